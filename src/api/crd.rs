@@ -1,0 +1,1 @@
+//! The CustomResourceDefinition: schema from the Rust types, CEL rules, columns. Pure.

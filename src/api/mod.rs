@@ -1,0 +1,17 @@
+//! What users write and read: the `Memcached` resource. Pure; uses nothing else of this crate.
+//!
+//! [`spec`] and [`status`] are the two halves of the resource, [`validate`] turns a raw spec into one the
+//! kernel may build from, [`crd`] is the schema that the API server enforces.
+
+pub mod crd;
+pub mod spec;
+pub mod status;
+pub mod validate;
+
+pub use spec::{Memcached, MemcachedSpec};
+pub use status::MemcachedStatus;
+
+/// API group of the resource.
+pub const GROUP: &str = "memcached.c5c3.io";
+/// Annotation on the resource whose value is copied to the pod template: a new value rolls the pods once.
+pub const RESTART_TRIGGER: &str = "memcached.c5c3.io/restart-trigger";

@@ -1,0 +1,184 @@
+//! What the kernel wants done. Pure data; the shell carries it out and answers each request with
+//! [`super::event::Event::Done`].
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::failure::Category;
+use super::object::{ChildKind, Key, ResourceVersion, Uid};
+
+/// Number of a request, unique within one run of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RequestId(pub u64);
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Effect {
+    /// Send a request on behalf of a resource and answer with its reply.
+    Send {
+        /// Comes back in `Done`.
+        id: RequestId,
+        /// The resource on whose behalf.
+        resource: Key,
+        /// What to send.
+        request: Request,
+    },
+    /// Publish a Kubernetes Event about a resource: best effort, no answer.
+    Publish {
+        /// The resource.
+        resource: Key,
+        /// Its uid.
+        uid: Uid,
+        /// What to say.
+        notice: Notice,
+    },
+    /// Send a `Tick` at this time or soon after; replaces the wake asked for before.
+    Wake(Timestamp),
+    /// Something that the metrics count.
+    Observe(Observation),
+}
+
+/// A request to the API server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Request {
+    /// GET a Secret, and answer with the digests of these keys.
+    ReadSecret {
+        /// Which Secret.
+        secret: Key,
+        /// Keys whose digests are wanted.
+        keys: Vec<String>,
+    },
+    /// GET what sits at a child's place: a create was told that something does.
+    ReadChild {
+        /// Its kind.
+        kind: ChildKind,
+        /// Where.
+        key: Key,
+    },
+    /// Server-side apply with resourceVersion "1": creates, or answers 409 when anything exists.
+    Create {
+        /// Its kind.
+        kind: ChildKind,
+        /// Where.
+        key: Key,
+        /// The whole object.
+        body: Value,
+    },
+    /// Server-side apply to the incarnation with this uid.
+    Apply {
+        /// Its kind.
+        kind: ChildKind,
+        /// Where.
+        key: Key,
+        /// The child that we believe to exist; the request fails if it is another one.
+        uid: Uid,
+        /// The whole object, without uid.
+        body: Value,
+    },
+    /// Merge-patch the resource's status subresource.
+    PatchStatus {
+        /// The version of the resource that the status was computed from.
+        resource_version: ResourceVersion,
+        /// The new status; a field to be removed is null.
+        status: Value,
+    },
+}
+
+/// A Kubernetes Event about a resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notice {
+    /// Whether something needs attention.
+    pub severity: Severity,
+    /// CamelCase, from a fixed set.
+    pub reason: String,
+    /// What was being done, CamelCase.
+    pub action: String,
+    /// One or two sentences, at most 1,024 bytes.
+    pub message: String,
+}
+
+/// `type` of a Kubernetes Event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Severity {
+    /// As it should be.
+    Normal,
+    /// Somebody should look.
+    Warning,
+}
+
+/// Why pods roll.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum RolloutCause {
+    /// The user changed the spec.
+    Spec,
+    /// The content of a mounted Secret changed.
+    Secret,
+    /// The restart-trigger annotation changed.
+    RestartTrigger,
+    /// Somebody else changed the pod template, and it is put back.
+    Drift,
+}
+
+impl RolloutCause {
+    /// Value of the metric label `cause`, and the words of the Kubernetes Event.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Spec => "spec",
+            Self::Secret => "secret",
+            Self::RestartTrigger => "restart_trigger",
+            Self::Drift => "drift",
+        }
+    }
+}
+
+/// What happened to a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ChildResult {
+    /// It was created.
+    Created,
+    /// It was changed.
+    Updated,
+    /// A pass looked and found nothing to do.
+    Unchanged,
+}
+
+/// Something that the metrics count.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Observation {
+    /// A resource's passes came to rest: nothing left to send.
+    Reconciled {
+        /// Which one.
+        resource: Key,
+        /// Milliseconds since it was taken from the queue.
+        millis: i64,
+        /// `None` when all is in place, else what is wrong.
+        failure: Option<Category>,
+    },
+    /// A child was written, or found as it should be.
+    Child {
+        /// Its kind.
+        kind: ChildKind,
+        /// What happened.
+        result: ChildResult,
+    },
+    /// Pods begin to roll.
+    Rollout(RolloutCause),
+    /// A resource's figures changed.
+    Instance {
+        /// Which one.
+        resource: Key,
+        /// Image of memcached.
+        image: String,
+        /// Pods wanted.
+        desired: i32,
+        /// Pods ready.
+        ready: i32,
+    },
+    /// A resource is gone; so are its series.
+    InstanceGone(Key),
+    /// Resources waiting for a pass.
+    QueueDepth(usize),
+}

@@ -1,0 +1,168 @@
+//! Everything the operator ever learns. Pure data; the shell makes these, the kernel folds them.
+//!
+//! Events serialise (the journal is made of them) and hold no Secret bytes. Objects come pruned to what
+//! decisions need: the pruning is [`super::seen`].
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::effect::RequestId;
+use super::failure::Failure;
+use super::object::{ChildKind, Controller, Key, ResourceVersion, Uid, Watched};
+use crate::api::{MemcachedSpec, MemcachedStatus};
+
+/// One thing learned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Event {
+    /// A list of this kind began: what is seen until [`Event::Listed`] is all there is.
+    Listing(Watched),
+    /// The list is complete; whatever it lacked is gone.
+    Listed(Watched),
+    /// A resource as it is now.
+    Resource(Box<SeenResource>),
+    /// A child, or an object that sits where a child would, as it is now.
+    Child(Box<SeenChild>),
+    /// A Secret exists in this version.
+    Secret(SeenSecret),
+    /// One of our pods.
+    Pod(SeenPod),
+    /// The object is gone.
+    Gone {
+        /// Its kind.
+        kind: Watched,
+        /// Which one.
+        key: Key,
+    },
+    /// A request that the kernel asked for has ended.
+    Done {
+        /// The id that the effect carried.
+        id: RequestId,
+        /// How it ended.
+        reply: Reply,
+    },
+    /// Whether this process may write; false until the first such event.
+    Leading(bool),
+    /// Time has passed; sent when a [`super::effect::Effect::Wake`] is due.
+    Tick,
+}
+
+/// A `Memcached` as listed or watched.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeenResource {
+    /// Namespace and name.
+    pub key: Key,
+    /// Which incarnation.
+    pub uid: Uid,
+    /// Which version.
+    pub resource_version: ResourceVersion,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// Whether a deletionTimestamp is set: nothing is written any more.
+    pub deleting: bool,
+    /// Value of the restart-trigger annotation, when present and not empty.
+    pub restart_trigger: Option<String>,
+    /// The raw spec, or why it does not deserialise.
+    pub spec: Result<MemcachedSpec, String>,
+    /// The status as last written; the default where it is missing or unreadable.
+    pub status: MemcachedStatus,
+}
+
+/// An object of a child's kind at a resource's key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SeenChild {
+    /// Its kind.
+    pub kind: ChildKind,
+    /// Namespace and name.
+    pub key: Key,
+    /// Which incarnation.
+    pub uid: Uid,
+    /// Which version.
+    pub resource_version: ResourceVersion,
+    /// `metadata.generation`; 0 for kinds that have none.
+    pub generation: i64,
+    /// Whether a deletionTimestamp is set.
+    pub deleting: bool,
+    /// Who controls it, if anybody.
+    pub controller: Option<Controller>,
+    /// `{"metadata": {labels, annotations, ownerReferences}, "spec": ...}` as the API server holds it.
+    pub content: Value,
+    /// `fieldsV1` of our own apply entry in managedFields: what the API server says we own.
+    pub owned: Option<Value>,
+    /// The other managers of its fields, sorted, each once: who to name in a fight.
+    pub managers: Vec<String>,
+    /// What a Deployment's status says; `None` for other kinds.
+    pub rollout: Option<SeenRollout>,
+}
+
+/// A Deployment's status, counters clamped to at least 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenRollout {
+    /// `status.observedGeneration`.
+    pub observed_generation: i64,
+    /// `status.replicas`.
+    pub replicas: i32,
+    /// `status.readyReplicas`.
+    pub ready: i32,
+    /// `status.updatedReplicas`.
+    pub updated: i32,
+    /// `status.availableReplicas`.
+    pub available: i32,
+    /// Message of the condition Progressing while its reason is `ProgressDeadlineExceeded`.
+    pub deadline_exceeded: Option<String>,
+    /// Message of the condition ReplicaFailure while it is true.
+    pub replica_failure: Option<String>,
+}
+
+/// A Secret's metadata.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenSecret {
+    /// Namespace and name.
+    pub key: Key,
+    /// Which incarnation.
+    pub uid: Uid,
+    /// Which version.
+    pub resource_version: ResourceVersion,
+}
+
+/// One of our pods.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenPod {
+    /// Namespace and name of the pod.
+    pub key: Key,
+    /// Name of the resource, from the instance label.
+    pub instance: String,
+    /// Its address once it has one.
+    pub ip: Option<String>,
+    /// Whether it is ready.
+    pub ready: bool,
+    /// Why it is not running: `ImagePullBackOff`, `OOMKilled`, `Unschedulable` ...
+    pub problem: Option<String>,
+}
+
+/// What a Secret holds, reduced to digests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecretContent {
+    /// Which incarnation was read.
+    pub uid: Uid,
+    /// Which version was read.
+    pub resource_version: ResourceVersion,
+    /// Of each requested key that is there, the SHA-256 of its value in hexadecimal.
+    pub digests: BTreeMap<String, String>,
+}
+
+/// How a request ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Reply {
+    /// Answer to a Secret read; `None` when there is no such Secret.
+    Secret(Option<SecretContent>),
+    /// Answer to a child read, create or apply: the object as it is now; `None` when there is none.
+    Child(Option<Box<SeenChild>>),
+    /// The child was deleted, or was not there any more.
+    Deleted,
+    /// The status was written; the resource is now in this version.
+    Status(ResourceVersion),
+    /// It did not work.
+    Failed(Failure),
+}

@@ -1,0 +1,14 @@
+//! What the operator decides. Pure and synchronous: no client, no clock, no environment, no randomness.
+//!
+//! [`event`]s are folded into the [`world`]; the [`queue`] picks a resource; one [`pass`] compares what is
+//! [`desired`] with what is there ([`diff`]), computes the [`status`], and answers with [`effect`]s.
+//! [`kernel::Kernel::step`] is the whole of it. Uses `api` only; `shell` and `cli` call it.
+
+pub mod desired;
+pub mod diff;
+pub mod effect;
+pub mod event;
+pub mod failure;
+pub mod hash;
+pub mod object;
+pub mod status;

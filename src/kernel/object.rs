@@ -1,0 +1,137 @@
+//! Names of things: which object, which incarnation of it, which version, who controls it. Pure data.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Namespace and name of an object. A child has the key of its resource, which is why one type serves both.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Key {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// One incarnation of an object: a new object of an old name has another uid.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Uid(pub String);
+
+impl fmt::Display for Uid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A version of an object as the API server counts them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ResourceVersion(pub String);
+
+impl ResourceVersion {
+    /// Whether `self` is certainly older than `other`. Versions are decimal numbers that grow; anything else
+    /// is never called older, so that an unknown format costs a needless look and not a missed change.
+    #[must_use]
+    pub fn is_older_than(&self, other: &Self) -> bool {
+        match (self.0.parse::<u64>(), other.0.parse::<u64>()) {
+            (Ok(ours), Ok(theirs)) => ours < theirs,
+            _ => false,
+        }
+    }
+}
+
+/// The kinds of children, in the order in which a pass looks at them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ChildKind {
+    /// apps/v1.
+    Deployment,
+    /// v1, headless.
+    Service,
+}
+
+impl ChildKind {
+    /// Every kind of child.
+    pub const ALL: [Self; 2] = [Self::Deployment, Self::Service];
+
+    /// The kind as manifests write it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Deployment => "Deployment",
+            Self::Service => "Service",
+        }
+    }
+
+    /// The `apiVersion` that we read and write.
+    #[must_use]
+    pub const fn api_version(self) -> &'static str {
+        match self {
+            Self::Deployment => "apps/v1",
+            Self::Service => "v1",
+        }
+    }
+
+    /// The resource name in URLs and in RBAC rules, with its group.
+    #[must_use]
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::Deployment => "deployments.apps",
+            Self::Service => "services",
+        }
+    }
+}
+
+/// Every kind that the operator watches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Watched {
+    /// The resource itself.
+    Memcached,
+    /// A kind of child.
+    Child(ChildKind),
+    /// Secrets, as metadata.
+    Secret,
+    /// Our pods, by label.
+    Pod,
+}
+
+impl Watched {
+    /// Every watched kind; all of them gate readiness.
+    pub const ALL: [Self; 5] = [
+        Self::Memcached,
+        Self::Child(ChildKind::Deployment),
+        Self::Child(ChildKind::Service),
+        Self::Secret,
+        Self::Pod,
+    ];
+
+    /// The kind as manifests write it; also the value of the metric label `kind`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memcached => "Memcached",
+            Self::Child(kind) => kind.name(),
+            Self::Secret => "Secret",
+            Self::Pod => "Pod",
+        }
+    }
+}
+
+/// The owner reference with `controller: true` of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Controller {
+    /// `apiVersion` of the owner.
+    pub api_version: String,
+    /// Kind of the owner.
+    pub kind: String,
+    /// Name of the owner.
+    pub name: String,
+    /// Uid of the owner.
+    pub uid: Uid,
+}

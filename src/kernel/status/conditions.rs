@@ -1,0 +1,1 @@
+//! Conditions: types, reasons, messages. Pure.
