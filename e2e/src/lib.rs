@@ -1,1 +1,32 @@
-//! x
+//! A real Kubernetes on one Linux machine, without containers' engines, registries or virtual machines.
+//!
+//! ```text
+//! programs   go.mod files ─▶ binaries in the user's cache folder, by content
+//! packages   what the node needs of the system: found, or installed with apt-get
+//! slot       a small number ─▶ ports, addresses and link name of one cluster, so that two do not meet
+//! process    programs in the background: started, recognised, killed
+//! record     what a cluster has on this machine, written to disk before it is made
+//! certs      the cluster's own CA, its certificates and kubeconfigs
+//! control_plane, node, network, cgroups, image      the parts
+//! cluster    up, find, down: the parts put together
+//! testing    what the tests use: clients, namespaces, deadlines, audit log, memcached, the operator
+//! ```
+//!
+//! Called by the `e2e` binary (`make demo`) and by the tests in `e2e/tests`. All of it is IO.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this crate is the outside world of the operator: it reads the clock and the environment"
+)]
+
+mod boot;
+pub mod certs;
+pub mod cluster;
+mod control_plane;
+pub mod lock;
+pub mod paths;
+pub mod process;
+pub mod programs;
+mod record;
+pub mod slot;
+
+pub use cluster::{Audit, Cluster, Options, Shape, TemporaryCluster, down};

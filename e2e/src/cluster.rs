@@ -1,0 +1,316 @@
+//! A cluster of this machine, from the outside: takes a name and a shape, gives a [`Cluster`] that runs until
+//! [`down`]. Called by the `e2e` binary and by tests.
+//!
+//! The cluster's folder is locked while it is worked on, so that any number of processes may call [`Cluster::shared`]
+//! at once: one makes the cluster, the others wait and use it.
+
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde::{Deserialize, Serialize};
+
+use crate::boot::Boot;
+use crate::certs::Pki;
+use crate::lock::FolderLock;
+use crate::process::{Process, kill_all, marked};
+use crate::record::{Phase, Record};
+use crate::slot::{Port, Slot};
+use crate::{control_plane, paths, programs};
+
+/// How much of Kubernetes runs; each includes those above it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
+pub enum Shape {
+    /// etcd and kube-apiserver: objects are stored, and nobody acts on them.
+    ApiServer,
+    /// Controllers too: Deployments make ReplicaSets and pods, which stay Pending.
+    ControlPlane,
+    /// A node too, where the pods run. Needs root.
+    Node,
+}
+
+impl Shape {
+    /// Where the API server listens: with a node on its link, which pods reach and other machines do not.
+    pub(crate) fn api_address(self, slot: Slot) -> Ipv4Addr {
+        match self {
+            Self::Node => slot.host(),
+            Self::ApiServer | Self::ControlPlane => Ipv4Addr::LOCALHOST,
+        }
+    }
+}
+
+/// Whether the API server writes each request's metadata to its audit log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub enum Audit {
+    /// One line a request: who, what, when, and the answer's code.
+    Metadata,
+    /// No log, for measurements.
+    Off,
+}
+
+/// What a cluster is to be like.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// How much of Kubernetes runs.
+    pub shape: Shape,
+    /// The audit log.
+    pub audit: Audit,
+}
+
+impl From<Shape> for Options {
+    fn from(shape: Shape) -> Self {
+        Self { shape, audit: Audit::Metadata }
+    }
+}
+
+/// A cluster that is up, as far as its record says. A plain description: dropping it changes nothing.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    name: String,
+    folder: PathBuf,
+    record: Record,
+}
+
+impl Cluster {
+    /// The cluster of this name, which is made where it is not up. A broken one is removed and made anew.
+    ///
+    /// # Errors
+    /// When it is up in a smaller shape, or a component fails: that is then named, with its last log lines, and
+    /// everything that was started is removed again.
+    pub async fn shared(name: &str, options: impl Into<Options>) -> Result<Self> {
+        let options = options.into();
+        let folder = folder(name)?;
+        let programs = programs::Kubernetes::build()?;
+        let lock = FolderLock::acquire(&folder)?;
+        if let Some(cluster) = Self::find(name)? {
+            let broken = cluster.broken().await;
+            if broken.is_none() && cluster.record.shape < options.shape {
+                bail!(
+                    "cluster {name} is up as {:?}, and {:?} is wanted; run `e2e down --name {name}` first",
+                    cluster.record.shape,
+                    options.shape
+                );
+            }
+            match broken {
+                None => return Ok(cluster),
+                Some(why) => eprintln!("cluster {name} is broken ({why}); making it anew"),
+            }
+        }
+        tear_down(&folder)?;
+        let record = claim_slot(name, &folder, options)?;
+        let mut boot = Boot::new(folder.clone(), record, programs);
+        match start(&mut boot).await {
+            Ok(()) => Ok(Self { name: name.to_owned(), folder, record: boot.record }),
+            Err(error) => {
+                tear_down(&folder).context("and what was started could not be removed")?;
+                lock.remove()?;
+                Err(error.context(format!("cluster {name} did not come up, and was removed again")))
+            }
+        }
+    }
+
+    /// The cluster of this name, if there is one.
+    ///
+    /// # Errors
+    /// When its record cannot be read.
+    pub fn find(name: &str) -> Result<Option<Self>> {
+        let folder = folder(name)?;
+        let record = Record::load(&folder)?;
+        Ok(record.map(|record| Self { name: name.to_owned(), folder, record }))
+    }
+
+    /// What is wrong with it, if something is.
+    pub async fn broken(&self) -> Option<String> {
+        if self.record.phase == Phase::Starting {
+            return Some("its start was interrupted".to_owned());
+        }
+        if let Some(gone) = self.record.processes.iter().find(|process| !process.is_running()) {
+            return Some(format!("{} does not run", gone.name));
+        }
+        let ready = async {
+            let client = kube::Client::try_from(self.config("e2e-status").await?)?;
+            client.request_text(http::Request::get("/readyz").body(Vec::new())?).await?;
+            anyhow::Ok(())
+        };
+        match tokio::time::timeout(Duration::from_secs(5), ready).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(format!("its API server is not ready: {error:#}")),
+            Err(_) => Some("its API server does not answer".to_owned()),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How much of Kubernetes runs.
+    pub fn shape(&self) -> Shape {
+        self.record.shape
+    }
+
+    /// Its ports and addresses.
+    pub fn slot(&self) -> Slot {
+        self.record.slot
+    }
+
+    /// Its programs' processes, in the order of their start.
+    pub fn processes(&self) -> &[Process] {
+        &self.record.processes
+    }
+
+    /// The folder with all of its files.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> PathBuf {
+        Pki::of(&self.folder).kubeconfig("admin")
+    }
+
+    /// The API server's audit log, which is absent with [`Audit::Off`].
+    pub fn audit_log(&self) -> PathBuf {
+        audit_log(&self.folder)
+    }
+
+    /// A client configuration for the administrator, with this user agent.
+    ///
+    /// # Errors
+    /// When the kubeconfig is absent or the user agent is no header value.
+    pub async fn config(&self, user_agent: &str) -> Result<kube::Config> {
+        config(&self.kubeconfig(), user_agent).await
+    }
+}
+
+/// A cluster that goes down when this is dropped: for a test that needs one of its own.
+#[derive(Debug)]
+pub struct TemporaryCluster(Cluster);
+
+impl TemporaryCluster {
+    /// A new cluster; one of this name that was left behind is removed first.
+    ///
+    /// # Errors
+    /// As [`Cluster::shared`].
+    pub async fn up(name: &str, options: impl Into<Options>) -> Result<Self> {
+        down(name)?;
+        Cluster::shared(name, options).await.map(Self)
+    }
+}
+
+impl std::ops::Deref for TemporaryCluster {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        &self.0
+    }
+}
+
+impl Drop for TemporaryCluster {
+    fn drop(&mut self) {
+        if let Err(error) = down(&self.0.name) {
+            eprintln!("cluster {} is not removed: {error:#}", self.0.name);
+        }
+    }
+}
+
+/// Removes the cluster of this name with everything it has on this machine. Gives whether there was one.
+///
+/// # Errors
+/// When a process cannot be ended or a file not be removed.
+pub fn down(name: &str) -> Result<bool> {
+    let folder = folder(name)?;
+    let existed = folder.exists();
+    let lock = FolderLock::acquire(&folder)?;
+    tear_down(&folder)?;
+    lock.remove()?;
+    // The folder of all clusters goes with the last one.
+    let _ = fs::remove_dir(paths::state()?);
+    Ok(existed)
+}
+
+/// The folder of a cluster.
+///
+/// # Errors
+/// When the name cannot be a folder's and a cgroup's.
+fn folder(name: &str) -> Result<PathBuf> {
+    let valid = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    if name.is_empty() || name.len() > 30 || !valid {
+        bail!("{name:?} cannot be a cluster's name: 1 to 30 of a-z, 0-9 and - are needed");
+    }
+    Ok(paths::state()?.join(name))
+}
+
+pub(crate) fn audit_log(folder: &Path) -> PathBuf {
+    folder.join("audit.log")
+}
+
+/// A client configuration from a kubeconfig, with this user agent.
+pub(crate) async fn config(kubeconfig: &Path, user_agent: &str) -> Result<kube::Config> {
+    let mut config = kube::Config::from_custom_kubeconfig(
+        Kubeconfig::read_from(kubeconfig)?,
+        &KubeConfigOptions::default(),
+    )
+    .await?;
+    config.headers.push((http::header::USER_AGENT, user_agent.parse()?));
+    Ok(config)
+}
+
+/// Takes a slot that nothing on this machine uses, and records it before anything is made.
+fn claim_slot(name: &str, folder: &Path, options: Options) -> Result<Record> {
+    let state = paths::state()?;
+    let _lock = FolderLock::acquire(&state)?;
+    let mut taken = Vec::new();
+    for entry in fs::read_dir(&state)?.flatten() {
+        taken.extend(Record::load(&entry.path())?.map(|record| record.slot));
+    }
+    let slot = Slot::candidates(name).find(|slot| !taken.contains(slot) && slot.free()).context(
+        "no place is left for a cluster: all ports from 18000 or networks from 10.200.0.0/16 are in use",
+    )?;
+    let Options { shape, audit } = options;
+    let record = Record { slot, shape, audit, phase: Phase::Starting, processes: Vec::new() };
+    record.save(folder)?;
+    Ok(record)
+}
+
+async fn start(boot: &mut Boot) -> Result<()> {
+    let started = Instant::now();
+    let slot = boot.record.slot;
+    let server = format!("https://{}:{}", boot.record.shape.api_address(slot), slot.port(Port::ApiServer));
+    boot.pki.create(slot, &server)?;
+    control_plane::start_api_server(boot).await?;
+    if boot.record.shape >= Shape::ControlPlane {
+        control_plane::start_controllers(boot)?;
+    }
+    boot.record.phase = Phase::Up;
+    boot.record.save(&boot.folder)?;
+    eprintln!("up in {:.1} s", started.elapsed().as_secs_f32());
+    Ok(())
+}
+
+/// Removes what a cluster has outside its folder: processes, and with them its namespaces and their mounts.
+fn tear_down(folder: &Path) -> Result<()> {
+    let record = Record::load(folder)?;
+    if let Some(record) = &record {
+        kill_all(&record.processes)?;
+    }
+    // Those that no record has, until a look finds none: one of them may have started another meanwhile.
+    loop {
+        let rest = marked(folder);
+        if rest.is_empty() {
+            break;
+        }
+        kill_all(&rest)?;
+    }
+    for entry in fs::read_dir(folder)?.flatten() {
+        let path = entry.path();
+        let removed =
+            if entry.file_type()?.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.with_context(|| format!("cannot remove {}", path.display()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! etcd, kube-apiserver, kube-controller-manager and kube-scheduler: takes a [`Boot`], starts them on the host and
+//! waits until the API server is ready. Called by `cluster`.
+
+use std::ffi::OsString;
+use std::fs;
+use std::net::{Ipv4Addr, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use crate::boot::Boot;
+use crate::cluster::{Audit, Shape};
+use crate::process::Launch;
+use crate::slot::Port;
+
+/// Starts the store and the API server and waits until it is ready.
+pub(crate) async fn start_api_server(boot: &mut Boot) -> Result<()> {
+    let etcd = etcd(boot);
+    boot.start(&etcd)?;
+    let port = boot.record.slot.port(Port::EtcdClient);
+    boot.wait("etcd", Duration::from_secs(20), async || {
+        Ok(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map(|_| ())?)
+    })
+    .await?;
+    let server = api_server(boot)?;
+    boot.start(&server)?;
+    let client = boot.client().await?;
+    boot.wait("kube-apiserver", Duration::from_secs(60), async || {
+        client.request_text(http::Request::get("/readyz").body(Vec::new())?).await?;
+        Ok(())
+    })
+    .await
+}
+
+/// Starts the controllers that act on what the API server stores; they need no waiting for.
+pub(crate) fn start_controllers(boot: &mut Boot) -> Result<()> {
+    for launch in [controller_manager(boot), scheduler(boot)] {
+        boot.start(&launch)?;
+    }
+    Ok(())
+}
+
+fn etcd(boot: &Boot) -> Launch {
+    let slot = boot.record.slot;
+    let client = format!("https://127.0.0.1:{}", slot.port(Port::EtcdClient));
+    let peer = format!("https://127.0.0.1:{}", slot.port(Port::EtcdPeer));
+    let pki = |name| boot.pki.file(name).display().to_string();
+    let (certificate, key, authority) = (pki("etcd.crt"), pki("etcd.key"), pki("ca.crt"));
+    let args = [
+        "--name=etcd".to_owned(),
+        format!("--data-dir={}", boot.folder.join("etcd").display()),
+        "--unsafe-no-fsync".to_owned(), // nothing here outlives the machine
+        format!("--listen-client-urls={client}"),
+        format!("--advertise-client-urls={client}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=etcd={peer}"),
+        // Other users of the machine can reach loopback too, and whoever writes to the store owns the cluster.
+        "--client-cert-auth".to_owned(),
+        format!("--trusted-ca-file={authority}"),
+        format!("--cert-file={certificate}"),
+        format!("--key-file={key}"),
+        "--peer-client-cert-auth".to_owned(),
+        format!("--peer-trusted-ca-file={authority}"),
+        format!("--peer-cert-file={certificate}"),
+        format!("--peer-key-file={key}"),
+    ];
+    Launch { name: "etcd", program: boot.programs.etcd.join("etcd"), args: args.map(OsString::from).into() }
+}
+
+fn api_server(boot: &Boot) -> Result<Launch> {
+    let slot = boot.record.slot;
+    let pki = |name| boot.pki.file(name).display().to_string();
+    let mut args = vec![
+        format!("--etcd-servers=https://127.0.0.1:{}", slot.port(Port::EtcdClient)),
+        format!("--etcd-cafile={}", pki("ca.crt")),
+        format!("--etcd-certfile={}", pki("kube-apiserver-client.crt")),
+        format!("--etcd-keyfile={}", pki("kube-apiserver-client.key")),
+        format!("--bind-address={}", boot.record.shape.api_address(slot)),
+        format!("--secure-port={}", slot.port(Port::ApiServer)),
+        // The Service `kubernetes` may not lead to loopback.
+        format!("--advertise-address={}", slot.host()),
+        format!("--client-ca-file={}", pki("ca.crt")),
+        format!("--tls-cert-file={}", pki("kube-apiserver.crt")),
+        format!("--tls-private-key-file={}", pki("kube-apiserver.key")),
+        format!("--kubelet-certificate-authority={}", pki("ca.crt")),
+        format!("--kubelet-client-certificate={}", pki("kube-apiserver-client.crt")),
+        format!("--kubelet-client-key={}", pki("kube-apiserver-client.key")),
+        // Otherwise logs and exec try to resolve the node's name.
+        "--kubelet-preferred-address-types=InternalIP".to_owned(),
+        "--service-account-issuer=https://kubernetes.default.svc.cluster.local".to_owned(),
+        format!("--service-account-key-file={}", pki("service-account.pub")),
+        format!("--service-account-signing-key-file={}", pki("service-account.key")),
+        format!("--service-cluster-ip-range={}", slot.services()),
+        "--authorization-mode=Node,RBAC".to_owned(),
+        "--enable-admission-plugins=NodeRestriction".to_owned(),
+        "--allow-privileged=true".to_owned(),
+    ];
+    if boot.record.audit == Audit::Metadata {
+        args.extend(audit(boot)?);
+    }
+    if boot.record.shape == Shape::ApiServer {
+        // Nobody would make the ServiceAccount that this plugin waits for, so that no pod could be created.
+        args.push("--disable-admission-plugins=ServiceAccount".to_owned());
+    }
+    let program = boot.programs.kubernetes.join("kube-apiserver");
+    Ok(Launch { name: "kube-apiserver", program, args: args.into_iter().map(OsString::from).collect() })
+}
+
+/// Each request, once, with its user agent: what shows that a client sent none.
+fn audit(boot: &Boot) -> Result<[String; 3]> {
+    let policy = boot.folder.join("audit-policy.json");
+    let content = json!({
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [{"level": "Metadata"}],
+    });
+    fs::write(&policy, content.to_string()).context("cannot write the audit policy")?;
+    Ok([
+        format!("--audit-policy-file={}", policy.display()),
+        format!("--audit-log-path={}", boot.audit_log().display()),
+        "--audit-log-maxsize=100000".to_owned(), // MB; a rotated log would be a miscount
+    ])
+}
+
+fn controller_manager(boot: &Boot) -> Launch {
+    let slot = boot.record.slot;
+    let args = [
+        format!("--kubeconfig={}", boot.pki.kubeconfig("kube-controller-manager").display()),
+        "--bind-address=127.0.0.1".to_owned(),
+        format!("--secure-port={}", slot.port(Port::ControllerManager)),
+        "--leader-elect=false".to_owned(),
+        "--use-service-account-credentials".to_owned(),
+        format!("--service-account-private-key-file={}", boot.pki.file("service-account.key").display()),
+        format!("--root-ca-file={}", boot.pki.file("ca.crt").display()),
+        "--allocate-node-cidrs".to_owned(),
+        format!("--cluster-cidr={}", slot.pods()),
+        format!("--service-cluster-ip-range={}", slot.services()),
+        // It is not what the tests and benchmarks measure.
+        "--kube-api-qps=500".to_owned(),
+        "--kube-api-burst=1000".to_owned(),
+    ];
+    let program = boot.programs.kubernetes.join("kube-controller-manager");
+    Launch { name: "kube-controller-manager", program, args: args.map(OsString::from).into() }
+}
+
+fn scheduler(boot: &Boot) -> Launch {
+    let args = [
+        format!("--kubeconfig={}", boot.pki.kubeconfig("kube-scheduler").display()),
+        "--bind-address=127.0.0.1".to_owned(),
+        format!("--secure-port={}", boot.record.slot.port(Port::Scheduler)),
+        "--leader-elect=false".to_owned(),
+    ];
+    let program = boot.programs.kubernetes.join("kube-scheduler");
+    Launch { name: "kube-scheduler", program, args: args.map(OsString::from).into() }
+}

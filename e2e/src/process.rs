@@ -1,0 +1,189 @@
+//! Programs in the background: takes a command, gives a [`Process`] that can be recognised later, by another process
+//! too, and killed. Called by the parts of the cluster and by `cluster::down`.
+//!
+//! A process is known by its id, its start time and this machine's boot, so that a recycled id is never killed. Each
+//! also carries a mark in its environment: a process that was started a moment before its starter was killed, and so
+//! is on no record, is found by it.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, pidfd_open, pidfd_send_signal, waitpid};
+use serde::{Deserialize, Serialize};
+
+/// The environment variable that marks the processes of a cluster; its value is the cluster's folder.
+const MARK: &str = "MEMCACHED_OPERATOR_E2E_CLUSTER";
+
+/// A command that runs until it is killed.
+#[derive(Debug)]
+pub struct Launch {
+    /// What it is called in messages, and its log file's stem.
+    pub name: &'static str,
+    /// The program's file.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+}
+
+/// A process of a cluster, as the cluster's record keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// What it is called in messages.
+    pub name: String,
+    /// Its process id in the host's namespace.
+    pub pid: i32,
+    /// Its start time, in clock ticks since `boot`.
+    started: u64,
+    /// The boot that the two numbers belong to.
+    boot: String,
+}
+
+impl Process {
+    /// Starts a program for the cluster in `folder`, with its output appended to `log`.
+    ///
+    /// # Errors
+    /// When the program cannot be started or its log cannot be opened.
+    pub fn start(launch: &Launch, folder: &Path, log: &Path) -> Result<Self> {
+        let output = File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .with_context(|| format!("cannot open the log {}", log.display()))?;
+        let child = Command::new(&launch.program)
+            .args(&launch.args)
+            .env(MARK, folder)
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .process_group(0) // a Ctrl-C for the starter is not for the cluster
+            .spawn()
+            .with_context(|| format!("cannot start {}: {}", launch.name, launch.program.display()))?;
+        let pid = i32::try_from(child.id())?;
+        Self::observe(launch.name, pid).with_context(|| format!("{} ended at once", launch.name))
+    }
+
+    /// The process that has this id now.
+    pub fn observe(name: &str, pid: i32) -> Option<Self> {
+        let started = start_time(pid)?;
+        Some(Self { name: name.to_owned(), pid, started, boot: boot()? })
+    }
+
+    /// Whether this very process still runs (one that ended and waits for its parent does not).
+    pub fn is_running(&self) -> bool {
+        self.reap();
+        boot().is_some_and(|boot| boot == self.boot) && start_time(self.pid) == Some(self.started)
+    }
+
+    /// Kills this very process and nothing else.
+    pub fn kill(&self) {
+        // The pidfd holds on to whatever has the id now; only then is it asked whether that is still the same one.
+        let Some(pid) = Pid::from_raw(self.pid) else { return };
+        let Ok(held) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+        if self.is_running() {
+            // It may end by itself in between, which is as good.
+            let _ = pidfd_send_signal(held, Signal::KILL);
+        }
+    }
+
+    /// Where the process is a child of this one, nobody else takes its exit status from the kernel.
+    fn reap(&self) {
+        if let Some(pid) = Pid::from_raw(self.pid) {
+            let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+        }
+    }
+}
+
+/// Kills processes and waits until they are gone.
+///
+/// # Errors
+/// When one is still there after 10 s, which happens to a process that hangs in the kernel.
+pub fn kill_all(processes: &[Process]) -> Result<()> {
+    for process in processes {
+        process.kill();
+    }
+    let started = Instant::now();
+    for process in processes {
+        while process.is_running() {
+            if started.elapsed() > Duration::from_secs(10) {
+                bail!("{} (process {}) does not end, although it was killed", process.name, process.pid);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    Ok(())
+}
+
+/// All processes on this machine that carry the mark of the cluster in `folder`.
+pub fn marked(folder: &Path) -> Vec<Process> {
+    let mut mark = OsString::from(format!("{MARK}="));
+    mark.push(folder);
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter_map(|pid: i32| {
+            // Observed before its environment is read: should the id change hands in between, the kill misses.
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+            let process = Process::observe(name.trim(), pid)?;
+            let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+            environment
+                .split(|byte| *byte == 0)
+                .any(|entry| entry == mark.as_encoded_bytes())
+                .then_some(process)
+        })
+        .collect()
+}
+
+/// The start time of a running process in clock ticks since boot: the 22nd field of its `stat`.
+fn start_time(pid: i32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the program's name in parentheses and may hold anything, spaces and parentheses too.
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    if matches!(fields.next()?, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+fn boot() -> Option<String> {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sleeper(folder: &Path) -> Process {
+        let launch = Launch { name: "sleeper", program: "/bin/sleep".into(), args: vec!["60".into()] };
+        Process::start(&launch, folder, Path::new("/dev/null")).expect("sleep starts")
+    }
+
+    #[test]
+    fn a_recycled_process_id_is_not_killed() {
+        let sleeper = sleeper(Path::new("/recycled"));
+        let stale = Process { started: sleeper.started + 1, ..sleeper.clone() };
+        let rebooted = Process { boot: "another".to_owned(), ..sleeper.clone() };
+        assert!(!stale.is_running() && !rebooted.is_running());
+        stale.kill();
+        rebooted.kill();
+        assert!(sleeper.is_running());
+        kill_all(std::slice::from_ref(&sleeper)).expect("it ends");
+        assert!(!sleeper.is_running());
+    }
+
+    #[test]
+    fn a_process_without_a_record_is_found_by_its_mark() {
+        let folder = Path::new("/marked-by-this-test");
+        let sleeper = sleeper(folder);
+        let found: Vec<i32> = marked(folder).iter().map(|process| process.pid).collect();
+        assert_eq!(found, vec![sleeper.pid]);
+        assert_eq!(marked(Path::new("/marked-by-this")), vec![]);
+        kill_all(&[sleeper]).expect("it ends");
+        assert_eq!(marked(folder), vec![]);
+    }
+}

@@ -1,0 +1,248 @@
+//! The programs of Kubernetes, built from their Go modules: takes the `go.mod` files in `e2e/tools`, gives the folder of
+//! the binaries in the user's cache. Called by `cluster` and `testing`.
+//!
+//! There is no registry of such binaries, but each program is a Go module, and Go verifies modules by `go.sum`. What
+//! is built is kept under a hash of everything that went into it, so that neither a second `up` nor a second clone
+//! builds anything, and a change of version builds exactly what changed.
+
+use std::fs;
+use std::io::{BufRead, BufReader, IsTerminal};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+
+use crate::lock::FolderLock;
+use crate::paths;
+
+/// Programs that are built together, from one `go.mod`: the dependency graphs of two families conflict in one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kube-proxy, kubectl.
+    Kubernetes,
+    /// etcd.
+    Etcd,
+    /// coredns.
+    CoreDns,
+    /// kstatus, our own program around the library that deployment tools ask (see `testing`).
+    Kstatus,
+}
+
+/// The folders of all that a cluster runs.
+#[derive(Debug, Clone)]
+pub struct Kubernetes {
+    /// The folder of kube-apiserver and its siblings.
+    pub kubernetes: PathBuf,
+    /// The folder of etcd.
+    pub etcd: PathBuf,
+    /// The folder of coredns.
+    pub coredns: PathBuf,
+}
+
+impl Kubernetes {
+    /// The folders, after building what is not there yet.
+    ///
+    /// # Errors
+    /// As [`Family::build`].
+    pub fn build() -> Result<Self> {
+        Ok(Self {
+            kubernetes: Family::Kubernetes.build()?,
+            etcd: Family::Etcd.build()?,
+            coredns: Family::CoreDns.build()?,
+        })
+    }
+}
+
+/// A file of a family's source folder: its name and content.
+type Source = (&'static str, &'static str);
+
+macro_rules! sources {
+    ($folder:literal: $($file:literal)*) => {
+        &[$(($file, include_str!(concat!("../tools/", $folder, "/", $file)))),*]
+    };
+}
+
+impl Family {
+    /// Where the binaries are once they are built.
+    fn folder(self) -> Result<PathBuf> {
+        let go = go_version()?;
+        let mut hash = Sha256::new();
+        hash.update(format!("{go}\n{:?}\n{:?}", self.flags(), self.sources()));
+        let digest: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Ok(paths::cache()?.join(format!("{}-{digest}", self.name())))
+    }
+
+    /// The folder of the family's binaries, after building them where they are not there yet. Shows its progress.
+    ///
+    /// # Errors
+    /// When Go is absent or too old, or cannot load or build the modules: with Go's own last lines.
+    pub fn build(self) -> Result<PathBuf> {
+        let folder = self.folder()?;
+        if folder.is_dir() {
+            return Ok(folder);
+        }
+        let cache = paths::cache()?;
+        let _lock = FolderLock::acquire(&cache)?;
+        if folder.is_dir() {
+            return Ok(folder); // built by whoever held the lock
+        }
+        // Under the lock, so whatever is there was left by a build that was killed.
+        let scratch = cache.join("building");
+        if scratch.exists() {
+            fs::remove_dir_all(&scratch).context("cannot remove what a killed build left")?;
+        }
+        self.build_in(&scratch)?;
+        fs::rename(scratch.join("out"), &folder)?;
+        fs::remove_dir_all(&scratch)?;
+        Ok(folder)
+    }
+
+    fn build_in(self, scratch: &Path) -> Result<()> {
+        let (source, out) = (scratch.join("source"), scratch.join("out"));
+        fs::create_dir_all(&source).with_context(|| format!("cannot make {}", source.display()))?;
+        fs::create_dir_all(&out)?;
+        for (name, content) in self.sources() {
+            fs::write(source.join(name), content)?;
+        }
+        let (output, package) = self.target();
+        let mut child = Command::new("nice")
+            .args(["go", "build", "-v", "-mod=readonly"])
+            .args(self.flags())
+            .arg("-o")
+            .arg(format!("{}/{output}", out.display()))
+            .arg(package)
+            .current_dir(&source)
+            .env("CGO_ENABLED", "0") // static binaries, and no C compiler needed
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("cannot run `nice go build`")?;
+        let lines = follow(&mut child);
+        let started = Instant::now();
+        let mut shown = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            let pause = if std::io::stderr().is_terminal() { 1 } else { 15 };
+            if shown.elapsed() > Duration::from_secs(pause) {
+                shown = Instant::now();
+                self.show(started.elapsed(), &lines);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        };
+        if std::io::stderr().is_terminal() {
+            eprintln!();
+        }
+        if !status.success() {
+            bail!("Go could not build {}:\n{}", self.name(), last(&lines, 15).join("\n"));
+        }
+        eprintln!("built {} in {} s", self.name(), started.elapsed().as_secs());
+        Ok(())
+    }
+
+    /// One line about the build: rewritten in place on a terminal, now and then a new one elsewhere.
+    fn show(self, elapsed: Duration, lines: &Mutex<Vec<String>>) {
+        let latest = last(lines, 1).pop().unwrap_or_default();
+        let count = lines.lock().map_or(0, |lines| lines.len());
+        let text = format!(
+            "building {} (once, {}): {} s, {count} steps, {latest}",
+            self.name(),
+            self.expectation(),
+            elapsed.as_secs()
+        );
+        if std::io::stderr().is_terminal() {
+            let line: String = text.chars().take(110).collect();
+            eprint!("\r\x1b[K{line}");
+        } else {
+            eprintln!("{text}");
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Kubernetes => "kubernetes",
+            Self::Etcd => "etcd",
+            Self::CoreDns => "coredns",
+            Self::Kstatus => "kstatus",
+        }
+    }
+
+    /// How long a first build takes on two cores, for the person who waits.
+    fn expectation(self) -> &'static str {
+        match self {
+            Self::Kubernetes => "about 6 minutes on 2 cores",
+            Self::Etcd | Self::CoreDns => "1 to 2 minutes on 2 cores",
+            Self::Kstatus => "half a minute on 2 cores",
+        }
+    }
+
+    fn sources(self) -> &'static [Source] {
+        match self {
+            Self::Kubernetes => sources!("kubernetes": "go.mod" "go.sum"),
+            Self::Etcd => sources!("etcd": "go.mod" "go.sum"),
+            Self::CoreDns => sources!("coredns": "go.mod" "go.sum"),
+            Self::Kstatus => sources!("kstatus": "go.mod" "go.sum" "main.go"),
+        }
+    }
+
+    /// What `go build` writes (a folder for several programs) and from which package (`tool`: all tool lines).
+    fn target(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Kubernetes => ("", "tool"),
+            // Its main package is the module's root, and would be called `server`.
+            Self::Etcd => ("etcd", "tool"),
+            Self::CoreDns => ("coredns", "tool"),
+            Self::Kstatus => ("kstatus", "."),
+        }
+    }
+
+    fn flags(self) -> [&'static str; 3] {
+        let link = match self {
+            // Without these the server calls itself v0.0.0, and clients that compare versions misbehave.
+            Self::Kubernetes => concat!(
+                "-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=v1.34.4",
+                " -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34",
+                " -X k8s.io/component-base/version.gitTreeState=clean"
+            ),
+            Self::Etcd | Self::CoreDns | Self::Kstatus => "-ldflags=-s -w",
+        };
+        ["-trimpath", "-buildvcs=false", link]
+    }
+}
+
+/// Gathers what a child says on stderr, line by line, while it runs.
+fn follow(child: &mut Child) -> Arc<Mutex<Vec<String>>> {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    if let Some(stderr) = child.stderr.take() {
+        let lines = Arc::clone(&lines);
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                if let Ok(mut lines) = lines.lock() {
+                    lines.push(line);
+                }
+            }
+        });
+    }
+    lines
+}
+
+fn last(lines: &Mutex<Vec<String>>, count: usize) -> Vec<String> {
+    lines.lock().map_or_else(|_| Vec::new(), |lines| lines[lines.len().saturating_sub(count)..].to_vec())
+}
+
+fn go_version() -> Result<String> {
+    let needs = "the local Kubernetes is built by Go 1.26 or newer (https://go.dev/dl)";
+    let output = Command::new("go")
+        .args(["env", "GOVERSION"])
+        .output()
+        .with_context(|| format!("cannot run `go`; {needs}"))?;
+    if !output.status.success() {
+        bail!("`go env GOVERSION` failed; {needs}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
