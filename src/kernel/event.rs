@@ -148,6 +148,8 @@ pub struct SecretContent {
     pub uid: Uid,
     /// Which version was read.
     pub resource_version: ResourceVersion,
+    /// The keys that were asked for.
+    pub requested: Vec<String>,
     /// Of each requested key that is there, the SHA-256 of its value in hexadecimal.
     pub digests: BTreeMap<String, String>,
 }
@@ -161,8 +163,8 @@ pub enum Reply {
     Child(Option<Box<SeenChild>>),
     /// The child was deleted, or was not there any more.
     Deleted,
-    /// The status was written; the resource is now in this version.
-    Status(ResourceVersion),
+    /// The status was written: the resource as the API server now holds it.
+    Status(Box<SeenResource>),
     /// It did not work.
     Failed(Failure),
 }

@@ -4,8 +4,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+/// The one field manager, for ever: a renamed manager would leave every field it owned behind.
+pub const FIELD_MANAGER: &str = "memcached-operator";
+
 /// Namespace and name of an object. A child has the key of its resource, which is why one type serves both.
+/// Serialises as `namespace/name`, so that it can be the key of a JSON map.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub struct Key {
     /// Its namespace.
     pub namespace: String,
@@ -16,6 +21,21 @@ pub struct Key {
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl From<Key> for String {
+    fn from(key: Key) -> Self {
+        key.to_string()
+    }
+}
+
+impl TryFrom<String> for Key {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let (namespace, name) = text.split_once('/').ok_or_else(|| format!("{text:?} is not namespace/name"))?;
+        Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
     }
 }
 
@@ -31,7 +51,7 @@ impl fmt::Display for Uid {
 }
 
 /// A version of an object as the API server counts them.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ResourceVersion(pub String);
 

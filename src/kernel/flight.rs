@@ -1,0 +1,48 @@
+//! A request that is under way, and what its reply will be understood by. Pure data; part of the kernel.
+
+use serde::{Deserialize, Serialize};
+
+use super::effect::RolloutCause;
+use super::object::{ChildKind, Key, Uid};
+use super::world::Presence;
+use crate::api::MemcachedStatus;
+
+/// A request without a reply yet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Flight {
+    /// On whose behalf.
+    pub resource: Key,
+    /// Which incarnation: a reply to an earlier one is not taken for the present one's.
+    pub uid: Uid,
+    /// What was sent.
+    pub sent: Sent,
+}
+
+/// What was sent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Sent {
+    /// A read of a Secret.
+    ReadSecret {
+        /// Which.
+        key: Key,
+        /// The keys asked for.
+        keys: Vec<String>,
+        /// What was known of it then.
+        known: Presence,
+    },
+    /// A read of what sits at a child's place.
+    ReadChild(ChildKind),
+    /// A create or apply.
+    Write {
+        /// Which child.
+        kind: ChildKind,
+        /// Hash of the body.
+        hash: String,
+        /// Why pods roll, if they do.
+        cause: Option<RolloutCause>,
+        /// Whether it was a create.
+        created: bool,
+    },
+    /// A status.
+    Status(Box<MemcachedStatus>),
+}

@@ -1,0 +1,180 @@
+//! The Secrets that a pass needs, and what their hash is. Pure; called by the pass.
+//!
+//! Unknown is never taken for missing, and neither rolls a pod: while a Secret is missing or unreadable, the
+//! last known hash stands.
+
+use super::desired::secret_hash;
+use super::effect::Request;
+use super::event::SecretContent;
+use super::failure::Failure;
+use super::object::Key;
+use super::pass::View;
+use super::status::MissingSecret;
+use super::world::{Presence, Secret};
+use crate::api::status::SecretVersion;
+use crate::api::validate::Validated;
+
+/// Key of the credentials Secret that memcached reads.
+pub const PASSWORD_FILE: &str = "password-file";
+
+/// What is known of the Secrets that a resource mounts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Inputs {
+    /// Reads without which the hash is a guess: to be sent before anything else.
+    pub reads: Vec<Request>,
+    /// Hash for the pod template; `None` when nothing is mounted or nothing was ever known.
+    pub hash: Option<String>,
+    /// Whether the hash was computed from what was read in this run; else it is the last known one.
+    pub computed: bool,
+    /// Reads that would prove a hash that was taken over from before a restart. Needed only when that hash
+    /// does not reproduce the live template.
+    pub proofs: Vec<Request>,
+    /// The versions that the hash stands for.
+    pub versions: Vec<SecretVersion>,
+    /// Secrets that are not there, or lack their key; sorted.
+    pub missing: Vec<MissingSecret>,
+    /// Why a Secret cannot be read.
+    pub unreadable: Option<Failure>,
+}
+
+impl Inputs {
+    /// Whether a pod template cannot be rendered: a Secret is unreadable and no hash is known.
+    #[must_use]
+    pub const fn hold_templates(&self) -> bool {
+        self.unreadable.is_some() && self.hash.is_none()
+    }
+}
+
+/// One Secret that is mounted.
+pub struct Mounted {
+    /// Its name.
+    pub name: String,
+    /// The keys that are used.
+    pub keys: Vec<String>,
+}
+
+/// The Secrets that a spec mounts.
+#[must_use]
+pub fn mounted(spec: &Validated) -> Vec<Mounted> {
+    let sasl = spec.sasl_secret.iter().map(|name| Mounted { name: name.clone(), keys: vec![PASSWORD_FILE.into()] });
+    sasl.collect()
+}
+
+/// What one Secret contributes.
+enum Contribution<'a> {
+    Read(&'a SecretContent),
+    UnchangedSinceHashed,
+    Missing(MissingSecret),
+    Unreadable(Failure),
+    ToRead,
+}
+
+/// Finds out what is known, and what has to be read.
+#[must_use]
+pub fn resolve(view: &View<'_>, spec: &Validated) -> Inputs {
+    let mounted = mounted(spec);
+    if mounted.is_empty() {
+        return Inputs::default();
+    }
+    let mut inputs = Inputs {
+        hash: view.last_known_secret_hash(),
+        versions: view.resource.seen.status.secrets.clone(),
+        ..Inputs::default()
+    };
+    let mut contents = Vec::new();
+    for secret in &mounted {
+        let read = || Request::ReadSecret { secret: view.key_of(&secret.name), keys: secret.keys.clone() };
+        match contribution(view, secret) {
+            Contribution::Read(content) => contents.push((secret, content)),
+            Contribution::UnchangedSinceHashed => inputs.proofs.push(read()),
+            Contribution::Missing(missing) => inputs.missing.push(missing),
+            Contribution::Unreadable(why) => inputs.unreadable = Some(why),
+            Contribution::ToRead => inputs.reads.push(read()),
+        }
+    }
+    inputs.missing.sort();
+    // One Secret that changed makes the hash of all: those that have not been read have to be.
+    if !contents.is_empty() {
+        inputs.reads.append(&mut inputs.proofs);
+    }
+    if contents.len() == mounted.len() {
+        inputs.hash = Some(hash(&contents));
+        inputs.computed = true;
+        inputs.versions = contents.iter().map(|(secret, content)| version(&secret.name, content)).collect();
+    }
+    inputs
+}
+
+fn contribution<'a>(view: &View<'a>, mounted: &Mounted) -> Contribution<'a> {
+    let key = view.key_of(&mounted.name);
+    let Some(Secret { presence, content, setback, .. }) = view.world.secrets.get(&key) else {
+        return Contribution::ToRead;
+    };
+    if let Some(setback) = setback
+        && setback.holds("", view.now)
+    {
+        return Contribution::Unreadable(setback.failure.clone());
+    }
+    let (uid, version) = match presence {
+        Presence::Unknown => return Contribution::ToRead,
+        Presence::Absent => {
+            return Contribution::Missing(MissingSecret { name: mounted.name.clone(), key: None });
+        }
+        Presence::Present(uid, version) => (uid, version),
+    };
+    if let Some(content) = content
+        && content.uid == *uid
+        && content.resource_version == *version
+        && mounted.keys.iter().all(|key| content.requested.contains(key))
+    {
+        let lacking = mounted.keys.iter().find(|key| !content.digests.contains_key(*key));
+        return match lacking {
+            Some(key) => Contribution::Missing(MissingSecret { name: mounted.name.clone(), key: Some(key.clone()) }),
+            None => Contribution::Read(content),
+        };
+    }
+    let hashed = view.resource.seen.status.secrets.iter().any(|hashed| {
+        hashed.name == mounted.name && hashed.uid == uid.0 && hashed.resource_version == version.0
+    });
+    if hashed && view.last_known_secret_hash().is_some() {
+        Contribution::UnchangedSinceHashed
+    } else {
+        Contribution::ToRead
+    }
+}
+
+fn hash(contents: &[(&Mounted, &SecretContent)]) -> String {
+    let mut parts: Vec<secret_hash::Part<'_>> = contents
+        .iter()
+        .flat_map(|(secret, content)| {
+            secret.keys.iter().filter_map(|key| {
+                let digest = content.digests.get(key)?;
+                Some(secret_hash::Part { secret: &secret.name, key, digest })
+            })
+        })
+        .collect();
+    parts.sort_unstable();
+    secret_hash::of(&parts)
+}
+
+fn version(name: &str, content: &SecretContent) -> SecretVersion {
+    SecretVersion {
+        name: name.to_owned(),
+        uid: content.uid.0.clone(),
+        resource_version: content.resource_version.0.clone(),
+    }
+}
+
+impl View<'_> {
+    /// The key of an object in the resource's namespace.
+    #[must_use]
+    pub fn key_of(&self, name: &str) -> Key {
+        Key { namespace: self.resource.seen.key.namespace.clone(), name: name.to_owned() }
+    }
+
+    /// The Secret hash that was computed last, or after a restart the one on our live template.
+    fn last_known_secret_hash(&self) -> Option<String> {
+        let live = || self.our_deployment().and_then(|live| live.secret_hash.clone());
+        self.resource.secret_hash.clone().or_else(live)
+    }
+}

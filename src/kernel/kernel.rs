@@ -1,0 +1,374 @@
+//! The one function of the operator: an event and the time in, effects out. Pure and synchronous.
+//!
+//! The shell owns one [`Kernel`], calls [`Kernel::step`] for every event and carries out what it answers;
+//! `replay` does the first half of that. A kernel serialises whole: that is the journal's snapshot.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::effect::{ChildResult, Effect, Observation, Request, RequestId};
+use super::event::{Event, Reply};
+use super::failure::{Category, Failure};
+use super::flight::{Flight, Sent};
+use super::notice;
+use super::object::{Key, Uid};
+use super::pass::{self, Pass, Send, View};
+use super::queue::{Lane, Queue};
+use super::setback::Setback;
+use super::world::{Presence, World};
+
+/// What the operator is told at its start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Requests under way at once, over all resources; at least 1.
+    pub max_in_flight: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { max_in_flight: 64 }
+    }
+}
+
+/// The state of the operator: a fold over its events.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Kernel {
+    settings: Settings,
+    world: World,
+    queue: Queue,
+    leading: bool,
+    now: Timestamp,
+    next_id: u64,
+    flights: BTreeMap<RequestId, Flight>,
+    turns: BTreeMap<Key, Turn>,
+    /// The wake that the shell was asked for last.
+    wake: Option<Timestamp>,
+    reported_depth: usize,
+}
+
+/// A resource between the moment it was taken from the queue and its rest.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Turn {
+    /// Requests of its batch that have not been answered.
+    outstanding: usize,
+    /// Since when.
+    since: Timestamp,
+}
+
+impl Kernel {
+    /// A kernel that knows nothing: it writes nothing until every list was complete and it leads.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            world: World::default(),
+            queue: Queue::default(),
+            leading: false,
+            now: Timestamp::UNIX_EPOCH,
+            next_id: 0,
+            flights: BTreeMap::new(),
+            turns: BTreeMap::new(),
+            wake: None,
+            reported_depth: 0,
+        }
+    }
+
+    /// Whether every required list has been complete once.
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        self.world.is_synced()
+    }
+
+    /// Everything known, for those who look on.
+    #[must_use]
+    pub const fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// Folds one event, runs the passes that there is room for, and says what to do.
+    pub fn step(&mut self, at: Timestamp, event: Event) -> Vec<Effect> {
+        self.now = at;
+        let mut effects = Vec::new();
+        self.fold(event, &mut effects);
+        self.queue.fire(at);
+        while self.leading
+            && self.is_synced()
+            && self.flights.len() < self.settings.max_in_flight
+            && let Some(key) = self.queue.pop()
+        {
+            self.pass(&key, &mut effects);
+        }
+        self.report_queue(&mut effects);
+        effects
+    }
+
+    fn fold(&mut self, event: Event, effects: &mut Vec<Effect>) {
+        let lane = if self.is_synced() { Lane::Fresh } else { Lane::Backlog };
+        let dirty: BTreeSet<Key> = match event {
+            Event::Listing(kind) => {
+                self.world.begin_list(kind);
+                BTreeSet::new()
+            }
+            Event::Listed(kind) => self.world.end_list(kind),
+            Event::Resource(seen) => {
+                let key = seen.key.clone();
+                if self.world.see_resource(*seen) { BTreeSet::from([key]) } else { BTreeSet::new() }
+            }
+            Event::Child(seen) => self.world.see_child(*seen).into_iter().collect(),
+            Event::Secret(seen) => self.world.see_secret(seen),
+            Event::Pod(seen) => self.world.see_pod(seen).into_iter().collect(),
+            Event::Gone { kind, key } => self.world.gone(kind, &key),
+            Event::Done { id, reply } => {
+                self.land(id, reply, effects);
+                BTreeSet::new()
+            }
+            Event::Leading(leading) => {
+                self.leading = leading;
+                BTreeSet::new()
+            }
+            Event::Tick => {
+                self.wake = None;
+                BTreeSet::new()
+            }
+        };
+        for key in dirty {
+            if self.world.resources.contains_key(&key) {
+                self.queue.push(&key, lane);
+            } else {
+                self.queue.forget(&key);
+                effects.push(Effect::Observe(Observation::InstanceGone(key)));
+            }
+        }
+    }
+
+    /// One resource's turn. While its last batch is under way it comes back when that has been answered.
+    fn pass(&mut self, key: &Key, effects: &mut Vec<Effect>) {
+        let Some(resource) = self.world.resources.get(key) else { return };
+        let turn = self.turns.entry(key.clone()).or_insert(Turn { outstanding: 0, since: self.now });
+        let panicked = |setback: &Setback| setback.failure.category == Category::Internal && setback.holds("", self.now);
+        if turn.outstanding > 0 || resource.setback.as_ref().is_some_and(panicked) {
+            return;
+        }
+        let view = View { world: &self.world, resource, now: self.now };
+        match catch_unwind(AssertUnwindSafe(|| pass::run(&view))) {
+            Ok(pass) => self.carry_out(key, pass, effects),
+            Err(_) => self.back_off_after_panic(key, effects),
+        }
+    }
+
+    fn carry_out(&mut self, key: &Key, pass: Pass, effects: &mut Vec<Effect>) {
+        let Some(resource) = self.world.resources.get_mut(key) else { return };
+        for judged in pass.judged {
+            if let Some(live) = &mut resource.slot_mut(judged.kind).live {
+                live.judge(judged.desired, judged.differences);
+            }
+        }
+        if pass.secret_hash.is_some() {
+            resource.secret_hash = pass.secret_hash;
+        }
+        let uid = resource.seen.uid.clone();
+        let outstanding = pass.sends.len();
+        for send in pass.sends {
+            let (request, sent) = self.prepare(send);
+            let id = RequestId(self.next_id);
+            self.next_id += 1;
+            self.flights.insert(id, Flight { resource: key.clone(), uid: uid.clone(), sent });
+            effects.push(Effect::Send { id, resource: key.clone(), request });
+        }
+        if outstanding == 0 {
+            self.rest(key, pass.rest, effects);
+        } else if let Some(turn) = self.turns.get_mut(key) {
+            turn.outstanding = outstanding;
+        }
+    }
+
+    /// The request of a send, and what its reply will be understood by.
+    fn prepare(&self, send: Send) -> (Request, Sent) {
+        match send {
+            Send::Write { request, kind, hash, cause } => {
+                let created = matches!(request, Request::Create { .. });
+                (request, Sent::Write { kind, hash, cause, created })
+            }
+            Send::Status { status, request } => {
+                (request, Sent::Status(status))
+            }
+            Send::Read(request) => {
+                let sent = match &request {
+                    Request::ReadSecret { secret, keys } => {
+                        let presence = self.world.secrets.get(secret).map(|it| it.presence.clone());
+                        Sent::ReadSecret { key: secret.clone(), keys: keys.clone(), known: presence.unwrap_or_default() }
+                    }
+                    Request::ReadChild { kind, .. } | Request::Create { kind, .. } | Request::Apply { kind, .. } => {
+                        Sent::ReadChild(*kind)
+                    }
+                    Request::PatchStatus { .. } => Sent::Status(Box::default()),
+                };
+                (request, sent)
+            }
+        }
+    }
+
+    fn rest(&mut self, key: &Key, rest: Option<pass::Rest>, effects: &mut Vec<Effect>) {
+        let turn = self.turns.remove(key);
+        let Some((rest, resource)) = rest.zip(self.world.resources.get_mut(key)) else { return };
+        self.queue.set_timer(key, rest.wake_at);
+        let since = turn.map_or(self.now, |turn| turn.since);
+        let unchanged = rest.unchanged.into_iter().map(|kind| Observation::Child { kind, result: ChildResult::Unchanged });
+        effects.extend(unchanged.map(Effect::Observe));
+        if let Some((image, desired)) = rest.instance {
+            let figures = (image, desired, resource.seen.status.ready_replicas);
+            if resource.reported.as_ref() != Some(&figures) {
+                resource.reported = Some(figures.clone());
+                let (image, desired, ready) = figures;
+                effects.push(Effect::Observe(Observation::Instance { resource: key.clone(), image, desired, ready }));
+            }
+        }
+        effects.push(Effect::Observe(Observation::Reconciled {
+            resource: key.clone(),
+            millis: self.now.as_millisecond() - since.as_millisecond(),
+            failure: rest.failure,
+        }));
+    }
+
+    fn back_off_after_panic(&mut self, key: &Key, effects: &mut Vec<Effect>) {
+        self.turns.remove(key);
+        let Some(resource) = self.world.resources.get_mut(key) else { return };
+        let failure = Failure {
+            category: Category::Internal,
+            message: format!("the pass over Memcached {key} panicked: this is a defect of the operator, please report it"),
+        };
+        let before = resource.setback.as_ref();
+        let setback = Setback::after(before, failure, String::new(), (&resource.seen.uid, self.now));
+        self.queue.set_timer(key, setback.retry_at);
+        resource.setback = Some(setback);
+        effects.push(Effect::Observe(Observation::Reconciled {
+            resource: key.clone(),
+            millis: 0,
+            failure: Some(Category::Internal),
+        }));
+    }
+
+    /// A request was answered: what the reply proves goes into the world, and with the last of its batch the
+    /// resource is queued again.
+    fn land(&mut self, id: RequestId, reply: Reply, effects: &mut Vec<Effect>) {
+        let Some(Flight { resource: key, uid, sent }) = self.flights.remove(&id) else { return };
+        if let Some(turn) = self.turns.get_mut(&key) {
+            turn.outstanding = turn.outstanding.saturating_sub(1);
+            if turn.outstanding == 0 {
+                self.queue.push(&key, Lane::Fresh);
+            }
+        }
+        // Secrets belong to many: what was read of one stays true when the reader is gone.
+        if let Sent::ReadSecret { key: secret, keys, known } = sent {
+            self.land_secret(&secret, (keys, &known), (reply, &uid));
+            return;
+        }
+        let Some(resource) = self.world.resources.get_mut(&key) else {
+            self.turns.remove(&key);
+            return;
+        };
+        if resource.seen.uid != uid {
+            return;
+        }
+        let mut publish = |notice| effects.push(Effect::Publish { resource: key.clone(), uid: uid.clone(), notice });
+        match (sent, reply) {
+            (Sent::Write { kind, cause, created, .. }, Reply::Child(Some(seen))) => {
+                if created {
+                    publish(notice::created(kind, &key));
+                }
+                if let Some(cause) = cause {
+                    publish(notice::rollout_started(cause));
+                    effects.push(Effect::Observe(Observation::Rollout(cause)));
+                }
+                let result = if created { ChildResult::Created } else { ChildResult::Updated };
+                effects.push(Effect::Observe(Observation::Child { kind, result }));
+                let slot = resource.slot_mut(kind);
+                slot.setback = None;
+                slot.see(*seen);
+            }
+            (Sent::ReadChild(kind), Reply::Child(Some(seen))) => {
+                let slot = resource.slot_mut(kind);
+                slot.look = false;
+                slot.see(*seen);
+            }
+            (Sent::Write { kind, .. } | Sent::ReadChild(kind), Reply::Child(None) | Reply::Deleted) => {
+                resource.slot_mut(kind).lose();
+            }
+            (Sent::Status(status), Reply::Status(stored)) => {
+                notice::of_status(&resource.seen.status, &status).into_iter().for_each(publish);
+                resource.setback = None;
+                resource.unstorable =
+                    (*status != stored.status).then(|| Box::new((*status, stored.status.clone())));
+                self.world.see_resource(*stored);
+            }
+            (Sent::Write { kind, hash, .. }, Reply::Failed(failure)) => {
+                let slot = resource.slot_mut(kind);
+                slot.look = failure.category == Category::Conflict;
+                slot.setback = Some(Setback::after(slot.setback.as_ref(), failure, hash, (&uid, self.now)));
+            }
+            (Sent::ReadChild(kind), Reply::Failed(failure)) => {
+                let slot = resource.slot_mut(kind);
+                let hash = slot.setback.as_ref().map(|setback| setback.sent.clone()).unwrap_or_default();
+                slot.setback = Some(Setback::after(slot.setback.as_ref(), failure, hash, (&uid, self.now)));
+            }
+            (Sent::Status(_), Reply::Failed(failure)) => {
+                let before = resource.setback.as_ref();
+                resource.setback = Some(Setback::after(before, failure, String::new(), (&uid, self.now)));
+            }
+            // A reply of another request's shape proves nothing; the next pass sees the world as it was.
+            _ => {}
+        }
+    }
+
+    fn land_secret(&mut self, secret: &Key, (keys, known): (Vec<String>, &Presence), (reply, uid): (Reply, &Uid)) {
+        let Some(entry) = self.world.secrets.get_mut(secret) else { return };
+        match reply {
+            Reply::Secret(Some(mut content)) => {
+                content.requested = keys;
+                let newer = match &entry.presence {
+                    Presence::Present(uid, version) => {
+                        *uid == content.uid && content.resource_version.is_older_than(version)
+                    }
+                    Presence::Unknown | Presence::Absent => false,
+                };
+                if !newer {
+                    entry.presence = Presence::Present(content.uid.clone(), content.resource_version.clone());
+                    entry.content = Some(content);
+                }
+                entry.setback = None;
+            }
+            Reply::Secret(None) => {
+                // Only if the watch told nothing newer meanwhile; else the next pass reads again.
+                if entry.presence == *known {
+                    entry.presence = Presence::Absent;
+                }
+                entry.setback = None;
+            }
+            Reply::Failed(failure) => {
+                let setback = Setback::after(entry.setback.as_ref(), failure, String::new(), (uid, self.now));
+                entry.setback = Some(setback);
+            }
+            Reply::Child(_) | Reply::Deleted | Reply::Status(_) => {}
+        }
+        // Others wait for the same Secret.
+        for user in &entry.users {
+            self.queue.push(user, Lane::Fresh);
+        }
+    }
+
+    fn report_queue(&mut self, effects: &mut Vec<Effect>) {
+        let depth = self.queue.depth();
+        if depth != self.reported_depth {
+            self.reported_depth = depth;
+            effects.push(Effect::Observe(Observation::QueueDepth(depth)));
+        }
+        let next = self.queue.next_fire();
+        if next.is_some() && next != self.wake {
+            self.wake = next;
+            effects.extend(next.map(Effect::Wake));
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! One look at one resource: validate, inputs, desired, plan, status, and what to send. Pure.
+//!
+//! A pass is level-triggered: it sees the world as it is and never depends on which event woke it. Children
+//! are written first, the status last, with the results of those writes; a pass that finds nothing to do sends
+//! nothing. Called by [`super::kernel::Kernel`], which folds the outcome back into the world.
+
+use jiff::Timestamp;
+
+use super::desired::{self, Desired, Intent, LiveTemplate};
+use super::diff::Path;
+use super::effect::{Request, RolloutCause};
+use super::failure::Category;
+use super::inputs::{self, Inputs};
+use super::live::Live;
+use super::object::ChildKind;
+use super::plan::{self, Action, Planned};
+use super::report::{self, Report};
+use super::status::{Trouble, patch};
+use super::world::{Resource, World};
+use crate::api::validate::{self, Validated, Violation};
+use crate::api::{MemcachedSpec, MemcachedStatus};
+
+/// What a pass sees.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    /// Everything known.
+    pub world: &'a World,
+    /// The resource whose turn it is.
+    pub resource: &'a Resource,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// What a pass decided.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pass {
+    /// To send now, all independent of each other; the next pass comes when all have been answered.
+    pub sends: Vec<Send>,
+    /// The comparisons it made, so that the compared objects can be dropped.
+    pub judged: Vec<Judged>,
+    /// A Secret hash that it computed.
+    pub secret_hash: Option<String>,
+    /// What it found where nothing is left to send.
+    pub rest: Option<Rest>,
+}
+
+/// A request, and what is to be remembered of it until its reply.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Send {
+    /// A read of a Secret or of a child.
+    Read(Request),
+    /// A create or apply of a child.
+    Write {
+        /// What to send.
+        request: Request,
+        /// Which child.
+        kind: ChildKind,
+        /// Hash of what is sent.
+        hash: String,
+        /// Why pods roll, if they do.
+        cause: Option<RolloutCause>,
+    },
+    /// A write of the status.
+    Status {
+        /// What to send.
+        request: Request,
+        /// The status as it will be.
+        status: Box<MemcachedStatus>,
+    },
+}
+
+/// A child that was compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// Which child.
+    pub kind: ChildKind,
+    /// Hash of what it was compared with.
+    pub desired: String,
+    /// What an apply would change.
+    pub differences: Vec<Path>,
+}
+
+/// A resource at rest: nothing to send until something changes or a time comes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rest {
+    /// When to look again though nothing was heard.
+    pub wake_at: Option<Timestamp>,
+    /// What keeps it from being as desired.
+    pub failure: Option<Category>,
+    /// Children found as they should be.
+    pub unchanged: Vec<ChildKind>,
+    /// Image and pods wanted, of a valid spec.
+    pub instance: Option<(String, i32)>,
+}
+
+/// Runs one pass.
+#[must_use]
+pub fn run(view: &View<'_>) -> Pass {
+    if view.resource.seen.deleting {
+        return Pass::default();
+    }
+    // validate: what passes is never looked at raw again
+    let spec = match validated(view) {
+        Ok(spec) => spec,
+        Err(broken) => return report::invalid(view, &broken),
+    };
+    // inputs: which Secrets, and what is known of them
+    let inputs = inputs::resolve(view, &spec);
+    if !inputs.reads.is_empty() {
+        return Pass::reading(inputs.reads);
+    }
+    // desired: every child, whole
+    let desired = desired::children(&view.intent(&spec, &inputs), view.live_template());
+    if !inputs.proofs.is_empty() && view.live_template().is_none_or(|live| live.hash != desired.template_hash) {
+        return Pass::reading(inputs.proofs);
+    }
+    // diff: what to do about each
+    let planned = plan::plan(view, &desired, &inputs);
+    // status: what to say about it
+    let Report { status, changes_at } = report::status(view, &spec, (&inputs, &desired, &planned));
+    // effects
+    let mut pass = Pass { judged: judged(&planned), secret_hash: inputs.hash.clone().filter(|_| inputs.computed), ..Pass::default() };
+    let sends = planned.iter().filter_map(|it| send(view, it)).collect::<Vec<_>>();
+    if !sends.is_empty() && view.may_send_children(&planned) {
+        pass.sends = sends;
+    } else if view.status_differs(&status) {
+        pass.sends.push(view.write_status(status));
+    } else {
+        pass.rest = Some(report::rest(view, &spec, (&inputs, &planned, changes_at)));
+    }
+    pass
+}
+
+fn validated(view: &View<'_>) -> Result<Validated, String> {
+    let seen = &view.resource.seen;
+    let spec: &MemcachedSpec = seen.spec.as_ref().map_err(|error| format!("spec cannot be read: {error}"))?;
+    validate::validate(&seen.key.name, spec).map_err(|violations: Vec<Violation>| {
+        violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    })
+}
+
+fn judged(planned: &[Planned<'_>]) -> Vec<Judged> {
+    let judgement = |it: &Planned<'_>| {
+        Some(Judged { kind: it.child.kind, desired: it.hash.clone(), differences: it.differences.clone()? })
+    };
+    planned.iter().filter_map(judgement).collect()
+}
+
+fn send(view: &View<'_>, planned: &Planned<'_>) -> Option<Send> {
+    let (kind, key) = (planned.child.kind, view.resource.seen.key.clone());
+    let body = || planned.child.body.clone();
+    let write = |request, cause| Some(Send::Write { request, kind, hash: planned.hash.clone(), cause });
+    match &planned.action {
+        Action::Create => write(Request::Create { kind, key, body: body() }, None),
+        Action::Apply { uid, cause } => write(Request::Apply { kind, key, uid: uid.clone(), body: body() }, *cause),
+        Action::Look => Some(Send::Read(Request::ReadChild { kind, key })),
+        Action::Keep | Action::Foreign(_) | Action::Collecting(_) | Action::BackOff(_) | Action::Hold => None,
+    }
+}
+
+impl Pass {
+    fn reading(requests: Vec<Request>) -> Self {
+        Self { sends: requests.into_iter().map(Send::Read).collect(), ..Self::default() }
+    }
+}
+
+impl<'a> View<'a> {
+    /// The Deployment, when it is this resource's own.
+    #[must_use]
+    pub fn our_deployment(&self) -> Option<&'a Live> {
+        let ours = |live: &&Live| live.controller.as_ref().is_some_and(|owner| owner.uid == self.resource.seen.uid);
+        self.resource.deployment.live.as_ref().filter(ours)
+    }
+
+    fn live_template(&self) -> Option<&'a LiveTemplate> {
+        self.our_deployment().and_then(|live| live.template.as_ref())
+    }
+
+    fn intent<'b>(&self, spec: &'b Validated, inputs: &'b Inputs) -> Intent<'b>
+    where
+        'a: 'b,
+    {
+        Intent {
+            key: &self.resource.seen.key,
+            uid: &self.resource.seen.uid,
+            spec,
+            secret_hash: inputs.hash.as_deref(),
+            restart_trigger: self.resource.seen.restart_trigger.as_deref(),
+        }
+    }
+
+    /// Whether children may be written before the status. A template change that no new generation announces
+    /// (Secret, restart trigger, drift) has to take Ready away first: else a tool reads Current while pods roll.
+    fn may_send_children(&self, planned: &[Planned<'_>]) -> bool {
+        let rolls = planned.iter().any(|it| matches!(it.action, Action::Apply { cause: Some(_), .. }));
+        let seen = &self.resource.seen;
+        !rolls || seen.generation != seen.status.observed_generation || !patch::says_ready(&seen.status)
+    }
+
+    /// The request that writes a status.
+    #[must_use]
+    pub fn write_status(&self, status: MemcachedStatus) -> Send {
+        let seen = &self.resource.seen;
+        let request = Request::PatchStatus {
+            resource_version: seen.resource_version.clone(),
+            status: patch::patch(&seen.status, &status),
+        };
+        Send::Status { request, status: Box::new(status) }
+    }
+
+    /// Whether the status has to be written: times aside, and not when the API server would store what is
+    /// there already.
+    #[must_use]
+    pub fn status_differs(&self, wanted: &MemcachedStatus) -> bool {
+        let stored = &self.resource.seen.status;
+        let unstorable = self.resource.unstorable.as_deref().is_some_and(|(sent, got)| sent == wanted && got == stored);
+        wanted != stored && !unstorable && !self.resource.setback.as_ref().is_some_and(|it| it.holds("", self.now))
+    }
+}
+
+/// What keeps a resource from being as desired, the worst first.
+#[must_use]
+pub fn worst_trouble(inputs: &Inputs, planned: &[Planned<'_>]) -> Option<Trouble> {
+    let unreadable = inputs.unreadable.as_ref().map(|failure| Trouble::SecretUnreadable(failure.message.clone()));
+    planned.iter().filter_map(|it| it.action.trouble()).chain(unreadable).min_by_key(plan::rank)
+}
+
+/// The facts that the status is computed from.
+#[must_use]
+pub fn template_in_place(view: &View<'_>, desired: &Desired, planned: &[Planned<'_>]) -> bool {
+    let deployment = planned.iter().find(|it| it.child.kind == ChildKind::Deployment);
+    let drifted = deployment
+        .and_then(|it| it.differences.as_ref())
+        .is_some_and(|paths| paths.iter().any(|path| path.starts_with("spec.template")));
+    !drifted && view.live_template().is_some_and(|live| live.hash == desired.template_hash)
+}

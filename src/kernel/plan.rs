@@ -1,0 +1,189 @@
+//! What to do about each child: a decision, not yet a request. Pure; called by the pass.
+
+use jiff::Timestamp;
+
+use super::desired::{Child, Desired};
+use super::diff::Path;
+use super::effect::RolloutCause;
+use super::failure::{Category, Failure};
+use super::hash;
+use super::inputs::Inputs;
+use super::live::{Live, Slot};
+use super::object::{ChildKind, Key, Uid};
+use super::pass::View;
+use super::status::Trouble;
+use crate::api::GROUP;
+
+/// What to do about one child.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// It is as it should be.
+    Keep,
+    /// There is none: create it.
+    Create,
+    /// It differs: apply. `cause` when that makes pods roll.
+    Apply {
+        /// The incarnation to apply to.
+        uid: Uid,
+        /// Why pods roll, if they do.
+        cause: Option<RolloutCause>,
+    },
+    /// A conflict showed that we know less than we thought: read what is there.
+    Look,
+    /// An object that is not ours sits there, and stays untouched. Says whose it is.
+    Foreign(String),
+    /// A child of an earlier resource of this name, or one of ours that is being deleted: wait until it is gone.
+    Collecting(String),
+    /// The last write of the same content failed, and its time has not come again.
+    BackOff(Failure),
+    /// What it should be is not known: anything sent would be a guess.
+    Hold,
+}
+
+/// One decision.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned<'a> {
+    /// About which child.
+    pub child: &'a Child,
+    /// Hash of its body.
+    pub hash: String,
+    /// Fields in which the live one differs, as far as it was compared.
+    pub differences: Option<Vec<Path>>,
+    /// What to do.
+    pub action: Action,
+}
+
+/// Decides about every child.
+#[must_use]
+pub fn plan<'a>(view: &View<'_>, desired: &'a Desired, inputs: &Inputs) -> Vec<Planned<'a>> {
+    let Desired { deployment, revision: _, template_hash, service } = desired;
+    let rolls = |live: &Live, differences: Option<&Vec<Path>>| rollout_cause(view, inputs, (live, differences, template_hash));
+    let mut deployment = decide(view, deployment, &rolls);
+    if inputs.hold_templates() && matches!(deployment.action, Action::Create | Action::Apply { .. }) {
+        deployment.action = Action::Hold;
+    }
+    vec![deployment, decide(view, service, &|_, _| None)]
+}
+
+type Rolls<'a> = dyn Fn(&Live, Option<&Vec<Path>>) -> Option<RolloutCause> + 'a;
+
+fn decide<'a>(view: &View<'_>, child: &'a Child, rolls: &Rolls<'_>) -> Planned<'a> {
+    let slot = view.resource.slot(child.kind);
+    let hash = hash::of_json(&child.body);
+    let differences = slot.live.as_ref().and_then(|live| live.verdict.differences(child.kind, &child.body));
+    let wanted = match &slot.live {
+        _ if slot.look => Action::Look,
+        None => Action::Create,
+        Some(live) => match owner(view, child.kind, live) {
+            Owner::Foreign(whose) => Action::Foreign(whose),
+            Owner::Earlier(what) => Action::Collecting(what),
+            Owner::Us if differences.as_ref().is_some_and(Vec::is_empty) => Action::Keep,
+            Owner::Us => Action::Apply { uid: live.uid.clone(), cause: rolls(live, differences.as_ref()) },
+        },
+    };
+    let action = held_back(slot, &hash, view.now).filter(|_| wanted.sends()).unwrap_or(wanted);
+    Planned { child, hash, differences, action }
+}
+
+fn held_back(slot: &Slot, hash: &str, now: Timestamp) -> Option<Action> {
+    let setback = slot.setback.as_ref().filter(|setback| setback.holds(hash, now))?;
+    Some(Action::BackOff(setback.failure.clone()))
+}
+
+/// Whose an object is that sits where a child belongs.
+enum Owner {
+    Us,
+    Earlier(String),
+    Foreign(String),
+}
+
+fn owner(view: &View<'_>, kind: ChildKind, live: &Live) -> Owner {
+    let Key { namespace, name } = &view.resource.seen.key;
+    let what = format!("{} {namespace}/{name}", kind.name());
+    match &live.controller {
+        Some(owner) if owner.kind == "Memcached" && owner.api_version.split('/').next() == Some(GROUP) => {
+            if owner.uid == view.resource.seen.uid && live.deleting {
+                Owner::Earlier(format!("{what} is being deleted"))
+            } else if owner.uid == view.resource.seen.uid {
+                Owner::Us
+            } else if owner.name == *name {
+                Owner::Earlier(format!("{what} belongs to an earlier Memcached of this name and waits for garbage collection"))
+            } else {
+                Owner::Foreign(format!("{what} belongs to Memcached {}", owner.name))
+            }
+        }
+        Some(owner) => Owner::Foreign(format!("{what} is controlled by {} {}", owner.kind, owner.name)),
+        None => Owner::Foreign(format!("{what} exists and is not controlled by this resource")),
+    }
+}
+
+/// Why an apply makes pods roll; `None` when it leaves the template alone.
+fn rollout_cause(
+    view: &View<'_>,
+    inputs: &Inputs,
+    (live, differences, template_hash): (&Live, Option<&Vec<Path>>, &str),
+) -> Option<RolloutCause> {
+    let same_intent = live.template.as_ref().is_some_and(|template| template.hash == template_hash);
+    let template_differs =
+        differences.map_or(!same_intent, |paths| paths.iter().any(|path| path.starts_with("spec.template")));
+    if !template_differs {
+        None
+    } else if same_intent {
+        Some(RolloutCause::Drift)
+    } else if live.restart_trigger != view.resource.seen.restart_trigger {
+        Some(RolloutCause::RestartTrigger)
+    } else if live.secret_hash != inputs.hash {
+        Some(RolloutCause::Secret)
+    } else {
+        Some(RolloutCause::Spec)
+    }
+}
+
+impl Action {
+    /// Whether this is a request to send now.
+    #[must_use]
+    pub const fn sends(&self) -> bool {
+        matches!(self, Self::Create | Self::Apply { .. } | Self::Look)
+    }
+
+    /// What the status has to say about it.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Trouble> {
+        match self {
+            Self::Keep | Self::Create | Self::Apply { .. } | Self::Look | Self::Hold => None,
+            Self::Foreign(whose) => Some(Trouble::NameConflict(format!(
+                "{whose}: delete or rename it, or give this Memcached another name"
+            ))),
+            Self::Collecting(what) => Some(Trouble::WaitingForGarbageCollection(what.clone())),
+            Self::BackOff(failure) => Some(trouble(failure)),
+        }
+    }
+}
+
+/// What the status has to say about a failed request.
+#[must_use]
+pub fn trouble(failure: &Failure) -> Trouble {
+    let Failure { category, message } = failure.clone();
+    match category {
+        Category::Invalid => Trouble::InvalidSpec(message),
+        Category::ImmutableField => Trouble::ImmutableField(message),
+        Category::Forbidden | Category::QuotaExceeded | Category::AdmissionDenied => Trouble::Denied { category, message },
+        Category::Conflict | Category::Transient | Category::Internal | Category::NamespaceTerminating => {
+            Trouble::RetryingAfterError(message)
+        }
+    }
+}
+
+/// How bad a trouble is, worst first: the order in which the status mentions them.
+#[must_use]
+pub const fn rank(trouble: &Trouble) -> u8 {
+    match trouble {
+        Trouble::InvalidSpec(_) => 0,
+        Trouble::NameConflict(_) => 1,
+        Trouble::ImmutableField(_) => 2,
+        Trouble::SecretUnreadable(_) => 3,
+        Trouble::Denied { .. } => 4,
+        Trouble::WaitingForGarbageCollection(_) => 5,
+        Trouble::RetryingAfterError(_) => 6,
+    }
+}

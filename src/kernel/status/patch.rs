@@ -1,0 +1,49 @@
+//! A status as a merge patch, and what a stored status claims. Pure; called by the pass and the kernel.
+
+use serde_json::{Map, Value};
+
+use crate::api::MemcachedStatus;
+
+/// The merge patch that turns `before` into `after`: the fields that differ; null for those that go.
+#[must_use]
+pub fn patch(before: &MemcachedStatus, after: &MemcachedStatus) -> Value {
+    let (before, after) = (fields(before), fields(after));
+    let gone = before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+    let changed = after.iter().filter(|(key, value)| before.get(*key) != Some(value));
+    gone.chain(changed.map(|(key, value)| (key.clone(), value.clone()))).collect::<Map<_, _>>().into()
+}
+
+fn fields(status: &MemcachedStatus) -> Map<String, Value> {
+    match serde_json::to_value(status) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    }
+}
+
+/// Whether a stored status tells readers that the resource is ready.
+#[must_use]
+pub fn says_ready(status: &MemcachedStatus) -> bool {
+    status.conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_patch_names_what_differs_and_nulls_what_goes() {
+        let before = MemcachedStatus {
+            reconciled_generation: Some(1),
+            server_list: vec!["a.n:11211".into()],
+            replicas: 1,
+            ..MemcachedStatus::default()
+        };
+        let after = MemcachedStatus { observed_generation: 2, replicas: 1, ..MemcachedStatus::default() };
+        assert_eq!(
+            patch(&before, &after),
+            json!({"observedGeneration": 2, "reconciledGeneration": null, "serverList": null})
+        );
+        assert_eq!(patch(&after, &after), json!({}));
+    }
+}

@@ -1,0 +1,299 @@
+//! All that the operator knows: a fold over events. Pure; owned by the kernel, read by the pass.
+//!
+//! An object is kept only until a pass has compared it with what it should be; what stays is the verdict and a
+//! few facts, a few hundred bytes a resource.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::event::{SecretContent, SeenChild, SeenPod, SeenResource, SeenSecret};
+use super::live::{Live, Slot};
+use super::object::{ChildKind, Key, ResourceVersion, Uid, Watched};
+use super::setback::Setback;
+use crate::api::{MemcachedSpec, MemcachedStatus};
+
+/// Everything known.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct World {
+    /// The resources.
+    pub resources: BTreeMap<Key, Resource>,
+    /// The Secrets that resources name; until the first complete list of resources, all Secrets.
+    pub secrets: BTreeMap<Key, Secret>,
+    /// Why pods are not running, by pod; pods without a problem are not kept.
+    pub pods: BTreeMap<Key, SeenPod>,
+    /// Children that came before their resource, until the first complete list of resources.
+    early: Vec<SeenChild>,
+    /// The list that is under way for a kind: what it has named so far.
+    listing: Vec<(Watched, BTreeSet<Key>)>,
+    /// The kinds that have been listed completely at least once.
+    listed: BTreeSet<Watched>,
+}
+
+/// One resource, and what is known of its children.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Resource {
+    /// As seen last, with the status that we know to be there.
+    pub seen: SeenResource,
+    /// Its Deployment.
+    pub deployment: Slot,
+    /// Its Service.
+    pub service: Slot,
+    /// The Secret hash that was computed or found on the live template: kept while a Secret is missing or
+    /// unreadable, so that no pod rolls.
+    pub secret_hash: Option<String>,
+    /// Why the last status write, or the last pass, failed.
+    pub setback: Option<Setback>,
+    /// A status that the API server did not store as it was sent (an older CRD drops fields it does not know),
+    /// and what it stored: writing it again would change nothing, for ever.
+    pub unstorable: Option<Box<(MemcachedStatus, MemcachedStatus)>>,
+    /// Image, pods wanted and pods ready as the metrics know them.
+    pub reported: Option<(String, i32, i32)>,
+}
+
+impl Resource {
+    fn new(seen: SeenResource) -> Self {
+        Self {
+            seen,
+            deployment: Slot::default(),
+            service: Slot::default(),
+            secret_hash: None,
+            setback: None,
+            unstorable: None,
+            reported: None,
+        }
+    }
+
+    /// The place of a child.
+    #[must_use]
+    pub const fn slot(&self, kind: ChildKind) -> &Slot {
+        match kind {
+            ChildKind::Deployment => &self.deployment,
+            ChildKind::Service => &self.service,
+        }
+    }
+
+    /// The place of a child, to change it.
+    pub const fn slot_mut(&mut self, kind: ChildKind) -> &mut Slot {
+        match kind {
+            ChildKind::Deployment => &mut self.deployment,
+            ChildKind::Service => &mut self.service,
+        }
+    }
+}
+
+/// A Secret that some resource names.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Secret {
+    /// Whether it exists.
+    pub presence: Presence,
+    /// What it held when it was read last in this run.
+    pub content: Option<SecretContent>,
+    /// Why it could not be read.
+    pub setback: Option<Setback>,
+    /// The resources that name it.
+    pub users: BTreeSet<Key>,
+}
+
+/// Whether an object exists: unknown is never taken for absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Presence {
+    /// Nobody looked yet.
+    #[default]
+    Unknown,
+    /// It does not.
+    Absent,
+    /// In this version.
+    Present(Uid, ResourceVersion),
+}
+
+impl World {
+    /// Whether every list has been complete once: before that, absence means nothing and nothing is written.
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        Watched::ALL.iter().all(|kind| self.listed.contains(kind))
+    }
+
+    /// A list of a kind begins.
+    pub fn begin_list(&mut self, kind: Watched) {
+        self.listing.retain(|(other, _)| *other != kind);
+        self.listing.push((kind, BTreeSet::new()));
+    }
+
+    /// A list of a kind is complete; whatever it lacked is gone. Returns the resources concerned.
+    pub fn end_list(&mut self, kind: Watched) -> BTreeSet<Key> {
+        let Some(at) = self.listing.iter().position(|(other, _)| *other == kind) else {
+            return BTreeSet::new();
+        };
+        let (_, named) = self.listing.swap_remove(at);
+        let known: Vec<Key> = match kind {
+            Watched::Memcached => self.resources.keys().cloned().collect(),
+            Watched::Child(kind) => {
+                self.resources.iter().filter(|(_, it)| it.slot(kind).live.is_some()).map(|(key, _)| key.clone()).collect()
+            }
+            Watched::Secret => self.secrets.keys().cloned().collect(),
+            Watched::Pod => self.pods.keys().cloned().collect(),
+        };
+        let gone = known.iter().filter(|key| !named.contains(key));
+        let dirty = gone.flat_map(|key| self.gone(kind, key)).collect();
+        self.listed.insert(kind);
+        if kind == Watched::Memcached {
+            self.early.clear();
+            self.secrets.retain(|_, secret| !secret.users.is_empty());
+        }
+        dirty
+    }
+
+    fn note_listed(&mut self, kind: Watched, key: &Key) {
+        if let Some((_, named)) = self.listing.iter_mut().find(|(other, _)| *other == kind) {
+            named.insert(key.clone());
+        }
+    }
+
+    /// A resource was seen. Returns whether that was news.
+    pub fn see_resource(&mut self, seen: SeenResource) -> bool {
+        let key = seen.key.clone();
+        self.note_listed(Watched::Memcached, &key);
+        let after = secret_names(&seen);
+        let before = self.resources.get(&key).map(|known| secret_names(&known.seen)).unwrap_or_default();
+        match self.resources.get_mut(&key) {
+            Some(known) if seen.uid == known.seen.uid => {
+                if seen.resource_version.is_older_than(&known.seen.resource_version) {
+                    return false;
+                }
+                let news = known.seen != seen;
+                known.setback.take_if(|_| known.seen.resource_version != seen.resource_version);
+                known.seen = seen;
+                if !news {
+                    return false;
+                }
+            }
+            Some(known) => {
+                // Another incarnation: what is known of the children stays true, what was decided does not.
+                let mut fresh = Resource::new(seen);
+                fresh.deployment.live = known.deployment.live.take();
+                fresh.service.live = known.service.live.take();
+                *known = fresh;
+            }
+            None => {
+                let mut fresh = Resource::new(seen);
+                for child in self.early.extract_if(.., |child| child.key == key) {
+                    fresh.slot_mut(child.kind).see(child);
+                }
+                self.resources.insert(key.clone(), fresh);
+            }
+        }
+        self.rename_secrets(&key, &before, &after);
+        true
+    }
+
+    /// A resource that named the Secrets `before` names `after`.
+    fn rename_secrets(&mut self, resource: &Key, before: &[Key], after: &[Key]) {
+        for name in after {
+            self.secrets.entry(name.clone()).or_default().users.insert(resource.clone());
+        }
+        for name in before.iter().filter(|name| !after.contains(name)) {
+            if let Some(secret) = self.secrets.get_mut(name) {
+                secret.users.remove(resource);
+                if secret.users.is_empty() && self.listed.contains(&Watched::Memcached) {
+                    self.secrets.remove(name);
+                }
+            }
+        }
+    }
+
+    /// A child was seen. Returns the resource concerned, if that was news to one.
+    pub fn see_child(&mut self, seen: SeenChild) -> Option<Key> {
+        let key = seen.key.clone();
+        self.note_listed(Watched::Child(seen.kind), &key);
+        let Some(resource) = self.resources.get_mut(&key) else {
+            if !self.listed.contains(&Watched::Memcached) {
+                self.early.retain(|child| (child.kind, &child.key) != (seen.kind, &seen.key));
+                self.early.push(seen);
+            }
+            return None;
+        };
+        resource.slot_mut(seen.kind).see(seen).then_some(key)
+    }
+
+    /// A Secret exists in this version. Returns the resources that use it.
+    pub fn see_secret(&mut self, seen: SeenSecret) -> BTreeSet<Key> {
+        let SeenSecret { key, uid, resource_version } = seen;
+        self.note_listed(Watched::Secret, &key);
+        if !self.listed.contains(&Watched::Memcached) {
+            self.secrets.entry(key.clone()).or_default();
+        }
+        let Some(secret) = self.secrets.get_mut(&key) else { return BTreeSet::new() };
+        let stale = matches!(&secret.presence, Presence::Present(known, version)
+            if *known == uid && resource_version.is_older_than(version));
+        let seen = Presence::Present(uid, resource_version);
+        if stale || secret.presence == seen {
+            return BTreeSet::new();
+        }
+        secret.presence = seen;
+        secret.setback = None;
+        secret.users.clone()
+    }
+
+    /// A pod was seen. Returns its resource, if its problem is news.
+    pub fn see_pod(&mut self, seen: SeenPod) -> Option<Key> {
+        self.note_listed(Watched::Pod, &seen.key);
+        let resource = Key { namespace: seen.key.namespace.clone(), name: seen.instance.clone() };
+        let key = seen.key.clone();
+        let problem = seen.problem.clone();
+        let before = if problem.is_some() { self.pods.insert(key, seen) } else { self.pods.remove(&key) };
+        (before.and_then(|pod| pod.problem) != problem && self.resources.contains_key(&resource)).then_some(resource)
+    }
+
+    /// An object is gone. Returns the resources concerned; a resource that is gone itself is one of them.
+    pub fn gone(&mut self, kind: Watched, key: &Key) -> BTreeSet<Key> {
+        match kind {
+            Watched::Memcached => {
+                let Some(resource) = self.resources.remove(key) else { return BTreeSet::new() };
+                self.rename_secrets(key, &secret_names(&resource.seen), &[]);
+                BTreeSet::from([key.clone()])
+            }
+            Watched::Child(kind) => {
+                self.early.retain(|child| (child.kind, &child.key) != (kind, key));
+                let slot = self.resources.get_mut(key).map(|resource| resource.slot_mut(kind));
+                slot.and_then(Slot::lose).map(|_: Live| key.clone()).into_iter().collect()
+            }
+            Watched::Secret => match self.secrets.get_mut(key) {
+                Some(secret) if secret.presence != Presence::Absent => {
+                    secret.presence = Presence::Absent;
+                    secret.setback = None;
+                    secret.users.clone()
+                }
+                _ => BTreeSet::new(),
+            },
+            Watched::Pod => {
+                let pod = self.pods.remove(key);
+                let resource = pod.map(|pod| Key { namespace: key.namespace.clone(), name: pod.instance });
+                resource.filter(|resource| self.resources.contains_key(resource)).into_iter().collect()
+            }
+        }
+    }
+
+    /// Why the worst of a resource's pods is not running; of equals the first by name.
+    #[must_use]
+    pub fn pod_problem(&self, resource: &Key) -> Option<&str> {
+        let first = Key { namespace: resource.namespace.clone(), name: String::new() };
+        self.pods
+            .range(first..)
+            .take_while(|(key, _)| key.namespace == resource.namespace)
+            .filter(|(_, pod)| pod.instance == resource.name)
+            .filter_map(|(_, pod)| pod.problem.as_deref())
+            .next()
+    }
+}
+
+/// The Secrets that a resource names in a feature that is on.
+fn secret_names(seen: &SeenResource) -> Vec<Key> {
+    let Ok(MemcachedSpec { security, .. }) = &seen.spec else { return Vec::new() };
+    let sasl = security.as_ref().and_then(|security| security.sasl.as_ref());
+    let name = sasl
+        .filter(|sasl| sasl.enabled == Some(true))
+        .and_then(|sasl| sasl.credentials_secret_ref.as_ref())
+        .and_then(|reference| reference.name.clone());
+    name.map(|name| Key { namespace: seen.key.namespace.clone(), name }).into_iter().collect()
+}
