@@ -1,0 +1,59 @@
+# Every target installs or builds what it needs; `make help` lists them.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+E2E := target/debug/e2e
+# The cluster that the demo uses: its own (`local`), or the one that kubectl points to (`current`).
+CLUSTER ?= local
+# The cluster that the tests share; another name than the demo's, so that the two do not meet.
+TEST_CLUSTER := tests
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+.PHONY: prerequisites
+prerequisites:
+	@scripts/prerequisites
+
+.PHONY: build
+build: prerequisites ## Build the operator and the tools of the tests (debug)
+	@cargo build --workspace --bins --locked
+
+.PHONY: demo
+demo: build ## Run the operator and a cache on a local Kubernetes (CLUSTER=current: on kubectl's cluster)
+	@$(E2E) demo --cluster $(CLUSTER)
+
+.PHONY: demo-down
+demo-down: build ## Remove what `make demo` made
+	@$(E2E) demo --cluster $(CLUSTER) --remove
+
+.PHONY: check
+check: prerequisites ## Quick loop: format, clippy, pure tests
+	@cargo fmt --all --check
+	@cargo clippy --workspace --all-targets --locked -- -D warnings
+	@cargo test -p memcached-operator --locked
+
+.PHONY: test
+test: build ## All tests, those on a real Kubernetes included
+	@cargo fmt --all --check
+	@cargo clippy --workspace --all-targets --locked -- -D warnings
+	@trap '$(E2E) down --name $(TEST_CLUSTER)' EXIT; trap 'exit 130' INT TERM; \
+	    cargo test --workspace --locked --no-fail-fast
+
+.PHONY: bench
+bench: prerequisites ## Compare the operator with a bare client on a bare API server
+	@cargo build --release --locked -p memcached-operator -p e2e
+	@target/release/e2e bench
+
+.PHONY: generate
+generate: prerequisites ## Write the generated files anew
+	@cargo run -q --locked -p memcached-operator -- crd > manifests/crd.yaml.new && mv manifests/crd.yaml.new manifests/crd.yaml
+
+.PHONY: deny
+deny: ## Check licences and advisories of the dependencies (needs cargo-deny)
+	@cargo deny --locked check
+
+.PHONY: clean
+clean: ## Remove build output (the programs of the local Kubernetes stay in the user's cache)
+	@cargo clean
