@@ -20,7 +20,7 @@ use crate::lock::FolderLock;
 use crate::process::{Process, kill_all, marked};
 use crate::record::{Phase, Record};
 use crate::slot::{Port, Slot};
-use crate::{control_plane, paths, programs};
+use crate::{cgroups, control_plane, network, node, packages, paths, programs};
 
 /// How much of Kubernetes runs; each includes those above it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
@@ -85,6 +85,14 @@ impl Cluster {
         let options = options.into();
         let folder = folder(name)?;
         let programs = programs::Kubernetes::build()?;
+        if options.shape >= Shape::Node {
+            if let Some(why) = packages::why_no_node() {
+                bail!(
+                    "{why}; a control plane without a node works: `e2e up --name {name} --only control-plane`"
+                );
+            }
+            packages::ensure()?;
+        }
         let lock = FolderLock::acquire(&folder)?;
         if let Some(cluster) = Self::find(name)? {
             let broken = cluster.broken().await;
@@ -282,9 +290,18 @@ async fn start(boot: &mut Boot) -> Result<()> {
     let slot = boot.record.slot;
     let server = format!("https://{}:{}", boot.record.shape.api_address(slot), slot.port(Port::ApiServer));
     boot.pki.create(slot, &server)?;
+    let runtime = if boot.record.shape >= Shape::Node {
+        node::prepare(slot)?;
+        Some(node::start_runtime(boot).await?)
+    } else {
+        None
+    };
     control_plane::start_api_server(boot).await?;
     if boot.record.shape >= Shape::ControlPlane {
         control_plane::start_controllers(boot)?;
+    }
+    if let Some(runtime) = runtime {
+        node::start(boot, &runtime).await?;
     }
     boot.record.phase = Phase::Up;
     boot.record.save(&boot.folder)?;
@@ -305,6 +322,10 @@ fn tear_down(folder: &Path) -> Result<()> {
             break;
         }
         kill_all(&rest)?;
+    }
+    if let Some(Record { slot, shape: Shape::Node, .. }) = record {
+        network::remove(slot)?;
+        cgroups::remove(&slot.cgroup())?;
     }
     for entry in fs::read_dir(folder)?.flatten() {
         let path = entry.path();

@@ -7,7 +7,8 @@
 //! process    programs in the background: started, recognised, killed
 //! record     what a cluster has on this machine, written to disk before it is made
 //! certs      the cluster's own CA, its certificates and kubeconfigs
-//! control_plane, node, network, cgroups, image      the parts
+//! boot       one start of a cluster, step by step
+//! control_plane, node, node_files, network, cgroups, image      the parts
 //! cluster    up, find, down: the parts put together
 //! testing    what the tests use: clients, namespaces, deadlines, audit log, memcached, the operator
 //! ```
@@ -20,9 +21,15 @@
 
 mod boot;
 pub mod certs;
+pub mod cgroups;
 pub mod cluster;
 mod control_plane;
+pub mod image;
 pub mod lock;
+mod network;
+mod node;
+mod node_files;
+pub mod packages;
 pub mod paths;
 pub mod process;
 pub mod programs;

@@ -73,6 +73,11 @@ impl Slot {
         format!("{}/18", self.address(64, 0))
     }
 
+    /// The part of it that the node gives its pods: the first /24, as the controller-manager assigns it too.
+    pub fn node_pods(self) -> String {
+        format!("{}/24", self.address(64, 0))
+    }
+
     /// The Services' network.
     pub fn services(self) -> String {
         format!("{}/20", self.address(128, 0))
@@ -96,6 +101,11 @@ impl Slot {
     /// The name of the link's other end, until it is in the node and called eth0.
     pub fn peer(self) -> String {
         format!("mcde2e{}n", self.0)
+    }
+
+    /// The control group that the node's pods live in.
+    pub fn cgroup(self) -> String {
+        self.link()
     }
 
     /// Whether nothing on this machine uses the slot's ports, link or addresses, whoever started it.

@@ -1,0 +1,224 @@
+//! The one node, in pid, mount, network and uts namespaces of its own: takes a [`Boot`], starts containerd, kubelet,
+//! kube-proxy and CoreDNS in them, and loads the images. Called by `cluster`.
+//!
+//! The first process of the namespaces does nothing but exist: killing it ends everything on the node, and with the
+//! namespaces go its mounts, links and routes. What survives is the control group, the host's end of the link and
+//! the files in the cluster's folder, which `cluster` removes.
+//!
+//! Inside, `<cluster>/node` is `/run/e2e`, and `/run` and `/var/log` are the node's own.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::boot::Boot;
+use crate::certs::NODE;
+use crate::image::Image;
+use crate::process::{Launch, Process};
+use crate::slot::Slot;
+use crate::{cgroups, image, network, node_files};
+
+/// What the node's first process does. `$1` is `<cluster>/node`. The shell takes the exit status of processes whose
+/// parent is gone, as a first process must.
+const INIT: &str = r#"
+set -e
+mount -t proc proc /proc
+mount --bind "$1" /mnt
+mount -t tmpfs tmpfs /run
+mkdir /run/e2e /run/lock
+mount --move /mnt /run/e2e
+mount --bind /run/e2e/log /var/log
+hostname node
+echo 1 > /proc/sys/net/ipv4/ip_forward
+: > /run/e2e/ready
+while :; do sleep 3600 & wait $!; done
+"#;
+
+/// A running node: its first process.
+#[derive(Debug, Clone)]
+pub(crate) struct Namespaces {
+    pid: i32,
+}
+
+/// Makes the node's network link, with the address that the API server listens on, and its control group.
+pub(crate) fn prepare(slot: Slot) -> Result<()> {
+    network::create(slot)?;
+    cgroups::create(&slot.cgroup())
+}
+
+/// Makes the namespaces and starts containerd in them, which needs no API server.
+pub(crate) async fn start_runtime(boot: &mut Boot) -> Result<Namespaces> {
+    let folder = boot.folder.join("node");
+    node_files::write(boot)?;
+    let flags = ["--pid", "--fork", "--kill-child", "--mount", "--net", "--uts", "sh", "-c", INIT, "sh"];
+    let mut args: Vec<OsString> = flags.map(OsString::from).into();
+    args.push(folder.clone().into());
+    let outer = boot.start(&Launch { name: "node", program: "unshare".into(), args })?;
+    boot.wait("node", Duration::from_secs(10), async || Ok(fs::metadata(folder.join("ready")).map(|_| ())?))
+        .await?;
+    let namespaces = Namespaces::of(&outer)?;
+    // On the record too, so that `down` waits for its end, which is the end of all on the node.
+    boot.record.processes.extend(Process::observe("node", namespaces.pid));
+    boot.record.save(&boot.folder)?;
+    network::join(boot.record.slot, namespaces.pid)?;
+    boot.start(&namespaces.launch(
+        "containerd",
+        Path::new("containerd"),
+        &["--config=/run/e2e/containerd.toml"],
+    ))?;
+    Ok(namespaces)
+}
+
+/// Loads the images, starts the programs that need the API server, and waits until pods can run.
+pub(crate) async fn start(boot: &mut Boot, namespaces: &Namespaces) -> Result<()> {
+    boot.wait("containerd", Duration::from_secs(20), async || {
+        network::run(&mut namespaces.enter(Path::new("ctr"), &["version"]))
+    })
+    .await?;
+    for image in [image::pause()?, image::memcached()?] {
+        namespaces.load(&image)?;
+    }
+    let programs = boot.programs.clone();
+    let proxy = format!("--cluster-cidr={}", boot.record.slot.pods());
+    let address = format!("--node-ip={}", boot.record.slot.node());
+    for launch in [
+        namespaces.launch(
+            "kubelet",
+            &programs.kubernetes.join("kubelet"),
+            &[
+                "--config=/run/e2e/kubelet.json",
+                "--kubeconfig=/run/e2e/kubelet.kubeconfig",
+                "--root-dir=/run/e2e/kubelet",
+                "--cert-dir=/run/e2e/kubelet/pki",
+                &format!("--hostname-override={NODE}"),
+                &address,
+            ],
+        ),
+        namespaces.launch(
+            "kube-proxy",
+            &programs.kubernetes.join("kube-proxy"),
+            &[
+                "--kubeconfig=/run/e2e/kube-proxy.kubeconfig",
+                "--proxy-mode=iptables",
+                "--conntrack-max-per-core=0", // a setting of the whole machine
+                &format!("--hostname-override={NODE}"),
+                &proxy,
+            ],
+        ),
+        namespaces.launch("coredns", &programs.coredns.join("coredns"), &["-conf=/run/e2e/Corefile"]),
+    ] {
+        boot.start(&launch)?;
+    }
+    let client = boot.client().await?;
+    publish_dns(&client, boot.record.slot).await?;
+    await_ready(boot, &client).await
+}
+
+async fn await_ready(boot: &Boot, client: &kube::Client) -> Result<()> {
+    let dns = (boot.record.slot.node(), 53);
+    boot.wait("coredns", Duration::from_secs(20), async || Ok(TcpStream::connect(dns).map(|_| ())?)).await?;
+    let nodes: Api<Node> = Api::all(client.clone());
+    boot.wait("kubelet", Duration::from_secs(60), async || {
+        let conditions =
+            nodes.get(NODE).await?.status.and_then(|status| status.conditions).unwrap_or_default();
+        match conditions.into_iter().find(|condition| condition.type_ == "Ready") {
+            Some(ready) if ready.status == "True" => Ok(()),
+            Some(ready) => bail!("{}", ready.message.unwrap_or_default()),
+            None => bail!("its node has no conditions"),
+        }
+    })
+    .await
+}
+
+/// The Service that pods send their questions to; CoreDNS runs on the node and not in a pod, so no selector finds it.
+async fn publish_dns(client: &kube::Client, slot: Slot) -> Result<()> {
+    let ports: Value = ["UDP", "TCP"]
+        .iter()
+        .map(|protocol| json!({"name": protocol.to_lowercase(), "port": 53, "protocol": protocol}))
+        .collect();
+    let service = json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "kube-dns"},
+        "spec": {"clusterIP": slot.dns_service(), "ports": ports},
+    });
+    let slice = json!({
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": "kube-dns", "labels": {"kubernetes.io/service-name": "kube-dns"}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [slot.node()], "conditions": {"ready": true}}],
+        "ports": ports,
+    });
+    let params = PatchParams::apply("e2e").force();
+    let services: Api<Service> = Api::namespaced(client.clone(), "kube-system");
+    services.patch("kube-dns", &params, &Patch::Apply(service)).await.context("cannot publish kube-dns")?;
+    let slices: Api<EndpointSlice> = Api::namespaced(client.clone(), "kube-system");
+    slices.patch("kube-dns", &params, &Patch::Apply(slice)).await.context("cannot publish kube-dns")?;
+    Ok(())
+}
+
+impl Namespaces {
+    /// The namespaces whose first process is the child of `unshare`.
+    pub(crate) fn of(outer: &Process) -> Result<Self> {
+        let file = format!("/proc/{0}/task/{0}/children", outer.pid);
+        let children = fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?;
+        let pid =
+            children.split_ascii_whitespace().next().context("the node has no first process")?.parse()?;
+        Ok(Self { pid })
+    }
+
+    fn arguments(&self, program: &Path, args: &[&str]) -> Vec<OsString> {
+        let target = format!("--target={}", self.pid);
+        let mut all: Vec<OsString> =
+            [&target, "--mount", "--net", "--pid", "--uts", "--"].map(OsString::from).into();
+        all.push(program.into());
+        all.extend(args.iter().map(OsString::from));
+        all
+    }
+
+    /// A program that runs in the namespaces until it is killed.
+    fn launch(&self, name: &'static str, program: &Path, args: &[&str]) -> Launch {
+        Launch { name, program: "nsenter".into(), args: self.arguments(program, args) }
+    }
+
+    /// A command in the namespaces.
+    fn enter(&self, program: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(self.arguments(program, args)).stdin(Stdio::null());
+        command
+    }
+
+    /// Loads an image that was packed here.
+    fn load(&self, image: &Image) -> Result<()> {
+        self.load_archive(&image.pack()?)
+    }
+
+    /// Loads an archive, as `docker save` or an OCI layout in a tar.
+    pub(crate) fn load_archive(&self, archive: &[u8]) -> Result<()> {
+        let mut command = self.enter(Path::new("ctr"), &["--namespace=k8s.io", "images", "import", "-"]);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("cannot run ctr")?;
+        let written = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(archive));
+        let output = child.wait_with_output()?;
+        if !output.status.success() {
+            bail!("containerd does not load the image: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(written?)
+    }
+}
