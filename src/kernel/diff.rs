@@ -4,23 +4,146 @@
 //! meaning (quantities compared as quantities, lists by the keys the API server merges them by), and nothing
 //! that the API server says we own may be missing from the desired object.
 
-use serde_json::Value;
+mod owned;
+mod path;
+
+use serde_json::{Map, Value};
+
+pub use owned::{no_longer_desired, owned_part};
+pub use path::Path;
 
 use super::object::ChildKind;
+use crate::api::quantity;
+use path::Trail;
 
-/// A field in which a live child differs from the desired one, as `spec.template.spec.containers[name=memcached].image`.
-pub type Path = String;
-
-/// Fields of `desired` that `live` lacks or holds otherwise, in the order of the desired object.
+/// Fields of `desired` that `live` lacks or holds otherwise, in the order of the desired object. An item that a
+/// list lacks is one path, and so is a list that the API server replaces as a whole. What says which object it is
+/// (`apiVersion`, `kind`, name and namespace) is not compared, and may be missing from `live`.
 #[must_use]
 pub fn drift(kind: ChildKind, desired: &Value, live: &Value) -> Vec<Path> {
-    let _ = (kind, desired, live);
-    Vec::new()
+    let mut comparison = Comparison { kind, trail: Trail::default(), found: Vec::new() };
+    comparison.value(desired, live);
+    comparison.found
 }
 
-/// Fields that `owned` (`fieldsV1` of our entry in managedFields) lists and `desired` no longer holds.
-#[must_use]
-pub fn no_longer_desired(kind: ChildKind, desired: &Value, owned: &Value) -> Vec<Path> {
-    let _ = (kind, desired, owned);
-    Vec::new()
+/// The fields by which the API server tells the items of this list apart, where it merges item by item and
+/// leaves those of others alone; `None` for a list that it replaces as a whole. From the schema of Kubernetes
+/// 1.34, without the lists that no child of ours has. `list` is as [`Trail::fields`] gives it.
+fn merge_keys(kind: ChildKind, list: &str) -> Option<&'static [&'static str]> {
+    let keys = |table: Table, name: &str| table.iter().find(|(list, _)| *list == name).map(|(_, keys)| *keys);
+    if list == "metadata.ownerReferences" {
+        return Some(&["uid"]);
+    }
+    match kind {
+        ChildKind::Service => keys(&[("spec.ports", &["port", "protocol"])], list),
+        ChildKind::Deployment => {
+            let of_pod = list.strip_prefix("spec.template.spec.")?;
+            let of_container =
+                ["containers.", "initContainers."].iter().find_map(|all| of_pod.strip_prefix(all));
+            of_container.map_or_else(|| keys(POD_LISTS, of_pod), |list| keys(CONTAINER_LISTS, list))
+        }
+    }
+}
+
+type Table = &'static [(&'static str, &'static [&'static str])];
+
+const POD_LISTS: Table = &[
+    ("containers", &["name"]),
+    ("hostAliases", &["ip"]),
+    ("imagePullSecrets", &["name"]),
+    ("initContainers", &["name"]),
+    ("resourceClaims", &["name"]),
+    ("schedulingGates", &["name"]),
+    ("topologySpreadConstraints", &["topologyKey", "whenUnsatisfiable"]),
+    ("volumes", &["name"]),
+];
+
+const CONTAINER_LISTS: Table = &[
+    ("env", &["name"]),
+    ("ports", &["containerPort", "protocol"]),
+    ("resources.claims", &["name"]),
+    ("volumeDevices", &["devicePath"]),
+    ("volumeMounts", &["mountPath"]),
+];
+
+/// Maps that the API server replaces as a whole, by the name of the field: a key that somebody added is a
+/// difference. It fills no defaults into them.
+const REPLACED_MAPS: &[&str] = &["labelSelector", "namespaceSelector", "nodeSelector", "selector"];
+
+/// Fields that say which object it is: by them the live one was found.
+const IDENTITY: &[&str] = &["apiVersion", "kind", "metadata.name", "metadata.namespace"];
+
+struct Comparison {
+    kind: ChildKind,
+    trail: Trail,
+    found: Vec<Path>,
+}
+
+impl Comparison {
+    fn value(&mut self, desired: &Value, live: &Value) {
+        match (desired, live) {
+            (Value::Object(desired), Value::Object(live)) => self.map(desired, live),
+            (Value::Array(desired), Value::Array(live)) => self.list(desired, live),
+            _ if desired == live || self.same_quantity(desired, live) => {}
+            _ => self.found.push(self.trail.to_path()),
+        }
+    }
+
+    fn map(&mut self, desired: &Map<String, Value>, live: &Map<String, Value>) {
+        if self.trail.passes(REPLACED_MAPS) && live.keys().any(|key| !desired.contains_key(key)) {
+            self.found.push(self.trail.to_path());
+            return;
+        }
+        for (field, desired) in desired {
+            self.trail.field(field);
+            match live.get(field) {
+                _ if IDENTITY.contains(&self.trail.fields()) => {}
+                Some(live) => self.value(desired, live),
+                None => self.found.push(self.trail.to_path()),
+            }
+            self.trail.pop();
+        }
+    }
+
+    fn list(&mut self, desired: &[Value], live: &[Value]) {
+        let Some(keys) = merge_keys(self.kind, self.trail.fields()) else {
+            return self.replaced_list(desired, live);
+        };
+        for item in desired {
+            self.trail.item(keys.iter().map(|key| (*key, key_of(item, key))));
+            match live.iter().find(|other| keys.iter().all(|key| key_of(item, key) == key_of(other, key))) {
+                Some(live) => self.value(item, live),
+                None => self.found.push(self.trail.to_path()),
+            }
+            self.trail.pop();
+        }
+    }
+
+    /// The API server sets fields of the items to their defaults, so each has to contain its counterpart.
+    fn replaced_list(&mut self, desired: &[Value], live: &[Value]) {
+        let before = self.found.len();
+        if desired.len() == live.len() {
+            desired.iter().zip(live).for_each(|(desired, live)| self.value(desired, live));
+            if self.found.len() == before {
+                return;
+            }
+        }
+        self.found.truncate(before);
+        self.found.push(self.trail.to_path());
+    }
+
+    fn same_quantity(&self, desired: &Value, live: &Value) -> bool {
+        let (Value::String(desired), Value::String(live)) = (desired, live) else {
+            return false;
+        };
+        self.trail.passes(&["resources"])
+            && self.trail.passes(&["limits", "requests"])
+            && quantity::same(desired, live)
+    }
+}
+
+/// A field of a list item that tells it from others. The only one with a default is `protocol`.
+fn key_of<'a>(item: &'a Value, key: &str) -> Option<&'a Value> {
+    static TCP: std::sync::LazyLock<Value> = std::sync::LazyLock::new(|| Value::from("TCP"));
+    item.get(key).or_else(|| (key == "protocol").then_some(&*TCP))
 }

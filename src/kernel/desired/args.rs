@@ -1,1 +1,32 @@
-//! x
+//! Memcached's command line. Pure; called by [`super::pod`].
+
+use super::pod::SASL_DIRECTORY;
+use super::secrets::PASSWORD_FILE;
+use crate::api::validate::Validated;
+
+/// The arguments of the memcached container: settings, verbosity, authentication, and the user's own last, so
+/// that they win over ours.
+#[must_use]
+pub fn args(spec: &Validated) -> Vec<String> {
+    let process = &spec.memcached;
+    let mut args = vec![
+        "-m".to_owned(),
+        process.max_memory_mb.to_string(),
+        "-c".to_owned(),
+        process.max_connections.to_string(),
+        "-t".to_owned(),
+        process.threads.to_string(),
+        "-I".to_owned(),
+        process.max_item_size.clone(),
+    ];
+    args.extend(match process.verbosity {
+        ..=0 => None,
+        1 => Some("-v".to_owned()),
+        2.. => Some("-vv".to_owned()),
+    });
+    if spec.sasl_secret.is_some() {
+        args.extend(["-Y".to_owned(), format!("{SASL_DIRECTORY}/{PASSWORD_FILE}")]);
+    }
+    args.extend(process.extra_args.iter().cloned());
+    args
+}

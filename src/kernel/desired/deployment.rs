@@ -1,22 +1,67 @@
-//! The Deployment. Pure.
+//! The Deployment. Pure; called by [`super::children`].
 
-use serde_json::Value;
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde_json::{Value, json};
 
-use super::{Intent, LiveTemplate, Revision};
+use super::{Intent, LiveTemplate, Revision, meta, pod};
 
 /// A Deployment and how its template was rendered.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Rendered {
     /// The whole object.
     pub body: Value,
     /// The rules used.
     pub revision: Revision,
-    /// Hash of the rendered template.
+    /// [`Intent::hash`].
     pub template_hash: String,
 }
 
 /// Renders the Deployment; see [`super::children`] for the choice of the revision.
 #[must_use]
 pub fn deployment(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Rendered {
-    let _ = (intent, live);
-    Rendered { body: Value::Null, revision: Revision::NEWEST, template_hash: String::new() }
+    let template_hash = intent.hash();
+    let (revision, template) = live
+        .filter(|live| live.hash == template_hash)
+        .and_then(|live| Some((live.revision, at_live_revision(intent, live)?)))
+        .unwrap_or_else(|| (Revision::NEWEST, json!(pod::newest_template(intent))));
+    let annotations = [
+        (meta::TEMPLATE_REVISION.to_owned(), revision.0.to_string()),
+        (meta::TEMPLATE_HASH.to_owned(), template_hash.clone()),
+    ];
+    let mut body = json!(Deployment {
+        metadata: meta::object_meta(intent, annotations.into()),
+        spec: Some(DeploymentSpec {
+            replicas: Some(intent.spec.replicas),
+            selector: meta::label_selector(&intent.key.name),
+            strategy: Some(strategy()),
+            template: PodTemplateSpec::default(),
+            ..DeploymentSpec::default()
+        }),
+        status: None,
+    });
+    // Set as JSON: the template of a newer operator may have fields that the types of this one do not know.
+    body["spec"]["template"] = template;
+    Rendered { body, revision, template_hash }
+}
+
+/// The template of an unchanged intent, so that nothing rolls: by the rules that rendered the live one, or, where
+/// this build does not know them, the live one itself.
+fn at_live_revision(intent: &Intent<'_>, live: &LiveTemplate) -> Option<Value> {
+    match pod::template(intent, live.revision) {
+        Some(template) => Some(json!(template)),
+        None => live.foreign.as_deref().cloned(),
+    }
+}
+
+/// A new pod is ready before an old one, with its part of the cache, goes.
+fn strategy() -> DeploymentStrategy {
+    DeploymentStrategy {
+        type_: Some("RollingUpdate".to_owned()),
+        rolling_update: Some(RollingUpdateDeployment {
+            max_surge: Some(IntOrString::Int(1)),
+            max_unavailable: Some(IntOrString::Int(0)),
+        }),
+    }
 }

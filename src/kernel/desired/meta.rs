@@ -1,1 +1,88 @@
-//! x
+//! What all children have in common: name, labels, owner, the names of annotations and ports. Pure; used by
+//! every file of [`super`], and by whoever reads these names back from a live object.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
+
+use super::Intent;
+use crate::api;
+use crate::kernel::object::Key;
+
+/// On the pod template: the hash of the mounted Secret keys, so that new content rolls the pods.
+pub const SECRET_HASH: &str = "memcached.c5c3.io/secret-hash";
+/// On the pod template: the value of the same annotation on the resource, so that a new value rolls the pods.
+pub const RESTART_TRIGGER: &str = api::RESTART_TRIGGER;
+/// On the Deployment: the [`super::Revision`] that rendered its pod template.
+pub const TEMPLATE_REVISION: &str = "memcached.c5c3.io/template-revision";
+/// On the Deployment: [`Intent::hash`] of what its pod template was rendered from.
+pub const TEMPLATE_HASH: &str = "memcached.c5c3.io/template-hash";
+
+/// Label that tells the pods of one resource from those of another: its value is the resource's name.
+pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
+/// Label that all our objects carry, with the value [`MANAGED_BY`].
+pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
+/// Value of [`MANAGED_BY_LABEL`].
+pub const MANAGED_BY: &str = "memcached-operator";
+
+/// Name of the client port, of the container and of the image's program.
+pub const MEMCACHED: &str = "memcached";
+/// Where clients connect.
+pub const CLIENT_PORT: i32 = 11211;
+
+/// `apiVersion` in owner references: the older of the two served versions, because garbage collection then
+/// also works while an older CRD is installed.
+const OWNER_API_VERSION: &str = "memcached.c5c3.io/v1alpha1";
+
+/// Labels of every child and pod of the resource `name`. They are the Deployment's selector too, which cannot
+/// change: a fourth label needs another place.
+#[must_use]
+pub fn labels(name: &str) -> BTreeMap<String, String> {
+    [("app.kubernetes.io/name", MEMCACHED), (INSTANCE_LABEL, name), (MANAGED_BY_LABEL, MANAGED_BY)]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into()
+}
+
+/// The selector of the pods of `name`, as an object.
+#[must_use]
+pub fn label_selector(name: &str) -> LabelSelector {
+    LabelSelector { match_labels: Some(labels(name)), match_expressions: None }
+}
+
+/// The selector of the pods of `name`, as text for the scale subresource: `key=value,key=value`, keys sorted.
+#[must_use]
+pub fn selector_text(name: &str) -> String {
+    labels(name).iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
+}
+
+/// Where clients find the cache: `name.namespace:11211`, once the Service exists.
+#[must_use]
+pub fn server(key: &Key) -> String {
+    format!("{}.{}:{CLIENT_PORT}", key.name, key.namespace)
+}
+
+/// Metadata of a child. An empty map of annotations is left out.
+#[must_use]
+pub fn object_meta(intent: &Intent<'_>, annotations: BTreeMap<String, String>) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(intent.key.name.clone()),
+        namespace: Some(intent.key.namespace.clone()),
+        labels: Some(labels(&intent.key.name)),
+        annotations: Some(annotations).filter(|all| !all.is_empty()),
+        owner_references: Some(vec![owner_reference(intent)]),
+        ..ObjectMeta::default()
+    }
+}
+
+/// The reference by which the garbage collector deletes a child after its resource, and by which we know the
+/// child for ours.
+fn owner_reference(intent: &Intent<'_>) -> OwnerReference {
+    OwnerReference {
+        api_version: OWNER_API_VERSION.to_owned(),
+        kind: "Memcached".to_owned(),
+        name: intent.key.name.clone(),
+        uid: intent.uid.0.clone(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}

@@ -1,0 +1,44 @@
+//! What a live Deployment says about its pod template. Pure; the world reads it from each Deployment it sees.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::meta::{TEMPLATE_HASH, TEMPLATE_REVISION};
+use super::{Revision, pod};
+use crate::kernel::diff;
+
+/// Which intent a live template was rendered from, by which rules.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveTemplate {
+    /// `memcached.c5c3.io/template-revision`.
+    pub revision: Revision,
+    /// `memcached.c5c3.io/template-hash`.
+    pub hash: String,
+    /// What we own of the template itself, only where this build does not know the revision and so cannot
+    /// render it: a newer operator did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<Box<Value>>,
+}
+
+impl LiveTemplate {
+    /// Reads it from a live Deployment of ours: `content` and `owned` as in
+    /// [`crate::kernel::event::SeenChild`]. `None` when an annotation is missing or damaged.
+    #[must_use]
+    pub fn of(content: &Value, owned: Option<&Value>) -> Option<Self> {
+        let annotation =
+            |name| content.pointer("/metadata/annotations").and_then(|all| all.get(name)?.as_str());
+        let revision = Revision(annotation(TEMPLATE_REVISION)?.parse().ok()?);
+        let hash = annotation(TEMPLATE_HASH)?.to_owned();
+        let foreign = (!pod::knows(revision)).then(|| owned_template(content, owned)).flatten().map(Box::new);
+        Some(Self { revision, hash, foreign })
+    }
+}
+
+/// Applying the part that we own changes nothing. Without a record of what that is, it is all of the template.
+fn owned_template(content: &Value, owned: Option<&Value>) -> Option<Value> {
+    let live = content.pointer("/spec/template")?;
+    let ours = owned
+        .and_then(|owned| owned.pointer("/f:spec/f:template"))
+        .and_then(|owned| diff::owned_part(live, owned));
+    Some(ours.unwrap_or_else(|| live.clone()))
+}

@@ -1,0 +1,35 @@
+//! Which Secret keys are mounted into the pods, and the hash that rolls the pods when one changes. Pure; the
+//! pass asks which keys to have read, and puts the hash into the [`super::Intent`].
+
+use crate::api::validate::Validated;
+use crate::kernel::hash;
+
+/// The key of a credentials Secret, and the name of the file it is mounted as.
+pub const PASSWORD_FILE: &str = "password-file";
+
+/// One mounted key of one Secret in the resource's namespace. Ordered by Secret, then key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MountedKey<'a> {
+    /// Name of the Secret.
+    pub secret: &'a str,
+    /// The key in it.
+    pub key: &'static str,
+}
+
+/// The keys that the pods of this spec mount, in order. Empty when no Secret is used.
+#[must_use]
+pub fn mounted(spec: &Validated) -> Vec<MountedKey<'_>> {
+    spec.sasl_secret.iter().map(|secret| MountedKey { secret, key: PASSWORD_FILE }).collect()
+}
+
+/// The value of the annotation `memcached.c5c3.io/secret-hash`: SHA-256 over Secret, key and SHA-256 of the
+/// value (in hexadecimal) of each mounted key, each preceded by its length, in the order of the keys.
+///
+/// The digest stands for the value so that no Secret byte enters the kernel. The order of `digests` does not
+/// matter; the result must never change for the same content, or every cache with a Secret rolls.
+#[must_use]
+pub fn secret_hash<'a>(digests: impl IntoIterator<Item = (MountedKey<'a>, &'a str)>) -> String {
+    let mut digests: Vec<_> = digests.into_iter().collect();
+    digests.sort_unstable();
+    hash::of_parts(digests.iter().flat_map(|(mounted, digest)| [mounted.secret, mounted.key, digest]))
+}

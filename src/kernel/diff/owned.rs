@@ -1,0 +1,134 @@
+//! What the API server says a field manager owns (`fieldsV1`), against an object. Pure.
+//!
+//! `fieldsV1` is a map in the shape of the object: `f:name` is a field, `k:{...}` the item of a list with these
+//! keys, `v:...` an element of a set, `i:n` one by its place, `.` the map or item itself; `{}` ends a branch.
+//! Entries of another form come from a newer API server, and are passed over.
+
+use serde_json::{Map, Value};
+
+use super::key_of;
+use super::path::{Path, Trail, plain};
+
+/// Fields that `owned` (`fieldsV1` of our entry in managedFields) lists and `desired` no longer holds, in the
+/// order of `owned`. An apply would remove them.
+#[must_use]
+pub fn no_longer_desired(desired: &Value, owned: &Value) -> Vec<Path> {
+    let mut gone = Vec::new();
+    find_gone(&mut Trail::default(), Some(desired), owned, &mut gone);
+    gone
+}
+
+/// The part of `live` that `owned` lists, in the order of `live`: what an apply of the owner has to contain to
+/// change nothing. `None` when that is nothing.
+#[must_use]
+pub fn owned_part(live: &Value, owned: &Value) -> Option<Value> {
+    if owned.as_object().is_none_or(Map::is_empty) {
+        return Some(live.clone());
+    }
+    match live {
+        Value::Object(live) => {
+            let part: Map<_, _> = entries(owned)
+                .filter_map(|(entry, owned)| match entry {
+                    Entry::Field(name) => Some((name.to_owned(), owned_part(live.get(name)?, owned)?)),
+                    _ => None,
+                })
+                .collect();
+            (!part.is_empty()).then_some(Value::Object(part))
+        }
+        Value::Array(live) => {
+            let entries: Vec<_> = entries(owned).collect();
+            let part: Vec<_> = live
+                .iter()
+                .enumerate()
+                .filter_map(|(index, item)| {
+                    entries.iter().find(|(entry, _)| entry.is(index, item)).map(|found| (item, found))
+                })
+                .filter_map(|(item, (entry, owned))| entry.with_keys(owned_part(item, owned)))
+                .collect();
+            (!part.is_empty()).then_some(Value::Array(part))
+        }
+        _ => None,
+    }
+}
+
+fn find_gone(trail: &mut Trail, desired: Option<&Value>, owned: &Value, gone: &mut Vec<Path>) {
+    let mut leaf = true;
+    for (entry, owned) in entries(owned) {
+        leaf = false;
+        entry.step(trail);
+        find_gone(trail, desired.and_then(|desired| entry.of(desired)), owned, gone);
+        trail.pop();
+    }
+    if leaf && desired.is_none() {
+        gone.push(trail.to_path());
+    }
+}
+
+/// One step down from a value.
+enum Entry<'a> {
+    Field(&'a str),
+    Item(Map<String, Value>),
+    Element(Value),
+    Index(usize),
+}
+
+fn entries(owned: &Value) -> impl Iterator<Item = (Entry<'_>, &Value)> {
+    owned.as_object().into_iter().flatten().filter_map(|(text, below)| Some((Entry::parse(text)?, below)))
+}
+
+impl<'a> Entry<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
+        let (form, rest) = text.split_once(':')?;
+        match form {
+            "f" => Some(Self::Field(rest)),
+            "k" => serde_json::from_str(rest).ok().map(Self::Item),
+            "v" => serde_json::from_str(rest).ok().map(Self::Element),
+            "i" => rest.parse().ok().map(Self::Index),
+            _ => None,
+        }
+    }
+
+    /// Whether it means this item of a list.
+    fn is(&self, index: usize, item: &Value) -> bool {
+        match self {
+            Self::Field(_) => false,
+            Self::Item(keys) => keys.iter().all(|(key, value)| key_of(item, key) == Some(value)),
+            Self::Element(value) => item == value,
+            Self::Index(place) => index == *place,
+        }
+    }
+
+    /// The part of an item that is owned, with the keys that tell it from others.
+    fn with_keys(&self, part: Option<Value>) -> Option<Value> {
+        match (self, part) {
+            (Self::Item(keys), Some(Value::Object(mut part))) => {
+                part.extend(keys.clone());
+                Some(Value::Object(part))
+            }
+            (Self::Item(keys), None) => Some(Value::Object(keys.clone())),
+            (_, part) => part,
+        }
+    }
+
+    /// What it means in `value`.
+    fn of<'v>(&self, value: &'v Value) -> Option<&'v Value> {
+        match self {
+            Self::Field(name) => value.get(name),
+            _ => value
+                .as_array()?
+                .iter()
+                .enumerate()
+                .find(|(index, item)| self.is(*index, item))
+                .map(|(_, item)| item),
+        }
+    }
+
+    fn step(&self, trail: &mut Trail) {
+        match self {
+            Self::Field(name) => trail.field(name),
+            Self::Item(keys) => trail.item(keys.iter().map(|(key, value)| (key.as_str(), Some(value)))),
+            Self::Element(value) => trail.element(&plain(value)),
+            Self::Index(place) => trail.element(&place.to_string()),
+        }
+    }
+}
