@@ -7,6 +7,7 @@
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -18,6 +19,7 @@ use crate::boot::Boot;
 use crate::certs::Pki;
 use crate::lock::FolderLock;
 use crate::process::{Process, kill_all, marked};
+use crate::programs::Family;
 use crate::record::{Phase, Record};
 use crate::slot::{Port, Slot};
 use crate::{cgroups, control_plane, network, node, packages, paths, programs};
@@ -93,7 +95,7 @@ impl Cluster {
             }
             packages::ensure()?;
         }
-        let lock = FolderLock::acquire(&folder)?;
+        let lock = FolderLock::acquire_async(&folder).await?;
         if let Some(cluster) = Self::find(name)? {
             let broken = cluster.broken().await;
             if broken.is_none() && cluster.record.shape < options.shape {
@@ -109,16 +111,14 @@ impl Cluster {
             }
         }
         tear_down(&folder)?;
+        let unfinished = Unfinished { folder: folder.clone(), lock: Some(lock) };
         let record = claim_slot(name, &folder, options)?;
         let mut boot = Boot::new(folder.clone(), record, programs);
-        match start(&mut boot).await {
-            Ok(()) => Ok(Self { name: name.to_owned(), folder, record: boot.record }),
-            Err(error) => {
-                tear_down(&folder).context("and what was started could not be removed")?;
-                lock.remove()?;
-                Err(error.context(format!("cluster {name} did not come up, and was removed again")))
-            }
-        }
+        start(&mut boot)
+            .await
+            .with_context(|| format!("cluster {name} did not come up, and is removed again"))?;
+        unfinished.finish();
+        Ok(Self { name: name.to_owned(), folder, record: boot.record })
     }
 
     /// The cluster of this name, if there is one.
@@ -186,12 +186,55 @@ impl Cluster {
         audit_log(&self.folder)
     }
 
+    /// Loads the images in an archive (what `docker save` writes, or an OCI layout in a tar) into the node.
+    ///
+    /// # Errors
+    /// When the cluster has no running node, or containerd does not take the archive.
+    pub fn load_image(&self, archive: &Path) -> Result<()> {
+        let node = node::Namespaces::on_record(&self.record.processes);
+        node.with_context(|| format!("cluster {} has no running node", self.name))?.load(archive)
+    }
+
+    /// The program kubectl, with this cluster as its own.
+    ///
+    /// # Errors
+    /// When it cannot be built.
+    pub fn kubectl(&self) -> Result<Command> {
+        let mut command = Command::new(Family::Kubernetes.build()?.join("kubectl"));
+        // The usual cache is by address, which the next cluster may have too, with other resources.
+        command.env("KUBECONFIG", self.kubeconfig()).env("KUBECACHEDIR", self.folder.join("kubectl-cache"));
+        Ok(command)
+    }
+
     /// A client configuration for the administrator, with this user agent.
     ///
     /// # Errors
     /// When the kubeconfig is absent or the user agent is no header value.
     pub async fn config(&self, user_agent: &str) -> Result<kube::Config> {
         config(&self.kubeconfig(), user_agent).await
+    }
+}
+
+/// A cluster that is being made: unless that finishes, whatever was made is removed when this is dropped, because of
+/// an error, a panic, or a Ctrl-C that drops the future.
+#[derive(Debug)]
+struct Unfinished {
+    folder: PathBuf,
+    lock: Option<FolderLock>,
+}
+
+impl Unfinished {
+    fn finish(mut self) {
+        self.lock = None;
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let Some(lock) = self.lock.take() else { return };
+        if let Err(error) = tear_down(&self.folder).and_then(|()| remove_folder(lock)) {
+            eprintln!("{} is not removed: {error:#}", self.folder.display());
+        }
     }
 }
 
@@ -235,10 +278,15 @@ pub fn down(name: &str) -> Result<bool> {
     let existed = folder.exists();
     let lock = FolderLock::acquire(&folder)?;
     tear_down(&folder)?;
+    remove_folder(lock)?;
+    Ok(existed)
+}
+
+fn remove_folder(lock: FolderLock) -> Result<()> {
     lock.remove()?;
     // The folder of all clusters goes with the last one.
     let _ = fs::remove_dir(paths::state()?);
-    Ok(existed)
+    Ok(())
 }
 
 /// The folder of a cluster.

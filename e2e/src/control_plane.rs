@@ -138,6 +138,8 @@ fn controller_manager(boot: &Boot) -> Launch {
         "--allocate-node-cidrs".to_owned(),
         format!("--cluster-cidr={}", slot.pods()),
         format!("--service-cluster-ip-range={}", slot.services()),
+        // It makes this folder, by default on the host.
+        format!("--flex-volume-plugin-dir={}", boot.folder.join("volume-plugins").display()),
         // It is not what the tests and benchmarks measure.
         "--kube-api-qps=500".to_owned(),
         "--kube-api-burst=1000".to_owned(),

@@ -63,15 +63,21 @@ pub fn memcached() -> Result<Image> {
 }
 
 impl Image {
+    /// The same content under another name, such as `example.org/cache:1`.
+    #[must_use]
+    pub fn tagged(mut self, tag: &str) -> Self {
+        self.tags = vec![tag.to_owned()];
+        self
+    }
+
     /// Adds a program of this machine at `path`, and the libraries it loads where it looks for them.
     fn add_program(&mut self, name: &str, path: &str) -> Result<()> {
         let program = find_program(name).with_context(|| format!("this machine has no program `{name}`"))?;
         self.files.insert(path.to_owned(), (0o755, read(&program)?));
         for library in libraries(&program)? {
             let target = library.to_string_lossy().trim_start_matches('/').to_owned();
-            if !self.files.contains_key(&target) {
-                self.files.insert(target, (0o755, read(&library)?));
-            }
+            let content = read(&library)?;
+            self.files.entry(target).or_insert((0o755, content));
         }
         Ok(())
     }

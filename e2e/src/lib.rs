@@ -35,5 +35,6 @@ pub mod process;
 pub mod programs;
 mod record;
 pub mod slot;
+pub mod testing;
 
 pub use cluster::{Audit, Cluster, Options, Shape, TemporaryCluster, down};

@@ -23,17 +23,26 @@ impl FolderLock {
     /// # Errors
     /// When the folder cannot be made or opened.
     pub fn acquire(path: &Path) -> Result<Self> {
-        let started = Instant::now();
-        let mut told = false;
+        let mut patience = Patience::new(path);
         loop {
             if let Some(lock) = Self::try_acquire(path)? {
                 return Ok(lock);
             }
-            if !told && started.elapsed() > Duration::from_secs(1) {
-                eprintln!("waiting for another process that works on {}", path.display());
-                told = true;
+            std::thread::sleep(patience.pause());
+        }
+    }
+
+    /// As [`FolderLock::acquire`], for a future that may be dropped while it waits.
+    ///
+    /// # Errors
+    /// When the folder cannot be made or opened.
+    pub async fn acquire_async(path: &Path) -> Result<Self> {
+        let mut patience = Patience::new(path);
+        loop {
+            if let Some(lock) = Self::try_acquire(path)? {
+                return Ok(lock);
             }
-            std::thread::sleep(Duration::from_millis(50));
+            tokio::time::sleep(patience.pause()).await;
         }
     }
 
@@ -65,5 +74,26 @@ impl FolderLock {
     /// When something in the folder cannot be removed.
     pub fn remove(self) -> Result<()> {
         fs::remove_dir_all(&self.path).with_context(|| format!("cannot remove {}", self.path.display()))
+    }
+}
+
+/// Says once what is waited for, when that takes longer than a moment.
+struct Patience<'a> {
+    path: &'a Path,
+    since: Instant,
+    told: bool,
+}
+
+impl<'a> Patience<'a> {
+    fn new(path: &'a Path) -> Self {
+        Self { path, since: Instant::now(), told: false }
+    }
+
+    fn pause(&mut self) -> Duration {
+        if !self.told && self.since.elapsed() > Duration::from_secs(1) {
+            eprintln!("waiting for another process that works on {}", self.path.display());
+            self.told = true;
+        }
+        Duration::from_millis(50)
     }
 }

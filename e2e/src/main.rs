@@ -3,12 +3,15 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use e2e::cluster::{Audit, Cluster, Options, Shape, down};
-use e2e::programs::Family;
+use e2e::packages;
+use e2e::programs::Kubernetes;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// A real Kubernetes on this machine, in seconds.
 #[derive(Debug, Parser)]
@@ -31,9 +34,9 @@ enum Subcommands {
     Up {
         #[command(flatten)]
         name: Name,
-        /// How much of Kubernetes to run
-        #[arg(long, value_enum, default_value = "node")]
-        only: Shape,
+        /// How much of Kubernetes to run [default: all that this user can]
+        #[arg(long, value_enum)]
+        only: Option<Shape>,
         /// The API server's audit log
         #[arg(long, value_enum, default_value = "metadata")]
         audit: Audit,
@@ -44,6 +47,13 @@ enum Subcommands {
     Status(Name),
     /// Print the path of a cluster's kubeconfig
     Kubeconfig(Name),
+    /// Load an image into the node: an archive as `docker save` writes it, or an OCI layout in a tar
+    LoadImage {
+        #[command(flatten)]
+        name: Name,
+        /// The archive
+        archive: PathBuf,
+    },
     /// Run this cluster's kubectl
     Kubectl {
         #[command(flatten)]
@@ -68,8 +78,7 @@ async fn main() -> ExitCode {
 async fn run(command: Subcommands) -> Result<ExitCode> {
     match command {
         Subcommands::Up { name, only, audit } => {
-            let cluster = Cluster::shared(&name.name, Options { shape: only, audit }).await?;
-            println!("cluster {} is up: {}", cluster.name(), cluster.kubeconfig().display());
+            return up(&name.name, only, audit).await;
         }
         Subcommands::Down(Name { name }) => {
             let text = if down(&name)? { "is gone" } else { "is not up" };
@@ -77,13 +86,37 @@ async fn run(command: Subcommands) -> Result<ExitCode> {
         }
         Subcommands::Status(Name { name }) => return status(&name).await,
         Subcommands::Kubeconfig(Name { name }) => println!("{}", find(&name)?.kubeconfig().display()),
+        Subcommands::LoadImage { name, archive } => find(&name.name)?.load_image(&archive)?,
         Subcommands::Kubectl { name, args } => {
-            let program = Family::Kubernetes.build()?.join("kubectl");
-            let kubeconfig = find(&name.name)?.kubeconfig();
-            let error = Command::new(&program).args(args).env("KUBECONFIG", kubeconfig).exec();
-            return Err(error).with_context(|| format!("cannot run {}", program.display()));
+            return Err(find(&name.name)?.kubectl()?.args(args).exec()).context("cannot run kubectl");
         }
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn up(name: &str, only: Option<Shape>, audit: Audit) -> Result<ExitCode> {
+    let shape = only.unwrap_or_else(|| match packages::why_no_node() {
+        None => Shape::Node,
+        Some(why) => {
+            eprintln!("{why}; so this cluster has a control plane and no node, and its pods stay Pending");
+            Shape::ControlPlane
+        }
+    });
+    // Before the signals are caught: a build of minutes ends by them as any program does.
+    Kubernetes::build()?;
+    let mut terminated = signal(SignalKind::terminate())?;
+    let existed = Cluster::find(name)?.map(|cluster| cluster.processes().to_vec());
+    let cluster = tokio::select! {
+        // Whichever signal comes, what was started so far is removed as the future is dropped.
+        biased;
+        _ = tokio::signal::ctrl_c() => bail!("interrupted"),
+        _ = terminated.recv() => bail!("terminated"),
+        cluster = Cluster::shared(name, Options { shape, audit }) => cluster?,
+    };
+    let text =
+        if existed.is_some_and(|processes| processes == cluster.processes()) { "already up" } else { "up" };
+    println!("cluster {name} is {text} ({:?})", cluster.shape());
+    println!("export KUBECONFIG={}", cluster.kubeconfig().display());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -5,11 +5,11 @@
 //! namespaces go its mounts, links and routes. What survives is the control group, the host's end of the link and
 //! the files in the cluster's folder, which `cluster` removes.
 //!
-//! Inside, `<cluster>/node` is `/run/e2e`, and `/run` and `/var/log` are the node's own.
+//! Inside, `<cluster>/node` is `/run/e2e`; `/run` and `/var/log` are the node's own, and what is written to `/var/lib`
+//! stays in the node too (kubelet and the network plugins have paths there that no option changes).
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write;
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -24,7 +24,6 @@ use serde_json::{Value, json};
 
 use crate::boot::Boot;
 use crate::certs::NODE;
-use crate::image::Image;
 use crate::process::{Launch, Process};
 use crate::slot::Slot;
 use crate::{cgroups, image, network, node_files};
@@ -36,14 +35,18 @@ set -e
 mount -t proc proc /proc
 mount --bind "$1" /mnt
 mount -t tmpfs tmpfs /run
-mkdir /run/e2e /run/lock
+mkdir -p /run/e2e /run/lock /run/lib/upper /run/lib/work
 mount --move /mnt /run/e2e
 mount --bind /run/e2e/log /var/log
+mount -t overlay -o lowerdir=/var/lib,upperdir=/run/lib/upper,workdir=/run/lib/work overlay /var/lib
 hostname node
 echo 1 > /proc/sys/net/ipv4/ip_forward
 : > /run/e2e/ready
 while :; do sleep 3600 & wait $!; done
 "#;
+
+/// The name on the record of the namespaces' first process.
+const FIRST: &str = "node-init";
 
 /// A running node: its first process.
 #[derive(Debug, Clone)]
@@ -69,7 +72,7 @@ pub(crate) async fn start_runtime(boot: &mut Boot) -> Result<Namespaces> {
         .await?;
     let namespaces = Namespaces::of(&outer)?;
     // On the record too, so that `down` waits for its end, which is the end of all on the node.
-    boot.record.processes.extend(Process::observe("node", namespaces.pid));
+    boot.record.processes.extend(Process::observe(FIRST, namespaces.pid));
     boot.record.save(&boot.folder)?;
     network::join(boot.record.slot, namespaces.pid)?;
     boot.start(&namespaces.launch(
@@ -87,7 +90,10 @@ pub(crate) async fn start(boot: &mut Boot, namespaces: &Namespaces) -> Result<()
     })
     .await?;
     for image in [image::pause()?, image::memcached()?] {
-        namespaces.load(&image)?;
+        let archive = boot.folder.join("node").join("image.tar");
+        fs::write(&archive, image.pack()?).with_context(|| format!("cannot write {}", archive.display()))?;
+        namespaces.load(&archive)?;
+        fs::remove_file(&archive)?;
     }
     let programs = boot.programs.clone();
     let proxy = format!("--cluster-cidr={}", boot.record.slot.pods());
@@ -170,8 +176,14 @@ async fn publish_dns(client: &kube::Client, slot: Slot) -> Result<()> {
 }
 
 impl Namespaces {
+    /// The namespaces of a cluster that is up.
+    pub(crate) fn on_record(processes: &[Process]) -> Option<Self> {
+        let first = processes.iter().find(|process| process.name == FIRST && process.is_running())?;
+        Some(Self { pid: first.pid })
+    }
+
     /// The namespaces whose first process is the child of `unshare`.
-    pub(crate) fn of(outer: &Process) -> Result<Self> {
+    fn of(outer: &Process) -> Result<Self> {
         let file = format!("/proc/{0}/task/{0}/children", outer.pid);
         let children = fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?;
         let pid =
@@ -200,25 +212,12 @@ impl Namespaces {
         command
     }
 
-    /// Loads an image that was packed here.
-    fn load(&self, image: &Image) -> Result<()> {
-        self.load_archive(&image.pack()?)
-    }
-
-    /// Loads an archive, as `docker save` or an OCI layout in a tar.
-    pub(crate) fn load_archive(&self, archive: &[u8]) -> Result<()> {
+    /// Loads the images in an archive: what `docker save` writes, or an OCI layout in a tar.
+    pub(crate) fn load(&self, archive: &Path) -> Result<()> {
+        let file = fs::File::open(archive).with_context(|| format!("cannot open {}", archive.display()))?;
+        // From its input, because the file may be where the node has a folder of its own.
         let mut command = self.enter(Path::new("ctr"), &["--namespace=k8s.io", "images", "import", "-"]);
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .context("cannot run ctr")?;
-        let written = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(archive));
-        let output = child.wait_with_output()?;
-        if !output.status.success() {
-            bail!("containerd does not load the image: {}", String::from_utf8_lossy(&output.stderr).trim());
-        }
-        Ok(written?)
+        network::run(command.stdin(file))
+            .with_context(|| format!("containerd cannot load {}", archive.display()))
     }
 }

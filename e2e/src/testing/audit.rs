@@ -1,0 +1,208 @@
+//! Which requests the API server got, from its audit log: takes a cluster, gives every request of a time window once.
+//! Called by tests that prove how few there are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use crate::cluster::Cluster;
+
+/// A moment from which requests are counted.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark {
+    at: Timestamp,
+    /// Where the log ended then: nothing before it needs to be read again.
+    offset: u64,
+}
+
+/// One request to the API server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// When it arrived.
+    pub at: Timestamp,
+    /// Who sent it.
+    pub user_agent: String,
+    /// get, list, watch, create, update, patch, delete, deletecollection; or the HTTP method in lower case.
+    pub verb: String,
+    /// The plural name, with `/<subresource>` where there is one; a path such as `/readyz` for what is no resource.
+    pub resource: String,
+    /// Empty for objects without one.
+    pub namespace: String,
+    /// Empty for lists and watches.
+    pub name: String,
+    /// The HTTP status of the answer.
+    pub code: u16,
+}
+
+impl Request {
+    /// Whether it could change something.
+    pub fn is_write(&self) -> bool {
+        !matches!(self.verb.as_str(), "get" | "list" | "watch" | "head" | "options")
+    }
+}
+
+/// The audit log of a cluster.
+#[derive(Debug, Clone)]
+pub struct AuditLog {
+    file: PathBuf,
+}
+
+impl AuditLog {
+    /// The log of a cluster that was made with [`crate::Audit::Metadata`].
+    pub fn of(cluster: &Cluster) -> Self {
+        Self { file: cluster.audit_log() }
+    }
+
+    /// This moment.
+    ///
+    /// # Errors
+    /// When the cluster writes no log.
+    pub fn mark(&self) -> Result<Mark> {
+        let offset = self.open()?.metadata()?.len();
+        Ok(Mark { at: Timestamp::now(), offset })
+    }
+
+    /// Every request that arrived since the mark and was answered (a watch: that was begun), in the log's order.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub fn since(&self, mark: Mark) -> Result<Vec<Request>> {
+        let mut file = self.open()?;
+        file.seek(SeekFrom::Start(mark.offset))?;
+        requests(BufReader::new(file), mark.at)
+    }
+
+    fn open(&self) -> Result<File> {
+        File::open(&self.file).with_context(|| {
+            format!(
+                "cannot open the audit log {} (is the cluster up, with an audit log?)",
+                self.file.display()
+            )
+        })
+    }
+}
+
+/// How many requests there are of each user agent, verb and resource.
+pub fn count(requests: &[Request]) -> BTreeMap<(String, String, String), usize> {
+    let mut counts = BTreeMap::new();
+    for request in requests {
+        let key = (request.user_agent.clone(), request.verb.clone(), request.resource.clone());
+        *counts.entry(key).or_default() += 1;
+    }
+    counts
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Event {
+    #[serde(rename = "auditID")]
+    audit_id: String,
+    #[serde(rename = "requestURI")]
+    uri: String,
+    verb: String,
+    #[serde(default)]
+    user_agent: String,
+    object_ref: Option<ObjectRef>,
+    response_status: Option<ResponseStatus>,
+    request_received_timestamp: Timestamp,
+}
+
+#[derive(Deserialize)]
+struct ObjectRef {
+    #[serde(default)]
+    resource: String,
+    #[serde(default)]
+    subresource: String,
+    #[serde(default)]
+    namespace: String,
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct ResponseStatus {
+    #[serde(default)]
+    code: u16,
+}
+
+fn requests(log: impl BufRead, from: Timestamp) -> Result<Vec<Request>> {
+    let mut seen = BTreeSet::new();
+    let mut requests = Vec::new();
+    for line in log.split(b'\n') {
+        // The last line may be half written; it is not answered yet then.
+        let Ok(event) = serde_json::from_slice::<Event>(&line?) else { continue };
+        // A watch has a line when it begins and one when it ends.
+        if event.request_received_timestamp >= from && seen.insert(event.audit_id.clone()) {
+            requests.push(event.into());
+        }
+    }
+    Ok(requests)
+}
+
+impl From<Event> for Request {
+    fn from(event: Event) -> Self {
+        let path = event.uri.split('?').next().unwrap_or_default().to_owned();
+        let (resource, namespace, name) = match event.object_ref {
+            None => (path, String::new(), String::new()),
+            Some(object) if object.subresource.is_empty() => (object.resource, object.namespace, object.name),
+            Some(object) => {
+                (format!("{}/{}", object.resource, object.subresource), object.namespace, object.name)
+            }
+        };
+        Self {
+            at: event.request_received_timestamp,
+            user_agent: event.user_agent,
+            verb: event.verb,
+            resource,
+            namespace,
+            name,
+            code: event.response_status.map_or(0, |status| status.code),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn line(id: &str, at: &str, stage: &str) -> String {
+        json!({
+            "auditID": id, "stage": stage, "requestURI": "/apis/apps/v1/deployments?watch=1", "verb": "watch",
+            "userAgent": "me/1", "objectRef": {"resource": "deployments", "apiGroup": "apps"},
+            "responseStatus": {"code": 200}, "requestReceivedTimestamp": at,
+        })
+        .to_string()
+    }
+
+    #[test]
+    fn a_request_counts_once_and_only_when_it_arrived_in_the_window() {
+        let log = [
+            line("before", "2026-01-01T00:00:00.000000Z", "ResponseComplete"),
+            line("a", "2026-01-01T00:00:05.000000Z", "ResponseStarted"),
+            line("a", "2026-01-01T00:00:05.000000Z", "ResponseComplete"),
+            "{\"auditID\":\"half".to_owned(),
+        ]
+        .join("\n");
+        let from: Timestamp = "2026-01-01T00:00:01Z".parse().expect("a time");
+        let found = requests(log.as_bytes(), from).expect("it is read");
+        let wanted = Request {
+            at: "2026-01-01T00:00:05Z".parse().expect("a time"),
+            user_agent: "me/1".to_owned(),
+            verb: "watch".to_owned(),
+            resource: "deployments".to_owned(),
+            namespace: String::new(),
+            name: String::new(),
+            code: 200,
+        };
+        assert_eq!(found, vec![wanted]);
+        let key = ("me/1".to_owned(), "watch".to_owned(), "deployments".to_owned());
+        assert_eq!(count(&found), BTreeMap::from([(key, 1)]));
+    }
+}

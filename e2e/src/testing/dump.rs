@@ -1,0 +1,85 @@
+//! What was in a namespace when its test failed: takes a client, gives text for a person. Called by `space`.
+
+use std::fmt::Write;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ApiResource, DynamicObject, ListParams, LogParams};
+use kube::core::GroupVersionKind;
+use kube::{Api, Client, ResourceExt};
+use serde_json::Value;
+
+/// The kinds that are shown whole, in this order: group, version, kind, plural.
+const KINDS: [(&str, &str, &str, &str); 8] = [
+    ("memcached.c5c3.io", "v1beta1", "Memcached", "memcacheds"),
+    ("apps", "v1", "Deployment", "deployments"),
+    ("apps", "v1", "ReplicaSet", "replicasets"),
+    ("", "v1", "Service", "services"),
+    ("", "v1", "Pod", "pods"),
+    ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+    ("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers"),
+    ("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
+];
+
+/// Objects, events and the last lines of the pods' logs. Secrets are left out: logs of CI are public.
+pub(super) async fn namespace(client: &Client, namespace: &str) -> String {
+    let mut text = format!("\n===== what was in the namespace {namespace} =====\n");
+    for (group, version, kind, plural) in KINDS {
+        let resource =
+            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+        match api.list(&ListParams::default()).await {
+            Ok(list) => list.items.into_iter().for_each(|object| push(&mut text, kind, object)),
+            Err(error) => push_line(&mut text, &format!("--- {plural}: {error}")),
+        }
+    }
+    events(client, namespace, &mut text).await;
+    logs(client, namespace, &mut text).await;
+    text
+}
+
+fn push(text: &mut String, kind: &str, mut object: DynamicObject) {
+    object.metadata.managed_fields = None;
+    let body = serde_json::to_string_pretty(&object).unwrap_or_default();
+    push_line(text, &format!("--- {kind} {}\n{body}", object.name_any()));
+}
+
+async fn events(client: &Client, namespace: &str, text: &mut String) {
+    let resource = ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("", "v1", "Event"), "events");
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
+    let mut events = api.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
+    events.sort_by_key(|event| event.metadata.creation_timestamp.clone());
+    for event in events {
+        let field = |pointer: &str| event.data.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let line = format!(
+            "--- event {} {}: {} {}",
+            field("/involvedObject/kind"),
+            field("/involvedObject/name"),
+            field("/reason"),
+            field("/message")
+        );
+        push_line(text, &line);
+    }
+}
+
+async fn logs(client: &Client, namespace: &str, text: &mut String) {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    for pod in pods.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default() {
+        for container in pod.spec.iter().flat_map(|spec| &spec.containers) {
+            let params = LogParams {
+                container: Some(container.name.clone()),
+                tail_lines: Some(30),
+                ..LogParams::default()
+            };
+            let log = match pods.logs(&pod.name_any(), &params).await {
+                Ok(log) => log,
+                Err(error) => format!("no log: {error}"),
+            };
+            push_line(text, &format!("--- log of {}, container {}\n{log}", pod.name_any(), container.name));
+        }
+    }
+}
+
+fn push_line(text: &mut String, line: &str) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{line}");
+}

@@ -1,0 +1,115 @@
+//! What deployment tools think of an object: takes JSON, asks the Go library that Flux, Helm and kpt ask. Called by
+//! tests. The program around the library is `e2e/tools/kstatus`; it is started once and answers line by line.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::programs::Family;
+
+/// kstatus' verdicts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[expect(missing_docs, reason = "the words are the library's")]
+pub enum Status {
+    InProgress,
+    Failed,
+    Current,
+    Terminating,
+    NotFound,
+    Unknown,
+}
+
+/// A verdict with its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// The verdict.
+    pub status: Status,
+    /// Why, in the library's words.
+    pub message: String,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    status: Option<Status>,
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    error: String,
+}
+
+/// The running program.
+#[derive(Debug)]
+pub struct Kstatus {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Kstatus {
+    /// Starts it, after building it where that was not done yet.
+    ///
+    /// # Errors
+    /// When it cannot be built or started.
+    pub fn start() -> Result<Self> {
+        let program = Family::Kstatus.build()?.join("kstatus");
+        let mut child = Command::new(&program)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        let input = child.stdin.take().context("kstatus has no input")?;
+        let output = BufReader::new(child.stdout.take().context("kstatus has no output")?);
+        Ok(Self { child, input, output })
+    }
+
+    /// The verdict on an object with `apiVersion` and `kind`.
+    ///
+    /// # Errors
+    /// When the library cannot judge it.
+    pub fn status(&mut self, object: &Value) -> Result<Verdict> {
+        writeln!(self.input, "{object}").context("kstatus takes no more input")?;
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        let answer: Answer =
+            serde_json::from_str(&line).with_context(|| format!("kstatus answers {line:?}"))?;
+        match answer.status {
+            Some(status) => Ok(Verdict { status, message: answer.message }),
+            None => bail!("kstatus cannot judge the object: {}", answer.error),
+        }
+    }
+}
+
+impl Drop for Kstatus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_real_library_answers_for_object_after_object() {
+        let mut kstatus = Kstatus::start().expect("it starts");
+        let object = |status: Value| {
+            json!({"apiVersion": "example.io/v1", "kind": "Thing",
+                   "metadata": {"name": "a", "generation": 2}, "status": status})
+        };
+        let stalled = json!({"conditions": [{"type": "Stalled", "status": "True", "message": "no"}]});
+        for (status, wanted) in [
+            (json!({"observedGeneration": 1}), Status::InProgress),
+            (json!({"observedGeneration": 2}), Status::Current),
+            (stalled, Status::Failed),
+        ] {
+            assert_eq!(kstatus.status(&object(status)).expect("a verdict").status, wanted);
+        }
+        assert!(kstatus.status(&json!({"no": "kind"})).is_err());
+    }
+}

@@ -1,0 +1,115 @@
+//! A client of memcached's text protocol: takes an address, stores, fetches and asks for settings. Called by tests and
+//! the demo. Every exchange has a deadline.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// A connection to one memcached.
+#[derive(Debug)]
+pub struct Memcached {
+    stream: BufStream<TcpStream>,
+}
+
+impl Memcached {
+    /// Connects.
+    ///
+    /// # Errors
+    /// When nobody answers at the address within 5 s.
+    pub async fn connect(address: impl Into<SocketAddr>) -> Result<Self> {
+        let address = address.into();
+        let stream = timeout(DEADLINE, TcpStream::connect(address))
+            .await
+            .with_context(|| format!("{address} does not answer"))?
+            .with_context(|| format!("cannot connect to {address}"))?;
+        Ok(Self { stream: BufStream::new(stream) })
+    }
+
+    /// Authenticates by memcached's password file (`-Y`).
+    ///
+    /// # Errors
+    /// When the server refuses: with its words.
+    pub async fn authenticate(&mut self, user: &str, password: &str) -> Result<()> {
+        // By memcached's convention it is the content of any key, on a connection that has not authenticated yet.
+        self.set("auth", format!("{user} {password}").as_bytes()).await
+    }
+
+    /// Stores a value.
+    ///
+    /// # Errors
+    /// When the server refuses: with its words.
+    pub async fn set(&mut self, key: &str, value: &[u8]) -> Result<()> {
+        let head = format!("set {key} 0 0 {}\r\n", value.len());
+        self.send(&[head.as_bytes(), value, b"\r\n"].concat()).await?;
+        match self.line().await?.as_str() {
+            "STORED" => Ok(()),
+            refusal => bail!("memcached does not store {key}: {refusal}"),
+        }
+    }
+
+    /// Fetches a value; `None` when it is not there.
+    ///
+    /// # Errors
+    /// When the server refuses: with its words.
+    pub async fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>> {
+        self.send(format!("get {key}\r\n").as_bytes()).await?;
+        let head = self.line().await?;
+        if head == "END" {
+            return Ok(None);
+        }
+        let Some(length) = head.strip_prefix("VALUE ").and_then(|rest| rest.rsplit(' ').next()) else {
+            bail!("memcached does not give {key}: {head}");
+        };
+        let mut value = vec![0; length.parse::<usize>()? + 2];
+        timeout(DEADLINE, self.stream.read_exact(&mut value)).await??;
+        value.truncate(value.len() - 2);
+        match self.line().await?.as_str() {
+            "END" => Ok(Some(value)),
+            other => bail!("memcached ends the value of {key} with {other}"),
+        }
+    }
+
+    /// What it reports about itself; `topic` is empty for the usual counters, or `settings`, `conns` ...
+    ///
+    /// # Errors
+    /// When the server refuses: with its words.
+    pub async fn stats(&mut self, topic: &str) -> Result<BTreeMap<String, String>> {
+        self.send(format!("stats {topic}\r\n").as_bytes()).await?;
+        let mut stats = BTreeMap::new();
+        loop {
+            let line = self.line().await?;
+            if line == "END" {
+                return Ok(stats);
+            }
+            let entry =
+                line.strip_prefix("STAT ").with_context(|| format!("memcached gives no stats: {line}"))?;
+            let (name, value) = entry.split_once(' ').unwrap_or((entry, ""));
+            stats.insert(name.to_owned(), value.to_owned());
+        }
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        let send = async {
+            self.stream.write_all(bytes).await?;
+            self.stream.flush().await
+        };
+        Ok(timeout(DEADLINE, send).await.context("memcached does not read")??)
+    }
+
+    async fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        let count =
+            timeout(DEADLINE, self.stream.read_line(&mut line)).await.context("memcached is silent")??;
+        if count == 0 {
+            bail!("memcached closed the connection");
+        }
+        Ok(line.trim_end().to_owned())
+    }
+}

@@ -1,0 +1,48 @@
+//! What the tests against a real Kubernetes use: takes the shared cluster, gives each test a namespace of its own, and
+//! ways to wait, count and talk. Called by `e2e/tests`, the demo and the benchmark.
+//!
+//! ```ignore
+//! #[tokio::test]
+//! async fn a_cache_answers() -> anyhow::Result<()> {
+//!     in_namespace("answers", async |space| {
+//!         space.apply(&deployment).await?;
+//!         space.wait::<Deployment>("cache", "is available", Duration::from_secs(30), |it| it.is_some_and(available)).await?;
+//!         Ok(())
+//!     })
+//!     .await
+//! }
+//! ```
+
+pub mod audit;
+mod dump;
+pub mod kstatus;
+pub mod memcached;
+pub mod operator;
+mod space;
+mod wait;
+
+use std::hash::{BuildHasher, RandomState};
+
+use anyhow::Result;
+
+pub use space::{Space, in_namespace, in_namespace_of};
+pub use wait::{await_answer, await_object};
+
+use crate::cluster::{Cluster, Shape};
+
+/// The name of the cluster that all test programs share; `make test` removes it at the end.
+pub const SHARED: &str = "tests";
+
+/// The cluster that all test programs share, made by whichever comes first.
+///
+/// # Errors
+/// As [`Cluster::shared`].
+pub async fn shared_cluster() -> Result<Cluster> {
+    Cluster::shared(SHARED, Shape::Node).await
+}
+
+/// A name that no other test has: the prefix, a hyphen and eight characters.
+pub fn unique(prefix: &str) -> String {
+    let random = RandomState::new().hash_one(std::process::id());
+    format!("{prefix}-{:08x}", random >> 32)
+}

@@ -1,0 +1,148 @@
+//! A namespace for one test: takes a test's body, gives it a [`Space`], and afterwards removes the namespace, or, when
+//! the test failed, first shows what was in it. Called by tests.
+
+use std::fmt::Debug;
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use futures::FutureExt;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{dump, shared_cluster, unique, wait};
+use crate::cluster::Cluster;
+
+/// A namespace of one test, and a client whose requests can be told from others by their user agent.
+#[derive(Clone)]
+pub struct Space {
+    cluster: Cluster,
+    client: Client,
+    namespace: String,
+}
+
+/// Runs a test's body in a new namespace of the shared cluster.
+///
+/// # Errors
+/// Those of the body; what was in the namespace is then printed.
+///
+/// # Panics
+/// As the body does, after the same.
+pub async fn in_namespace(prefix: &str, body: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
+    in_namespace_of(&shared_cluster().await?, prefix, body).await
+}
+
+/// As [`in_namespace`], in a cluster of the caller's.
+///
+/// # Errors
+/// Those of the body.
+///
+/// # Panics
+/// As the body does.
+pub async fn in_namespace_of(
+    cluster: &Cluster,
+    prefix: &str,
+    body: impl AsyncFnOnce(&Space) -> Result<()>,
+) -> Result<()> {
+    let space = Space::create(cluster, prefix).await?;
+    let outcome = AssertUnwindSafe(body(&space)).catch_unwind().await;
+    if !matches!(outcome, Ok(Ok(()))) {
+        eprintln!("{}", dump::namespace(&space.client, &space.namespace).await);
+    }
+    let removed = space.remove().await;
+    match outcome {
+        Ok(result) => result.and(removed),
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
+impl Space {
+    async fn create(cluster: &Cluster, prefix: &str) -> Result<Self> {
+        let name = unique(prefix);
+        let client = Client::try_from(cluster.config(&format!("e2e-test/{name}")).await?)?;
+        let mut namespace = Namespace::default();
+        namespace.metadata.name = Some(name.clone());
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        namespaces
+            .create(&PostParams::default(), &namespace)
+            .await
+            .with_context(|| format!("cannot make the namespace {name}"))?;
+        Ok(Self { cluster: cluster.clone(), client, namespace: name })
+    }
+
+    /// Asks for the namespace's deletion; the cluster's controllers do it while the next test runs.
+    async fn remove(&self) -> Result<()> {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        namespaces
+            .delete(&self.namespace, &DeleteParams::default())
+            .await
+            .with_context(|| format!("cannot remove the namespace {}", self.namespace))?;
+        Ok(())
+    }
+
+    /// The cluster that the namespace is in.
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// The test's own client, with the administrator's rights and the user agent `e2e-test/<namespace>`.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// The namespace's name.
+    pub fn name(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The objects of a kind in this namespace.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Applies an object to this namespace as the test (field manager `e2e-test`), by force.
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn apply<K>(&self, object: &K) -> Result<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Serialize,
+        K::DynamicType: Default,
+    {
+        let name = object.meta().name.clone().context("an object that is applied needs a name")?;
+        let params = PatchParams::apply("e2e-test").force();
+        let applied = self.api::<K>().patch(&name, &params, &Patch::Apply(object)).await;
+        applied.with_context(|| format!("cannot apply {} {name}", K::kind(&K::DynamicType::default())))
+    }
+
+    /// Waits until the object of this name (or its absence, `None`) is as wanted, and gives it.
+    ///
+    /// # Errors
+    /// When `limit` passes first: with what was wanted and what was seen last.
+    pub async fn wait<K>(
+        &self,
+        name: &str,
+        (wanted, limit): (&str, Duration),
+        condition: impl Fn(Option<&K>) -> bool,
+    ) -> Result<Option<K>>
+    where
+        K: Resource<Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned
+            + Serialize
+            + Send
+            + 'static,
+        K::DynamicType: Default,
+    {
+        wait::await_object(&self.api::<K>(), name, (wanted, limit), condition).await
+    }
+}

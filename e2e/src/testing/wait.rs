@@ -1,0 +1,86 @@
+//! Waiting for something with a deadline: takes a condition, gives what fulfilled it, or an error that shows what was
+//! seen last. Called by tests and by `Space::wait`.
+
+use std::fmt::Debug;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use futures::StreamExt;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Watches the object `name` until the condition holds for it (or for its absence, `None`), and gives it. Every state
+/// that the watch delivers is asked, so that a state which does not last is seen too.
+///
+/// # Errors
+/// When `limit` passes first: with what was wanted and what was seen last.
+pub async fn await_object<K>(
+    api: &Api<K>,
+    name: &str,
+    (wanted, limit): (&str, Duration),
+    condition: impl Fn(Option<&K>) -> bool,
+) -> Result<Option<K>>
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
+    K::DynamicType: Default,
+{
+    let mut last = None;
+    let watch = async {
+        let mut states = pin!(watcher::watch_object(api.clone(), name).default_backoff());
+        while let Some(state) = states.next().await {
+            match state {
+                Ok(state) => {
+                    let fulfilled = condition(state.as_ref());
+                    last = Some(Ok(state));
+                    if fulfilled {
+                        return;
+                    }
+                }
+                Err(error) => last = Some(Err(error)), // the watcher tries again
+            }
+        }
+    };
+    let in_time = tokio::time::timeout(limit, watch).await.is_ok();
+    match last {
+        Some(Ok(state)) if in_time => Ok(state),
+        last => {
+            let kind = K::kind(&K::DynamicType::default()).into_owned();
+            let seen = match last {
+                None => "nothing at all, not even its absence".to_owned(),
+                Some(Err(error)) => format!("an error: {error}"),
+                Some(Ok(None)) => "no such object".to_owned(),
+                Some(Ok(Some(object))) => pretty(object)?,
+            };
+            bail!("waited {} s for {kind} {name}: {wanted}. Seen last: {seen}", limit.as_secs_f32())
+        }
+    }
+}
+
+/// Asks again every 50 ms until there is an answer, and gives it.
+///
+/// # Errors
+/// When `limit` passes first: with what was wanted and why the last attempt gave none.
+pub async fn await_answer<T>(
+    (wanted, limit): (&str, Duration),
+    mut question: impl AsyncFnMut() -> Result<T>,
+) -> Result<T> {
+    let started = Instant::now();
+    let mut last = "no attempt ended".to_owned();
+    while let Some(left) = limit.checked_sub(started.elapsed()) {
+        match tokio::time::timeout(left, question()).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => last = format!("{error:#}"),
+            Err(_) => last = format!("an attempt hung; before it: {last}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    bail!("waited {} s: {wanted}. Seen last: {last}", limit.as_secs_f32())
+}
+
+fn pretty<K: Resource + Serialize>(mut object: K) -> Result<String> {
+    object.meta_mut().managed_fields = None;
+    Ok(serde_json::to_string_pretty(&object)?)
+}

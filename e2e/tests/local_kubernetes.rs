@@ -1,0 +1,267 @@
+//! The local Kubernetes itself: it comes up in time, is usable, and leaves nothing behind, whatever happens to it.
+//! Its clusters are its own, not the one that the other tests share.
+
+#![expect(clippy::disallowed_methods, reason = "it measures how long `up` takes")]
+
+mod remains;
+
+use std::fs;
+use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use e2e::programs::{Family, Kubernetes};
+use e2e::testing::memcached::Memcached;
+use e2e::testing::{Space, await_answer, in_namespace_of, unique};
+use e2e::{Cluster, Shape, TemporaryCluster, down, image, process};
+use k8s_openapi::api::core::v1::{Pod, Service};
+use remains::{Host, remains_of};
+use serde_json::json;
+use tokio::sync::Mutex;
+
+/// One at a time: a machine that starts four clusters at once needs longer than any of them alone.
+static MACHINE: Mutex<()> = Mutex::const_new(());
+
+/// A memcached pod and its Service, ready.
+async fn run_memcached(space: &Space, image: &str) -> Result<(Service, Pod)> {
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"name": "cache", "labels": {"app": "cache"}},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{
+                "name": "memcached", "image": image, "imagePullPolicy": "IfNotPresent",
+                "readinessProbe": {"tcpSocket": {"port": 11211}, "periodSeconds": 1},
+            }],
+        },
+    }))?;
+    let service: Service = serde_json::from_value(json!({
+        "metadata": {"name": "cache"},
+        "spec": {"selector": {"app": "cache"}, "ports": [{"port": 11211}]},
+    }))?;
+    let service = space.apply(&service).await?;
+    space.apply(&pod).await?;
+    let ready = space.wait::<Pod>("cache", ("it is ready", Duration::from_secs(30)), |pod| {
+        let conditions =
+            pod.and_then(|pod| pod.status.as_ref()).and_then(|status| status.conditions.as_ref());
+        conditions.is_some_and(|all| all.iter().any(|one| one.type_ == "Ready" && one.status == "True"))
+    });
+    Ok((service, ready.await?.context("the pod is gone")?))
+}
+
+fn service_address(service: &Service) -> Result<IpAddr> {
+    let address = service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_ref());
+    Ok(address.context("the Service has no address")?.parse()?)
+}
+
+fn e2e(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_e2e"));
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[output.stdout.as_slice(), output.stderr.as_slice()].concat()).into_owned()
+}
+
+fn succeed(mut command: Command) -> Result<String> {
+    let output = command.output()?;
+    let text = text(&output);
+    ensure!(output.status.success(), "{command:?} failed: {text}");
+    Ok(text)
+}
+
+/// A cache folder with everything that is built, in which a test may replace a program.
+fn borrowed_cache(folder: &Path) -> Result<PathBuf> {
+    let cache = folder.join("cache");
+    let built = Kubernetes::build()?;
+    for family in [built.kubernetes, built.etcd, built.coredns] {
+        let copy = cache.join(family.file_name().context("a folder has a name")?);
+        fs::create_dir_all(&copy)?;
+        for program in fs::read_dir(&family)?.flatten() {
+            let target = copy.join(program.file_name());
+            fs::hard_link(program.path(), &target)
+                .or_else(|_| fs::copy(program.path(), &target).map(|_| ()))?;
+        }
+    }
+    Ok(cache)
+}
+
+#[tokio::test]
+async fn a_node_is_ready_in_30_seconds_and_up_and_down_can_be_repeated() -> Result<()> {
+    let _machine = MACHINE.lock().await;
+    let name = unique("ready");
+    let host = Host::now();
+    Kubernetes::build()?;
+    let started = Instant::now();
+    let first = succeed(e2e(&["up", "--name", &name]))?;
+    let elapsed = started.elapsed();
+    assert!(elapsed < Duration::from_secs(30), "{elapsed:?}");
+    assert!(first.contains("is up (Node)"), "{first}");
+    let cluster = Cluster::find(&name)?.context("it is up")?;
+    in_namespace_of(&cluster, "pod", async |space| run_memcached(space, "memcached:1.6").await.map(|_| ()))
+        .await?;
+    let again = succeed(e2e(&["up", "--name", &name]))?;
+    assert!(again.contains("is already up (Node)"), "{again}");
+    assert_eq!(Cluster::find(&name)?.context("it is up")?.processes(), cluster.processes());
+    assert!(succeed(e2e(&["status", "--name", &name]))?.contains("is up"));
+    assert!(succeed(e2e(&["down", "--name", &name]))?.contains("is gone"));
+    assert_eq!(remains_of(&cluster), Vec::<String>::new());
+    assert_eq!(host.additions(), Vec::<PathBuf>::new());
+    assert!(succeed(e2e(&["down", "--name", &name]))?.contains("is not up"));
+    assert!(!e2e(&["status", "--name", &name]).output()?.status.success());
+    Ok(())
+}
+
+#[tokio::test]
+async fn after_kill_minus_9_of_everything_down_leaves_nothing_and_up_works() -> Result<()> {
+    let _machine = MACHINE.lock().await;
+    let name = unique("killed");
+    let cluster = TemporaryCluster::up(&name, Shape::Node).await?;
+    in_namespace_of(&cluster, "pod", async |space| run_memcached(space, "memcached:1.6").await.map(|_| ()))
+        .await?;
+    process::kill_all(cluster.processes())?;
+    assert!(cluster.broken().await.is_some());
+    let second = Cluster::shared(&name, Shape::Node).await?;
+    assert_eq!(second.broken().await, None);
+    process::kill_all(&process::marked(second.folder()))?;
+    assert!(down(&name)?);
+    assert_eq!([remains_of(&cluster), remains_of(&second)].concat(), Vec::<String>::new());
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_clusters_at_once_do_not_meet() -> Result<()> {
+    let _machine = MACHINE.lock().await;
+    let (name, other) = (unique("one"), unique("two"));
+    let (first, second) =
+        tokio::join!(TemporaryCluster::up(&name, Shape::Node), TemporaryCluster::up(&other, Shape::Node));
+    let (first, second) = (first?, second?);
+    assert_ne!(first.slot(), second.slot());
+    let body = async |space: &Space| {
+        let (service, _) = run_memcached(space, "memcached:1.6").await?;
+        let mut client = Memcached::connect((service_address(&service)?, 11211)).await?;
+        client.set("from", space.cluster().name().as_bytes()).await?;
+        assert_eq!(client.get("from").await?.as_deref(), Some(space.cluster().name().as_bytes()));
+        Ok(())
+    };
+    let (one, two) =
+        tokio::join!(in_namespace_of(&first, "meet", body), in_namespace_of(&second, "meet", body));
+    one.and(two)?;
+    let gone = (*first).clone();
+    drop(first);
+    assert_eq!(remains_of(&gone), Vec::<String>::new());
+    assert_eq!(second.broken().await, None);
+    in_namespace_of(&second, "after", body).await
+}
+
+#[tokio::test]
+async fn a_failed_up_names_the_component_shows_its_last_lines_and_cleans_up() -> Result<()> {
+    let _machine = MACHINE.lock().await;
+    let scratch = std::env::temp_dir().join(unique("failed"));
+    let cache = borrowed_cache(&scratch)?;
+    for (family, program) in
+        [(Family::Kubernetes, "kubelet"), (Family::Etcd, "etcd"), (Family::CoreDns, "coredns")]
+    {
+        let name = unique("failed");
+        let file = cache.join(family.build()?.file_name().context("a folder has a name")?).join(program);
+        let kept = file.with_extension("kept");
+        fs::rename(&file, &kept)?;
+        fs::write(&file, "#!/bin/sh\necho a first line\necho that is why\nexit 3\n")?;
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
+        let state = scratch.join("state");
+        let mut command = e2e(&["up", "--name", &name]);
+        let output = command.env("E2E_CACHE_DIR", &cache).env("E2E_STATE_DIR", &state).output()?;
+        assert!(!output.status.success());
+        let text = text(&output);
+        let wanted = format!("{program} ended. The last lines of its log:\n  a first line\n  that is why");
+        assert!(text.contains(&wanted), "{text}");
+        assert!(!state.exists());
+        assert_eq!(process::marked(&state.join(&name)), vec![]);
+        fs::rename(&kept, &file)?;
+    }
+    Ok(fs::remove_dir_all(&scratch)?)
+}
+
+#[tokio::test]
+async fn an_up_that_is_interrupted_or_killed_half_way_leaves_nothing() -> Result<()> {
+    let _machine = MACHINE.lock().await;
+    for signal in ["TERM", "KILL"] {
+        let name = unique("half");
+        let mut up = e2e(&["up", "--name", &name]).stderr(Stdio::null()).stdout(Stdio::null()).spawn()?;
+        let half = await_answer(("some of it runs", Duration::from_secs(20)), async || {
+            let cluster = Cluster::find(&name)?.context("no record yet")?;
+            ensure!(cluster.processes().len() >= 3, "{} processes", cluster.processes().len());
+            Ok(cluster)
+        })
+        .await?;
+        ensure!(up.try_wait()?.is_none(), "up ended before it could be interrupted");
+        succeed({
+            let mut kill = Command::new("kill");
+            kill.args([&format!("-{signal}"), &up.id().to_string()]);
+            kill
+        })?;
+        assert!(!up.wait()?.success());
+        if signal == "KILL" {
+            assert!(down(&name)?);
+        }
+        assert_eq!(remains_of(&half), Vec::<String>::new());
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn pods_resolve_services_by_name_and_run_images_that_were_loaded() -> Result<()> {
+    let _machine = MACHINE.lock().await;
+    let cluster = TemporaryCluster::up(&unique("images"), Shape::Node).await?;
+    let tag = "registry.example/cache:loaded";
+    let archive = cluster.folder().join("cache.tar");
+    fs::write(&archive, image::memcached()?.tagged(tag).pack()?)?;
+    succeed(e2e(&["load-image", "--name", cluster.name(), archive.to_str().context("a path")?]))?;
+    in_namespace_of(&cluster, "dns", async |space| {
+        let (service, _) = run_memcached(space, tag).await?;
+        let name = format!("cache.{}.svc.cluster.local", space.name());
+        let mut resolve = cluster.kubectl()?;
+        resolve.args(["exec", "-n", space.name(), "cache", "--", "getent", "hosts", &name]);
+        let found = succeed(resolve)?;
+        assert_eq!(
+            found.split_whitespace().collect::<Vec<_>>(),
+            [service_address(&service)?.to_string(), name]
+        );
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn without_root_there_is_a_control_plane_and_a_sentence() -> Result<()> {
+    let _machine = MACHINE.lock().await;
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: it is about whom root can become");
+        return Ok(());
+    }
+    let scratch = std::env::temp_dir().join(unique("nobody"));
+    let cache = borrowed_cache(&scratch)?;
+    let program = scratch.join("e2e");
+    fs::copy(env!("CARGO_BIN_EXE_e2e"), &program)?;
+    let state = scratch.join("state");
+    fs::create_dir_all(&state)?;
+    for folder in [&cache, &state] {
+        std::os::unix::fs::chown(folder, Some(65534), Some(65534))?;
+    }
+    let as_nobody = |args: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program).args(args);
+        command.env("E2E_CACHE_DIR", &cache).env("E2E_STATE_DIR", state.join("e2e")).env("HOME", &state);
+        command
+    };
+    let up = succeed(as_nobody(&["up", "--name", "nobody"]))?;
+    assert!(up.contains("a node needs root") && up.contains("is up (ControlPlane)"), "{up}");
+    let refused = as_nobody(&["up", "--name", "other", "--only", "node"]).output()?;
+    assert!(!refused.status.success() && text(&refused).contains("a node needs root"));
+    succeed(as_nobody(&["down", "--name", "nobody"]))?;
+    assert!(!state.join("e2e").exists());
+    Ok(fs::remove_dir_all(&scratch)?)
+}
