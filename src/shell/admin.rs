@@ -1,0 +1,167 @@
+//! `/metrics`, `/livez`, `/readyz` and `/debug/journal` on one port. IO; the main loop binds it before anything
+//! else and keeps the [`Gates`] up to date.
+//!
+//! Ready means that the operator would act on an edit now: every gate is open. Alive means that the main loop
+//! answers. An API server that is away closes nothing that was open: neither restarting the operator nor taking it
+//! out of a Service would bring the API server back.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{ConnectInfo, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
+
+use super::journal::Ring;
+use super::metrics::Metrics;
+use crate::kernel::object::Watched;
+
+/// The main loop must answer within this time.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What has to be true before the operator acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Gate {
+    /// The API server serves our resource. Closes again when it stops to.
+    CrdServed,
+    /// The kernel has seen a complete list of this kind. Stays open: what it has seen does not get lost.
+    Listed(Watched),
+}
+
+impl Gate {
+    fn all() -> impl Iterator<Item = Self> {
+        std::iter::once(Self::CrdServed).chain(Watched::ALL.map(Self::Listed))
+    }
+
+    fn describe(self) -> String {
+        match self {
+            Self::CrdServed => "the API server serves Memcached".to_owned(),
+            Self::Listed(kind) => format!("list of {} complete", kind.name()),
+        }
+    }
+}
+
+/// Which gates are closed, and why. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Gates(Arc<Mutex<BTreeMap<Gate, String>>>);
+
+impl Gates {
+    /// All closed.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Arc::new(Mutex::new(Gate::all().map(|gate| (gate, "not yet".to_owned())).collect())))
+    }
+
+    /// The gate is open.
+    pub fn open(&self, gate: Gate) {
+        self.closed().remove(&gate);
+    }
+
+    /// The gate is closed, for this reason.
+    pub fn close(&self, gate: Gate, why: &str) {
+        self.closed().insert(gate, why.to_owned());
+    }
+
+    /// Why the gate is closed, if it is.
+    pub fn explain(&self, gate: Gate, why: &str) {
+        if let Some(reason) = self.closed().get_mut(&gate) {
+            why.clone_into(reason);
+        }
+    }
+
+    /// Whether every gate is open.
+    #[must_use]
+    pub fn all_open(&self) -> bool {
+        self.closed().is_empty()
+    }
+
+    fn report(&self) -> String {
+        let closed = self.closed();
+        Gate::all()
+            .map(|gate| match closed.get(&gate) {
+                None => format!("[+] {}\n", gate.describe()),
+                Some(why) => format!("[-] {}: {why}\n", gate.describe()),
+            })
+            .collect()
+    }
+
+    fn closed(&self) -> MutexGuard<'_, BTreeMap<Gate, String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A question to the main loop: are you there? The answer is to send something back.
+pub type Ping = oneshot::Sender<()>;
+
+/// What the pages show.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    /// Rendered by `/metrics`.
+    pub metrics: Arc<Metrics>,
+    /// Reported by `/readyz`.
+    pub gates: Gates,
+    /// Asked by `/livez`.
+    pub pings: mpsc::Sender<Ping>,
+    /// Printed by `/debug/journal`.
+    pub ring: Ring,
+}
+
+/// Serves until the task is dropped.
+///
+/// # Errors
+/// When the listener breaks.
+pub async fn serve(listener: TcpListener, admin: Admin) -> std::io::Result<()> {
+    let router = Router::new()
+        .route("/metrics", get(metrics))
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .route("/debug/journal", get(journal))
+        .with_state(admin);
+    axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>()).await
+}
+
+async fn metrics(State(admin): State<Admin>) -> Response {
+    match admin.metrics.render() {
+        Ok(text) => ([(CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+async fn livez(State(admin): State<Admin>) -> Response {
+    let (ping, answer) = oneshot::channel();
+    let asked = async { admin.pings.send(ping).await.is_ok() && answer.await.is_ok() };
+    match tokio::time::timeout(PATIENCE, asked).await {
+        Ok(true) => "ok\n".into_response(),
+        _ => {
+            let text = format!("the main loop did not answer within {} s\n", PATIENCE.as_secs());
+            (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
+        }
+    }
+}
+
+async fn readyz(State(admin): State<Admin>) -> Response {
+    let status = if admin.gates.all_open() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, admin.gates.report()).into_response()
+}
+
+/// The last steps, for whoever may forward a port to the pod: they hold what users wrote into their resources.
+async fn journal(ConnectInfo(peer): ConnectInfo<SocketAddr>, State(admin): State<Admin>) -> Response {
+    if !peer.ip().to_canonical().is_loopback() {
+        let text = "served to the pod's own addresses only: use `kubectl port-forward`\n";
+        return (StatusCode::FORBIDDEN, text).into_response();
+    }
+    ([(CONTENT_TYPE, "application/jsonl")], admin.ring.lines()).into_response()
+}

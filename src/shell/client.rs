@@ -1,0 +1,151 @@
+//! The connection to the API server, and one request over it. IO.
+//!
+//! Takes a kubeconfig or what the environment offers; gives a [`Client`] without any retry below the kernel, and
+//! [`call`], which bounds every request. `sources` and `effects` call it.
+
+use std::error::Error;
+use std::path::Path;
+use std::time::Duration;
+
+use http::HeaderValue;
+use http::header::USER_AGENT;
+use kube::Client;
+use kube::client::Body;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use kube::core::Status;
+
+/// No request may take longer, its answer included; watches aside.
+pub const DEADLINE: Duration = Duration::from_secs(10);
+
+/// A connection that brings nothing for this long is dead, a watch included: the API server ends every watch
+/// earlier than this.
+const READ_TIMEOUT: Duration = Duration::from_secs(240);
+
+/// Who we are in the API server's audit log.
+const AGENT: &str = concat!("memcached-operator/", env!("CARGO_PKG_VERSION"));
+
+/// Why there is no connection to try.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The named kubeconfig is missing, unreadable or incomplete.
+    #[error("cannot use the kubeconfig {path}")]
+    Kubeconfig {
+        /// As given.
+        path: String,
+        /// What is wrong with it.
+        source: kube::config::KubeconfigError,
+    },
+    /// Neither a kubeconfig nor a service account was found.
+    #[error(
+        "found no way to reach a Kubernetes API server: give --kubeconfig, set KUBECONFIG, or run in a pod"
+    )]
+    Nothing(#[source] kube::config::InferConfigError),
+    /// The configuration was read, but no client can be made of it: a broken certificate, for example.
+    #[error("cannot make a client of the Kubernetes configuration")]
+    Client(#[source] kube::Error),
+}
+
+/// A client for the cluster that `kubeconfig` names, else `KUBECONFIG`, `~/.kube/config`, or the pod's service
+/// account, in this order. Nothing is sent yet: an API server that is away is no error here.
+///
+/// # Errors
+/// When the configuration is missing or unusable.
+pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> {
+    let mut config = match kubeconfig {
+        Some(path) => from_file(path)
+            .await
+            .map_err(|source| ConnectError::Kubeconfig { path: path.display().to_string(), source })?,
+        None => Config::infer().await.map_err(ConnectError::Nothing)?,
+    };
+    // The default layer retries for minutes and obeys any Retry-After: a request would outlive its reason, and
+    // the kernel, which decides about retries, would not know.
+    config.default_retry = false;
+    config.connect_timeout = Some(DEADLINE);
+    config.write_timeout = Some(DEADLINE);
+    config.read_timeout = Some(READ_TIMEOUT);
+    config.reset_reader_on_write = true;
+    config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
+    Client::try_from(config).map_err(ConnectError::Client)
+}
+
+async fn from_file(path: &Path) -> Result<Config, kube::config::KubeconfigError> {
+    Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &KubeConfigOptions::default()).await
+}
+
+/// Why a request has no answer to work with.
+#[derive(Debug)]
+pub enum CallError {
+    /// The API server said no, and why.
+    Refused(Box<Status>),
+    /// No answer came, or not all of it.
+    Lost(String),
+}
+
+/// Sends one request and reads its whole answer, within [`DEADLINE`].
+///
+/// The answer goes to `read` as bytes; this function, unlike the client's own, never logs any of it.
+///
+/// # Errors
+/// See [`CallError`].
+pub async fn call<T>(
+    client: &Client,
+    request: http::Request<Vec<u8>>,
+    read: impl FnOnce(&[u8]) -> T,
+) -> Result<T, CallError> {
+    let answer = async {
+        let response = client.send(request.map(Body::from)).await?;
+        let code = response.status();
+        Ok::<_, kube::Error>((code, response.into_body().collect_bytes().await?))
+    };
+    let (code, body) = match tokio::time::timeout(DEADLINE, answer).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(error)) => return Err(CallError::Lost(explain(&error))),
+        Err(_elapsed) => return Err(CallError::Lost(format!("no answer within {} s", DEADLINE.as_secs()))),
+    };
+    if code.is_success() {
+        return Ok(read(&body));
+    }
+    Err(CallError::Refused(Box::new(refusal(code.as_u16(), &body))))
+}
+
+/// The API server's own words, or, from a proxy that does not speak Kubernetes, the start of its page.
+fn refusal(code: u16, body: &[u8]) -> Status {
+    let mut status = serde_json::from_slice::<Status>(body).unwrap_or_else(|_not_a_status| {
+        let page = String::from_utf8_lossy(body);
+        Status::failure(&page.trim().chars().take(200).collect::<String>(), "")
+    });
+    // What the status line says counts: a body may lack the code, or repeat another server's.
+    status.code = code;
+    status
+}
+
+/// What an answer that is an error says, in one line: the API server's words, or the chain of causes, each said
+/// once. The client's own display would print the whole status twice.
+#[must_use]
+pub fn explain(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => said(status),
+        _ => chain(error),
+    }
+}
+
+/// Code and words of a refusal.
+#[must_use]
+pub fn said(status: &Status) -> String {
+    let words = if status.message.is_empty() { &status.reason } else { &status.message };
+    format!("{} {words}", status.code).trim_end().to_owned()
+}
+
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let words = next.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        cause = next.source();
+    }
+    text
+}

@@ -1,0 +1,72 @@
+//! The one place that reads the clock: each event gets its time here. IO; called by the main loop only.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+
+/// A clock that never stands still and never goes back, whatever is done to the machine's: a kernel whose time
+/// stood still for an hour would retry nothing for an hour.
+///
+/// It follows the wall clock forward. When the wall clock is set back it goes on at the monotonic clock's pace.
+#[derive(Debug)]
+pub struct Clock {
+    said: Timestamp,
+    measured: Instant,
+}
+
+impl Clock {
+    /// A clock that starts with the wall clock's time.
+    #[must_use]
+    pub fn start() -> Self {
+        Self { said: wall_clock(), measured: Instant::now() }
+    }
+
+    /// The time now.
+    pub fn now(&mut self) -> Timestamp {
+        self.advance(wall_clock(), Instant::now())
+    }
+
+    /// How long until a time comes; zero when it has passed.
+    pub fn until(&mut self, time: Timestamp) -> Duration {
+        Duration::try_from(time.duration_since(self.now())).unwrap_or(Duration::ZERO)
+    }
+
+    fn advance(&mut self, wall: Timestamp, monotonic: Instant) -> Timestamp {
+        let passed = SignedDuration::try_from(monotonic.duration_since(self.measured)).unwrap_or_default();
+        let at_least = self.said.saturating_add(passed).unwrap_or(self.said);
+        self.said = wall.max(at_least);
+        self.measured = monotonic;
+        self.said
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the kernel gets its time with each event, and this is where from"
+)]
+fn wall_clock() -> Timestamp {
+    Timestamp::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn it_follows_the_wall_clock_forward_and_goes_on_at_its_own_pace_when_that_is_set_back() {
+        let start = Instant::now();
+        let mut clock = Clock { said: at(1_000), measured: start };
+        let mut read = |wall, monotonic| clock.advance(at(wall), start + Duration::from_secs(monotonic));
+
+        assert_eq!(read(1_001, 1), at(1_001));
+        assert_eq!(read(5_000, 2), at(5_000), "set forward");
+        assert_eq!(read(1_003, 3), at(5_001), "set back");
+        assert_eq!(read(1_063, 63), at(5_061));
+        assert_eq!(read(9_000, 64), at(9_000), "the wall clock has caught up");
+    }
+}

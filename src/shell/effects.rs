@@ -1,0 +1,219 @@
+//! Carries out the kernel's requests. Takes [`Request`]s; answers each with one [`Event::Done`]. IO.
+//!
+//! Nothing is retried here and nothing is remembered: every request ends within [`super::client::DEADLINE`], and
+//! what to do about a failure is the kernel's decision. The main loop calls [`Executor::send`].
+
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt as _;
+use kube::Client;
+use kube::api::{GetParams, Patch, PatchParams};
+use kube::core::{DynamicObject, Resource as _};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::client::{CallError, call, said};
+use super::{kinds, secrets};
+use crate::kernel::effect::{Request, RequestId};
+use crate::kernel::event::{Event, Reply};
+use crate::kernel::failure::{Category, Failure, classify};
+use crate::kernel::object::{ChildKind, FIELD_MANAGER, Key, Watched};
+use crate::kernel::seen;
+
+/// Sends requests, each in a task of its own; how many at once is the kernel's decision.
+#[derive(Clone)]
+pub struct Executor {
+    client: Client,
+    events: mpsc::Sender<Event>,
+}
+
+impl Executor {
+    /// Requests go through `client`, answers to `events`.
+    #[must_use]
+    pub fn new(client: Client, events: mpsc::Sender<Event>) -> Self {
+        Self { client, events }
+    }
+
+    /// Sends a request on behalf of a resource. Exactly one `Done` follows, also when this code has a defect: a
+    /// resource whose request is never answered would never be looked at again.
+    pub fn send(&self, id: RequestId, resource: Key, request: Request) {
+        let Self { client, events } = self.clone();
+        tokio::spawn(async move {
+            let execution = AssertUnwindSafe(execute(&client, &resource, request)).catch_unwind();
+            let reply = execution.await.unwrap_or_else(|_panic| {
+                Reply::Failed(Failure {
+                    category: Category::Internal,
+                    message: format!("a request for Memcached {resource} panicked: please report it"),
+                })
+            });
+            // Nobody takes it: the operator is ending.
+            let _ = events.send(Event::Done { id, reply }).await;
+        });
+    }
+}
+
+/// Sends one request and says how it ended.
+pub async fn execute(client: &Client, resource: &Key, request: Request) -> Reply {
+    let Prepared { operation, http, expected } = match prepare(resource, request) {
+        Ok(prepared) => prepared,
+        Err(message) => return Reply::Failed(Failure { category: Category::Internal, message }),
+    };
+    let ended = call(client, http, |body| expected.read(body)).await;
+    let reply = match ended {
+        Ok(Some(reply)) => reply,
+        Ok(None) => operation.failed(Category::Transient, "the answer is not such an object"),
+        Err(CallError::Refused(status)) if status.code == 404 && operation.verb == "get" => expected.absent(),
+        Err(CallError::Refused(status)) => operation.refused(&status),
+        Err(CallError::Lost(why)) => operation.failed(Category::Transient, &why),
+    };
+    operation.log(resource, &reply);
+    reply
+}
+
+/// What is being done, in the words of logs and conditions.
+struct Operation {
+    /// What people call it.
+    action: &'static str,
+    /// What RBAC calls it.
+    verb: &'static str,
+    kind: Watched,
+    key: Key,
+    /// The generation that is being reported, where one is.
+    generation: Option<i64>,
+}
+
+/// What a successful answer holds.
+enum Expected {
+    Secret(Vec<String>),
+    Child(ChildKind),
+    Resource,
+}
+
+struct Prepared {
+    operation: Operation,
+    http: http::Request<Vec<u8>>,
+    expected: Expected,
+}
+
+fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
+    let operation = |action, verb, kind, key| Operation { action, verb, kind, key, generation: None };
+    let (operation, http, expected) = match request {
+        Request::ReadSecret { secret, keys } => {
+            let http = requests(Watched::Secret, &secret).get(&secret.name, &GetParams::default());
+            (operation("read", "get", Watched::Secret, secret), http, Expected::Secret(keys))
+        }
+        Request::ReadChild { kind, key } => {
+            let http = requests(Watched::Child(kind), &key).get(&key.name, &GetParams::default());
+            (operation("read", "get", Watched::Child(kind), key), http, Expected::Child(kind))
+        }
+        Request::Create { kind, key, body } => {
+            let http = apply(kind, &key, with_metadata(body, "resourceVersion", "1"));
+            (operation("create", "patch", Watched::Child(kind), key), http, Expected::Child(kind))
+        }
+        Request::Apply { kind, key, uid, body } => {
+            let http = apply(kind, &key, with_metadata(body, "uid", &uid.0));
+            (operation("apply", "patch", Watched::Child(kind), key), http, Expected::Child(kind))
+        }
+        Request::PatchStatus { resource_version, status } => {
+            let generation = status.get("observedGeneration").and_then(Value::as_i64);
+            let body = json!({"metadata": {"resourceVersion": resource_version}, "status": status});
+            let params =
+                PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+            let requests = requests(Watched::Memcached, resource);
+            let http = requests.patch_subresource("status", &resource.name, &params, &Patch::Merge(body));
+            let patch = operation("write the status of", "patch", Watched::Memcached, resource.clone());
+            (Operation { generation, ..patch }, http, Expected::Resource)
+        }
+    };
+    match http {
+        Ok(http) => Ok(Prepared { operation, http, expected }),
+        Err(error) => Err(format!("cannot {} {}: {error}", operation.action, operation.object())),
+    }
+}
+
+fn requests(kind: Watched, key: &Key) -> kube::core::Request {
+    kube::core::Request::new(DynamicObject::url_path(&kinds::api_resource(kind), Some(&key.namespace)))
+}
+
+fn apply(
+    kind: ChildKind,
+    key: &Key,
+    body: Value,
+) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
+    let params = PatchParams::apply(FIELD_MANAGER).force();
+    requests(Watched::Child(kind), key).patch(&key.name, &params, &Patch::Apply(body))
+}
+
+/// The condition under which a write may happen: `resourceVersion: "1"` lets an apply create and nothing else, a
+/// uid lets it change this incarnation and nothing else.
+fn with_metadata(mut body: Value, field: &str, value: &str) -> Value {
+    body["metadata"][field] = value.into();
+    body
+}
+
+impl Expected {
+    /// `None` when the answer is something else.
+    fn read(&self, body: &[u8]) -> Option<Reply> {
+        match self {
+            Self::Secret(keys) => secrets::digest(body, keys).map(|content| Reply::Secret(Some(content))),
+            Self::Child(kind) => {
+                seen::child(*kind, &object(body)?).map(|seen| Reply::Child(Some(Box::new(seen))))
+            }
+            Self::Resource => seen::resource(&object(body)?).map(|seen| Reply::Status(Box::new(seen))),
+        }
+    }
+
+    fn absent(&self) -> Reply {
+        match self {
+            Self::Secret(_) => Reply::Secret(None),
+            Self::Child(_) | Self::Resource => Reply::Child(None),
+        }
+    }
+}
+
+fn object(body: &[u8]) -> Option<DynamicObject> {
+    serde_json::from_slice(body).ok()
+}
+
+impl Operation {
+    fn object(&self) -> String {
+        format!("{} {}", self.kind.name(), self.key)
+    }
+
+    fn failed(&self, category: Category, why: &str) -> Reply {
+        Reply::Failed(Failure {
+            category,
+            message: format!("cannot {} {}: {why}", self.action, self.object()),
+        })
+    }
+
+    fn refused(&self, status: &kube::core::Status) -> Reply {
+        let category = classify(status.code, &status.reason, &status.message);
+        if category != Category::Forbidden {
+            return self.failed(category, &said(status));
+        }
+        // A create by apply needs two verbs, and only the API server's words say which one is missing.
+        let verb = if status.message.contains(" cannot create ") { "create" } else { self.verb };
+        let missing = format!(
+            "the operator lacks the verb {verb} on {}{} in namespace {}: grant it in its Role or ClusterRole ({})",
+            kinds::plural(self.kind),
+            if matches!(self.kind, Watched::Memcached) { "/status" } else { "" },
+            self.key.namespace,
+            said(status),
+        );
+        self.failed(category, &missing)
+    }
+
+    /// One line a write; reads show only when they fail.
+    fn log(&self, resource: &Key, reply: &Reply) {
+        let Self { action, generation, .. } = *self;
+        let (object, resource) = (self.object(), resource.to_string());
+        match reply {
+            Reply::Failed(Failure { category, message }) => {
+                tracing::warn!(resource, generation, category = category.label(), "{message}");
+            }
+            _ if self.verb == "get" => tracing::debug!(resource, "{action} {object}"),
+            _ => tracing::info!(resource, generation, "{action} {object}"),
+        }
+    }
+}

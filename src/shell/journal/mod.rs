@@ -1,0 +1,224 @@
+//! Evidence of every step the kernel took. Takes each step from the main loop; gives a bounded ring in memory
+//! ([`Ring`], shown by `admin`) and, on demand, files that `replay` reads. IO, none of it on the caller's thread.
+//!
+//! Never an input to a running operator, and never in its way: a disk that is full, broken or slow costs lines of
+//! the journal and nothing else. What is missing is missing visibly: the file ends, and the next one opens with a
+//! snapshot of the kernel, as each file does, so that each replays alone.
+
+mod writer;
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use self::writer::{Message, Writer};
+use super::metrics::Metrics;
+use crate::kernel::effect::Effect;
+use crate::kernel::event::Event;
+use crate::kernel::kernel::Kernel;
+
+/// The build that writes, in every file's first line: another build may decide otherwise.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Files of one journal: the one being written and those before it.
+pub const FILES: u64 = 4;
+/// Size of the ring in bytes.
+const RING_BYTES: usize = 256 * 1024;
+/// After a failed write the disk is left alone for this long.
+const RETRY: SignedDuration = SignedDuration::from_secs(30);
+
+/// Where to write.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The file being written; older ones are called `.1` (the newest) to `.3`.
+    pub path: PathBuf,
+    /// What all files together may take, in bytes; their snapshots come on top.
+    pub max_bytes: u64,
+}
+
+/// First line of a file.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Opening<K> {
+    /// The build that wrote it, [`VERSION`].
+    pub version: String,
+    /// The kernel before the first step in the file.
+    pub snapshot: K,
+}
+
+/// Every other line of a file, as read back.
+#[derive(Debug, Deserialize)]
+pub struct Step {
+    /// The time that the event came with.
+    pub at: Timestamp,
+    /// What was learned.
+    pub event: Event,
+    /// What the kernel wanted done, to the letter.
+    pub effects: Box<RawValue>,
+}
+
+/// A step whose effects are not known yet: a line without its end.
+#[derive(Debug)]
+pub struct Entry {
+    at: Timestamp,
+    line: Option<Vec<u8>>,
+}
+
+impl Entry {
+    /// What goes into the kernel, taken down before it goes.
+    #[must_use]
+    pub fn begin(at: Timestamp, event: &Event) -> Self {
+        #[derive(Serialize)]
+        struct Half<'a> {
+            at: Timestamp,
+            event: &'a Event,
+        }
+        let line = serde_json::to_vec(&Half { at, event }).ok().map(|mut half| {
+            half.pop(); // the closing brace
+            half
+        });
+        Self { at, line }
+    }
+
+    fn end(self, effects: &[Effect]) -> Option<Arc<[u8]>> {
+        let mut line = self.line?;
+        line.extend_from_slice(b",\"effects\":");
+        serde_json::to_writer(&mut line, effects).ok()?;
+        line.extend_from_slice(b"}\n");
+        Some(line.into())
+    }
+}
+
+/// The last lines, in memory. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Ring(Arc<Mutex<Lines>>);
+
+#[derive(Debug, Default)]
+struct Lines {
+    lines: VecDeque<Arc<[u8]>>,
+    bytes: usize,
+}
+
+impl Ring {
+    /// All lines, oldest first.
+    #[must_use]
+    pub fn lines(&self) -> Vec<u8> {
+        let ring = self.lock();
+        ring.lines.iter().flat_map(|line| line.iter().copied()).collect()
+    }
+
+    fn push(&self, line: Arc<[u8]>) {
+        let mut ring = self.lock();
+        ring.bytes += line.len();
+        ring.lines.push_back(line);
+        while ring.bytes > RING_BYTES {
+            let Some(oldest) = ring.lines.pop_front() else { break };
+            ring.bytes -= oldest.len();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Lines> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The journal of one run.
+#[derive(Debug)]
+pub struct Journal {
+    ring: Ring,
+    file: Option<File>,
+}
+
+#[derive(Debug)]
+struct File {
+    writer: Writer,
+    state: State,
+    bytes_per_file: u64,
+    metrics: Arc<Metrics>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Lines go to the file that was opened last.
+    Writing { bytes: u64 },
+    /// Lines are left out until a new file is open.
+    Gap { retry_at: Timestamp },
+}
+
+impl Journal {
+    /// A journal in memory, and in files where `options` says where. The kernel is the one whose steps follow.
+    #[must_use]
+    pub fn start(options: Option<Options>, kernel: &Kernel, metrics: Arc<Metrics>) -> Self {
+        let file = options.map(|Options { path, max_bytes }| {
+            let writer = Writer::spawn(path, Arc::clone(&metrics));
+            let state = State::Gap { retry_at: Timestamp::MIN };
+            let mut file = File { writer, state, bytes_per_file: max_bytes / FILES, metrics };
+            file.open(kernel);
+            file
+        });
+        Self { ring: Ring::default(), file }
+    }
+
+    /// The ring, for whoever shows it.
+    #[must_use]
+    pub fn ring(&self) -> Ring {
+        self.ring.clone()
+    }
+
+    /// Takes down a step. `kernel` is the one after the step: should a new file be due, it opens with that.
+    pub fn record(&mut self, entry: Entry, effects: &[Effect], kernel: &Kernel) {
+        let at = entry.at;
+        let line = entry.end(effects);
+        if let Some(line) = &line {
+            self.ring.push(Arc::clone(line));
+        }
+        if let Some(file) = &mut self.file {
+            file.record(at, line, kernel);
+        }
+    }
+
+    /// Writes what is still on its way, and ends. May take as long as the disk does; blocks.
+    pub fn close(self) {
+        if let Some(file) = self.file {
+            file.writer.close();
+        }
+    }
+}
+
+impl File {
+    fn record(&mut self, at: Timestamp, line: Option<Arc<[u8]>>, kernel: &Kernel) {
+        match &mut self.state {
+            State::Gap { retry_at } if at < *retry_at => {}
+            State::Gap { .. } => self.open(kernel),
+            State::Writing { .. } if self.writer.failed() => {
+                self.state = State::Gap { retry_at: at.saturating_add(RETRY).unwrap_or(at) };
+                self.metrics.journal_gap();
+            }
+            State::Writing { bytes } => {
+                *bytes += line.as_ref().map_or(0, |line| line.len() as u64);
+                let full = *bytes >= self.bytes_per_file;
+                if !line.is_some_and(|line| self.writer.send(Message::Line(line))) {
+                    self.state = State::Gap { retry_at: at };
+                    self.metrics.journal_gap();
+                } else if full {
+                    self.open(kernel);
+                }
+            }
+        }
+    }
+
+    /// Begins a new file, unless the writer has no room even for that: then the next step tries again.
+    fn open(&mut self, kernel: &Kernel) {
+        let opening = Opening { version: VERSION.to_owned(), snapshot: kernel };
+        let opened = self.writer.open(|| {
+            let mut line = serde_json::to_vec(&opening).ok()?;
+            line.push(b'\n');
+            Some(line)
+        });
+        if opened {
+            self.state = State::Writing { bytes: 0 };
+        }
+    }
+}

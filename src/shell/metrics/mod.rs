@@ -1,0 +1,349 @@
+//! What the operator counts. Takes the kernel's observations and the shell's own counts; gives the text of
+//! `/metrics`. IO only in that a scrape reads `/proc`. The main loop, `sources`, `publish` and `journal` feed it,
+//! `admin` renders it.
+
+mod instances;
+pub mod names;
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use prometheus::core::Collector;
+use prometheus::process_collector::ProcessCollector;
+use prometheus::{
+    GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
+};
+
+use self::instances::{Figures, Instances};
+use self::names::Metric;
+use super::pulse::Pulse;
+use crate::kernel::effect::{ChildResult, Observation, RolloutCause};
+use crate::kernel::failure::Category;
+use crate::kernel::object::{ChildKind, Watched};
+
+/// What became of a Kubernetes Event that the kernel asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoticeResult {
+    /// The API server has it.
+    Sent,
+    /// The API server did not take it.
+    Failed,
+    /// Too many were waiting.
+    Dropped,
+}
+
+/// All metrics of the process.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    reconcile: IntCounterVec,
+    reconcile_duration: Histogram,
+    reconcile_errors: IntCounterVec,
+    reconcile_resource: IntCounterVec,
+    rollouts: IntCounterVec,
+    queue_depth: IntGauge,
+    leader: IntGauge,
+    notices: IntCounterVec,
+    journal_errors: IntCounter,
+    journal_gaps: IntCounter,
+    watch_errors: IntCounterVec,
+    watch_restarts: IntCounterVec,
+    watch_unreadable: IntCounterVec,
+    watch_age: GaugeVec,
+    pulses: BTreeMap<Watched, Pulse>,
+    instances: Mutex<Instances>,
+}
+
+impl Metrics {
+    /// All metrics at zero, each with every series whose labels are known beforehand: `rate()` does not see the
+    /// first count of a series that was not there before.
+    ///
+    /// # Errors
+    /// When two metrics share a name.
+    pub fn new() -> prometheus::Result<Self> {
+        let registry = Registry::new();
+        let all = &registry;
+        let metrics = Self {
+            reconcile: counters(all, names::RECONCILE, &[names::RESULT])?,
+            reconcile_duration: durations(all, names::RECONCILE_DURATION)?,
+            reconcile_errors: counters(all, names::RECONCILE_ERRORS, &[names::CATEGORY])?,
+            reconcile_resource: counters(
+                all,
+                names::RECONCILE_RESOURCE,
+                &[names::RESOURCE_KIND, names::RESULT],
+            )?,
+            rollouts: counters(all, names::ROLLOUTS, &[names::CAUSE])?,
+            queue_depth: added(all, IntGauge::with_opts(opts(names::QUEUE_DEPTH))?)?,
+            leader: added(all, IntGauge::with_opts(opts(names::LEADER))?)?,
+            notices: counters(all, names::NOTICES, &[names::RESULT])?,
+            journal_errors: added(all, IntCounter::with_opts(opts(names::JOURNAL_ERRORS))?)?,
+            journal_gaps: added(all, IntCounter::with_opts(opts(names::JOURNAL_GAPS))?)?,
+            watch_errors: counters(all, names::WATCH_ERRORS, &[names::KIND])?,
+            watch_restarts: counters(all, names::WATCH_RESTARTS, &[names::KIND])?,
+            watch_unreadable: counters(all, names::WATCH_UNREADABLE, &[names::KIND])?,
+            watch_age: added(all, GaugeVec::new(opts(names::WATCH_LAST_EVENT_AGE), &[names::KIND])?)?,
+            pulses: Watched::ALL.map(|kind| (kind, Pulse::new())).into(),
+            instances: Mutex::default(),
+            registry,
+        };
+        metrics.start_at_zero();
+        let build = added(&metrics.registry, IntGaugeVec::new(opts(names::BUILD_INFO), &[names::VERSION])?)?;
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        metrics.registry.register(Box::new(ProcessCollector::for_self()))?;
+        Ok(metrics)
+    }
+
+    fn start_at_zero(&self) {
+        let touch = |counter: &IntCounterVec, labels: &[&str]| drop(counter.with_label_values(labels));
+        for result in [SUCCESS, ERROR] {
+            touch(&self.reconcile, &[result]);
+        }
+        for category in CATEGORIES {
+            touch(&self.reconcile_errors, &[category.label()]);
+        }
+        for cause in CAUSES {
+            touch(&self.rollouts, &[cause.label()]);
+        }
+        for (kind, result) in
+            ChildKind::ALL.iter().flat_map(|kind| CHILD_RESULTS.map(|result| (kind, result)))
+        {
+            touch(&self.reconcile_resource, &[kind.name(), result]);
+        }
+        for result in [NoticeResult::Sent, NoticeResult::Failed, NoticeResult::Dropped] {
+            touch(&self.notices, &[result.label()]);
+        }
+        for kind in Watched::ALL.map(Watched::name) {
+            touch(&self.watch_errors, &[kind]);
+            touch(&self.watch_restarts, &[kind]);
+            touch(&self.watch_unreadable, &[kind]);
+        }
+    }
+
+    /// The pulse whose age is the kind's `watch_last_event_age_seconds`.
+    #[must_use]
+    pub fn pulse(&self, kind: Watched) -> Pulse {
+        self.pulses.get(&kind).cloned().unwrap_or_default()
+    }
+
+    /// Counts what the kernel saw.
+    pub fn observe(&self, observation: Observation) {
+        match observation {
+            Observation::Reconciled { resource: _, millis, failure } => self.came_to_rest(millis, failure),
+            Observation::Child { kind, result } => {
+                self.reconcile_resource.with_label_values(&[kind.name(), child_result(result)]).inc();
+            }
+            Observation::Rollout(cause) => self.rollouts.with_label_values(&[cause.label()]).inc(),
+            Observation::Instance { resource, image, desired, ready } => {
+                self.instances().set(resource, Figures { image, desired, ready });
+            }
+            Observation::InstanceGone(resource) => self.instances().remove(&resource),
+            Observation::QueueDepth(depth) => self.queue_depth.set(i64::try_from(depth).unwrap_or(i64::MAX)),
+        }
+    }
+
+    fn came_to_rest(&self, millis: i64, failure: Option<Category>) {
+        let taken = Duration::from_millis(u64::try_from(millis).unwrap_or_default());
+        self.reconcile_duration.observe(taken.as_secs_f64());
+        if let Some(category) = failure {
+            self.reconcile_errors.with_label_values(&[category.label()]).inc();
+        }
+        self.reconcile.with_label_values(&[if failure.is_some() { ERROR } else { SUCCESS }]).inc();
+    }
+
+    /// Whether this process may write.
+    pub fn leading(&self, leading: bool) {
+        self.leader.set(i64::from(leading));
+    }
+
+    /// A list or watch failed.
+    pub fn watch_failed(&self, kind: Watched) {
+        self.watch_errors.with_label_values(&[kind.name()]).inc();
+    }
+
+    /// A watch begins anew.
+    pub fn watch_restarted(&self, kind: Watched) {
+        self.watch_restarts.with_label_values(&[kind.name()]).inc();
+    }
+
+    /// An object was passed over.
+    pub fn unreadable(&self, kind: Watched) {
+        self.watch_unreadable.with_label_values(&[kind.name()]).inc();
+    }
+
+    /// A Kubernetes Event was sent, refused or dropped.
+    pub fn notice(&self, result: NoticeResult) {
+        self.notices.with_label_values(&[result.label()]).inc();
+    }
+
+    /// The journal could not be written.
+    pub fn journal_failed(&self) {
+        self.journal_errors.inc();
+    }
+
+    /// Steps are missing from the journal.
+    pub fn journal_gap(&self) {
+        self.journal_gaps.inc();
+    }
+
+    /// Everything in Prometheus' text format.
+    ///
+    /// # Errors
+    /// When the encoder refuses a metric, which would be a defect.
+    pub fn render(&self) -> prometheus::Result<String> {
+        for (kind, pulse) in &self.pulses {
+            self.watch_age.with_label_values(&[kind.name()]).set(pulse.last().elapsed().as_secs_f64());
+        }
+        let mut text = TextEncoder::new().encode_to_string(&self.registry.gather())?;
+        self.instances().render(&mut text);
+        Ok(text)
+    }
+
+    fn instances(&self) -> MutexGuard<'_, Instances> {
+        self.instances.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const SUCCESS: &str = "success";
+const ERROR: &str = "error";
+/// The last comes with the first child that can be switched off.
+const CHILD_RESULTS: [&str; 4] = ["created", "updated", "unchanged", "deleted"];
+
+const fn child_result(result: ChildResult) -> &'static str {
+    match result {
+        ChildResult::Created => CHILD_RESULTS[0],
+        ChildResult::Updated => CHILD_RESULTS[1],
+        ChildResult::Unchanged => CHILD_RESULTS[2],
+    }
+}
+
+impl NoticeResult {
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Failed => "failed",
+            Self::Dropped => "dropped",
+        }
+    }
+}
+
+const CATEGORIES: [Category; 9] = [
+    Category::Invalid,
+    Category::ImmutableField,
+    Category::Conflict,
+    Category::Forbidden,
+    Category::QuotaExceeded,
+    Category::AdmissionDenied,
+    Category::NamespaceTerminating,
+    Category::Transient,
+    Category::Internal,
+];
+
+const CAUSES: [RolloutCause; 4] =
+    [RolloutCause::Spec, RolloutCause::Secret, RolloutCause::RestartTrigger, RolloutCause::Drift];
+
+/// In seconds: looking takes microseconds, writing a few requests, being refused up to the requests' deadline.
+const DURATION_BUCKETS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
+
+fn opts(metric: Metric) -> Opts {
+    Opts::new(metric.name, metric.help)
+}
+
+fn added<C: Collector + Clone + 'static>(registry: &Registry, metric: C) -> prometheus::Result<C> {
+    registry.register(Box::new(metric.clone()))?;
+    Ok(metric)
+}
+
+fn counters(registry: &Registry, metric: Metric, labels: &[&str]) -> prometheus::Result<IntCounterVec> {
+    added(registry, IntCounterVec::new(opts(metric), labels)?)
+}
+
+fn durations(registry: &Registry, metric: Metric) -> prometheus::Result<Histogram> {
+    let opts = HistogramOpts::new(metric.name, metric.help).buckets(DURATION_BUCKETS.into());
+    added(registry, Histogram::with_opts(opts)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::object::Key;
+
+    fn sessions() -> Key {
+        Key { namespace: "shop".into(), name: "sessions".into() }
+    }
+
+    fn instance(image: &str) -> Observation {
+        Observation::Instance { resource: sessions(), image: image.into(), desired: 3, ready: 2 }
+    }
+
+    fn lines_about(metrics: &Metrics, word: &str) -> Vec<String> {
+        let text = metrics.render().unwrap();
+        text.lines().filter(|line| !line.starts_with('#') && line.contains(word)).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_series_of_a_resource_change_with_it_and_go_with_it() {
+        let metrics = Metrics::new().unwrap();
+        metrics.observe(instance("memcached:1.5"));
+        metrics.observe(instance("memcached:1.6"));
+
+        assert_eq!(
+            lines_about(&metrics, "sessions"),
+            [
+                r#"memcached_operator_instance_info{namespace="shop",name="sessions",image="memcached:1.6"} 1"#,
+                r#"memcached_operator_instance_replicas_desired{namespace="shop",name="sessions"} 3"#,
+                r#"memcached_operator_instance_replicas_ready{namespace="shop",name="sessions"} 2"#,
+            ]
+        );
+        metrics.observe(Observation::InstanceGone(sessions()));
+        assert_eq!(lines_about(&metrics, "sessions"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn an_image_cannot_break_out_of_its_label() {
+        let metrics = Metrics::new().unwrap();
+        metrics.observe(instance("a\"} 1\nb\\"));
+
+        assert_eq!(
+            lines_about(&metrics, "instance_info"),
+            [r#"memcached_operator_instance_info{namespace="shop",name="sessions",image="a\"} 1\nb\\"} 1"#]
+        );
+    }
+
+    #[test]
+    fn a_failure_counts_as_an_error_of_its_category() {
+        let metrics = Metrics::new().unwrap();
+        metrics.observe(Observation::Reconciled {
+            resource: sessions(),
+            millis: 1_500,
+            failure: Some(Category::QuotaExceeded),
+        });
+
+        let counted: Vec<_> =
+            lines_about(&metrics, "reconcile_").into_iter().filter(|line| line.ends_with(" 1")).collect();
+        assert_eq!(
+            counted,
+            [
+                r#"memcached_operator_reconcile_duration_seconds_bucket{le="2.5"} 1"#,
+                r#"memcached_operator_reconcile_duration_seconds_bucket{le="10"} 1"#,
+                r#"memcached_operator_reconcile_duration_seconds_bucket{le="30"} 1"#,
+                r#"memcached_operator_reconcile_duration_seconds_bucket{le="+Inf"} 1"#,
+                "memcached_operator_reconcile_duration_seconds_count 1",
+                r#"memcached_operator_reconcile_errors_total{category="quota_exceeded"} 1"#,
+                r#"memcached_operator_reconcile_total{result="error"} 1"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn every_named_metric_is_served_from_the_start() {
+        let metrics = Metrics::new().unwrap();
+        let text = metrics.render().unwrap();
+
+        for Metric { name, .. } in names::ALL {
+            assert!(text.contains(&format!("# TYPE {name} ")), "{name} is missing");
+        }
+        assert!(text.contains("process_resident_memory_bytes"));
+    }
+}

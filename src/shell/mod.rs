@@ -1,0 +1,291 @@
+//! The operator's hands and ears: everything that talks to the world. IO.
+//!
+//! [`run`] is one task that owns the kernel: it takes events from [`sources`] and [`effects`], gives each its time,
+//! steps the kernel, writes the step into the [`journal`], and carries out what the kernel answered. Everything else
+//! hangs off it by channels. Uses `api` and `kernel`; `cli` calls it.
+
+pub mod admin;
+pub mod client;
+pub mod clock;
+pub mod effects;
+pub mod journal;
+pub mod kinds;
+pub mod metrics;
+pub mod publish;
+pub mod pulse;
+pub mod secrets;
+pub mod sources;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::Client;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use self::admin::{Admin, Gate, Gates, Ping};
+use self::client::ConnectError;
+use self::clock::Clock;
+use self::effects::Executor;
+use self::journal::{Entry, Journal};
+use self::metrics::Metrics;
+use self::publish::{Publication, Publisher};
+use self::sources::Outlet;
+use crate::kernel::effect::Effect;
+use crate::kernel::event::Event;
+use crate::kernel::kernel::{Kernel, Settings};
+use crate::kernel::object::Watched;
+
+/// Events that wait for the kernel. Small on purpose: a full channel slows the API server's stream down.
+const WAITING: usize = 64;
+/// How long requests under way may take after a signal to end; none takes longer.
+const DRAIN: Duration = client::DEADLINE;
+/// How long the journal may take to reach the disk at the end.
+const FLUSH: Duration = Duration::from_secs(5);
+
+/// What an operator is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The cluster; where `None`, whatever the environment offers.
+    pub kubeconfig: Option<PathBuf>,
+    /// Where metrics and probes are served.
+    pub listen: SocketAddr,
+    /// The journal's files, if any.
+    pub journal: Option<journal::Options>,
+    /// What the kernel is told.
+    pub settings: Settings,
+}
+
+/// Why the operator cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// Another process has the port, or it may not be bound.
+    #[error("cannot serve metrics and probes on {address}: choose another address with --listen")]
+    Listen {
+        /// As asked for.
+        address: SocketAddr,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// See [`ConnectError`].
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// Signals cannot be received.
+    #[error("cannot listen for signals")]
+    Signals(#[source] std::io::Error),
+    /// Two metrics share a name.
+    #[error("the metrics are defective; please report this")]
+    Metrics(#[from] prometheus::Error),
+    /// The task panicked, which its log line shows: a new process may do better than one that watches half.
+    #[error("a watch ended, which is a defect; please report this")]
+    WatchEnded(#[source] Option<tokio::task::JoinError>),
+}
+
+/// How the operator ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// After a signal, with nothing under way.
+    Cleanly,
+    /// After a second signal, at once.
+    AtOnce,
+}
+
+/// Runs the operator until `signals` says so twice, or once and everything under way has ended.
+///
+/// # Errors
+/// See [`RunError`].
+pub async fn run(options: Options, signals: mpsc::Receiver<()>) -> Result<Ended, RunError> {
+    let Options { kubeconfig, listen, journal, settings } = options;
+    let refused = |source| RunError::Listen { address: listen, source };
+    // Before anything else: whoever probes a starting operator gets an answer.
+    let listener = TcpListener::bind(listen).await.map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    tracing::info!(version = journal::VERSION, %address, "memcached-operator starts");
+
+    let metrics = Arc::new(Metrics::new()?);
+    let kernel = Kernel::new(settings);
+    let journal = Journal::start(journal, &kernel, Arc::clone(&metrics));
+    let (gates, (pings, inbox)) = (Gates::new(), mpsc::channel(8));
+    let admin = Admin { metrics: Arc::clone(&metrics), gates: gates.clone(), pings, ring: journal.ring() };
+    let mut pages = JoinSet::new();
+    pages.spawn(admin::serve(listener, admin));
+
+    let client = client::connect(kubeconfig.as_deref()).await?;
+    let operator = Operator::new(&client, Parts { kernel, journal, metrics, gates });
+    operator.run(&client, inbox, signals).await
+}
+
+/// What the main loop is made of.
+struct Parts {
+    kernel: Kernel,
+    journal: Journal,
+    metrics: Arc<Metrics>,
+    gates: Gates,
+}
+
+/// The main loop's state.
+struct Operator {
+    parts: Parts,
+    clock: Clock,
+    executor: Executor,
+    publisher: Publisher,
+    outlet: Outlet,
+    events: mpsc::Receiver<Event>,
+    wake: Option<Timestamp>,
+    in_flight: usize,
+}
+
+impl Operator {
+    fn new(client: &Client, parts: Parts) -> Self {
+        let (sender, events) = mpsc::channel(WAITING);
+        Self {
+            clock: Clock::start(),
+            executor: Executor::new(client.clone(), sender.clone()),
+            publisher: Publisher::spawn(client.clone(), Arc::clone(&parts.metrics)),
+            outlet: Outlet {
+                events: sender,
+                gates: parts.gates.clone(),
+                metrics: Arc::clone(&parts.metrics),
+            },
+            events,
+            wake: None,
+            in_flight: 0,
+            parts,
+        }
+    }
+
+    async fn run(
+        mut self,
+        client: &Client,
+        mut pings: mpsc::Receiver<Ping>,
+        mut signals: mpsc::Receiver<()>,
+    ) -> Result<Ended, RunError> {
+        let mut watches = sources::spawn(client, &self.outlet);
+        self.step(Event::Leading(true));
+        loop {
+            tokio::select! {
+                Some(()) = signals.recv() => break,
+                Some(ended) = watches.join_next() => return Err(RunError::WatchEnded(ended.err())),
+                turn = self.turn(&mut pings) => turn,
+            }
+        }
+        tracing::info!(in_flight = self.in_flight, "ending: no new work, requests under way may finish");
+        watches.shutdown().await;
+        self.step(Event::Leading(false));
+        let ended = self.drain(&mut pings, &mut signals).await;
+        if ended == Ended::Cleanly {
+            self.close().await;
+        }
+        Ok(ended)
+    }
+
+    /// Handles the next thing that happens. May be dropped and called again: nothing is lost.
+    async fn turn(&mut self, pings: &mut mpsc::Receiver<Ping>) {
+        let wake = self.wake.map(|time| self.clock.until(time));
+        tokio::select! {
+            Some(event) = self.events.recv() => self.step(event),
+            () = sleep(wake.unwrap_or_default()), if wake.is_some() => {
+                self.wake = None;
+                self.step(Event::Tick);
+            }
+            // Whoever asked may have given up.
+            Some(ping) = pings.recv() => { let _ = ping.send(()); }
+        }
+    }
+
+    /// One event through the kernel, and what it answers on its way.
+    fn step(&mut self, event: Event) {
+        let at = self.clock.now();
+        self.take_note(&event);
+        let entry = Entry::begin(at, &event);
+        let effects = self.parts.kernel.step(at, event);
+        self.parts.journal.record(entry, &effects, &self.parts.kernel);
+        for effect in effects {
+            self.carry_out(effect);
+        }
+    }
+
+    fn take_note(&mut self, event: &Event) {
+        let Parts { gates, metrics, .. } = &self.parts;
+        match event {
+            Event::Listed(kind) => {
+                gates.open(Gate::Listed(*kind));
+                if *kind == Watched::Memcached {
+                    gates.open(Gate::CrdServed);
+                }
+            }
+            Event::Leading(leading) => metrics.leading(*leading),
+            Event::Done { .. } => self.in_flight = self.in_flight.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Send { id, resource, request } => {
+                self.in_flight += 1;
+                self.executor.send(id, resource, request);
+            }
+            Effect::Publish { resource, uid, notice } => {
+                self.publisher.publish(Publication { resource, uid, notice });
+            }
+            Effect::Wake(time) => self.wake = Some(time),
+            Effect::Observe(observation) => self.parts.metrics.observe(observation),
+        }
+    }
+
+    /// Waits for what is under way.
+    async fn drain(&mut self, pings: &mut mpsc::Receiver<Ping>, signals: &mut mpsc::Receiver<()>) -> Ended {
+        let mut deadline = pin!(sleep(DRAIN));
+        while self.in_flight > 0 {
+            tokio::select! {
+                Some(()) = signals.recv() => return Ended::AtOnce,
+                () = &mut deadline => {
+                    tracing::warn!(in_flight = self.in_flight, "requests under way did not finish in time");
+                    break;
+                }
+                () = self.turn(pings) => {}
+            }
+        }
+        Ended::Cleanly
+    }
+
+    /// Brings the journal to the disk.
+    async fn close(self) {
+        let journal = self.parts.journal;
+        let closed = tokio::task::spawn_blocking(move || journal.close());
+        if timeout(FLUSH, closed).await.is_err() {
+            tracing::warn!("the journal did not reach the disk in time");
+        }
+        tracing::info!("ended");
+    }
+}
+
+/// SIGTERM and SIGINT, each told once.
+///
+/// # Errors
+/// When the handlers cannot be installed.
+pub fn signals() -> Result<mpsc::Receiver<()>, RunError> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
+    let (sender, receiver) = mpsc::channel(2);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if sender.send(()).await.is_err() {
+                return;
+            }
+        }
+    });
+    Ok(receiver)
+}

@@ -1,0 +1,99 @@
+//! Kubernetes Events about resources, best effort. Takes notices through a bounded queue and sends one after the
+//! other; what does not fit is dropped and counted. IO; the main loop hands over, nobody waits for an answer.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use kube::core::ApiResource;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::client::{DEADLINE, explain};
+use super::kinds;
+use super::metrics::{Metrics, NoticeResult};
+use crate::kernel::effect::{Notice, Severity};
+use crate::kernel::object::{FIELD_MANAGER, Key, Uid, Watched};
+
+/// Notices that wait: a cold start of a thousand resources fits.
+const WAITING: usize = 1_024;
+/// A recorder remembers each Event for minutes, to count repetitions instead of repeating them. A new one after this
+/// many keeps that memory small; telling repetitions apart is the kernel's business first.
+const REMEMBERED: u32 = 200;
+
+/// A notice and what it is about.
+#[derive(Debug)]
+pub struct Publication {
+    /// The resource.
+    pub resource: Key,
+    /// Its uid.
+    pub uid: Uid,
+    /// What to say.
+    pub notice: Notice,
+}
+
+/// Takes notices. Clones share the queue.
+#[derive(Clone, Debug)]
+pub struct Publisher {
+    queue: mpsc::Sender<Publication>,
+    metrics: Arc<Metrics>,
+}
+
+impl Publisher {
+    /// Starts the task that sends; it ends with the last publisher.
+    #[must_use]
+    pub fn spawn(client: Client, metrics: Arc<Metrics>) -> Self {
+        let (queue, waiting) = mpsc::channel(WAITING);
+        tokio::spawn(run(client, waiting, Arc::clone(&metrics)));
+        Self { queue, metrics }
+    }
+
+    /// Hands a notice over, or drops it.
+    pub fn publish(&self, publication: Publication) {
+        if self.queue.try_send(publication).is_err() {
+            self.metrics.notice(NoticeResult::Dropped);
+        }
+    }
+}
+
+async fn run(client: Client, mut waiting: mpsc::Receiver<Publication>, metrics: Arc<Metrics>) {
+    let ApiResource { api_version, kind, .. } = kinds::api_resource(Watched::Memcached);
+    let reporter = Reporter::from(FIELD_MANAGER);
+    let mut recorder = Recorder::new(client.clone(), reporter.clone());
+    let mut remembered = 0;
+    let mut failing = false;
+    while let Some(Publication { resource, uid, notice }) = waiting.recv().await {
+        if remembered == REMEMBERED {
+            recorder = Recorder::new(client.clone(), reporter.clone());
+            remembered = 0;
+        }
+        remembered += 1;
+        let about = ObjectReference {
+            api_version: Some(api_version.clone()),
+            kind: Some(kind.clone()),
+            namespace: Some(resource.namespace.clone()),
+            name: Some(resource.name.clone()),
+            uid: Some(uid.0),
+            ..ObjectReference::default()
+        };
+        let problem = match timeout(DEADLINE, recorder.publish(&event(notice), &about)).await {
+            Ok(sent) => sent.err().map(|error| explain(&error)),
+            Err(_elapsed) => Some("no answer in time".to_owned()),
+        };
+        metrics.notice(if problem.is_none() { NoticeResult::Sent } else { NoticeResult::Failed });
+        // Once per change: Events are never worth a line each.
+        let failed = std::mem::replace(&mut failing, problem.is_some());
+        if let (Some(problem), false) = (&problem, failed) {
+            tracing::warn!(%resource, "cannot publish Kubernetes Events: {problem}");
+        }
+    }
+}
+
+fn event(Notice { severity, reason, action, message }: Notice) -> Event {
+    let type_ = match severity {
+        Severity::Normal => EventType::Normal,
+        Severity::Warning => EventType::Warning,
+    };
+    Event { type_, reason, note: Some(message), action, secondary: None }
+}

@@ -1,0 +1,85 @@
+//! Reduces a Secret to digests, at once. Pure; `effects` calls it with the bytes of an answer.
+//!
+//! This is the only code of the operator that sees what a Secret holds. Nothing of it may leave: no error of the
+//! JSON reader, which quotes what it could not read, and no value.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use kube::core::ObjectMeta;
+use serde::Deserialize;
+
+use crate::kernel::event::SecretContent;
+use crate::kernel::hash;
+use crate::kernel::object::{ResourceVersion, Uid};
+
+#[derive(Deserialize)]
+struct Secret {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    data: Option<BTreeMap<String, ByteString>>,
+}
+
+/// The digests of the values of `keys`, as far as they are there. `None` when `body` is no Secret.
+#[must_use]
+pub fn digest(body: &[u8], keys: &[String]) -> Option<SecretContent> {
+    let Secret { metadata, data } = serde_json::from_slice(body).ok()?;
+    let data = data.unwrap_or_default();
+    let digests =
+        keys.iter().filter_map(|key| Some((key.clone(), hash::of_bytes(&data.get(key)?.0)))).collect();
+    Some(SecretContent {
+        uid: Uid(metadata.uid?),
+        resource_version: ResourceVersion(metadata.resource_version?),
+        requested: keys.to_vec(),
+        digests,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(body: &serde_json::Value, keys: &[&str]) -> Option<SecretContent> {
+        digest(body.to_string().as_bytes(), &keys.iter().map(|&key| key.to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn only_the_requested_keys_are_digested_and_a_missing_one_is_left_out() {
+        let secret = json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "users", "uid": "u-1", "resourceVersion": "7"},
+            "data": {"password-file": "YWJj", "other": "eHl6"},
+        });
+        assert_eq!(
+            read(&secret, &["password-file", "tls.key"]),
+            Some(SecretContent {
+                uid: Uid("u-1".into()),
+                resource_version: ResourceVersion("7".into()),
+                requested: vec!["password-file".into(), "tls.key".into()],
+                digests: BTreeMap::from([(
+                    "password-file".into(),
+                    // Of "abc", as FIPS 180-2 gives it.
+                    "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".into(),
+                )]),
+            })
+        );
+    }
+
+    #[test]
+    fn a_secret_without_data_has_no_digests() {
+        let secret = json!({"metadata": {"uid": "u-1", "resourceVersion": "7"}});
+        assert_eq!(read(&secret, &["password-file"]).map(|content| content.digests), Some(BTreeMap::new()));
+    }
+
+    #[test]
+    fn what_is_no_secret_gives_nothing() {
+        assert_eq!(
+            read(&json!({"metadata": {"uid": "u", "resourceVersion": "1"}, "data": "c2VjcmV0"}), &[]),
+            None
+        );
+        assert_eq!(read(&json!({"metadata": {}}), &[]), None);
+        assert_eq!(digest(b"<html>", &[]), None);
+    }
+}
