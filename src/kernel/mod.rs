@@ -14,6 +14,7 @@ pub mod hash;
 pub mod inputs;
 pub mod kernel;
 pub mod live;
+pub mod notice;
 pub mod object;
 pub mod pass;
 pub mod plan;

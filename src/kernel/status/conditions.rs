@@ -1,1 +1,224 @@
-//! Conditions: types, reasons, messages. Pure.
+//! Conditions: types, reasons, messages, and how a new list of them follows from the one before. Pure; called
+//! by [`super::status`].
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+use super::Situation;
+
+/// The API's limit for a condition's message, in bytes.
+const MAX_MESSAGE: usize = 32_768;
+
+/// The types of condition that this operator writes; all others belong to somebody else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// At least one pod serves, or none is wanted.
+    Available,
+    /// Pods are being replaced or their number changes.
+    Progressing,
+    /// Fewer pods serve than are wanted, or an input is missing.
+    Degraded,
+    /// The spec is rolled out and every pod serves.
+    Ready,
+    /// The operator, or the cluster on its behalf, is at work. Present only while true.
+    Reconciling,
+    /// A person has to change something, or nothing moved until a deadline. Present only while true.
+    Stalled,
+}
+
+impl Type {
+    /// Every type, in the order in which conditions are written.
+    pub const ALL: [Self; 6] =
+        [Self::Available, Self::Progressing, Self::Degraded, Self::Ready, Self::Reconciling, Self::Stalled];
+
+    /// The condition's `type`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Available => "Available",
+            Self::Progressing => "Progressing",
+            Self::Degraded => "Degraded",
+            Self::Ready => "Ready",
+            Self::Reconciling => "Reconciling",
+            Self::Stalled => "Stalled",
+        }
+    }
+}
+
+/// Every reason that a condition of ours, or a Kubernetes Event about a condition, can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is the word that `as_str` gives; the tables that use them say when")]
+pub enum Reason {
+    Available,
+    Unavailable,
+    Progressing,
+    ProgressingComplete,
+    Degraded,
+    NotDegraded,
+    SecretNotFound,
+    MemcachedReady,
+    MemcachedNotReady,
+    InvalidSpec,
+    NameConflict,
+    ImmutableField,
+    SecretUnreadable,
+    Forbidden,
+    QuotaExceeded,
+    AdmissionDenied,
+    ReplicaFailure,
+    ProgressDeadlineExceeded,
+    NewGeneration,
+    RetryingAfterError,
+    WaitingForGarbageCollection,
+}
+
+impl Reason {
+    /// The condition's `reason`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Available => "Available",
+            Self::Unavailable => "Unavailable",
+            Self::Progressing => "Progressing",
+            Self::ProgressingComplete => "ProgressingComplete",
+            Self::Degraded => "Degraded",
+            Self::NotDegraded => "NotDegraded",
+            Self::SecretNotFound => "SecretNotFound",
+            Self::MemcachedReady => "MemcachedReady",
+            Self::MemcachedNotReady => "MemcachedNotReady",
+            Self::InvalidSpec => "InvalidSpec",
+            Self::NameConflict => "NameConflict",
+            Self::ImmutableField => "ImmutableField",
+            Self::SecretUnreadable => "SecretUnreadable",
+            Self::Forbidden => "Forbidden",
+            Self::QuotaExceeded => "QuotaExceeded",
+            Self::AdmissionDenied => "AdmissionDenied",
+            Self::ReplicaFailure => "ReplicaFailure",
+            Self::ProgressDeadlineExceeded => "ProgressDeadlineExceeded",
+            Self::NewGeneration => "NewGeneration",
+            Self::RetryingAfterError => "RetryingAfterError",
+            Self::WaitingForGarbageCollection => "WaitingForGarbageCollection",
+        }
+    }
+}
+
+/// One condition as it is now, without its history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Which condition.
+    pub of: Type,
+    /// Its status: `True` or `False`; we never say `Unknown`.
+    pub holds: bool,
+    /// Why.
+    pub reason: Reason,
+    /// In words, of any length.
+    pub message: String,
+}
+
+/// Whether at least one pod serves, or none is wanted.
+#[must_use]
+pub fn available(situation: &Situation<'_>) -> Verdict {
+    let (ready, desired) = (situation.ready(), situation.desired_replicas);
+    let holds = ready >= 1 || desired == 0;
+    let reason = if holds { Reason::Available } else { Reason::Unavailable };
+    Verdict { of: Type::Available, holds, reason, message: format!("{ready}/{desired} replicas are ready") }
+}
+
+/// Whether pods are being replaced, or their number changes.
+#[must_use]
+pub fn progressing(situation: &Situation<'_>) -> Verdict {
+    let desired = situation.desired_replicas;
+    let (holds, reason, message) = match &situation.deployment {
+        None => (true, Reason::Progressing, "Waiting for deployment to be created".to_owned()),
+        Some(rollout) if rollout.all_updated(desired) => {
+            (false, Reason::ProgressingComplete, format!("All {desired} replicas are updated"))
+        }
+        Some(rollout) => {
+            let updated = rollout.updated();
+            (true, Reason::Progressing, format!("Rollout in progress: {updated}/{desired} replicas updated"))
+        }
+    };
+    Verdict { of: Type::Progressing, holds, reason, message }
+}
+
+/// Whether a Secret is missing, or fewer pods serve than are wanted. More than wanted is not degraded.
+#[must_use]
+pub fn degraded(situation: &Situation<'_>) -> Verdict {
+    let (ready, desired) = (situation.ready(), situation.desired_replicas);
+    let (holds, reason, message) = if !situation.missing_secrets.is_empty() {
+        (true, Reason::SecretNotFound, secrets_not_found(situation, Naming::Secrets))
+    } else if ready >= desired {
+        (false, Reason::NotDegraded, format!("All {desired} desired replicas are ready"))
+    } else if situation.deployment.is_none() {
+        (true, Reason::Degraded, "Waiting for deployment to be created".to_owned())
+    } else {
+        (true, Reason::Degraded, format!("Only {ready}/{desired} replicas are ready"))
+    };
+    Verdict { of: Type::Degraded, holds, reason, message }
+}
+
+/// How a message names what is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Naming {
+    /// Names of Secrets only: the fixed format of Degraded.
+    Secrets,
+    /// With the key that a Secret lacks.
+    SecretsAndKeys,
+}
+
+/// The message about missing Secrets: each once, sorted, so that it is the same in every pass.
+pub(super) fn secrets_not_found(situation: &Situation<'_>, naming: Naming) -> String {
+    let mut names: Vec<String> = situation
+        .missing_secrets
+        .iter()
+        .map(|missing| match (&missing.key, naming) {
+            (Some(key), Naming::SecretsAndKeys) => format!("{} (key {key})", missing.name),
+            _ => missing.name.clone(),
+        })
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    format!("Referenced Secrets not found: {}", names.join(", "))
+}
+
+/// The new list: our conditions in their order, then those of types that are not ours, as they were.
+/// `lastTransitionTime` is `now` exactly where `status` differs from before.
+#[must_use]
+pub fn follow(
+    previous: &[Condition],
+    verdicts: Vec<Verdict>,
+    (generation, now): (i64, &Time),
+) -> Vec<Condition> {
+    let mut conditions: Vec<Condition> = verdicts
+        .into_iter()
+        .map(|verdict| {
+            let (of, status) = (verdict.of.as_str(), if verdict.holds { "True" } else { "False" });
+            let before = previous.iter().find(|it| it.type_ == of).filter(|it| it.status == status);
+            Condition {
+                type_: of.to_owned(),
+                status: status.to_owned(),
+                reason: verdict.reason.as_str().to_owned(),
+                message: truncated(verdict.message, MAX_MESSAGE),
+                observed_generation: Some(generation),
+                last_transition_time: before.map_or(now, |it| &it.last_transition_time).clone(),
+            }
+        })
+        .collect();
+    for foreign in previous.iter().filter(|it| Type::ALL.iter().all(|ours| ours.as_str() != it.type_)) {
+        // A type that stands twice would make the API server refuse every write of the list.
+        if conditions.iter().all(|it| it.type_ != foreign.type_) {
+            conditions.push(foreign.clone());
+        }
+    }
+    conditions
+}
+
+/// The text cut to at most `limit` bytes, at the end of a character, with an ellipsis where something was cut.
+#[must_use]
+pub fn truncated(mut text: String, limit: usize) -> String {
+    const ELLIPSIS: &str = "…";
+    if text.len() > limit {
+        text.truncate(text.floor_char_boundary(limit.saturating_sub(ELLIPSIS.len())));
+        text.push_str(ELLIPSIS);
+    }
+    text
+}

@@ -1,18 +1,24 @@
 //! What the resource's status is to say. Pure: a [`Situation`] and the previous status in, the new one out.
 //!
-//! [`rollout`] turns a Deployment's counters into what they prove, [`conditions`] holds the reasons and
-//! messages.
+//! Called by the pass. [`rollout`] turns a Deployment's counters into what they prove, [`conditions`] holds
+//! types, reasons and messages, [`standing`] decides between Ready, Reconciling and Stalled, [`patch`] makes
+//! the request that writes it all.
 
 pub mod conditions;
+pub mod patch;
 pub mod rollout;
+pub mod standing;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::desired::Revision;
+use super::desired::{Revision, meta};
 use super::failure::Category;
 use super::object::Key;
 use crate::api::MemcachedStatus;
 use crate::api::status::SecretVersion;
+use conditions::Type;
+use standing::{PATIENCE, Standing};
 
 /// Everything the status depends on, as this pass saw it.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,18 +82,80 @@ pub enum Trouble {
     RetryingAfterError(String),
 }
 
-/// Computes the status. `previous` is what stands there now: conditions of types that are not ours are kept,
-/// and `lastTransitionTime` moves exactly when a condition's `status` flips.
+impl Situation<'_> {
+    /// Pods that are ready; 0 without a Deployment.
+    #[must_use]
+    pub fn ready(&self) -> i32 {
+        self.deployment.as_ref().map_or(0, |rollout| rollout.seen.ready)
+    }
+}
+
+/// Computes the status. `previous` is what stands there now, of the same incarnation: conditions of types that
+/// are not ours are kept, and `lastTransitionTime` moves exactly when a condition's `status` flips.
+///
+/// Computing it again from its own result changes nothing.
 #[must_use]
 pub fn status(situation: &Situation<'_>, previous: &MemcachedStatus) -> MemcachedStatus {
-    let _ = situation;
-    previous.clone()
+    let now = whole_seconds(situation.now);
+    let failing_since = failing_since(situation, previous);
+    // Larger than the generation: restored from a backup of another incarnation.
+    let reconciled = previous.reconciled_generation.filter(|it| *it <= situation.generation);
+    let standing = Standing::of(situation, reconciled == Some(situation.generation), failing_since);
+    let (ready, other) = standing.verdicts(situation);
+    let ended = ready.holds || other.as_ref().is_some_and(|it| it.of == Type::Stalled);
+    let mut verdicts = vec![
+        conditions::available(situation),
+        conditions::progressing(situation),
+        conditions::degraded(situation),
+        ready,
+    ];
+    verdicts.extend(other);
+    let rollout = situation.deployment.as_ref();
+    let key = situation.key;
+    MemcachedStatus {
+        observed_generation: situation.generation,
+        reconciled_generation: if ended { Some(situation.generation) } else { reconciled },
+        conditions: conditions::follow(&previous.conditions, verdicts, (situation.generation, &Time(now))),
+        replicas: rollout.map_or(0, |rollout| rollout.seen.replicas),
+        ready_replicas: situation.ready(),
+        updated_replicas: rollout.map_or(0, rollout::Rollout::updated),
+        selector: meta::selector_text(&key.name),
+        template_revision: situation.template_revision.map(|revision| revision.0),
+        server_list: situation.service_exists.then(|| meta::server(key)).into_iter().collect(),
+        secrets: situation.secrets.clone(),
+        failing_since: failing_since.map(Time),
+    }
+}
+
+/// Since when the operator is refused what it needs. A refusal keeps its start; a moment that says nothing
+/// about it (a request failed in another way, a Deployment has yet to look at its own spec) neither ends nor
+/// begins one; everything else ends it.
+fn failing_since(situation: &Situation<'_>, previous: &MemcachedStatus) -> Option<Timestamp> {
+    let now = whole_seconds(situation.now);
+    // A start in the future, from a clock that went wrong, would put the deadline off.
+    let since = previous.failing_since.as_ref().map(|since| whole_seconds(since.0).min(now));
+    if standing::refusal(situation).is_some() {
+        return since.or(Some(now));
+    }
+    let failed_otherwise =
+        matches!(situation.trouble, Some(Trouble::SecretUnreadable(_) | Trouble::RetryingAfterError(_)));
+    let unobserved = situation.deployment.as_ref().is_some_and(|rollout| !rollout.observed);
+    since.filter(|_| failed_otherwise || unobserved)
 }
 
 /// The time at which the status changes by itself: the end of the 10 minutes after which a refusal counts as
-/// stalled. `None` while nothing is refused.
+/// stalled. `None` while nothing is refused, and once it is stalled.
 #[must_use]
 pub fn next_change(situation: &Situation<'_>, previous: &MemcachedStatus) -> Option<Timestamp> {
-    let _ = (situation, previous);
-    None
+    let since = failing_since(situation, previous);
+    // Whether the generation was reached before makes no difference to a refusal.
+    match Standing::of(situation, false, since) {
+        Standing::Refused { overdue: false, .. } => since?.checked_add(PATIENCE).ok(),
+        _ => None,
+    }
+}
+
+/// Times in the API have whole seconds; computing with more would make a status differ from itself once stored.
+fn whole_seconds(at: Timestamp) -> Timestamp {
+    Timestamp::from_second(at.as_second()).unwrap_or(at)
 }

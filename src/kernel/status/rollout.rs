@@ -1,4 +1,4 @@
-//! What a Deployment's counters prove. Pure; called by the pass.
+//! What a Deployment's counters prove. Pure; the pass makes a [`Rollout`], the rest of this folder asks it.
 
 use crate::kernel::event::SeenRollout;
 
@@ -11,4 +11,49 @@ pub struct Rollout {
     pub observed: bool,
     /// Whether its template is the one that is desired now.
     pub carries_template: bool,
+}
+
+impl Rollout {
+    /// Whether what the Deployment says is about the pods that are wanted now. Until it is, its words about a
+    /// rollout describe an older one.
+    #[must_use]
+    pub const fn is_current(&self) -> bool {
+        self.observed && self.carries_template
+    }
+
+    /// Pods that are proven to run the desired template.
+    #[must_use]
+    pub const fn updated(&self) -> i32 {
+        if self.is_current() { self.seen.updated } else { 0 }
+    }
+
+    /// Whether exactly the desired pods exist, all of the desired template; they need not be ready.
+    #[must_use]
+    pub const fn all_updated(&self, desired: i32) -> bool {
+        self.updated() == desired && self.seen.replicas == desired
+    }
+
+    /// Whether the rollout is over but for readiness: nothing is left to do except for pods to come up.
+    #[must_use]
+    pub const fn settled(&self, desired: i32) -> bool {
+        self.is_current() && self.all_updated(desired)
+    }
+
+    /// Whether the rollout is over and every pod serves.
+    #[must_use]
+    pub const fn complete(&self, desired: i32) -> bool {
+        self.settled(desired) && self.seen.ready == desired && self.seen.available == desired
+    }
+
+    /// Why the rollout is past its deadline, if it is and this is the rollout that matters.
+    #[must_use]
+    pub fn deadline_exceeded(&self) -> Option<&str> {
+        self.seen.deadline_exceeded.as_deref().filter(|_| self.is_current())
+    }
+
+    /// Why pods are refused, if they are and they are the pods that matter.
+    #[must_use]
+    pub fn replica_failure(&self) -> Option<&str> {
+        self.seen.replica_failure.as_deref().filter(|_| self.is_current())
+    }
 }

@@ -1,0 +1,181 @@
+//! Kubernetes Events about a resource: which there are, and what they say. Pure; called by the pass, which
+//! publishes what it gets.
+//!
+//! Nothing here remembers what was said before: a notice is made from a change (a child created, pods starting
+//! to roll, a status that differs from the one before), so that a world at rest says nothing twice.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::effect::{Notice, RolloutCause, Severity};
+use super::object::{ChildKind, Key};
+use super::status::conditions::{Reason, Type, truncated};
+use crate::api::MemcachedStatus;
+
+/// The API's limit for an Event's note, in bytes.
+const MAX_MESSAGE: usize = 1_024;
+
+/// Reasons of Ready that somebody should hear of. The others are stages of ordinary work.
+const WARNINGS: [Reason; 10] = [
+    Reason::InvalidSpec,
+    Reason::NameConflict,
+    Reason::ImmutableField,
+    Reason::SecretNotFound,
+    Reason::SecretUnreadable,
+    Reason::Forbidden,
+    Reason::QuotaExceeded,
+    Reason::AdmissionDenied,
+    Reason::ReplicaFailure,
+    Reason::ProgressDeadlineExceeded,
+];
+
+/// A child was created.
+#[must_use]
+pub fn created(kind: ChildKind, key: &Key) -> Notice {
+    normal("Created", "Create", format!("Created {} {}", kind.name(), key.name))
+}
+
+/// Pods begin to roll.
+#[must_use]
+pub fn rollout_started(cause: RolloutCause) -> Notice {
+    let words = match cause {
+        RolloutCause::Spec => "the spec changed",
+        RolloutCause::Secret => "the content of a Secret changed",
+        RolloutCause::RestartTrigger => "the restart-trigger annotation changed",
+        RolloutCause::Drift => "somebody else changed the pod template, and it is put back",
+    };
+    normal("RolloutStarted", "Rollout", format!("Replacing pods, cause {}: {words}", cause.label()))
+}
+
+/// What a new status has to say that the one before did not: that the resource became ready, or what is wrong
+/// now.
+#[must_use]
+pub fn of_status(old: &MemcachedStatus, new: &MemcachedStatus) -> Option<Notice> {
+    let (before, now) = (ready(old), ready(new)?);
+    let same_status = before.is_some_and(|before| before.status == now.status);
+    if now.status == "True" {
+        return (!same_status).then(|| normal(&now.reason, "Reconcile", now.message.clone()));
+    }
+    let same = same_status
+        && before.is_some_and(|before| before.reason == now.reason && before.message == now.message);
+    let bad = WARNINGS.iter().any(|reason| reason.as_str() == now.reason);
+    (bad && !same).then(|| Notice {
+        severity: Severity::Warning,
+        ..normal(&now.reason, "Reconcile", now.message.clone())
+    })
+}
+
+fn ready(status: &MemcachedStatus) -> Option<&Condition> {
+    status.conditions.iter().find(|it| it.type_ == Type::Ready.as_str())
+}
+
+fn normal(reason: &str, action: &str, message: String) -> Notice {
+    Notice {
+        severity: Severity::Normal,
+        reason: reason.to_owned(),
+        action: action.to_owned(),
+        message: truncated(message, MAX_MESSAGE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+    use proptest::prelude::*;
+    use rstest::rstest;
+
+    /// A status with Ready as given, or without conditions.
+    fn with_ready(ready: Option<(&str, &str, &str)>) -> MemcachedStatus {
+        let condition = ready.map(|(status, reason, message)| Condition {
+            type_: "Ready".to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            observed_generation: None,
+            last_transition_time: Time(jiff::Timestamp::UNIX_EPOCH),
+        });
+        MemcachedStatus { conditions: condition.into_iter().collect(), ..MemcachedStatus::default() }
+    }
+
+    const NEW: Option<(&str, &str, &str)> = None;
+    const WELL: Option<(&str, &str, &str)> = Some(("True", "MemcachedReady", "All 1 replicas are ready"));
+    const ROLLING: Option<(&str, &str, &str)> =
+        Some(("False", "MemcachedNotReady", "0/1 replicas are ready"));
+    const NO_SECRET: Option<(&str, &str, &str)> =
+        Some(("False", "SecretNotFound", "Referenced Secrets not found: a"));
+    const NO_SECRETS: Option<(&str, &str, &str)> =
+        Some(("False", "SecretNotFound", "Referenced Secrets not found: a, b"));
+
+    #[rstest]
+    #[case::finished(ROLLING, WELL, Some((Severity::Normal, "MemcachedReady")))]
+    #[case::finished_at_once(NEW, WELL, Some((Severity::Normal, "MemcachedReady")))]
+    #[case::still_well(WELL, WELL, None)]
+    #[case::at_work(WELL, ROLLING, None)]
+    #[case::at_work_for_the_first_time(NEW, ROLLING, None)]
+    #[case::wrong(WELL, NO_SECRET, Some((Severity::Warning, "SecretNotFound")))]
+    #[case::wrong_from_the_start(NEW, NO_SECRET, Some((Severity::Warning, "SecretNotFound")))]
+    #[case::still_wrong(NO_SECRET, NO_SECRET, None)]
+    #[case::wrong_in_another_way(NO_SECRET, NO_SECRETS, Some((Severity::Warning, "SecretNotFound")))]
+    #[case::better_but_not_well(NO_SECRET, ROLLING, None)]
+    #[case::no_status_at_all(WELL, NEW, None)]
+    fn a_notice_tells_what_changed(
+        #[case] before: Option<(&str, &str, &str)>,
+        #[case] now: Option<(&str, &str, &str)>,
+        #[case] expected: Option<(Severity, &str)>,
+    ) {
+        let expected = expected.map(|(severity, reason)| Notice {
+            severity,
+            reason: reason.to_owned(),
+            action: "Reconcile".to_owned(),
+            message: now.map(|(_, _, message)| message.to_owned()).unwrap_or_default(),
+        });
+        assert_eq!(of_status(&with_ready(before), &with_ready(now)), expected);
+    }
+
+    #[test]
+    fn every_bad_reason_is_a_warning() {
+        for reason in WARNINGS {
+            let now = with_ready(Some(("False", reason.as_str(), "no")));
+            let severity = of_status(&with_ready(WELL), &now).map(|notice| notice.severity);
+            assert_eq!(severity, Some(Severity::Warning), "{}", reason.as_str());
+        }
+    }
+
+    #[test]
+    fn a_created_child_is_named() {
+        let key = Key { namespace: "shop".to_owned(), name: "cache".to_owned() };
+        assert_eq!(created(ChildKind::Service, &key).message, "Created Service cache");
+    }
+
+    #[rstest]
+    #[case(RolloutCause::Spec, "Replacing pods, cause spec: the spec changed")]
+    #[case(RolloutCause::Secret, "Replacing pods, cause secret: the content of a Secret changed")]
+    #[case(
+        RolloutCause::RestartTrigger,
+        "Replacing pods, cause restart_trigger: the restart-trigger annotation changed"
+    )]
+    #[case(
+        RolloutCause::Drift,
+        "Replacing pods, cause drift: somebody else changed the pod template, and it is put back"
+    )]
+    fn a_rollout_has_a_cause(#[case] cause: RolloutCause, #[case] message: &str) {
+        assert_eq!(rollout_started(cause).message, message);
+    }
+
+    proptest! {
+        #[test]
+        fn a_message_is_cut_at_the_end_of_a_character(message in "\\PC{0,1200}") {
+            let notice = of_status(&with_ready(NEW), &with_ready(Some(("False", "InvalidSpec", &message))));
+            let said = notice.map(|it| it.message).unwrap_or_default();
+            prop_assert!(said.len() <= MAX_MESSAGE);
+            prop_assert!(message.len() > MAX_MESSAGE || said == message);
+            prop_assert!(message.starts_with(said.trim_end_matches('…')));
+        }
+
+        #[test]
+        fn nothing_is_said_twice(reason in "InvalidSpec|MemcachedReady|Other", status in "True|False", message: String) {
+            let now = with_ready(Some((&status, &reason, &message)));
+            prop_assert_eq!(of_status(&now, &now), None);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Where a resource stands between "just created" and "all is well": the table of Ready, Reconciling and
+//! Stalled. Pure; called by [`super::status`].
+//!
+//! [`Standing::of`] picks the first row that fits, [`Standing::verdicts`] says what each row looks like.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::conditions::{Naming, Reason, Type, Verdict, progressing, secrets_not_found};
+use super::{Situation, Trouble};
+use crate::kernel::failure::Category;
+
+/// How long the operator may be refused what it needs before that counts as stalled: most refusals go away by
+/// themselves when a quota is raised or a rule is added, and tools give up on what is stalled.
+pub const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
+
+/// The rows, in order of precedence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing<'a> {
+    /// Nothing will happen until a person changes something.
+    Broken(Reason, &'a str),
+    /// A Secret is not there.
+    SecretMissing {
+        /// Whether this generation was reached before.
+        reached: bool,
+    },
+    /// A Secret may be there, but cannot be read.
+    SecretUnreadable(&'a str),
+    /// A child, or the pods, are refused.
+    Refused {
+        /// By what.
+        reason: Reason,
+        /// In the words of who refused.
+        message: &'a str,
+        /// Whether [`PATIENCE`] is over.
+        overdue: bool,
+    },
+    /// The Deployment made no progress until its deadline.
+    DeadlineExceeded(&'a str),
+    /// Something passes by itself: an error, or garbage being collected.
+    Waiting(Reason, &'a str),
+    /// This generation was never reached, and is on its way.
+    NewGeneration,
+    /// This generation was reached before; children or pods are being brought back to it.
+    Progressing,
+    /// All is in place, but pods were lost.
+    PodsLost,
+    /// All is well.
+    Steady,
+}
+
+impl<'a> Standing<'a> {
+    /// The first row that fits. `reached`: whether this generation was reached before; `failing_since`: since
+    /// when the operator is refused, if it is.
+    #[must_use]
+    pub fn of(situation: &'a Situation<'_>, reached: bool, failing_since: Option<Timestamp>) -> Self {
+        match &situation.trouble {
+            Some(Trouble::InvalidSpec(message)) => return Self::Broken(Reason::InvalidSpec, message),
+            Some(Trouble::NameConflict(message)) => return Self::Broken(Reason::NameConflict, message),
+            Some(Trouble::ImmutableField(message)) => return Self::Broken(Reason::ImmutableField, message),
+            _ if !situation.missing_secrets.is_empty() => return Self::SecretMissing { reached },
+            Some(Trouble::SecretUnreadable(message)) => return Self::SecretUnreadable(message),
+            _ => {}
+        }
+        if let Some((reason, message)) = refusal(situation) {
+            let overdue = failing_since.is_some_and(|since| situation.now.duration_since(since) >= PATIENCE);
+            return Self::Refused { reason, message, overdue };
+        }
+        let rollout = situation.deployment.as_ref();
+        if let Some(message) = rollout.and_then(|rollout| rollout.deadline_exceeded()) {
+            return Self::DeadlineExceeded(message);
+        }
+        match &situation.trouble {
+            Some(Trouble::WaitingForGarbageCollection(message)) => {
+                return Self::Waiting(Reason::WaitingForGarbageCollection, message);
+            }
+            Some(Trouble::RetryingAfterError(message)) => {
+                return Self::Waiting(Reason::RetryingAfterError, message);
+            }
+            _ => {}
+        }
+        let desired = situation.desired_replicas;
+        let in_place = rollout.filter(|_| situation.in_place);
+        match in_place {
+            Some(rollout) if rollout.complete(desired) => Self::Steady,
+            _ if !reached => Self::NewGeneration,
+            Some(rollout) if rollout.settled(desired) => Self::PodsLost,
+            _ => Self::Progressing,
+        }
+    }
+
+    /// Ready, and Reconciling or Stalled where one of them is true.
+    #[must_use]
+    pub fn verdicts(&self, situation: &Situation<'_>) -> (Verdict, Option<Verdict>) {
+        let not_ready = |reason, message: &str| verdict(Type::Ready, reason, message);
+        let reconciling = |reason, message: &str| Some(verdict(Type::Reconciling, reason, message));
+        let stalled = |reason, message: &str| Some(verdict(Type::Stalled, reason, message));
+        let generation = || format!("Reconciling new generation {}", situation.generation);
+        let secrets = || secrets_not_found(situation, Naming::SecretsAndKeys);
+        let pods = || pods_ready(situation);
+        match *self {
+            Self::Broken(reason, message) => (not_ready(reason, message), stalled(reason, message)),
+            Self::SecretMissing { reached: false } => (
+                not_ready(Reason::SecretNotFound, &secrets()),
+                reconciling(Reason::NewGeneration, &generation()),
+            ),
+            Self::SecretMissing { reached: true } => (not_ready(Reason::SecretNotFound, &secrets()), None),
+            Self::SecretUnreadable(message) => {
+                (not_ready(Reason::SecretUnreadable, message), reconciling(Reason::SecretUnreadable, message))
+            }
+            Self::Refused { reason, message, overdue: false } => {
+                (not_ready(reason, message), reconciling(reason, message))
+            }
+            Self::Refused { reason, message, overdue: true } => {
+                (not_ready(reason, message), stalled(reason, message))
+            }
+            Self::DeadlineExceeded(message) => {
+                let (reason, message) =
+                    (Reason::ProgressDeadlineExceeded, with_pod_problem(message, situation));
+                (not_ready(reason, &message), stalled(reason, &message))
+            }
+            Self::Waiting(reason, message) => {
+                (not_ready(Reason::MemcachedNotReady, message), reconciling(reason, message))
+            }
+            Self::NewGeneration => (
+                not_ready(Reason::MemcachedNotReady, &pods()),
+                reconciling(Reason::NewGeneration, &generation()),
+            ),
+            Self::Progressing => (
+                not_ready(Reason::MemcachedNotReady, &pods()),
+                reconciling(Reason::Progressing, &work_left(situation)),
+            ),
+            Self::PodsLost => (not_ready(Reason::MemcachedNotReady, &pods()), None),
+            Self::Steady => {
+                let message = format!("All {} replicas are ready", situation.desired_replicas);
+                (Verdict { holds: true, ..verdict(Type::Ready, Reason::MemcachedReady, &message) }, None)
+            }
+        }
+    }
+}
+
+/// Who refuses what the operator needs, in which words; `None` when nobody does.
+#[must_use]
+pub fn refusal<'a>(situation: &'a Situation<'_>) -> Option<(Reason, &'a str)> {
+    if let Some(Trouble::Denied { category, message }) = &situation.trouble {
+        let reason = match category {
+            Category::QuotaExceeded => Reason::QuotaExceeded,
+            Category::AdmissionDenied => Reason::AdmissionDenied,
+            _ => Reason::Forbidden,
+        };
+        return Some((reason, message));
+    }
+    let message = situation.deployment.as_ref()?.replica_failure()?;
+    Some((Reason::ReplicaFailure, message))
+}
+
+/// A condition as the rows have them: Ready is false, the other two are there only while true.
+fn verdict(of: Type, reason: Reason, message: &str) -> Verdict {
+    Verdict { of, holds: of != Type::Ready, reason, message: message.to_owned() }
+}
+
+fn pods_ready(situation: &Situation<'_>) -> String {
+    let counts = format!("{}/{} replicas are ready", situation.ready(), situation.desired_replicas);
+    with_pod_problem(&counts, situation)
+}
+
+/// The message, then the worst pod's own reason where it has one.
+fn with_pod_problem(message: &str, situation: &Situation<'_>) -> String {
+    match &situation.pod_problem {
+        Some(problem) => format!("{}: {problem}", message.trim_end_matches('.')),
+        None => message.to_owned(),
+    }
+}
+
+/// What still has to happen on the way back to a generation that was reached before.
+fn work_left(situation: &Situation<'_>) -> String {
+    let rollout = progressing(situation);
+    if rollout.holds { rollout.message } else { "Waiting for changes to children to be confirmed".to_owned() }
+}
