@@ -351,6 +351,9 @@ async fn start(boot: &mut Boot) -> Result<()> {
     if let Some(runtime) = runtime {
         node::start(boot, &runtime).await?;
     }
+    if boot.record.shape >= Shape::ControlPlane {
+        control_plane::await_controllers(boot).await?;
+    }
     boot.record.phase = Phase::Up;
     boot.record.save(&boot.folder)?;
     eprintln!("up in {:.1} s", started.elapsed().as_secs_f32());

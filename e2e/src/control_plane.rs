@@ -18,11 +18,7 @@ use crate::slot::Port;
 pub(crate) async fn start_api_server(boot: &mut Boot) -> Result<()> {
     let etcd = etcd(boot);
     boot.start(&etcd)?;
-    let port = boot.record.slot.port(Port::EtcdClient);
-    boot.wait("etcd", Duration::from_secs(20), async || {
-        Ok(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map(|_| ())?)
-    })
-    .await?;
+    await_port(boot, "etcd", Port::EtcdClient).await?;
     let server = api_server(boot)?;
     boot.start(&server)?;
     let client = boot.client().await?;
@@ -33,12 +29,27 @@ pub(crate) async fn start_api_server(boot: &mut Boot) -> Result<()> {
     .await
 }
 
-/// Starts the controllers that act on what the API server stores; they need no waiting for.
+/// Starts the controllers that act on what the API server stores.
 pub(crate) fn start_controllers(boot: &mut Boot) -> Result<()> {
     for launch in [controller_manager(boot), scheduler(boot)] {
         boot.start(&launch)?;
     }
     Ok(())
+}
+
+/// Waits until the controllers work; something else can start meanwhile.
+pub(crate) async fn await_controllers(boot: &Boot) -> Result<()> {
+    for (name, port) in
+        [("kube-controller-manager", Port::ControllerManager), ("kube-scheduler", Port::Scheduler)]
+    {
+        await_port(boot, name, port).await?;
+    }
+    Ok(())
+}
+
+async fn await_port(boot: &Boot, name: &str, port: Port) -> Result<()> {
+    let address = (Ipv4Addr::LOCALHOST, boot.record.slot.port(port));
+    boot.wait(name, Duration::from_secs(20), async || Ok(TcpStream::connect(address).map(|_| ())?)).await
 }
 
 fn etcd(boot: &Boot) -> Launch {

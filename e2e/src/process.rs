@@ -64,7 +64,9 @@ impl Process {
             .spawn()
             .with_context(|| format!("cannot start {}: {}", launch.name, launch.program.display()))?;
         let pid = i32::try_from(child.id())?;
-        Self::observe(launch.name, pid).with_context(|| format!("{} ended at once", launch.name))
+        // It may have ended already; its entry stays until this process, its parent, asks for its exit status.
+        let (_, started) = stat(pid).with_context(|| format!("{} is gone at once", launch.name))?;
+        Ok(Self { name: launch.name.to_owned(), pid, started, boot: boot().context("this boot has no id")? })
     }
 
     /// The process that has this id now.
@@ -139,15 +141,17 @@ pub fn marked(folder: &Path) -> Vec<Process> {
         .collect()
 }
 
-/// The start time of a running process in clock ticks since boot: the 22nd field of its `stat`.
+/// The start time of a process that runs.
 fn start_time(pid: i32) -> Option<u64> {
+    stat(pid).filter(|(state, _)| !matches!(state, 'Z' | 'X')).map(|(_, started)| started)
+}
+
+/// The state of a process, and its start time in clock ticks since boot: the 3rd and 22nd field of its `stat`.
+fn stat(pid: i32) -> Option<(char, u64)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is the program's name in parentheses and may hold anything, spaces and parentheses too.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    if matches!(fields.next()?, "Z" | "X") {
-        return None;
-    }
-    fields.nth(18)?.parse().ok()
+    Some((fields.next()?.chars().next()?, fields.nth(18)?.parse().ok()?))
 }
 
 fn boot() -> Option<String> {
