@@ -13,5 +13,6 @@
 //! A folder uses only those above it: `api` nothing, `kernel` only `api`, `shell` both, `cli` all.
 
 pub mod api;
+pub mod cli;
 pub mod kernel;
 pub mod shell;

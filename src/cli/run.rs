@@ -1,0 +1,136 @@
+//! `memcached-operator run`: reads the options, sets up logging and the runtime, hands over to `shell`. IO.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use tracing_subscriber::EnvFilter;
+
+use crate::kernel::kernel::Settings;
+use crate::shell::{self, Ended, Options, journal};
+
+/// Options of `run`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// The cluster to work on [default: KUBECONFIG, ~/.kube/config, or the pod's service account]
+    #[arg(long, value_name = "PATH", env = "MEMCACHED_OPERATOR_KUBECONFIG")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Where /metrics, /livez and /readyz are served
+    #[arg(long, value_name = "ADDR:PORT", env = "MEMCACHED_OPERATOR_LISTEN", default_value = "0.0.0.0:8080")]
+    pub listen: SocketAddr,
+
+    /// Write every step to this file, for `replay`; older files are kept as FILE.1 to FILE.3
+    #[arg(long, value_name = "FILE", env = "MEMCACHED_OPERATOR_JOURNAL")]
+    pub journal: Option<PathBuf>,
+
+    /// What the journal's files may take together, in bytes; the snapshot that each begins with comes on top
+    #[arg(
+        long,
+        value_name = "BYTES",
+        env = "MEMCACHED_OPERATOR_JOURNAL_MAX_BYTES",
+        default_value_t = 64 * 1024 * 1024,
+        value_parser = clap::value_parser!(u64).range(64 * 1024..)
+    )]
+    pub journal_max_bytes: u64,
+
+    /// How log lines look
+    #[arg(long, value_name = "FORMAT", env = "MEMCACHED_OPERATOR_LOG_FORMAT", default_value = "json")]
+    pub log_format: LogFormat,
+
+    /// The least important log lines to show
+    #[arg(long, value_name = "LEVEL", env = "MEMCACHED_OPERATOR_LOG_LEVEL", default_value = "info")]
+    pub log_level: LogLevel,
+
+    /// Requests to the API server under way at once, watches aside
+    #[arg(
+        long,
+        value_name = "COUNT",
+        env = "MEMCACHED_OPERATOR_MAX_IN_FLIGHT",
+        default_value_t = 64,
+        value_parser = clap::value_parser!(u16).range(1..=1024)
+    )]
+    pub max_in_flight: u16,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// One JSON object a line.
+    Json,
+    /// For people.
+    Text,
+}
+
+/// The least important log lines to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    /// What went wrong.
+    Error,
+    /// Also what may go wrong.
+    Warn,
+    /// Also what was written.
+    Info,
+    /// Also what was read and, of the libraries, each request.
+    Debug,
+    /// Everything.
+    Trace,
+}
+
+impl LogLevel {
+    /// The libraries speak up only where somebody looks for a fault: what they have to say about failures is said
+    /// by us already, once, and with the object concerned.
+    fn filter(self) -> EnvFilter {
+        EnvFilter::new(match self {
+            Self::Error => "off,memcached_operator=error",
+            Self::Warn => "off,memcached_operator=warn",
+            Self::Info => "off,memcached_operator=info",
+            Self::Debug => "info,memcached_operator=debug,kube_client=debug,kube_runtime=debug",
+            Self::Trace => "debug,memcached_operator=trace",
+        })
+    }
+}
+
+/// Runs the operator until it is told to end.
+///
+/// # Errors
+/// When it cannot start, or cannot go on.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let Args { kubeconfig, listen, journal, journal_max_bytes, log_format, log_level, max_in_flight } = args;
+    start_log(log_format, log_level);
+    let options = Options {
+        kubeconfig,
+        listen,
+        journal: journal.map(|path| journal::Options { path, max_bytes: journal_max_bytes }),
+        settings: Settings { max_in_flight: max_in_flight.into() },
+    };
+    // One thread: the kernel is one task, and the rest waits for the network.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(4)
+        .build()
+        .context("cannot start the asynchronous runtime")?;
+    let ended = runtime.block_on(async { shell::run(options, shell::signals()?).await })?;
+    // Not to wait for a disk or a name server that hangs.
+    runtime.shutdown_background();
+    Ok(match ended {
+        Ended::Cleanly => ExitCode::SUCCESS,
+        Ended::AtOnce => ExitCode::from(super::INTERRUPTED),
+    })
+}
+
+/// Log lines go to standard error.
+fn start_log(format: LogFormat, level: LogLevel) {
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(level.filter())
+        .with_writer(std::io::stderr)
+        .with_ansi(false);
+    match format {
+        LogFormat::Json => {
+            log.json().flatten_event(true).with_current_span(false).with_span_list(false).init();
+        }
+        LogFormat::Text => log.init(),
+    }
+}
