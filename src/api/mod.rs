@@ -1,9 +1,14 @@
 //! What users write and read: the `Memcached` resource. Pure; uses nothing else of this crate.
 //!
 //! [`spec`] and [`status`] are the two halves of the resource, [`validate`] turns a raw spec into one the
-//! kernel may build from, [`crd`] is the schema that the API server enforces.
+//! kernel may build from, [`crd`] is the schema that the API server enforces. [`rules`] holds the numbers and
+//! sentences of both, `cel` the API server's rules, [`quantity`] and [`resources`] what `128Mi` means.
 
+mod cel;
 pub mod crd;
+pub mod quantity;
+pub mod resources;
+pub mod rules;
 pub mod spec;
 pub mod status;
 pub mod validate;
@@ -13,5 +18,9 @@ pub use status::MemcachedStatus;
 
 /// API group of the resource.
 pub const GROUP: &str = "memcached.c5c3.io";
+/// Kind of the resource.
+pub const KIND: &str = "Memcached";
+/// Versions that are served, the stored one first. They mean the same.
+pub const VERSIONS: [&str; 2] = ["v1beta1", "v1alpha1"];
 /// Annotation on the resource whose value is copied to the pod template: a new value rolls the pods once.
 pub const RESTART_TRIGGER: &str = "memcached.c5c3.io/restart-trigger";

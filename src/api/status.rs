@@ -2,51 +2,60 @@
 //!
 //! It is also the operator's only memory across restarts: what was applied last, which Secrets were hashed,
 //! since when something fails. The rules for every field are in `kernel::status`.
+//!
+//! Reading is total. The API server keeps the schema, but an older or edited CRD lets anything through, and a
+//! resource must not become unreadable by what stands in its status: what has the wrong type counts as absent.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use super::crd::embedded;
 
 /// `observedGeneration` of a resource that no operator has seen: kstatus calls an object without any status
 /// ready, so the schema defaults to this.
 pub const NEVER_OBSERVED: i64 = -1;
 
 /// What the operator reports about a resource.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemcachedStatus {
     /// The generation that the operator saw last; -1 until it saw any.
-    #[serde(default = "never_observed")]
     pub observed_generation: i64,
     /// The last generation that was fully reached or ended stalled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reconciled_generation: Option<i64>,
     /// Available, Progressing, Degraded, Ready; Reconciling or Stalled only while true.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        transform = embedded,
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
+    )]
     pub conditions: Vec<Condition>,
     /// Pods that exist, as the Deployment counts them.
-    #[serde(default)]
     pub replicas: i32,
     /// Pods that are ready.
-    #[serde(default)]
     pub ready_replicas: i32,
     /// Pods that run the current template.
-    #[serde(default)]
     pub updated_replicas: i32,
     /// Label selector of the pods, for the scale subresource.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub selector: String,
     /// Revision of the rules by which the live pod template was rendered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub template_revision: Option<u32>,
     /// Addresses for clients, host:port.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub server_list: Vec<String>,
     /// The Secrets that went into the pod template's hash, in the version that was hashed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub secrets: Vec<SecretVersion>,
     /// Since when the operator has been refused what it needs; after 10 minutes the resource is stalled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Time>,
 }
 
@@ -80,6 +89,102 @@ impl Default for MemcachedStatus {
     }
 }
 
-fn never_observed() -> i64 {
-    NEVER_OBSERVED
+impl<'de> Deserialize<'de> for MemcachedStatus {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Value::deserialize(deserializer)?;
+        Ok(Self {
+            observed_generation: value(&raw, "observedGeneration").unwrap_or(NEVER_OBSERVED),
+            reconciled_generation: value(&raw, "reconciledGeneration"),
+            conditions: values(&raw, "conditions"),
+            replicas: value(&raw, "replicas").unwrap_or_default(),
+            ready_replicas: value(&raw, "readyReplicas").unwrap_or_default(),
+            updated_replicas: value(&raw, "updatedReplicas").unwrap_or_default(),
+            selector: value(&raw, "selector").unwrap_or_default(),
+            template_revision: value(&raw, "templateRevision"),
+            server_list: values(&raw, "serverList"),
+            secrets: values(&raw, "secrets"),
+            failing_since: value(&raw, "failingSince"),
+        })
+    }
+}
+
+fn value<T: DeserializeOwned>(raw: &Value, name: &str) -> Option<T> {
+    T::deserialize(raw.get(name)?).ok()
+}
+
+/// The items that can be read.
+fn values<T: DeserializeOwned>(raw: &Value, name: &str) -> Vec<T> {
+    let items = raw.get(name).and_then(Value::as_array).into_iter().flatten();
+    items.filter_map(|item| T::deserialize(item).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn full() -> Value {
+        json!({
+            "observedGeneration": 3,
+            "reconciledGeneration": 2,
+            "conditions": [{
+                "type": "Ready",
+                "status": "True",
+                "reason": "MemcachedReady",
+                "message": "All 2 replicas are ready",
+                "lastTransitionTime": "2026-11-21T10:00:00Z",
+                "observedGeneration": 3,
+            }],
+            "replicas": 2,
+            "readyReplicas": 2,
+            "updatedReplicas": 1,
+            "selector": "app.kubernetes.io/instance=cache",
+            "templateRevision": 1,
+            "serverList": ["cache.default:11211"],
+            "secrets": [{"name": "passwords", "uid": "6487cc27", "resourceVersion": "376"}],
+            "failingSince": "2026-11-21T10:00:00Z",
+        })
+    }
+
+    #[test]
+    fn a_status_is_read_as_it_was_written() {
+        let status: MemcachedStatus = serde_json::from_value(full()).unwrap();
+        assert_eq!(serde_json::to_value(status).unwrap(), full());
+    }
+
+    #[rstest]
+    #[case(json!(null))]
+    #[case(json!("fine"))]
+    #[case(json!([]))]
+    #[case(json!({}))]
+    #[case(json!({"observedGeneration": "1", "conditions": null, "replicas": 1.5, "selector": {}, "secrets": [1]}))]
+    #[case(json!({"conditions": "Ready", "templateRevision": -1, "serverList": 0, "failingSince": "yesterday"}))]
+    fn what_has_the_wrong_type_counts_as_absent(#[case] raw: Value) {
+        assert_eq!(serde_json::from_value::<MemcachedStatus>(raw).unwrap(), MemcachedStatus::default());
+    }
+
+    #[test]
+    fn one_unreadable_field_or_item_takes_nothing_else_with_it() {
+        let mut raw = full();
+        raw["replicas"] = json!("two");
+        raw["conditions"].as_array_mut().unwrap().push(json!("Ready"));
+        let mut expected: MemcachedStatus = serde_json::from_value(full()).unwrap();
+        expected.replicas = 0;
+        assert_eq!(serde_json::from_value::<MemcachedStatus>(raw).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_resource_with_an_unreadable_status_is_readable() {
+        let resource: crate::api::Memcached = serde_json::from_value(json!({
+            "apiVersion": "memcached.c5c3.io/v1beta1",
+            "kind": "Memcached",
+            "metadata": {"name": "cache"},
+            "spec": {},
+            "status": "fine",
+        }))
+        .unwrap();
+        assert_eq!(resource.status, Some(MemcachedStatus::default()));
+    }
 }

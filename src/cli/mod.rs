@@ -3,8 +3,11 @@
 //! Every flag has an environment twin, and clap is the only place that reads the environment. Errors are printed
 //! here and nowhere else, with their causes.
 
+pub mod crd;
 pub mod replay;
 pub mod run;
+pub mod validate;
+pub mod yaml;
 
 use std::process::ExitCode;
 
@@ -42,6 +45,12 @@ enum Command {
     /// Run the operator (the default).
     #[command(after_help = EXIT_CODES)]
     Run(run::Args),
+    /// Print the CustomResourceDefinition as YAML.
+    #[command(after_help = EXIT_CODES)]
+    Crd,
+    /// Check resources in files by the rules of the API server, without one.
+    #[command(after_help = EXIT_CODES)]
+    Validate(validate::Args),
     /// Check that this build decides as a journal says: every effect must be the same, to the letter.
     #[command(after_help = EXIT_CODES)]
     Replay(replay::Args),
@@ -53,6 +62,8 @@ pub fn main() -> ExitCode {
     let Cli { command, run } = Cli::parse();
     let ended = match command.unwrap_or(Command::Run(run)) {
         Command::Run(args) => run::run(args),
+        Command::Crd => crd::run(),
+        Command::Validate(args) => validate::run(&args),
         Command::Replay(args) => replay::run(&args),
     };
     ended.unwrap_or_else(|error| {

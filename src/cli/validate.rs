@@ -25,7 +25,7 @@ pub struct Args {
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// How to print what is wrong.
-    #[arg(short, long, value_enum, default_value_t)]
+    #[arg(short, long, env = "MEMCACHED_OPERATOR_OUTPUT", value_enum, default_value_t)]
     output: Output,
 }
 
@@ -123,7 +123,8 @@ fn findings(file: &str, object: &Value) -> Vec<Finding> {
 
 /// Finds the resource's version, and in it every field that it does not have.
 fn version(object: &Value) -> Result<(), Vec<Violation>> {
-    let asked = string(object, "/apiVersion").and_then(|version| version.split_once('/')).map(|(_, name)| name);
+    let asked =
+        string(object, "/apiVersion").and_then(|version| version.split_once('/')).map(|(_, name)| name);
     let known = crd::crd().spec.versions.into_iter().find(|version| Some(version.name.as_str()) == asked);
     let Some(schema) = known.and_then(|version| version.schema).and_then(|it| it.open_api_v3_schema) else {
         let message = format!("no such version; there are {}", VERSIONS.join(" and "));
@@ -136,7 +137,8 @@ fn version(object: &Value) -> Result<(), Vec<Violation>> {
         }
     }
     let top = object.as_object().into_iter().flat_map(|fields| fields.keys());
-    let foreign = top.filter(|name| !["apiVersion", "kind", "metadata", "spec", "status"].contains(&name.as_str()));
+    let foreign =
+        top.filter(|name| !["apiVersion", "kind", "metadata", "spec", "status"].contains(&name.as_str()));
     unknown.extend(foreign.cloned());
     if unknown.is_empty() {
         return Ok(());

@@ -76,7 +76,10 @@ mod tests {
     #[test]
     fn what_is_no_yaml_is_refused_with_its_place() {
         let error = format!("{:#}", objects("a: 1\nb: [\n").unwrap_err());
-        assert!(error.starts_with("cannot be read as YAML: ") && error.contains("line 3"), "{error}");
+        assert!(
+            error.starts_with("cannot be read as YAML: ") && error.contains("line 2 column 4"),
+            "{error}"
+        );
         assert!(objects("a: 1\na: 2\n").is_err(), "a key twice");
     }
 }

@@ -1,0 +1,167 @@
+//! The committed manifests against the code that they come from.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::{Path, PathBuf};
+
+use memcached_operator::cli::crd::crd_yaml;
+use memcached_operator::cli::validate::check;
+use rstest::rstest;
+use serde_json::{Value, json};
+
+fn manifest(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests").join(name)
+}
+
+fn crd() -> Value {
+    serde_saphyr::from_str(&crd_yaml().unwrap()).unwrap()
+}
+
+fn schemas() -> [Value; 2] {
+    [0, 1].map(|version| crd()["spec"]["versions"][version]["schema"]["openAPIV3Schema"].clone())
+}
+
+#[test]
+fn the_committed_crd_is_what_the_crd_command_prints() {
+    let committed = std::fs::read_to_string(manifest("crd.yaml")).unwrap_or_default();
+    assert!(
+        committed == crd_yaml().unwrap(),
+        "manifests/crd.yaml is stale: run `make generate` and commit it"
+    );
+}
+
+#[test]
+fn the_committed_crd_says_the_same_to_every_reader_of_yaml() {
+    let crd = memcached_operator::api::crd::crd();
+    let mut expected = serde_json::to_value(crd).unwrap();
+    let mut read = self::crd();
+    for value in [&mut expected, &mut read] {
+        visit(value, &mut |value| {
+            if let Some(number) = value.as_f64() {
+                *value = json!(number);
+            }
+        });
+    }
+    assert_eq!(read, expected);
+}
+
+/// Calls `act` on a value and everything in it.
+fn visit(value: &mut Value, act: &mut dyn FnMut(&mut Value)) {
+    act(value);
+    match value {
+        Value::Object(fields) => fields.values_mut().for_each(|field| visit(field, act)),
+        Value::Array(items) => items.iter_mut().for_each(|item| visit(item, act)),
+        _ => {}
+    }
+}
+
+#[test]
+fn names_versions_columns_and_subresources_are_as_documented() {
+    let mut crd = crd();
+    let versions = crd["spec"]["versions"].as_array_mut().unwrap();
+    let [stored, older] = &mut versions[..] else { panic!("two versions") };
+    assert_eq!(stored["schema"].take(), older["schema"].take());
+    let expected = |name: &str, storage: bool| {
+        json!({
+            "name": name,
+            "served": true,
+            "storage": storage,
+            "schema": null,
+            "subresources": {
+                "status": {},
+                "scale": {
+                    "specReplicasPath": ".spec.replicas",
+                    "statusReplicasPath": ".status.replicas",
+                    "labelSelectorPath": ".status.selector",
+                },
+            },
+            "additionalPrinterColumns": [
+                {"name": "Ready", "type": "integer", "jsonPath": ".status.readyReplicas"},
+                {"name": "Replicas", "type": "integer", "jsonPath": ".status.replicas"},
+                {"name": "Status", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].reason"},
+                {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+                {"name": "Image", "type": "string", "jsonPath": ".spec.image", "priority": 1},
+                {"name": "Template", "type": "integer", "jsonPath": ".status.templateRevision", "priority": 1},
+            ],
+        })
+    };
+    assert_eq!(*stored, expected("v1beta1", true));
+    assert_eq!(*older, expected("v1alpha1", false));
+    crd["spec"]["versions"].take();
+    assert_eq!(
+        crd,
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "memcacheds.memcached.c5c3.io"},
+            "spec": {
+                "group": "memcached.c5c3.io",
+                "scope": "Namespaced",
+                "names": {
+                    "kind": "Memcached",
+                    "plural": "memcacheds",
+                    "singular": "memcached",
+                    "shortNames": ["mcd"],
+                    "categories": ["all"],
+                },
+                "conversion": {"strategy": "None"},
+                "versions": null,
+            },
+        })
+    );
+}
+
+/// Defaults are for ever: another default rolls the pods of everybody who relied on the old one.
+#[test]
+fn the_defaults_are_those_that_were_released() {
+    fn defaults(schema: &Value, path: &str, found: &mut Vec<(String, Value)>) {
+        if let Some(default) = schema.get("default") {
+            found.push((path.to_owned(), default.clone()));
+        }
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            defaults(property, &format!("{path}.{name}"), found);
+        }
+    }
+    for schema in schemas() {
+        let mut found = Vec::new();
+        defaults(&schema, "", &mut found);
+        let expected = [
+            (".spec", json!({})),
+            (".spec.image", json!("memcached:1.6")),
+            (".spec.memcached", json!({})),
+            (".spec.memcached.maxConnections", json!(1024)),
+            (".spec.memcached.maxItemSize", json!("1m")),
+            (".spec.memcached.maxMemoryMB", json!(64)),
+            (".spec.memcached.threads", json!(4)),
+            (".spec.memcached.verbosity", json!(0)),
+            (".spec.replicas", json!(1)),
+            (".status", json!({"observedGeneration": -1})),
+            (".status.observedGeneration", json!(-1)),
+        ];
+        assert_eq!(found, expected.map(|(path, default)| (path.to_owned(), default)));
+    }
+}
+
+#[test]
+fn no_part_of_the_schema_lets_unknown_fields_or_nulls_through() {
+    for mut schema in schemas() {
+        visit(&mut schema, &mut |value| {
+            assert_eq!(value.get("x-kubernetes-preserve-unknown-fields"), None, "{value}");
+            assert_eq!(value.get("nullable"), None, "{value}");
+            let is_list = value.get("type") == Some(&json!("array"));
+            assert_eq!(value.get("x-kubernetes-list-type").is_some(), is_list, "{value}");
+        });
+    }
+}
+
+#[rstest]
+fn every_sample_is_valid(#[files("manifests/samples/*.yaml")] sample: PathBuf) {
+    let text = std::fs::read_to_string(&sample).unwrap();
+    assert_eq!(check("sample", &text).unwrap(), []);
+}
+
+#[test]
+fn the_password_file_of_the_sample_ends_with_a_newline() {
+    let text = std::fs::read_to_string(manifest("samples/sasl.yaml")).unwrap();
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    assert_eq!(documents[0]["stringData"], json!({"password-file": "cache-user:REPLACE-ME\n"}));
+}
