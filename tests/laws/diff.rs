@@ -1,0 +1,183 @@
+//! Laws of the comparison: what is as desired is no drift, what others add is none, every change to ours is.
+
+use memcached_operator::kernel::desired::Child;
+use memcached_operator::kernel::diff::{drift, no_longer_desired, owned_part};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::generate::given;
+use crate::given::Given;
+use crate::merge::{Shape, below, owned, shape, with_additions_of_others, without_identity};
+
+fn both(given: &Given) -> [Child; 2] {
+    let desired = given.children();
+    [desired.deployment, desired.service]
+}
+
+/// A value somewhere in a child.
+#[derive(Clone, Debug, Default)]
+struct Node {
+    /// As `/spec/ports/0/name`.
+    pointer: String,
+    /// As `spec.ports`.
+    fields: String,
+    /// As `spec.ports[port=11211,protocol=TCP].name`; below a list that is replaced as a whole, the list's.
+    path: String,
+    /// Whether it is merged as a whole, and nothing above it is.
+    leaf: bool,
+    /// Whether it is one of the fields that tell items of a list apart.
+    key: bool,
+    /// Whether something above it is merged as a whole.
+    inside: bool,
+}
+
+/// Every value of a child but what says which object it is.
+fn nodes(child: &Value) -> Vec<Node> {
+    let mut found = Vec::new();
+    collect(&without_identity(child), Node::default(), &[], &mut found);
+    found.retain(|node| !["", "metadata"].contains(&node.path.as_str()));
+    found
+}
+
+fn collect(value: &Value, mut at: Node, keys: &[&str], found: &mut Vec<Node>) {
+    let shape = shape(&at.fields, value);
+    at.leaf = !at.inside && matches!(shape, Shape::Whole);
+    found.push(at.clone());
+    let inside = at.inside || at.leaf;
+    match value {
+        Value::Object(map) => {
+            for (name, value) in map {
+                let node = Node {
+                    pointer: format!("{}/{}", at.pointer, name.replace('/', "~1")),
+                    fields: below(&at.fields, name),
+                    path: if name.contains('/') {
+                        format!("{}[{name}]", at.path)
+                    } else {
+                        below(&at.path, name)
+                    },
+                    key: keys.contains(&name.as_str()),
+                    inside,
+                    ..Node::default()
+                };
+                collect(value, node, &[], found);
+            }
+        }
+        Value::Array(items) => {
+            let keys = if let Shape::Items(keys) = shape { keys } else { &[] };
+            for (index, item) in items.iter().enumerate() {
+                let keyed: Vec<_> = keys.iter().map(|key| format!("{key}={}", plain(&item[key]))).collect();
+                let path = if keys.is_empty() { String::new() } else { format!("[{}]", keyed.join(",")) };
+                let node = Node {
+                    pointer: format!("{}/{index}", at.pointer),
+                    path: at.path.clone() + &path,
+                    inside,
+                    ..at.clone()
+                };
+                collect(item, node, keys, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn removed(pointer: &str, from: &Value) -> Value {
+    let mut without = from.clone();
+    let (parent, last) = pointer.rsplit_once('/').expect("a value below the root");
+    match without.pointer_mut(parent).expect("a parent") {
+        Value::Object(map) => drop(map.remove(&last.replace("~1", "/")).expect("the field")),
+        Value::Array(items) => drop(items.remove(last.parse().expect("an index"))),
+        _ => unreachable!("only maps and lists have values below them"),
+    }
+    without
+}
+
+/// With another scalar at `pointer`, or one thing more in the map or list there.
+fn changed(pointer: &str, from: &Value) -> Value {
+    let mut changed = from.clone();
+    match changed.pointer_mut(pointer).expect("the value") {
+        Value::Bool(set) => *set = !*set,
+        Value::String(text) => text.push('x'),
+        Value::Array(items) => items.push(json!("foreign")),
+        Value::Object(map) => drop(map.insert("foreign".to_owned(), json!("foreign"))),
+        number => *number = json!(number.as_i64().expect("a whole number") + 1),
+    }
+    changed
+}
+
+/// Whether `path` is all that is reported for `node`: its own, or that of something above it.
+fn names(paths: &[String], node: &Node) -> bool {
+    let [path] = paths else { return false };
+    node.path.strip_prefix(path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn what_is_as_desired_is_no_drift_and_neither_is_what_others_add(given in given()) {
+        for Child { kind, body } in both(&given) {
+            for live in [body.clone(), without_identity(&body), with_additions_of_others(&body)] {
+                prop_assert_eq!(drift(kind, &body, &live), Vec::<String>::new(), "{}", live);
+            }
+        }
+    }
+
+    #[test]
+    fn every_value_of_ours_that_is_gone_is_drift_and_named_once(given in given()) {
+        for Child { kind, body } in both(&given) {
+            let live = with_additions_of_others(&body);
+            for node in nodes(&body) {
+                let paths = drift(kind, &body, &removed(&node.pointer, &live));
+                prop_assert!(names(&paths, &node), "{node:?}: {paths:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_changed_value_of_ours_is_drift_and_named_once(given in given()) {
+        for Child { kind, body } in both(&given) {
+            let live = with_additions_of_others(&body);
+            for node in nodes(&body) {
+                let scalar = body.pointer(&node.pointer).is_some_and(|value| !value.is_object() && !value.is_array());
+                let replaced = node.fields.contains("selector") || (node.leaf && !scalar);
+                // A key that somebody adds to an owner reference does not get past the API server.
+                if (scalar || replaced) && node.fields != "metadata.ownerReferences" {
+                    let paths = drift(kind, &body, &changed(&node.pointer, &live));
+                    prop_assert!(names(&paths, &node), "{node:?}: {paths:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_we_own_and_still_desire_is_not_reported(given in given()) {
+        for Child { body, .. } in both(&given) {
+            prop_assert_eq!(no_longer_desired(&body, &owned(&body)), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn what_we_own_and_desire_no_more_is_named(given in given()) {
+        for Child { body, .. } in both(&given) {
+            let owned = owned(&body);
+            for node in nodes(&body).into_iter().filter(|node| node.leaf) {
+                let paths = no_longer_desired(&removed(&node.pointer, &body), &owned);
+                // Without one of its keys an item is another item: all of the old one goes, this field too.
+                prop_assert!(paths.contains(&node.path), "{node:?}: {paths:?}");
+                prop_assert!(node.key || paths.len() == 1, "{node:?}: {paths:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_owned_part_of_what_others_added_to_is_what_we_applied(given in given()) {
+        for Child { body, .. } in both(&given) {
+            let part = owned_part(&with_additions_of_others(&body), &owned(&body));
+            prop_assert_eq!(part, Some(without_identity(&body)));
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! What holds for every resource, as properties over generated ones.
+
+#![expect(clippy::expect_used, reason = "a test ends where its fixture is not as it should be")]
+
+mod desired;
+mod diff;
+mod generate;
+#[path = "../given/mod.rs"]
+mod given;
+mod live;
+mod merge;
