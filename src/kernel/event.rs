@@ -161,8 +161,6 @@ pub enum Reply {
     Secret(Option<SecretContent>),
     /// Answer to a child read, create or apply: the object as it is now; `None` when there is none.
     Child(Option<Box<SeenChild>>),
-    /// The child was deleted, or was not there any more.
-    Deleted,
     /// The status was written: the resource as the API server now holds it.
     Status(Box<SeenResource>),
     /// It did not work.

@@ -3,7 +3,9 @@
 //! Unknown is never taken for missing, and neither rolls a pod: while a Secret is missing or unreadable, the
 //! last known hash stands.
 
-use super::desired::secret_hash;
+use std::collections::BTreeMap;
+
+use super::desired::secrets::{self, MountedKey};
 use super::effect::Request;
 use super::event::SecretContent;
 use super::failure::Failure;
@@ -13,9 +15,6 @@ use super::status::MissingSecret;
 use super::world::{Presence, Secret};
 use crate::api::status::SecretVersion;
 use crate::api::validate::Validated;
-
-/// Key of the credentials Secret that memcached reads.
-pub const PASSWORD_FILE: &str = "password-file";
 
 /// What is known of the Secrets that a resource mounts.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,14 +49,17 @@ pub struct Mounted {
     /// Its name.
     pub name: String,
     /// The keys that are used.
-    pub keys: Vec<String>,
+    pub keys: Vec<&'static str>,
 }
 
-/// The Secrets that a spec mounts.
+/// The Secrets that a spec mounts, each once.
 #[must_use]
 pub fn mounted(spec: &Validated) -> Vec<Mounted> {
-    let sasl = spec.sasl_secret.iter().map(|name| Mounted { name: name.clone(), keys: vec![PASSWORD_FILE.into()] });
-    sasl.collect()
+    let mut by_name: BTreeMap<&str, Vec<&'static str>> = BTreeMap::new();
+    for MountedKey { secret, key } in secrets::mounted(spec) {
+        by_name.entry(secret).or_default().push(key);
+    }
+    by_name.into_iter().map(|(name, keys)| Mounted { name: name.to_owned(), keys }).collect()
 }
 
 /// What one Secret contributes.
@@ -83,7 +85,10 @@ pub fn resolve(view: &View<'_>, spec: &Validated) -> Inputs {
     };
     let mut contents = Vec::new();
     for secret in &mounted {
-        let read = || Request::ReadSecret { secret: view.key_of(&secret.name), keys: secret.keys.clone() };
+        let read = || Request::ReadSecret {
+            secret: view.key_of(&secret.name),
+            keys: secret.keys.iter().map(ToString::to_string).collect(),
+        };
         match contribution(view, secret) {
             Contribution::Read(content) => contents.push((secret, content)),
             Contribution::UnchangedSinceHashed => inputs.proofs.push(read()),
@@ -125,11 +130,14 @@ fn contribution<'a>(view: &View<'a>, mounted: &Mounted) -> Contribution<'a> {
     if let Some(content) = content
         && content.uid == *uid
         && content.resource_version == *version
-        && mounted.keys.iter().all(|key| content.requested.contains(key))
+        && mounted.keys.iter().all(|key| content.requested.iter().any(|asked| asked == key))
     {
-        let lacking = mounted.keys.iter().find(|key| !content.digests.contains_key(*key));
+        let lacking = mounted.keys.iter().find(|key| !content.digests.contains_key(**key));
         return match lacking {
-            Some(key) => Contribution::Missing(MissingSecret { name: mounted.name.clone(), key: Some(key.clone()) }),
+            Some(key) => Contribution::Missing(MissingSecret {
+                name: mounted.name.clone(),
+                key: Some((*key).to_owned()),
+            }),
             None => Contribution::Read(content),
         };
     }
@@ -144,17 +152,12 @@ fn contribution<'a>(view: &View<'a>, mounted: &Mounted) -> Contribution<'a> {
 }
 
 fn hash(contents: &[(&Mounted, &SecretContent)]) -> String {
-    let mut parts: Vec<secret_hash::Part<'_>> = contents
-        .iter()
-        .flat_map(|(secret, content)| {
-            secret.keys.iter().filter_map(|key| {
-                let digest = content.digests.get(key)?;
-                Some(secret_hash::Part { secret: &secret.name, key, digest })
-            })
+    secrets::secret_hash(contents.iter().flat_map(|(secret, content)| {
+        secret.keys.iter().filter_map(|key| {
+            let digest = content.digests.get(*key)?;
+            Some((MountedKey { secret: &secret.name, key }, digest.as_str()))
         })
-        .collect();
-    parts.sort_unstable();
-    secret_hash::of(&parts)
+    }))
 }
 
 fn version(name: &str, content: &SecretContent) -> SecretVersion {

@@ -148,7 +148,8 @@ impl Kernel {
     fn pass(&mut self, key: &Key, effects: &mut Vec<Effect>) {
         let Some(resource) = self.world.resources.get(key) else { return };
         let turn = self.turns.entry(key.clone()).or_insert(Turn { outstanding: 0, since: self.now });
-        let panicked = |setback: &Setback| setback.failure.category == Category::Internal && setback.holds("", self.now);
+        let panicked =
+            |setback: &Setback| setback.failure.category == Category::Internal && setback.holds("", self.now);
         if turn.outstanding > 0 || resource.setback.as_ref().is_some_and(panicked) {
             return;
         }
@@ -192,18 +193,20 @@ impl Kernel {
                 let created = matches!(request, Request::Create { .. });
                 (request, Sent::Write { kind, hash, cause, created })
             }
-            Send::Status { status, request } => {
-                (request, Sent::Status(status))
-            }
+            Send::Status { status, request } => (request, Sent::Status(status)),
             Send::Read(request) => {
                 let sent = match &request {
                     Request::ReadSecret { secret, keys } => {
                         let presence = self.world.secrets.get(secret).map(|it| it.presence.clone());
-                        Sent::ReadSecret { key: secret.clone(), keys: keys.clone(), known: presence.unwrap_or_default() }
+                        Sent::ReadSecret {
+                            key: secret.clone(),
+                            keys: keys.clone(),
+                            known: presence.unwrap_or_default(),
+                        }
                     }
-                    Request::ReadChild { kind, .. } | Request::Create { kind, .. } | Request::Apply { kind, .. } => {
-                        Sent::ReadChild(*kind)
-                    }
+                    Request::ReadChild { kind, .. }
+                    | Request::Create { kind, .. }
+                    | Request::Apply { kind, .. } => Sent::ReadChild(*kind),
                     Request::PatchStatus { .. } => Sent::Status(Box::default()),
                 };
                 (request, sent)
@@ -216,14 +219,22 @@ impl Kernel {
         let Some((rest, resource)) = rest.zip(self.world.resources.get_mut(key)) else { return };
         self.queue.set_timer(key, rest.wake_at);
         let since = turn.map_or(self.now, |turn| turn.since);
-        let unchanged = rest.unchanged.into_iter().map(|kind| Observation::Child { kind, result: ChildResult::Unchanged });
+        let unchanged = rest
+            .unchanged
+            .into_iter()
+            .map(|kind| Observation::Child { kind, result: ChildResult::Unchanged });
         effects.extend(unchanged.map(Effect::Observe));
         if let Some((image, desired)) = rest.instance {
             let figures = (image, desired, resource.seen.status.ready_replicas);
             if resource.reported.as_ref() != Some(&figures) {
                 resource.reported = Some(figures.clone());
                 let (image, desired, ready) = figures;
-                effects.push(Effect::Observe(Observation::Instance { resource: key.clone(), image, desired, ready }));
+                effects.push(Effect::Observe(Observation::Instance {
+                    resource: key.clone(),
+                    image,
+                    desired,
+                    ready,
+                }));
             }
         }
         effects.push(Effect::Observe(Observation::Reconciled {
@@ -238,7 +249,9 @@ impl Kernel {
         let Some(resource) = self.world.resources.get_mut(key) else { return };
         let failure = Failure {
             category: Category::Internal,
-            message: format!("the pass over Memcached {key} panicked: this is a defect of the operator, please report it"),
+            message: format!(
+                "the pass over Memcached {key} panicked: this is a defect of the operator, please report it"
+            ),
         };
         let before = resource.setback.as_ref();
         let setback = Setback::after(before, failure, String::new(), (&resource.seen.uid, self.now));
@@ -273,7 +286,8 @@ impl Kernel {
         if resource.seen.uid != uid {
             return;
         }
-        let mut publish = |notice| effects.push(Effect::Publish { resource: key.clone(), uid: uid.clone(), notice });
+        let mut publish =
+            |notice| effects.push(Effect::Publish { resource: key.clone(), uid: uid.clone(), notice });
         match (sent, reply) {
             (Sent::Write { kind, cause, created, .. }, Reply::Child(Some(seen))) => {
                 if created {
@@ -294,7 +308,7 @@ impl Kernel {
                 slot.look = false;
                 slot.see(*seen);
             }
-            (Sent::Write { kind, .. } | Sent::ReadChild(kind), Reply::Child(None) | Reply::Deleted) => {
+            (Sent::Write { kind, .. } | Sent::ReadChild(kind), Reply::Child(None)) => {
                 resource.slot_mut(kind).lose();
             }
             (Sent::Status(status), Reply::Status(stored)) => {
@@ -323,7 +337,12 @@ impl Kernel {
         }
     }
 
-    fn land_secret(&mut self, secret: &Key, (keys, known): (Vec<String>, &Presence), (reply, uid): (Reply, &Uid)) {
+    fn land_secret(
+        &mut self,
+        secret: &Key,
+        (keys, known): (Vec<String>, &Presence),
+        (reply, uid): (Reply, &Uid),
+    ) {
         let Some(entry) = self.world.secrets.get_mut(secret) else { return };
         match reply {
             Reply::Secret(Some(mut content)) => {
@@ -351,7 +370,7 @@ impl Kernel {
                 let setback = Setback::after(entry.setback.as_ref(), failure, String::new(), (uid, self.now));
                 entry.setback = Some(setback);
             }
-            Reply::Child(_) | Reply::Deleted | Reply::Status(_) => {}
+            Reply::Child(_) | Reply::Status(_) => {}
         }
         // Others wait for the same Secret.
         for user in &entry.users {

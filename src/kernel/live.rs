@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::desired::meta::{RESTART_TRIGGER, SECRET_HASH, TEMPLATE_HASH, TEMPLATE_REVISION};
-use super::desired::{LiveTemplate, Revision};
+use super::desired::LiveTemplate;
+use super::desired::meta::{RESTART_TRIGGER, SECRET_HASH};
 use super::diff::{self, Path};
 use super::event::{SeenChild, SeenRollout};
 use super::hash;
@@ -101,14 +101,12 @@ impl Slot {
 
 impl From<SeenChild> for Live {
     fn from(seen: SeenChild) -> Self {
-        let text = |pointer: &str, annotation: &str| {
-            seen.content.pointer(pointer).and_then(|all| all.get(annotation)).and_then(Value::as_str).map(str::to_owned)
+        let of_pods = |annotation: &str| {
+            let annotations = seen.content.pointer("/spec/template/metadata/annotations")?;
+            annotations.get(annotation)?.as_str().map(str::to_owned)
         };
-        let of_pods = |annotation| text("/spec/template/metadata/annotations", annotation);
-        let revision = text("/metadata/annotations", TEMPLATE_REVISION).and_then(|revision| revision.parse().ok());
-        let hash = text("/metadata/annotations", TEMPLATE_HASH);
         Self {
-            template: revision.zip(hash).map(|(revision, hash)| LiveTemplate { revision: Revision(revision), hash }),
+            template: LiveTemplate::of(&seen.content, seen.owned.as_ref()),
             secret_hash: of_pods(SECRET_HASH),
             restart_trigger: of_pods(RESTART_TRIGGER),
             replicas: seen.content.pointer("/spec/replicas").and_then(Value::as_i64),
@@ -132,7 +130,7 @@ impl Verdict {
         match self {
             Self::Unjudged { content, owned } => {
                 let mut paths = diff::drift(kind, desired, content);
-                paths.extend(owned.iter().flat_map(|owned| diff::no_longer_desired(kind, desired, owned)));
+                paths.extend(owned.iter().flat_map(|owned| diff::no_longer_desired(desired, owned)));
                 Some(paths)
             }
             Self::Judged { desired: judged, differences } => {

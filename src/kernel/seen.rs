@@ -42,16 +42,13 @@ pub fn resource(object: &DynamicObject) -> Option<SeenResource> {
         generation: meta.generation.unwrap_or_default(),
         deleting: meta.deletion_timestamp.is_some(),
         restart_trigger: trigger.filter(|value| !value.is_empty()).cloned(),
-        spec: spec(object.data.get("spec")),
-        status: object.data.get("status").and_then(|raw| MemcachedStatus::deserialize(raw).ok()).unwrap_or_default(),
+        spec: MemcachedSpec::parse(object.data.get("spec")).map_err(|violation| violation.to_string()),
+        status: object
+            .data
+            .get("status")
+            .and_then(|raw| MemcachedStatus::deserialize(raw).ok())
+            .unwrap_or_default(),
     })
-}
-
-fn spec(raw: Option<&Value>) -> Result<MemcachedSpec, String> {
-    match raw {
-        None | Some(Value::Null) => Ok(MemcachedSpec::default()),
-        Some(value) => MemcachedSpec::deserialize(value).map_err(|error| error.to_string()),
-    }
 }
 
 /// An object of a child's kind.
@@ -100,11 +97,16 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
 }
 
 fn rollout(status: Option<&Value>) -> SeenRollout {
-    let integer = |name: &str| status.and_then(|status| status.get(name)).and_then(Value::as_i64).unwrap_or(0);
+    let integer =
+        |name: &str| status.and_then(|status| status.get(name)).and_then(Value::as_i64).unwrap_or(0);
     let count = |name: &str| i32::try_from(integer(name).max(0)).unwrap_or(i32::MAX);
-    let conditions = || status.and_then(|status| status.get("conditions")).and_then(Value::as_array).into_iter().flatten();
-    let is = |condition: &Value, field: &str, value: &str| condition.get(field).and_then(Value::as_str) == Some(value);
-    let message = |condition: &Value| condition.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let conditions =
+        || status.and_then(|status| status.get("conditions")).and_then(Value::as_array).into_iter().flatten();
+    let is = |condition: &Value, field: &str, value: &str| {
+        condition.get(field).and_then(Value::as_str) == Some(value)
+    };
+    let message =
+        |condition: &Value| condition.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();
     SeenRollout {
         observed_generation: integer("observedGeneration"),
         replicas: count("replicas"),
@@ -184,7 +186,7 @@ mod tests {
             "status": "none",
         })))
         .unwrap();
-        assert_eq!(seen.spec, Err("invalid type: string \"many\", expected i32".to_owned()));
+        assert_eq!(seen.spec, Err("spec.replicas: invalid type: string \"many\", expected i32".to_owned()));
         assert_eq!(seen.status, MemcachedStatus::default());
     }
 

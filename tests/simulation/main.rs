@@ -1,0 +1,272 @@
+//! The kernel against a model API server under virtual time: random histories of edits, lost replies, refused
+//! requests, restarts, deletions and meddling, and what has to hold after each of them.
+//!
+//! A failing case shrinks to a short list of [`Op`]s, which is all that is needed to run it again.
+
+mod model;
+
+use jiff::{SignedDuration, Timestamp};
+use memcached_operator::kernel::effect::Effect;
+use memcached_operator::kernel::event::{Event, Reply};
+use memcached_operator::kernel::failure::{Category, Failure};
+use memcached_operator::kernel::kernel::{Kernel, Settings};
+use memcached_operator::kernel::object::Watched;
+use model::{Model, NAME};
+use proptest::prelude::*;
+
+/// One step of a history.
+#[derive(Clone, Debug)]
+enum Op {
+    /// The next event of a watch arrives.
+    Deliver(usize),
+    /// A request is executed and answered.
+    Execute(usize),
+    /// A request is executed, and its answer is lost.
+    LoseReply(usize),
+    /// A request is refused.
+    Refuse(usize, Category),
+    /// The operator is killed and started again.
+    Restart,
+    /// The user edits the spec: one of a few variants.
+    Edit(u8),
+    /// The user touches the restart trigger.
+    Trigger(u8),
+    /// The Secret gets one of a few contents, or goes.
+    Secret(Option<u8>),
+    /// The Secret's metadata changes.
+    TouchSecret,
+    /// Somebody changes the live pod template.
+    TamperTemplate,
+    /// Somebody scales the Deployment.
+    TamperReplicas(u8),
+    /// Somebody deletes the Service.
+    DeleteService,
+    /// The user deletes the resource.
+    Delete,
+    /// The user creates it anew.
+    Recreate,
+    /// The garbage collector runs.
+    CollectGarbage,
+    /// The Deployment controller works a step.
+    RollOut,
+    /// Time passes.
+    Wait(u16),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let refusal = prop_oneof![
+        Just(Category::Transient),
+        Just(Category::Forbidden),
+        Just(Category::QuotaExceeded),
+        Just(Category::Conflict),
+    ];
+    prop_oneof![
+        8 => (0..8usize).prop_map(Op::Deliver),
+        8 => (0..8usize).prop_map(Op::Execute),
+        2 => (0..8usize).prop_map(Op::LoseReply),
+        2 => ((0..8usize), refusal).prop_map(|(at, why)| Op::Refuse(at, why)),
+        1 => Just(Op::Restart),
+        2 => (0..5u8).prop_map(Op::Edit),
+        1 => (0..3u8).prop_map(Op::Trigger),
+        2 => proptest::option::weighted(0.7, 0..3u8).prop_map(Op::Secret),
+        1 => Just(Op::TouchSecret),
+        1 => Just(Op::TamperTemplate),
+        1 => (0..5u8).prop_map(Op::TamperReplicas),
+        1 => Just(Op::DeleteService),
+        1 => Just(Op::Delete),
+        1 => Just(Op::Recreate),
+        1 => Just(Op::CollectGarbage),
+        3 => Just(Op::RollOut),
+        2 => (0..2000u16).prop_map(Op::Wait),
+    ]
+}
+
+/// The operator, the API server, and what is between them.
+struct Simulation {
+    kernel: Kernel,
+    model: Model,
+    now: Timestamp,
+    requests: Vec<Effect>,
+    wake: Option<Timestamp>,
+}
+
+impl Simulation {
+    fn new() -> Self {
+        let mut simulation = Self {
+            kernel: Kernel::new(Settings::default()),
+            model: Model::default(),
+            now: Timestamp::from_second(1_800_000_000).unwrap(),
+            requests: Vec::new(),
+            wake: None,
+        };
+        simulation.restart();
+        simulation
+    }
+
+    /// All memory is lost; lists come anew.
+    fn restart(&mut self) {
+        self.kernel = Kernel::new(Settings::default());
+        self.requests.clear();
+        self.wake = None;
+        self.step(Event::Leading(true));
+        for kind in Watched::ALL {
+            self.step(Event::Listing(kind));
+            for event in self.model.list(kind) {
+                self.step(event);
+            }
+            self.step(Event::Listed(kind));
+        }
+    }
+
+    fn step(&mut self, event: Event) {
+        for effect in self.kernel.step(self.now, event) {
+            match effect {
+                Effect::Send { .. } => self.requests.push(effect),
+                Effect::Wake(at) => self.wake = Some(at),
+                Effect::Publish { .. } | Effect::Observe(_) => {}
+            }
+        }
+    }
+
+    fn answer(&mut self, at: usize, execute: bool, lost: Option<Category>) {
+        if self.requests.is_empty() {
+            return;
+        }
+        let at = at % self.requests.len();
+        let Effect::Send { id, request, .. } = self.requests.remove(at) else { return };
+        let executed = execute.then(|| self.model.execute(&request));
+        let failed = |category| Reply::Failed(Failure { category, message: format!("{category:?}") });
+        let reply = lost.map(failed).or(executed).unwrap();
+        self.step(Event::Done { id, reply });
+    }
+
+    fn apply(&mut self, op: &Op) {
+        match op {
+            Op::Deliver(at) => {
+                if let Some(event) = self.model.next_event(*at) {
+                    self.step(event);
+                }
+            }
+            Op::Execute(at) => self.answer(*at, true, None),
+            Op::LoseReply(at) => self.answer(*at, true, Some(Category::Transient)),
+            Op::Refuse(at, category) => self.answer(*at, false, Some(*category)),
+            Op::Restart => self.restart(),
+            Op::Edit(variant) => self.model.edit(*variant),
+            Op::Trigger(value) => self.model.trigger(*value),
+            Op::Secret(content) => self.model.set_secret(*content),
+            Op::TouchSecret => self.model.touch_secret(),
+            Op::TamperTemplate => self.model.tamper_template(),
+            Op::TamperReplicas(replicas) => self.model.tamper_replicas(*replicas),
+            Op::DeleteService => self.model.delete_service(),
+            Op::Delete => self.model.delete_resource(),
+            Op::Recreate => self.model.create_resource(),
+            Op::CollectGarbage => self.model.collect_garbage(),
+            Op::RollOut => self.model.roll_out(),
+            Op::Wait(millis) => self.wait(SignedDuration::from_millis(i64::from(*millis))),
+        }
+    }
+
+    fn wait(&mut self, duration: SignedDuration) {
+        self.now += duration;
+        if self.wake.is_some_and(|at| at <= self.now) {
+            self.wake = None;
+            self.step(Event::Tick);
+        }
+    }
+
+    /// Faults stop, everybody does their work, time passes. Returns the requests that were sent meanwhile.
+    fn settle(&mut self) -> usize {
+        let mut sent = 0;
+        for _ in 0..10_000 {
+            if let Some(event) = self.model.next_event(0) {
+                self.step(event);
+            } else if !self.requests.is_empty() {
+                sent += 1;
+                self.answer(0, true, None);
+            } else if self.model.work() {
+            } else if let Some(at) = self.wake
+                && at.duration_since(self.now) < SignedDuration::from_mins(20)
+            {
+                self.wait(at.duration_since(self.now));
+            } else {
+                return sent;
+            }
+        }
+        panic!("no rest after 10,000 steps");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn after_any_history_the_children_are_as_desired_and_the_status_tells_the_truth(
+        history in proptest::collection::vec(op(), 0..60),
+    ) {
+        let mut simulation = Simulation::new();
+        simulation.model.create_resource();
+        for op in &history {
+            simulation.apply(op);
+        }
+        simulation.settle();
+        simulation.model.check_converged();
+    }
+
+    #[test]
+    fn pods_roll_only_as_often_as_somebody_gave_a_cause(
+        history in proptest::collection::vec(op(), 0..60),
+    ) {
+        let mut simulation = Simulation::new();
+        simulation.model.create_resource();
+        for op in &history {
+            simulation.apply(op);
+        }
+        simulation.settle();
+        let (rollouts, causes) = (simulation.model.rollouts, simulation.model.causes);
+        prop_assert!(rollouts <= causes, "{rollouts} rollouts for {causes} causes");
+    }
+
+    #[test]
+    fn a_settled_world_costs_nothing_and_neither_does_a_restart(
+        history in proptest::collection::vec(op(), 0..40),
+    ) {
+        let mut simulation = Simulation::new();
+        simulation.model.create_resource();
+        for op in &history {
+            simulation.apply(op);
+        }
+        simulation.settle();
+        prop_assert_eq!(simulation.settle(), 0, "requests of a settled operator");
+        let before = simulation.model.version();
+        simulation.restart();
+        let sent = simulation.settle();
+        prop_assert_eq!(simulation.model.version(), before, "a restart wrote something");
+        prop_assert!(sent <= simulation.model.missing_reads(), "{} requests after a restart", sent);
+    }
+}
+
+#[test]
+fn a_new_resource_costs_two_children_and_one_status() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    let event = simulation.model.next_event(0).unwrap();
+    simulation.step(event);
+    let mut writes = Vec::new();
+    while let Some(Effect::Send { request, .. }) = simulation.requests.first() {
+        writes.push(request_name(request));
+        simulation.answer(0, true, None);
+    }
+    assert_eq!(writes, ["create Deployment", "create Service", "status"]);
+    assert_eq!(simulation.model.resource().key.name, NAME);
+}
+
+fn request_name(request: &memcached_operator::kernel::effect::Request) -> String {
+    use memcached_operator::kernel::effect::Request;
+    match request {
+        Request::ReadSecret { .. } => "read Secret".into(),
+        Request::ReadChild { kind, .. } => format!("read {}", kind.name()),
+        Request::Create { kind, .. } => format!("create {}", kind.name()),
+        Request::Apply { kind, .. } => format!("apply {}", kind.name()),
+        Request::PatchStatus { .. } => "status".into(),
+    }
+}

@@ -1,0 +1,400 @@
+//! A model API server with one resource, its children and one Secret, a Deployment controller and a garbage
+//! collector. It keeps the rules that the kernel relies on: uids, resourceVersions, generations, create-only
+//! applies, and watches that deliver in order per kind and late.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use memcached_operator::api::spec::{MemcachedConfig, Sasl, SecretReference, Security};
+use memcached_operator::api::{MemcachedSpec, MemcachedStatus};
+use memcached_operator::kernel::diff;
+use memcached_operator::kernel::effect::Request;
+use memcached_operator::kernel::event::{
+    Event, Reply, SecretContent, SeenChild, SeenResource, SeenRollout, SeenSecret,
+};
+use memcached_operator::kernel::failure::{Category, Failure};
+use memcached_operator::kernel::hash;
+use memcached_operator::kernel::object::{ChildKind, Controller, Key, ResourceVersion, Uid, Watched};
+use serde_json::{Value, json};
+
+pub(crate) const NAME: &str = "cache";
+const SECRET: &str = "credentials";
+
+fn key(name: &str) -> Key {
+    Key { namespace: "sim".into(), name: name.into() }
+}
+
+#[derive(Default)]
+pub(crate) struct Model {
+    version: u64,
+    resource: Option<SeenResource>,
+    children: BTreeMap<ChildKind, SeenChild>,
+    secret: Option<(SeenSecret, u8)>,
+    watches: BTreeMap<Watched, VecDeque<Event>>,
+    /// Pod templates that replaced another one on a live Deployment.
+    pub(crate) rollouts: usize,
+    /// Things that somebody did which may make pods roll.
+    pub(crate) causes: usize,
+}
+
+impl Model {
+    pub(crate) const fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(crate) fn resource(&self) -> &SeenResource {
+        self.resource.as_ref().unwrap()
+    }
+
+    fn tick(&mut self) -> ResourceVersion {
+        self.version += 1;
+        ResourceVersion(self.version.to_string())
+    }
+
+    fn tell(&mut self, kind: Watched, event: Event) {
+        self.watches.entry(kind).or_default().push_back(event);
+    }
+
+    /// The next event of the `at`-th watch that has one.
+    pub(crate) fn next_event(&mut self, at: usize) -> Option<Event> {
+        let mut waiting: Vec<_> = self.watches.values_mut().filter(|events| !events.is_empty()).collect();
+        let at = at.checked_rem(waiting.len())?;
+        waiting[at].pop_front()
+    }
+
+    /// A complete list of a kind; events that wait on its watch are contained in it.
+    pub(crate) fn list(&mut self, kind: Watched) -> Vec<Event> {
+        self.watches.remove(&kind);
+        match kind {
+            Watched::Memcached => {
+                self.resource.iter().map(|it| Event::Resource(Box::new(it.clone()))).collect()
+            }
+            Watched::Child(kind) => {
+                self.children.get(&kind).map(|it| Event::Child(Box::new(it.clone()))).into_iter().collect()
+            }
+            Watched::Secret => self.secret.iter().map(|(it, _)| Event::Secret(it.clone())).collect(),
+            Watched::Pod => Vec::new(),
+        }
+    }
+
+    fn store_resource(&mut self, mut resource: SeenResource) -> SeenResource {
+        resource.resource_version = self.tick();
+        self.tell(Watched::Memcached, Event::Resource(Box::new(resource.clone())));
+        self.resource = Some(resource.clone());
+        resource
+    }
+
+    pub(crate) fn create_resource(&mut self) {
+        if self.resource.is_some() {
+            return;
+        }
+        self.causes += 1;
+        let version = self.tick();
+        self.store_resource(SeenResource {
+            key: key(NAME),
+            uid: Uid(format!("mcd-{}", version.0)),
+            resource_version: version,
+            generation: 1,
+            deleting: false,
+            restart_trigger: None,
+            spec: Ok(spec(0)),
+            status: MemcachedStatus::default(),
+        });
+    }
+
+    pub(crate) fn delete_resource(&mut self) {
+        if self.resource.take().is_some() {
+            self.tick();
+            self.tell(Watched::Memcached, Event::Gone { kind: Watched::Memcached, key: key(NAME) });
+        }
+    }
+
+    pub(crate) fn edit(&mut self, variant: u8) {
+        if let Some(mut resource) = self.resource.clone()
+            && resource.spec != Ok(spec(variant))
+        {
+            self.causes += 1;
+            resource.spec = Ok(spec(variant));
+            resource.generation += 1;
+            self.store_resource(resource);
+        }
+    }
+
+    pub(crate) fn trigger(&mut self, value: u8) {
+        if let Some(mut resource) = self.resource.clone() {
+            self.causes += 1;
+            resource.restart_trigger = Some(value.to_string());
+            self.store_resource(resource);
+        }
+    }
+
+    pub(crate) fn set_secret(&mut self, content: Option<u8>) {
+        match content {
+            Some(content) => {
+                let version = self.tick();
+                let uid = match &self.secret {
+                    Some((secret, before)) => {
+                        self.causes += usize::from(*before != content);
+                        secret.uid.clone()
+                    }
+                    None => {
+                        self.causes += 1;
+                        Uid(format!("secret-{}", version.0))
+                    }
+                };
+                let secret = SeenSecret { key: key(SECRET), uid, resource_version: version };
+                self.secret = Some((secret.clone(), content));
+                self.tell(Watched::Secret, Event::Secret(secret));
+            }
+            None if self.secret.take().is_some() => {
+                self.tick();
+                self.tell(Watched::Secret, Event::Gone { kind: Watched::Secret, key: key(SECRET) });
+            }
+            None => {}
+        }
+    }
+
+    pub(crate) fn touch_secret(&mut self) {
+        if let Some((_, content)) = &self.secret {
+            self.set_secret(Some(*content));
+        }
+    }
+
+    fn change_child(&mut self, kind: ChildKind, change: impl FnOnce(&mut SeenChild)) {
+        if let Some(mut child) = self.children.get(&kind).cloned() {
+            let before = child.clone();
+            change(&mut child);
+            if child == before {
+                return;
+            }
+            self.rollouts += usize::from(template(&before) != template(&child));
+            child.generation += i64::from(before.content != child.content);
+            child.resource_version = self.tick();
+            self.children.insert(kind, child.clone());
+            self.tell(Watched::Child(kind), Event::Child(Box::new(child)));
+        }
+    }
+
+    pub(crate) fn tamper_template(&mut self) {
+        // The tampering rolls once, and so does putting it back.
+        self.causes += 2;
+        let mark = self.version;
+        self.change_child(ChildKind::Deployment, |child| {
+            child.content["spec"]["template"]["spec"]["containers"][0]["image"] =
+                json!(format!("evil:{mark}"));
+        });
+    }
+
+    pub(crate) fn tamper_replicas(&mut self, replicas: u8) {
+        self.change_child(ChildKind::Deployment, |child| child.content["spec"]["replicas"] = json!(replicas));
+    }
+
+    fn delete_child(&mut self, kind: ChildKind) {
+        if self.children.remove(&kind).is_some() {
+            self.tick();
+            self.tell(Watched::Child(kind), Event::Gone { kind: Watched::Child(kind), key: key(NAME) });
+        }
+    }
+
+    pub(crate) fn delete_service(&mut self) {
+        self.delete_child(ChildKind::Service);
+    }
+
+    pub(crate) fn collect_garbage(&mut self) {
+        let alive = self.resource.as_ref().map(|resource| resource.uid.clone());
+        for kind in ChildKind::ALL {
+            let owner = self.children.get(&kind).and_then(|child| child.controller.clone());
+            if owner.is_some_and(|owner| Some(&owner.uid) != alive.as_ref()) {
+                self.delete_child(kind);
+            }
+        }
+    }
+
+    /// The Deployment controller: observes first, then everything is rolled out.
+    pub(crate) fn roll_out(&mut self) {
+        self.change_child(ChildKind::Deployment, |child| {
+            let wanted = i32::try_from(child.content["spec"]["replicas"].as_i64().unwrap()).unwrap();
+            let done = SeenRollout {
+                observed_generation: child.generation,
+                replicas: wanted,
+                ready: wanted,
+                updated: wanted,
+                available: wanted,
+                ..SeenRollout::default()
+            };
+            let rollout = child.rollout.get_or_insert_default();
+            if rollout.observed_generation < child.generation {
+                rollout.observed_generation = child.generation;
+                rollout.updated = 0;
+            } else {
+                *rollout = done;
+            }
+        });
+    }
+
+    /// What the cluster does by itself. Returns whether anything was left to do.
+    pub(crate) fn work(&mut self) -> bool {
+        let before = self.version;
+        self.collect_garbage();
+        self.roll_out();
+        self.version != before
+    }
+
+    pub(crate) fn execute(&mut self, request: &Request) -> Reply {
+        match request {
+            Request::ReadSecret { secret, keys } => {
+                Reply::Secret(self.secret.as_ref().filter(|(seen, _)| seen.key == *secret).map(
+                    |(seen, content)| SecretContent {
+                        uid: seen.uid.clone(),
+                        resource_version: seen.resource_version.clone(),
+                        requested: keys.clone(),
+                        digests: keys.iter().map(|key| (key.clone(), hash::of_bytes(&[*content]))).collect(),
+                    },
+                ))
+            }
+            Request::ReadChild { kind, .. } => Reply::Child(self.children.get(kind).cloned().map(Box::new)),
+            Request::Create { kind, .. } if self.children.contains_key(kind) => conflict("already exists"),
+            Request::Create { kind, body, .. } => self.create_child(*kind, body),
+            Request::Apply { kind, uid, body, .. } => match self.children.get(kind) {
+                Some(child) if child.uid == *uid => {
+                    let content = content(body);
+                    self.change_child(*kind, |child| child.content = content);
+                    Reply::Child(self.children.get(kind).cloned().map(Box::new))
+                }
+                _ => conflict("uid mismatch"),
+            },
+            Request::PatchStatus { resource_version, status } => match self.resource.clone() {
+                Some(mut resource) if resource.resource_version == *resource_version => {
+                    resource.status = merged(&resource.status, status);
+                    self.check_claim(&resource);
+                    Reply::Status(Box::new(self.store_resource(resource)))
+                }
+                _ => conflict("the object has been modified"),
+            },
+        }
+    }
+
+    fn create_child(&mut self, kind: ChildKind, body: &Value) -> Reply {
+        let version = self.tick();
+        let owner = &body["metadata"]["ownerReferences"][0];
+        let text = |field: &str| owner[field].as_str().unwrap().to_owned();
+        let child = SeenChild {
+            kind,
+            key: key(NAME),
+            uid: Uid(format!("child-{}", version.0)),
+            resource_version: version,
+            generation: 1,
+            deleting: false,
+            controller: Some(Controller {
+                api_version: text("apiVersion"),
+                kind: text("kind"),
+                name: text("name"),
+                uid: Uid(text("uid")),
+            }),
+            content: content(body),
+            owned: None,
+            managers: Vec::new(),
+            rollout: (kind == ChildKind::Deployment).then(SeenRollout::default),
+        };
+        self.children.insert(kind, child.clone());
+        self.tell(Watched::Child(kind), Event::Child(Box::new(child.clone())));
+        Reply::Child(Some(Box::new(child)))
+    }
+
+    /// No tool may read "ready" while the Deployment does not run what its own annotations promise.
+    fn check_claim(&self, resource: &SeenResource) {
+        let status = &resource.status;
+        let claims = status.observed_generation == resource.generation
+            && status.conditions.iter().any(|it| it.type_ == "Ready" && it.status == "True");
+        if claims {
+            let deployment = self.children.get(&ChildKind::Deployment).expect("Ready without a Deployment");
+            assert_eq!(
+                deployment.controller.as_ref().unwrap().uid,
+                resource.uid,
+                "Ready on another's Deployment"
+            );
+        }
+    }
+
+    /// The one Secret is missing while it is wanted: a restarted operator has nothing to read then.
+    pub(crate) fn missing_reads(&self) -> usize {
+        0
+    }
+
+    pub(crate) fn check_converged(&self) {
+        let Some(resource) = &self.resource else {
+            assert!(self.children.is_empty(), "children of a deleted resource");
+            return;
+        };
+        for kind in ChildKind::ALL {
+            let child = self.children.get(&kind).unwrap_or_else(|| panic!("no {}", kind.name()));
+            assert_eq!(child.controller.as_ref().unwrap().uid, resource.uid);
+        }
+        let deployment = &self.children[&ChildKind::Deployment].content;
+        let spec = resource.spec.as_ref().unwrap();
+        assert_eq!(deployment["spec"]["replicas"], json!(spec.replicas.unwrap_or(1)));
+        let args = deployment["spec"]["template"]["spec"]["containers"][0]["args"].to_string();
+        let memory = spec.memcached.as_ref().and_then(|it| it.max_memory_mb).unwrap_or(64);
+        assert!(args.contains(&format!("\"-m\",\"{memory}\"")), "{args}");
+        let trigger =
+            &deployment["spec"]["template"]["metadata"]["annotations"]["memcached.c5c3.io/restart-trigger"];
+        assert_eq!(trigger.as_str(), resource.restart_trigger.as_deref());
+        assert_eq!(diff::drift(ChildKind::Deployment, deployment, deployment), Vec::<String>::new());
+        let status = &resource.status;
+        assert_eq!(status.observed_generation, resource.generation);
+        let ready = status.conditions.iter().find(|it| it.type_ == "Ready").unwrap();
+        let wants_secret = spec.security.is_some();
+        let expected = match (&self.secret, wants_secret) {
+            (None, true) => ("False", "SecretNotFound"),
+            _ => ("True", "MemcachedReady"),
+        };
+        assert_eq!((ready.status.as_str(), ready.reason.as_str()), expected, "{}", ready.message);
+    }
+}
+
+fn template(child: &SeenChild) -> Option<&Value> {
+    child.content.pointer("/spec/template")
+}
+
+fn content(body: &Value) -> Value {
+    let meta = |field: &str| body["metadata"].get(field).cloned().unwrap_or_default();
+    json!({
+        "metadata": {
+            "labels": meta("labels"),
+            "annotations": meta("annotations"),
+            "ownerReferences": meta("ownerReferences"),
+        },
+        "spec": body["spec"],
+    })
+}
+
+fn conflict(message: &str) -> Reply {
+    Reply::Failed(Failure { category: Category::Conflict, message: message.into() })
+}
+
+/// JSON merge patch on the top level, where the operator's patches are.
+fn merged(status: &MemcachedStatus, patch: &Value) -> MemcachedStatus {
+    let mut fields = serde_json::to_value(status).unwrap();
+    for (field, value) in patch.as_object().unwrap() {
+        if value.is_null() {
+            fields.as_object_mut().unwrap().remove(field);
+        } else {
+            fields[field] = value.clone();
+        }
+    }
+    serde_json::from_value(fields).unwrap()
+}
+
+/// A few specs: two that differ in replicas only, two templates, one with authentication.
+fn spec(variant: u8) -> MemcachedSpec {
+    let replicas = Some(if variant == 1 { 3 } else { 1 });
+    let memcached =
+        (variant == 2).then(|| MemcachedConfig { max_memory_mb: Some(128), ..MemcachedConfig::default() });
+    let security = (variant >= 3).then(|| Security {
+        sasl: Some(Sasl {
+            enabled: Some(true),
+            credentials_secret_ref: Some(SecretReference { name: Some(SECRET.into()) }),
+        }),
+    });
+    let image = (variant == 4).then(|| "memcached:1.6.38".to_owned());
+    MemcachedSpec { replicas, image, memcached, security, ..MemcachedSpec::default() }
+}
