@@ -102,7 +102,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     start_log(log_format, log_level);
     let options = Options {
         kubeconfig,
-        listen,
         journal: journal.map(|path| journal::Options { path, max_bytes: journal_max_bytes }),
         settings: Settings { max_in_flight: max_in_flight.into() },
     };
@@ -112,7 +111,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         .max_blocking_threads(4)
         .build()
         .context("cannot start the asynchronous runtime")?;
-    let ended = runtime.block_on(async { shell::run(options, shell::signals()?).await })?;
+    let ended = runtime.block_on(async {
+        let listener = shell::listen(listen).await?;
+        tracing::info!(%listen, "serving /metrics, /livez and /readyz");
+        shell::run(listener, options, shell::signals()?).await
+    })?;
     // Not to wait for a disk or a name server that hangs.
     runtime.shutdown_background();
     Ok(match ended {

@@ -69,11 +69,17 @@ impl Gates {
         self.closed().insert(gate, why.to_owned());
     }
 
-    /// Why the gate is closed, if it is.
+    /// A better reason why the gate is closed, if it is.
     pub fn explain(&self, gate: Gate, why: &str) {
         if let Some(reason) = self.closed().get_mut(&gate) {
             why.clone_into(reason);
         }
+    }
+
+    /// Why the gate is closed; `None` when it is open.
+    #[must_use]
+    pub fn why(&self, gate: Gate) -> Option<String> {
+        self.closed().get(&gate).cloned()
     }
 
     /// Whether every gate is open.

@@ -54,8 +54,6 @@ const FLUSH: Duration = Duration::from_secs(5);
 pub struct Options {
     /// The cluster; where `None`, whatever the environment offers.
     pub kubeconfig: Option<PathBuf>,
-    /// Where metrics and probes are served.
-    pub listen: SocketAddr,
     /// The journal's files, if any.
     pub journal: Option<journal::Options>,
     /// What the kernel is told.
@@ -96,18 +94,26 @@ pub enum Ended {
     AtOnce,
 }
 
+/// Takes the address where metrics and probes are served. To be done before anything else: whoever probes a
+/// starting operator gets an answer.
+///
+/// # Errors
+/// [`RunError::Listen`].
+pub async fn listen(address: SocketAddr) -> Result<TcpListener, RunError> {
+    TcpListener::bind(address).await.map_err(|source| RunError::Listen { address, source })
+}
+
 /// Runs the operator until `signals` says so twice, or once and everything under way has ended.
 ///
 /// # Errors
 /// See [`RunError`].
-pub async fn run(options: Options, signals: mpsc::Receiver<()>) -> Result<Ended, RunError> {
-    let Options { kubeconfig, listen, journal, settings } = options;
-    let refused = |source| RunError::Listen { address: listen, source };
-    // Before anything else: whoever probes a starting operator gets an answer.
-    let listener = TcpListener::bind(listen).await.map_err(refused)?;
-    let address = listener.local_addr().map_err(refused)?;
-    tracing::info!(version = journal::VERSION, %address, "memcached-operator starts");
-
+pub async fn run(
+    listener: TcpListener,
+    options: Options,
+    signals: mpsc::Receiver<()>,
+) -> Result<Ended, RunError> {
+    let Options { kubeconfig, journal, settings } = options;
+    tracing::info!(version = journal::VERSION, "memcached-operator starts");
     let metrics = Arc::new(Metrics::new()?);
     let kernel = Kernel::new(settings);
     let journal = Journal::start(journal, &kernel, Arc::clone(&metrics));

@@ -1,0 +1,283 @@
+//! The journal on disks that are good, full, broken and slow; what it wrote replays to the letter.
+
+use std::fs;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use memcached_operator::api::{MemcachedSpec, MemcachedStatus};
+use memcached_operator::cli::replay::{ReplayError, Summary, replay};
+use memcached_operator::kernel::event::{Event, SeenResource};
+use memcached_operator::kernel::kernel::{Kernel, Settings};
+use memcached_operator::kernel::object::{Key, ResourceVersion, Uid, Watched};
+use memcached_operator::shell::journal::{Entry, Journal, Options};
+use memcached_operator::shell::metrics::Metrics;
+use tempfile::TempDir;
+
+/// An operator without a shell: a kernel whose steps are written down.
+struct Run {
+    kernel: Kernel,
+    journal: Journal,
+    metrics: Arc<Metrics>,
+    at: Timestamp,
+    steps: u64,
+}
+
+impl Run {
+    fn start(path: &Path, max_bytes: u64) -> Self {
+        let metrics = Arc::new(Metrics::new().unwrap());
+        let kernel = Kernel::new(Settings::default());
+        let options = Options { path: path.to_owned(), max_bytes };
+        let journal = Journal::start(Some(options), &kernel, Arc::clone(&metrics));
+        let at = Timestamp::from_second(1_790_000_000).unwrap();
+        let mut run = Self { kernel, journal, metrics, at, steps: 0 };
+        run.step(Event::Leading(true));
+        for kind in Watched::ALL {
+            run.step(Event::Listing(kind));
+            run.step(Event::Listed(kind));
+        }
+        run
+    }
+
+    fn step(&mut self, event: Event) {
+        let entry = Entry::begin(self.at, &event);
+        let effects = self.kernel.step(self.at, event);
+        self.journal.record(entry, &effects, &self.kernel);
+        self.steps += 1;
+        self.at += SignedDuration::from_millis(1);
+    }
+
+    /// A resource that nobody has seen before: the kernel wants children for it.
+    fn resource(&mut self, number: u32) {
+        let name = format!("cache-{number}");
+        self.step(Event::Resource(Box::new(SeenResource {
+            key: Key { namespace: "shop".into(), name: name.clone() },
+            uid: Uid(name),
+            resource_version: ResourceVersion("1".into()),
+            generation: 1,
+            deleting: false,
+            restart_trigger: None,
+            spec: Ok(MemcachedSpec::default()),
+            status: MemcachedStatus::default(),
+        })));
+    }
+
+    /// Ends the run when everything has reached the disk.
+    fn end(self) -> (u64, Arc<Metrics>) {
+        self.journal.close();
+        (self.steps, self.metrics)
+    }
+}
+
+fn counted(metrics: &Metrics, name: &str) -> u64 {
+    let series = format!("memcached_operator_journal_{name}_total ");
+    let text = metrics.render().unwrap();
+    text.lines().find_map(|line| line.strip_prefix(&series)).unwrap().parse().unwrap()
+}
+
+fn replayed(path: &Path) -> Summary {
+    replay(BufReader::new(fs::File::open(path).unwrap())).unwrap()
+}
+
+fn directory() -> (TempDir, PathBuf) {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("journal");
+    (directory, path)
+}
+
+fn numbered(path: &Path, number: u32) -> PathBuf {
+    path.with_file_name(format!("journal.{number}"))
+}
+
+fn names(directory: &TempDir) -> Vec<String> {
+    let entries = fs::read_dir(directory.path()).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_was_written_replays_to_the_letter() {
+    let (_directory, path) = directory();
+    let mut run = Run::start(&path, u64::MAX);
+    (0..20).for_each(|number| run.resource(number));
+    let (steps, metrics) = run.end();
+
+    let summary = replayed(&path);
+    assert_eq!((summary.steps, summary.cut_off), (steps, false));
+    assert!(summary.effects > 20, "resources without children must have effects");
+    assert_eq!((counted(&metrics, "gaps"), counted(&metrics, "errors")), (0, 0));
+}
+
+#[test]
+fn each_file_replays_alone_and_only_four_are_kept() {
+    let (directory, path) = directory();
+    let mut run = Run::start(&path, 4 * 8_192);
+    (0..100).for_each(|number| run.resource(number));
+    let (steps, _) = run.end();
+
+    assert_eq!(names(&directory), ["journal", "journal.1", "journal.2", "journal.3"]);
+    let files = [path.clone(), numbered(&path, 1), numbered(&path, 2), numbered(&path, 3)];
+    let replayed_steps: u64 = files.iter().map(|file| replayed(file).steps).sum();
+    assert!(replayed_steps > 0 && replayed_steps < steps, "{replayed_steps} of {steps}: the oldest are gone");
+    for file in &files[1..] {
+        let lines =
+            fs::read_to_string(file).unwrap().lines().skip(1).map(|line| line.len() + 1).sum::<usize>();
+        assert!((8_192..2 * 8_192).contains(&lines), "{lines} bytes of steps in {}", file.display());
+    }
+}
+
+#[test]
+fn a_new_run_moves_the_file_of_the_last_one_aside() {
+    let (directory, path) = directory();
+    Run::start(&path, u64::MAX).end();
+    let first = fs::read(&path).unwrap();
+    Run::start(&path, u64::MAX).end();
+
+    assert_eq!(names(&directory), ["journal", "journal.1"]);
+    assert_eq!(fs::read(numbered(&path, 1)).unwrap(), first);
+}
+
+#[test]
+fn a_difference_names_the_step_the_event_and_both_effects() {
+    let (_directory, path) = directory();
+    let mut run = Run::start(&path, u64::MAX);
+    run.resource(1);
+    let (steps, _) = run.end();
+    let text = fs::read_to_string(&path).unwrap();
+    let tampered = text.replace("\"port\":11211", "\"port\":11212");
+    assert_ne!(tampered, text);
+
+    let Err(ReplayError::Differs(difference)) = replay(tampered.as_bytes()) else {
+        panic!("no difference found")
+    };
+    assert_eq!(difference.step, steps);
+    assert!(difference.event.contains("cache-1"));
+    assert!(difference.expected.contains("\"port\":11212") && difference.got.contains("\"port\":11211"));
+}
+
+#[test]
+fn a_line_that_was_cut_off_is_left_out_at_the_end_and_an_error_elsewhere() {
+    let (_directory, path) = directory();
+    let mut run = Run::start(&path, u64::MAX);
+    run.resource(1);
+    let (steps, _) = run.end();
+    let text = fs::read_to_string(&path).unwrap();
+
+    let summary = replay(&text.as_bytes()[..text.len() - 20]).unwrap();
+    assert_eq!((summary.steps, summary.cut_off), (steps - 1, true));
+    let torn = text.replacen("\"effects\":", "\"effe", 1);
+    assert!(matches!(replay(torn.as_bytes()), Err(ReplayError::NoStep { line: 2, .. })));
+    let headless = text.split_once('\n').unwrap().1;
+    assert!(matches!(replay(headless.as_bytes()), Err(ReplayError::NoSnapshot(_))));
+    assert!(matches!(replay(&b""[..]), Err(ReplayError::NoSnapshot(_))));
+}
+
+/// Takes steps until the writer has noticed what became of the disk.
+fn until(run: &mut Run, name: &str, count: u64) {
+    for number in 0..100_000 {
+        if counted(&run.metrics, name) == count {
+            return;
+        }
+        run.resource(number % 10);
+        std::thread::yield_now();
+    }
+    panic!("{name} never became {count}");
+}
+
+#[test]
+fn a_broken_disk_costs_lines_and_nothing_else_and_is_tried_again() {
+    let (directory, _) = directory();
+    let blocked = directory.path().join("blocked");
+    let path = blocked.join("journal");
+    fs::write(&blocked, "a file where a directory should be").unwrap();
+
+    let mut run = Run::start(&path, u64::MAX);
+    until(&mut run, "gaps", 1);
+    (0..100).for_each(|number| run.resource(number));
+    assert_eq!(counted(&run.metrics, "errors"), 1, "it is left alone for a while");
+
+    fs::remove_file(&blocked).unwrap();
+    fs::create_dir(&blocked).unwrap();
+    run.at += SignedDuration::from_secs(31);
+    (0..50).for_each(|number| run.resource(number));
+    run.end();
+    let summary = replayed(&path);
+    assert_eq!(
+        (summary.steps, summary.cut_off),
+        (49, false),
+        "the first step after the pause opens the file"
+    );
+}
+
+#[test]
+fn a_full_disk_leaves_the_older_files_alone() {
+    let (directory, path) = directory();
+    Run::start(&path, u64::MAX).end();
+    // Whatever is written here, the disk is full.
+    let fresh = path.with_file_name("journal.new");
+    std::os::unix::fs::symlink("/dev/full", &fresh).unwrap();
+
+    let (_, metrics) = Run::start(&path, u64::MAX).end();
+    assert_eq!(names(&directory), ["journal"]);
+    assert!(replayed(&path).steps > 0);
+    assert_eq!(counted(&metrics, "errors"), 1);
+}
+
+#[test]
+fn a_slow_disk_makes_nobody_wait_and_leaves_a_visible_gap() {
+    let (_directory, path) = directory();
+    // Opening a pipe for writing takes until somebody reads it: the slowest of disks.
+    let fresh = path.with_file_name("journal.new");
+    assert!(std::process::Command::new("mkfifo").arg(&fresh).status().unwrap().success());
+
+    let mut run = Run::start(&path, u64::MAX);
+    until(&mut run, "gaps", 1);
+    let taken = run.steps;
+    let mut pipe = fs::File::open(&fresh).unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        std::io::copy(&mut pipe, &mut text).map(|_| text)
+    });
+    // The pipe was moved aside for a file once the gap is over.
+    for number in 0.. {
+        run.resource(number % 10);
+        if numbered(&path, 1).exists() {
+            break;
+        }
+        assert!(number < 1_000_000, "no new file");
+        std::thread::yield_now();
+    }
+    let (steps, _) = run.end();
+
+    let before = replay(&reader.join().unwrap().unwrap()[..]).unwrap();
+    let after = replayed(&path);
+    assert_eq!((before.cut_off, after.cut_off), (false, false));
+    assert!(before.steps < taken && after.steps > 0 && before.steps + after.steps < steps);
+}
+
+#[test]
+fn the_file_is_nobody_elses_business() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (_directory, path) = directory();
+    Run::start(&path, u64::MAX).end();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn the_ring_holds_the_last_steps_in_bounded_space() {
+    let metrics = Arc::new(Metrics::new().unwrap());
+    let mut kernel = Kernel::new(Settings::default());
+    let mut journal = Journal::start(None, &kernel, metrics);
+    for number in 0..10_000 {
+        let (at, event) = (Timestamp::from_second(number).unwrap(), Event::Tick);
+        let entry = Entry::begin(at, &event);
+        let effects = kernel.step(at, event);
+        journal.record(entry, &effects, &kernel);
+    }
+
+    let lines = String::from_utf8(journal.ring().lines()).unwrap();
+    assert!(lines.len() <= 256 * 1024 && lines.len() > 255 * 1024, "{}", lines.len());
+    assert_eq!(lines.lines().last(), Some(r#"{"at":"1970-01-01T02:46:39Z","event":"Tick","effects":[]}"#));
+}

@@ -1,0 +1,9 @@
+//! The shell against an API server in a closure: what goes over the wire, what comes of the answers, and what
+//! becomes of it all when something breaks.
+
+mod admin;
+mod effects;
+mod journal;
+mod run;
+mod sources;
+mod support;

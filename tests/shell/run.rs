@@ -1,0 +1,215 @@
+//! The whole operator against an API server on a loopback socket: from its start to its end.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use http::Response;
+use memcached_operator::cli::replay::replay;
+use memcached_operator::kernel::kernel::Settings;
+use memcached_operator::shell::{self, Ended, Options, RunError, journal};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use crate::support::{Frame, answer, get, page, refusal, watch};
+
+/// Far more than anything here takes.
+const SOON: Duration = Duration::from_secs(20);
+
+/// An API server that holds `resources` and takes a write only when it is `released`.
+#[derive(Default)]
+struct Cluster {
+    resources: Vec<Value>,
+    without_crd: AtomicBool,
+    released: Notify,
+    writes: Mutex<Vec<String>>,
+    agents: Mutex<Vec<String>>,
+}
+
+async fn serve(State(cluster): State<Arc<Cluster>>, request: Request) -> Response<Body> {
+    let agent = request.headers()["user-agent"].to_str().unwrap().to_owned();
+    cluster.agents.lock().unwrap().push(agent);
+    let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+    let ours = path.ends_with("/memcacheds");
+    if request.method() == "PATCH" {
+        cluster.writes.lock().unwrap().push(path.to_owned());
+        cluster.released.notified().await;
+        return refusal(409, "Conflict", "something is there already");
+    }
+    if ours && cluster.without_crd.load(Ordering::Relaxed) {
+        return answer(404, "404 page not found\n");
+    }
+    match (query.contains("watch=true"), ours) {
+        (true, _) => watch(vec![Frame::Hang]),
+        (false, true) => page(&cluster.resources, "10", None),
+        (false, false) => page(&[], "10", None),
+    }
+}
+
+/// A running operator.
+struct Operator {
+    admin: SocketAddr,
+    signals: mpsc::Sender<()>,
+    ended: JoinHandle<Result<Ended, RunError>>,
+    directory: TempDir,
+}
+
+impl Operator {
+    async fn start(cluster: &Arc<Cluster>) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let server = listener.local_addr().unwrap();
+        let router = Router::new().fallback(serve).with_state(Arc::clone(cluster));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self::against(server).await
+    }
+
+    async fn against(server: SocketAddr) -> Self {
+        let directory = TempDir::new().unwrap();
+        let kubeconfig = directory.path().join("kubeconfig");
+        let config = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "test", "cluster": {"server": format!("http://{server}")}}],
+            "users": [{"name": "test", "user": {}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+            "current-context": "test",
+        });
+        std::fs::write(&kubeconfig, config.to_string()).unwrap();
+        let journal = journal::Options { path: directory.path().join("journal"), max_bytes: u64::MAX };
+        let options =
+            Options { kubeconfig: Some(kubeconfig), journal: Some(journal), settings: Settings::default() };
+        let listener = shell::listen((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
+        let admin = listener.local_addr().unwrap();
+        let (signals, inbox) = mpsc::channel(2);
+        let ended = tokio::spawn(shell::run(listener, options, inbox));
+        Self { admin, signals, ended, directory }
+    }
+
+    async fn signal(&self) {
+        self.signals.send(()).await.unwrap();
+    }
+
+    async fn end(self) -> (Ended, TempDir) {
+        (timeout(SOON, self.ended).await.expect("it ends").unwrap().unwrap(), self.directory)
+    }
+
+    /// Awaits a page that satisfies.
+    async fn page(&self, path: &str, good: impl Fn(u16, &str) -> bool) -> String {
+        let asked = async {
+            loop {
+                let (status, body) = get(self.admin, path).await;
+                if good(status, &body) {
+                    return body;
+                }
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(SOON, asked).await.unwrap_or_else(|_| panic!("{path} never was as expected"))
+    }
+}
+
+async fn until(what: &str, true_now: impl Fn() -> bool) {
+    let asked = async {
+        while !true_now() {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(SOON, asked).await.unwrap_or_else(|_| panic!("never: {what}"));
+}
+
+fn one_resource() -> Arc<Cluster> {
+    let resource = json!({
+        "apiVersion": "memcached.c5c3.io/v1beta1",
+        "kind": "Memcached",
+        "metadata": {"namespace": "shop", "name": "sessions", "uid": "u-1", "resourceVersion": "1", "generation": 1},
+        "spec": {},
+    });
+    Arc::new(Cluster { resources: vec![resource], ..Cluster::default() })
+}
+
+#[tokio::test]
+async fn it_is_ready_once_it_has_seen_everything_and_ends_cleanly() {
+    let cluster = Arc::new(Cluster::default());
+    let operator = Operator::start(&cluster).await;
+    operator.page("/readyz", |status, _| status == 200).await;
+    operator.page("/metrics", |_, body| body.contains("\nmemcached_operator_leader 1\n")).await;
+
+    operator.signal().await;
+    let (ended, directory) = operator.end().await;
+    assert_eq!(ended, Ended::Cleanly);
+    let journal = std::fs::read(directory.path().join("journal")).unwrap();
+    assert!(replay(&journal[..]).unwrap().steps > 10, "two steps a list, and both changes of leadership");
+    for agent in cluster.agents.lock().unwrap().iter() {
+        assert_eq!(agent, concat!("memcached-operator/", env!("CARGO_PKG_VERSION")));
+    }
+}
+
+#[tokio::test]
+async fn without_the_crd_it_is_alive_and_not_ready_until_it_is_served() {
+    let cluster = Arc::new(Cluster::default());
+    cluster.without_crd.store(true, Ordering::Relaxed);
+    let operator = Operator::start(&cluster).await;
+    operator.page("/readyz", |status, body| status == 503 && body.contains("apply the CustomResource")).await;
+    operator.page("/livez", |status, _| status == 200).await;
+
+    cluster.without_crd.store(false, Ordering::Relaxed);
+    operator.page("/readyz", |status, _| status == 200).await;
+}
+
+#[tokio::test]
+async fn with_the_api_server_away_it_is_alive() {
+    let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap();
+    let operator = Operator::against(free).await;
+    operator.page("/readyz", |_, body| body.contains("cannot list and watch services: ")).await;
+    assert_eq!(get(operator.admin, "/livez").await, (200, "ok\n".into()));
+
+    operator.signal().await;
+    assert_eq!(operator.end().await.0, Ended::Cleanly);
+}
+
+#[tokio::test]
+async fn a_signal_lets_requests_under_way_finish_and_begins_no_others() {
+    let cluster = one_resource();
+    let operator = Operator::start(&cluster).await;
+    until("a write", || !cluster.writes.lock().unwrap().is_empty()).await;
+    operator.signal().await;
+    operator.page("/metrics", |_, body| body.contains("\nmemcached_operator_leader 0\n")).await;
+    assert!(!operator.ended.is_finished());
+    let begun = cluster.writes.lock().unwrap().len();
+
+    (0..begun).for_each(|_| cluster.released.notify_one());
+    let (ended, directory) = operator.end().await;
+    assert_eq!(ended, Ended::Cleanly);
+    assert_eq!(cluster.writes.lock().unwrap().len(), begun);
+    let journal = std::fs::read_to_string(directory.path().join("journal")).unwrap();
+    assert_eq!(journal.matches("{\"Done\":").count(), begun);
+    replay(journal.as_bytes()).unwrap();
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_it_at_once() {
+    let cluster = one_resource();
+    let operator = Operator::start(&cluster).await;
+    until("a write", || !cluster.writes.lock().unwrap().is_empty()).await;
+    operator.signal().await;
+    operator.signal().await;
+    assert_eq!(operator.end().await.0, Ended::AtOnce);
+}
+
+#[tokio::test]
+async fn an_address_that_is_taken_is_named() {
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap();
+    let _first = shell::listen(taken).await.unwrap();
+    let error = shell::listen(taken).await.unwrap_err();
+    let expected =
+        format!("cannot serve metrics and probes on {taken}: choose another address with --listen");
+    assert_eq!(error.to_string(), expected);
+}

@@ -1,0 +1,390 @@
+//! Watches under every fault that a transport or an API server can have. The clock is paused: hours pass in no time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use http::Response;
+use memcached_operator::kernel::event::Event;
+use memcached_operator::kernel::kernel::{Kernel, Settings};
+use memcached_operator::kernel::object::{ChildKind, Key, Watched};
+use memcached_operator::shell::admin::{Gate, Gates};
+use memcached_operator::shell::metrics::Metrics;
+use memcached_operator::shell::sources::{BACKSTOP, Outlet, SILENCE, spawn};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use crate::support::{Call, Calls, Frame, answer, api, bookmark, event, page, refusal, watch};
+
+type Body = axum::body::Body;
+
+const SERVICES: &str = "/api/v1/services";
+const SERVICE: Watched = Watched::Child(ChildKind::Service);
+const MEMCACHEDS: &str = "/apis/memcached.c5c3.io/v1beta1/memcacheds";
+/// Longer than anything here takes, in paused time.
+const EVER: Duration = Duration::from_secs(100_000);
+
+/// All watches, of which a test looks at one kind.
+struct Watches {
+    kind: Watched,
+    path: &'static str,
+    calls: Calls,
+    events: mpsc::Receiver<Event>,
+    gates: Gates,
+    metrics: Arc<Metrics>,
+    started: Instant,
+    _tasks: JoinSet<()>,
+}
+
+/// Starts all watches. Those of `path`'s kind are answered by `script`, which gets the number of lists and of watches
+/// of that kind so far, this one included; the others list nothing and hear bookmarks.
+fn watches(
+    (kind, path): (Watched, &'static str),
+    script: impl Fn(Call, u32) -> Response<Body> + Send + Sync + 'static,
+) -> Watches {
+    let (lists, watches) = (AtomicU32::new(0), AtomicU32::new(0));
+    let (client, calls) = api(move |call| {
+        let counter = if call.is_watch() { &watches } else { &lists };
+        std::future::ready(if call.path == path {
+            let number = counter.fetch_add(1, Ordering::Relaxed) + 1;
+            script(call, number)
+        } else {
+            quiet(&call)
+        })
+    });
+    let (sender, events) = mpsc::channel(8);
+    let (gates, metrics) = (Gates::new(), Arc::new(Metrics::new().unwrap()));
+    let outlet = Outlet { events: sender, gates: gates.clone(), metrics: Arc::clone(&metrics) };
+    let tasks = spawn(&client, &outlet);
+    Watches { kind, path, calls, events, gates, metrics, started: Instant::now(), _tasks: tasks }
+}
+
+/// An API server with nothing to say, which it says every minute.
+fn quiet(call: &Call) -> Response<Body> {
+    if call.is_watch() {
+        let minute = || [Frame::Wait(Duration::from_secs(60)), bookmark("100")];
+        watch(minute().into_iter().chain(minute()).chain(minute()).collect())
+    } else {
+        page(&[], "100", None)
+    }
+}
+
+fn service(name: &str, resource_version: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"namespace": "shop", "name": name, "uid": name, "resourceVersion": resource_version},
+    })
+}
+
+/// What an event is about, short.
+fn short(event: &Event) -> String {
+    match event {
+        Event::Listing(_) => "listing".into(),
+        Event::Listed(_) => "listed".into(),
+        Event::Child(child) => format!("{}@{}", child.key.name, child.resource_version.0),
+        Event::Gone { key, .. } => format!("{} gone", key.name),
+        Event::Pod(pod) => pod.key.name.clone(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn kind_of(event: &Event) -> Option<Watched> {
+    match event {
+        Event::Listing(kind) | Event::Listed(kind) | Event::Gone { kind, .. } => Some(*kind),
+        Event::Resource(_) => Some(Watched::Memcached),
+        Event::Child(child) => Some(Watched::Child(child.kind)),
+        Event::Secret(_) => Some(Watched::Secret),
+        Event::Pod(_) => Some(Watched::Pod),
+        _ => None,
+    }
+}
+
+impl Watches {
+    /// The next event of the kind.
+    async fn next(&mut self) -> Event {
+        let next = async {
+            loop {
+                let event = self.events.recv().await.expect("the watches run");
+                if kind_of(&event) == Some(self.kind) {
+                    return event;
+                }
+            }
+        };
+        timeout(EVER, next).await.expect("an event of the kind")
+    }
+
+    /// The next so many events of the kind, short.
+    async fn take(&mut self, count: usize) -> Vec<String> {
+        let mut taken = Vec::new();
+        while taken.len() < count {
+            taken.push(short(&self.next().await));
+        }
+        taken
+    }
+
+    /// Events of any kind pass until the time is over.
+    async fn pass(&mut self, time: Duration) {
+        let pass = async { while self.events.recv().await.is_some() {} };
+        assert!(timeout(time, pass).await.is_err(), "the watches run");
+    }
+
+    fn lists(&self) -> usize {
+        self.calls.matching(|call| call.path == self.path && !call.is_watch()).len()
+    }
+
+    fn counted(&self, metric: &str) -> String {
+        let series = format!("memcached_operator_{metric}{{kind=\"{}\"}} ", self.kind.name());
+        let text = self.metrics.render().unwrap();
+        text.lines().find_map(|line| line.strip_prefix(&series)).unwrap().to_owned()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_two_pages_is_announced_with_the_first_and_complete_with_the_last() {
+    let mut watches =
+        watches((SERVICE, SERVICES), |call, _| match (call.is_watch(), call.param("continue")) {
+            (true, _) => watch(vec![event("DELETED", &service("a", "11")), Frame::Hang]),
+            (false, "") => page(&[service("a", "1")], "10", Some("more")),
+            (false, _) => page(&[service("b", "2")], "10", None),
+        });
+
+    assert_eq!(watches.take(5).await, ["listing", "a@1", "b@2", "listed", "a gone"]);
+    let calls = watches.calls.matching(|call| call.path == SERVICES);
+    let requests: Vec<_> = calls
+        .iter()
+        .map(|call| {
+            ["limit", "continue", "resourceVersion", "timeoutSeconds", "allowWatchBookmarks"]
+                .map(|it| call.param(it))
+        })
+        .collect();
+    assert_eq!(
+        requests,
+        [["100", "", "", "", ""], ["100", "more", "", "", ""], ["", "", "10", "180", "true"],]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn secrets_are_watched_as_metadata_and_pods_by_our_label() {
+    let mut watches = watches((Watched::Secret, "/api/v1/secrets"), |call, _| quiet(&call));
+    watches.take(2).await;
+    watches.pass(Duration::from_secs(1)).await;
+
+    for call in watches.calls.matching(|call| call.path == "/api/v1/secrets") {
+        assert!(call.accept.starts_with("application/json;as=PartialObjectMetadata"), "{}", call.accept);
+    }
+    let pods = watches.calls.matching(|call| call.path == "/api/v1/pods");
+    assert_eq!(pods.len(), 2, "a list and a watch");
+    for call in pods {
+        assert_eq!(call.param("labelSelector"), "app.kubernetes.io/managed-by=memcached-operator");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_410_as_http_status_lists_anew_and_so_does_one_in_the_stream() {
+    for in_stream in [false, true] {
+        let expired = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"});
+        let mut watches = watches((SERVICE, SERVICES), move |call, number| match (call.is_watch(), number) {
+            (false, 1) => page(&[service("a", "1"), service("b", "2")], "10", None),
+            (false, _) => page(&[service("a", "1")], "20", None),
+            (true, 1) if in_stream => watch(vec![event("ERROR", &expired), Frame::Hang]),
+            (true, 1) => refusal(410, "Expired", "too old"),
+            (true, _) => watch(vec![Frame::Hang]),
+        });
+
+        let expected = ["listing", "a@1", "b@2", "listed", "listing", "a@1", "listed"];
+        assert_eq!(watches.take(7).await, expected, "in_stream: {in_stream}");
+        assert!(watches.started.elapsed() < Duration::from_secs(3), "in_stream: {in_stream}");
+        assert_eq!(watches.counted("watch_errors_total"), "1");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_deleted_in_a_gap_is_gone_for_the_kernel_after_the_next_list() {
+    let resource = |name: &str| {
+        json!({
+            "apiVersion": "memcached.c5c3.io/v1beta1",
+            "kind": "Memcached",
+            "metadata": {"namespace": "shop", "name": name, "uid": name, "resourceVersion": "1"},
+        })
+    };
+    let mut watches =
+        watches((Watched::Memcached, MEMCACHEDS), move |call, number| match (call.is_watch(), number) {
+            (false, 1) => page(&[resource("a"), resource("b")], "10", None),
+            (false, _) => page(&[resource("a")], "20", None),
+            (true, 1) => refusal(410, "Expired", "too old"),
+            (true, _) => watch(vec![Frame::Hang]),
+        });
+    let mut kernel = Kernel::new(Settings::default());
+    let mut known = Vec::new();
+    while known.len() < 2 {
+        let event = watches.next().await;
+        let complete = matches!(event, Event::Listed(_));
+        kernel.step(jiff::Timestamp::UNIX_EPOCH, event);
+        if complete {
+            known.push(kernel.world().resources.keys().cloned().collect::<Vec<_>>());
+        }
+    }
+
+    let key = |name: &str| Key { namespace: "shop".into(), name: name.into() };
+    assert_eq!(known, [vec![key("a"), key("b")], vec![key("a")]]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_failed_watch_goes_on_from_where_it_was_and_five_in_a_row_list_anew() {
+    let mut watches = watches((SERVICE, SERVICES), |call, number| match (call.is_watch(), number) {
+        (false, _) => page(&[service("a", "1")], "10", None),
+        (true, 1) => refusal(503, "ServiceUnavailable", "starting"),
+        (true, 2) => watch(vec![event("MODIFIED", &service("a", "11"))]),
+        (true, 3..=7) => refusal(503, "ServiceUnavailable", "starting"),
+        (true, _) => watch(vec![Frame::Hang]),
+    });
+
+    assert_eq!(watches.take(4).await, ["listing", "a@1", "listed", "a@11"]);
+    assert_eq!(watches.lists(), 1);
+    assert_eq!(watches.take(3).await, ["listing", "a@1", "listed"]);
+    assert_eq!(watches.lists(), 2);
+    let resumed: Vec<_> = watches
+        .calls
+        .matching(|call| call.path == SERVICES && call.is_watch())
+        .iter()
+        .take(7)
+        .map(|call| call.param("resourceVersion").to_owned())
+        .collect();
+    assert_eq!(resumed, ["10", "10", "11", "11", "11", "11", "11"]);
+    assert_eq!(watches.counted("watch_restarts_total"), "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_cannot_be_read_lists_anew_because_it_may_have_been_a_change() {
+    let mut watches = watches((SERVICE, SERVICES), |call, number| match (call.is_watch(), number) {
+        (false, 1) => page(&[], "10", None),
+        (false, _) => page(&[service("a", "11")], "12", None),
+        (true, 1) => watch(vec![Frame::Line("{\"type\":\"ADDED\",\"object\":[]}".into()), Frame::Hang]),
+        (true, _) => watch(vec![Frame::Hang]),
+    });
+
+    assert_eq!(watches.take(5).await, ["listing", "listed", "listing", "a@11", "listed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_falls_silent_lists_anew() {
+    let mut watches = watches((SERVICE, SERVICES), |call, _| match call.is_watch() {
+        false => page(&[], "10", None),
+        true => watch(vec![Frame::Hang]),
+    });
+
+    assert_eq!(watches.take(3).await, ["listing", "listed", "listing"]);
+    let waited = watches.started.elapsed();
+    assert!(waited >= SILENCE && waited < SILENCE + Duration::from_secs(1), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_watch_lists_anew_only_for_the_backstop_and_shows_its_age() {
+    let mut watches = watches((SERVICE, SERVICES), |call, _| quiet(&call));
+    watches.take(2).await;
+
+    watches.pass(Duration::from_secs(150)).await;
+    assert_eq!(watches.counted("watch_last_event_age_seconds").parse::<f64>().unwrap().round(), 30.0);
+    assert_eq!(watches.take(1).await, ["listing"]);
+    let waited = watches.started.elapsed();
+    assert!(waited > BACKSTOP.mul_f64(0.79) && waited < BACKSTOP + Duration::from_secs(1), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_never_answered_is_given_up_and_tried_again() {
+    let (client, _) = api(|call| async move {
+        if call.path == SERVICES { std::future::pending().await } else { quiet(&call) }
+    });
+    let (sender, events) = mpsc::channel(8);
+    let (gates, metrics) = (Gates::new(), Arc::new(Metrics::new().unwrap()));
+    let outlet = Outlet { events: sender, gates: gates.clone(), metrics: Arc::clone(&metrics) };
+    let (tasks, calls) = (spawn(&client, &outlet), Calls::default());
+    let started = Instant::now();
+    let mut watches =
+        Watches { kind: SERVICE, path: SERVICES, calls, events, gates, metrics, started, _tasks: tasks };
+
+    watches.pass(Duration::from_secs(60)).await;
+    let errors: u32 = watches.counted("watch_errors_total").parse().unwrap();
+    assert!((3..=5).contains(&errors), "{errors} in a minute, each after 10 s and a growing pause");
+    let why = watches.gates.why(Gate::Listed(SERVICE));
+    assert_eq!(why.as_deref(), Some("cannot list and watch services: ServiceError: no answer within 10 s"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_breaks_half_way_is_not_complete() {
+    let mut watches = watches((SERVICE, SERVICES), |call, number| match (call.is_watch(), number) {
+        (true, _) => watch(vec![Frame::Hang]),
+        (false, 1) => page(&[service("a", "1")], "10", Some("more")),
+        (false, 2) => refusal(410, "Expired", "the continue token is too old"),
+        (false, _) => page(&[service("b", "2")], "20", None),
+    });
+
+    assert_eq!(watches.take(5).await, ["listing", "a@1", "listing", "b@2", "listed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_fails_for_ever_delays_no_other_and_reaches_the_kernel_not_at_all() {
+    let mut watches = watches((SERVICE, SERVICES), |_, _| {
+        refusal(403, "Forbidden", r#"services is forbidden: User "op" cannot list resource "services""#)
+    });
+    let mut listed = Vec::new();
+    while listed.len() < 4 {
+        let event = timeout(EVER, watches.events.recv()).await.unwrap().unwrap();
+        assert_ne!(kind_of(&event), Some(SERVICE));
+        listed.extend(matches!(event, Event::Listed(_)).then_some(()));
+    }
+
+    assert!(watches.started.elapsed() < Duration::from_millis(100));
+    assert_eq!(
+        watches.gates.why(Gate::Listed(SERVICE)).as_deref(),
+        Some(
+            "may not list and watch services: grant both verbs \
+             (403 services is forbidden: User \"op\" cannot list resource \"services\")"
+        )
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_crd_readiness_says_so_and_the_watch_keeps_trying() {
+    let mut watches =
+        watches((Watched::Memcached, MEMCACHEDS), |call, number| match (call.is_watch(), number) {
+            (false, 1..=3) => answer(404, "404 page not found\n"),
+            (false, _) => page(&[], "10", None),
+            (true, _) => watch(vec![Frame::Hang]),
+        });
+    watches.pass(Duration::from_millis(100)).await;
+    assert_eq!(
+        watches.gates.why(Gate::CrdServed).as_deref(),
+        Some(
+            "the API server does not serve memcacheds.memcached.c5c3.io: apply the CustomResourceDefinition that \
+             `memcached-operator crd` prints"
+        )
+    );
+
+    assert_eq!(watches.take(2).await, ["listing", "listed"]);
+    assert_eq!(watches.lists(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_cannot_be_read_harms_no_other() {
+    let pod = |name: &str, containers: Value| {
+        let labels = json!({
+            "app.kubernetes.io/name": "memcached",
+            "app.kubernetes.io/instance": "sessions",
+            "app.kubernetes.io/managed-by": "memcached-operator",
+        });
+        let metadata =
+            json!({"namespace": "shop", "name": name, "uid": name, "resourceVersion": "1", "labels": labels});
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}})
+    };
+    let mut watches = watches((Watched::Pod, "/api/v1/pods"), move |call, _| match call.is_watch() {
+        true => watch(vec![Frame::Hang]),
+        false => page(&[pod("bad", json!("none")), pod("good", json!([]))], "10", None),
+    });
+
+    assert_eq!(watches.take(4).await, ["listing", "bad gone", "good", "listed"]);
+    assert_eq!(watches.counted("watch_unreadable_total"), "1");
+}
