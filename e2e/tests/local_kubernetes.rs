@@ -14,10 +14,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use e2e::programs::{Family, Kubernetes};
+use e2e::testing::audit::{AuditLog, Request};
 use e2e::testing::memcached::Memcached;
 use e2e::testing::{Space, await_answer, in_namespace_of, unique};
 use e2e::{Cluster, Shape, TemporaryCluster, down, image, process};
 use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::api::ListParams;
 use remains::{Host, remains_of};
 use serde_json::json;
 use tokio::sync::Mutex;
@@ -213,6 +215,42 @@ async fn an_up_that_is_interrupted_or_killed_half_way_leaves_nothing() -> Result
 }
 
 #[tokio::test]
+async fn a_bare_api_server_stores_objects_and_its_audit_log_has_each_request_once() -> Result<()> {
+    let _machine = MACHINE.lock().await;
+    let cluster = TemporaryCluster::up(&unique("bare"), Shape::ApiServer).await?;
+    assert_eq!(
+        cluster.processes().iter().map(|one| &one.name).collect::<Vec<_>>(),
+        ["etcd", "kube-apiserver"]
+    );
+    in_namespace_of(&cluster, "audit", async |space| {
+        let log = AuditLog::of(&cluster);
+        space.api::<Service>().list(&ListParams::default()).await?;
+        let mark = log.mark()?;
+        let service: Service = serde_json::from_value(json!({
+            "metadata": {"name": "cache"}, "spec": {"ports": [{"port": 1}]},
+        }))?;
+        space.apply(&service).await?;
+        space.api::<Service>().get("cache").await?;
+        let mine = |mut requests: Vec<Request>| {
+            requests.retain(|request| request.user_agent == format!("e2e-test/{}", space.name()));
+            requests
+        };
+        let requests = mine(log.since(mark)?);
+        let seen: Vec<_> =
+            requests.iter().map(|one| (one.verb.as_str(), one.name.as_str(), one.code)).collect();
+        assert_eq!(seen, [("patch", "cache", 201), ("get", "cache", 200)]);
+        assert!(requests.iter().all(|one| one.resource == "services" && one.namespace == space.name()));
+        assert_eq!(mine(log.since(log.mark()?)?), vec![]);
+        let limit = Duration::from_millis(500);
+        let late = space.wait::<Service>("cache", ("it is gone", limit), |service| service.is_none()).await;
+        let message = late.err().context("it is still there")?.to_string();
+        assert!(message.contains("Service cache: it is gone. Seen last: {"), "{message}");
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
 async fn pods_resolve_services_by_name_and_run_images_that_were_loaded() -> Result<()> {
     let _machine = MACHINE.lock().await;
     let cluster = TemporaryCluster::up(&unique("images"), Shape::Node).await?;
@@ -230,6 +268,16 @@ async fn pods_resolve_services_by_name_and_run_images_that_were_loaded() -> Resu
             found.split_whitespace().collect::<Vec<_>>(),
             [service_address(&service)?.to_string(), name]
         );
+        let description = space.describe().await;
+        for part in [
+            "--- Pod cache\n{",
+            "--- Service cache",
+            "--- event Pod cache: Started",
+            "--- log of cache, container memcached\n",
+        ] {
+            assert!(description.contains(part), "no {part:?} in {description}");
+        }
+        assert!(!description.contains("no log:"), "{description}");
         Ok(())
     })
     .await

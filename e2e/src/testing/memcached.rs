@@ -113,3 +113,47 @@ impl Memcached {
         Ok(line.trim_end().to_owned())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::process::{Child, Command};
+
+    use super::*;
+    use crate::image::find_program;
+    use crate::testing::{await_answer, unique};
+
+    struct Server(Child);
+
+    impl Drop for Server {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[tokio::test]
+    async fn values_come_back_and_a_wrong_or_missing_password_is_refused() -> Result<()> {
+        let file = std::env::temp_dir().join(unique("passwords"));
+        std::fs::write(&file, "user:right\n")?;
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let program = find_program("memcached").context("this machine has no memcached")?;
+        let mut command = Command::new(program);
+        command.args(["-u", "root", "-l", "127.0.0.1", "-U", "0", "-p", &address.port().to_string(), "-Y"]);
+        let _server = Server(command.arg(&file).spawn()?);
+        let limit = ("memcached listens", Duration::from_secs(5));
+        let mut missing = await_answer(limit, async || Memcached::connect(address).await).await?;
+        std::fs::remove_file(&file)?;
+        assert!(missing.get("a").await.is_err());
+        let mut wrong = Memcached::connect(address).await?;
+        let refusal = wrong.authenticate("user", "wrong").await.err().context("accepted")?;
+        assert!(refusal.to_string().contains("authentication failure"), "{refusal}");
+        let mut right = Memcached::connect(address).await?;
+        right.authenticate("user", "right").await?;
+        assert_eq!(right.get("a").await?, None);
+        right.set("a", b"1\r\n2").await?;
+        assert_eq!(right.get("a").await?.as_deref(), Some(b"1\r\n2".as_slice()));
+        assert_eq!(right.stats("settings").await?.get("tcpport"), Some(&address.port().to_string()));
+        Ok(())
+    }
+}

@@ -199,3 +199,25 @@ async fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
         head.split(' ').nth(1).and_then(|code| code.parse().ok()).context("the answer has no status")?;
     Ok((code, body.to_owned()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::unique;
+
+    #[tokio::test]
+    async fn an_operator_that_ends_is_reported_with_its_last_lines() -> Result<()> {
+        let log = env::temp_dir().join(unique("operator"));
+        let launch = Launch {
+            program: "/bin/ls".into(),
+            kubeconfig: "/no/kubeconfig".into(),
+            log: log.clone(),
+            args: vec![],
+            env: vec![],
+        };
+        let error = Operator::start(&launch).await.err().context("it started")?.to_string();
+        fs::remove_file(log)?;
+        assert!(error.contains("ended with exit status: 2") && error.contains("--kubeconfig"), "{error}");
+        Ok(())
+    }
+}

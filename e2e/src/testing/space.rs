@@ -51,7 +51,7 @@ pub async fn in_namespace_of(
     let space = Space::create(cluster, prefix).await?;
     let outcome = AssertUnwindSafe(body(&space)).catch_unwind().await;
     if !matches!(outcome, Ok(Ok(()))) {
-        eprintln!("{}", dump::namespace(&space.client, &space.namespace).await);
+        eprintln!("{}", space.describe().await);
     }
     let removed = space.remove().await;
     match outcome {
@@ -106,6 +106,11 @@ impl Space {
         K::DynamicType: Default,
     {
         Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Objects, events and the ends of the pods' logs, for a person to read; no Secrets.
+    pub async fn describe(&self) -> String {
+        dump::namespace(&self.client, &self.namespace).await
     }
 
     /// Applies an object to this namespace as the test (field manager `e2e-test`), by force.

@@ -1,0 +1,106 @@
+//! A stored resource that breaks a rule which is newer than it: its status can still say so, and it can go.
+
+use anyhow::{Context, Result, ensure};
+use e2e::testing::await_answer;
+use e2e::{Audit, Options, Shape, TemporaryCluster};
+use futures::future::try_join_all;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use memcached_operator::api::{VERSIONS, crd};
+use serde_json::{Value, json};
+
+use super::{SOON, dry_run, install, resource, resources};
+
+/// The definition without a single rule beside the types.
+fn loose() -> Result<CustomResourceDefinition> {
+    fn loosen(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                let rules = ["x-kubernetes-validations", "pattern", "minimum", "maximum", "maxLength", "maxItems"];
+                fields.retain(|name, _| !rules.contains(&name.as_str()));
+                fields.values_mut().for_each(loosen);
+            }
+            Value::Array(items) => items.iter_mut().for_each(loosen),
+            _ => {}
+        }
+    }
+    let mut crd = serde_json::to_value(crd::crd())?;
+    loosen(&mut crd);
+    Ok(serde_json::from_value(crd)?)
+}
+
+/// Whether the spec may be edited elsewhere: the API server checks what changed, and all that holds it.
+#[derive(Clone, Copy)]
+enum Elsewhere {
+    Editable,
+    Refused,
+}
+
+fn violators() -> Vec<(&'static str, Value, Elsewhere)> {
+    use Elsewhere::{Editable, Refused};
+    vec![
+        ("1-name", json!({}), Editable),
+        ("dotted.name", json!({}), Editable),
+        ("image", json!({"image": "no image"}), Editable),
+        ("long-image", json!({"image": "a".repeat(4097)}), Editable),
+        ("threads", json!({"memcached": {"threads": 129}}), Editable),
+        ("item-size", json!({"memcached": {"maxItemSize": "600k"}}), Editable),
+        ("half", json!({"memcached": {"maxItemSize": "33m"}}), Editable),
+        ("arguments", json!({"memcached": {"extraArgs": ["\n"]}}), Editable),
+        ("quantity", json!({"resources": {"requests": {"cpu": "many"}}}), Editable),
+        ("secret", json!({"security": {"sasl": {"enabled": true}}}), Editable),
+        ("limit", json!({"resources": {"limits": {"memory": "1Mi"}}}), Refused),
+    ]
+}
+
+#[tokio::test]
+async fn a_stored_resource_that_breaks_a_new_rule_takes_a_status_and_goes() -> Result<()> {
+    // Its own cluster: the definition belongs to all tests of the shared one.
+    let options = Options { shape: Shape::ApiServer, audit: Audit::Off };
+    let cluster = TemporaryCluster::up("ratcheting", options).await?;
+    let client = Client::try_from(cluster.config("e2e-test/ratcheting").await?)?;
+    let api = resources(&client, "default", VERSIONS[0]);
+    install(&client, &loose()?).await?;
+    let violators = violators();
+    try_join_all(violators.iter().map(async |(name, spec, _)| {
+        await_answer(("it is stored", SOON), async || {
+            let object = resource(name, VERSIONS[0], &json!({"spec": spec}));
+            Ok(api.create(&PostParams::default(), &object).await?)
+        })
+        .await
+    }))
+    .await?;
+
+    install(&client, &crd::crd()).await?;
+    try_join_all(violators.iter().map(|(name, spec, elsewhere)| live(&api, (*name, spec), *elsewhere))).await?;
+    Ok(())
+}
+
+/// What happens to a stored resource: its operator reports, its owner edits, and in the end it goes.
+async fn live(api: &Api<DynamicObject>, (name, spec): (&str, &Value), elsewhere: Elsewhere) -> Result<()> {
+    let again = resource(&format!("{name}-2"), VERSIONS[0], &json!({"spec": spec}));
+    await_answer(("a new one like it is refused", SOON), async || {
+        ensure!(dry_run(api, &again).await?.is_err(), "{name} is taken");
+        Ok(())
+    })
+    .await?;
+    let merge = PatchParams::default();
+    let condition = json!({
+        "type": "Ready", "status": "False", "reason": "InvalidSpec", "message": "it is",
+        "lastTransitionTime": "2026-11-21T10:00:00Z",
+    });
+    let status = json!({"status": {"observedGeneration": 1, "conditions": [condition]}});
+    let patched = api.patch_status(name, &merge, &Patch::Merge(status)).await;
+    let patched = patched.with_context(|| format!("{name}: its status is refused"))?;
+    assert_eq!(patched.data["status"]["conditions"], json!([condition]), "{name}");
+    let annotation = json!({"metadata": {"annotations": {"memcached.c5c3.io/restart-trigger": "1"}}});
+    api.patch(name, &merge, &Patch::Merge(annotation)).await.with_context(|| format!("{name}: an annotation"))?;
+    let edit = api.patch(name, &merge, &Patch::Merge(json!({"spec": {"replicas": 2}}))).await;
+    match elsewhere {
+        Elsewhere::Editable => assert!(edit.is_ok(), "{name}: {edit:?}"),
+        Elsewhere::Refused => assert!(edit.is_err(), "{name} can be edited elsewhere"),
+    }
+    api.delete(name, &DeleteParams::default()).await.with_context(|| format!("{name}: its deletion"))?;
+    Ok(())
+}
