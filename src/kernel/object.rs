@@ -34,7 +34,8 @@ impl TryFrom<String> for Key {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        let (namespace, name) = text.split_once('/').ok_or_else(|| format!("{text:?} is not namespace/name"))?;
+        let (namespace, name) =
+            text.split_once('/').ok_or_else(|| format!("{text:?} is not namespace/name"))?;
         Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
     }
 }

@@ -111,7 +111,8 @@ pub fn run(view: &View<'_>) -> Pass {
     }
     // desired: every child, whole
     let desired = desired::children(&view.intent(&spec, &inputs), view.live_template());
-    if !inputs.proofs.is_empty() && view.live_template().is_none_or(|live| live.hash != desired.template_hash) {
+    if !inputs.proofs.is_empty() && view.live_template().is_none_or(|live| live.hash != desired.template_hash)
+    {
         return Pass::reading(inputs.proofs);
     }
     // diff: what to do about each
@@ -119,7 +120,11 @@ pub fn run(view: &View<'_>) -> Pass {
     // status: what to say about it
     let Report { status, changes_at } = report::status(view, &spec, (&inputs, &desired, &planned));
     // effects
-    let mut pass = Pass { judged: judged(&planned), secret_hash: inputs.hash.clone().filter(|_| inputs.computed), ..Pass::default() };
+    let mut pass = Pass {
+        judged: judged(&planned),
+        secret_hash: inputs.hash.clone().filter(|_| inputs.computed),
+        ..Pass::default()
+    };
     let sends = planned.iter().filter_map(|it| send(view, it)).collect::<Vec<_>>();
     if !sends.is_empty() && view.may_send_children(&planned) {
         pass.sends = sends;
@@ -152,7 +157,9 @@ fn send(view: &View<'_>, planned: &Planned<'_>) -> Option<Send> {
     let write = |request, cause| Some(Send::Write { request, kind, hash: planned.hash.clone(), cause });
     match &planned.action {
         Action::Create => write(Request::Create { kind, key, body: body() }, None),
-        Action::Apply { uid, cause } => write(Request::Apply { kind, key, uid: uid.clone(), body: body() }, *cause),
+        Action::Apply { uid, cause } => {
+            write(Request::Apply { kind, key, uid: uid.clone(), body: body() }, *cause)
+        }
         Action::Look => Some(Send::Read(Request::ReadChild { kind, key })),
         Action::Keep | Action::Foreign(_) | Action::Collecting(_) | Action::BackOff(_) | Action::Hold => None,
     }
@@ -168,7 +175,8 @@ impl<'a> View<'a> {
     /// The Deployment, when it is this resource's own.
     #[must_use]
     pub fn our_deployment(&self) -> Option<&'a Live> {
-        let ours = |live: &&Live| live.controller.as_ref().is_some_and(|owner| owner.uid == self.resource.seen.uid);
+        let ours =
+            |live: &&Live| live.controller.as_ref().is_some_and(|owner| owner.uid == self.resource.seen.uid);
         self.resource.deployment.live.as_ref().filter(ours)
     }
 
@@ -213,15 +221,19 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn status_differs(&self, wanted: &MemcachedStatus) -> bool {
         let stored = &self.resource.seen.status;
-        let unstorable = self.resource.unstorable.as_deref().is_some_and(|(sent, got)| sent == wanted && got == stored);
-        wanted != stored && !unstorable && !self.resource.setback.as_ref().is_some_and(|it| it.holds("", self.now))
+        let unstorable =
+            self.resource.unstorable.as_deref().is_some_and(|(sent, got)| sent == wanted && got == stored);
+        wanted != stored
+            && !unstorable
+            && !self.resource.setback.as_ref().is_some_and(|it| it.holds("", self.now))
     }
 }
 
 /// What keeps a resource from being as desired, the worst first.
 #[must_use]
 pub fn worst_trouble(inputs: &Inputs, planned: &[Planned<'_>]) -> Option<Trouble> {
-    let unreadable = inputs.unreadable.as_ref().map(|failure| Trouble::SecretUnreadable(failure.message.clone()));
+    let unreadable =
+        inputs.unreadable.as_ref().map(|failure| Trouble::SecretUnreadable(failure.message.clone()));
     planned.iter().filter_map(|it| it.action.trouble()).chain(unreadable).min_by_key(plan::rank)
 }
 

@@ -57,7 +57,9 @@ pub struct Planned<'a> {
 #[must_use]
 pub fn plan<'a>(view: &View<'_>, desired: &'a Desired, inputs: &Inputs) -> Vec<Planned<'a>> {
     let Desired { deployment, revision: _, template_hash, service } = desired;
-    let rolls = |live: &Live, differences: Option<&Vec<Path>>| rollout_cause(view, inputs, (live, differences, template_hash));
+    let rolls = |live: &Live, differences: Option<&Vec<Path>>| {
+        rollout_cause(view, inputs, (live, differences, template_hash))
+    };
     let mut deployment = decide(view, deployment, &rolls);
     if inputs.hold_templates() && matches!(deployment.action, Action::Create | Action::Apply { .. }) {
         deployment.action = Action::Hold;
@@ -107,7 +109,9 @@ fn owner(view: &View<'_>, kind: ChildKind, live: &Live) -> Owner {
             } else if owner.uid == view.resource.seen.uid {
                 Owner::Us
             } else if owner.name == *name {
-                Owner::Earlier(format!("{what} belongs to an earlier Memcached of this name and waits for garbage collection"))
+                Owner::Earlier(format!(
+                    "{what} belongs to an earlier Memcached of this name and waits for garbage collection"
+                ))
             } else {
                 Owner::Foreign(format!("{what} belongs to Memcached {}", owner.name))
             }
@@ -167,7 +171,9 @@ pub fn trouble(failure: &Failure) -> Trouble {
     match category {
         Category::Invalid => Trouble::InvalidSpec(message),
         Category::ImmutableField => Trouble::ImmutableField(message),
-        Category::Forbidden | Category::QuotaExceeded | Category::AdmissionDenied => Trouble::Denied { category, message },
+        Category::Forbidden | Category::QuotaExceeded | Category::AdmissionDenied => {
+            Trouble::Denied { category, message }
+        }
         Category::Conflict | Category::Transient | Category::Internal | Category::NamespaceTerminating => {
             Trouble::RetryingAfterError(message)
         }

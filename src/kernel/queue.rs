@@ -60,8 +60,7 @@ impl Queue {
     /// Takes the next key.
     pub fn pop(&mut self) -> Option<Key> {
         self.turn = (self.turn + 1) % BACKLOG_TURN;
-        let order =
-            if self.turn == 0 { [Lane::Backlog, Lane::Fresh] } else { [Lane::Fresh, Lane::Backlog] };
+        let order = if self.turn == 0 { [Lane::Backlog, Lane::Fresh] } else { [Lane::Fresh, Lane::Backlog] };
         order.into_iter().find_map(|lane| self.pop_lane(lane))
     }
 

@@ -38,7 +38,10 @@ pub fn status(
         situation.secrets.clone_from(&inputs.versions);
     }
     let previous = &view.resource.seen.status;
-    Report { status: status::status(&situation, previous), changes_at: status::next_change(&situation, previous) }
+    Report {
+        status: status::status(&situation, previous),
+        changes_at: status::next_change(&situation, previous),
+    }
 }
 
 /// The pass over a resource whose spec cannot be built from: no child is touched.
@@ -72,15 +75,27 @@ fn observed<'a>(view: &View<'a>, desired_replicas: i32, carries_template: bool) 
         desired_replicas,
         deployment: deployment.map(|live| {
             let rollout = live.rollout.clone().unwrap_or_default();
-            Rollout { observed: rollout.observed_generation >= live.generation, seen: rollout, carries_template }
+            Rollout {
+                observed: rollout.observed_generation >= live.generation,
+                seen: rollout,
+                carries_template,
+            }
         }),
-        service_exists: view.resource.service.live.as_ref().and_then(|live| live.controller.as_ref()).is_some_and(ours),
+        service_exists: view
+            .resource
+            .service
+            .live
+            .as_ref()
+            .and_then(|live| live.controller.as_ref())
+            .is_some_and(ours),
         in_place: false,
         missing_secrets: Vec::new(),
         trouble: None,
         pod_problem: view.world.pod_problem(&seen.key).map(str::to_owned),
         secrets: seen.status.secrets.clone(),
-        template_revision: deployment.and_then(|live| live.template.as_ref()).map(|template| template.revision),
+        template_revision: deployment
+            .and_then(|live| live.template.as_ref())
+            .map(|template| template.revision),
         now: view.now,
     }
 }

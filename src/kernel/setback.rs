@@ -27,14 +27,21 @@ impl Setback {
     /// The setback after `failure`, given the one before. The jitter is keyed by the resource's uid, so that
     /// resources that fail together do not retry together, and a replay gives the same times.
     #[must_use]
-    pub fn after(before: Option<&Self>, failure: Failure, sent: String, (uid, now): (&Uid, Timestamp)) -> Self {
+    pub fn after(
+        before: Option<&Self>,
+        failure: Failure,
+        sent: String,
+        (uid, now): (&Uid, Timestamp),
+    ) -> Self {
         let attempts = before.map_or(1, |before| before.attempts.saturating_add(1));
         let digest = hash::of_parts([uid.0.as_str(), &attempts.to_string()]);
         let seed = u64::from_str_radix(digest.get(..16).unwrap_or("0"), 16).unwrap_or(0);
         let retry_at = match failure.category {
             // The object is another one than we thought: look at once, and only then slow down.
             Category::Conflict if attempts == 1 => Some(now),
-            category => failure::retry(category, attempts, seed).and_then(|delay| now.checked_add(delay).ok()),
+            category => {
+                failure::retry(category, attempts, seed).and_then(|delay| now.checked_add(delay).ok())
+            }
         };
         Self { failure, attempts, retry_at, sent }
     }

@@ -128,9 +128,12 @@ impl World {
         let (_, named) = self.listing.swap_remove(at);
         let known: Vec<Key> = match kind {
             Watched::Memcached => self.resources.keys().cloned().collect(),
-            Watched::Child(kind) => {
-                self.resources.iter().filter(|(_, it)| it.slot(kind).live.is_some()).map(|(key, _)| key.clone()).collect()
-            }
+            Watched::Child(kind) => self
+                .resources
+                .iter()
+                .filter(|(_, it)| it.slot(kind).live.is_some())
+                .map(|(key, _)| key.clone())
+                .collect(),
             Watched::Secret => self.secrets.keys().cloned().collect(),
             Watched::Pod => self.pods.keys().cloned().collect(),
         };
@@ -242,7 +245,8 @@ impl World {
         let key = seen.key.clone();
         let problem = seen.problem.clone();
         let before = if problem.is_some() { self.pods.insert(key, seen) } else { self.pods.remove(&key) };
-        (before.and_then(|pod| pod.problem) != problem && self.resources.contains_key(&resource)).then_some(resource)
+        (before.and_then(|pod| pod.problem) != problem && self.resources.contains_key(&resource))
+            .then_some(resource)
     }
 
     /// An object is gone. Returns the resources concerned; a resource that is gone itself is one of them.
