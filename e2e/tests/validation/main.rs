@@ -68,7 +68,10 @@ async fn with_definition(prefix: &str, body: impl AsyncFnOnce(&Space) -> Result<
 }
 
 /// Asks whether a resource would be created: it as it would be stored, or what is wrong.
-async fn dry_run(api: &Api<DynamicObject>, resource: &DynamicObject) -> Result<Result<DynamicObject, Status>> {
+async fn dry_run(
+    api: &Api<DynamicObject>,
+    resource: &DynamicObject,
+) -> Result<Result<DynamicObject, Status>> {
     let params = PostParams { dry_run: true, ..PostParams::default() };
     match api.create(&params, resource).await {
         Ok(object) => Ok(Ok(object)),

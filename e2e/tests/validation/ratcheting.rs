@@ -17,7 +17,8 @@ fn loose() -> Result<CustomResourceDefinition> {
     fn loosen(value: &mut Value) {
         match value {
             Value::Object(fields) => {
-                let rules = ["x-kubernetes-validations", "pattern", "minimum", "maximum", "maxLength", "maxItems"];
+                let rules =
+                    ["x-kubernetes-validations", "pattern", "minimum", "maximum", "maxLength", "maxItems"];
                 fields.retain(|name, _| !rules.contains(&name.as_str()));
                 fields.values_mut().for_each(loosen);
             }
@@ -73,7 +74,8 @@ async fn a_stored_resource_that_breaks_a_new_rule_takes_a_status_and_goes() -> R
     .await?;
 
     install(&client, &crd::crd()).await?;
-    try_join_all(violators.iter().map(|(name, spec, elsewhere)| live(&api, (*name, spec), *elsewhere))).await?;
+    try_join_all(violators.iter().map(|(name, spec, elsewhere)| live(&api, (*name, spec), *elsewhere)))
+        .await?;
     Ok(())
 }
 
@@ -95,7 +97,9 @@ async fn live(api: &Api<DynamicObject>, (name, spec): (&str, &Value), elsewhere:
     let patched = patched.with_context(|| format!("{name}: its status is refused"))?;
     assert_eq!(patched.data["status"]["conditions"], json!([condition]), "{name}");
     let annotation = json!({"metadata": {"annotations": {"memcached.c5c3.io/restart-trigger": "1"}}});
-    api.patch(name, &merge, &Patch::Merge(annotation)).await.with_context(|| format!("{name}: an annotation"))?;
+    api.patch(name, &merge, &Patch::Merge(annotation))
+        .await
+        .with_context(|| format!("{name}: an annotation"))?;
     let edit = api.patch(name, &merge, &Patch::Merge(json!({"spec": {"replicas": 2}}))).await;
     match elsewhere {
         Elsewhere::Editable => assert!(edit.is_ok(), "{name}: {edit:?}"),

@@ -38,8 +38,18 @@ fn range(name: &str, field: &'static str, (min, max): (i32, i32)) -> [Case; 2] {
     let (below, above) = (min - 1, max + 1);
     let path = format!("{field} in body should be");
     [
-        case(with(min), with(below), field, format!("Invalid value: {below}: {path} greater than or equal to {min}")),
-        case(with(max), with(above), field, format!("Invalid value: {above}: {path} less than or equal to {max}")),
+        case(
+            with(min),
+            with(below),
+            field,
+            format!("Invalid value: {below}: {path} greater than or equal to {min}"),
+        ),
+        case(
+            with(max),
+            with(above),
+            field,
+            format!("Invalid value: {above}: {path} less than or equal to {max}"),
+        ),
     ]
 }
 
@@ -48,7 +58,9 @@ fn numbers() -> Vec<Case> {
     let above = "Invalid value: 65: spec.replicas in body should be less than or equal to 64";
     let mut negative = case(json!({"replicas": 0}), json!({"replicas": -1}), "spec.replicas", below);
     // The scale subresource has its own view of that.
-    negative.causes.push((".spec.replicas", "Invalid value: -1: should be a non-negative integer".to_owned()));
+    negative
+        .causes
+        .push((".spec.replicas", "Invalid value: -1: should be a non-negative integer".to_owned()));
     let mut cases =
         vec![negative, case(json!({"replicas": 64}), json!({"replicas": 65}), "spec.replicas", above)];
     cases.extend(range("maxMemoryMB", "spec.memcached.maxMemoryMB", (16, 65_536)));
@@ -125,9 +137,7 @@ fn item_sizes() -> Vec<Case> {
 }
 
 fn resources_and_secrets() -> Vec<Case> {
-    let limit = |amount: Value, memory: i32| {
-        json!({"memcached": {"maxMemoryMB": memory}, "resources": {"limits": {"memory": amount}}})
-    };
+    let limit = |amount: Value, memory: i32| json!({"memcached": {"maxMemoryMB": memory}, "resources": {"limits": {"memory": amount}}});
     let least = |text: &str| format!("Invalid value: \"object\": memory limit must be at least {text}");
     let request = |amount: Value| json!({"resources": {"requests": {"cpu": amount}}});
     let no_quantity = |field: &str, value: &str| {

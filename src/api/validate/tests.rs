@@ -1,4 +1,4 @@
-//! Each rule just inside and just outside. The same rules on a real API server: `e2e/tests/validation.rs`.
+//! Each rule just inside and just outside. The same rules on a real API server: `e2e/tests/validation`.
 
 use rstest::rstest;
 use serde_json::{Value, json};
