@@ -139,3 +139,47 @@ impl Verdict {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::kernel::object::Key;
+
+    fn service(uid: &str, version: &str) -> SeenChild {
+        SeenChild {
+            kind: ChildKind::Service,
+            key: Key { namespace: "n".into(), name: "x".into() },
+            uid: Uid(uid.into()),
+            resource_version: ResourceVersion(version.into()),
+            generation: 0,
+            deleting: false,
+            controller: None,
+            content: json!({"spec": {"clusterIP": "None"}}),
+            owned: None,
+            managers: Vec::new(),
+            rollout: None,
+        }
+    }
+
+    #[test]
+    fn a_version_that_is_known_or_older_is_no_news_and_another_incarnation_is() {
+        let mut slot = Slot::default();
+        assert!(slot.see(service("a", "10")));
+        assert!(!slot.see(service("a", "10")));
+        assert!(!slot.see(service("a", "9")), "a late event would undo what we know of our own write");
+        assert!(slot.see(service("a", "11")));
+        assert!(slot.see(service("b", "9")));
+    }
+
+    #[test]
+    fn a_verdict_about_another_desired_object_says_nothing() {
+        let desired = json!({"spec": {"clusterIP": "None"}});
+        let mut live = Live::from(service("a", "1"));
+        assert_eq!(live.verdict.differences(ChildKind::Service, &desired), Some(vec![]));
+        live.judge(hash::of_json(&desired), vec![]);
+        assert_eq!(live.verdict.differences(ChildKind::Service, &desired), Some(vec![]));
+        assert_eq!(live.verdict.differences(ChildKind::Service, &json!({"spec": {}})), None);
+    }
+}
