@@ -74,3 +74,22 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_whose_other_end_never_reached_a_node_is_removed_too() -> Result<()> {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root makes network links");
+            return Ok(());
+        }
+        let slot = Slot::candidates("network-test").find(|slot| slot.free()).context("no free slot")?;
+        create(slot)?;
+        assert!(exists(&slot.link()) && exists(&slot.peer()) && !slot.free());
+        remove(slot)?;
+        assert!(!exists(&slot.link()) && !exists(&slot.peer()) && slot.free());
+        remove(slot)
+    }
+}

@@ -129,6 +129,10 @@ async fn after_kill_minus_9_of_everything_down_leaves_nothing_and_up_works() -> 
     let second = Cluster::shared(&name, Shape::Node).await?;
     assert_eq!(second.broken().await, None);
     process::kill_all(&process::marked(second.folder()))?;
+    // As if `up` had been killed between starting a process and recording it.
+    let stray = process::Launch { name: "stray", program: "/bin/sleep".into(), args: vec!["600".into()] };
+    let stray = process::Process::start(&stray, second.folder(), Path::new("/dev/null"))?;
+    assert!(stray.is_running());
     assert!(down(&name)?);
     assert_eq!([remains_of(&cluster), remains_of(&second)].concat(), Vec::<String>::new());
     Ok(())
