@@ -101,7 +101,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { kubeconfig, listen, journal, journal_max_bytes, log_format, log_level, max_in_flight } = args;
     start_log(log_format, log_level);
     let options = Options {
-        kubeconfig,
         journal: journal.map(|path| journal::Options { path, max_bytes: journal_max_bytes }),
         settings: Settings { max_in_flight: max_in_flight.into() },
     };
@@ -114,7 +113,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let ended = runtime.block_on(async {
         let listener = shell::listen(listen).await?;
         tracing::info!(%listen, "serving /metrics, /livez and /readyz");
-        shell::run(listener, options, shell::signals()?).await
+        let client = shell::client::connect(kubeconfig.as_deref()).await?;
+        anyhow::Ok(shell::run(listener, client, options, shell::signals()?).await?)
     })?;
     // Not to wait for a disk or a name server that hangs.
     runtime.shutdown_background();

@@ -2,7 +2,7 @@
 //!
 //! [`run`] is one task that owns the kernel: it takes events from [`sources`] and [`effects`], gives each its time,
 //! steps the kernel, writes the step into the [`journal`], and carries out what the kernel answered. Everything else
-//! hangs off it by channels. Uses `api` and `kernel`; `cli` calls it.
+//! hangs off it by channels. Uses `api` and `kernel`; `cli` calls it with a [`client`], tests with one that fails.
 
 pub mod admin;
 pub mod client;
@@ -17,7 +17,6 @@ pub mod secrets;
 pub mod sources;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +29,6 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use self::admin::{Admin, Gate, Gates, Ping};
-use self::client::ConnectError;
 use self::clock::Clock;
 use self::effects::Executor;
 use self::journal::{Entry, Journal};
@@ -52,8 +50,6 @@ const FLUSH: Duration = Duration::from_secs(5);
 /// What an operator is started with.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The cluster; where `None`, whatever the environment offers.
-    pub kubeconfig: Option<PathBuf>,
     /// The journal's files, if any.
     pub journal: Option<journal::Options>,
     /// What the kernel is told.
@@ -71,9 +67,6 @@ pub enum RunError {
         /// What the system says.
         source: std::io::Error,
     },
-    /// See [`ConnectError`].
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
     /// Signals cannot be received.
     #[error("cannot listen for signals")]
     Signals(#[source] std::io::Error),
@@ -103,16 +96,18 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, RunError> {
     TcpListener::bind(address).await.map_err(|source| RunError::Listen { address, source })
 }
 
-/// Runs the operator until `signals` says so twice, or once and everything under way has ended.
+/// Runs the operator until `signals` says so twice, or once and everything under way has ended. All that it asks of
+/// the API server goes through `client`, see [`client::connect`].
 ///
 /// # Errors
 /// See [`RunError`].
 pub async fn run(
     listener: TcpListener,
+    client: Client,
     options: Options,
     signals: mpsc::Receiver<()>,
 ) -> Result<Ended, RunError> {
-    let Options { kubeconfig, journal, settings } = options;
+    let Options { journal, settings } = options;
     tracing::info!(version = journal::VERSION, "memcached-operator starts");
     let metrics = Arc::new(Metrics::new()?);
     let kernel = Kernel::new(settings);
@@ -122,7 +117,6 @@ pub async fn run(
     let mut pages = JoinSet::new();
     pages.spawn(admin::serve(listener, admin));
 
-    let client = client::connect(kubeconfig.as_deref()).await?;
     let operator = Operator::new(&client, Parts { kernel, journal, metrics, gates });
     operator.run(&client, inbox, signals).await
 }

@@ -11,7 +11,7 @@ use axum::extract::{Request, State};
 use http::Response;
 use memcached_operator::cli::replay::replay;
 use memcached_operator::kernel::kernel::Settings;
-use memcached_operator::shell::{self, Ended, Options, RunError, journal};
+use memcached_operator::shell::{self, Ended, Options, RunError, client, journal};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -84,12 +84,12 @@ impl Operator {
         });
         std::fs::write(&kubeconfig, config.to_string()).unwrap();
         let journal = journal::Options { path: directory.path().join("journal"), max_bytes: u64::MAX };
-        let options =
-            Options { kubeconfig: Some(kubeconfig), journal: Some(journal), settings: Settings::default() };
+        let options = Options { journal: Some(journal), settings: Settings::default() };
+        let client = client::connect(Some(&kubeconfig)).await.unwrap();
         let listener = shell::listen((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
         let admin = listener.local_addr().unwrap();
         let (signals, inbox) = mpsc::channel(2);
-        let ended = tokio::spawn(shell::run(listener, options, inbox));
+        let ended = tokio::spawn(shell::run(listener, client, options, inbox));
         Self { admin, signals, ended, directory }
     }
 
