@@ -15,12 +15,17 @@ const ROOT: &str = "/sys/fs/cgroup";
 /// Makes the group, without limits.
 pub(crate) fn create(name: &str) -> Result<()> {
     for hierarchy in hierarchies() {
+        // Version 2 only: a group has the controllers that its parent hands down. Where systemd runs it handed them
+        // down already; where it cannot be done, kubelet says which one it lacks.
+        for controller in ["cpuset", "cpu", "memory", "pids"] {
+            let _ = fs::write(hierarchy.join("cgroup.subtree_control"), format!("+{controller}"));
+        }
         let group = hierarchy.join(name);
         fs::create_dir_all(&group)
             .with_context(|| format!("cannot make the control group {}", group.display()))?;
         // Version 1 only: a group without processors and memory nodes can hold no process.
         for file in ["cpuset.cpus", "cpuset.mems"] {
-            if hierarchy.join("cgroup.procs").exists() && hierarchy.ends_with("cpuset") {
+            if hierarchy.join(file).exists() {
                 fs::write(group.join(file), fs::read(hierarchy.join(file))?)
                     .with_context(|| format!("cannot fill {}", group.join(file).display()))?;
             }
