@@ -31,19 +31,22 @@ const WARNINGS: [Reason; 10] = [
 /// A child was created.
 #[must_use]
 pub fn created(kind: ChildKind, key: &Key) -> Notice {
-    normal("Created", "Create", format!("Created {} {}", kind.name(), key.name))
+    let kind = kind.name();
+    normal("Created", &format!("Create{kind}"), format!("Created {kind} {}", key.name))
 }
 
 /// Pods begin to roll.
 #[must_use]
 pub fn rollout_started(cause: RolloutCause) -> Notice {
-    let words = match cause {
-        RolloutCause::Spec => "the spec changed",
-        RolloutCause::Secret => "the content of a Secret changed",
-        RolloutCause::RestartTrigger => "the restart-trigger annotation changed",
-        RolloutCause::Drift => "somebody else changed the pod template, and it is put back",
+    let (action, words) = match cause {
+        RolloutCause::Spec => ("RollOutSpec", "the spec changed"),
+        RolloutCause::Secret => ("RollOutSecret", "the content of a Secret changed"),
+        RolloutCause::RestartTrigger => ("RollOutRestartTrigger", "the restart-trigger annotation changed"),
+        RolloutCause::Drift => {
+            ("RollOutDrift", "somebody else changed the pod template, and it is put back")
+        }
     };
-    normal("RolloutStarted", "Rollout", format!("Replacing pods, cause {}: {words}", cause.label()))
+    normal("RolloutStarted", action, format!("Replacing pods, cause {}: {words}", cause.label()))
 }
 
 /// What a new status has to say that the one before did not: that the resource became ready, or what is wrong
@@ -144,7 +147,13 @@ mod tests {
     #[test]
     fn a_created_child_is_named() {
         let key = Key { namespace: "shop".to_owned(), name: "cache".to_owned() };
-        assert_eq!(created(ChildKind::Service, &key).message, "Created Service cache");
+        let said = |kind| {
+            let Notice { action, message, .. } = created(kind, &key);
+            (action, message)
+        };
+        let expected = |action: &str, message: &str| (action.to_owned(), message.to_owned());
+        assert_eq!(said(ChildKind::Service), expected("CreateService", "Created Service cache"));
+        assert_eq!(said(ChildKind::Deployment), expected("CreateDeployment", "Created Deployment cache"));
     }
 
     #[rstest]

@@ -1,6 +1,7 @@
 //! Kubernetes Events about resources, best effort. Takes notices through a bounded queue and sends one after the
 //! other; what does not fit is dropped and counted. IO; the main loop hands over, nobody waits for an answer.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -18,9 +19,9 @@ use crate::kernel::object::{FIELD_MANAGER, Key, Uid, Watched};
 
 /// Notices that wait: a cold start of a thousand resources fits.
 const WAITING: usize = 1_024;
-/// A recorder remembers each Event for minutes, to count repetitions instead of repeating them. A new one after this
-/// many keeps that memory small; telling repetitions apart is the kernel's business first.
-const REMEMBERED: u32 = 200;
+/// Recorders that are kept: enough to count what one resource says again and again, and little memory. Telling
+/// repetitions apart is the kernel's business first.
+const REMEMBERED: usize = 200;
 
 /// A notice and what it is about.
 #[derive(Debug)]
@@ -60,15 +61,17 @@ impl Publisher {
 async fn run(client: Client, mut waiting: mpsc::Receiver<Publication>, metrics: Arc<Metrics>) {
     let ApiResource { api_version, kind, .. } = kinds::api_resource(Watched::Memcached);
     let reporter = Reporter::from(FIELD_MANAGER);
-    let mut recorder = Recorder::new(client.clone(), reporter.clone());
-    let mut remembered = 0;
+    // A recorder counts an Event with another note as a repetition and drops the note, so that "All 3 replicas are
+    // ready" would be read as "All 1 replicas are ready", twice. So each thing to say has a recorder of its own.
+    let mut recorders: HashMap<(Uid, String), Recorder> = HashMap::new();
     let mut failing = false;
     while let Some(Publication { resource, uid, notice }) = waiting.recv().await {
-        if remembered == REMEMBERED {
-            recorder = Recorder::new(client.clone(), reporter.clone());
-            remembered = 0;
+        if recorders.len() == REMEMBERED {
+            recorders.clear();
         }
-        remembered += 1;
+        let recorder = recorders
+            .entry((uid.clone(), notice.message.clone()))
+            .or_insert_with(|| Recorder::new(client.clone(), reporter.clone()));
         let about = ObjectReference {
             api_version: Some(api_version.clone()),
             kind: Some(kind.clone()),

@@ -4,6 +4,7 @@
 mod admin;
 mod effects;
 mod journal;
+mod publish;
 mod run;
 mod sources;
 mod support;
