@@ -341,3 +341,19 @@ async fn each_request_is_answered_once_with_its_own_id() {
     answered.sort_unstable();
     assert_eq!(answered, [1, 2]);
 }
+
+#[tokio::test]
+async fn a_request_that_makes_the_shell_panic_is_answered_too() {
+    let (client, _) = api(|_| std::future::ready(ok(&stored(deployment()))));
+    let (sender, mut events) = mpsc::channel(1);
+    let request =
+        Request::Create { kind: ChildKind::Deployment, key: sessions(), body: json!(["no object"]) };
+    Executor::new(client, sender).send(RequestId(1), sessions(), request);
+
+    let failure = Failure {
+        category: Category::Internal,
+        message: "a request for Memcached shop/sessions panicked: please report it".into(),
+    };
+    let expected = Event::Done { id: RequestId(1), reply: Reply::Failed(failure) };
+    assert_eq!(events.recv().await, Some(expected));
+}

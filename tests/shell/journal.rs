@@ -254,7 +254,7 @@ fn a_slow_disk_makes_nobody_wait_and_leaves_a_visible_gap() {
     let before = replay(&reader.join().unwrap().unwrap()[..]).unwrap();
     let after = replayed(&path);
     assert_eq!((before.cut_off, after.cut_off), (false, false));
-    assert!(before.steps < taken && after.steps > 0 && before.steps + after.steps < steps);
+    assert!(before.steps < taken && before.steps + after.steps < steps, "{before}; {after}; of {steps}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use http::Response;
+use kube::Client;
 use memcached_operator::kernel::event::Event;
 use memcached_operator::kernel::kernel::{Kernel, Settings};
 use memcached_operator::kernel::object::{ChildKind, Key, Watched};
@@ -54,11 +55,7 @@ fn watches(
             quiet(&call)
         })
     });
-    let (sender, events) = mpsc::channel(8);
-    let (gates, metrics) = (Gates::new(), Arc::new(Metrics::new().unwrap()));
-    let outlet = Outlet { events: sender, gates: gates.clone(), metrics: Arc::clone(&metrics) };
-    let tasks = spawn(&client, &outlet);
-    Watches { kind, path, calls, events, gates, metrics, started: Instant::now(), _tasks: tasks }
+    Watches::start(&client, calls, (kind, path))
 }
 
 /// An API server with nothing to say, which it says every minute.
@@ -103,6 +100,14 @@ fn kind_of(event: &Event) -> Option<Watched> {
 }
 
 impl Watches {
+    fn start(client: &Client, calls: Calls, (kind, path): (Watched, &'static str)) -> Self {
+        let (sender, events) = mpsc::channel(8);
+        let (gates, metrics) = (Gates::new(), Arc::new(Metrics::new().unwrap()));
+        let outlet = Outlet { events: sender, gates: gates.clone(), metrics: Arc::clone(&metrics) };
+        let tasks = spawn(client, &outlet);
+        Self { kind, path, calls, events, gates, metrics, started: Instant::now(), _tasks: tasks }
+    }
+
     /// The next event of the kind.
     async fn next(&mut self) -> Event {
         let next = async {
@@ -246,6 +251,7 @@ async fn one_failed_watch_goes_on_from_where_it_was_and_five_in_a_row_list_anew(
     assert_eq!(watches.lists(), 1);
     assert_eq!(watches.take(3).await, ["listing", "a@1", "listed"]);
     assert_eq!(watches.lists(), 2);
+    assert!(watches.started.elapsed() < SILENCE, "it was not silence that listed anew");
     let resumed: Vec<_> = watches
         .calls
         .matching(|call| call.path == SERVICES && call.is_watch())
@@ -267,6 +273,7 @@ async fn an_event_that_cannot_be_read_lists_anew_because_it_may_have_been_a_chan
     });
 
     assert_eq!(watches.take(5).await, ["listing", "listed", "listing", "a@11", "listed"]);
+    assert!(watches.started.elapsed() < Duration::from_secs(3));
 }
 
 #[tokio::test(start_paused = true)]
@@ -294,17 +301,24 @@ async fn a_quiet_watch_lists_anew_only_for_the_backstop_and_shows_its_age() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_whose_answer_does_not_end_is_given_up_and_tried_again() {
+    let mut watches = watches((SERVICE, SERVICES), |call, number| match (call.is_watch(), number) {
+        (true, _) => watch(vec![Frame::Hang]),
+        (false, 1) => watch(vec![Frame::Line("{".into()), Frame::Hang]),
+        (false, _) => page(&[], "10", None),
+    });
+
+    assert_eq!(watches.take(2).await, ["listing", "listed"]);
+    let waited = watches.started.elapsed();
+    assert!(waited > Duration::from_secs(10) && waited < Duration::from_secs(13), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_list_that_is_never_answered_is_given_up_and_tried_again() {
-    let (client, _) = api(|call| async move {
+    let (client, calls) = api(|call| async move {
         if call.path == SERVICES { std::future::pending().await } else { quiet(&call) }
     });
-    let (sender, events) = mpsc::channel(8);
-    let (gates, metrics) = (Gates::new(), Arc::new(Metrics::new().unwrap()));
-    let outlet = Outlet { events: sender, gates: gates.clone(), metrics: Arc::clone(&metrics) };
-    let (tasks, calls) = (spawn(&client, &outlet), Calls::default());
-    let started = Instant::now();
-    let mut watches =
-        Watches { kind: SERVICE, path: SERVICES, calls, events, gates, metrics, started, _tasks: tasks };
+    let mut watches = Watches::start(&client, calls, (SERVICE, SERVICES));
 
     watches.pass(Duration::from_secs(60)).await;
     let errors: u32 = watches.counted("watch_errors_total").parse().unwrap();
