@@ -184,3 +184,16 @@ fn an_entry_of_a_form_that_we_do_not_know_is_passed_over() {
 fn every_form_of_ownership_is_read(#[case] desired: Value, #[case] owned: Value, #[case] gone: &[&str]) {
     assert_eq!(no_longer_desired(&desired, &owned), gone);
 }
+
+#[test]
+fn of_an_item_whose_other_fields_were_taken_over_only_its_keys_are_ours() {
+    let live = json!({"ports": [{"port": 2, "name": "foreign"}, {"port": 1, "name": "taken"}]});
+    let owned = json!({"f:ports": {"k:{\"port\":1}": {".": {}}}});
+    assert_eq!(owned_part(&live, &owned), Some(json!({"ports": [{"port": 1}]})));
+}
+
+#[test]
+fn of_a_map_in_which_nothing_is_ours_there_is_no_part() {
+    let live = json!({"labels": {"foreign": "x"}, "replicas": 1});
+    assert_eq!(owned_part(&live, &json!({"f:labels": {".": {}}, "f:gone": {}})), None);
+}
