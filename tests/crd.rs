@@ -142,6 +142,17 @@ fn the_defaults_are_those_that_were_released() {
 }
 
 #[test]
+fn neither_a_spec_nor_any_part_of_it_or_of_the_status_has_to_be_written() {
+    for schema in schemas() {
+        assert_eq!(schema["required"], Value::Null);
+        assert_eq!(schema["properties"]["status"]["required"], Value::Null);
+        visit(&mut schema["properties"]["spec"].clone(), &mut |value| {
+            assert_eq!(value.get("required"), None)
+        });
+    }
+}
+
+#[test]
 fn no_part_of_the_schema_lets_unknown_fields_or_nulls_through() {
     for mut schema in schemas() {
         visit(&mut schema, &mut |value| {

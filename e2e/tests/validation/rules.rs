@@ -116,11 +116,12 @@ fn item_sizes() -> Vec<Case> {
     };
     vec![
         case(size("512k", 64), size("511k", 64), field, steps),
-        case(size("1536k", 64), size("600k", 64), field, steps),
+        case(size("1536k", 64), size("768k", 64), field, steps),
         case(size("1m", 64), size("0m", 64), field, steps),
         case(size("1024m", 65_536), size("1025m", 65_536), field, steps),
         case(size("32m", 64), size("33m", 64), field, half(64)),
         case(size("8704k", 17), size("9m", 17), field, half(17)),
+        case(size("512m", 1024), size("524800k", 1024), field, half(1024)),
         case(
             size("1m", 64),
             size("1g", 64),
