@@ -255,12 +255,17 @@ fn from_the_future(given: &Given) -> (Value, Value) {
             },
         }},
     });
-    let owned = json!({"f:spec": {"f:replicas": {}, "f:template": {
-        "f:metadata": {"f:labels": {"f:a": {}}},
-        "f:spec": {"f:containers": {"k:{\"name\":\"memcached\"}": {
-            ".": {}, "f:name": {}, "f:image": {}, "f:novelty": {"f:x": {}},
-        }}},
-    }}});
+    let owned = json!({
+        "f:metadata": {"f:annotations": {
+            "f:memcached.c5c3.io/template-hash": {}, "f:memcached.c5c3.io/template-revision": {},
+        }},
+        "f:spec": {"f:replicas": {}, "f:template": {
+            "f:metadata": {"f:labels": {"f:a": {}}},
+            "f:spec": {"f:containers": {"k:{\"name\":\"memcached\"}": {
+                ".": {}, "f:name": {}, "f:image": {}, "f:novelty": {"f:x": {}},
+            }}},
+        }},
+    });
     (content, owned)
 }
 
@@ -310,4 +315,14 @@ fn a_changed_intent_is_rendered_at_the_newest_revision_whatever_is_live() {
 fn damaged_annotations_say_nothing(#[case] annotations: Value) {
     assert_eq!(LiveTemplate::of(&json!({"metadata": {"annotations": annotations}}), None), None);
     assert_eq!(LiveTemplate::of(&json!({}), None), None);
+}
+
+#[rstest]
+#[case::the_revision("template-revision")]
+#[case::the_hash("template-hash")]
+fn an_annotation_that_somebody_else_wrote_says_nothing(#[case] taken: &str) {
+    let (content, mut owned) = from_the_future(&Given::new("my-cache", &json!({})));
+    let ours = owned["f:metadata"]["f:annotations"].as_object_mut().expect("a map");
+    ours.remove(&format!("f:memcached.c5c3.io/{taken}")).expect("it was ours");
+    assert_eq!(LiveTemplate::of(&content, Some(&owned)), None);
 }

@@ -22,11 +22,17 @@ pub struct LiveTemplate {
 
 impl LiveTemplate {
     /// Reads it from a live Deployment of ours: `content` and `owned` as in
-    /// [`crate::kernel::event::SeenChild`]. `None` when an annotation is missing or damaged.
+    /// [`crate::kernel::event::SeenChild`]. `None` when an annotation is missing or damaged, or when somebody else
+    /// wrote it: a made-up revision would pass for a newer operator's, and keep what it stands on for ever.
     #[must_use]
     pub fn of(content: &Value, owned: Option<&Value>) -> Option<Self> {
-        let annotation =
-            |name| content.pointer("/metadata/annotations").and_then(|all| all.get(name)?.as_str());
+        let said = |name| content.pointer("/metadata/annotations").and_then(|all| all.get(name)?.as_str());
+        let by_us = |name: &str| {
+            let ours =
+                |owned: &Value| owned.pointer("/f:metadata/f:annotations")?.get(format!("f:{name}")).cloned();
+            owned.is_none_or(|owned| ours(owned).is_some())
+        };
+        let annotation = |name| said(name).filter(|_| by_us(name));
         let revision = Revision(annotation(TEMPLATE_REVISION)?.parse().ok()?);
         let hash = annotation(TEMPLATE_HASH)?.to_owned();
         let foreign = (!pod::knows(revision)).then(|| owned_template(content, owned)).flatten().map(Box::new);
