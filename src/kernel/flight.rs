@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::effect::RolloutCause;
+use super::effect::{Notice, RolloutCause};
 use super::object::{ChildKind, Key, Uid};
 use super::world::Presence;
 use crate::api::MemcachedStatus;
@@ -44,5 +44,10 @@ pub enum Sent {
         created: bool,
     },
     /// A status.
-    Status(Box<MemcachedStatus>),
+    Status {
+        /// As it will be.
+        status: Box<MemcachedStatus>,
+        /// What it says that the one before did not, for when it stands.
+        notice: Option<Notice>,
+    },
 }

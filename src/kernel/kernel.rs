@@ -193,7 +193,7 @@ impl Kernel {
                 let created = matches!(request, Request::Create { .. });
                 (request, Sent::Write { kind, hash, cause, created })
             }
-            Send::Status { status, request } => (request, Sent::Status(status)),
+            Send::Status { status, notice, request } => (request, Sent::Status { status, notice }),
             Send::Read(request) => {
                 let sent = match &request {
                     Request::ReadSecret { secret, keys } => {
@@ -207,7 +207,7 @@ impl Kernel {
                     Request::ReadChild { kind, .. }
                     | Request::Create { kind, .. }
                     | Request::Apply { kind, .. } => Sent::ReadChild(*kind),
-                    Request::PatchStatus { .. } => Sent::Status(Box::default()),
+                    Request::PatchStatus { .. } => Sent::Status { status: Box::default(), notice: None },
                 };
                 (request, sent)
             }
@@ -311,8 +311,8 @@ impl Kernel {
             (Sent::Write { kind, .. } | Sent::ReadChild(kind), Reply::Child(None)) => {
                 resource.slot_mut(kind).lose();
             }
-            (Sent::Status(status), Reply::Status(stored)) => {
-                notice::of_status(&resource.seen.status, &status).into_iter().for_each(publish);
+            (Sent::Status { status, notice }, Reply::Status(stored)) => {
+                notice.into_iter().for_each(publish);
                 resource.setback = None;
                 resource.unstorable =
                     (*status != stored.status).then(|| Box::new((*status, stored.status.clone())));
@@ -328,7 +328,7 @@ impl Kernel {
                 let hash = slot.setback.as_ref().map(|setback| setback.sent.clone()).unwrap_or_default();
                 slot.setback = Some(Setback::after(slot.setback.as_ref(), failure, hash, (&uid, self.now)));
             }
-            (Sent::Status(_), Reply::Failed(failure)) => {
+            (Sent::Status { .. }, Reply::Failed(failure)) => {
                 let before = resource.setback.as_ref();
                 resource.setback = Some(Setback::after(before, failure, String::new(), (&uid, self.now)));
             }

@@ -8,10 +8,11 @@ use jiff::Timestamp;
 
 use super::desired::{self, Desired, Intent, LiveTemplate};
 use super::diff::Path;
-use super::effect::{Request, RolloutCause};
+use super::effect::{Notice, Request, RolloutCause};
 use super::failure::Category;
 use super::inputs::{self, Inputs};
 use super::live::Live;
+use super::notice;
 use super::object::ChildKind;
 use super::plan::{self, Action, Planned};
 use super::report::{self, Report};
@@ -66,6 +67,9 @@ pub enum Send {
         request: Request,
         /// The status as it will be.
         status: Box<MemcachedStatus>,
+        /// What it says that the one before did not. It is found here and not with the reply: by then the watch may
+        /// have made the new status the one before.
+        notice: Option<Notice>,
     },
 }
 
@@ -213,7 +217,7 @@ impl<'a> View<'a> {
             resource_version: seen.resource_version.clone(),
             status: patch::patch(&seen.status, &status),
         };
-        Send::Status { request, status: Box::new(status) }
+        Send::Status { request, notice: notice::of_status(&seen.status, &status), status: Box::new(status) }
     }
 
     /// Whether the status has to be written: times aside, and not when the API server would store what is

@@ -88,6 +88,8 @@ struct Simulation {
     now: Timestamp,
     requests: Vec<Effect>,
     wake: Option<Timestamp>,
+    /// Reasons of the Events that were published.
+    said: Vec<String>,
 }
 
 impl Simulation {
@@ -98,6 +100,7 @@ impl Simulation {
             now: Timestamp::from_second(1_800_000_000).unwrap(),
             requests: Vec::new(),
             wake: None,
+            said: Vec::new(),
         };
         simulation.restart();
         simulation
@@ -123,7 +126,8 @@ impl Simulation {
             match effect {
                 Effect::Send { .. } => self.requests.push(effect),
                 Effect::Wake(at) => self.wake = Some(at),
-                Effect::Publish { .. } | Effect::Observe(_) => {}
+                Effect::Publish { notice, .. } => self.said.push(notice.reason),
+                Effect::Observe(_) => {}
             }
         }
     }
@@ -197,7 +201,8 @@ impl Simulation {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+    // 256 histories each; PROPTEST_CASES=20000 for a long night.
+    #![proptest_config(ProptestConfig { max_shrink_iters: 5_000, ..ProptestConfig::default() })]
 
     #[test]
     fn after_any_history_the_children_are_as_desired_and_the_status_tells_the_truth(
@@ -258,6 +263,26 @@ fn a_new_resource_costs_two_children_and_one_status() {
     }
     assert_eq!(writes, ["create Deployment", "create Service", "status"]);
     assert_eq!(simulation.model.resource().key.name, NAME);
+}
+
+#[test]
+fn what_a_status_says_is_published_though_the_watch_tells_of_it_before_the_reply() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    loop {
+        if let Some(event) = simulation.model.next_event(0) {
+            simulation.step(event);
+        } else if let Some(Effect::Send { id, request, .. }) = simulation.requests.pop() {
+            let reply = simulation.model.execute(&request);
+            while let Some(event) = simulation.model.next_event(0) {
+                simulation.step(event);
+            }
+            simulation.step(Event::Done { id, reply });
+        } else if !simulation.model.work() {
+            break;
+        }
+    }
+    assert_eq!(simulation.said, ["Created", "Created", "MemcachedReady"]);
 }
 
 fn request_name(request: &memcached_operator::kernel::effect::Request) -> String {
