@@ -110,8 +110,8 @@ impl Comparison {
             return self.replaced_list(desired, live);
         };
         for item in desired {
-            self.trail.item(keys.iter().map(|key| (*key, key_of(item, key))));
-            match live.iter().find(|other| keys.iter().all(|key| key_of(item, key) == key_of(other, key))) {
+            self.trail.item(keys.iter().map(|key| (*key, item.get(key))));
+            match live.iter().find(|other| keys.iter().all(|key| item.get(key) == other.get(key))) {
                 Some(live) => self.value(item, live),
                 None => self.found.push(self.trail.to_path()),
             }
@@ -140,10 +140,4 @@ impl Comparison {
             && self.trail.passes(&["limits", "requests"])
             && quantity::same(desired, live)
     }
-}
-
-/// A field of a list item that tells it from others. The only one with a default is `protocol`.
-fn key_of<'a>(item: &'a Value, key: &str) -> Option<&'a Value> {
-    static TCP: std::sync::LazyLock<Value> = std::sync::LazyLock::new(|| Value::from("TCP"));
-    item.get(key).or_else(|| (key == "protocol").then_some(&*TCP))
 }

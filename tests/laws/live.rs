@@ -186,10 +186,10 @@ fn every_form_of_ownership_is_read(#[case] desired: Value, #[case] owned: Value,
 }
 
 #[test]
-fn of_an_item_whose_other_fields_were_taken_over_only_its_keys_are_ours() {
-    let live = json!({"ports": [{"port": 2, "name": "foreign"}, {"port": 1, "name": "taken"}]});
-    let owned = json!({"f:ports": {"k:{\"port\":1}": {".": {}}}});
-    assert_eq!(owned_part(&live, &owned), Some(json!({"ports": [{"port": 1}]})));
+fn an_item_that_others_took_over_in_part_keeps_its_keys() {
+    let live = json!({"ports": [{"port": 3, "name": "foreign"}, {"port": 2, "name": "ours"}, {"port": 1, "name": "taken"}]});
+    let owned = json!({"f:ports": {"k:{\"port\":1}": {".": {}}, "k:{\"port\":2}": {"f:name": {}}}});
+    assert_eq!(owned_part(&live, &owned), Some(json!({"ports": [{"port": 2, "name": "ours"}, {"port": 1}]})));
 }
 
 #[test]

@@ -6,7 +6,6 @@
 
 use serde_json::{Map, Value};
 
-use super::key_of;
 use super::path::{Path, Trail, plain};
 
 /// Fields that `owned` (`fieldsV1` of our entry in managedFields) lists and `desired` no longer holds, in the
@@ -92,7 +91,7 @@ impl<'a> Entry<'a> {
     fn is(&self, index: usize, item: &Value) -> bool {
         match self {
             Self::Field(_) => false,
-            Self::Item(keys) => keys.iter().all(|(key, value)| key_of(item, key) == Some(value)),
+            Self::Item(keys) => keys.iter().all(|(key, value)| item.get(key) == Some(value)),
             Self::Element(value) => item == value,
             Self::Index(place) => index == *place,
         }
