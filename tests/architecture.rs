@@ -1,6 +1,8 @@
 //! The layers hold: `api` uses nothing of the crate, `kernel` only `api`, `shell` nothing of `cli`; and the two pure
 //! ones reach neither the network nor clock, environment, disk or threads.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

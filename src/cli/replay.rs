@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use serde_json::value::RawValue;
 
 use crate::kernel::kernel::Kernel;
 use crate::shell::journal::{Opening, Step, VERSION};
@@ -67,26 +68,29 @@ pub enum ReplayError {
     Differs(Box<Difference>),
 }
 
-/// The first step at which the kernel did something else.
+/// The first effect that is another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Which one, counted from 1.
+    /// Of which step, counted from 1.
     pub step: u64,
-    /// What was learned, as JSON.
+    /// What was learned in it, as JSON.
     pub event: String,
-    /// The effects recorded, as JSON.
-    pub expected: String,
-    /// The effects now, as JSON.
-    pub got: String,
-    /// The build that recorded them.
+    /// Which effect of the step, counted from 1.
+    pub effect: usize,
+    /// The effect recorded, as JSON; `None` where there were fewer.
+    pub expected: Option<String>,
+    /// The effect now, as JSON; `None` where there are fewer.
+    pub got: Option<String>,
+    /// The build that recorded it.
     pub version: String,
 }
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { step, event, expected, got, version } = self;
-        writeln!(f, "step {step} differs (recorded by {version}, replayed by {VERSION})")?;
-        write!(f, "  event:    {event}\n  expected: {expected}\n  got:      {got}")
+        let Self { step, event, effect, expected, got, version } = self;
+        let shown = |side: &Option<String>| side.clone().unwrap_or_else(|| "nothing".to_owned());
+        writeln!(f, "step {step}, effect {effect} differs (recorded by {version}, replayed by {VERSION})")?;
+        write!(f, "  event:    {event}\n  expected: {}\n  got:      {}", shown(expected), shown(got))
     }
 }
 
@@ -119,7 +123,7 @@ pub fn replay(journal: impl BufRead) -> Result<Summary, ReplayError> {
     let mut summary = Summary { steps: 0, effects: 0, cut_off: false };
     while let Some(line) = lines.next() {
         let (line, text) = line?;
-        let Step { at, event, effects: expected } = match serde_json::from_str(&text) {
+        let Step { at, event, effects: recorded } = match serde_json::from_str(&text) {
             Ok(step) => step,
             Err(_) if lines.peek().is_none() => {
                 summary.cut_off = true;
@@ -127,20 +131,30 @@ pub fn replay(journal: impl BufRead) -> Result<Summary, ReplayError> {
             }
             Err(source) => return Err(ReplayError::NoStep { line, source }),
         };
-        let learned = event.clone();
+        let no_step = |source| ReplayError::NoStep { line, source };
+        let learned = serde_json::to_string(&event).map_err(no_step)?;
         let effects = kernel.step(at, event);
         summary.steps += 1;
         summary.effects += effects.len() as u64;
-        let got = serde_json::to_string(&effects).map_err(|source| ReplayError::NoStep { line, source })?;
-        if got != expected.get() {
-            return Err(ReplayError::Differs(Box::new(Difference {
-                step: summary.steps,
-                event: serde_json::to_string(&learned).unwrap_or_else(|error| error.to_string()),
-                expected: expected.get().to_owned(),
-                got,
-                version,
-            })));
+        let got =
+            effects.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>().map_err(no_step)?;
+        if let Some((effect, expected, got)) = first_difference(&recorded, &got) {
+            let (step, event) = (summary.steps, learned);
+            let difference = Difference { step, event, effect, expected, got, version };
+            return Err(ReplayError::Differs(Box::new(difference)));
         }
     }
     Ok(summary)
+}
+
+/// The first effect, counted from 1, that is not the same to the letter, as recorded and as now.
+fn first_difference(
+    recorded: &[Box<RawValue>],
+    got: &[String],
+) -> Option<(usize, Option<String>, Option<String>)> {
+    let recorded = |index: usize| recorded.get(index).map(|effect| effect.get());
+    let got = |index: usize| got.get(index).map(String::as_str);
+    let index = (0..).take_while(|&index| recorded(index).is_some() || got(index).is_some());
+    let index = index.into_iter().find(|&index| recorded(index) != got(index))?;
+    Some((index + 1, recorded(index).map(str::to_owned), got(index).map(str::to_owned)))
 }

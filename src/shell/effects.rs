@@ -72,8 +72,9 @@ pub async fn execute(client: &Client, resource: &Key, request: Request) -> Reply
 
 /// What is being done, in the words of logs and conditions.
 struct Operation {
-    /// What people call it.
+    /// What people call it, to be done and done.
     action: &'static str,
+    done: &'static str,
     /// What RBAC calls it.
     verb: &'static str,
     kind: Watched,
@@ -96,23 +97,28 @@ struct Prepared {
 }
 
 fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
-    let operation = |action, verb, kind, key| Operation { action, verb, kind, key, generation: None };
+    let operation =
+        |(action, done), verb, kind, key| Operation { action, done, verb, kind, key, generation: None };
     let (operation, http, expected) = match request {
         Request::ReadSecret { secret, keys } => {
             let http = requests(Watched::Secret, &secret).get(&secret.name, &GetParams::default());
-            (operation("read", "get", Watched::Secret, secret), http, Expected::Secret(keys))
+            (operation(("read", "read"), "get", Watched::Secret, secret), http, Expected::Secret(keys))
         }
         Request::ReadChild { kind, key } => {
             let http = requests(Watched::Child(kind), &key).get(&key.name, &GetParams::default());
-            (operation("read", "get", Watched::Child(kind), key), http, Expected::Child(kind))
+            (operation(("read", "read"), "get", Watched::Child(kind), key), http, Expected::Child(kind))
         }
         Request::Create { kind, key, body } => {
             let http = apply(kind, &key, with_metadata(body, "resourceVersion", "1"));
-            (operation("create", "patch", Watched::Child(kind), key), http, Expected::Child(kind))
+            (
+                operation(("create", "created"), "patch", Watched::Child(kind), key),
+                http,
+                Expected::Child(kind),
+            )
         }
         Request::Apply { kind, key, uid, body } => {
             let http = apply(kind, &key, with_metadata(body, "uid", &uid.0));
-            (operation("apply", "patch", Watched::Child(kind), key), http, Expected::Child(kind))
+            (operation(("apply", "applied"), "patch", Watched::Child(kind), key), http, Expected::Child(kind))
         }
         Request::PatchStatus { resource_version, status } => {
             let generation = status.get("observedGeneration").and_then(Value::as_i64);
@@ -121,7 +127,8 @@ fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
                 PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
             let requests = requests(Watched::Memcached, resource);
             let http = requests.patch_subresource("status", &resource.name, &params, &Patch::Merge(body));
-            let patch = operation("write the status of", "patch", Watched::Memcached, resource.clone());
+            let words = ("write the status of", "wrote the status of");
+            let patch = operation(words, "patch", Watched::Memcached, resource.clone());
             (Operation { generation, ..patch }, http, Expected::Resource)
         }
     };
@@ -206,14 +213,14 @@ impl Operation {
 
     /// One line a write; reads show only when they fail.
     fn log(&self, resource: &Key, reply: &Reply) {
-        let Self { action, generation, .. } = *self;
+        let Self { done, generation, .. } = *self;
         let (object, resource) = (self.object(), resource.to_string());
         match reply {
             Reply::Failed(Failure { category, message }) => {
                 tracing::warn!(resource, generation, category = category.label(), "{message}");
             }
-            _ if self.verb == "get" => tracing::debug!(resource, "{action} {object}"),
-            _ => tracing::info!(resource, generation, "{action} {object}"),
+            _ if self.verb == "get" => tracing::debug!(resource, "{done} {object}"),
+            _ => tracing::info!(resource, generation, "{done} {object}"),
         }
     }
 }

@@ -154,7 +154,26 @@ fn a_difference_names_the_step_the_event_and_both_effects() {
     };
     assert_eq!(difference.step, steps);
     assert!(difference.event.contains("cache-1"));
-    assert!(difference.expected.contains("\"port\":11212") && difference.got.contains("\"port\":11211"));
+    let (expected, got) = (difference.expected.unwrap(), difference.got.unwrap());
+    assert_eq!(expected.replace("\"port\":11212", "\"port\":11211"), got);
+    assert!(expected != got && got.contains("\"kind\":\"Service\""), "{got}");
+}
+
+#[test]
+fn an_effect_that_is_missing_or_new_is_a_difference() {
+    let (_directory, path) = directory();
+    let mut run = Run::start(&path, u64::MAX);
+    run.resource(1);
+    run.end();
+    let text = fs::read_to_string(&path).unwrap();
+    let (before, effects) = text.rsplit_once("\"effects\":[").unwrap();
+    let more = format!("{before}\"effects\":[{}", effects.replace("]}\n", ",\"one more\"]}\n"));
+    let none = format!("{before}\"effects\":[]}}\n");
+
+    let Err(ReplayError::Differs(missing)) = replay(more.as_bytes()) else { panic!("no difference found") };
+    assert_eq!((missing.expected.as_deref(), missing.got), (Some("\"one more\""), None));
+    let Err(ReplayError::Differs(new)) = replay(none.as_bytes()) else { panic!("no difference found") };
+    assert_eq!((new.effect, new.expected, new.got.is_some()), (1, None, true));
 }
 
 #[test]

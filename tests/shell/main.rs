@@ -1,6 +1,8 @@
 //! The shell against an API server in a closure: what goes over the wire, what comes of the answers, and what
 //! becomes of it all when something breaks.
 
+#![expect(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod admin;
 mod effects;
 mod journal;

@@ -56,7 +56,7 @@ pub struct Step {
     /// What was learned.
     pub event: Event,
     /// What the kernel wanted done, to the letter.
-    pub effects: Box<RawValue>,
+    pub effects: Vec<Box<RawValue>>,
 }
 
 /// A step whose effects are not known yet: a line without its end.
