@@ -5,6 +5,8 @@ SHELL := /bin/sh
 E2E := target/debug/e2e
 # The cluster that the demo uses: its own (`local`), or the one that kubectl points to (`current`).
 CLUSTER ?= local
+# More arguments of the benchmark: `make bench BENCH=--large`, or `BENCH=--help` to see all.
+BENCH ?=
 # The cluster that the tests share; another name than the demo's, so that the two do not meet.
 TEST_CLUSTER := tests
 
@@ -44,7 +46,7 @@ test: build ## All tests, those on a real Kubernetes included
 .PHONY: bench
 bench: prerequisites ## Compare the operator with a bare client on a bare API server
 	@cargo build --release --locked -p memcached-operator -p e2e
-	@target/release/e2e bench
+	@target/release/e2e bench $(BENCH)
 
 .PHONY: generate
 generate: prerequisites ## Write the generated files anew

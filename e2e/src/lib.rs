@@ -10,6 +10,7 @@
 //! boot       one start of a cluster, step by step
 //! control_plane, node, node_files, network, cgroups, image      the parts
 //! cluster    up, find, down: the parts put together
+//! bench      what the operator costs, measured against a bare client
 //! testing    what the tests use: clients, namespaces, deadlines, audit log, memcached, the operator
 //! ```
 //!
@@ -19,6 +20,7 @@
     reason = "this crate is the outside world of the operator: it reads the clock and the environment"
 )]
 
+pub mod bench;
 mod boot;
 pub mod certs;
 pub mod cgroups;

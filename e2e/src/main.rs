@@ -54,6 +54,8 @@ enum Subcommands {
         /// The archive
         archive: PathBuf,
     },
+    /// Measure what the operator costs, against a bare client
+    Bench(e2e::bench::Args),
     /// Run this cluster's kubectl
     Kubectl {
         #[command(flatten)]
@@ -87,6 +89,7 @@ async fn run(command: Subcommands) -> Result<ExitCode> {
         Subcommands::Status(Name { name }) => return status(&name).await,
         Subcommands::Kubeconfig(Name { name }) => println!("{}", find(&name)?.kubeconfig().display()),
         Subcommands::LoadImage { name, archive } => find(&name.name)?.load_image(&archive)?,
+        Subcommands::Bench(args) => return e2e::bench::run(args).await,
         Subcommands::Kubectl { name, args } => {
             return Err(find(&name.name)?.kubectl()?.args(args).exec()).context("cannot run kubectl");
         }

@@ -27,20 +27,20 @@ use crate::cluster;
 
 /// What a bare client says when it has ended.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub struct Outcome {
+pub(super) struct Outcome {
     /// From the first write to the last answer.
-    pub took: Duration,
+    pub(super) took: Duration,
     /// Writes that were sent.
-    pub writes: usize,
+    pub(super) writes: usize,
     /// Its peak memory in bytes.
-    pub peak: u64,
+    pub(super) peak: u64,
 }
 
 /// Runs a bare client over the fleet's resources, in a process of its own.
 ///
 /// # Errors
 /// When a write fails, or there are not three a resource.
-pub async fn run(fleet: &Fleet) -> Result<Outcome> {
+pub(super) async fn run(fleet: &Fleet) -> Result<Outcome> {
     let output = tokio::process::Command::new(std::env::current_exe()?)
         .args(["bench", "--as-bare-client"])
         .arg(fleet.kubeconfig())
@@ -59,7 +59,7 @@ pub async fn run(fleet: &Fleet) -> Result<Outcome> {
 ///
 /// # Errors
 /// When a read or write fails.
-pub fn main(kubeconfig: &Path) -> Result<()> {
+pub(super) fn main(kubeconfig: &Path) -> Result<()> {
     let kubeconfig = kubeconfig.to_owned();
     // A thread of its own: this process already has a runtime, and of another kind.
     let thread = thread::spawn(move || {
@@ -105,7 +105,8 @@ async fn send(client: &Client, resource: Key, request: Request) -> Result<Dynami
         }
         Request::PatchStatus { resource_version, status } => {
             let body = json!({"metadata": {"resourceVersion": resource_version}, "status": status});
-            let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+            let params =
+                PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
             api(client, Watched::Memcached).patch_status(&resource.name, &params, &Patch::Merge(body)).await
         }
         other => bail!("a cold start does not send {other:?}"),

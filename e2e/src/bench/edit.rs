@@ -11,7 +11,8 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::PartialObjectMeta;
-use kube::runtime::{WatchStreamExt, metadata_watcher, watcher};
+use kube::runtime::{WatchStreamExt, watcher};
+use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::{ChildKind, FIELD_MANAGER, Watched};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -28,11 +29,11 @@ const BARE: &str = "bare";
 
 /// What the rounds gave, in their order.
 #[derive(Debug, Default)]
-pub struct Edits {
+pub(super) struct Edits {
     /// From the patch of a resource to its Deployment's new generation.
-    pub through_operator: Vec<Duration>,
+    pub(super) through_operator: Vec<Duration>,
     /// From a bare apply of a Deployment to its new generation.
-    pub bare: Vec<Duration>,
+    pub(super) bare: Vec<Duration>,
 }
 
 /// A Deployment as the watcher saw it.
@@ -46,7 +47,7 @@ struct Sighting {
 ///
 /// # Errors
 /// When the cluster fails, or an edit does not reach its Deployment.
-pub async fn measure(fleet: &Fleet, rounds: usize) -> Result<Edits> {
+pub(super) async fn measure(fleet: &Fleet, rounds: usize) -> Result<Edits> {
     let (sender, mut sightings) = mpsc::unbounded_channel();
     let watch = tokio::spawn(watch(fleet.clone(), sender));
     let deployments = fleet.api(Watched::Child(ChildKind::Deployment));
@@ -65,8 +66,8 @@ pub async fn measure(fleet: &Fleet, rounds: usize) -> Result<Edits> {
 }
 
 async fn watch(fleet: Fleet, sightings: mpsc::UnboundedSender<Sighting>) {
-    let deployments: Api<Deployment> = Api::namespaced(fleet.client(), NAMESPACE);
-    let stream = metadata_watcher(deployments, watcher::Config::default()).default_backoff();
+    let deployments: Api<PartialObjectMeta<Deployment>> = Api::namespaced(fleet.client(), NAMESPACE);
+    let stream = watcher(deployments, watcher::Config::default()).default_backoff();
     let mut stream = pin!(stream.applied_objects());
     while let Some(event) = stream.next().await {
         let at = Instant::now();
@@ -82,8 +83,11 @@ async fn watch(fleet: Fleet, sightings: mpsc::UnboundedSender<Sighting>) {
 /// What a bare apply sends: what the operator applied for one of the resources, under another name.
 async fn bare_body(deployments: &Api<DynamicObject>) -> Result<Value> {
     let live = deployments.get(&fleet::name(0)).await?;
-    let metadata = json!({"name": BARE, "labels": live.metadata.labels, "annotations": live.metadata.annotations});
-    Ok(json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": live.data["spec"]}))
+    let metadata =
+        json!({"name": BARE, "labels": live.metadata.labels, "annotations": live.metadata.annotations});
+    Ok(
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": live.data["spec"]}),
+    )
 }
 
 async fn apply(
@@ -105,7 +109,7 @@ async fn edit(
     sightings: &mut mpsc::UnboundedReceiver<Sighting>,
 ) -> Result<Duration> {
     let name = fleet::name(round % fleet.count());
-    let resources = fleet.api(Watched::Memcached);
+    let resources: Api<Memcached> = Api::namespaced(fleet.client(), NAMESPACE);
     let deployment = fleet.api(Watched::Child(ChildKind::Deployment)).get(&name).await?;
     let before = deployment.metadata.generation.context("no generation")?;
     let patch = json!({"spec": {"memcached": {"maxMemoryMB": megabytes(round)}}});
@@ -113,9 +117,9 @@ async fn edit(
     let edited = resources.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await?;
     let seen = sighting(sightings, &name, before + 1).await?;
     // The operator is at rest again before the next round.
-    let reported = |it: Option<&DynamicObject>| {
-        let observed = it.and_then(|it| it.data.pointer("/status/observedGeneration")).and_then(Value::as_i64);
-        observed == edited.metadata.generation
+    let reported = |it: Option<&Memcached>| {
+        let status = it.and_then(|it| it.status.as_ref());
+        status.map(|status| status.observed_generation) == edited.metadata.generation
     };
     await_object(&resources, &name, ("reports the edit", PATIENCE), reported).await?;
     Ok(seen.duration_since(started))

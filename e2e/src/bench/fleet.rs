@@ -48,12 +48,8 @@ impl Fleet {
     /// What the API server answers, or when it does not serve the kind in time.
     pub async fn prepare(cluster: &Cluster, count: usize) -> Result<Self> {
         let client = Client::try_from(cluster.config("fleet").await?)?;
-        let fleet = Self {
-            client,
-            kubeconfig: cluster.kubeconfig(),
-            folder: cluster.folder().to_owned(),
-            count,
-        };
+        let fleet =
+            Self { client, kubeconfig: cluster.kubeconfig(), folder: cluster.folder().to_owned(), count };
         let definitions: Api<CustomResourceDefinition> = Api::all(fleet.client.clone());
         let definition = crd();
         let name = definition.metadata.name.as_deref().context("a definition has a name")?;
@@ -95,7 +91,11 @@ impl Fleet {
         let create = |number| async move {
             api.create(&PostParams::default(), &resource(number)?).await.context("cannot create a resource")
         };
-        stream::iter(0..self.count).map(create).buffer_unordered(AT_ONCE).try_for_each(|_| async { Ok(()) }).await
+        stream::iter(0..self.count)
+            .map(create)
+            .buffer_unordered(AT_ONCE)
+            .try_for_each(|_| async { Ok(()) })
+            .await
     }
 
     /// Removes the resources, everything that was made for them, and the Kubernetes Events about them.
@@ -135,7 +135,8 @@ impl Fleet {
     /// # Errors
     /// Those of `work`, or when the last status does not come within minutes.
     pub async fn until_reported<T>(&self, work: impl Future<Output = Result<T>>) -> Result<(T, Instant)> {
-        let mut states = pin!(watcher(self.api(Watched::Memcached), watcher::Config::default()).default_backoff());
+        let mut states =
+            pin!(watcher(self.api(Watched::Memcached), watcher::Config::default()).default_backoff());
         while !matches!(states.try_next().await?, None | Some(watcher::Event::InitDone)) {}
         let reported = async {
             let mut reported = HashSet::new();
@@ -151,7 +152,9 @@ impl Fleet {
         };
         let limited = async {
             let reported = tokio::time::timeout(PATIENCE, reported);
-            reported.await.with_context(|| format!("no status of all resources within {} s", PATIENCE.as_secs()))
+            reported
+                .await
+                .with_context(|| format!("no status of all resources within {} s", PATIENCE.as_secs()))
         };
         tokio::try_join!(work, limited)
     }
@@ -211,5 +214,6 @@ pub fn key(number: usize) -> Key {
 /// Whether the resource has a status for the spec that it has.
 fn is_reported(object: &DynamicObject) -> bool {
     let observed = object.data.pointer("/status/observedGeneration").and_then(Value::as_i64);
-    observed.is_some_and(|observed| observed != NEVER_OBSERVED && Some(observed) == object.metadata.generation)
+    observed
+        .is_some_and(|observed| observed != NEVER_OBSERVED && Some(observed) == object.metadata.generation)
 }

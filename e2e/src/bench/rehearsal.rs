@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 ///
 /// # Errors
 /// When the operator asks for something else than to create children and to write a status.
-pub fn requests(resources: &[SeenResource]) -> Result<Vec<(Key, Request)>> {
+pub(super) fn requests(resources: &[SeenResource]) -> Result<Vec<(Key, Request)>> {
     let mut waiting: VecDeque<Event> = VecDeque::from([Event::Leading(true)]);
     for kind in Watched::ALL {
         waiting.push_back(Event::Listing(kind));
@@ -46,7 +46,7 @@ pub fn requests(resources: &[SeenResource]) -> Result<Vec<(Key, Request)>> {
 ///
 /// # Errors
 /// When it is no request that creates a child or writes a status.
-pub fn answer(resource: &SeenResource, request: &Request) -> Result<Reply> {
+pub(super) fn answer(resource: &SeenResource, request: &Request) -> Result<Reply> {
     match request {
         Request::Create { kind, body, .. } => created(*kind, body.clone()),
         Request::PatchStatus { status: patch, .. } => {
@@ -78,6 +78,6 @@ fn merge(status: &mut Value, patch: &Value) {
 }
 
 /// The version after this one.
-pub fn newer(version: &ResourceVersion) -> ResourceVersion {
+pub(super) fn newer(version: &ResourceVersion) -> ResourceVersion {
     ResourceVersion((version.0.parse::<u64>().unwrap_or_default() + 1).to_string())
 }

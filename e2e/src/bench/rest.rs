@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 ///
 /// # Errors
 /// When minutes are not enough: with how far it came.
-pub async fn after_cold_start(operator: &Operator, fleet: &Fleet) -> Result<()> {
+pub(super) async fn after_cold_start(operator: &Operator, fleet: &Fleet) -> Result<()> {
     // One for each child.
     let notices = fleet.count() * ChildKind::ALL.len();
     wait(operator, (fleet.count(), notices)).await
@@ -28,7 +28,7 @@ pub async fn after_cold_start(operator: &Operator, fleet: &Fleet) -> Result<()> 
 ///
 /// # Errors
 /// When minutes are not enough: with how far it came.
-pub async fn after_restart(operator: &Operator, fleet: &Fleet) -> Result<()> {
+pub(super) async fn after_restart(operator: &Operator, fleet: &Fleet) -> Result<()> {
     wait(operator, (fleet.count(), 0)).await
 }
 
