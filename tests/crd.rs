@@ -147,7 +147,7 @@ fn neither_a_spec_nor_any_part_of_it_or_of_the_status_has_to_be_written() {
         assert_eq!(schema["required"], Value::Null);
         assert_eq!(schema["properties"]["status"]["required"], Value::Null);
         visit(&mut schema["properties"]["spec"].clone(), &mut |value| {
-            assert_eq!(value.get("required"), None)
+            assert_eq!(value.get("required"), None);
         });
     }
 }
