@@ -19,6 +19,11 @@ use serde::{Deserialize, Serialize};
 /// The environment variable that marks the processes of a cluster; its value is the cluster's folder.
 const MARK: &str = "MEMCACHED_OPERATOR_E2E_CLUSTER";
 
+/// The entry of a process' environment by which `down` of the cluster in `folder` finds and ends it.
+pub fn mark(folder: &Path) -> (OsString, OsString) {
+    (MARK.into(), folder.into())
+}
+
 /// A command that runs until it is killed.
 #[derive(Debug)]
 pub struct Launch {
@@ -56,7 +61,7 @@ impl Process {
             .with_context(|| format!("cannot open the log {}", log.display()))?;
         let child = Command::new(&launch.program)
             .args(&launch.args)
-            .env(MARK, folder)
+            .envs([mark(folder)])
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)

@@ -14,8 +14,11 @@
 //! ```
 
 pub mod audit;
+pub mod cache;
 mod dump;
 pub mod kstatus;
+mod lent;
+pub mod life;
 pub mod memcached;
 pub mod operator;
 mod space;
@@ -25,6 +28,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use anyhow::Result;
 
+pub use lent::Lent;
 pub use space::{Space, in_namespace, in_namespace_of};
 pub use wait::{await_answer, await_object};
 

@@ -1,0 +1,219 @@
+//! One cache of a test: takes a namespace and a name, gives what a user does with a `Memcached` resource, and ways to
+//! wait for what becomes of it. Called by tests.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use memcached_operator::api::{GROUP, KIND, Memcached, RESTART_TRIGGER, VERSIONS};
+use serde_json::{Value, json};
+
+use super::kstatus::Status;
+use super::life::{Life, Story};
+use super::memcached::Memcached as Client;
+use super::{Space, await_answer};
+
+/// Long enough for pods to start or be replaced on a busy machine; it takes 7 s by the probes' own delays.
+pub const SOON: Duration = Duration::from_secs(60);
+
+/// Where clients connect.
+const PORT: u16 = 11211;
+
+/// A cache that is followed from before it exists.
+pub struct Cache<'a> {
+    /// Where it is.
+    pub space: &'a Space,
+    /// The name of the resource and of its children.
+    pub name: &'a str,
+    life: Life,
+}
+
+impl<'a> Cache<'a> {
+    /// A cache that does not exist yet.
+    ///
+    /// # Errors
+    /// When the API server does not let it be watched.
+    pub async fn follow(space: &'a Space, name: &'a str) -> Result<Self> {
+        let life = Life::follow(&space.client(), space.name(), name).await?;
+        Ok(Self { space, name, life })
+    }
+
+    /// Creates the resource, or gives it another spec.
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn apply(&self, spec: &Value) -> Result<()> {
+        let resource = json!({
+            "apiVersion": format!("{GROUP}/{}", VERSIONS[0]),
+            "kind": KIND,
+            "metadata": {"name": self.name},
+            "spec": spec,
+        });
+        self.space.apply::<Memcached>(&serde_json::from_value(resource)?).await.map(|_| ())
+    }
+
+    /// Changes the restart trigger, as a person does with `kubectl annotate`.
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn trigger(&self, value: &str) -> Result<()> {
+        let patch = json!({"metadata": {"annotations": {RESTART_TRIGGER: value}}});
+        let params = PatchParams::default();
+        self.space.api::<Memcached>().patch(self.name, &params, &Patch::Merge(patch)).await?;
+        Ok(())
+    }
+
+    /// Creates or changes a Secret with a password file of one line.
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn password(&self, secret: &str, user_and_password: &str) -> Result<()> {
+        let secret = json!({
+            "metadata": {"name": secret},
+            "stringData": {"password-file": format!("{user_and_password}\n")},
+        });
+        self.space.apply::<Secret>(&serde_json::from_value(secret)?).await.map(|_| ())
+    }
+
+    /// Waits until the resource is ready as it is now.
+    ///
+    /// # Errors
+    /// When it is not within [`SOON`].
+    pub async fn ready(&self) -> Result<Memcached> {
+        self.is("it is ready", |resource| says(resource, "True", "MemcachedReady")).await
+    }
+
+    /// Waits until the resource is as wanted and its status is about what its spec is now.
+    ///
+    /// # Errors
+    /// When it is not within [`SOON`].
+    pub async fn is(&self, wanted: &str, condition: impl Fn(&Memcached) -> bool) -> Result<Memcached> {
+        let current = |resource: &Memcached| {
+            resource.status.as_ref().map(|status| status.observed_generation) == resource.metadata.generation
+        };
+        let found = self.space.wait::<Memcached>(self.name, (wanted, SOON), |resource| {
+            resource.is_some_and(|resource| current(resource) && condition(resource))
+        });
+        found.await?.context("the resource is gone")
+    }
+
+    /// Waits until the Deployment is as wanted.
+    ///
+    /// # Errors
+    /// When it is not within [`SOON`].
+    pub async fn deployment(
+        &self,
+        wanted: &str,
+        condition: impl Fn(&Deployment) -> bool,
+    ) -> Result<Deployment> {
+        let found = self.space.wait::<Deployment>(self.name, (wanted, SOON), |it| it.is_some_and(&condition));
+        found.await?.context("the Deployment is gone")
+    }
+
+    /// Addresses of the pods that clients find through the Service, once there are `count`.
+    ///
+    /// # Errors
+    /// When there are not within [`SOON`].
+    pub async fn addresses(&self, count: usize) -> Result<Vec<SocketAddr>> {
+        let slices = self.space.api::<EndpointSlice>();
+        let of_service = ListParams::default().labels(&format!("kubernetes.io/service-name={}", self.name));
+        await_answer(("the Service leads to the pods", SOON), async || {
+            let endpoints =
+                slices.list(&of_service).await?.items.into_iter().flat_map(|slice| slice.endpoints);
+            let serving = endpoints.filter(|endpoint| {
+                endpoint.conditions.as_ref().is_some_and(|conditions| conditions.ready == Some(true))
+            });
+            let addresses = serving.flat_map(|endpoint| endpoint.addresses).collect::<BTreeSet<_>>();
+            ensure!(addresses.len() == count, "{addresses:?}");
+            addresses.iter().map(|address| Ok(SocketAddr::new(address.parse::<IpAddr>()?, PORT))).collect()
+        })
+        .await
+    }
+
+    /// A connection to the only pod.
+    ///
+    /// # Errors
+    /// When there is not exactly one, or it does not answer.
+    pub async fn connect(&self) -> Result<Client> {
+        let addresses = self.addresses(1).await?;
+        Client::connect(addresses[0]).await
+    }
+
+    /// The uid of the only pod, once those that are going are gone.
+    ///
+    /// # Errors
+    /// When there is not exactly one within [`SOON`].
+    pub async fn only_pod(&self) -> Result<String> {
+        let of_cache = ListParams::default().labels(&format!("app.kubernetes.io/instance={}", self.name));
+        await_answer(("one pod is left", SOON), async || {
+            let pods = self.space.api::<Pod>().list(&of_cache).await?.items;
+            ensure!(pods.len() == 1, "there are {}", pods.len());
+            pods[0].uid().context("it has no uid")
+        })
+        .await
+    }
+
+    /// How many pod templates the Deployment has had by Kubernetes' own books: each has a ReplicaSet, and a template
+    /// that comes back has its old one again.
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn replica_sets(&self) -> Result<usize> {
+        Ok(self.space.api::<ReplicaSet>().list(&ListParams::default()).await?.items.len())
+    }
+
+    /// Everything that happened until now.
+    ///
+    /// # Errors
+    /// As [`Life::story`].
+    pub async fn story(&self) -> Result<Story> {
+        self.life.story().await
+    }
+
+    /// What deployment tools thought until now, and proof that none was misled.
+    ///
+    /// # Errors
+    /// As [`Story::verdicts`].
+    pub async fn verdicts(&self) -> Result<Vec<Status>> {
+        self.story().await?.verdicts()
+    }
+}
+
+/// The condition of a type.
+pub fn condition<'a>(resource: &'a Memcached, of: &str) -> Option<&'a Condition> {
+    resource.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == of)
+}
+
+/// Whether Ready has this status and reason.
+pub fn says(resource: &Memcached, status: &str, reason: &str) -> bool {
+    condition(resource, "Ready").is_some_and(|it| it.status == status && it.reason == reason)
+}
+
+/// The value of an annotation of the pod template.
+pub fn annotation(deployment: &Deployment, name: &str) -> Option<String> {
+    let metadata = deployment.spec.as_ref()?.template.metadata.as_ref()?;
+    metadata.annotations.as_ref()?.get(name).cloned()
+}
+
+/// Installs a definition of the resource and waits until it is served.
+///
+/// # Errors
+/// What the API server answers, or when it is not served within [`SOON`].
+pub async fn install(client: &kube::Client, crd: &CustomResourceDefinition) -> Result<()> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let params = PatchParams::apply("e2e-test").force();
+    definitions.patch(&crd.name_any(), &params, &Patch::Apply(crd)).await?;
+    let resources: Api<Memcached> = Api::all(client.clone());
+    await_answer(("the definition is served", SOON), async || {
+        Ok(resources.list(&ListParams::default()).await.map(|_| ())?)
+    })
+    .await
+}

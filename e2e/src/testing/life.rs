@@ -1,0 +1,330 @@
+//! The life of a resource as deployment tools see it: follows a `Memcached` and its Deployment from before they exist,
+//! keeps every version that was ever stored, and judges it afterwards. Called by tests.
+//!
+//! The two watches are put in order by resourceVersion, which counts the writes of the whole cluster.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use futures::StreamExt;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, WatchEvent, WatchParams};
+use kube::{Api, Client};
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+use super::await_answer;
+use super::kstatus::{Kstatus, Status, Verdict};
+
+/// One version of an object as it was stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Version {
+    /// Its resourceVersion.
+    pub at: u64,
+    /// The object; `None` when it was deleted.
+    pub object: Option<Value>,
+}
+
+/// A resource that is being followed.
+#[derive(Debug)]
+pub struct Life {
+    resource: Follower,
+    deployment: Follower,
+}
+
+/// All versions of a resource and of its Deployment, oldest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Story {
+    /// The resource.
+    pub resource: Vec<Version>,
+    /// The Deployment of its name.
+    pub deployment: Vec<Version>,
+}
+
+/// A version of the resource with what the kstatus library says about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Judged {
+    /// The version's place among those of the resource.
+    pub index: usize,
+    /// The verdict.
+    pub verdict: Verdict,
+}
+
+impl Life {
+    /// Begins to follow the resource of this name, which need not exist yet.
+    ///
+    /// # Errors
+    /// When the API server does not let it watch.
+    pub async fn follow(client: &Client, namespace: &str, name: &str) -> Result<Self> {
+        let follow = async |group, version, kind, plural| {
+            let kind = GroupVersionKind::gvk(group, version, kind);
+            let resource = ApiResource::from_gvk_with_plural(&kind, plural);
+            Follower::start(Api::namespaced_with(client.clone(), namespace, &resource), name).await
+        };
+        Ok(Self {
+            resource: follow("memcached.c5c3.io", "v1beta1", "Memcached", "memcacheds").await?,
+            deployment: follow("apps", "v1", "Deployment", "deployments").await?,
+        })
+    }
+
+    /// Everything that happened until now.
+    ///
+    /// # Errors
+    /// When a watch ended, so that something may be missing.
+    pub async fn story(&self) -> Result<Story> {
+        Ok(Story { resource: self.resource.versions().await?, deployment: self.deployment.versions().await? })
+    }
+}
+
+/// One watch.
+#[derive(Debug)]
+struct Follower {
+    api: Api<DynamicObject>,
+    name: String,
+    seen: Arc<Mutex<Vec<Version>>>,
+    task: JoinHandle<anyhow::Error>,
+}
+
+impl Follower {
+    async fn start(api: Api<DynamicObject>, name: &str) -> Result<Self> {
+        let only = format!("metadata.name={name}");
+        let list = api.list(&ListParams::default().fields(&only)).await?;
+        let from = list.metadata.resource_version.context("a list has no version")?;
+        let seen = Arc::new(Mutex::new(list.items.iter().map(Version::stored).collect::<Result<Vec<_>>>()?));
+        let (watched, kept) = (api.clone(), Arc::clone(&seen));
+        let task = tokio::spawn(async move {
+            match watch(&watched, (&only, &from), &kept).await {
+                Ok(()) => anyhow::anyhow!("the watch of {only} ended"),
+                Err(error) => error.context(format!("the watch of {only}")),
+            }
+        });
+        Ok(Self { api, name: name.to_owned(), seen, task })
+    }
+
+    /// All versions, once the watch has delivered what is stored now.
+    async fn versions(&self) -> Result<Vec<Version>> {
+        let now = self.api.get_opt(&self.name).await?.as_ref().map(Version::stored).transpose()?;
+        await_answer(("the watch has caught up", Duration::from_secs(10)), async || {
+            ensure!(!self.task.is_finished(), "the watch ended, and what happened since is not known");
+            let seen = lock(&self.seen).clone();
+            let last = seen.last();
+            match &now {
+                Some(now) => ensure!(last.is_some_and(|last| last.at >= now.at), "it has not"),
+                None => ensure!(last.is_none_or(|last| last.object.is_none()), "it has not"),
+            }
+            Ok(seen)
+        })
+        .await
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn lock(versions: &Mutex<Vec<Version>>) -> std::sync::MutexGuard<'_, Vec<Version>> {
+    versions.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+async fn watch(
+    api: &Api<DynamicObject>,
+    (only, from): (&str, &str),
+    seen: &Mutex<Vec<Version>>,
+) -> Result<()> {
+    let params = WatchParams::default().fields(only).timeout(290);
+    let mut events = std::pin::pin!(api.watch(&params, from).await?);
+    while let Some(event) = events.next().await {
+        let version = match event? {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => Version::stored(&object)?,
+            WatchEvent::Deleted(object) => Version { object: None, ..Version::stored(&object)? },
+            WatchEvent::Bookmark(_) => continue,
+            WatchEvent::Error(error) => bail!("{error}"),
+        };
+        lock(seen).push(version);
+    }
+    Ok(())
+}
+
+impl Version {
+    fn stored(object: &DynamicObject) -> Result<Self> {
+        let at = object.metadata.resource_version.as_deref().context("an object has no version")?;
+        Ok(Self { at: at.parse()?, object: Some(serde_json::to_value(object)?) })
+    }
+}
+
+impl Story {
+    /// What deployment tools think of each version of the resource.
+    ///
+    /// # Errors
+    /// When the library cannot be asked.
+    pub fn judge(&self) -> Result<Vec<Judged>> {
+        let mut kstatus = Kstatus::start()?;
+        let objects = self.resource.iter().enumerate();
+        objects
+            .filter_map(|(index, version)| Some((index, version.object.as_ref()?)))
+            .map(|(index, object)| Ok(Judged { index, verdict: kstatus.status(object)? }))
+            .collect()
+    }
+
+    /// The verdicts in their order, each once until the next differs; and proof that none of them lied.
+    ///
+    /// # Errors
+    /// When one was a lie: with the versions that prove it. See [`Story::lies`].
+    pub fn verdicts(&self) -> Result<Vec<Status>> {
+        let judged = self.judge()?;
+        let lies = self.lies(&judged);
+        ensure!(lies.is_empty(), "deployment tools were told what is not so:\n{}", lies.join("\n"));
+        let mut verdicts: Vec<Status> = judged.into_iter().map(|one| one.verdict.status).collect();
+        verdicts.dedup();
+        Ok(verdicts)
+    }
+
+    /// Where a tool that trusts the verdicts is misled: the first version is not InProgress; or one is Current while
+    /// the Deployment has not proven that all its pods run what that version says; or the Deployment's spec changes
+    /// while the resource is Current.
+    pub fn lies(&self, judged: &[Judged]) -> Vec<String> {
+        let mut lies = Vec::new();
+        if let Some(first) = judged.first().filter(|first| first.verdict.status != Status::InProgress) {
+            lies.push(format!("the first version is {:?}", first.verdict));
+        }
+        for current in judged.iter().filter(|one| one.verdict.status == Status::Current) {
+            let resource = &self.resource[current.index];
+            let next = self.resource.get(current.index + 1).map_or(u64::MAX, |next| next.at);
+            let before = self.deployment.iter().rfind(|version| version.at < resource.at);
+            let then = before.and_then(|version| version.object.as_ref()).unwrap_or(&Value::Null);
+            let spec = resource.object.as_ref().map_or(&Value::Null, |object| &object["spec"]);
+            if let Err(why) = proves(then, spec) {
+                lies.push(format!("Current at {}, yet the Deployment {why}: {then}", resource.at));
+            }
+            let meanwhile = self.deployment.iter().filter(|it| it.at > resource.at && it.at < next);
+            let generation = |object: &Value| object["metadata"]["generation"].clone();
+            for changed in meanwhile.filter(|it| it.object.as_ref().map(generation) != Some(generation(then)))
+            {
+                lies.push(format!(
+                    "Current from {} on, yet the Deployment changes at {}",
+                    resource.at, changed.at
+                ));
+            }
+        }
+        lies
+    }
+
+    /// How many different pod templates the Deployment had: one more than there were rollouts.
+    pub fn templates(&self) -> usize {
+        let mut templates: Vec<&Value> =
+            self.deployment.iter().filter_map(|it| Some(&it.object.as_ref()?["spec"]["template"])).collect();
+        templates.dedup();
+        templates.len()
+    }
+}
+
+/// Whether a Deployment shows that exactly the pods of a resource's spec run, and all are ready.
+fn proves(deployment: &Value, spec: &Value) -> Result<()> {
+    let (metadata, status) = (&deployment["metadata"], &deployment["status"]);
+    let number = |value: &Value| value.as_i64().unwrap_or(0);
+    ensure!(deployment.is_object(), "does not exist");
+    ensure!(number(&status["observedGeneration"]) == number(&metadata["generation"]), "is not observed");
+    let desired = number(&spec["replicas"]);
+    ensure!(number(&deployment["spec"]["replicas"]) == desired, "has another number of replicas");
+    for counter in ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"] {
+        ensure!(number(&status[counter]) == desired, "has {} {counter}", number(&status[counter]));
+    }
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    ensure!(container["image"] == spec["image"], "has another image");
+    for (flag, field) in
+        [("-m", "maxMemoryMB"), ("-c", "maxConnections"), ("-t", "threads"), ("-I", "maxItemSize")]
+    {
+        let wanted = &spec["memcached"][field];
+        let wanted = wanted.as_str().map_or_else(|| wanted.to_string(), str::to_owned);
+        let given = container["args"].as_array().map_or(&[][..], Vec::as_slice);
+        ensure!(given.windows(2).any(|pair| pair[0] == flag && pair[1] == wanted), "lacks {flag} {wanted}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn resource(at: u64) -> Version {
+        let memcached = json!({"maxMemoryMB": 64, "maxConnections": 1024, "threads": 4, "maxItemSize": "1m"});
+        let spec = json!({"replicas": 1, "image": "memcached:1.6", "memcached": memcached});
+        Version { at, object: Some(json!({"spec": spec})) }
+    }
+
+    /// A Deployment that is what [`resource`] wants, with changes by JSON pointer.
+    fn deployment(at: u64, changes: &[(&str, Value)]) -> Version {
+        let args = ["-m", "64", "-c", "1024", "-t", "4", "-I", "1m"];
+        let mut object = json!({
+            "metadata": {"generation": 1},
+            "spec": {
+                "replicas": 1,
+                "template": {"spec": {"containers": [{"image": "memcached:1.6", "args": args}]}},
+            },
+            "status": {
+                "observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "readyReplicas": 1,
+                "availableReplicas": 1,
+            },
+        });
+        for (pointer, value) in changes {
+            *object.pointer_mut(pointer).expect("a field that is there") = value.clone();
+        }
+        Version { at, object: Some(object) }
+    }
+
+    /// How many lies there are in InProgress at 1, Current at 10, InProgress at 20.
+    fn lies(deployment: Vec<Version>) -> usize {
+        let story = Story { resource: vec![resource(1), resource(10), resource(20)], deployment };
+        let statuses = [Status::InProgress, Status::Current, Status::InProgress].into_iter().enumerate();
+        let judged: Vec<Judged> = statuses
+            .map(|(index, status)| Judged { index, verdict: Verdict { status, message: String::new() } })
+            .collect();
+        story.lies(&judged).len()
+    }
+
+    #[test]
+    fn current_needs_a_deployment_that_proves_it_and_stays_as_it_is() {
+        let generation = |number: i64| ("/metadata/generation", json!(number));
+        assert_eq!(lies(vec![deployment(5, &[])]), 0);
+        assert_eq!(lies(vec![deployment(5, &[]), deployment(15, &[("/status/readyReplicas", json!(0))])]), 0);
+        assert_eq!(lies(vec![deployment(5, &[]), deployment(25, &[generation(2)])]), 0);
+        assert_eq!(lies(vec![deployment(5, &[]), deployment(15, &[generation(2)])]), 1);
+        assert_eq!(lies(vec![deployment(5, &[]), Version { at: 15, object: None }]), 1);
+        assert_eq!(lies(vec![]), 1);
+        for change in [
+            generation(2),
+            ("/spec/replicas", json!(2)),
+            ("/status/replicas", json!(2)),
+            ("/status/updatedReplicas", json!(0)),
+            ("/status/readyReplicas", json!(0)),
+            ("/status/availableReplicas", json!(0)),
+            ("/spec/template/spec/containers/0/image", json!("memcached:1.5")),
+            ("/spec/template/spec/containers/0/args/1", json!("65")),
+        ] {
+            assert_eq!(lies(vec![deployment(5, std::slice::from_ref(&change))]), 1, "{change:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_version_has_to_be_in_progress() {
+        let story = Story { resource: vec![resource(10)], deployment: vec![deployment(5, &[])] };
+        let verdict = Verdict { status: Status::Current, message: String::new() };
+        assert_eq!(story.lies(&[Judged { index: 0, verdict }]).len(), 1);
+    }
+
+    #[test]
+    fn a_rollout_is_a_change_of_template_and_a_way_back_is_another_one() {
+        let image = |name: &str| [("/spec/template/spec/containers/0/image", json!(name))];
+        let deployment = vec![
+            deployment(1, &[]),
+            deployment(2, &[("/status/replicas", json!(2))]),
+            deployment(3, &image("memcached:1.5")),
+            deployment(4, &[]),
+        ];
+        assert_eq!(Story { resource: vec![], deployment }.templates(), 3);
+    }
+}

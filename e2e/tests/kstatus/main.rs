@@ -1,0 +1,257 @@
+//! What deployment tools think when a Deployment behaves as none does on demand: on an API server without controllers,
+//! where the test itself writes what the Deployment controller would. `tests/real_node` has the everyday life.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use anyhow::Result;
+use e2e::testing::cache::{Cache, condition, install, says};
+use e2e::testing::kstatus::Status;
+use e2e::testing::operator::{Launch, Operator, binary};
+use e2e::testing::{Lent, Space, in_namespace_of, unique};
+use e2e::{Shape, TemporaryCluster, process};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use memcached_operator::api::{Memcached, crd};
+use serde_json::{Value, json};
+
+use Status::{Current, Failed, InProgress};
+
+/// An API server of these tests' own, as they change the definition of the resource, and its operator.
+struct World {
+    /// First, as fields are dropped in order: it ends before its API server does.
+    _operator: Operator,
+    cluster: TemporaryCluster,
+}
+
+static WORLD: Lent<World> = Lent::new();
+
+async fn world() -> Result<World> {
+    let cluster = TemporaryCluster::up(&unique("kstatus"), Shape::ApiServer).await?;
+    install(&Client::try_from(cluster.config("e2e-test/install").await?)?, &without_rules()?).await?;
+    let launch = Launch {
+        program: binary()?,
+        kubeconfig: cluster.kubeconfig(),
+        log: cluster.folder().join("operator.log"),
+        args: vec![],
+        env: vec![process::mark(cluster.folder())],
+    };
+    Ok(World { _operator: Operator::start(&launch).await?, cluster })
+}
+
+/// The definition as it was before it had rules.
+fn without_rules() -> Result<CustomResourceDefinition> {
+    fn strip(value: &mut Value) {
+        if let Some(fields) = value.as_object_mut() {
+            fields.remove("x-kubernetes-validations");
+            fields.values_mut().for_each(strip);
+        } else if let Some(items) = value.as_array_mut() {
+            items.iter_mut().for_each(strip);
+        }
+    }
+    let mut definition = serde_json::to_value(crd::crd())?;
+    strip(&mut definition);
+    Ok(serde_json::from_value(definition)?)
+}
+
+async fn with_cache(body: impl AsyncFnOnce(&Cache<'_>) -> Result<()>) -> Result<()> {
+    let world = WORLD.borrow(world).await?;
+    in_namespace_of(&world.cluster, "kstatus", async |space: &Space| {
+        body(&Cache::follow(space, "cache").await?).await
+    })
+    .await
+}
+
+/// The Deployment's counters.
+#[derive(Clone, Copy)]
+struct Counters {
+    /// The generation that the controller saw.
+    observed: i64,
+    total: i32,
+    updated: i32,
+    ready: i32,
+    available: i32,
+}
+
+/// Of two pods that all run the template of a generation.
+const fn complete(observed: i64) -> Counters {
+    Counters { observed, total: 2, updated: 2, ready: 2, available: 2 }
+}
+
+/// The condition by which the Deployment controller says that it waited long enough.
+fn deadline() -> Value {
+    json!([{
+        "type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded",
+        "message": "ReplicaSet \"cache-1\" has timed out progressing.",
+    }])
+}
+
+/// Writes what the Deployment controller would.
+async fn report(cache: &Cache<'_>, counters: Counters, conditions: Value) -> Result<()> {
+    let Counters { observed, total, updated, ready, available } = counters;
+    let status = json!({"status": {
+        "observedGeneration": observed, "replicas": total, "updatedReplicas": updated, "readyReplicas": ready,
+        "availableReplicas": available, "unavailableReplicas": 2 - available, "conditions": conditions,
+    }});
+    let deployments = cache.space.api::<Deployment>();
+    deployments.patch_status(cache.name, &PatchParams::default(), &Patch::Merge(status)).await?;
+    Ok(())
+}
+
+/// Waits until the resource mirrors these counters: only then has the operator judged them.
+async fn mirrors(cache: &Cache<'_>, (total, updated, ready): (i32, i32, i32)) -> Result<Memcached> {
+    let wanted = format!("{total} pods, {updated} updated, {ready} ready");
+    let mirrored = cache.is(&wanted, |resource| {
+        let status = resource.status.as_ref().unwrap();
+        (status.replicas, status.updated_replicas, status.ready_replicas) == (total, updated, ready)
+    });
+    mirrored.await
+}
+
+async fn generation(cache: &Cache<'_>, wanted: i64) -> Result<Deployment> {
+    let generation = format!("generation {wanted}");
+    cache.deployment(&generation, |it| it.metadata.generation == Some(wanted)).await
+}
+
+fn spec(max_memory: i64) -> Value {
+    json!({"replicas": 2, "memcached": {"maxMemoryMB": max_memory}})
+}
+
+/// A cache that was ready once, at generation 1.
+async fn ready(cache: &Cache<'_>) -> Result<()> {
+    cache.apply(&spec(64)).await?;
+    generation(cache, 1).await?;
+    report(cache, complete(1), json!([])).await?;
+    cache.ready().await.map(|_| ())
+}
+
+#[tokio::test]
+async fn counters_that_are_old_or_partial_never_pass_for_a_finished_rollout() -> Result<()> {
+    with_cache(async |cache| {
+        cache.apply(&spec(64)).await?;
+        generation(cache, 1).await?;
+        // Each is short of complete in one thing; the second half is what the resource makes of it.
+        for (counters, mirrored) in [
+            (complete(0), (2, 0, 2)),
+            (Counters { total: 3, ..complete(1) }, (3, 2, 2)),
+            (Counters { updated: 1, ..complete(1) }, (2, 1, 2)),
+            (Counters { ready: 1, available: 1, ..complete(1) }, (2, 2, 1)),
+            (Counters { available: 1, ..complete(1) }, (2, 2, 2)),
+        ] {
+            report(cache, counters, json!([])).await?;
+            let resource = mirrors(cache, mirrored).await?;
+            assert!(says(&resource, "False", "MemcachedNotReady"), "{resource:?}");
+        }
+        assert_eq!(cache.verdicts().await?, [InProgress]);
+        report(cache, complete(1), json!([])).await?;
+        cache.ready().await?;
+
+        // The counters of the old template say that all is well, while the new one is not even looked at.
+        cache.apply(&spec(96)).await?;
+        generation(cache, 2).await?;
+        mirrors(cache, (2, 0, 2)).await?;
+        report(cache, Counters { updated: 1, ..complete(2) }, json!([])).await?;
+        mirrors(cache, (2, 1, 2)).await?;
+        report(cache, complete(2), json!([])).await?;
+        cache.ready().await?;
+
+        // Pods are lost and come back: no failure, and nothing rolls.
+        report(cache, Counters { ready: 0, available: 0, ..complete(2) }, json!([])).await?;
+        mirrors(cache, (2, 2, 0)).await?;
+        report(cache, complete(2), json!([])).await?;
+        cache.ready().await?;
+
+        let cycle = [InProgress, Current];
+        assert_eq!(cache.verdicts().await?, [cycle, cycle, cycle].concat());
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_rollout_past_its_deadline_is_failed_until_another_edit() -> Result<()> {
+    with_cache(async |cache| {
+        ready(cache).await?;
+        cache.apply(&spec(96)).await?;
+        generation(cache, 2).await?;
+        // A deadline of the generation before says nothing about this one.
+        report(cache, Counters { ready: 1, available: 1, ..complete(1) }, deadline()).await?;
+        mirrors(cache, (2, 0, 1)).await?;
+        assert_eq!(cache.verdicts().await?, [InProgress, Current, InProgress]);
+
+        report(cache, Counters { updated: 1, ..complete(2) }, deadline()).await?;
+        let failed = cache.is("it is stalled", |it| says(it, "False", "ProgressDeadlineExceeded")).await?;
+        assert_eq!(condition(&failed, "Stalled").unwrap().status, "True");
+        assert_eq!(cache.verdicts().await?, [InProgress, Current, InProgress, Failed]);
+
+        cache.apply(&spec(32)).await?;
+        generation(cache, 3).await?;
+        report(cache, complete(3), json!([])).await?;
+        cache.ready().await?;
+        assert_eq!(cache.verdicts().await?, [InProgress, Current, InProgress, Failed, InProgress, Current]);
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_object_in_the_way_is_failed_until_it_goes() -> Result<()> {
+    with_cache(async |cache| {
+        let labels = json!({"app": "somebody-elses"});
+        let foreign: Deployment = serde_json::from_value(json!({
+            "metadata": {"name": cache.name},
+            "spec": {
+                "replicas": 2,
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {"containers": [{"name": "memcached", "image": "memcached:1.6"}]},
+                },
+            },
+        }))?;
+        cache.space.apply(&foreign).await?;
+        report(cache, complete(1), json!([])).await?;
+        cache.apply(&spec(64)).await?;
+        cache.is("it is stalled", |it| says(it, "False", "NameConflict")).await?;
+        assert_eq!(cache.verdicts().await?, [InProgress, Failed]);
+
+        cache.space.api::<Deployment>().delete(cache.name, &DeleteParams::default()).await?;
+        cache.deployment("it is ours", |it| it.metadata.owner_references.is_some()).await?;
+        report(cache, complete(1), json!([])).await?;
+        cache.ready().await?;
+        assert_eq!(cache.verdicts().await?, [InProgress, Failed, InProgress, Current]);
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn an_invalid_spec_is_failed_until_it_is_repaired() -> Result<()> {
+    with_cache(async |cache| {
+        let invalid = json!({"replicas": 2, "memcached": {"maxItemSize": "33m"}});
+        cache.apply(&invalid).await?;
+        let failed = cache.is("it is stalled", |it| says(it, "False", "InvalidSpec")).await?;
+        let message = &condition(&failed, "Ready").unwrap().message;
+        assert!(message.contains("maxItemSize"), "{message}");
+        assert_eq!(cache.verdicts().await?, [InProgress, Failed]);
+
+        cache.apply(&spec(64)).await?;
+        generation(cache, 1).await?;
+        report(cache, complete(1), json!([])).await?;
+        cache.ready().await?;
+        assert_eq!(cache.verdicts().await?, [InProgress, Failed, InProgress, Current]);
+
+        // The same mistake in a cache that runs: its pods stay as they are. Rules that come later change nothing.
+        cache.apply(&invalid).await?;
+        cache.is("it is stalled", |it| says(it, "False", "InvalidSpec")).await?;
+        install(&cache.space.client(), &crd::crd()).await?;
+        cache.apply(&spec(64)).await?;
+        cache.ready().await?;
+        generation(cache, 1).await?;
+        let repaired = [InProgress, Failed, InProgress, Current];
+        assert_eq!(cache.verdicts().await?, [repaired, repaired].concat());
+        Ok(())
+    })
+    .await
+}

@@ -1,0 +1,122 @@
+//! What is left of a cache when its resource is deleted, and what its life looked like to a person.
+
+use anyhow::{Context, Result, ensure};
+use e2e::testing::await_answer;
+use e2e::testing::kstatus::Status;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{DeleteParams, ListParams};
+use kube::{Resource, ResourceExt};
+use memcached_operator::api::Memcached;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use super::with_cache;
+use e2e::testing::cache::{Cache, SOON, says};
+
+/// Kind, name and finalizers of every object of a kind.
+async fn objects<K>(cache: &Cache<'_>) -> Result<Vec<String>>
+where
+    K: Resource<Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + DeserializeOwned,
+    K::DynamicType: Default,
+{
+    let kind = K::kind(&K::DynamicType::default()).into_owned();
+    let all = cache.space.api::<K>().list(&ListParams::default()).await?.items;
+    Ok(all.iter().map(|it| format!("{kind} {} {:?}", it.name_any(), it.finalizers())).collect())
+}
+
+/// All that there is of a cache.
+async fn remains(cache: &Cache<'_>) -> Result<Vec<String>> {
+    let mut all = objects::<Memcached>(cache).await?;
+    all.extend(objects::<Deployment>(cache).await?);
+    all.extend(objects::<ReplicaSet>(cache).await?);
+    all.extend(objects::<Pod>(cache).await?);
+    all.extend(objects::<Service>(cache).await?);
+    all.extend(objects::<EndpointSlice>(cache).await?);
+    Ok(all)
+}
+
+#[tokio::test]
+async fn with_its_resource_all_of_a_cache_goes_and_no_finalizer_is_needed() -> Result<()> {
+    with_cache("deletion", async |cache| {
+        cache.apply(&json!({"replicas": 2})).await?;
+        cache.ready().await?;
+        let whole = remains(cache).await?;
+        // The resource, Deployment, ReplicaSet, two pods, Service and what Kubernetes derives from it.
+        assert_eq!(whole.len(), 7, "{whole:#?}");
+        assert!(whole.iter().all(|object| object.ends_with("[]")), "{whole:#?}");
+
+        cache.space.api::<Memcached>().delete(cache.name, &DeleteParams::background()).await?;
+        await_answer(("nothing of it is left", SOON), async || {
+            let left = remains(cache).await?;
+            ensure!(left.is_empty(), "{left:#?}");
+            Ok(())
+        })
+        .await?;
+
+        let story = cache.story().await?;
+        let last = story.resource.iter().rev().nth(1).and_then(|version| version.object.as_ref());
+        let last = last.context("the version before the end")?;
+        assert_eq!(last["metadata"].get("deletionTimestamp"), None, "it goes at once");
+        assert_eq!(story.verdicts()?, [Status::InProgress, Status::Current]);
+        Ok(())
+    })
+    .await
+}
+
+/// The lines of the events in what `kubectl describe` says: type, reason, how often, message.
+fn events(description: &str) -> Vec<String> {
+    let events = description.lines().skip_while(|line| !line.starts_with("Events:")).skip(3);
+    events
+        .map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            // Type, reason, age, maybe "(x2 over 10s)", who, message.
+            let who = words.iter().position(|word| word.starts_with("memcached-operator"));
+            let (head, message) = words.split_at(who.unwrap_or(words.len()));
+            format!(
+                "{}: {}",
+                head.iter().take(2).copied().collect::<Vec<_>>().join(" "),
+                message[1..].join(" ")
+            )
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn kubectl_describe_tells_what_happened_and_why() -> Result<()> {
+    with_cache("told", async |cache| {
+        let sasl = json!({"enabled": true, "credentialsSecretRef": {"name": "users"}});
+        cache.apply(&json!({"security": {"sasl": sasl}})).await?;
+        cache.is("misses its Secret", |it| says(it, "False", "SecretNotFound")).await?;
+        cache.password("users", "ann:secret").await?;
+        cache.ready().await?;
+        cache.apply(&json!({"security": {"sasl": sasl}, "memcached": {"maxMemoryMB": 32}})).await?;
+        cache.ready().await?;
+
+        let expected = [
+            "Normal Created: Created Deployment told",
+            "Normal Created: Created Service told",
+            "Normal MemcachedReady: All 1 replicas are ready",
+            "Normal RolloutStarted: Replacing pods, cause secret: the content of a Secret changed",
+            "Normal RolloutStarted: Replacing pods, cause spec: the spec changed",
+            "Warning SecretNotFound: Referenced Secrets not found: users",
+        ];
+        let cluster = cache.space.cluster();
+        await_answer(("all events are told", SOON), async || {
+            let mut describe = cluster.kubectl()?;
+            describe.args(["describe", "memcached", cache.name, "-n", cache.space.name()]);
+            let output = describe.output()?;
+            let mut told = events(&String::from_utf8(output.stdout)?);
+            told.sort();
+            ensure!(told == expected, "{told:#?}");
+            Ok(())
+        })
+        .await?;
+        let cycle = [Status::InProgress, Status::Current];
+        assert_eq!(cache.verdicts().await?, [cycle, cycle].concat());
+        Ok(())
+    })
+    .await
+}

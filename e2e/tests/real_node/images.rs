@@ -1,0 +1,63 @@
+//! Images that do not exist: what is said, and the way back.
+
+use anyhow::{Context, Result};
+use e2e::testing::kstatus::Status;
+use serde_json::{Value, json};
+
+use super::with_cache;
+use e2e::testing::cache::{Cache, condition};
+
+/// Nobody listens there, in the node's own network: the pull fails at once, and no packet leaves.
+const NO_IMAGE: &str = "127.0.0.1:1/memcached:none";
+
+fn image(name: &str) -> Value {
+    json!({"image": name})
+}
+
+/// Waits until the reason why the pod does not start is told; gives the whole message.
+async fn is_told(cache: &Cache<'_>) -> Result<String> {
+    let told = |message: &str| message.ends_with(": ImagePullBackOff");
+    let resource = cache.is("Ready names the reason", |resource| {
+        condition(resource, "Ready").is_some_and(|ready| ready.status == "False" && told(&ready.message))
+    });
+    Ok(condition(&resource.await?, "Ready").context("it was there")?.message.clone())
+}
+
+#[tokio::test]
+async fn a_cache_whose_image_does_not_exist_says_so_and_is_ready_with_the_right_one() -> Result<()> {
+    with_cache("no-image", async |cache| {
+        cache.apply(&image(NO_IMAGE)).await?;
+        assert_eq!(is_told(cache).await?, "0/1 replicas are ready: ImagePullBackOff");
+        assert_eq!(cache.verdicts().await?, [Status::InProgress]);
+
+        cache.apply(&image("memcached:1.6")).await?;
+        cache.ready().await?;
+        cache.connect().await?.set("a", b"1").await?;
+        assert_eq!(cache.verdicts().await?, [Status::InProgress, Status::Current]);
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_wrong_image_costs_nothing_of_what_is_cached_when_it_is_taken_back() -> Result<()> {
+    with_cache("wrong-image", async |cache| {
+        cache.apply(&image("memcached:1.6")).await?;
+        cache.ready().await?;
+        let mut client = cache.connect().await?;
+        client.set("kept", b"all along").await?;
+        let pod = cache.only_pod().await?;
+
+        cache.apply(&image(NO_IMAGE)).await?;
+        assert_eq!(is_told(cache).await?, "1/1 replicas are ready: ImagePullBackOff");
+        cache.apply(&image("memcached:1.6")).await?;
+        cache.ready().await?;
+
+        assert_eq!(client.get("kept").await?.as_deref(), Some(b"all along".as_slice()));
+        assert_eq!(cache.only_pod().await?, pod);
+        let cycle = [Status::InProgress, Status::Current];
+        assert_eq!(cache.verdicts().await?, [cycle, cycle].concat());
+        Ok(())
+    })
+    .await
+}
