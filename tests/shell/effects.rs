@@ -273,6 +273,13 @@ async fn a_refusal_has_its_category_and_the_api_servers_words() {
 }
 
 #[tokio::test]
+async fn a_read_that_is_called_invalid_is_tried_again() {
+    let read = Request::ReadChild { kind: ChildKind::Deployment, key: sessions() };
+    let failure = refused(read, 422, "Invalid", "of all things").await;
+    assert_eq!(failure.category, Category::Transient);
+}
+
+#[tokio::test]
 async fn an_answer_that_is_no_kubernetes_object_is_a_transient_failure() {
     let (client, _) = api(|_| std::future::ready(answer(200, "<html>sign in</html>")));
     assert_eq!(
