@@ -37,9 +37,10 @@ check: prerequisites ## Quick loop: format, clippy, pure tests
 	@cargo test -p memcached-operator --locked
 
 .PHONY: test
-test: build ## All tests, those on a real Kubernetes included
+test: prerequisites ## All tests, those on a real Kubernetes included
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --locked -- -D warnings
+	@cargo build --workspace --bins --locked
 	@trap '$(E2E) down --name $(TEST_CLUSTER)' EXIT; trap 'exit 130' INT TERM; \
 	    cargo test --workspace --locked --no-fail-fast
 

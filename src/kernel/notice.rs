@@ -42,9 +42,7 @@ pub fn rollout_started(cause: RolloutCause) -> Notice {
         RolloutCause::Spec => ("RollOutSpec", "the spec changed"),
         RolloutCause::Secret => ("RollOutSecret", "the content of a Secret changed"),
         RolloutCause::RestartTrigger => ("RollOutRestartTrigger", "the restart-trigger annotation changed"),
-        RolloutCause::Drift => {
-            ("RollOutDrift", "somebody else changed the pod template, and it is put back")
-        }
+        RolloutCause::Drift => ("RollOutDrift", "somebody else changed the pod template, and it is put back"),
     };
     normal("RolloutStarted", action, format!("Replacing pods, cause {}: {words}", cause.label()))
 }
