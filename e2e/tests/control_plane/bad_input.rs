@@ -1,0 +1,147 @@
+//! Resources that cannot be read, or that break a rule, with a definition that lets them through: they say so, harm no
+//! other, and are well again once they are mended.
+
+use anyhow::{Context, Result, ensure};
+use e2e::Shape;
+use e2e::testing::{Space, await_answer, in_namespace_of};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use memcached_operator::api::{Memcached, crd};
+use serde_json::{Value, json};
+
+use crate::support::process::Process;
+use crate::support::requests::Requests;
+use crate::support::{SOON, at_once, await_ready, define, plain, up};
+
+/// The definition as an old or edited one may be: anything goes in the spec, and nothing is completed.
+fn loose() -> Result<CustomResourceDefinition> {
+    let mut definition = json!(crd::crd());
+    for version in definition["spec"]["versions"].as_array_mut().context("versions")? {
+        let schema = &mut version["schema"]["openAPIV3Schema"];
+        schema["properties"]["spec"] =
+            json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        schema.as_object_mut().context("a schema")?.remove("x-kubernetes-validations");
+        // The scale subresource reads spec.replicas, and refuses what is no number.
+        version["subresources"] = json!({"status": {}});
+    }
+    Ok(serde_json::from_value(definition)?)
+}
+
+/// A spec that nothing can be built from, and what its resource says of it.
+const BAD: [(&str, &str, &str); 6] = [
+    (
+        "wrong-type",
+        r#"{"replicas": "many"}"#,
+        "spec cannot be read: spec.replicas: invalid type: string \"many\", expected i32",
+    ),
+    (
+        "wrong-shape",
+        r#"{"memcached": "-m 64"}"#,
+        "spec cannot be read: spec.memcached: invalid type: string \"-m 64\", expected struct MemcachedConfig",
+    ),
+    ("too-large", r#"{"replicas": 99999999999}"#, "spec.replicas"),
+    ("too-many", r#"{"replicas": 65}"#, "spec.replicas: "),
+    ("too-little", r#"{"memcached": {"maxMemoryMB": 1}}"#, "spec.memcached.maxMemoryMB: "),
+    (
+        "no-secret",
+        r#"{"security": {"sasl": {"enabled": true}}}"#,
+        "spec.security.sasl.credentialsSecretRef.name: ",
+    ),
+];
+
+fn api(space: &Space) -> Api<DynamicObject> {
+    Api::namespaced_with(space.client(), space.name(), &ApiResource::erase::<Memcached>(&()))
+}
+
+/// Writes a spec as it is, in place of the one before.
+async fn write(space: &Space, name: &str, spec: &Value) -> Result<DynamicObject> {
+    let object = json!({
+        "apiVersion": "memcached.c5c3.io/v1beta1", "kind": "Memcached", "metadata": {"name": name}, "spec": spec,
+    });
+    Ok(api(space).patch(name, &PatchParams::apply("e2e-test").force(), &Patch::Apply(object)).await?)
+}
+
+/// Waits until the resource says `InvalidSpec` of this generation, and gives the message.
+async fn await_invalid(space: &Space, written: &DynamicObject) -> Result<String> {
+    await_answer(("it is invalid", SOON), async || {
+        let object = api(space).get(&written.name_any()).await?;
+        let status = &object.data["status"];
+        ensure!(status["observedGeneration"] == json!(written.metadata.generation), "{status:#}");
+        let conditions = status["conditions"].as_array().context("no conditions yet")?;
+        let of =
+            |kind: &str| conditions.iter().find(|it| it["type"] == kind && it["reason"] == "InvalidSpec");
+        let stalled = of("Stalled").filter(|it| it["status"] == "True").context("it is not stalled")?;
+        let ready = of("Ready").filter(|it| it["status"] == "False").context("Ready does not say so")?;
+        ensure!(ready["message"] == stalled["message"], "{status:#}");
+        Ok(stalled["message"].as_str().unwrap_or_default().to_owned())
+    })
+    .await
+}
+
+/// One that was never anything else.
+async fn bad_from_the_start(space: &Space, (name, spec, said): (&str, &str, &str)) -> Result<()> {
+    let written = write(space, name, &serde_json::from_str(spec)?).await?;
+    let message = await_invalid(space, &written).await?;
+    ensure!(message.contains(said), "{name} says {message:?}");
+    let none = space.api::<Deployment>().get_opt(name).await?.is_none();
+    ensure!(none, "{name} has a Deployment");
+    write(space, name, &json!({"replicas": 0})).await?;
+    await_ready(space, name).await?;
+    Ok(())
+}
+
+/// One that was well: what runs goes on running.
+async fn bad_after_all(space: &Space) -> Result<()> {
+    write(space, "once-good", &json!({"replicas": 0, "image": "memcached:1.6.18"})).await?;
+    await_ready(space, "once-good").await?;
+    let before = space.api::<Deployment>().get("once-good").await?;
+    let written = write(space, "once-good", &json!({"replicas": [0], "image": "memcached:1.6.38"})).await?;
+    await_invalid(space, &written).await?;
+    ensure!(space.api::<Deployment>().get("once-good").await? == before, "its Deployment was touched");
+    write(space, "once-good", &json!({"replicas": 0, "image": "memcached:1.6.38"})).await?;
+    await_ready(space, "once-good").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_resource_that_cannot_be_read_or_breaks_a_rule_says_so_harms_no_other_and_can_be_mended()
+-> Result<()> {
+    let cluster = up("loose", Shape::ControlPlane).await?;
+    define(&Client::try_from(cluster.config("e2e-test").await?)?, &loose()?).await?;
+    let process = Process::of(&cluster)?;
+    in_namespace_of(&cluster, "loose", async |space: &Space| {
+        // Some are there before the operator, and some come later.
+        let (early, late) = BAD.split_at(3);
+        for (name, spec, _) in early {
+            write(space, name, &serde_json::from_str(spec)?).await?;
+        }
+        write(space, "9-is-no-name", &json!({})).await?;
+        let operator = process.start().await?;
+        let good: Vec<_> = (0..10).map(|number| format!("good-{number}")).collect();
+        at_once(
+            10,
+            good.iter().map(async |name| {
+                space.apply(&plain(name, &json!({"replicas": 0}))?).await?;
+                await_ready(space, name).await
+            }),
+        )
+        .await?;
+        let misnamed = api(space).get("9-is-no-name").await?;
+        let message = await_invalid(space, &misnamed).await?;
+        ensure!(message.starts_with("metadata.name: "), "{message}");
+
+        let requests = Requests::of_cluster(&cluster)?;
+        at_once(10, early.iter().chain(late).map(|bad| bad_from_the_start(space, *bad))).await?;
+        bad_after_all(space).await?;
+        let writes = requests.of_children()?;
+        ensure!(good.iter().all(|name| !writes.contains_key(&format!("deployments {name}"))), "{writes:?}");
+        operator.terminate().await?;
+        Ok(())
+    })
+    .await?;
+    process.replay()?;
+    e2e::down(cluster.name())?;
+    Ok(())
+}

@@ -1,0 +1,226 @@
+//! An operator that is killed at any of its writes: another one brings everything to the same end.
+//!
+//! A plan is a scenario, a write (the k-th) and a position. The scenario is played by an operator that is killed there;
+//! a fresh one takes over, and in the end every field has to be what it is without a kill.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result, ensure};
+use e2e::testing::{Space, await_answer};
+use futures::future::BoxFuture;
+use http::Response;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{Pod, Secret, Service};
+use kube::api::{DeleteParams, ListParams};
+use kube::client::Body;
+use memcached_operator::api::Memcached;
+use serde_json::{Value, json};
+use tokio::task::yield_now;
+
+use crate::support::kubelet::Kubelet;
+use crate::support::operator::{Kill, Operator};
+use crate::support::transport::{Answer, Call, Forward, Interposer, Straight};
+use crate::support::{SOON, at_once, await_ready, in_space, resource, secret, state};
+
+const NAME: &str = "cache";
+
+/// Where at a write the operator dies.
+#[derive(Clone, Copy, Debug)]
+enum Position {
+    /// The API server never hears of it.
+    BeforeItIsSent,
+    /// It is done, but the operator never hears of it.
+    BeforeTheAnswer,
+    /// The operator has just heard of it.
+    AfterTheAnswer,
+}
+
+/// What happens to the resource.
+#[derive(Clone, Copy, Debug)]
+enum Scenario {
+    /// It is created.
+    Create,
+    /// More pods, with another template.
+    Edit,
+    /// Its Secret gets another content, which no new generation announces.
+    Rotate,
+    /// It is deleted.
+    Delete,
+}
+
+/// Kills the operator at one of its writes, Kubernetes Events included.
+struct AtWrite {
+    number: usize,
+    position: Position,
+    kill: Kill,
+    writes: AtomicUsize,
+}
+
+impl AtWrite {
+    fn new(number: usize, position: Position) -> Self {
+        Self { number, position, kill: Kill::default(), writes: AtomicUsize::new(0) }
+    }
+
+    fn fired(&self) -> bool {
+        self.writes.load(Ordering::SeqCst) >= self.number
+    }
+
+    async fn die<T>(&self) -> T {
+        self.kill.strike();
+        std::future::pending().await
+    }
+}
+
+impl Interposer for AtWrite {
+    fn interpose(self: Arc<Self>, call: Call, forward: Forward) -> BoxFuture<'static, Answer> {
+        Box::pin(async move {
+            if !call.verb.writes() || self.writes.fetch_add(1, Ordering::SeqCst) + 1 != self.number {
+                return forward.send().await;
+            }
+            if matches!(self.position, Position::BeforeItIsSent) {
+                return self.die().await;
+            }
+            let (head, body) = forward.send().await?.into_parts();
+            let body = body.collect_bytes().await?;
+            if matches!(self.position, Position::BeforeTheAnswer) {
+                return self.die().await;
+            }
+            tokio::spawn(async move {
+                // Time for the answer to reach the kernel, and for what that wants next to get under way.
+                for _ in 0..100 {
+                    yield_now().await;
+                }
+                self.kill.strike();
+            });
+            Ok(Response::from_parts(head, Body::from(body.to_vec())))
+        })
+    }
+}
+
+impl Scenario {
+    /// Brings the namespace to where the scenario begins, under an operator without a fault.
+    async fn prepare(self, space: &Space) -> Result<()> {
+        clear(space).await?;
+        space.apply(&secret(NAME, "first")?).await?;
+        if !matches!(self, Self::Create) {
+            let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+            space.apply(&resource(NAME, 1, 64)?).await?;
+            await_ready(space, NAME).await?;
+            state::at_rest(space, NAME).await?;
+            operator.end().await?;
+        }
+        Ok(())
+    }
+
+    async fn play(self, space: &Space) -> Result<()> {
+        match self {
+            Self::Create => space.apply(&resource(NAME, 1, 64)?).await.map(|_| ()),
+            Self::Edit => space.apply(&resource(NAME, 2, 65)?).await.map(|_| ()),
+            Self::Rotate => space.apply(&secret(NAME, "second")?).await.map(|_| ()),
+            Self::Delete => delete(space).await,
+        }
+    }
+
+    /// The end without a kill.
+    async fn end(self, space: &Space) -> Result<Value> {
+        self.prepare(space).await?;
+        let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+        self.play(space).await?;
+        let end = state::at_rest(space, NAME).await?;
+        operator.end().await?;
+        let conditions = end.pointer("/resource/status/conditions").and_then(Value::as_array);
+        let ready = json!({"type": "Ready", "status": "True"});
+        let is_ready = |it: &Value| it["type"] == ready["type"] && it["status"] == ready["status"];
+        ensure!(
+            matches!(self, Self::Delete) || conditions.is_some_and(|all| all.iter().any(is_ready)),
+            "{self:?} did not come to a good end without a fault either: {end:#}"
+        );
+        Ok(end)
+    }
+}
+
+async fn delete(space: &Space) -> Result<()> {
+    space.api::<Memcached>().delete(NAME, &DeleteParams::background()).await?;
+    Ok(())
+}
+
+/// Removes everything, and waits until the garbage collector has.
+async fn clear(space: &Space) -> Result<()> {
+    if space.api::<Memcached>().get_opt(NAME).await?.is_some() {
+        delete(space).await?;
+    }
+    if space.api::<Secret>().get_opt(NAME).await?.is_some() {
+        space.api::<Secret>().delete(NAME, &DeleteParams::default()).await?;
+    }
+    await_answer(("nothing is left of the last resource", SOON), async || {
+        let all = ListParams::default();
+        let left = space.api::<Deployment>().list(&all).await?.items.len()
+            + space.api::<Service>().list(&all).await?.items.len()
+            + space.api::<ReplicaSet>().list(&all).await?.items.len()
+            + space.api::<Pod>().list(&all).await?.items.len();
+        ensure!(left == 0, "{left} objects are left");
+        Ok(())
+    })
+    .await
+}
+
+/// Plays a scenario with a kill at every write, one after the other, until there is none. Gives how many there were.
+async fn every_write(space: &Space, scenario: Scenario, position: Position) -> Result<usize> {
+    let _kubelet = Kubelet::start(space);
+    let wanted = scenario.end(space).await?;
+    for number in 1.. {
+        let plan = format!("{scenario:?}, killed {position:?} at write {number}");
+        scenario.prepare(space).await.with_context(|| format!("before {plan}"))?;
+        let crash = Arc::new(AtWrite::new(number, position));
+        let operator = Operator::start(space, Arc::clone(&crash) as Arc<_>, crash.kill.clone()).await?;
+        scenario.play(space).await?;
+        await_answer(("it is killed, or all is done", SOON), async || {
+            if crash.fired() {
+                return Ok(());
+            }
+            let rest = state::at_rest(space, NAME).await?;
+            ensure!(rest == wanted || crash.fired(), "{}", state::differences(&wanted, &rest).join("\n  "));
+            Ok(())
+        })
+        .await
+        .context(plan.clone())?;
+        if !crash.fired() {
+            operator.end().await?;
+            return Ok(number - 1);
+        }
+        operator.gone().await?;
+        let fresh = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+        state::await_equal(space, NAME, &wanted).await.with_context(|| plan.clone())?;
+        fresh.end().await?;
+    }
+    anyhow::bail!("there is always another write")
+}
+
+#[tokio::test]
+async fn an_operator_that_is_killed_at_any_write_leaves_nothing_that_another_does_not_bring_to_the_same_end()
+-> Result<()> {
+    let scenarios = [Scenario::Create, Scenario::Edit, Scenario::Rotate, Scenario::Delete];
+    let positions = [Position::BeforeItIsSent, Position::BeforeTheAnswer, Position::AfterTheAnswer];
+    let lanes = scenarios.into_iter().flat_map(|scenario| positions.map(|position| (scenario, position)));
+    let points = at_once(
+        12,
+        lanes.map(|(scenario, position)| async move {
+            let mut points = 0;
+            in_space("crash", async |space: &Space| {
+                points = every_write(space, scenario, position).await?;
+                Ok(())
+            })
+            .await?;
+            println!("{scenario:?}, {position:?}: {points} writes");
+            ensure!(
+                matches!(scenario, Scenario::Delete) == (points == 0),
+                "{scenario:?} has {points} writes"
+            );
+            Ok(points)
+        }),
+    )
+    .await?;
+    println!("{} crash points, all with the same end", points.iter().sum::<usize>());
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! What others add to our children stays: through passes, edits, repairs and restarts of the operator.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use e2e::testing::Space;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Service;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::support::kubelet::Kubelet;
+use crate::support::operator::{Kill, Operator};
+use crate::support::requests::Requests;
+use crate::support::transport::Straight;
+use crate::support::{SOON, await_ready, in_space, resource, secret};
+
+/// What somebody with another field manager adds to the Deployment.
+fn to_deployment() -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"labels": {"team": "red"}, "annotations": {"note": "on the Deployment"}},
+        "spec": {
+            "revisionHistoryLimit": 3,
+            "template": {
+                "metadata": {"labels": {"team": "red"}, "annotations": {"note": "on the pods"}},
+                "spec": {
+                    "terminationGracePeriodSeconds": 7,
+                    "volumes": [{"name": "scratch", "emptyDir": {}}],
+                    "containers": [
+                        {
+                            "name": "memcached",
+                            "env": [{"name": "COLOUR", "value": "red"}],
+                            "ports": [{"name": "extra", "containerPort": 9999, "protocol": "TCP"}],
+                            "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}],
+                            "livenessProbe": {"timeoutSeconds": 9},
+                        },
+                        {"name": "sidecar", "image": "sidecar:1"},
+                    ],
+                },
+            },
+        },
+    })
+}
+
+/// What the same adds to the Service.
+fn to_service() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"labels": {"team": "red"}, "annotations": {"note": "on the Service"}},
+        "spec": {
+            "publishNotReadyAddresses": true,
+            "ports": [{"name": "extra", "port": 9999, "protocol": "TCP"}],
+        },
+    })
+}
+
+/// Whether everything in `part` is in `whole`; items of lists are found by their names.
+fn contains(whole: &Value, part: &Value) -> bool {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => {
+            part.iter().all(|(field, part)| whole.get(field).is_some_and(|whole| contains(whole, part)))
+        }
+        (Value::Array(whole), Value::Array(part)) => {
+            part.iter().all(|part| whole.iter().any(|whole| contains(whole, part)))
+        }
+        _ => whole == part,
+    }
+}
+
+struct World<'a> {
+    space: &'a Space,
+    requests: Requests,
+}
+
+impl World<'_> {
+    async fn deployment(&self) -> Result<Deployment> {
+        Ok(self.space.api::<Deployment>().get("cache").await?)
+    }
+
+    /// What others added is there, and the operator has written to the children this often.
+    async fn untouched(&self, when: &str, restarted: &str, writes: &[(&str, usize)]) -> Result<()> {
+        await_ready(self.space, "cache").await.context(when.to_owned())?;
+        let deployment = json!(self.deployment().await?);
+        let service = json!(self.space.api::<Service>().get("cache").await?);
+        ensure!(contains(&deployment, &to_deployment()), "{when}: {deployment:#}");
+        ensure!(contains(&service, &to_service()), "{when}: {service:#}");
+        let annotations = deployment.pointer("/spec/template/metadata/annotations").context("annotations")?;
+        ensure!(annotations["kubectl.kubernetes.io/restartedAt"] == *restarted, "{when}: {annotations}");
+        let wanted: BTreeMap<_, _> =
+            writes.iter().map(|(child, count)| ((*child).to_owned(), *count)).collect();
+        let found = self.requests.of_children()?;
+        ensure!(found == wanted, "{when}: wrote {found:?}, wanted {wanted:?}");
+        Ok(())
+    }
+
+    /// As `kubectl rollout restart` does it; gives the time that it wrote.
+    async fn restart_by_kubectl(&self) -> Result<String> {
+        let mut kubectl = self.space.cluster().kubectl()?;
+        kubectl.args(["rollout", "restart", "deployment/cache", "--namespace", self.space.name()]);
+        let output = kubectl.output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let deployment = json!(self.deployment().await?);
+        let at = deployment.pointer("/spec/template/metadata/annotations/kubectl.kubernetes.io~1restartedAt");
+        Ok(at.and_then(Value::as_str).context("kubectl says when")?.to_owned())
+    }
+
+    async fn meddle(&self) -> Result<()> {
+        let params = PatchParams::apply("somebody-else").force();
+        self.space.api::<Deployment>().patch("cache", &params, &Patch::Apply(to_deployment())).await?;
+        self.space.api::<Service>().patch("cache", &params, &Patch::Apply(to_service())).await?;
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_restart_by_kubectl_a_sidecar_and_labels_of_others_survive_edits_repairs_and_restarts() -> Result<()>
+{
+    in_space("foreign", async |space: &Space| {
+        let _kubelet = Kubelet::start(space);
+        let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+        space.apply(&secret("cache", "first")?).await?;
+        space.apply(&resource("cache", 1, 64)?).await?;
+        await_ready(space, "cache").await?;
+        let world = World { space, requests: Requests::from_now_on(space)? };
+
+        let at = world.restart_by_kubectl().await?;
+        world.meddle().await?;
+        let rolled = |it: &Deployment| {
+            let status = it.status.as_ref();
+            status.and_then(|status| status.observed_generation) == it.metadata.generation
+                && status.and_then(|status| status.updated_replicas) == Some(1)
+                && status.and_then(|status| status.replicas) == Some(1)
+        };
+        space.wait::<Deployment>("cache", ("it rolled out", SOON), |it| it.is_some_and(rolled)).await?;
+        world.untouched("after what others did", &at, &[]).await?;
+
+        space.apply(&resource("cache", 2, 65)?).await?;
+        let edited = [("deployments cache", 1)];
+        world.untouched("after an edit", &at, &edited).await?;
+
+        operator.kill().await?;
+        let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+        world.untouched("after a restart of the operator", &at, &edited).await?;
+
+        let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "memcached", "image": "other"}]}}}});
+        let params = PatchParams { field_manager: Some("meddler".to_owned()), ..PatchParams::default() };
+        space.api::<Deployment>().patch("cache", &params, &Patch::Strategic(image)).await?;
+        let ours = |it: &Deployment| {
+            let containers = it.spec.iter().flat_map(|spec| spec.template.spec.iter().flat_map(|pod| &pod.containers));
+            containers.into_iter().any(|one| one.image.as_deref() == Some("memcached:1.6.18"))
+        };
+        space.wait::<Deployment>("cache", ("the image is ours again", SOON), |it| it.is_some_and(ours)).await?;
+        world.untouched("after a repair", &at, &[("deployments cache", 2)]).await?;
+        operator.end().await
+    })
+    .await
+}

@@ -1,0 +1,378 @@
+//! Whose a child is: objects of others stay as they are, children of an earlier resource of the same name are waited
+//! for, and nothing is written for a resource that is being deleted.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use e2e::testing::{Space, await_answer};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
+use kube::{Api, Resource, ResourceExt};
+use memcached_operator::api::Memcached;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::support::kubelet::Kubelet;
+use crate::support::operator::{Kill, Operator};
+use crate::support::record::Record;
+use crate::support::requests::Requests;
+use crate::support::transport::Straight;
+use crate::support::{SOON, at_once, await_ready, in_space, plain, reason};
+
+const NAME: &str = "cache";
+/// A finalizer of somebody else: what carries it stays, with a deletionTimestamp.
+const HELD: &str = "example.com/held";
+
+async fn operator(space: &Space) -> Result<Operator> {
+    Operator::start(space, Arc::new(Straight), Kill::default()).await
+}
+
+/// The message of a condition.
+fn message<'a>(resource: &'a Memcached, kind: &str) -> Option<&'a str> {
+    let conditions = &resource.status.as_ref()?.conditions;
+    conditions.iter().find(|it| it.type_ == kind).map(|it| it.message.as_str())
+}
+
+/// Sets or removes the finalizer of an object that may be gone already.
+async fn hold<K>(api: &Api<K>, name: &str, held: bool) -> Result<()>
+where
+    K: Resource + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let finalizers = if held { json!([HELD]) } else { Value::Null };
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
+    match api.patch(name, &PatchParams::default(), &patch).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 && !held => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Waits until both children are controlled by this resource alone.
+async fn await_children_of(space: &Space, resource: &Memcached) -> Result<()> {
+    let name = resource.name_any();
+    let uid = resource.uid();
+    await_answer(("its children are its own", SOON), async || {
+        let deployment = space.api::<Deployment>().get(&name).await?.metadata.owner_references;
+        let service = space.api::<Service>().get(&name).await?.metadata.owner_references;
+        for owners in [deployment, service] {
+            let owners: Vec<_> = owners.into_iter().flatten().map(|owner| owner.uid).collect();
+            ensure!(owners == Vec::from_iter(uid.clone()), "{owners:?} instead of {uid:?}");
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// An object where a child belongs.
+struct Squatter {
+    name: &'static str,
+    object: Object,
+    /// Its controller: kind and name.
+    controller: Option<(&'static str, &'static str)>,
+    /// How the resource names it.
+    message: &'static str,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Object {
+    Deployment,
+    Service,
+}
+
+impl Squatter {
+    fn all() -> [Self; 4] {
+        let squatter = |name, object, controller, message| Self { name, object, controller, message };
+        [
+            squatter(
+                "own-deployment",
+                Object::Deployment,
+                None,
+                "exists and is not controlled by this resource",
+            ),
+            squatter("own-service", Object::Service, None, "exists and is not controlled by this resource"),
+            squatter(
+                "of-a-config-map",
+                Object::Deployment,
+                Some(("ConfigMap", "boss")),
+                "is controlled by ConfigMap boss",
+            ),
+            squatter(
+                "of-another",
+                Object::Service,
+                Some(("Memcached", "other")),
+                "belongs to Memcached other",
+            ),
+        ]
+    }
+
+    /// Makes it, and waits until the controllers are done with it.
+    async fn settle(&self, space: &Space) -> Result<Value> {
+        let owners = match self.controller {
+            None => json!(null),
+            Some((kind, name)) => {
+                let (api_version, uid) = match kind {
+                    "ConfigMap" => ("v1", space.api::<ConfigMap>().get(name).await?.uid()),
+                    _ => ("memcached.c5c3.io/v1beta1", space.api::<Memcached>().get(name).await?.uid()),
+                };
+                json!([{"apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": true}])
+            }
+        };
+        let labels = json!({"app.kubernetes.io/name": "memcached", "app.kubernetes.io/instance": self.name});
+        let metadata = json!({"name": self.name, "labels": labels, "ownerReferences": owners});
+        if self.object == Object::Service {
+            let spec = json!({"clusterIP": "None", "selector": labels});
+            let service = serde_json::from_value(json!({"metadata": metadata, "spec": spec}))?;
+            return Ok(json!(space.apply::<Service>(&service).await?));
+        }
+        let deployment = serde_json::from_value(json!({"metadata": metadata, "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "memcached", "image": "of-somebody-else"}]},
+            },
+        }}))?;
+        space.apply::<Deployment>(&deployment).await?;
+        let ready =
+            |it: &Deployment| it.status.as_ref().and_then(|status| status.available_replicas) == Some(1);
+        let settled = |it: &Deployment| {
+            let conditions = it.status.iter().flat_map(|status| status.conditions.iter().flatten());
+            ready(it)
+                && conditions.into_iter().any(|it| it.reason.as_deref() == Some("NewReplicaSetAvailable"))
+        };
+        space.wait::<Deployment>(self.name, ("it has a pod", SOON), |it| it.is_some_and(settled)).await?;
+        self.now(space).await
+    }
+
+    async fn now(&self, space: &Space) -> Result<Value> {
+        Ok(match self.object {
+            Object::Deployment => json!(space.api::<Deployment>().get(self.name).await?),
+            Object::Service => json!(space.api::<Service>().get(self.name).await?),
+        })
+    }
+
+    async fn leave(&self, space: &Space) -> Result<()> {
+        match self.object {
+            Object::Deployment => {
+                space.api::<Deployment>().delete(self.name, &DeleteParams::foreground()).await?;
+            }
+            Object::Service => {
+                space.api::<Service>().delete(self.name, &DeleteParams::default()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The resource names it, counts it as none and leaves it alone; when it goes, all is well.
+    async fn squat(&self, space: &Space) -> Result<()> {
+        let before = self.settle(space).await?;
+        space.apply(&plain(self.name, &json!({"replicas": 1}))?).await?;
+        let stalled = |resource: &Memcached| {
+            // A Service of somebody else does not keep our pods from coming up.
+            let pods = resource.status.as_ref().map_or(0, |status| status.ready_replicas);
+            reason(resource, "Stalled") == Some("NameConflict")
+                && (self.object == Object::Deployment || pods == 1)
+        };
+        let found = space.wait(self.name, ("it is stalled", SOON), |it| it.is_some_and(stalled)).await?;
+        self.told(space, &found.context("it is there")?)?;
+
+        // Neither does an edit change that.
+        space.apply(&plain(self.name, &json!({"replicas": 1, "memcached": {"maxMemoryMB": 65}}))?).await?;
+        let again = |it: &Memcached| {
+            it.status.as_ref().is_some_and(|status| status.observed_generation == 2) && stalled(it)
+        };
+        space.wait(self.name, ("it is stalled again", SOON), |it| it.is_some_and(again)).await?;
+        let after = self.now(space).await?;
+        ensure!(after == before, "{}: {after:#}\ninstead of\n{before:#}", self.name);
+
+        self.leave(space).await?;
+        let resource = await_ready(space, self.name).await?;
+        await_children_of(space, &resource).await
+    }
+
+    /// What the resource says about it.
+    fn told(&self, space: &Space, resource: &Memcached) -> Result<()> {
+        let kind = if self.object == Object::Deployment { "Deployment" } else { "Service" };
+        let wanted = format!(
+            "{kind} {}/{} {}: delete or rename it, or give this Memcached another name",
+            space.name(),
+            self.name,
+            self.message
+        );
+        for condition in ["Ready", "Stalled"] {
+            ensure!(message(resource, condition) == Some(&wanted), "{:?}", message(resource, condition));
+        }
+        let status = resource.status.as_ref().context("it has a status")?;
+        if self.object == Object::Service {
+            ensure!(status.server_list.is_empty(), "it has no address: {status:?}");
+            return Ok(());
+        }
+        ensure!((status.replicas, status.ready_replicas) == (0, 0), "the pods of others count: {status:?}");
+        let waiting = Some("Waiting for deployment to be created");
+        ensure!(message(resource, "Available") == Some("0/1 replicas are ready"), "{status:?}");
+        ensure!(message(resource, "Progressing") == waiting, "{status:?}");
+        ensure!(message(resource, "Degraded") == waiting, "{status:?}");
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn an_object_of_somebody_else_is_named_counted_as_none_and_left_alone_to_the_byte() -> Result<()> {
+    in_space("squatters", async |space: &Space| {
+        let _kubelet = Kubelet::start(space);
+        let operator = operator(space).await?;
+        space.apply::<ConfigMap>(&serde_json::from_value(json!({"metadata": {"name": "boss"}}))?).await?;
+        space.apply(&plain("other", &json!({"replicas": 0}))?).await?;
+        at_once(4, Squatter::all().iter().map(|squatter| squatter.squat(space))).await?;
+        operator.end().await
+    })
+    .await
+}
+
+/// Deletes the resource and makes it anew, at once.
+async fn replace(space: &Space) -> Result<Memcached> {
+    space.api::<Memcached>().delete(NAME, &DeleteParams::background()).await?;
+    space.apply(&plain(NAME, &json!({"replicas": 1}))?).await
+}
+
+#[tokio::test]
+async fn a_resource_made_anew_ends_with_children_of_its_own_and_never_takes_the_old_ones_for_a_strangers()
+-> Result<()> {
+    in_space("anew", async |space: &Space| {
+        let _kubelet = Kubelet::start(space);
+        let record = Record::start(space).await?;
+        let mut operator = operator(space).await?;
+        space.apply(&plain(NAME, &json!({"replicas": 1}))?).await?;
+        await_ready(space, NAME).await?;
+        for _ in 0..5 {
+            let new = replace(space).await?;
+            await_children_of(space, &new).await?;
+        }
+        await_ready(space, NAME).await?;
+
+        // While nobody is there to see it.
+        operator.kill().await?;
+        let new = replace(space).await?;
+        operator = self::operator(space).await?;
+        await_children_of(space, &new).await?;
+        await_ready(space, NAME).await?;
+        let stalled = record.stalled(NAME)?;
+        ensure!(stalled.is_empty(), "it was {stalled:?} in between");
+        operator.end().await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn while_the_children_of_an_earlier_resource_are_collected_the_new_one_says_so_and_waits() -> Result<()>
+{
+    in_space("collected", async |space: &Space| {
+        let _kubelet = Kubelet::start(space);
+        let record = Record::start(space).await?;
+        let mut operator = operator(space).await?;
+        space.apply(&plain(NAME, &json!({"replicas": 1}))?).await?;
+        await_ready(space, NAME).await?;
+        hold(&space.api::<Deployment>(), NAME, true).await?;
+        hold(&space.api::<Service>(), NAME, true).await?;
+        let new = replace(space).await?;
+        let waits = |it: &Memcached| reason(it, "Reconciling") == Some("WaitingForGarbageCollection");
+        space.wait(NAME, ("it says that it waits", SOON), |it| it.is_some_and(waits)).await?;
+
+        operator.kill().await?;
+        let requests = Requests::from_now_on(space)?;
+        operator = self::operator(space).await?;
+        space.wait(NAME, ("it still says so", SOON), |it| it.is_some_and(waits)).await?;
+        ensure!(requests.of_children()?.is_empty(), "{:?}", requests.of_children()?);
+
+        hold(&space.api::<Deployment>(), NAME, false).await?;
+        hold(&space.api::<Service>(), NAME, false).await?;
+        await_children_of(space, &new).await?;
+        await_ready(space, NAME).await?;
+        let stalled = record.stalled(NAME)?;
+        ensure!(stalled.is_empty(), "it was {stalled:?} in between");
+        operator.end().await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_child_that_somebody_deletes_comes_back_once_it_is_gone() -> Result<()> {
+    in_space("deleted", async |space: &Space| {
+        let _kubelet = Kubelet::start(space);
+        let operator = operator(space).await?;
+        let resource = space.apply(&plain(NAME, &json!({"replicas": 1}))?).await?;
+        await_ready(space, NAME).await?;
+        let requests = Requests::from_now_on(space)?;
+        hold(&space.api::<Deployment>(), NAME, true).await?;
+        space.api::<Deployment>().delete(NAME, &DeleteParams::background()).await?;
+        space.api::<Service>().delete(NAME, &DeleteParams::background()).await?;
+        let waits = |it: &Memcached| reason(it, "Reconciling") == Some("WaitingForGarbageCollection");
+        space.wait(NAME, ("it says that it waits", SOON), |it| it.is_some_and(waits)).await?;
+        hold(&space.api::<Deployment>(), NAME, false).await?;
+        await_children_of(space, &resource).await?;
+        await_ready(space, NAME).await?;
+        let wanted = [("deployments cache".to_owned(), 1), ("services cache".to_owned(), 1)];
+        let found = requests.of_children()?;
+        ensure!(found == wanted.into(), "each is created once, not {found:?}");
+        operator.end().await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn orphans_are_neither_touched_nor_taken_back() -> Result<()> {
+    in_space("orphans", async |space: &Space| {
+        let _kubelet = Kubelet::start(space);
+        let operator = operator(space).await?;
+        space.apply(&plain(NAME, &json!({"replicas": 1}))?).await?;
+        await_ready(space, NAME).await?;
+        let requests = Requests::from_now_on(space)?;
+        let orphan =
+            DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
+        space.api::<Memcached>().delete(NAME, &orphan).await?;
+        space.wait::<Memcached>(NAME, ("it is gone", SOON), |it| it.is_none()).await?;
+        let orphans = async || {
+            let deployment = space.api::<Deployment>().get(NAME).await?;
+            let service = space.api::<Service>().get(NAME).await?;
+            anyhow::Ok([json!(deployment), json!(service)])
+        };
+        let before = orphans().await?;
+        for orphan in &before {
+            ensure!(orphan.pointer("/metadata/ownerReferences").is_none(), "{orphan:#}");
+        }
+        space.apply(&plain(NAME, &json!({"replicas": 1}))?).await?;
+        let conflict = |it: &Memcached| reason(it, "Stalled") == Some("NameConflict");
+        space.wait(NAME, ("it says whose they are", SOON), |it| it.is_some_and(conflict)).await?;
+        ensure!(orphans().await? == before, "they are as they were");
+        ensure!(requests.of_children()?.is_empty(), "{:?}", requests.of_children()?);
+        operator.end().await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn nothing_is_written_for_a_resource_that_waits_for_its_children_to_be_deleted() -> Result<()> {
+    in_space("foreground", async |space: &Space| {
+        let _kubelet = Kubelet::start(space);
+        let mut operator = operator(space).await?;
+        space.apply(&plain(NAME, &json!({"replicas": 1}))?).await?;
+        await_ready(space, NAME).await?;
+        hold(&space.api::<Deployment>(), NAME, true).await?;
+        await_ready(space, NAME).await?;
+        let requests = Requests::from_now_on(space)?;
+        space.api::<Memcached>().delete(NAME, &DeleteParams::foreground()).await?;
+        space.wait::<Service>(NAME, ("its Service is gone", SOON), |it| it.is_none()).await?;
+        operator.kill().await?;
+        operator = self::operator(space).await?;
+
+        hold(&space.api::<Deployment>(), NAME, false).await?;
+        space.wait::<Deployment>(NAME, ("its Deployment is gone", SOON), |it| it.is_none()).await?;
+        space.wait::<Memcached>(NAME, ("it is gone itself", SOON), |it| it.is_none()).await?;
+        operator.end().await?;
+        let writes = requests.writes()?;
+        ensure!(writes.is_empty(), "{writes:?}");
+        Ok(())
+    })
+    .await
+}

@@ -1,0 +1,107 @@
+//! What a settled world costs: nothing. Measured on the operator's own process, by the API server's audit log.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use e2e::testing::audit::count;
+use e2e::testing::operator::Operator;
+use e2e::testing::{Space, await_answer, in_namespace_of};
+use e2e::{Cluster, Shape};
+use serde_json::json;
+
+use crate::support::kubelet::Kubelet;
+use crate::support::process::Process;
+use crate::support::requests::Requests;
+use crate::support::{SOON, at_once, await_ready, plain, resource, secret, up};
+
+const RESOURCES: usize = 20;
+
+/// Waits until the operator has asked for nothing for two seconds.
+async fn at_rest(cluster: &Cluster) -> Result<()> {
+    await_answer(("the operator comes to rest", SOON), async || {
+        let requests = Requests::of_cluster(cluster)?;
+        // A measurement: whether nothing happens shows only after a while.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let found = requests.but_watches()?;
+        ensure!(found.is_empty(), "{found:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// The value of a metric, labels and all.
+async fn metric(operator: &Operator, name: &str) -> Result<u64> {
+    let (_, page) = operator.get("/metrics").await?;
+    let value = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+    value.with_context(|| format!("no metric {name}"))
+}
+
+/// Waits until every resource has been looked at since the operator's start.
+async fn await_looked_at(operator: &Operator) -> Result<()> {
+    await_answer(("every resource has been looked at", SOON), async || {
+        let passes = metric(operator, "memcached_operator_reconcile_total{result=\"success\"}").await?;
+        let waiting = metric(operator, "memcached_operator_queue_depth").await?;
+        if passes < RESOURCES as u64 || waiting > 0 {
+            bail!("{passes} passes, {waiting} waiting");
+        }
+        Ok(())
+    })
+    .await
+}
+
+async fn settle(space: &Space) -> Result<()> {
+    let names: Vec<_> = (0..RESOURCES).map(|number| format!("cache-{number}")).collect();
+    let names = names.iter().enumerate().map(async |(number, name)| {
+        if number % 2 == 0 {
+            space.apply(&secret(name, "first")?).await?;
+            space.apply(&resource(name, 1, 64)?).await?;
+        } else {
+            space.apply(&plain(name, &json!({"replicas": 1}))?).await?;
+        }
+        await_ready(space, name).await
+    });
+    at_once(RESOURCES, names).await?;
+    at_rest(space.cluster()).await
+}
+
+#[tokio::test]
+async fn a_settled_world_costs_no_request_but_watches_and_a_restart_no_more_than_lists() -> Result<()> {
+    let cluster = up("quiet", Shape::ControlPlane).await?;
+    let process = Process::of(&cluster)?;
+    in_namespace_of(&cluster, "quiet", async |space: &Space| {
+        let _kubelet = Kubelet::start(space);
+        let operator = process.start().await?;
+        settle(space).await?;
+
+        let requests = Requests::of_cluster(&cluster)?;
+        // A measurement, not a wait.
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        let idle = requests.but_watches()?;
+        println!(
+            "{RESOURCES} settled resources: {} requests besides watches in 60 s",
+            idle.values().sum::<usize>()
+        );
+        ensure!(idle.is_empty(), "{idle:?}");
+
+        let requests = Requests::of_cluster(&cluster)?;
+        operator.terminate().await?;
+        let operator = process.start().await?;
+        await_looked_at(&operator).await?;
+        operator.kill()?;
+        let operator = process.start().await?;
+        await_looked_at(&operator).await?;
+        at_rest(&cluster).await?;
+        let restarts = requests.all()?;
+        println!("two restarts with {RESOURCES} resources: {:?}", count(&restarts));
+        let other: Vec<_> =
+            restarts.iter().filter(|it| !matches!(it.verb.as_str(), "list" | "watch")).collect();
+        ensure!(other.is_empty(), "{other:?}");
+        ensure!(restarts.iter().any(|it| it.verb == "list"), "what is not counted is not zero");
+        operator.terminate().await?;
+        Ok(())
+    })
+    .await?;
+    ensure!(process.replay()? > 100, "a journal of this has more steps");
+    e2e::down(cluster.name())?;
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! Requests that fail: takes what is to fail and how, sits on the operator's transport, and fails it. Called by `faults`
+//! and `watches`.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Result, ensure};
+use e2e::testing::await_answer;
+use futures::future::BoxFuture;
+use http::Response;
+use kube::client::Body;
+use serde_json::json;
+
+use super::SOON;
+use super::transport::{Answer, Call, Forward, Interposer, Verb};
+
+/// Ways in which a request fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// 403 of RBAC.
+    Forbidden,
+    /// 403 of a quota.
+    Quota,
+    /// 409.
+    Conflict,
+    /// 410, as a proxy or an aggregated API server answers.
+    Gone,
+    /// 422.
+    Invalid,
+    /// 429, to be tried again in an hour.
+    TooMany,
+    /// 500.
+    Internal,
+    /// 503.
+    Unavailable,
+    /// The connection breaks before the request gets through.
+    Reset,
+    /// The connection breaks when it is done.
+    ResetAfterwards,
+    /// Nothing ever answers.
+    Silence,
+    /// Nothing ever answers, but it is done.
+    SilenceAfterwards,
+    /// It is done, and the answer is a page of a proxy.
+    Garbage,
+}
+
+impl Failure {
+    /// All that a request about one object can meet.
+    pub(crate) const ALL: [Self; 12] = [
+        Self::Forbidden,
+        Self::Quota,
+        Self::Conflict,
+        Self::Invalid,
+        Self::TooMany,
+        Self::Internal,
+        Self::Unavailable,
+        Self::Reset,
+        Self::ResetAfterwards,
+        Self::Silence,
+        Self::SilenceAfterwards,
+        Self::Garbage,
+    ];
+
+    /// Whether the request is carried out all the same.
+    pub(crate) fn is_done(self) -> bool {
+        matches!(self, Self::ResetAfterwards | Self::SilenceAfterwards | Self::Garbage)
+    }
+
+    fn refusal(self, call: &Call) -> Option<(u16, &'static str, String)> {
+        let Call { resource, name, .. } = call;
+        let (code, reason, words) = match self {
+            Self::Forbidden => {
+                (403, "Forbidden", r#"is forbidden: User "operator" cannot do this in the namespace "here""#)
+            }
+            Self::Quota => {
+                (403, "Forbidden", "is forbidden: exceeded quota: few, requested: 1, used: 3, limited: 3")
+            }
+            Self::Conflict => (409, "Conflict", "cannot be fulfilled: the object has been modified"),
+            Self::Gone => (410, "Expired", "is too old"),
+            Self::Invalid => (422, "Invalid", "is invalid: spec: Invalid value: \"x\": made up by a test"),
+            Self::TooMany => (429, "TooManyRequests", "has to wait: too many requests"),
+            Self::Internal => (500, "InternalError", "met an internal error"),
+            Self::Unavailable => (503, "ServiceUnavailable", "cannot be served now"),
+            _ => return None,
+        };
+        Some((code, reason, format!("{resource} \"{name}\" {words}")))
+    }
+
+    async fn strike(self, call: &Call, forward: Forward) -> Answer {
+        if let Some((code, reason, message)) = self.refusal(call) {
+            let status = json!({
+                "kind": "Status", "apiVersion": "v1", "status": "Failure",
+                "code": code, "reason": reason, "message": message,
+            });
+            let response = Response::builder().status(code).header("retry-after", "3600");
+            return Ok(response.body(Body::from(status.to_string().into_bytes()))?);
+        }
+        if self.is_done() {
+            forward.send().await?;
+        }
+        match self {
+            Self::Silence | Self::SilenceAfterwards => std::future::pending().await,
+            Self::Garbage => Ok(Response::new(Body::from(b"<html>Welcome!</html>".to_vec()))),
+            _ => Err(io::Error::from(io::ErrorKind::ConnectionReset).into()),
+        }
+    }
+}
+
+/// For how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lasting {
+    Once,
+    UntilCleared,
+}
+
+/// What is to fail.
+#[derive(Clone, Debug)]
+pub(crate) struct Aim {
+    pub(crate) verbs: &'static [Verb],
+    pub(crate) resource: &'static str,
+    /// Empty for lists and watches.
+    pub(crate) name: String,
+    pub(crate) failure: Failure,
+    pub(crate) lasting: Lasting,
+}
+
+struct Armed {
+    aim: Aim,
+    fired: usize,
+    cleared: bool,
+}
+
+/// Fails what it is told to.
+#[derive(Default)]
+pub(crate) struct Faults {
+    armed: Mutex<Vec<Armed>>,
+    writes: AtomicUsize,
+}
+
+impl Faults {
+    /// From now on.
+    pub(crate) fn arm(&self, aim: Aim) {
+        self.with(|armed| armed.push(Armed { aim, fired: 0, cleared: false }));
+    }
+
+    /// Waits until the last that was armed for this resource has struck this often.
+    pub(crate) async fn await_fired(&self, aim: &Aim, times: usize) -> Result<()> {
+        await_answer(("the fault strikes", SOON), async || {
+            let fired =
+                self.with(|armed| armed.iter().rfind(|it| it.aim.name == aim.name).map_or(0, |it| it.fired));
+            ensure!(fired >= times, "it struck {fired} times of {times}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Ends all that is armed for this name.
+    pub(crate) fn clear(&self, name: &str) {
+        self.with(|armed| armed.iter_mut().filter(|it| it.aim.name == name).for_each(|it| it.cleared = true));
+    }
+
+    /// Writes that the operator has asked for, whatever became of them.
+    pub(crate) fn writes(&self) -> usize {
+        self.writes.load(Ordering::SeqCst)
+    }
+
+    fn take(&self, call: &Call) -> Option<Failure> {
+        self.with(|armed| {
+            let hit = armed.iter_mut().find(|Armed { aim, fired, cleared }| {
+                let spent = aim.lasting == Lasting::Once && *fired > 0;
+                let meant =
+                    aim.verbs.contains(&call.verb) && aim.resource == call.resource && aim.name == call.name;
+                meant && !spent && !*cleared
+            })?;
+            hit.fired += 1;
+            Some(hit.aim.failure)
+        })
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Vec<Armed>) -> T) -> T {
+        work(&mut self.armed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Interposer for Faults {
+    fn interpose(self: Arc<Self>, call: Call, forward: Forward) -> BoxFuture<'static, Answer> {
+        Box::pin(async move {
+            if call.verb.writes() {
+                self.writes.fetch_add(1, Ordering::SeqCst);
+            }
+            match self.take(&call) {
+                Some(failure) => failure.strike(&call, forward).await,
+                None => forward.send().await,
+            }
+        })
+    }
+}

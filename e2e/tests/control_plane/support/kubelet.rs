@@ -1,0 +1,53 @@
+//! Stands in for a node: takes a namespace, reports each of its pods as running and ready. Called by the tests whose
+//! pods have to become ready on a control plane that has no node.
+//!
+//! Everything above the kubelet is real: Deployments make ReplicaSets, those make pods and count the ready ones.
+
+use anyhow::Result;
+use e2e::testing::Space;
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Patch, PatchParams};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+/// The stand-in; it stops when this is dropped.
+pub(crate) struct Kubelet(JoinHandle<()>);
+
+impl Drop for Kubelet {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Kubelet {
+    /// Starts it for the pods of a namespace.
+    pub(crate) fn start(space: &Space) -> Self {
+        Self(tokio::spawn(run(space.api())))
+    }
+}
+
+async fn run(pods: Api<Pod>) {
+    let mut seen =
+        std::pin::pin!(watcher(pods.clone(), watcher::Config::default()).default_backoff().applied_objects());
+    while let Some(pod) = seen.next().await {
+        let Ok(pod) = pod else { continue };
+        let ready = pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
+        if !ready && pod.metadata.deletion_timestamp.is_none() {
+            // Where this fails, the pod is gone.
+            let _ = report(&pods, &pod).await;
+        }
+    }
+}
+
+async fn report(pods: &Api<Pod>, pod: &Pod) -> Result<()> {
+    let status = json!({"metadata": {"uid": pod.uid()}, "status": {
+        "phase": "Running",
+        "podIP": "192.0.2.1",
+        "conditions": [{"type": "Ready", "status": "True"}],
+    }});
+    pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(status)).await?;
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! What the tests of this program share: the cluster, an operator inside the program, a stand-in for a node, and ways to
+//! look at what came of it.
+
+pub(crate) mod faults;
+pub(crate) mod fields;
+pub(crate) mod kubelet;
+pub(crate) mod operator;
+pub(crate) mod process;
+pub(crate) mod record;
+pub(crate) mod requests;
+pub(crate) mod state;
+pub(crate) mod transport;
+
+use std::future::Future;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use e2e::testing::{Space, await_answer, in_namespace_of, unique};
+use e2e::{Cluster, Shape};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client};
+use memcached_operator::api::{Memcached, crd};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+/// Long enough for a busy machine; what is awaited takes a second or two.
+pub(crate) const SOON: Duration = Duration::from_secs(60);
+
+/// The key of a Secret that memcached reads its passwords from.
+const PASSWORD_FILE: &str = "password-file";
+
+/// The cluster that most tests of this program share: controllers, but no node. Each operator in it sees only its own
+/// namespace.
+static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
+
+/// Runs a test's body in a namespace of this program's cluster, with the definition installed.
+pub(crate) async fn in_space(prefix: &str, body: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
+    let cluster = CLUSTER.get_or_try_init(|| up("plane", Shape::ControlPlane)).await?;
+    in_namespace_of(cluster, prefix, body).await
+}
+
+/// A cluster of this program's own, with the definition installed; it goes with the program.
+pub(crate) async fn up(prefix: &str, shape: Shape) -> Result<Cluster> {
+    let name = unique(prefix);
+    down_at_the_end(&name)?;
+    let cluster = Cluster::shared(&name, shape).await?;
+    define(&Client::try_from(cluster.config("e2e-test").await?)?, &crd::crd()).await?;
+    Ok(cluster)
+}
+
+/// Removes a cluster when this program ends, however it does: the child's standard input ends with the program, and no
+/// test knows whether it is the last.
+fn down_at_the_end(cluster: &str) -> Result<()> {
+    let child = Command::new("/bin/sh")
+        .args(["-c", "read -r _; exec \"$0\" down --name \"$1\"", env!("CARGO_BIN_EXE_e2e"), cluster])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("cannot start what removes the cluster")?;
+    std::mem::forget(child); // with its standard input
+    Ok(())
+}
+
+/// Applies a definition and waits until it is served.
+pub(crate) async fn define(client: &Client, definition: &CustomResourceDefinition) -> Result<()> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let name = definition.metadata.name.as_deref().context("a definition has a name")?;
+    definitions.patch(name, &PatchParams::apply("e2e-test").force(), &Patch::Apply(definition)).await?;
+    await_answer(("the definition is served", SOON), async || {
+        let resources: Api<Memcached> = Api::all(client.clone());
+        Ok(resources.list(&ListParams::default()).await.map(|_| ())?)
+    })
+    .await
+}
+
+/// A resource whose every field reaches a child, with the Secret of [`secret`]. `replicas` and `memory` vary.
+pub(crate) fn resource(name: &str, replicas: i32, memory: i32) -> Result<Memcached> {
+    Ok(serde_json::from_value(json!({
+        "apiVersion": "memcached.c5c3.io/v1beta1",
+        "kind": "Memcached",
+        "metadata": {"name": name, "annotations": {"memcached.c5c3.io/restart-trigger": "first"}},
+        "spec": {
+            "replicas": replicas,
+            "image": "memcached:1.6.18",
+            "resources": {
+                "requests": {"cpu": "100m", "memory": "100Mi"},
+                "limits": {"cpu": "1", "memory": "256Mi"},
+            },
+            "memcached": {"maxMemoryMB": memory, "verbosity": 1, "extraArgs": ["-o", "modern"]},
+            "security": {"sasl": {"enabled": true, "credentialsSecretRef": {"name": name}}},
+        },
+    }))?)
+}
+
+/// The smallest resource.
+pub(crate) fn plain(name: &str, spec: &Value) -> Result<Memcached> {
+    Ok(serde_json::from_value(json!({
+        "apiVersion": "memcached.c5c3.io/v1beta1",
+        "kind": "Memcached",
+        "metadata": {"name": name},
+        "spec": spec,
+    }))?)
+}
+
+/// A Secret with a password, and whatever else says which version of it this is.
+pub(crate) fn secret(name: &str, password: &str) -> Result<Secret> {
+    Ok(serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "stringData": {PASSWORD_FILE: format!("user:{password}")},
+    }))?)
+}
+
+/// Whether a resource says of its newest generation that it is ready.
+pub(crate) fn ready(resource: &Memcached) -> bool {
+    let Some(status) = &resource.status else { return false };
+    let condition = |kind: &str| status.conditions.iter().any(|it| it.type_ == kind && it.status == "True");
+    Some(status.observed_generation) == resource.metadata.generation && condition("Ready")
+}
+
+/// The reason of a condition that is true, or of Ready in any case.
+pub(crate) fn reason<'a>(resource: &'a Memcached, kind: &str) -> Option<&'a str> {
+    let status = resource.status.as_ref()?;
+    let of_kind = status.conditions.iter().find(|it| it.type_ == kind)?;
+    (of_kind.status == "True" || kind == "Ready").then_some(of_kind.reason.as_str())
+}
+
+/// Waits until a resource is ready.
+pub(crate) async fn await_ready(space: &Space, name: &str) -> Result<Memcached> {
+    let found = space.wait::<Memcached>(name, ("it is ready", SOON), |it| it.is_some_and(ready)).await?;
+    found.context("a resource that is ready is there")
+}
+
+/// Runs many things at once, a few at a time, and gives what they gave; the first error ends it.
+pub(crate) async fn at_once<T, F>(limit: usize, things: impl IntoIterator<Item = F>) -> Result<Vec<T>>
+where
+    F: Future<Output = Result<T>>,
+{
+    use futures::{StreamExt, TryStreamExt};
+    futures::stream::iter(things).buffer_unordered(limit).try_collect().await
+}

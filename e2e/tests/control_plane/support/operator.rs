@@ -1,0 +1,167 @@
+//! An operator inside this program: takes a namespace and an [`Interposer`], gives an operator that works on that
+//! namespace alone and can be killed at any of its requests. Called by the tests.
+//!
+//! It is `shell::run` on a runtime of its own, as in the operator's process; killing it drops that runtime with all that
+//! is under way. The journal is kept, and replayed when the operator is gone.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use e2e::testing::{Space, await_answer};
+use memcached_operator::cli::replay::{ReplayError, replay};
+use memcached_operator::kernel::kernel::Settings;
+use memcached_operator::shell::{self, Options, client, journal};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use super::transport::{Interposer, confined};
+
+/// Steps that were replayed, of all operators of this program.
+pub(crate) static REPLAYED: AtomicU64 = AtomicU64::new(0);
+
+/// The means to kill an operator, to be held by whoever decides about its requests.
+#[derive(Clone, Default)]
+pub(crate) struct Kill(Arc<Notify>);
+
+impl Kill {
+    /// Now.
+    pub(crate) fn strike(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// A running operator. Dropping it kills it.
+pub(crate) struct Operator {
+    admin: SocketAddr,
+    kill: Kill,
+    signals: mpsc::Sender<()>,
+    ended: Option<oneshot::Receiver<Result<()>>>,
+    journal: TempDir,
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        self.kill.strike();
+    }
+}
+
+impl Operator {
+    /// Starts one and waits until it is ready.
+    pub(crate) async fn start(space: &Space, interposer: Arc<dyn Interposer>, kill: Kill) -> Result<Self> {
+        let operator = Self::spawn(space, interposer, kill).await?;
+        operator.ready(Duration::from_secs(30)).await?;
+        Ok(operator)
+    }
+
+    /// Starts one.
+    pub(crate) async fn spawn(space: &Space, interposer: Arc<dyn Interposer>, kill: Kill) -> Result<Self> {
+        let journal = TempDir::new()?;
+        let (told, address) = oneshot::channel();
+        let (ending, ended) = oneshot::channel();
+        let (signals, inbox) = mpsc::channel(2);
+        let life = Life {
+            kubeconfig: space.cluster().kubeconfig(),
+            namespace: space.name().to_owned(),
+            journal: journal.path().join("journal"),
+            interposer,
+            kill: kill.clone(),
+        };
+        thread::spawn(move || {
+            // Nobody may be listening any more.
+            let _ = ending.send(life.live(told, inbox));
+        });
+        let admin = address.await.context("the operator did not start")?;
+        Ok(Self { admin, kill, signals, ended: Some(ended), journal })
+    }
+
+    /// Waits until `/readyz` says so.
+    pub(crate) async fn ready(&self, limit: Duration) -> Result<()> {
+        await_answer(("the operator is ready", limit), async || {
+            let page = self.readyz().await?;
+            page.starts_with("HTTP/1.0 200").then_some(()).with_context(|| page)
+        })
+        .await
+    }
+
+    /// The answer of `/readyz`, head and all.
+    pub(crate) async fn readyz(&self) -> Result<String> {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let mut stream = TcpStream::connect(self.admin).await?;
+        stream.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(answer)
+    }
+
+    /// Kills it now.
+    pub(crate) async fn kill(self) -> Result<()> {
+        self.kill.strike();
+        self.gone().await
+    }
+
+    /// Asks it to end, as SIGTERM does.
+    pub(crate) async fn end(self) -> Result<()> {
+        self.signals.send(()).await.map_err(|_| anyhow!("the operator is gone already"))?;
+        self.gone().await
+    }
+
+    /// Waits until it is gone, and replays its journal.
+    pub(crate) async fn gone(mut self) -> Result<()> {
+        let ended = self.ended.take().context("it is waited for once")?;
+        let ended =
+            tokio::time::timeout(Duration::from_secs(30), ended).await.context("the operator hangs")?;
+        ended.context("the operator panicked")??;
+        // The journal's own thread may still have a line in hand.
+        let path = self.journal.path().join("journal");
+        await_answer(("the journal can be read", Duration::from_secs(5)), async || Ok(File::open(&path)?))
+            .await?;
+        REPLAYED.fetch_add(replayed(&path)?, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// The number of steps in a file of a journal, all of which replay to the letter.
+pub(crate) fn replayed(journal: &Path) -> Result<u64> {
+    match replay(BufReader::new(File::open(journal)?)) {
+        Ok(summary) => Ok(summary.steps),
+        // Killed before even the snapshot was written.
+        Err(ReplayError::NoSnapshot(_)) => Ok(0),
+        Err(error) => Err(error).with_context(|| format!("replay of {}", journal.display())),
+    }
+}
+
+/// What an operator lives on.
+struct Life {
+    kubeconfig: PathBuf,
+    namespace: String,
+    journal: PathBuf,
+    interposer: Arc<dyn Interposer>,
+    kill: Kill,
+}
+
+impl Life {
+    fn live(self, told: oneshot::Sender<SocketAddr>, signals: mpsc::Receiver<()>) -> Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let listener = shell::listen((Ipv4Addr::LOCALHOST, 0).into()).await?;
+            // Whoever started it may have given up.
+            let _ = told.send(listener.local_addr()?);
+            let inner = client::connect(Some(&self.kubeconfig)).await?;
+            let client = confined(inner, &self.namespace, self.interposer);
+            let journal = journal::Options { path: self.journal, max_bytes: u64::MAX };
+            let options = Options { journal: Some(journal), settings: Settings::default() };
+            tokio::select! {
+                ended = shell::run(listener, client, options, signals) => ended.map(|_| ()).map_err(Into::into),
+                () = self.kill.0.notified() => Ok(()),
+            }
+        })
+    }
+}

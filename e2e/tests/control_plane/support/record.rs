@@ -1,0 +1,106 @@
+//! Everything that the resources and Deployments of a namespace went through, also what did not last: takes a namespace,
+//! keeps every state that a watch delivers. Called by the tests that say what never happens.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context, Result};
+use e2e::testing::Space;
+use futures::TryStreamExt;
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::{Api, ResourceExt};
+use memcached_operator::api::Memcached;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::reason;
+
+/// What was seen; it watches until this is dropped.
+pub(crate) struct Record {
+    seen: Arc<Mutex<Seen>>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// Pod templates of each Deployment, in their order, each once in a row.
+    templates: BTreeMap<String, Vec<Value>>,
+    /// Reasons of Stalled while it was true, of each resource.
+    stalled: BTreeMap<String, Vec<String>>,
+    /// Why the record is not complete.
+    broken: Option<String>,
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Record {
+    /// Starts with what there is now.
+    pub(crate) async fn start(space: &Space) -> Result<Self> {
+        let seen = Arc::<Mutex<Seen>>::default();
+        let template = |seen: &mut Seen, it: &Deployment| {
+            let template = json!(it.spec.as_ref().map(|spec| &spec.template));
+            let templates = seen.templates.entry(it.name_any()).or_default();
+            if templates.last() != Some(&template) {
+                templates.push(template);
+            }
+        };
+        let stalled = |seen: &mut Seen, it: &Memcached| {
+            let reasons = reason(it, "Stalled").map(str::to_owned);
+            seen.stalled.entry(it.name_any()).or_default().extend(reasons);
+        };
+        let tasks =
+            vec![follow(space.api(), &seen, template).await?, follow(space.api(), &seen, stalled).await?];
+        Ok(Self { seen, tasks })
+    }
+
+    /// How many pod templates the Deployment has had.
+    pub(crate) fn templates(&self, name: &str) -> Result<usize> {
+        self.read(|seen| seen.templates.get(name).map_or(0, Vec::len))
+    }
+
+    /// The reasons for which the resource was ever stalled.
+    pub(crate) fn stalled(&self, name: &str) -> Result<Vec<String>> {
+        self.read(|seen| seen.stalled.get(name).cloned().unwrap_or_default())
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&Seen) -> T) -> Result<T> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match &seen.broken {
+            Some(why) => Err(anyhow::anyhow!("the record is not complete: {why}")),
+            None => Ok(look(&seen)),
+        }
+    }
+}
+
+/// Takes everything from now on. A bare watch, which goes on where it ended: unlike a watcher it never skips a state.
+async fn follow<K>(api: Api<K>, seen: &Arc<Mutex<Seen>>, take: fn(&mut Seen, &K)) -> Result<JoinHandle<()>>
+where
+    K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
+{
+    let now = api.list_metadata(&ListParams::default()).await?;
+    let mut version = now.metadata.resource_version.context("a list has a version")?;
+    let seen = Arc::clone(seen);
+    Ok(tokio::spawn(async move {
+        while let Ok(events) = api.watch(&WatchParams::default(), &version).await {
+            let mut events = Box::pin(events);
+            while let Ok(Some(event)) = events.try_next().await {
+                match event {
+                    WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                        version = object.resource_version().unwrap_or(version);
+                        take(&mut seen.lock().unwrap_or_else(PoisonError::into_inner), &object);
+                    }
+                    WatchEvent::Error(error) => {
+                        seen.lock().unwrap_or_else(PoisonError::into_inner).broken = Some(error.to_string());
+                    }
+                    WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => {}
+                }
+            }
+        }
+        seen.lock().unwrap_or_else(PoisonError::into_inner).broken = Some("cannot watch".to_owned());
+    }))
+}

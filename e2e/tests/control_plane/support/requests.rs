@@ -1,0 +1,69 @@
+//! What the operator has asked of the API server, by the API server's own account: takes a namespace or a whole cluster,
+//! gives the requests with the operator's user agent. Called by the tests that say what something costs.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use e2e::Cluster;
+use e2e::testing::Space;
+use e2e::testing::audit::{AuditLog, Mark, Request};
+
+/// The operator's requests from a moment on.
+pub(crate) struct Requests {
+    log: AuditLog,
+    mark: Mark,
+    namespace: Option<String>,
+}
+
+impl Requests {
+    /// Of the operator of this namespace.
+    pub(crate) fn from_now_on(space: &Space) -> Result<Self> {
+        let log = AuditLog::of(space.cluster());
+        Ok(Self { mark: log.mark()?, log, namespace: Some(space.name().to_owned()) })
+    }
+
+    /// Of the one operator of the cluster.
+    pub(crate) fn of_cluster(cluster: &Cluster) -> Result<Self> {
+        let log = AuditLog::of(cluster);
+        Ok(Self { mark: log.mark()?, log, namespace: None })
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> Result<Vec<Request>> {
+        let mut requests = self.log.since(self.mark)?;
+        requests.retain(|request| {
+            request.user_agent.starts_with("memcached-operator/")
+                && self.namespace.as_ref().is_none_or(|namespace| request.namespace == *namespace)
+        });
+        Ok(requests)
+    }
+
+    /// How many there were of each verb and resource; watches aside.
+    pub(crate) fn but_watches(&self) -> Result<BTreeMap<String, usize>> {
+        count(self.all()?, |request| request.verb != "watch", |it| format!("{} {}", it.verb, it.resource))
+    }
+
+    /// How many writes of each child, as `deployments cache`, the API server took.
+    pub(crate) fn of_children(&self) -> Result<BTreeMap<String, usize>> {
+        let of_child = |it: &Request| matches!(it.resource.as_str(), "deployments" | "services");
+        let child = |it: &Request| it.is_write() && it.code < 300 && of_child(it);
+        count(self.all()?, child, |it| format!("{} {}", it.resource, it.name))
+    }
+
+    /// How many writes there were of each resource, Kubernetes Events included.
+    pub(crate) fn writes(&self) -> Result<BTreeMap<String, usize>> {
+        count(self.all()?, Request::is_write, |it| format!("{} {}", it.verb, it.resource))
+    }
+}
+
+fn count(
+    requests: Vec<Request>,
+    counts: impl Fn(&Request) -> bool,
+    name: impl Fn(Request) -> String,
+) -> Result<BTreeMap<String, usize>> {
+    let mut counted = BTreeMap::new();
+    for request in requests.into_iter().filter(counts) {
+        *counted.entry(name(request)).or_default() += 1;
+    }
+    Ok(counted)
+}

@@ -1,0 +1,149 @@
+//! What a resource's life has come to, in a form that two lives can be compared in: every field of the resource, its
+//! children and their ReplicaSets, without times, uids, versions and the namespace's name. Called by `crash` and `faults`.
+
+use anyhow::{Context, Result};
+use e2e::testing::{Space, await_answer};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{Secret, Service};
+use kube::api::ListParams;
+use kube::{Resource, ResourceExt};
+use memcached_operator::api::Memcached;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::SOON;
+
+/// Fields that differ from one run to the next and mean nothing.
+const MASKED: [&str; 6] =
+    ["uid", "resourceVersion", "creationTimestamp", "lastTransitionTime", "lastUpdateTime", "time"];
+
+/// The state of everything that belongs to a resource.
+pub(crate) async fn of(space: &Space, name: &str) -> Result<Value> {
+    let mut uids = vec![space.name().to_owned()];
+    let mut objects = serde_json::Map::new();
+    objects.insert("resource".to_owned(), get::<Memcached>(space, name, &mut uids).await?);
+    objects.insert("secret".to_owned(), get::<Secret>(space, name, &mut uids).await?);
+    objects.insert("deployment".to_owned(), get::<Deployment>(space, name, &mut uids).await?);
+    objects.insert("service".to_owned(), get::<Service>(space, name, &mut uids).await?);
+    let selector = ListParams::default().labels(&format!("app.kubernetes.io/instance={name}"));
+    let mut sets = space.api::<ReplicaSet>().list(&selector).await?.items;
+    sets.sort_by_key(ResourceExt::name_any);
+    objects.insert("replicaSets".to_owned(), json!(sets));
+    let mut text = Value::from(objects).to_string();
+    for uid in uids {
+        text = text.replace(&uid, "some-uid");
+    }
+    let mut state = serde_json::from_str(&text)?;
+    mask(&mut state);
+    Ok(state)
+}
+
+async fn get<K>(space: &Space, name: &str, uids: &mut Vec<String>) -> Result<Value>
+where
+    K: Resource<Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + DeserializeOwned + Serialize,
+    K::DynamicType: Default,
+{
+    let found = space.api::<K>().get_opt(name).await?;
+    uids.extend(found.as_ref().and_then(ResourceExt::uid));
+    Ok(json!(found))
+}
+
+fn mask(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, _| !MASKED.contains(&name.as_str()));
+            fields.values_mut().for_each(mask);
+        }
+        Value::Array(items) => {
+            items.iter_mut().for_each(mask);
+            // Conditions and managers stand in the order of their times.
+            let named = |item: &Value| item.get("type").or(item.get("manager")).is_some();
+            if items.iter().all(named) {
+                items.sort_by_key(ToString::to_string);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A state without what follows from the resource's name: the name itself, and hashes that it went into.
+pub(crate) fn anonymous(state: &Value, name: &str) -> Value {
+    let mut text = state.to_string().replace(name, "some-name");
+    let sets = state["replicaSets"].as_array().into_iter().flatten();
+    for set in sets {
+        let revision = &set["metadata"]["annotations"]["deployment.kubernetes.io/revision"];
+        if let Some(hash) = set["metadata"]["labels"]["pod-template-hash"].as_str() {
+            text = text.replace(hash, &format!("revision-{revision}").replace('"', ""));
+        }
+    }
+    let of_names = ["template-hash", "secret-hash"].map(|hash| format!("memcached.c5c3.io/{hash}"));
+    let mut state = serde_json::from_str(&text).unwrap_or(Value::Null);
+    blank(&mut state, &of_names);
+    if let Some(sets) = state["replicaSets"].as_array_mut() {
+        sets.sort_by_key(|set| set["metadata"]["name"].to_string());
+    }
+    state
+}
+
+fn blank(value: &mut Value, names: &[String]) {
+    match value {
+        Value::Object(fields) => fields.iter_mut().for_each(|(name, value)| {
+            if value.is_string() && names.contains(name) {
+                *value = json!("some-hash");
+            }
+            blank(value, names);
+        }),
+        Value::Array(items) => items.iter_mut().for_each(|item| blank(item, names)),
+        _ => {}
+    }
+}
+
+/// Paths at which two states differ, with both values.
+pub(crate) fn differences(wanted: &Value, found: &Value) -> Vec<String> {
+    let mut paths = Vec::new();
+    compare("", (wanted, found), &mut paths);
+    paths
+}
+
+fn compare(path: &str, (wanted, found): (&Value, &Value), paths: &mut Vec<String>) {
+    match (wanted, found) {
+        (Value::Object(a), Value::Object(b)) => {
+            let names = a.keys().chain(b.keys().filter(|name| !a.contains_key(*name)));
+            for name in names {
+                let side =
+                    |fields: &serde_json::Map<String, Value>| fields.get(name).cloned().unwrap_or_default();
+                compare(&format!("{path}/{name}"), (&side(a), &side(b)), paths);
+            }
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            for (at, items) in a.iter().zip(b).enumerate() {
+                compare(&format!("{path}/{at}"), items, paths);
+            }
+        }
+        _ if wanted == found => {}
+        _ => paths.push(format!("{path}: wanted {wanted}, found {found}")),
+    }
+}
+
+/// Waits until the state is the wanted one.
+pub(crate) async fn await_equal(space: &Space, name: &str, wanted: &Value) -> Result<()> {
+    await_answer(("the same end as without a fault", SOON), async || {
+        let differences = differences(wanted, &of(space, name).await?);
+        differences.is_empty().then_some(()).with_context(|| differences.join("\n  "))
+    })
+    .await
+}
+
+/// Waits until nothing has changed for a while, and gives the state then.
+pub(crate) async fn at_rest(space: &Space, name: &str) -> Result<Value> {
+    let (mut last, mut same) = (Value::Null, 0);
+    await_answer(("it comes to rest", SOON), async || {
+        let state = of(space, name).await?;
+        same = if state == last { same + 1 } else { 0 };
+        last = state.clone();
+        (same >= 10).then_some(state).context("it still moves")
+    })
+    .await
+}
