@@ -3,6 +3,8 @@
 //! The shell owns one [`Kernel`], calls [`Kernel::step`] for every event and carries out what it answers;
 //! `replay` does the first half of that. A kernel serialises whole: that is the journal's snapshot.
 
+mod landing;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -10,15 +12,15 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::effect::{ChildResult, Effect, Observation, Request, RequestId};
-use super::event::{Event, Reply};
+use super::event::Event;
 use super::failure::{Category, Failure};
 use super::flight::{Flight, Sent};
-use super::notice;
-use super::object::{Key, Uid};
-use super::pass::{self, Pass, Send, View};
+use super::object::Key;
+use super::outline::Outline;
+use super::pass::{self, Judged, Pass, Send, View};
 use super::queue::{Lane, Queue};
 use super::setback::Setback;
-use super::world::{Presence, World};
+use super::world::World;
 
 /// What the operator is told at its start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,7 +94,7 @@ impl Kernel {
     pub fn step(&mut self, at: Timestamp, event: Event) -> Vec<Effect> {
         self.now = at;
         let mut effects = Vec::new();
-        self.fold(event, &mut effects);
+        let dirty = self.fold(event, &mut effects);
         self.queue.fire(at);
         while self.leading
             && self.is_synced()
@@ -101,11 +103,13 @@ impl Kernel {
         {
             self.pass(&key, &mut effects);
         }
+        dirty.iter().for_each(|key| self.compare(key));
         self.report_queue(&mut effects);
         effects
     }
 
-    fn fold(&mut self, event: Event, effects: &mut Vec<Effect>) {
+    /// Takes an event into the world and queues the resources that it concerns, which it returns.
+    fn fold(&mut self, event: Event, effects: &mut Vec<Effect>) -> BTreeSet<Key> {
         let lane = if self.is_synced() { Lane::Fresh } else { Lane::Backlog };
         let dirty: BTreeSet<Key> = match event {
             Event::Listing(kind) => {
@@ -134,13 +138,40 @@ impl Kernel {
                 BTreeSet::new()
             }
         };
-        for key in dirty {
-            if self.world.resources.contains_key(&key) {
-                self.queue.push(&key, lane);
+        for key in &dirty {
+            if self.world.resources.contains_key(key) {
+                self.queue.push(key, lane);
             } else {
-                self.queue.forget(&key);
-                effects.push(Effect::Observe(Observation::InstanceGone(key)));
+                self.queue.forget(key);
+                effects.push(Effect::Observe(Observation::InstanceGone(key.clone())));
             }
+        }
+        dirty
+    }
+
+    /// Compares the children of a resource whose turn has not come. What belongs to a batch under way is left to the
+    /// pass after it, which knows more.
+    fn compare(&mut self, key: &Key) {
+        let under_way = self.turns.get(key).is_some_and(|turn| turn.outstanding > 0);
+        let Some(resource) = self.world.resources.get(key).filter(|it| it.is_open() && !under_way) else {
+            return;
+        };
+        let view = View { world: &self.world, resource, now: self.now };
+        // A panic is the pass' business: it will come to the same, and can say so.
+        if let Ok(Pass { judged, outline, .. }) = catch_unwind(AssertUnwindSafe(|| pass::compare(&view))) {
+            self.remember(key, judged, outline);
+        }
+    }
+
+    fn remember(&mut self, key: &Key, judged: Vec<Judged>, outline: Option<Outline>) {
+        let Some(resource) = self.world.resources.get_mut(key) else { return };
+        for Judged { kind, desired, differences } in judged {
+            if let Some(live) = &mut resource.slot_mut(kind).live {
+                live.judge(desired, differences);
+            }
+        }
+        if outline.is_some() {
+            resource.outline = outline;
         }
     }
 
@@ -161,12 +192,8 @@ impl Kernel {
     }
 
     fn carry_out(&mut self, key: &Key, pass: Pass, effects: &mut Vec<Effect>) {
+        self.remember(key, pass.judged, pass.outline);
         let Some(resource) = self.world.resources.get_mut(key) else { return };
-        for judged in pass.judged {
-            if let Some(live) = &mut resource.slot_mut(judged.kind).live {
-                live.judge(judged.desired, judged.differences);
-            }
-        }
         if pass.secret_hash.is_some() {
             resource.secret_hash = pass.secret_hash;
         }
@@ -262,120 +289,6 @@ impl Kernel {
             millis: 0,
             failure: Some(Category::Internal),
         }));
-    }
-
-    /// A request was answered: what the reply proves goes into the world, and with the last of its batch the
-    /// resource is queued again.
-    fn land(&mut self, id: RequestId, reply: Reply, effects: &mut Vec<Effect>) {
-        let Some(Flight { resource: key, uid, sent }) = self.flights.remove(&id) else { return };
-        if let Some(turn) = self.turns.get_mut(&key) {
-            turn.outstanding = turn.outstanding.saturating_sub(1);
-            if turn.outstanding == 0 {
-                self.queue.push(&key, Lane::Fresh);
-            }
-        }
-        // Secrets belong to many: what was read of one stays true when the reader is gone.
-        if let Sent::ReadSecret { key: secret, keys, known } = sent {
-            self.land_secret(&secret, (keys, &known), (reply, &uid));
-            return;
-        }
-        let Some(resource) = self.world.resources.get_mut(&key) else {
-            self.turns.remove(&key);
-            return;
-        };
-        if resource.seen.uid != uid {
-            return;
-        }
-        let mut publish =
-            |notice| effects.push(Effect::Publish { resource: key.clone(), uid: uid.clone(), notice });
-        match (sent, reply) {
-            (Sent::Write { kind, cause, created, .. }, Reply::Child(Some(seen))) => {
-                if created {
-                    publish(notice::created(kind, &key));
-                }
-                if let Some(cause) = cause {
-                    publish(notice::rollout_started(cause));
-                    effects.push(Effect::Observe(Observation::Rollout(cause)));
-                }
-                let result = if created { ChildResult::Created } else { ChildResult::Updated };
-                effects.push(Effect::Observe(Observation::Child { kind, result }));
-                let slot = resource.slot_mut(kind);
-                slot.setback = None;
-                slot.see(*seen);
-            }
-            (Sent::ReadChild(kind), Reply::Child(Some(seen))) => {
-                let slot = resource.slot_mut(kind);
-                slot.look = false;
-                slot.see(*seen);
-            }
-            (Sent::Write { kind, .. } | Sent::ReadChild(kind), Reply::Child(None)) => {
-                resource.slot_mut(kind).lose();
-            }
-            (Sent::Status { status, notice }, Reply::Status(stored)) => {
-                notice.into_iter().for_each(publish);
-                resource.setback = None;
-                resource.unstorable =
-                    (*status != stored.status).then(|| Box::new((*status, stored.status.clone())));
-                self.world.see_resource(*stored);
-            }
-            (Sent::Write { kind, hash, .. }, Reply::Failed(failure)) => {
-                let slot = resource.slot_mut(kind);
-                slot.look = failure.category == Category::Conflict;
-                slot.setback = Some(Setback::after(slot.setback.as_ref(), failure, hash, (&uid, self.now)));
-            }
-            (Sent::ReadChild(kind), Reply::Failed(failure)) => {
-                let slot = resource.slot_mut(kind);
-                let hash = slot.setback.as_ref().map(|setback| setback.sent.clone()).unwrap_or_default();
-                slot.setback = Some(Setback::after(slot.setback.as_ref(), failure, hash, (&uid, self.now)));
-            }
-            (Sent::Status { .. }, Reply::Failed(failure)) => {
-                let before = resource.setback.as_ref();
-                resource.setback = Some(Setback::after(before, failure, String::new(), (&uid, self.now)));
-            }
-            // A reply of another request's shape proves nothing; the next pass sees the world as it was.
-            _ => {}
-        }
-    }
-
-    fn land_secret(
-        &mut self,
-        secret: &Key,
-        (keys, known): (Vec<String>, &Presence),
-        (reply, uid): (Reply, &Uid),
-    ) {
-        let Some(entry) = self.world.secrets.get_mut(secret) else { return };
-        match reply {
-            Reply::Secret(Some(mut content)) => {
-                content.requested = keys;
-                let newer = match &entry.presence {
-                    Presence::Present(uid, version) => {
-                        *uid == content.uid && content.resource_version.is_older_than(version)
-                    }
-                    Presence::Unknown | Presence::Absent => false,
-                };
-                if !newer {
-                    entry.presence = Presence::Present(content.uid.clone(), content.resource_version.clone());
-                    entry.content = Some(content);
-                }
-                entry.setback = None;
-            }
-            Reply::Secret(None) => {
-                // Only if the watch told nothing newer meanwhile; else the next pass reads again.
-                if entry.presence == *known {
-                    entry.presence = Presence::Absent;
-                }
-                entry.setback = None;
-            }
-            Reply::Failed(failure) => {
-                let setback = Setback::after(entry.setback.as_ref(), failure, String::new(), (uid, self.now));
-                entry.setback = Some(setback);
-            }
-            Reply::Child(_) | Reply::Status(_) => {}
-        }
-        // Others wait for the same Secret.
-        for user in &entry.users {
-            self.queue.push(user, Lane::Fresh);
-        }
     }
 
     fn report_queue(&mut self, effects: &mut Vec<Effect>) {

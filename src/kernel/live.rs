@@ -1,5 +1,7 @@
 //! What is known of one child: a few facts, and the verdict of the last comparison. Pure; part of the world.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -7,7 +9,6 @@ use super::desired::LiveTemplate;
 use super::desired::meta::{RESTART_TRIGGER, SECRET_HASH};
 use super::diff::{self, Path};
 use super::event::{SeenChild, SeenRollout};
-use super::hash;
 use super::object::{ChildKind, Controller, ResourceVersion, Uid};
 use super::setback::Setback;
 
@@ -60,24 +61,52 @@ pub enum Verdict {
         content: Value,
         /// [`SeenChild::owned`].
         owned: Option<Value>,
+        /// What was found when the same content was compared before. It saves a comparison and nothing depends on it,
+        /// so snapshots go without.
+        #[serde(skip)]
+        before: Option<Judgement>,
     },
-    /// Compared with the desired object of this hash.
-    Judged {
-        /// Hash of the desired body.
-        desired: String,
-        /// Fields that an apply would change.
-        differences: Vec<Path>,
-    },
+    /// Compared, and let go.
+    Judged(Judgement),
+}
+
+/// What a comparison with a desired object found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// Hash of the desired body.
+    pub desired: String,
+    /// Fields that an apply would change.
+    pub differences: Vec<Path>,
+    /// [`fingerprint`] of the live object, where one was taken.
+    #[serde(skip)]
+    of: Option<u64>,
 }
 
 impl Live {
-    /// Keeps the verdict of a comparison and lets the object go.
+    /// Keeps the outcome of a comparison and lets the object go.
     pub fn judge(&mut self, desired: String, differences: Vec<Path>) {
-        self.verdict = Verdict::Judged { desired, differences };
+        let of = match &self.verdict {
+            Verdict::Unjudged { before: Some(before), .. } | Verdict::Judged(before) => before.of,
+            Verdict::Unjudged { content, owned, before: None } => Some(fingerprint(content, owned.as_ref())),
+        };
+        self.verdict = Verdict::Judged(Judgement { desired, differences, of });
     }
 }
 
+/// Tells two states of one object apart, as far as they are compared.
+fn fingerprint(content: &Value, owned: Option<&Value>) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (content, owned).hash(&mut hasher);
+    hasher.finish()
+}
+
 impl Slot {
+    /// Whether what sits here still has to be compared.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| live.verdict.is_open())
+    }
+
     /// Takes in what was seen. Returns whether that was news.
     pub fn see(&mut self, seen: SeenChild) -> bool {
         if let Some(live) = &self.live
@@ -87,9 +116,29 @@ impl Slot {
         {
             return false;
         }
-        self.live = Some(Live::from(seen));
-        self.look = false;
+        self.replace(seen);
         true
+    }
+
+    /// Takes in the answer to a write. It is to be compared again also where it changed nothing: else a verdict about
+    /// another desired object would have the same write sent for ever.
+    pub fn answer(&mut self, seen: SeenChild) {
+        let older =
+            |live: &Live| live.uid == seen.uid && seen.resource_version.is_older_than(&live.resource_version);
+        if !self.live.as_ref().is_some_and(older) {
+            self.replace(seen);
+        }
+    }
+
+    fn replace(&mut self, seen: SeenChild) {
+        self.look = false;
+        let judged = self.live.take().and_then(|live| live.verdict.judgement());
+        // Most events are about a status: what was found out about the rest stands.
+        let judged = judged.filter(|it| it.of == Some(fingerprint(&seen.content, seen.owned.as_ref())));
+        let live = self.live.insert(Live::from(seen));
+        if let Verdict::Unjudged { before, .. } = &mut live.verdict {
+            *before = judged;
+        }
     }
 
     /// Takes in that nothing sits here. Returns what was known to.
@@ -117,24 +166,44 @@ impl From<SeenChild> for Live {
             controller: seen.controller,
             managers: seen.managers,
             rollout: seen.rollout,
-            verdict: Verdict::Unjudged { content: seen.content, owned: seen.owned },
+            verdict: Verdict::Unjudged { content: seen.content, owned: seen.owned, before: None },
         }
     }
 }
 
 impl Verdict {
-    /// Fields in which the live child differs from `desired`; `None` when that is not known any more, because
-    /// the object was compared with another desired one and dropped.
+    /// Whether the object still has to be compared.
     #[must_use]
-    pub fn differences(&self, kind: ChildKind, desired: &Value) -> Option<Vec<Path>> {
+    pub const fn is_open(&self) -> bool {
+        matches!(self, Self::Unjudged { .. })
+    }
+
+    fn judgement(self) -> Option<Judgement> {
         match self {
-            Self::Unjudged { content, owned } => {
+            Self::Unjudged { before, .. } => before,
+            Self::Judged(judgement) => Some(judgement),
+        }
+    }
+
+    /// Fields in which the live child differs from the desired one of this hash and body; `None` when that is not
+    /// known any more, because the object was compared with another desired one and dropped.
+    #[must_use]
+    pub fn differences<'a>(
+        &self,
+        kind: ChildKind,
+        hash: &str,
+        body: impl FnOnce() -> &'a Value,
+    ) -> Option<Vec<Path>> {
+        match self {
+            Self::Judged(judgement) => (judgement.desired == hash).then(|| judgement.differences.clone()),
+            Self::Unjudged { before: Some(before), .. } if before.desired == hash => {
+                Some(before.differences.clone())
+            }
+            Self::Unjudged { content, owned, before: _ } => {
+                let desired = body();
                 let mut paths = diff::drift(kind, desired, content);
                 paths.extend(owned.iter().flat_map(|owned| diff::no_longer_desired(desired, owned)));
                 Some(paths)
-            }
-            Self::Judged { desired: judged, differences } => {
-                (*judged == hash::of_json(desired)).then(|| differences.clone())
             }
         }
     }
@@ -177,9 +246,48 @@ mod tests {
     fn a_verdict_about_another_desired_object_says_nothing() {
         let desired = json!({"spec": {"clusterIP": "None"}});
         let mut live = Live::from(service("a", "1"));
-        assert_eq!(live.verdict.differences(ChildKind::Service, &desired), Some(vec![]));
-        live.judge(hash::of_json(&desired), vec![]);
-        assert_eq!(live.verdict.differences(ChildKind::Service, &desired), Some(vec![]));
-        assert_eq!(live.verdict.differences(ChildKind::Service, &json!({"spec": {}})), None);
+        let differences = |live: &Live, hash| live.verdict.differences(ChildKind::Service, hash, || &desired);
+        assert_eq!(differences(&live, "one"), Some(vec![]));
+        live.judge("one".into(), vec![]);
+        assert_eq!(differences(&live, "one"), Some(vec![]));
+        assert_eq!(differences(&live, "another"), None);
+    }
+
+    /// What a slot finds out, and whether it had to render the desired object for that.
+    fn found(slot: &Slot, hash: &str, desired: &Value) -> (Option<Vec<Path>>, bool) {
+        let rendered = std::cell::Cell::new(false);
+        let body = || {
+            rendered.set(true);
+            desired
+        };
+        let live = slot.live.as_ref().unwrap();
+        (live.verdict.differences(ChildKind::Service, hash, body), rendered.get())
+    }
+
+    #[test]
+    fn what_was_found_about_the_same_content_is_not_looked_for_again() {
+        let desired = json!({"spec": {"clusterIP": "None"}});
+        let mut slot = Slot::default();
+        slot.see(service("a", "1"));
+        slot.live.as_mut().unwrap().judge("one".into(), vec![]);
+        slot.see(SeenChild { generation: 2, ..service("a", "2") });
+        assert_eq!(found(&slot, "one", &desired), (Some(vec![]), false));
+        assert_eq!(found(&slot, "another", &json!({"spec": {}})), (Some(vec![]), true));
+        slot.see(SeenChild { owned: Some(json!({"f:spec": {"f:type": {}}})), ..service("a", "3") });
+        assert_eq!(found(&slot, "one", &desired), (Some(vec!["spec.type".into()]), true));
+        slot.live.as_mut().unwrap().judge("one".into(), vec!["spec.type".into()]);
+        slot.see(SeenChild { content: json!({"spec": {"clusterIP": "10.0.0.1"}}), ..service("a", "4") });
+        assert_eq!(found(&slot, "one", &desired), (Some(vec!["spec.clusterIP".into()]), true));
+    }
+
+    #[test]
+    fn the_answer_to_a_write_is_compared_again_though_it_changed_nothing() {
+        let mut slot = Slot::default();
+        slot.see(service("a", "2"));
+        slot.live.as_mut().unwrap().judge("another".into(), vec![]);
+        slot.answer(service("a", "1"));
+        assert!(!slot.is_open(), "a late answer says less than what came before it");
+        slot.answer(service("a", "2"));
+        assert!(slot.is_open());
     }
 }

@@ -16,6 +16,7 @@ pub mod kernel;
 pub mod live;
 pub mod notice;
 pub mod object;
+pub mod outline;
 pub mod pass;
 pub mod plan;
 pub mod queue;

@@ -6,7 +6,7 @@
 
 use jiff::Timestamp;
 
-use super::desired::{self, Desired, Intent, LiveTemplate};
+use super::desired::{Intent, LiveTemplate};
 use super::diff::Path;
 use super::effect::{Notice, Request, RolloutCause};
 use super::failure::Category;
@@ -14,6 +14,7 @@ use super::inputs::{self, Inputs};
 use super::live::Live;
 use super::notice;
 use super::object::ChildKind;
+use super::outline::{Blueprint, Outline};
 use super::plan::{self, Action, Planned};
 use super::report::{self, Report};
 use super::status::{Trouble, patch};
@@ -39,6 +40,8 @@ pub struct Pass {
     pub sends: Vec<Send>,
     /// The comparisons it made, so that the compared objects can be dropped.
     pub judged: Vec<Judged>,
+    /// The hashes of the desired children, where they were not remembered.
+    pub outline: Option<Outline>,
     /// A Secret hash that it computed.
     pub secret_hash: Option<String>,
     /// What it found where nothing is left to send.
@@ -113,10 +116,10 @@ pub fn run(view: &View<'_>) -> Pass {
     if !inputs.reads.is_empty() {
         return Pass::reading(inputs.reads);
     }
-    // desired: every child, whole
-    let desired = desired::children(&view.intent(&spec, &inputs), view.live_template());
-    if !inputs.proofs.is_empty() && view.live_template().is_none_or(|live| live.hash != desired.template_hash)
-    {
+    // desired: every child, whole where that is needed
+    let desired = view.blueprint(&spec, &inputs);
+    let proven = |live: &LiveTemplate| live.hash == desired.template_hash();
+    if !inputs.proofs.is_empty() && !view.live_template().is_some_and(proven) {
         return Pass::reading(inputs.proofs);
     }
     // diff: what to do about each
@@ -125,11 +128,11 @@ pub fn run(view: &View<'_>) -> Pass {
     let Report { status, changes_at } = report::status(view, &spec, (&inputs, &desired, &planned));
     // effects
     let mut pass = Pass {
-        judged: judged(&planned),
+        judged: judged(view, &planned),
         secret_hash: inputs.hash.clone().filter(|_| inputs.computed),
         ..Pass::default()
     };
-    let sends = planned.iter().filter_map(|it| send(view, it)).collect::<Vec<_>>();
+    let sends = planned.iter().filter_map(|it| send(view, &desired, it)).collect::<Vec<_>>();
     if !sends.is_empty() && view.may_send_children(&planned) {
         pass.sends = sends;
     } else if view.status_differs(&status) {
@@ -137,7 +140,20 @@ pub fn run(view: &View<'_>) -> Pass {
     } else {
         pass.rest = Some(report::rest(view, &spec, (&inputs, &planned, changes_at)));
     }
+    pass.outline = desired.news();
     pass
+}
+
+/// Compares those children that no pass has compared with what they most likely are to be, and does nothing else: for
+/// resources that have to wait for their turn, so that verdicts are kept meanwhile and not whole objects. Should the
+/// guess be wrong (a Secret has changed), the pass that comes applies without knowing the differences.
+#[must_use]
+pub fn compare(view: &View<'_>) -> Pass {
+    let Ok(spec) = validated(view) else { return Pass::default() };
+    let inputs = inputs::likely(view, &spec);
+    let desired = view.blueprint(&spec, &inputs);
+    let planned = plan::plan(view, &desired, &inputs);
+    Pass { judged: judged(view, &planned), outline: desired.news(), ..Pass::default() }
 }
 
 fn validated(view: &View<'_>) -> Result<Validated, String> {
@@ -148,16 +164,17 @@ fn validated(view: &View<'_>) -> Result<Validated, String> {
     })
 }
 
-fn judged(planned: &[Planned<'_>]) -> Vec<Judged> {
-    let judgement = |it: &Planned<'_>| {
-        Some(Judged { kind: it.child.kind, desired: it.hash.clone(), differences: it.differences.clone()? })
+fn judged(view: &View<'_>, planned: &[Planned]) -> Vec<Judged> {
+    let open = planned.iter().filter(|it| view.resource.slot(it.kind).is_open());
+    let judgement = |it: &Planned| {
+        Some(Judged { kind: it.kind, desired: it.hash.clone(), differences: it.differences.clone()? })
     };
-    planned.iter().filter_map(judgement).collect()
+    open.filter_map(judgement).collect()
 }
 
-fn send(view: &View<'_>, planned: &Planned<'_>) -> Option<Send> {
-    let (kind, key) = (planned.child.kind, view.resource.seen.key.clone());
-    let body = || planned.child.body.clone();
+fn send(view: &View<'_>, desired: &Blueprint<'_>, planned: &Planned) -> Option<Send> {
+    let (kind, key) = (planned.kind, view.resource.seen.key.clone());
+    let body = || desired.body(kind).clone();
     let write = |request, cause| Some(Send::Write { request, kind, hash: planned.hash.clone(), cause });
     match &planned.action {
         Action::Create => write(Request::Create { kind, key, body: body() }, None),
@@ -188,22 +205,23 @@ impl<'a> View<'a> {
         self.our_deployment().and_then(|live| live.template.as_ref())
     }
 
-    fn intent<'b>(&self, spec: &'b Validated, inputs: &'b Inputs) -> Intent<'b>
+    fn blueprint<'b>(&self, spec: &'b Validated, inputs: &'b Inputs) -> Blueprint<'b>
     where
         'a: 'b,
     {
-        Intent {
+        let intent = Intent {
             key: &self.resource.seen.key,
             uid: &self.resource.seen.uid,
             spec,
             secret_hash: inputs.hash.as_deref(),
             restart_trigger: self.resource.seen.restart_trigger.as_deref(),
-        }
+        };
+        Blueprint::new(intent, self.live_template(), self.resource.outline.as_ref())
     }
 
     /// Whether children may be written before the status. A template change that no new generation announces
     /// (Secret, restart trigger, drift) has to take Ready away first: else a tool reads Current while pods roll.
-    fn may_send_children(&self, planned: &[Planned<'_>]) -> bool {
+    fn may_send_children(&self, planned: &[Planned]) -> bool {
         let rolls = planned.iter().any(|it| matches!(it.action, Action::Apply { cause: Some(_), .. }));
         let seen = &self.resource.seen;
         !rolls || seen.generation != seen.status.observed_generation || !patch::says_ready(&seen.status)
@@ -235,7 +253,7 @@ impl<'a> View<'a> {
 
 /// What keeps a resource from being as desired, the worst first.
 #[must_use]
-pub fn worst_trouble(inputs: &Inputs, planned: &[Planned<'_>]) -> Option<Trouble> {
+pub fn worst_trouble(inputs: &Inputs, planned: &[Planned]) -> Option<Trouble> {
     let unreadable =
         inputs.unreadable.as_ref().map(|failure| Trouble::SecretUnreadable(failure.message.clone()));
     planned.iter().filter_map(|it| it.action.trouble()).chain(unreadable).min_by_key(plan::rank)
@@ -243,10 +261,10 @@ pub fn worst_trouble(inputs: &Inputs, planned: &[Planned<'_>]) -> Option<Trouble
 
 /// The facts that the status is computed from.
 #[must_use]
-pub fn template_in_place(view: &View<'_>, desired: &Desired, planned: &[Planned<'_>]) -> bool {
-    let deployment = planned.iter().find(|it| it.child.kind == ChildKind::Deployment);
+pub fn template_in_place(view: &View<'_>, desired: &Blueprint<'_>, planned: &[Planned]) -> bool {
+    let deployment = planned.iter().find(|it| it.kind == ChildKind::Deployment);
     let drifted = deployment
         .and_then(|it| it.differences.as_ref())
         .is_some_and(|paths| paths.iter().any(|path| path.starts_with("spec.template")));
-    !drifted && view.live_template().is_some_and(|live| live.hash == desired.template_hash)
+    !drifted && view.live_template().is_some_and(|live| live.hash == desired.template_hash())
 }

@@ -2,14 +2,13 @@
 
 use jiff::Timestamp;
 
-use super::desired::{Child, Desired};
 use super::diff::Path;
 use super::effect::RolloutCause;
 use super::failure::{Category, Failure};
-use super::hash;
 use super::inputs::Inputs;
 use super::live::{Live, Slot};
 use super::object::{ChildKind, Key, Uid};
+use super::outline::Blueprint;
 use super::pass::View;
 use super::status::Trouble;
 use crate::api::GROUP;
@@ -42,10 +41,10 @@ pub enum Action {
 
 /// One decision.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Planned<'a> {
+pub struct Planned {
     /// About which child.
-    pub child: &'a Child,
-    /// Hash of its body.
+    pub kind: ChildKind,
+    /// Hash of its desired body.
     pub hash: String,
     /// Fields in which the live one differs, as far as it was compared.
     pub differences: Option<Vec<Path>>,
@@ -55,36 +54,36 @@ pub struct Planned<'a> {
 
 /// Decides about every child.
 #[must_use]
-pub fn plan<'a>(view: &View<'_>, desired: &'a Desired, inputs: &Inputs) -> Vec<Planned<'a>> {
-    let Desired { deployment, revision: _, template_hash, service } = desired;
+pub fn plan(view: &View<'_>, desired: &Blueprint<'_>, inputs: &Inputs) -> Vec<Planned> {
     let rolls = |live: &Live, differences: Option<&Vec<Path>>| {
-        rollout_cause(view, inputs, (live, differences, template_hash))
+        rollout_cause(view, inputs, (live, differences, desired.template_hash()))
     };
-    let mut deployment = decide(view, deployment, &rolls);
+    let mut deployment = decide(view, (ChildKind::Deployment, desired), &rolls);
     if inputs.hold_templates() && matches!(deployment.action, Action::Create | Action::Apply { .. }) {
         deployment.action = Action::Hold;
     }
-    vec![deployment, decide(view, service, &|_, _| None)]
+    vec![deployment, decide(view, (ChildKind::Service, desired), &|_, _| None)]
 }
 
 type Rolls<'a> = dyn Fn(&Live, Option<&Vec<Path>>) -> Option<RolloutCause> + 'a;
 
-fn decide<'a>(view: &View<'_>, child: &'a Child, rolls: &Rolls<'_>) -> Planned<'a> {
-    let slot = view.resource.slot(child.kind);
-    let hash = hash::of_json(&child.body);
-    let differences = slot.live.as_ref().and_then(|live| live.verdict.differences(child.kind, &child.body));
+fn decide(view: &View<'_>, (kind, desired): (ChildKind, &Blueprint<'_>), rolls: &Rolls<'_>) -> Planned {
+    let slot = view.resource.slot(kind);
+    let hash = desired.hash(kind);
+    let compared = |live: &Live| live.verdict.differences(kind, hash, || desired.body(kind));
+    let differences = slot.live.as_ref().and_then(compared);
     let wanted = match &slot.live {
         _ if slot.look => Action::Look,
         None => Action::Create,
-        Some(live) => match owner(view, child.kind, live) {
+        Some(live) => match owner(view, kind, live) {
             Owner::Foreign(whose) => Action::Foreign(whose),
             Owner::Earlier(what) => Action::Collecting(what),
             Owner::Us if differences.as_ref().is_some_and(Vec::is_empty) => Action::Keep,
             Owner::Us => Action::Apply { uid: live.uid.clone(), cause: rolls(live, differences.as_ref()) },
         },
     };
-    let action = held_back(slot, &hash, view.now).filter(|_| wanted.sends()).unwrap_or(wanted);
-    Planned { child, hash, differences, action }
+    let action = held_back(slot, hash, view.now).filter(|_| wanted.sends()).unwrap_or(wanted);
+    Planned { kind, hash: hash.to_owned(), differences, action }
 }
 
 fn held_back(slot: &Slot, hash: &str, now: Timestamp) -> Option<Action> {

@@ -3,10 +3,10 @@
 
 use jiff::Timestamp;
 
-use super::desired::Desired;
 use super::failure::Category;
 use super::inputs::{self, Inputs};
 use super::object::ChildKind;
+use super::outline::Blueprint;
 use super::pass::{Pass, Rest, View, template_in_place, worst_trouble};
 use super::plan::{Action, Planned};
 use super::status::rollout::Rollout;
@@ -27,7 +27,7 @@ pub struct Report {
 pub fn status(
     view: &View<'_>,
     spec: &Validated,
-    (inputs, desired, planned): (&Inputs, &Desired, &[Planned<'_>]),
+    (inputs, desired, planned): (&Inputs, &Blueprint<'_>, &[Planned]),
 ) -> Report {
     let mut situation = observed(view, spec.replicas, template_in_place(view, desired, planned));
     situation.in_place = planned.iter().all(|it| it.action == Action::Keep);
@@ -105,7 +105,7 @@ fn observed<'a>(view: &View<'a>, desired_replicas: i32, carries_template: bool) 
 pub fn rest(
     view: &View<'_>,
     spec: &Validated,
-    (inputs, planned, changes_at): (&Inputs, &[Planned<'_>], Option<Timestamp>),
+    (inputs, planned, changes_at): (&Inputs, &[Planned], Option<Timestamp>),
 ) -> Rest {
     let children = ChildKind::ALL.into_iter().filter_map(|kind| view.resource.slot(kind).setback.as_ref());
     let secrets = inputs::mounted(spec).into_iter().filter_map(|secret| {
@@ -116,13 +116,13 @@ pub fn rest(
     Rest {
         wake_at: times.filter(|at| *at > view.now).min(),
         failure: failure(inputs, planned),
-        unchanged: planned.iter().filter(|it| it.action == Action::Keep).map(|it| it.child.kind).collect(),
+        unchanged: planned.iter().filter(|it| it.action == Action::Keep).map(|it| it.kind).collect(),
         instance: Some((spec.image.clone(), spec.replicas)),
     }
 }
 
 /// The category of what is wrong, for the metrics.
-fn failure(inputs: &Inputs, planned: &[Planned<'_>]) -> Option<Category> {
+fn failure(inputs: &Inputs, planned: &[Planned]) -> Option<Category> {
     let of_child = planned.iter().find_map(|it| match &it.action {
         Action::BackOff(failure) => Some(failure.category),
         Action::Foreign(_) => Some(Category::Conflict),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::event::{SecretContent, SeenChild, SeenPod, SeenResource, SeenSecret};
 use super::live::{Live, Slot};
 use super::object::{ChildKind, Key, ResourceVersion, Uid, Watched};
+use super::outline::Outline;
 use super::setback::Setback;
 use crate::api::{MemcachedSpec, MemcachedStatus};
 
@@ -39,6 +40,9 @@ pub struct Resource {
     pub deployment: Slot,
     /// Its Service.
     pub service: Slot,
+    /// What its children are to be, by hash.
+    #[serde(skip)]
+    pub outline: Option<Outline>,
     /// The Secret hash that was computed or found on the live template: kept while a Secret is missing or
     /// unreadable, so that no pod rolls.
     pub secret_hash: Option<String>,
@@ -57,6 +61,7 @@ impl Resource {
             seen,
             deployment: Slot::default(),
             service: Slot::default(),
+            outline: None,
             secret_hash: None,
             setback: None,
             unstorable: None,
@@ -71,6 +76,12 @@ impl Resource {
             ChildKind::Deployment => &self.deployment,
             ChildKind::Service => &self.service,
         }
+    }
+
+    /// Whether a child still has to be compared.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.deployment.is_open() || self.service.is_open()
     }
 
     /// The place of a child, to change it.
@@ -166,6 +177,8 @@ impl World {
                 }
                 let news = known.seen != seen;
                 known.setback.take_if(|_| known.seen.resource_version != seen.resource_version);
+                let same = known.seen.spec == seen.spec && known.seen.restart_trigger == seen.restart_trigger;
+                known.outline.take_if(|_| !same);
                 known.seen = seen;
                 if !news {
                     return false;

@@ -10,7 +10,7 @@ use memcached_operator::kernel::effect::Effect;
 use memcached_operator::kernel::event::{Event, Reply};
 use memcached_operator::kernel::failure::{Category, Failure};
 use memcached_operator::kernel::kernel::{Kernel, Settings};
-use memcached_operator::kernel::object::Watched;
+use memcached_operator::kernel::object::{ChildKind, Watched};
 use model::{Model, NAME};
 use proptest::prelude::*;
 
@@ -88,6 +88,8 @@ struct Simulation {
     now: Timestamp,
     requests: Vec<Effect>,
     wake: Option<Timestamp>,
+    /// Whether each step is also taken by a kernel that was written down and read back right before.
+    with_twin: bool,
     /// Reasons of the Events that were published.
     said: Vec<String>,
 }
@@ -100,6 +102,7 @@ impl Simulation {
             now: Timestamp::from_second(1_800_000_000).unwrap(),
             requests: Vec::new(),
             wake: None,
+            with_twin: false,
             said: Vec::new(),
         };
         simulation.restart();
@@ -122,7 +125,13 @@ impl Simulation {
     }
 
     fn step(&mut self, event: Event) {
-        for effect in self.kernel.step(self.now, event) {
+        let twin = self.with_twin.then(|| {
+            let snapshot = serde_json::to_vec(&self.kernel).unwrap();
+            serde_json::from_slice::<Kernel>(&snapshot).unwrap().step(self.now, event.clone())
+        });
+        let effects = self.kernel.step(self.now, event);
+        assert_eq!(twin.unwrap_or_else(|| effects.clone()), effects);
+        for effect in effects {
             match effect {
                 Effect::Send { .. } => self.requests.push(effect),
                 Effect::Wake(at) => self.wake = Some(at),
@@ -218,6 +227,17 @@ proptest! {
     }
 
     #[test]
+    fn nothing_depends_on_what_a_snapshot_leaves_out(history in proptest::collection::vec(op(), 0..40)) {
+        let mut simulation = Simulation::new();
+        simulation.with_twin = true;
+        simulation.model.create_resource();
+        for op in &history {
+            simulation.apply(op);
+        }
+        simulation.settle();
+    }
+
+    #[test]
     fn pods_roll_only_as_often_as_somebody_gave_a_cause(
         history in proptest::collection::vec(op(), 0..60),
     ) {
@@ -263,6 +283,26 @@ fn a_new_resource_costs_two_children_and_one_status() {
     }
     assert_eq!(writes, ["create Deployment", "create Service", "status"]);
     assert_eq!(simulation.model.resource().key.name, NAME);
+}
+
+#[test]
+fn no_object_is_kept_while_the_lists_are_not_complete() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.settle();
+    let (own, children) = (Watched::Memcached, ChildKind::ALL.map(Watched::Child));
+    for order in [[own, children[0], children[1]], [children[0], children[1], own]] {
+        simulation.kernel = Kernel::new(Settings::default());
+        for kind in order {
+            simulation.step(Event::Listing(kind));
+            for event in simulation.model.list(kind) {
+                simulation.step(event);
+            }
+        }
+        let known = simulation.kernel.world().resources.values().next().unwrap();
+        assert!(known.deployment.live.is_some() && known.service.live.is_some());
+        assert!(!known.is_open(), "{order:?}");
+    }
 }
 
 #[test]

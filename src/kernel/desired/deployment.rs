@@ -46,6 +46,14 @@ pub fn deployment(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Rendered 
     Rendered { body, revision, template_hash }
 }
 
+/// The rules by which the template is rendered, where this build knows them: those that rendered the live one while
+/// the intent is the same, else the newest.
+#[must_use]
+pub fn revision(live: Option<&LiveTemplate>, template_hash: &str) -> Option<Revision> {
+    let unchanged = live.filter(|live| live.hash == template_hash);
+    unchanged.map_or(Some(Revision::NEWEST), |live| Some(live.revision).filter(|it| pod::knows(*it)))
+}
+
 /// The template of an unchanged intent, so that nothing rolls: by the rules that rendered the live one, or, where
 /// this build does not know them, the live one itself.
 fn at_live_revision(intent: &Intent<'_>, live: &LiveTemplate) -> Option<Value> {

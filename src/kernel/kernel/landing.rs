@@ -1,0 +1,138 @@
+//! What the reply to a request proves. Pure; a part of [`Kernel`], whose `fold` calls it for each reply.
+
+use jiff::Timestamp;
+
+use super::Kernel;
+use crate::kernel::effect::{ChildResult, Effect, Observation, RequestId};
+use crate::kernel::event::Reply;
+use crate::kernel::failure::{Category, Failure};
+use crate::kernel::flight::{Flight, Sent};
+use crate::kernel::notice;
+use crate::kernel::object::{Key, Uid};
+use crate::kernel::queue::Lane;
+use crate::kernel::setback::Setback;
+use crate::kernel::world::{Presence, Resource};
+
+impl Kernel {
+    /// A request was answered: what the reply proves goes into the world, and with the last of its batch the
+    /// resource is queued again.
+    pub(super) fn land(&mut self, id: RequestId, reply: Reply, effects: &mut Vec<Effect>) {
+        let Some(Flight { resource: key, uid, sent }) = self.flights.remove(&id) else { return };
+        if let Some(turn) = self.turns.get_mut(&key) {
+            turn.outstanding = turn.outstanding.saturating_sub(1);
+            if turn.outstanding == 0 {
+                self.queue.push(&key, Lane::Fresh);
+            }
+        }
+        // Secrets belong to many: what was read of one stays true when the reader is gone.
+        if let Sent::ReadSecret { key: secret, keys, known } = sent {
+            self.land_secret(&secret, (keys, &known), (reply, &uid));
+            return;
+        }
+        let Some(resource) = self.world.resources.get_mut(&key) else {
+            self.turns.remove(&key);
+            return;
+        };
+        if resource.seen.uid != uid {
+            return;
+        }
+        let mut publish =
+            |notice| effects.push(Effect::Publish { resource: key.clone(), uid: uid.clone(), notice });
+        match (sent, reply) {
+            (sent, Reply::Failed(failure)) => failed(resource, sent, (failure, (&uid, self.now))),
+            (Sent::Write { kind, cause, created, .. }, Reply::Child(Some(seen))) => {
+                if created {
+                    publish(notice::created(kind, &key));
+                }
+                if let Some(cause) = cause {
+                    publish(notice::rollout_started(cause));
+                    effects.push(Effect::Observe(Observation::Rollout(cause)));
+                }
+                let result = if created { ChildResult::Created } else { ChildResult::Updated };
+                effects.push(Effect::Observe(Observation::Child { kind, result }));
+                let slot = resource.slot_mut(kind);
+                slot.setback = None;
+                slot.answer(*seen);
+            }
+            (Sent::ReadChild(kind), Reply::Child(Some(seen))) => {
+                let slot = resource.slot_mut(kind);
+                slot.look = false;
+                slot.see(*seen);
+            }
+            (Sent::Write { kind, .. } | Sent::ReadChild(kind), Reply::Child(None)) => {
+                resource.slot_mut(kind).lose();
+            }
+            (Sent::Status { status, notice }, Reply::Status(stored)) => {
+                notice.into_iter().for_each(publish);
+                resource.setback = None;
+                resource.unstorable =
+                    (*status != stored.status).then(|| Box::new((*status, stored.status.clone())));
+                self.world.see_resource(*stored);
+            }
+            // A reply of another request's shape proves nothing; the next pass sees the world as it was.
+            _ => {}
+        }
+    }
+
+    fn land_secret(
+        &mut self,
+        secret: &Key,
+        (keys, known): (Vec<String>, &Presence),
+        (reply, uid): (Reply, &Uid),
+    ) {
+        let Some(entry) = self.world.secrets.get_mut(secret) else { return };
+        match reply {
+            Reply::Secret(Some(mut content)) => {
+                content.requested = keys;
+                let newer = match &entry.presence {
+                    Presence::Present(uid, version) => {
+                        *uid == content.uid && content.resource_version.is_older_than(version)
+                    }
+                    Presence::Unknown | Presence::Absent => false,
+                };
+                if !newer {
+                    entry.presence = Presence::Present(content.uid.clone(), content.resource_version.clone());
+                    entry.content = Some(content);
+                }
+                entry.setback = None;
+            }
+            Reply::Secret(None) => {
+                // Only if the watch told nothing newer meanwhile; else the next pass reads again.
+                if entry.presence == *known {
+                    entry.presence = Presence::Absent;
+                }
+                entry.setback = None;
+            }
+            Reply::Failed(failure) => {
+                let setback = Setback::after(entry.setback.as_ref(), failure, String::new(), (uid, self.now));
+                entry.setback = Some(setback);
+            }
+            Reply::Child(_) | Reply::Status(_) => {}
+        }
+        // Others wait for the same Secret.
+        for user in &entry.users {
+            self.queue.push(user, Lane::Fresh);
+        }
+    }
+}
+
+/// A request failed: the setback of what was sent says how, and when it may be sent again.
+fn failed(resource: &mut Resource, sent: Sent, (failure, when): (Failure, (&Uid, Timestamp))) {
+    match sent {
+        Sent::Write { kind, hash, .. } => {
+            let slot = resource.slot_mut(kind);
+            slot.look = failure.category == Category::Conflict;
+            slot.setback = Some(Setback::after(slot.setback.as_ref(), failure, hash, when));
+        }
+        Sent::ReadChild(kind) => {
+            let slot = resource.slot_mut(kind);
+            let hash = slot.setback.as_ref().map(|setback| setback.sent.clone()).unwrap_or_default();
+            slot.setback = Some(Setback::after(slot.setback.as_ref(), failure, hash, when));
+        }
+        Sent::Status { .. } => {
+            let before = resource.setback.as_ref();
+            resource.setback = Some(Setback::after(before, failure, String::new(), when));
+        }
+        Sent::ReadSecret { .. } => {} // the Secret's setback, not the resource's
+    }
+}
