@@ -12,6 +12,7 @@ pub mod failure;
 pub mod flight;
 pub mod hash;
 pub mod inputs;
+#[expect(clippy::module_inception, reason = "the one entry of the folder is what the folder is called after")]
 pub mod kernel;
 pub mod live;
 pub mod notice;
