@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::effect::{Notice, RolloutCause};
 use super::object::{ChildKind, Key, Uid};
+use super::setback::Attempt;
 use super::world::Presence;
 use crate::api::MemcachedStatus;
 
@@ -36,8 +37,8 @@ pub enum Sent {
     Write {
         /// Which child.
         kind: ChildKind,
-        /// Hash of the body.
-        hash: String,
+        /// What is tried with it.
+        attempt: Attempt,
         /// Why pods roll, if they do.
         cause: Option<RolloutCause>,
         /// Whether it was a create.
@@ -47,6 +48,8 @@ pub enum Sent {
     Status {
         /// As it will be.
         status: Box<MemcachedStatus>,
+        /// What is tried with it.
+        attempt: Attempt,
         /// What it says that the one before did not, for when it stands.
         notice: Option<Notice>,
     },

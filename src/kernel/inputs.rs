@@ -11,6 +11,7 @@ use super::event::SecretContent;
 use super::failure::Failure;
 use super::object::Key;
 use super::pass::View;
+use super::setback::Attempt;
 use super::status::MissingSecret;
 use super::world::{Presence, Secret};
 use crate::api::status::SecretVersion;
@@ -123,7 +124,7 @@ fn contribution<'a>(view: &View<'a>, mounted: &Mounted) -> Contribution<'a> {
         return Contribution::ToRead;
     };
     if let Some(setback) = setback
-        && setback.holds("", view.now)
+        && setback.holds(&Attempt::default(), view.now)
     {
         return Contribution::Unreadable(setback.failure.clone());
     }

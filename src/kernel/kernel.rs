@@ -19,7 +19,7 @@ use super::object::Key;
 use super::outline::Outline;
 use super::pass::{self, Judged, Pass, Send, View};
 use super::queue::{Lane, Queue};
-use super::setback::Setback;
+use super::setback::{Attempt, Setback};
 use super::world::World;
 
 /// What the operator is told at its start.
@@ -179,8 +179,9 @@ impl Kernel {
     fn pass(&mut self, key: &Key, effects: &mut Vec<Effect>) {
         let Some(resource) = self.world.resources.get(key) else { return };
         let turn = self.turns.entry(key.clone()).or_insert(Turn { outstanding: 0, since: self.now });
-        let panicked =
-            |setback: &Setback| setback.failure.category == Category::Internal && setback.holds("", self.now);
+        let panicked = |setback: &Setback| {
+            setback.failure.category == Category::Internal && setback.holds(&Attempt::default(), self.now)
+        };
         if turn.outstanding > 0 || resource.setback.as_ref().is_some_and(panicked) {
             return;
         }
@@ -216,11 +217,13 @@ impl Kernel {
     /// The request of a send, and what its reply will be understood by.
     fn prepare(&self, send: Send) -> (Request, Sent) {
         match send {
-            Send::Write { request, kind, hash, cause } => {
+            Send::Write { request, kind, attempt, cause } => {
                 let created = matches!(request, Request::Create { .. });
-                (request, Sent::Write { kind, hash, cause, created })
+                (request, Sent::Write { kind, attempt, cause, created })
             }
-            Send::Status { status, notice, request } => (request, Sent::Status { status, notice }),
+            Send::Status { status, attempt, notice, request } => {
+                (request, Sent::Status { status, attempt, notice })
+            }
             Send::Read(request) => {
                 let sent = match &request {
                     Request::ReadSecret { secret, keys } => {
@@ -234,7 +237,9 @@ impl Kernel {
                     Request::ReadChild { kind, .. }
                     | Request::Create { kind, .. }
                     | Request::Apply { kind, .. } => Sent::ReadChild(*kind),
-                    Request::PatchStatus { .. } => Sent::Status { status: Box::default(), notice: None },
+                    Request::PatchStatus { .. } => {
+                        Sent::Status { status: Box::default(), attempt: Attempt::default(), notice: None }
+                    }
                 };
                 (request, sent)
             }
@@ -281,7 +286,7 @@ impl Kernel {
             ),
         };
         let before = resource.setback.as_ref();
-        let setback = Setback::after(before, failure, String::new(), (&resource.seen.uid, self.now));
+        let setback = Setback::after(before, failure, Attempt::default(), (&resource.seen.uid, self.now));
         self.queue.set_timer(key, setback.retry_at);
         resource.setback = Some(setback);
         effects.push(Effect::Observe(Observation::Reconciled {

@@ -83,6 +83,13 @@ pub struct Judgement {
 }
 
 impl Live {
+    /// Tells two states of what others and we want it to be apart, its status aside: the generation, or the version of
+    /// a kind that has none.
+    #[must_use]
+    pub fn edition(&self) -> String {
+        if self.generation > 0 { self.generation.to_string() } else { self.resource_version.0.clone() }
+    }
+
     /// Keeps the outcome of a comparison and lets the object go.
     pub fn judge(&mut self, desired: String, differences: Vec<Path>) {
         let of = match &self.verdict {

@@ -17,6 +17,7 @@ use super::object::ChildKind;
 use super::outline::{Blueprint, Outline};
 use super::plan::{self, Action, Planned};
 use super::report::{self, Report};
+use super::setback::Attempt;
 use super::status::{Trouble, patch};
 use super::world::{Resource, World};
 use crate::api::validate::{self, Validated, Violation};
@@ -59,8 +60,8 @@ pub enum Send {
         request: Request,
         /// Which child.
         kind: ChildKind,
-        /// Hash of what is sent.
-        hash: String,
+        /// What is tried with it.
+        attempt: Attempt,
         /// Why pods roll, if they do.
         cause: Option<RolloutCause>,
     },
@@ -70,6 +71,8 @@ pub enum Send {
         request: Request,
         /// The status as it will be.
         status: Box<MemcachedStatus>,
+        /// What is tried with it.
+        attempt: Attempt,
         /// What it says that the one before did not. It is found here and not with the reply: by then the watch may
         /// have made the new status the one before.
         notice: Option<Notice>,
@@ -175,7 +178,9 @@ fn judged(view: &View<'_>, planned: &[Planned]) -> Vec<Judged> {
 fn send(view: &View<'_>, desired: &Blueprint<'_>, planned: &Planned) -> Option<Send> {
     let (kind, key) = (planned.kind, view.resource.seen.key.clone());
     let body = || desired.body(kind).clone();
-    let write = |request, cause| Some(Send::Write { request, kind, hash: planned.hash.clone(), cause });
+    let write = |request, cause| {
+        Some(Send::Write { request, kind, attempt: view.attempt_at(kind, &planned.hash), cause })
+    };
     match &planned.action {
         Action::Create => write(Request::Create { kind, key, body: body() }, None),
         Action::Apply { uid, cause } => {
@@ -235,7 +240,23 @@ impl<'a> View<'a> {
             resource_version: seen.resource_version.clone(),
             status: patch::patch(&seen.status, &status),
         };
-        Send::Status { request, notice: notice::of_status(&seen.status, &status), status: Box::new(status) }
+        Send::Status {
+            request,
+            notice: notice::of_status(&seen.status, &status),
+            attempt: self.attempt_at_status(),
+            status: Box::new(status),
+        }
+    }
+
+    /// What is tried with a write of the child whose desired body has this hash.
+    #[must_use]
+    pub fn attempt_at(&self, kind: ChildKind, hash: &str) -> Attempt {
+        let live = self.resource.slot(kind).live.as_ref().map(Live::edition).unwrap_or_default();
+        Attempt { body: hash.to_owned(), against: format!("{} {live}", self.resource.seen.generation) }
+    }
+
+    fn attempt_at_status(&self) -> Attempt {
+        Attempt { body: String::new(), against: self.resource.seen.resource_version.0.clone() }
     }
 
     /// Whether the status has to be written: times aside, and not when the API server would store what is
@@ -247,7 +268,7 @@ impl<'a> View<'a> {
             self.resource.unstorable.as_deref().is_some_and(|(sent, got)| sent == wanted && got == stored);
         wanted != stored
             && !unstorable
-            && !self.resource.setback.as_ref().is_some_and(|it| it.holds("", self.now))
+            && !self.resource.setback.as_ref().is_some_and(|it| it.holds(&self.attempt_at_status(), self.now))
     }
 }
 

@@ -1,12 +1,10 @@
 //! What to do about each child: a decision, not yet a request. Pure; called by the pass.
 
-use jiff::Timestamp;
-
 use super::diff::Path;
 use super::effect::RolloutCause;
 use super::failure::{Category, Failure};
 use super::inputs::Inputs;
-use super::live::{Live, Slot};
+use super::live::Live;
 use super::object::{ChildKind, Key, Uid};
 use super::outline::Blueprint;
 use super::pass::View;
@@ -82,13 +80,14 @@ fn decide(view: &View<'_>, (kind, desired): (ChildKind, &Blueprint<'_>), rolls: 
             Owner::Us => Action::Apply { uid: live.uid.clone(), cause: rolls(live, differences.as_ref()) },
         },
     };
-    let action = held_back(slot, hash, view.now).filter(|_| wanted.sends()).unwrap_or(wanted);
+    let action = held_back(view, kind, hash).filter(|_| wanted.sends()).unwrap_or(wanted);
     Planned { kind, hash: hash.to_owned(), differences, action }
 }
 
-fn held_back(slot: &Slot, hash: &str, now: Timestamp) -> Option<Action> {
-    let setback = slot.setback.as_ref().filter(|setback| setback.holds(hash, now))?;
-    Some(Action::BackOff(setback.failure.clone()))
+fn held_back(view: &View<'_>, kind: ChildKind, hash: &str) -> Option<Action> {
+    let setback = view.resource.slot(kind).setback.as_ref()?;
+    let holds = setback.holds(&view.attempt_at(kind, hash), view.now);
+    holds.then(|| Action::BackOff(setback.failure.clone()))
 }
 
 /// Whose an object is that sits where a child belongs.

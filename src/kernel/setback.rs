@@ -17,10 +17,20 @@ pub struct Setback {
     pub failure: Failure,
     /// How often in a row, at least 1.
     pub attempts: u32,
-    /// When to try again; `None`: only when what is sent has changed.
+    /// When to try again; `None`: only when something about the attempt has changed.
     pub retry_at: Option<Timestamp>,
-    /// Hash of what was sent; empty for reads.
-    pub sent: String,
+    /// What failed.
+    pub sent: Attempt,
+}
+
+/// What was tried.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Hash of the body; empty where there is only one thing to send: a read, a status.
+    pub body: String,
+    /// The versions of what it was made from and sent to: what was refused for good may be taken when one of them is
+    /// another.
+    pub against: String,
 }
 
 impl Setback {
@@ -30,7 +40,7 @@ impl Setback {
     pub fn after(
         before: Option<&Self>,
         failure: Failure,
-        sent: String,
+        sent: Attempt,
         (uid, now): (&Uid, Timestamp),
     ) -> Self {
         let attempts = before.map_or(1, |before| before.attempts.saturating_add(1));
@@ -48,7 +58,10 @@ impl Setback {
 
     /// Whether `sending` has to wait at this time.
     #[must_use]
-    pub fn holds(&self, sending: &str, now: Timestamp) -> bool {
-        sending == self.sent && self.retry_at.is_none_or(|at| now < at)
+    pub fn holds(&self, sending: &Attempt, now: Timestamp) -> bool {
+        match self.retry_at {
+            Some(at) => sending.body == self.sent.body && now < at,
+            None => *sending == self.sent,
+        }
     }
 }

@@ -234,7 +234,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_depends_on_what_a_snapshot_leaves_out(history in proptest::collection::vec(op(), 0..40)) {
+    fn nothing_depends_on_what_a_snapshot_leaves_out(history in proptest::collection::vec(op(), 0..30)) {
         let mut simulation = Simulation::new();
         simulation.with_twin = true;
         simulation.model.create_resource();
@@ -290,6 +290,32 @@ fn a_new_resource_costs_two_children_and_one_status() {
     }
     assert_eq!(writes, ["create Deployment", "create Service", "status"]);
     assert_eq!(simulation.model.resource().key.name, NAME);
+}
+
+#[test]
+fn what_was_refused_for_good_is_tried_again_when_the_resource_or_the_child_is_another() {
+    let mut simulation = Simulation::new();
+    let refuse = |simulation: &mut Simulation, name: &str| {
+        while let Some(event) = simulation.model.next_event(0) {
+            simulation.step(event);
+        }
+        let named = |it: &Effect| matches!(it, Effect::Send { request, .. } if request_name(request) == name);
+        let at = simulation.requests.iter().position(named).expect("it is sent");
+        simulation.answer(at, false, Some(Category::Invalid));
+        simulation.settle();
+    };
+    simulation.model.create_resource();
+    refuse(&mut simulation, "create Service");
+    simulation.model.edit(1); // which leaves the Service as it is
+    simulation.settle();
+    simulation.model.check_converged();
+
+    simulation.model.tamper_replicas(3);
+    refuse(&mut simulation, "apply Deployment");
+    assert_eq!(simulation.settle(), 0, "it is not tried again for nothing");
+    simulation.model.tamper_replicas(4);
+    simulation.settle();
+    simulation.model.check_converged();
 }
 
 #[test]

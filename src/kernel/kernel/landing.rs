@@ -10,7 +10,7 @@ use crate::kernel::flight::{Flight, Sent};
 use crate::kernel::notice;
 use crate::kernel::object::{Key, Uid};
 use crate::kernel::queue::Lane;
-use crate::kernel::setback::Setback;
+use crate::kernel::setback::{Attempt, Setback};
 use crate::kernel::world::{Presence, Resource};
 
 impl Kernel {
@@ -62,7 +62,7 @@ impl Kernel {
             (Sent::Write { kind, .. } | Sent::ReadChild(kind), Reply::Child(None)) => {
                 resource.slot_mut(kind).lose();
             }
-            (Sent::Status { status, notice }, Reply::Status(stored)) => {
+            (Sent::Status { status, notice, .. }, Reply::Status(stored)) => {
                 notice.into_iter().for_each(publish);
                 resource.setback = None;
                 resource.unstorable =
@@ -104,7 +104,8 @@ impl Kernel {
                 entry.setback = None;
             }
             Reply::Failed(failure) => {
-                let setback = Setback::after(entry.setback.as_ref(), failure, String::new(), (uid, self.now));
+                let setback =
+                    Setback::after(entry.setback.as_ref(), failure, Attempt::default(), (uid, self.now));
                 entry.setback = Some(setback);
             }
             Reply::Child(_) | Reply::Status(_) => {}
@@ -119,19 +120,19 @@ impl Kernel {
 /// A request failed: the setback of what was sent says how, and when it may be sent again.
 fn failed(resource: &mut Resource, sent: Sent, (failure, when): (Failure, (&Uid, Timestamp))) {
     match sent {
-        Sent::Write { kind, hash, .. } => {
+        Sent::Write { kind, attempt, .. } => {
             let slot = resource.slot_mut(kind);
             slot.look = failure.category == Category::Conflict;
-            slot.setback = Some(Setback::after(slot.setback.as_ref(), failure, hash, when));
+            slot.setback = Some(Setback::after(slot.setback.as_ref(), failure, attempt, when));
         }
         Sent::ReadChild(kind) => {
             let slot = resource.slot_mut(kind);
-            let hash = slot.setback.as_ref().map(|setback| setback.sent.clone()).unwrap_or_default();
-            slot.setback = Some(Setback::after(slot.setback.as_ref(), failure, hash, when));
+            let attempt = slot.setback.as_ref().map(|setback| setback.sent.clone()).unwrap_or_default();
+            slot.setback = Some(Setback::after(slot.setback.as_ref(), failure, attempt, when));
         }
-        Sent::Status { .. } => {
+        Sent::Status { attempt, .. } => {
             let before = resource.setback.as_ref();
-            resource.setback = Some(Setback::after(before, failure, String::new(), when));
+            resource.setback = Some(Setback::after(before, failure, attempt, when));
         }
         Sent::ReadSecret { .. } => {} // the Secret's setback, not the resource's
     }
