@@ -54,6 +54,8 @@ enum Subcommands {
         /// The archive
         archive: PathBuf,
     },
+    /// Show the operator and a cache at work, and leave them running
+    Demo(e2e::demo::Args),
     /// Measure what the operator costs, against a bare client
     Bench(e2e::bench::Args),
     /// Run this cluster's kubectl
@@ -89,6 +91,7 @@ async fn run(command: Subcommands) -> Result<ExitCode> {
         Subcommands::Status(Name { name }) => return status(&name).await,
         Subcommands::Kubeconfig(Name { name }) => println!("{}", find(&name)?.kubeconfig().display()),
         Subcommands::LoadImage { name, archive } => find(&name.name)?.load_image(&archive)?,
+        Subcommands::Demo(args) => e2e::demo::run(&args).await?,
         Subcommands::Bench(args) => return e2e::bench::run(args).await,
         Subcommands::Kubectl { name, args } => {
             return Err(find(&name.name)?.kubectl()?.args(args).exec()).context("cannot run kubectl");

@@ -6,16 +6,20 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufStream};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 const DEADLINE: Duration = Duration::from_secs(5);
 
+/// What bytes go through both ways: a socket, or a port that the API server forwards.
+trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
+
 /// A connection to one memcached.
-#[derive(Debug)]
 pub struct Memcached {
-    stream: BufStream<TcpStream>,
+    stream: BufStream<Box<dyn Wire>>,
 }
 
 impl Memcached {
@@ -29,7 +33,12 @@ impl Memcached {
             .await
             .with_context(|| format!("{address} does not answer"))?
             .with_context(|| format!("cannot connect to {address}"))?;
-        Ok(Self { stream: BufStream::new(stream) })
+        Ok(Self::over(stream))
+    }
+
+    /// Talks over a connection that is there already.
+    pub fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
+        Self { stream: BufStream::new(Box::new(stream)) }
     }
 
     /// Authenticates by memcached's password file (`-Y`).

@@ -1,0 +1,236 @@
+//! The demo, as a newcomer runs it: it shows what it says, can be shown again, and goes without a trace.
+
+#![expect(clippy::disallowed_methods, reason = "it measures how long the demo takes")]
+
+mod remains;
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use e2e::testing::cache::install;
+use e2e::testing::unique;
+use e2e::{Cluster, Shape, TemporaryCluster, down, paths, process};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::{Api, Client, ResourceExt};
+use memcached_operator::api::{Memcached, crd};
+use remains::{Host, remains_of};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// What the demo has to show, in this order.
+const SHOWN: [&str; 12] = [
+    "1. ",
+    "is served",
+    "is ready",
+    "MemcachedReady: All 1 replicas are ready",
+    "get greeting         hello",
+    "MemcachedReady: All 3 replicas are ready",
+    "get greeting         hello",
+    "3/3 replicas updated",
+    "maxbytes 100663296 (96 MiB)",
+    "get greeting         nothing, nothing, nothing",
+    "memcached   3       3          MemcachedReady",
+    "Replacing pods, cause spec: the spec changed",
+];
+
+/// A demo under a name of its own, which is removed at the end also when its test fails.
+struct Demo {
+    name: String,
+    place: &'static str,
+    /// What kubectl points to.
+    kubeconfig: PathBuf,
+}
+
+impl Demo {
+    fn new(place: &'static str, kubeconfig: &Path) -> Self {
+        Self { name: unique("demo"), place, kubeconfig: kubeconfig.to_owned() }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_e2e"));
+        command.args(["demo", "--cluster", self.place, "--name", &self.name]).args(arguments);
+        command.env("KUBECONFIG", &self.kubeconfig).stdin(Stdio::null());
+        command
+    }
+
+    /// Shows it; gives what it said.
+    fn show(&self) -> Result<String> {
+        let said = succeed(self.command(&[]))?;
+        let mut rest = said.as_str();
+        for part in SHOWN {
+            let found = rest.split_once(part).with_context(|| format!("no {part:?} in its place: {said}"))?;
+            rest = found.1;
+        }
+        Ok(said)
+    }
+
+    fn remove(&self) -> Result<String> {
+        succeed(self.command(&["--remove"]))
+    }
+
+    /// Where a demo on kubectl's cluster keeps its files.
+    fn folder(&self) -> Result<PathBuf> {
+        Ok(paths::state()?.join(format!("{}@current", self.name)))
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        if let Err(error) = self.remove() {
+            eprintln!("the demo {} is not removed: {error:#}", self.name);
+        }
+    }
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[output.stdout.as_slice(), output.stderr.as_slice()].concat()).into_owned()
+}
+
+fn succeed(mut command: Command) -> Result<String> {
+    let output = command.output()?;
+    ensure!(output.status.success(), "{command:?} failed: {}", text(&output));
+    Ok(text(&output))
+}
+
+/// The operators that carry the mark of a demo's folder.
+fn operators(folder: &Path) -> Vec<i32> {
+    let marked = process::marked(folder).into_iter();
+    marked.filter(|process| process.name.starts_with("memcached-opera")).map(|process| process.pid).collect()
+}
+
+/// Asks the address that the demo names, as a person does with curl.
+fn metrics(said: &str) -> Result<String> {
+    let address = said.split_once("curl http://").and_then(|(_, rest)| rest.split_once("/metrics"));
+    let address: SocketAddr = address.context("it names no address")?.0.parse()?;
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    std::io::Write::write_all(&mut stream, b"GET /metrics HTTP/1.0\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+#[test]
+fn the_demo_takes_less_than_90_seconds_can_be_shown_again_and_leaves_nothing() -> Result<()> {
+    let host = Host::now();
+    // What kubectl points to is none of its business.
+    let demo = Demo::new("local", Path::new("/no/kubeconfig"));
+    let started = Instant::now();
+    let first = demo.show()?;
+    let elapsed = started.elapsed();
+    eprintln!("the demo took {:.0} s", elapsed.as_secs_f32());
+    assert!(elapsed < Duration::from_secs(90), "{elapsed:?}: {first}");
+    let cluster = Cluster::find(&demo.name)?.context("it keeps running")?;
+    let one = "memcached_operator_instance_replicas_ready{namespace=\"default\",name=\"memcached\"} 3";
+    assert!(metrics(&first)?.contains(one), "{}", metrics(&first)?);
+    let before = operators(cluster.folder());
+    assert_eq!(before.len(), 1);
+
+    let second = demo.show()?;
+
+    assert!(metrics(&second)?.contains(one));
+    assert_eq!(Cluster::find(&demo.name)?.context("it keeps running")?.processes(), cluster.processes());
+    let now = operators(cluster.folder());
+    assert!(
+        now.len() == 1 && now != before,
+        "another operator takes the place of the first: {before:?}, {now:?}"
+    );
+
+    assert!(demo.remove()?.contains("are gone"));
+    assert_eq!(remains_of(&cluster), Vec::<String>::new());
+    assert_eq!(host.additions(), Vec::<PathBuf>::new());
+    assert!(demo.remove()?.contains("there is no demo"));
+    Ok(())
+}
+
+#[test]
+fn down_ends_the_operator_of_the_demo_too() -> Result<()> {
+    let demo = Demo::new("local", Path::new("/no/kubeconfig"));
+    let interrupted = until(&demo, " is ready\n")?;
+    let cluster = Cluster::find(&demo.name)?.context("it is up")?;
+    assert_eq!(operators(cluster.folder()).len(), 1, "{interrupted}");
+    assert!(down(&demo.name)?);
+    assert_eq!(remains_of(&cluster), Vec::<String>::new());
+    Ok(())
+}
+
+#[test]
+fn who_cannot_run_a_node_is_told_what_works() -> Result<()> {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: it is about whom root can become");
+        return Ok(());
+    }
+    let program = std::env::temp_dir().join(unique("demo-as-nobody"));
+    std::fs::copy(env!("CARGO_BIN_EXE_e2e"), &program)?;
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program).arg("demo");
+    let refused = command.env("HOME", "/nonexistent").output()?;
+    std::fs::remove_file(program)?;
+    assert!(!refused.status.success());
+    for part in ["a node needs root", "`make demo CLUSTER=current`"] {
+        assert!(text(&refused).contains(part), "{}", text(&refused));
+    }
+    Ok(())
+}
+
+/// Runs a demo until it says `word`, then ends it as a person does; gives what it said.
+fn until(demo: &Demo, word: &str) -> Result<String> {
+    let mut child = demo.command(&[]).stdout(Stdio::piped()).spawn()?;
+    let mut output = BufReader::new(child.stdout.take().context("its output")?);
+    let mut said = String::new();
+    while !said.contains(word) && output.read_line(&mut said)? > 0 {}
+    let pid = Pid::from_raw(i32::try_from(child.id())?).context("a process id")?;
+    kill_process(pid, Signal::INT)?;
+    child.wait()?;
+    ensure!(said.contains(word), "it never says {word:?}: {said}");
+    Ok(said)
+}
+
+/// Namespaces and definitions: what a demo could leave on a cluster.
+async fn of_cluster(client: &Client) -> Result<Vec<String>> {
+    let all = ListParams::default();
+    let namespaces = Api::<Namespace>::all(client.clone()).list(&all).await?;
+    let definitions = Api::<CustomResourceDefinition>::all(client.clone()).list(&all).await?;
+    let names = namespaces.iter().map(ResourceExt::name_any);
+    Ok(names.chain(definitions.iter().map(ResourceExt::name_any)).collect())
+}
+
+#[tokio::test]
+async fn on_kubectls_cluster_the_demo_touches_only_what_it_made() -> Result<()> {
+    let cluster = TemporaryCluster::up(&unique("current"), Shape::Node).await?;
+    let client = Client::try_from(cluster.config("e2e-test/demo").await?)?;
+    let demo = Demo::new("current", &cluster.kubeconfig());
+    let before = of_cluster(&client).await?;
+
+    let said = demo.show()?;
+    let place = said.find("context memcached-operator-e2e, server https://").context("it says where")?;
+    assert!(place < said.find("the demo makes there").context("and what it makes")?, "{said}");
+    assert!(metrics(&said)?.contains("namespace=\"memcached-demo\",name=\"memcached\"} 3"));
+    assert_eq!(operators(&demo.folder()?).len(), 1);
+    assert!(demo.remove()?.contains("is gone: the demo had made it"));
+    assert_eq!(of_cluster(&client).await?, before);
+    assert_eq!((operators(&demo.folder()?), demo.folder()?.exists()), (vec![], false));
+    assert!(demo.remove()?.contains("there is no demo"));
+
+    // Somebody works with the operator there: another one would get in the way.
+    install(&client, &crd::crd()).await?;
+    let others: Api<Memcached> = Api::namespaced(client.clone(), "default");
+    let other = Memcached::new("theirs", memcached_operator::api::MemcachedSpec::default());
+    others.create(&PostParams::default(), &other).await?;
+    let refused = demo.command(&[]).output()?;
+    assert!(!refused.status.success() && text(&refused).contains("default/theirs"), "{}", text(&refused));
+    assert!(text(&refused).contains("nothing was touched") && !demo.folder()?.exists());
+
+    // Somebody installed the definition: it is used, and stays.
+    others.delete("theirs", &DeleteParams::default()).await?;
+    let with_definition = of_cluster(&client).await?;
+    until(&demo, "was there before, and stays as it is")?;
+    assert!(demo.remove()?.contains("stays: it was there before the demo"));
+    assert_eq!(of_cluster(&client).await?, with_definition);
+    Ok(())
+}

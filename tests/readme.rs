@@ -1,0 +1,96 @@
+//! The README against what it describes: its resource is valid, its status is what the operator writes, its commands
+//! and links exist.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use memcached_operator::api::MemcachedStatus;
+use memcached_operator::cli::yaml;
+use memcached_operator::kernel::desired::Revision;
+use memcached_operator::kernel::event::SeenRollout;
+use memcached_operator::kernel::object::Key;
+use memcached_operator::kernel::status::rollout::Rollout;
+use memcached_operator::kernel::status::{Situation, status};
+use serde_json::Value;
+
+const README: &str = include_str!("../README.md");
+
+/// The blocks of code in a language.
+fn blocks(language: &str) -> Vec<&'static str> {
+    let fenced = README.split("\n```").skip(1).step_by(2);
+    fenced.filter_map(|block| block.strip_prefix(language)?.strip_prefix('\n')).collect()
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn the_first_resource_is_valid() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cache.yaml");
+    let resources: Vec<&str> =
+        blocks("yaml").into_iter().filter(|block| block.starts_with("apiVersion")).collect();
+    assert_eq!(resources.len(), 1);
+    fs::write(&file, resources[0]).unwrap();
+    let program = env!("CARGO_BIN_EXE_memcached-operator");
+    let output = Command::new(program).args(["validate", "-f"]).arg(&file).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn the_status_is_what_the_operator_writes() {
+    let resource = &yaml::objects(blocks("yaml")[0]).unwrap()[0];
+    let replicas = i32::try_from(resource["spec"]["replicas"].as_i64().unwrap()).unwrap();
+    let name = resource["metadata"]["name"].as_str().unwrap();
+    let key = Key { namespace: "default".to_owned(), name: name.to_owned() };
+    let seen = SeenRollout {
+        replicas,
+        updated: replicas,
+        ready: replicas,
+        available: replicas,
+        ..SeenRollout::default()
+    };
+    let situation = Situation {
+        key: &key,
+        generation: 1,
+        desired_replicas: replicas,
+        deployment: Some(Rollout { seen, observed: true, carries_template: true }),
+        service_exists: true,
+        in_place: true,
+        missing_secrets: Vec::new(),
+        trouble: None,
+        pod_problem: None,
+        secrets: Vec::new(),
+        template_revision: Some(Revision::NEWEST),
+        now: jiff::Timestamp::UNIX_EPOCH,
+    };
+    let written = serde_json::to_value(status(&situation, &MemcachedStatus::default())).unwrap();
+    let mut printed = yaml::objects(blocks("yaml")[1]).unwrap().remove(0)["status"].take();
+    for condition in printed["conditions"].as_array_mut().unwrap() {
+        condition["lastTransitionTime"] = Value::from("1970-01-01T00:00:00Z");
+    }
+    assert_eq!(printed, written);
+}
+
+#[test]
+fn every_make_target_exists() {
+    let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
+    let words =
+        README.split("make ").skip(1).filter(|rest| rest.starts_with(|c: char| c.is_ascii_lowercase()));
+    let named: Vec<&str> =
+        words.filter_map(|rest| rest.split(|c: char| c != '-' && !c.is_ascii_lowercase()).next()).collect();
+    assert!(named.contains(&"demo") && named.contains(&"test"), "{named:?}");
+    for target in named {
+        assert!(makefile.lines().any(|line| line.starts_with(&format!("{target}:"))), "make {target}");
+    }
+}
+
+#[test]
+fn every_link_into_the_repository_leads_somewhere() {
+    let links = README.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    for link in links.filter(|link| !link.starts_with("https://")) {
+        assert!(root().join(link).exists(), "{link}");
+    }
+}
