@@ -310,10 +310,10 @@ fn what_was_refused_for_good_is_tried_again_when_the_resource_or_the_child_is_an
     simulation.settle();
     simulation.model.check_converged();
 
-    simulation.model.tamper_replicas(3);
+    simulation.model.tamper_replicas(7);
     refuse(&mut simulation, "apply Deployment");
     assert_eq!(simulation.settle(), 0, "it is not tried again for nothing");
-    simulation.model.tamper_replicas(4);
+    simulation.model.tamper_replicas(8);
     simulation.settle();
     simulation.model.check_converged();
 }
