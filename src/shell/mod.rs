@@ -40,8 +40,9 @@ use crate::kernel::event::Event;
 use crate::kernel::kernel::{Kernel, Settings};
 use crate::kernel::object::Watched;
 
-/// Events that wait for the kernel. Small on purpose: a full channel slows the API server's stream down.
-const WAITING: usize = 64;
+/// Events that wait for the kernel. Small on purpose: a Deployment takes 30 kB, and a full channel slows the API
+/// server down instead of filling memory.
+const WAITING: usize = 16;
 /// How long requests under way may take after a signal to end; none takes longer.
 const DRAIN: Duration = client::DEADLINE;
 /// How long the journal may take to reach the disk at the end.

@@ -6,6 +6,9 @@
 //! Each kind has its own watch, backoff and restart rule: one that is forbidden, absent or broken delays no other.
 //! A restart drops the stream and lists again; what vanished meanwhile is found by the kernel, which is told where
 //! a list begins and ends. [`verdict`] says when; silence and age restart too.
+//!
+//! At the start the resources are listed first: a child that comes after its resource is compared on arrival and
+//! dropped, where one that comes before has to be kept whole.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -16,7 +19,7 @@ use kube::core::{DeserializeGuard, DynamicObject, PartialObjectMeta, Resource};
 use kube::runtime::watcher::{self, DefaultBackoff, watcher};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -40,8 +43,8 @@ pub const SILENCE: Duration = Duration::from_secs(WATCH_TIMEOUT as u64 + 10);
 pub const BACKSTOP: Duration = Duration::from_secs(30 * 60);
 /// Failures in a row after which a watch is begun anew, although none of them asked for it.
 const PATIENCE: u32 = 5;
-/// Objects of one page: what a list costs in memory, times three.
-const PAGE: u32 = 100;
+/// Objects of one page. A parsed Deployment takes 40 kB, so this bounds what the lists of all kinds take at once.
+const PAGE: u32 = 25;
 /// The same failure is logged again when it comes back after this time.
 const FORGET: Duration = Duration::from_secs(120);
 
@@ -60,10 +63,11 @@ pub struct Outlet {
 #[must_use]
 pub fn spawn(client: &Client, outlet: &Outlet) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
+    let resources_tried = watch::Sender::new(false);
     for kind in Watched::ALL {
         let pulse = outlet.metrics.pulse(kind);
         let client = monitored(client, &pulse);
-        let health = Health::new(kind, pulse, outlet.clone());
+        let health = Health::new(kind, (pulse, resources_tried.clone()), outlet.clone());
         match kind {
             Watched::Memcached => tasks.spawn(supervise(objects(client, kind), resource, health)),
             Watched::Child(ChildKind::Deployment) => tasks.spawn(supervise(
@@ -120,6 +124,7 @@ async fn supervise<K>(api: Api<K>, prune: fn(&K) -> Option<Event>, mut health: H
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
+    health.wait_for_turn().await;
     while let Some(why) = follow(&api, prune, &mut health).await {
         tracing::debug!(kind = health.kind.name(), why, "listing anew");
         health.outlet.metrics.watch_restarted(health.kind);
@@ -143,7 +148,11 @@ where
             item = stream.next() => match item {
                 Some(Ok(event)) => {
                     for event in pending.events(event, prune, health) {
+                        let complete = matches!(event, Event::Listed(_));
                         health.outlet.events.send(event).await.ok()?;
+                        if complete {
+                            health.tried();
+                        }
                     }
                 }
                 Some(Err(error)) => {
@@ -243,20 +252,45 @@ struct Health {
     heard_of: Instant,
     failures: u32,
     last_failure: Option<(Complaint, Instant)>,
+    /// Whether a list of resources has been complete, or has failed, for the first time.
+    resources_tried: watch::Sender<bool>,
 }
 
 /// What tells two failures apart in the log: the words may hold versions and addresses that differ each time.
 type Complaint = (std::mem::Discriminant<watcher::Error>, Option<u16>);
 
 impl Health {
-    fn new(kind: Watched, pulse: Pulse, outlet: Outlet) -> Self {
-        let backoff = DefaultBackoff::default();
-        Self { kind, pulse, outlet, backoff, heard_of: Instant::now(), failures: 0, last_failure: None }
+    fn new(kind: Watched, (pulse, resources_tried): (Pulse, watch::Sender<bool>), outlet: Outlet) -> Self {
+        Self {
+            kind,
+            pulse,
+            outlet,
+            backoff: DefaultBackoff::default(),
+            heard_of: Instant::now(),
+            failures: 0,
+            last_failure: None,
+            resources_tried,
+        }
+    }
+
+    /// Every other kind begins after the resources, or after their first failure: it must not wait for a CRD.
+    async fn wait_for_turn(&self) {
+        if self.kind != Watched::Memcached {
+            // The sender is here, so that this ends with `true` only.
+            let _ = self.resources_tried.subscribe().wait_for(|tried| *tried).await;
+        }
+    }
+
+    fn tried(&self) {
+        if self.kind == Watched::Memcached {
+            self.resources_tried.send_replace(true);
+        }
     }
 
     /// Counts, logs what is new, and tells readiness why.
     fn failed(&mut self, error: &watcher::Error) -> Verdict {
         let (complaint, now) = ((std::mem::discriminant(error), code(error)), Instant::now());
+        self.tried();
         self.outlet.metrics.watch_failed(self.kind);
         let said = self.last_failure.take();
         if said.is_some_and(|(_, at)| self.pulse.last() > at) {

@@ -10,3 +10,4 @@ mod publish;
 mod run;
 mod sources;
 mod support;
+mod watches;

@@ -1,151 +1,17 @@
 //! Watches under every fault that a transport or an API server can have. The clock is paused: hours pass in no time.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use http::Response;
-use kube::Client;
 use memcached_operator::kernel::event::Event;
 use memcached_operator::kernel::kernel::{Kernel, Settings};
-use memcached_operator::kernel::object::{ChildKind, Key, Watched};
-use memcached_operator::shell::admin::{Gate, Gates};
-use memcached_operator::shell::metrics::Metrics;
-use memcached_operator::shell::sources::{BACKSTOP, Outlet, SILENCE, spawn};
+use memcached_operator::kernel::object::{Key, Watched};
+use memcached_operator::shell::admin::Gate;
+use memcached_operator::shell::sources::{BACKSTOP, SILENCE};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
-use crate::support::{Call, Calls, Frame, answer, api, bookmark, event, page, refusal, watch};
-
-type Body = axum::body::Body;
-
-const SERVICES: &str = "/api/v1/services";
-const SERVICE: Watched = Watched::Child(ChildKind::Service);
-const MEMCACHEDS: &str = "/apis/memcached.c5c3.io/v1beta1/memcacheds";
-/// Longer than anything here takes, in paused time.
-const EVER: Duration = Duration::from_secs(100_000);
-
-/// All watches, of which a test looks at one kind.
-struct Watches {
-    kind: Watched,
-    path: &'static str,
-    calls: Calls,
-    events: mpsc::Receiver<Event>,
-    gates: Gates,
-    metrics: Arc<Metrics>,
-    started: Instant,
-    _tasks: JoinSet<()>,
-}
-
-/// Starts all watches. Those of `path`'s kind are answered by `script`, which gets the number of lists and of watches
-/// of that kind so far, this one included; the others list nothing and hear bookmarks.
-fn watches(
-    (kind, path): (Watched, &'static str),
-    script: impl Fn(Call, u32) -> Response<Body> + Send + Sync + 'static,
-) -> Watches {
-    let (lists, watches) = (AtomicU32::new(0), AtomicU32::new(0));
-    let (client, calls) = api(move |call| {
-        let counter = if call.is_watch() { &watches } else { &lists };
-        std::future::ready(if call.path == path {
-            let number = counter.fetch_add(1, Ordering::Relaxed) + 1;
-            script(call, number)
-        } else {
-            quiet(&call)
-        })
-    });
-    Watches::start(&client, calls, (kind, path))
-}
-
-/// An API server with nothing to say, which it says every minute.
-fn quiet(call: &Call) -> Response<Body> {
-    if call.is_watch() {
-        let minute = || [Frame::Wait(Duration::from_secs(60)), bookmark("100")];
-        watch(minute().into_iter().chain(minute()).chain(minute()).collect())
-    } else {
-        page(&[], "100", None)
-    }
-}
-
-fn service(name: &str, resource_version: &str) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"namespace": "shop", "name": name, "uid": name, "resourceVersion": resource_version},
-    })
-}
-
-/// What an event is about, short.
-fn short(event: &Event) -> String {
-    match event {
-        Event::Listing(_) => "listing".into(),
-        Event::Listed(_) => "listed".into(),
-        Event::Child(child) => format!("{}@{}", child.key.name, child.resource_version.0),
-        Event::Gone { key, .. } => format!("{} gone", key.name),
-        Event::Pod(pod) => pod.key.name.clone(),
-        other => format!("{other:?}"),
-    }
-}
-
-fn kind_of(event: &Event) -> Option<Watched> {
-    match event {
-        Event::Listing(kind) | Event::Listed(kind) | Event::Gone { kind, .. } => Some(*kind),
-        Event::Resource(_) => Some(Watched::Memcached),
-        Event::Child(child) => Some(Watched::Child(child.kind)),
-        Event::Secret(_) => Some(Watched::Secret),
-        Event::Pod(_) => Some(Watched::Pod),
-        _ => None,
-    }
-}
-
-impl Watches {
-    fn start(client: &Client, calls: Calls, (kind, path): (Watched, &'static str)) -> Self {
-        let (sender, events) = mpsc::channel(8);
-        let (gates, metrics) = (Gates::new(), Arc::new(Metrics::new().unwrap()));
-        let outlet = Outlet { events: sender, gates: gates.clone(), metrics: Arc::clone(&metrics) };
-        let tasks = spawn(client, &outlet);
-        Self { kind, path, calls, events, gates, metrics, started: Instant::now(), _tasks: tasks }
-    }
-
-    /// The next event of the kind.
-    async fn next(&mut self) -> Event {
-        let next = async {
-            loop {
-                let event = self.events.recv().await.expect("the watches run");
-                if kind_of(&event) == Some(self.kind) {
-                    return event;
-                }
-            }
-        };
-        timeout(EVER, next).await.expect("an event of the kind")
-    }
-
-    /// The next so many events of the kind, short.
-    async fn take(&mut self, count: usize) -> Vec<String> {
-        let mut taken = Vec::new();
-        while taken.len() < count {
-            taken.push(short(&self.next().await));
-        }
-        taken
-    }
-
-    /// Events of any kind pass until the time is over.
-    async fn pass(&mut self, time: Duration) {
-        let pass = async { while self.events.recv().await.is_some() {} };
-        assert!(timeout(time, pass).await.is_err(), "the watches run");
-    }
-
-    fn lists(&self) -> usize {
-        self.calls.matching(|call| call.path == self.path && !call.is_watch()).len()
-    }
-
-    fn counted(&self, metric: &str) -> String {
-        let series = format!("memcached_operator_{metric}{{kind=\"{}\"}} ", self.kind.name());
-        let text = self.metrics.render().unwrap();
-        text.lines().find_map(|line| line.strip_prefix(&series)).unwrap().to_owned()
-    }
-}
+use crate::support::{Frame, answer, api, event, page, refusal, watch};
+use crate::watches::{EVER, MEMCACHEDS, SERVICE, SERVICES, Watches, kind_of, quiet, service, watches};
 
 #[tokio::test(start_paused = true)]
 async fn a_list_of_two_pages_is_announced_with_the_first_and_complete_with_the_last() {
@@ -167,8 +33,29 @@ async fn a_list_of_two_pages_is_announced_with_the_first_and_complete_with_the_l
         .collect();
     assert_eq!(
         requests,
-        [["100", "", "", "", ""], ["100", "more", "", "", ""], ["", "", "10", "180", "true"],]
+        [["25", "", "", "", ""], ["25", "more", "", "", ""], ["", "", "10", "180", "true"],]
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_resources_are_listed_before_everything_else_and_a_failure_of_theirs_is_not_waited_for() {
+    for fails in [false, true] {
+        let mut watches =
+            watches((Watched::Memcached, MEMCACHEDS), move |call, _| match call.param("continue") {
+                _ if call.is_watch() => watch(vec![Frame::Hang]),
+                _ if fails => refusal(503, "ServiceUnavailable", "starting"),
+                "" => page(&[], "10", Some("more")),
+                _ => page(&[], "10", None),
+            });
+        watches.pass(Duration::from_millis(100)).await;
+
+        let paths: Vec<_> = watches.calls.all().into_iter().map(|call| call.path).collect();
+        let first = if fails { 1 } else { 2 };
+        assert!(paths[..first].iter().all(|path| path == MEMCACHEDS), "{paths:?}");
+        for path in ["/apis/apps/v1/deployments", SERVICES, "/api/v1/secrets", "/api/v1/pods"] {
+            assert!(paths[first..].iter().any(|other| other == path), "{path} is not in {paths:?}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
