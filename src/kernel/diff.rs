@@ -6,15 +6,39 @@
 
 mod owned;
 mod path;
+mod taken;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use owned::{no_longer_desired, owned_part};
 pub use path::Path;
+pub use taken::in_the_way;
 
 use super::object::ChildKind;
 use crate::api::quantity;
 use path::Trail;
+
+/// What a comparison found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Differences {
+    /// Fields that an apply would change.
+    pub paths: Vec<Path>,
+    /// What has to be removed before the API server takes an apply, see [`in_the_way`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_the_way: Vec<String>,
+}
+
+/// Compares a live child with the desired one. `owned` is what our entry in managedFields lists.
+#[must_use]
+pub fn differences(kind: ChildKind, desired: &Value, (live, owned): (&Value, Option<&Value>)) -> Differences {
+    let mut paths = drift(kind, desired, live);
+    paths.extend(owned.iter().flat_map(|owned| no_longer_desired(desired, owned)));
+    Differences {
+        in_the_way: if paths.is_empty() { Vec::new() } else { in_the_way(kind, desired, live) },
+        paths,
+    }
+}
 
 /// Fields of `desired` that `live` lacks or holds otherwise, in the order of the desired object. An item that a
 /// list lacks is one path, and so is a list that the API server replaces as a whole. What says which object it is

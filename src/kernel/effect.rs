@@ -77,6 +77,18 @@ pub enum Request {
         /// The whole object, without uid.
         body: Value,
     },
+    /// JSON patch of this version: takes away what is in the way of an apply. It has to be an update, because an apply
+    /// removes only what it owns.
+    Evict {
+        /// Its kind.
+        kind: ChildKind,
+        /// Where.
+        key: Key,
+        /// The version that was looked at.
+        resource_version: ResourceVersion,
+        /// Items of lists, as JSON pointers, to be removed one after the other.
+        items: Vec<String>,
+    },
     /// Merge-patch the resource's status subresource.
     PatchStatus {
         /// The version of the resource that the status was computed from.

@@ -236,7 +236,8 @@ impl Kernel {
                     }
                     Request::ReadChild { kind, .. }
                     | Request::Create { kind, .. }
-                    | Request::Apply { kind, .. } => Sent::ReadChild(*kind),
+                    | Request::Apply { kind, .. }
+                    | Request::Evict { kind, .. } => Sent::ReadChild(*kind),
                     Request::PatchStatus { .. } => {
                         Sent::Status { status: Box::default(), attempt: Attempt::default(), notice: None }
                     }

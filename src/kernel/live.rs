@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::desired::LiveTemplate;
 use super::desired::meta::{RESTART_TRIGGER, SECRET_HASH};
-use super::diff::{self, Path};
+use super::diff::{self, Differences};
 use super::event::{SeenChild, SeenRollout};
 use super::object::{ChildKind, Controller, ResourceVersion, Uid};
 use super::setback::Setback;
@@ -75,8 +75,8 @@ pub enum Verdict {
 pub struct Judgement {
     /// Hash of the desired body.
     pub desired: String,
-    /// Fields that an apply would change.
-    pub differences: Vec<Path>,
+    /// What was found.
+    pub differences: Differences,
     /// [`fingerprint`] of the live object, where one was taken.
     #[serde(skip)]
     of: Option<u64>,
@@ -91,7 +91,7 @@ impl Live {
     }
 
     /// Keeps the outcome of a comparison and lets the object go.
-    pub fn judge(&mut self, desired: String, differences: Vec<Path>) {
+    pub fn judge(&mut self, desired: String, differences: Differences) {
         let of = match &self.verdict {
             Verdict::Unjudged { before: Some(before), .. } | Verdict::Judged(before) => before.of,
             Verdict::Unjudged { content, owned, before: None } => Some(fingerprint(content, owned.as_ref())),
@@ -200,17 +200,14 @@ impl Verdict {
         kind: ChildKind,
         hash: &str,
         body: impl FnOnce() -> &'a Value,
-    ) -> Option<Vec<Path>> {
+    ) -> Option<Differences> {
         match self {
             Self::Judged(judgement) => (judgement.desired == hash).then(|| judgement.differences.clone()),
             Self::Unjudged { before: Some(before), .. } if before.desired == hash => {
                 Some(before.differences.clone())
             }
             Self::Unjudged { content, owned, before: _ } => {
-                let desired = body();
-                let mut paths = diff::drift(kind, desired, content);
-                paths.extend(owned.iter().flat_map(|owned| diff::no_longer_desired(desired, owned)));
-                Some(paths)
+                Some(diff::differences(kind, body(), (content, owned.as_ref())))
             }
         }
     }
@@ -239,6 +236,14 @@ mod tests {
         }
     }
 
+    fn no_differences() -> Differences {
+        Differences::default()
+    }
+
+    fn only(path: &str) -> Differences {
+        Differences { paths: vec![path.into()], ..Differences::default() }
+    }
+
     #[test]
     fn a_version_that_is_known_or_older_is_no_news_and_another_incarnation_is() {
         let mut slot = Slot::default();
@@ -254,14 +259,14 @@ mod tests {
         let desired = json!({"spec": {"clusterIP": "None"}});
         let mut live = Live::from(service("a", "1"));
         let differences = |live: &Live, hash| live.verdict.differences(ChildKind::Service, hash, || &desired);
-        assert_eq!(differences(&live, "one"), Some(vec![]));
-        live.judge("one".into(), vec![]);
-        assert_eq!(differences(&live, "one"), Some(vec![]));
+        assert_eq!(differences(&live, "one"), Some(no_differences()));
+        live.judge("one".into(), no_differences());
+        assert_eq!(differences(&live, "one"), Some(no_differences()));
         assert_eq!(differences(&live, "another"), None);
     }
 
     /// What a slot finds out, and whether it had to render the desired object for that.
-    fn found(slot: &Slot, hash: &str, desired: &Value) -> (Option<Vec<Path>>, bool) {
+    fn found(slot: &Slot, hash: &str, desired: &Value) -> (Option<Differences>, bool) {
         let rendered = std::cell::Cell::new(false);
         let body = || {
             rendered.set(true);
@@ -276,22 +281,22 @@ mod tests {
         let desired = json!({"spec": {"clusterIP": "None"}});
         let mut slot = Slot::default();
         slot.see(service("a", "1"));
-        slot.live.as_mut().unwrap().judge("one".into(), vec![]);
+        slot.live.as_mut().unwrap().judge("one".into(), no_differences());
         slot.see(SeenChild { generation: 2, ..service("a", "2") });
-        assert_eq!(found(&slot, "one", &desired), (Some(vec![]), false));
-        assert_eq!(found(&slot, "another", &json!({"spec": {}})), (Some(vec![]), true));
+        assert_eq!(found(&slot, "one", &desired), (Some(no_differences()), false));
+        assert_eq!(found(&slot, "another", &json!({"spec": {}})), (Some(no_differences()), true));
         slot.see(SeenChild { owned: Some(json!({"f:spec": {"f:type": {}}})), ..service("a", "3") });
-        assert_eq!(found(&slot, "one", &desired), (Some(vec!["spec.type".into()]), true));
-        slot.live.as_mut().unwrap().judge("one".into(), vec!["spec.type".into()]);
+        assert_eq!(found(&slot, "one", &desired), (Some(only("spec.type")), true));
+        slot.live.as_mut().unwrap().judge("one".into(), only("spec.type"));
         slot.see(SeenChild { content: json!({"spec": {"clusterIP": "10.0.0.1"}}), ..service("a", "4") });
-        assert_eq!(found(&slot, "one", &desired), (Some(vec!["spec.clusterIP".into()]), true));
+        assert_eq!(found(&slot, "one", &desired), (Some(only("spec.clusterIP")), true));
     }
 
     #[test]
     fn the_answer_to_a_write_is_compared_again_though_it_changed_nothing() {
         let mut slot = Slot::default();
         slot.see(service("a", "2"));
-        slot.live.as_mut().unwrap().judge("another".into(), vec![]);
+        slot.live.as_mut().unwrap().judge("another".into(), no_differences());
         slot.answer(service("a", "1"));
         assert!(!slot.is_open(), "a late answer says less than what came before it");
         slot.answer(service("a", "2"));

@@ -7,7 +7,7 @@
 use jiff::Timestamp;
 
 use super::desired::{Intent, LiveTemplate};
-use super::diff::Path;
+use super::diff::Differences;
 use super::effect::{Notice, Request, RolloutCause};
 use super::failure::Category;
 use super::inputs::{self, Inputs};
@@ -86,8 +86,8 @@ pub struct Judged {
     pub kind: ChildKind,
     /// Hash of what it was compared with.
     pub desired: String,
-    /// What an apply would change.
-    pub differences: Vec<Path>,
+    /// What was found.
+    pub differences: Differences,
 }
 
 /// A resource at rest: nothing to send until something changes or a time comes.
@@ -186,6 +186,10 @@ fn send(view: &View<'_>, desired: &Blueprint<'_>, planned: &Planned) -> Option<S
         Action::Apply { uid, cause } => {
             write(Request::Apply { kind, key, uid: uid.clone(), body: body() }, *cause)
         }
+        Action::Evict { resource_version, items, cause } => {
+            let (resource_version, items) = (resource_version.clone(), items.clone());
+            write(Request::Evict { kind, key, resource_version, items }, *cause)
+        }
         Action::Look => Some(Send::Read(Request::ReadChild { kind, key })),
         Action::Keep | Action::Foreign(_) | Action::Collecting(_) | Action::BackOff(_) | Action::Hold => None,
     }
@@ -227,7 +231,7 @@ impl<'a> View<'a> {
     /// Whether children may be written before the status. A template change that no new generation announces
     /// (Secret, restart trigger, drift) has to take Ready away first: else a tool reads Current while pods roll.
     fn may_send_children(&self, planned: &[Planned]) -> bool {
-        let rolls = planned.iter().any(|it| matches!(it.action, Action::Apply { cause: Some(_), .. }));
+        let rolls = planned.iter().any(|it| it.action.cause().is_some());
         let seen = &self.resource.seen;
         !rolls || seen.generation != seen.status.observed_generation || !patch::says_ready(&seen.status)
     }
@@ -286,6 +290,6 @@ pub fn template_in_place(view: &View<'_>, desired: &Blueprint<'_>, planned: &[Pl
     let deployment = planned.iter().find(|it| it.kind == ChildKind::Deployment);
     let drifted = deployment
         .and_then(|it| it.differences.as_ref())
-        .is_some_and(|paths| paths.iter().any(|path| path.starts_with("spec.template")));
+        .is_some_and(|it| it.paths.iter().any(|path| path.starts_with("spec.template")));
     !drifted && view.live_template().is_some_and(|live| live.hash == desired.template_hash())
 }

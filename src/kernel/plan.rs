@@ -1,11 +1,11 @@
 //! What to do about each child: a decision, not yet a request. Pure; called by the pass.
 
-use super::diff::Path;
+use super::diff::Differences;
 use super::effect::RolloutCause;
 use super::failure::{Category, Failure};
 use super::inputs::Inputs;
 use super::live::Live;
-use super::object::{ChildKind, Key, Uid};
+use super::object::{ChildKind, Key, ResourceVersion, Uid};
 use super::outline::Blueprint;
 use super::pass::View;
 use super::status::Trouble;
@@ -22,6 +22,15 @@ pub enum Action {
     Apply {
         /// The incarnation to apply to.
         uid: Uid,
+        /// Why pods roll, if they do.
+        cause: Option<RolloutCause>,
+    },
+    /// It differs, and something of somebody else is in the way of an apply: take that away first.
+    Evict {
+        /// The version to take it from.
+        resource_version: ResourceVersion,
+        /// What, as [`super::diff::in_the_way`] has it.
+        items: Vec<String>,
         /// Why pods roll, if they do.
         cause: Option<RolloutCause>,
     },
@@ -44,8 +53,8 @@ pub struct Planned {
     pub kind: ChildKind,
     /// Hash of its desired body.
     pub hash: String,
-    /// Fields in which the live one differs, as far as it was compared.
-    pub differences: Option<Vec<Path>>,
+    /// In what the live one differs, as far as it was compared.
+    pub differences: Option<Differences>,
     /// What to do.
     pub action: Action,
 }
@@ -53,17 +62,17 @@ pub struct Planned {
 /// Decides about every child.
 #[must_use]
 pub fn plan(view: &View<'_>, desired: &Blueprint<'_>, inputs: &Inputs) -> Vec<Planned> {
-    let rolls = |live: &Live, differences: Option<&Vec<Path>>| {
+    let rolls = |live: &Live, differences: Option<&Differences>| {
         rollout_cause(view, inputs, (live, differences, desired.template_hash()))
     };
     let mut deployment = decide(view, (ChildKind::Deployment, desired), &rolls);
-    if inputs.hold_templates() && matches!(deployment.action, Action::Create | Action::Apply { .. }) {
+    if inputs.hold_templates() && deployment.action.writes() {
         deployment.action = Action::Hold;
     }
     vec![deployment, decide(view, (ChildKind::Service, desired), &|_, _| None)]
 }
 
-type Rolls<'a> = dyn Fn(&Live, Option<&Vec<Path>>) -> Option<RolloutCause> + 'a;
+type Rolls<'a> = dyn Fn(&Live, Option<&Differences>) -> Option<RolloutCause> + 'a;
 
 fn decide(view: &View<'_>, (kind, desired): (ChildKind, &Blueprint<'_>), rolls: &Rolls<'_>) -> Planned {
     let slot = view.resource.slot(kind);
@@ -76,12 +85,23 @@ fn decide(view: &View<'_>, (kind, desired): (ChildKind, &Blueprint<'_>), rolls: 
         Some(live) => match owner(view, kind, live) {
             Owner::Foreign(whose) => Action::Foreign(whose),
             Owner::Earlier(what) => Action::Collecting(what),
-            Owner::Us if differences.as_ref().is_some_and(Vec::is_empty) => Action::Keep,
-            Owner::Us => Action::Apply { uid: live.uid.clone(), cause: rolls(live, differences.as_ref()) },
+            Owner::Us => repair(live, differences.as_ref(), rolls(live, differences.as_ref())),
         },
     };
     let action = held_back(view, kind, hash).filter(|_| wanted.sends()).unwrap_or(wanted);
     Planned { kind, hash: hash.to_owned(), differences, action }
+}
+
+fn repair(live: &Live, differences: Option<&Differences>, cause: Option<RolloutCause>) -> Action {
+    match differences {
+        Some(Differences { paths, .. }) if paths.is_empty() => Action::Keep,
+        Some(Differences { in_the_way, .. }) if !in_the_way.is_empty() => Action::Evict {
+            resource_version: live.resource_version.clone(),
+            items: in_the_way.clone(),
+            cause,
+        },
+        _ => Action::Apply { uid: live.uid.clone(), cause },
+    }
 }
 
 fn held_back(view: &View<'_>, kind: ChildKind, hash: &str) -> Option<Action> {
@@ -123,11 +143,11 @@ fn owner(view: &View<'_>, kind: ChildKind, live: &Live) -> Owner {
 fn rollout_cause(
     view: &View<'_>,
     inputs: &Inputs,
-    (live, differences, template_hash): (&Live, Option<&Vec<Path>>, &str),
+    (live, differences, template_hash): (&Live, Option<&Differences>, &str),
 ) -> Option<RolloutCause> {
     let same_intent = live.template.as_ref().is_some_and(|template| template.hash == template_hash);
     let template_differs =
-        differences.map_or(!same_intent, |paths| paths.iter().any(|path| path.starts_with("spec.template")));
+        differences.map_or(!same_intent, |it| it.paths.iter().any(|path| path.starts_with("spec.template")));
     if !template_differs {
         None
     } else if same_intent {
@@ -145,14 +165,31 @@ impl Action {
     /// Whether this is a request to send now.
     #[must_use]
     pub const fn sends(&self) -> bool {
-        matches!(self, Self::Create | Self::Apply { .. } | Self::Look)
+        self.writes() || matches!(self, Self::Look)
+    }
+
+    /// Whether it changes the child.
+    #[must_use]
+    pub const fn writes(&self) -> bool {
+        matches!(self, Self::Create | Self::Apply { .. } | Self::Evict { .. })
+    }
+
+    /// Why pods roll, if it makes them.
+    #[must_use]
+    pub const fn cause(&self) -> Option<RolloutCause> {
+        match self {
+            Self::Apply { cause, .. } | Self::Evict { cause, .. } => *cause,
+            _ => None,
+        }
     }
 
     /// What the status has to say about it.
     #[must_use]
     pub fn trouble(&self) -> Option<Trouble> {
         match self {
-            Self::Keep | Self::Create | Self::Apply { .. } | Self::Look | Self::Hold => None,
+            Self::Keep | Self::Create | Self::Apply { .. } | Self::Evict { .. } | Self::Look | Self::Hold => {
+                None
+            }
             Self::Foreign(whose) => Some(Trouble::NameConflict(format!(
                 "{whose}: delete or rename it, or give this Memcached another name"
             ))),

@@ -17,7 +17,7 @@ use super::{kinds, secrets};
 use crate::kernel::effect::{Request, RequestId};
 use crate::kernel::event::{Event, Reply};
 use crate::kernel::failure::{Category, Failure, classify};
-use crate::kernel::object::{ChildKind, FIELD_MANAGER, Key, Watched};
+use crate::kernel::object::{ChildKind, FIELD_MANAGER, Key, ResourceVersion, Watched};
 use crate::kernel::seen;
 
 /// Sends requests, each in a task of its own; how many at once is the kernel's decision.
@@ -120,6 +120,11 @@ fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
             let http = apply(kind, &key, with_metadata(body, "uid", &uid.0));
             (operation(("apply", "applied"), "patch", Watched::Child(kind), key), http, Expected::Child(kind))
         }
+        Request::Evict { kind, key, resource_version, items } => {
+            let http = evict(kind, &key, &resource_version, &items);
+            let words = ("clear the way for an apply of", "cleared the way for an apply of");
+            (operation(words, "patch", Watched::Child(kind), key), http, Expected::Child(kind))
+        }
         Request::PatchStatus { resource_version, status } => {
             let generation = status.get("observedGeneration").and_then(Value::as_i64);
             let body = json!({"metadata": {"resourceVersion": resource_version}, "status": status});
@@ -149,6 +154,21 @@ fn apply(
 ) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
     let params = PatchParams::apply(FIELD_MANAGER).force();
     requests(Watched::Child(kind), key).patch(&key.name, &params, &Patch::Apply(body))
+}
+
+/// A version that is no longer the newest is a conflict, as in every update.
+fn evict(
+    kind: ChildKind,
+    key: &Key,
+    version: &ResourceVersion,
+    items: &[String],
+) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
+    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    let fence = json!({"op": "replace", "path": "/metadata/resourceVersion", "value": version});
+    let removals = items.iter().map(|item| json!({"op": "remove", "path": item}));
+    let operations = std::iter::once(fence).chain(removals).collect::<Value>();
+    let patch = serde_json::from_value(operations).map_err(kube::core::request::Error::SerializeBody)?;
+    requests(Watched::Child(kind), key).patch(&key.name, &params, &Patch::Json::<()>(patch))
 }
 
 /// The condition under which a write may happen: `resourceVersion: "1"` lets an apply create and nothing else, a

@@ -128,6 +128,33 @@ async fn an_apply_carries_the_uid_of_the_child_it_means() {
 }
 
 #[tokio::test]
+async fn what_is_in_the_way_is_removed_from_the_version_that_was_looked_at() {
+    let request = Request::Evict {
+        kind: ChildKind::Service,
+        key: sessions(),
+        resource_version: ResourceVersion("41".into()),
+        items: vec!["/spec/ports/2".into(), "/spec/ports/0".into()],
+    };
+    let (_, call) = sent(request, 200, &stored(deployment())).await;
+
+    assert_eq!(
+        call,
+        Call {
+            method: "PATCH".into(),
+            path: "/api/v1/namespaces/shop/services/sessions".into(),
+            query: query(&[("fieldManager", "memcached-operator")]),
+            content_type: "application/json-patch+json".into(),
+            accept: "application/json".into(),
+            body: json!([
+                {"op": "replace", "path": "/metadata/resourceVersion", "value": "41"},
+                {"op": "remove", "path": "/spec/ports/2"},
+                {"op": "remove", "path": "/spec/ports/0"},
+            ]),
+        }
+    );
+}
+
+#[tokio::test]
 async fn a_status_is_a_merge_patch_of_the_version_it_was_computed_from() {
     let request = Request::PatchStatus {
         resource_version: ResourceVersion("41".into()),

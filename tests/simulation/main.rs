@@ -46,6 +46,8 @@ enum Op {
     TamperTemplate,
     /// Somebody scales the Deployment.
     TamperReplicas(u8),
+    /// Somebody gives our port another number.
+    TamperPort,
     /// Somebody deletes the Service.
     DeleteService,
     /// The user deletes the resource.
@@ -79,6 +81,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::TouchSecret),
         1 => Just(Op::TamperTemplate),
         1 => (0..5u8).prop_map(Op::TamperReplicas),
+        1 => Just(Op::TamperPort),
         1 => Just(Op::DeleteService),
         1 => Just(Op::Delete),
         1 => Just(Op::Recreate),
@@ -177,6 +180,7 @@ impl Simulation {
             Op::TouchSecret => self.model.touch_secret(),
             Op::TamperTemplate => self.model.tamper_template(),
             Op::TamperReplicas(replicas) => self.model.tamper_replicas(*replicas),
+            Op::TamperPort => self.model.tamper_port(),
             Op::DeleteService => self.model.delete_service(),
             Op::Delete => self.model.delete_resource(),
             Op::Recreate => self.model.create_resource(),
@@ -365,6 +369,7 @@ fn request_name(request: &memcached_operator::kernel::effect::Request) -> String
         Request::ReadChild { kind, .. } => format!("read {}", kind.name()),
         Request::Create { kind, .. } => format!("create {}", kind.name()),
         Request::Apply { kind, .. } => format!("apply {}", kind.name()),
+        Request::Evict { kind, .. } => format!("evict {}", kind.name()),
         Request::PatchStatus { .. } => "status".into(),
     }
 }

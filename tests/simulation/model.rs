@@ -188,6 +188,15 @@ impl Model {
         self.change_child(ChildKind::Deployment, |child| child.content["spec"]["replicas"] = json!(replicas));
     }
 
+    pub(crate) fn tamper_port(&mut self) {
+        self.change_child(ChildKind::Service, |child| {
+            // Between an eviction and the apply after it there is none.
+            if let Some(port) = child.content.pointer_mut("/spec/ports/0/port") {
+                *port = json!(11311);
+            }
+        });
+    }
+
     fn delete_child(&mut self, kind: ChildKind) {
         if self.children.remove(&kind).is_some() {
             self.tick();
@@ -255,12 +264,25 @@ impl Model {
             Request::Create { kind, .. } if self.children.contains_key(kind) => conflict("already exists"),
             Request::Create { kind, body, .. } => self.create_child(*kind, body),
             Request::Apply { kind, uid, body, .. } => match self.children.get(kind) {
+                Some(child) if !diff::in_the_way(*kind, body, &child.content).is_empty() => {
+                    let message = "spec.ports[1].name: Duplicate value".to_owned();
+                    Reply::Failed(Failure { category: Category::Invalid, message })
+                }
                 Some(child) if child.uid == *uid => {
                     let content = content(body);
                     self.change_child(*kind, |child| child.content = content);
                     Reply::Child(self.children.get(kind).cloned().map(Box::new))
                 }
                 _ => conflict("uid mismatch"),
+            },
+            Request::Evict { kind, resource_version, items, .. } => match self.children.get(kind) {
+                Some(child) if child.resource_version == *resource_version => {
+                    self.change_child(*kind, |child| {
+                        items.iter().for_each(|it| remove(&mut child.content, it))
+                    });
+                    Reply::Child(self.children.get(kind).cloned().map(Box::new))
+                }
+                _ => conflict("the object has been modified"),
             },
             Request::PatchStatus { resource_version, status } => match self.resource.clone() {
                 Some(mut resource) if resource.resource_version == *resource_version => {
@@ -382,6 +404,11 @@ fn merged(status: &MemcachedStatus, patch: &Value) -> MemcachedStatus {
         }
     }
     serde_json::from_value(fields).unwrap()
+}
+
+fn remove(content: &mut Value, pointer: &str) {
+    let (list, at) = pointer.rsplit_once('/').unwrap();
+    content.pointer_mut(list).unwrap().as_array_mut().unwrap().remove(at.parse().unwrap());
 }
 
 /// A few specs: two that differ in replicas only, two templates, one with authentication.
