@@ -42,7 +42,7 @@ test: prerequisites ## All tests, those on a real Kubernetes included
 	@cargo clippy --workspace --all-targets --locked -- -D warnings
 	@cargo build --workspace --bins --locked
 	@trap '$(E2E) down --name $(TEST_CLUSTER)' EXIT; trap 'exit 130' INT TERM; \
-	    cargo test --workspace --locked --no-fail-fast
+	    cargo test --workspace --locked --no-fail-fast -- --show-output
 
 .PHONY: bench
 bench: prerequisites ## Compare the operator with a bare client on a bare API server
