@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::{Space, await_answer};
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, Service};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource};
@@ -21,7 +22,7 @@ use crate::support::transport::Verb;
 use crate::support::{SOON, at_once, await_ready, in_space, reason, resource, secret, state};
 
 /// Lives that go on at a time.
-const AT_ONCE: usize = 60;
+const AT_ONCE: usize = 90;
 /// Of so many lasting failures one is tried, a different one with each kind of request: all take longer than they teach.
 const SAMPLE: usize = 3;
 /// Memory in MiB that a person asks for when the edit was refused.
@@ -170,7 +171,15 @@ impl Plan {
                 }
             }
         }
+        // The slow ones first, so that nobody waits for them at the end.
+        plans.sort_by_key(|plan| !plan.is_slow());
         plans
+    }
+
+    /// Whether the operator waits long before it tries again: for an answer, or because it was told no.
+    fn is_slow(&self) -> bool {
+        let slow = [Failure::Silence, Failure::SilenceAfterwards, Failure::Forbidden, Failure::Quota];
+        slow.contains(&self.failure)
     }
 
     fn aim(&self) -> Aim {
@@ -240,7 +249,14 @@ impl Plan {
             Target::ApplyDeployment => space.apply(&resource(name, 0, MENDED)?).await.map(|_| ()),
             Target::ApplyService => touch(&space.api::<Service>(), name).await,
             Target::Status => touch(&space.api::<Memcached>(), name).await,
-            // The edit that comes next is another attempt too.
+            // The edit that comes next is another attempt too; its Deployment is not to miss this one.
+            Target::CreateService => {
+                let seen = |it: &Deployment| {
+                    it.status.as_ref().and_then(|status| status.observed_generation) == it.metadata.generation
+                };
+                let limit = ("its controller has seen it", SOON);
+                space.wait::<Deployment>(name, limit, |it| it.is_some_and(seen)).await.map(|_| ())
+            }
             _ => Ok(()),
         }
     }

@@ -1,6 +1,7 @@
 //! The operator on a real API server with its controllers, but without a node: what it costs at rest, whose fields and
 //! objects it touches, and that neither kills nor failures nor bad input change what it comes to.
 
+mod at_rest;
 mod bad_input;
 mod crash;
 mod drift;
@@ -8,7 +9,6 @@ mod exceptions;
 mod faults;
 mod foreign;
 mod identity;
-mod quiet;
 mod rbac;
 mod support;
 mod watches;

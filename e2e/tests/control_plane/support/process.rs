@@ -46,14 +46,14 @@ impl Process {
         Operator::spawn(&self.launch)
     }
 
-    /// Replays every file of its journal with the operator's own command; gives the steps of all.
-    pub(crate) fn replay(&self) -> Result<u64> {
+    /// Replays every file of its journal with the operator's own command; gives their number and the steps of all.
+    pub(crate) fn replay(&self) -> Result<(usize, u64)> {
         let files =
             ["journal", "journal.1", "journal.2", "journal.3"].map(|name| self.folder.path().join(name));
         let files: Vec<_> = files.into_iter().filter(|file| file.exists()).collect();
         let steps = files.iter().map(|file| self.replay_file(file)).sum::<Result<u64>>()?;
         println!("{steps} steps in {} files of a journal replayed to the letter", files.len());
-        Ok(steps)
+        Ok((files.len(), steps))
     }
 
     fn replay_file(&self, file: &Path) -> Result<u64> {

@@ -143,7 +143,7 @@ pub(crate) async fn at_rest(space: &Space, name: &str) -> Result<Value> {
         let state = of(space, name).await?;
         same = if state == last { same + 1 } else { 0 };
         last = state.clone();
-        (same >= 10).then_some(state).context("it still moves")
+        (same >= 6).then_some(state).context("it still moves")
     })
     .await
 }
