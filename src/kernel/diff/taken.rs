@@ -12,7 +12,7 @@ use crate::kernel::object::ChildKind;
 #[must_use]
 pub fn in_the_way(kind: ChildKind, desired: &Value, live: &Value) -> Vec<String> {
     match kind {
-        ChildKind::Service => ports("/spec/ports".to_owned(), ["port", "protocol"], (desired, live)),
+        ChildKind::Service => ports("/spec/ports", ["port", "protocol"], (desired, live)),
         ChildKind::Deployment => ["containers", "initContainers"]
             .iter()
             .flat_map(|list| of_containers(&format!("/spec/template/spec/{list}"), desired, live))
@@ -29,20 +29,20 @@ fn of_containers(pointer: &str, desired: &Value, live: &Value) -> Vec<String> {
     same.flat_map(|(ours, theirs)| {
         let desired = desired.pointer(&format!("{pointer}/{ours}")).unwrap_or(&Value::Null);
         let container = live.pointer(&format!("{pointer}/{theirs}")).unwrap_or(&Value::Null);
-        let found = ports("/ports".to_owned(), ["containerPort", "protocol"], (desired, container));
+        let found = ports("/ports", ["containerPort", "protocol"], (desired, container));
         found.into_iter().map(move |port| format!("{pointer}/{theirs}{port}"))
     })
     .collect()
 }
 
-fn ports(pointer: String, keys: [&str; 2], (desired, live): (&Value, &Value)) -> Vec<String> {
-    let ours = items(desired, &pointer);
+fn ports(pointer: &str, keys: [&str; 2], (desired, live): (&Value, &Value)) -> Vec<String> {
+    let ours = items(desired, pointer);
     let taken = |item: &Value| {
         let same_name = |our: &&Value| our.get("name").is_some() && our.get("name") == item.get("name");
         let same_key = |our: &Value| keys.iter().all(|key| our.get(key) == item.get(key));
         ours.iter().find(same_name).is_some_and(|our| !same_key(our))
     };
-    let live = items(live, &pointer).iter().enumerate().rev();
+    let live = items(live, pointer).iter().enumerate().rev();
     live.filter(|(_, item)| taken(item)).map(|(at, _)| format!("{pointer}/{at}")).collect()
 }
 
