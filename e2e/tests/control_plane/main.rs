@@ -7,6 +7,9 @@ mod crash;
 mod foreign;
 mod identity;
 mod rbac;
-#[allow(dead_code, reason = "the tests of drift and of failing requests, which use the rest, are being steadied")]
+#[allow(
+    dead_code,
+    reason = "the tests of drift and of failing requests, which use the rest, are being steadied"
+)]
 mod support;
 mod watches;
