@@ -278,7 +278,7 @@ impl Model {
             Request::Evict { kind, resource_version, items, .. } => match self.children.get(kind) {
                 Some(child) if child.resource_version == *resource_version => {
                     self.change_child(*kind, |child| {
-                        items.iter().for_each(|it| remove(&mut child.content, it))
+                        items.iter().for_each(|it| remove(&mut child.content, it));
                     });
                     Reply::Child(self.children.get(kind).cloned().map(Box::new))
                 }

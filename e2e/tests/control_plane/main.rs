@@ -4,12 +4,11 @@
 mod at_rest;
 mod bad_input;
 mod crash;
+mod drift;
+mod exceptions;
+mod faults;
 mod foreign;
 mod identity;
 mod rbac;
-#[allow(
-    dead_code,
-    reason = "the tests of drift and of failing requests, which use the rest, are being steadied"
-)]
 mod support;
 mod watches;

@@ -1,0 +1,342 @@
+//! Requests that fail, each kind of request in each way: everything comes to the same end, with no rollout more than
+//! without the failure, and nothing that passes by itself is ever called stalled.
+//!
+//! One operator works on many resources, each with one failure in its life. The life has four phases; it is compared with
+//! that of a resource without any failure.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use e2e::testing::{Space, await_answer};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Secret, Service};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Resource};
+use memcached_operator::api::Memcached;
+use serde_json::{Value, json};
+
+use crate::support::faults::{Aim, Failure, Faults, Lasting};
+use crate::support::operator::{Kill, Operator};
+use crate::support::record::Record;
+use crate::support::transport::Verb;
+use crate::support::{SOON, at_once, await_ready, in_space, reason, resource, secret, state};
+
+/// Lives that go on at a time.
+const AT_ONCE: usize = 90;
+/// Of so many lasting failures one is tried, a different one with each kind of request: all take longer than they teach.
+const SAMPLE: usize = 3;
+/// Memory in MiB that a person asks for when the edit was refused.
+const MENDED: i32 = 66;
+
+/// What happens to a resource, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// It is created.
+    Create,
+    /// Its template changes.
+    Edit,
+    /// Somebody meddles with its Service.
+    Repair,
+    /// Somebody touches its Secret and leaves the content alone: nothing may roll.
+    Touch,
+}
+
+impl Phase {
+    const ALL: [Self; 4] = [Self::Create, Self::Edit, Self::Repair, Self::Touch];
+
+    async fn play(self, space: &Space, name: &str) -> Result<()> {
+        let params = PatchParams::default();
+        match self {
+            Self::Create => {
+                space.apply(&secret(name, "first")?).await?;
+                space.apply(&resource(name, 0, 64)?).await?;
+            }
+            Self::Edit => {
+                space.apply(&resource(name, 0, 65)?).await?;
+            }
+            Self::Repair => {
+                let label =
+                    Patch::Merge(json!({"metadata": {"labels": {"app.kubernetes.io/name": "meddled"}}}));
+                space.api::<Service>().patch(name, &params, &label).await?;
+            }
+            Self::Touch => {
+                let note = Patch::Merge(json!({"metadata": {"annotations": {"note": "touched"}}}));
+                space.api::<Secret>().patch(name, &params, &note).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until what happened has been dealt with.
+    async fn await_end(self, space: &Space, name: &str) -> Result<()> {
+        let resource = await_ready(space, name).await?;
+        match self {
+            Self::Create | Self::Edit => Ok(()),
+            Self::Repair => {
+                let ours = |it: &Service| {
+                    it.metadata
+                        .labels
+                        .iter()
+                        .flatten()
+                        .any(|(label, value)| label == "app.kubernetes.io/name" && value == "memcached")
+                };
+                space.wait::<Service>(name, ("it is repaired", SOON), |it| it.is_some_and(ours)).await?;
+                Ok(())
+            }
+            Self::Touch => {
+                drop(resource);
+                let version = space.api::<Secret>().get(name).await?.metadata.resource_version;
+                let noted = |it: &Memcached| {
+                    let secrets = it.status.iter().flat_map(|status| &status.secrets);
+                    secrets.into_iter().any(|it| Some(&it.resource_version) == version.as_ref())
+                };
+                space.wait::<Memcached>(name, ("it has seen it", SOON), |it| it.is_some_and(noted)).await?;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A request of the operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    ReadSecret,
+    CreateDeployment,
+    CreateService,
+    ApplyDeployment,
+    ApplyService,
+    /// Asked for only after a conflict, which comes first.
+    ReadDeployment,
+    /// The same.
+    ReadService,
+    Status,
+    Event,
+}
+
+impl Target {
+    fn of(self) -> (&'static [Verb], &'static str) {
+        match self {
+            Self::ReadSecret => (&[Verb::Get], "secrets"),
+            Self::CreateDeployment => (&[Verb::Create], "deployments"),
+            Self::CreateService => (&[Verb::Create], "services"),
+            Self::ApplyDeployment => (&[Verb::Apply], "deployments"),
+            Self::ApplyService => (&[Verb::Apply], "services"),
+            Self::ReadDeployment => (&[Verb::Get], "deployments"),
+            Self::ReadService => (&[Verb::Get], "services"),
+            Self::Status => (&[Verb::Patch], "memcacheds"),
+            Self::Event => (&[Verb::Post], "events"),
+        }
+    }
+}
+
+/// Which request fails in which phase.
+const POINTS: [(Phase, Target); 13] = [
+    (Phase::Create, Target::ReadSecret),
+    (Phase::Create, Target::CreateDeployment),
+    (Phase::Create, Target::CreateService),
+    (Phase::Create, Target::ReadDeployment),
+    (Phase::Create, Target::ReadService),
+    (Phase::Create, Target::Status),
+    (Phase::Create, Target::Event),
+    (Phase::Edit, Target::ApplyDeployment),
+    (Phase::Edit, Target::ReadDeployment),
+    (Phase::Edit, Target::Status),
+    (Phase::Repair, Target::ApplyService),
+    (Phase::Repair, Target::ReadService),
+    (Phase::Touch, Target::ReadSecret),
+];
+
+/// One failure in the life of one resource.
+#[derive(Clone, Debug)]
+struct Plan {
+    name: String,
+    phase: Phase,
+    target: Target,
+    failure: Failure,
+    lasting: Lasting,
+}
+
+impl Plan {
+    /// Every request in every way once, and a sample of those that last.
+    fn all() -> Vec<Self> {
+        let mut plans = Vec::new();
+        for (at, (phase, target)) in POINTS.into_iter().enumerate() {
+            for (of, failure) in Failure::ALL.into_iter().enumerate() {
+                for lasting in [Lasting::Once, Lasting::UntilCleared] {
+                    let sampled = (at + of) % SAMPLE == 0;
+                    if lasting == Lasting::Once || sampled {
+                        let name = format!("plan-{:03}", plans.len());
+                        plans.push(Self { name, phase, target, failure, lasting });
+                    }
+                }
+            }
+        }
+        // The slow ones first, so that nobody waits for them at the end.
+        plans.sort_by_key(|plan| !plan.is_slow());
+        plans
+    }
+
+    /// Whether the operator waits long before it tries again: for an answer, or because it was told no.
+    fn is_slow(&self) -> bool {
+        let slow = [Failure::Silence, Failure::SilenceAfterwards, Failure::Forbidden, Failure::Quota];
+        slow.contains(&self.failure)
+    }
+
+    fn aim(&self) -> Aim {
+        let (verbs, resource) = self.target.of();
+        Aim { verbs, resource, name: self.name.clone(), failure: self.failure, lasting: self.lasting }
+    }
+
+    fn arm(&self, faults: &Faults) {
+        let (_, resource) = self.target.of();
+        if matches!(self.target, Target::ReadDeployment | Target::ReadService) {
+            let verbs = &[Verb::Create, Verb::Apply];
+            let (failure, lasting) = (Failure::Conflict, Lasting::Once);
+            faults.arm(Aim { verbs, resource, name: self.name.clone(), failure, lasting });
+        }
+        faults.arm(self.aim());
+    }
+
+    /// Whether the API server says no to what is written for good, so that a person has to change something.
+    fn is_final(&self) -> bool {
+        let reads = matches!(self.target, Target::ReadSecret | Target::ReadDeployment | Target::ReadService);
+        self.failure == Failure::Invalid && !reads && self.target != Target::Event
+    }
+
+    /// How often it has to strike before it is cleared: once, where nothing is tried again.
+    fn strikes(&self) -> usize {
+        let writes_child = matches!(
+            self.target,
+            Target::CreateDeployment | Target::CreateService | Target::ApplyDeployment | Target::ApplyService
+        );
+        // The watch tells the operator that it is done.
+        let told = writes_child && self.failure.is_done();
+        let tried_again = !self.is_final() && !told && self.target != Target::Event;
+        if self.lasting == Lasting::UntilCleared && tried_again { 2 } else { 1 }
+    }
+
+    /// The whole life, with the failure in it.
+    async fn live(&self, space: &Space, faults: &Faults) -> Result<()> {
+        for phase in Phase::ALL {
+            if phase != self.phase {
+                phase.play(space, &self.name).await?;
+            } else {
+                self.arm(faults);
+                phase.play(space, &self.name).await?;
+                faults.await_fired(&self.aim(), self.strikes()).await?;
+                faults.clear(&self.name);
+                if self.is_final() {
+                    self.mend(space).await?;
+                    if phase == Phase::Create && self.target != Target::Status {
+                        continue; // on to the edit
+                    }
+                }
+            }
+            phase.await_end(space, &self.name).await.with_context(|| format!("{phase:?}"))?;
+        }
+        Ok(())
+    }
+
+    /// What a person does about a refusal for good: something else. Where the refused request depends on nothing that
+    /// can be written, a touch has to do.
+    async fn mend(&self, space: &Space) -> Result<()> {
+        let name = self.name.as_str();
+        if self.target != Target::Status {
+            let told = |it: &Memcached| reason(it, "Stalled") == Some("InvalidSpec");
+            space.wait::<Memcached>(name, ("it says what is wrong", SOON), |it| it.is_some_and(told)).await?;
+        }
+        match self.target {
+            Target::ApplyDeployment => space.apply(&resource(name, 0, MENDED)?).await.map(|_| ()),
+            Target::ApplyService => touch(&space.api::<Service>(), name).await,
+            Target::Status => touch(&space.api::<Memcached>(), name).await,
+            // The edit that comes next is another attempt too; its Deployment is not to miss this one.
+            Target::CreateService => {
+                let seen = |it: &Deployment| {
+                    it.status.as_ref().and_then(|status| status.observed_generation) == it.metadata.generation
+                };
+                let limit = ("its controller has seen it", SOON);
+                space.wait::<Deployment>(name, limit, |it| it.is_some_and(seen)).await.map(|_| ())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is wrong with how it ended, if something is.
+    async fn judge(&self, space: &Space, golden: &Golden, record: &Record) -> Result<()> {
+        let templates = record.templates(&self.name)?;
+        // What was refused for good was not rolled out.
+        let allowed =
+            if self.is_final() { 1..=golden.templates } else { golden.templates..=golden.templates };
+        ensure!(allowed.contains(&templates), "{templates} pod templates instead of {allowed:?}");
+        let stalled = record.stalled(&self.name)?;
+        ensure!(self.is_final() || stalled.is_empty(), "it was stalled: {stalled:?}");
+        if self.is_final() && matches!(self.target, Target::CreateDeployment | Target::ApplyDeployment) {
+            return Ok(()); // its Deployment has another history: one edit more, or one template less
+        }
+        await_answer(("the same end as without a failure", SOON), async || {
+            let end = state::anonymous(&state::of(space, &self.name).await?, &self.name);
+            let differences = state::differences(&golden.end, &end);
+            ensure!(differences.is_empty(), "{}", differences.join("\n  "));
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Changes something that nobody reads, and changes it back.
+async fn touch<K>(api: &Api<K>, name: &str) -> Result<()>
+where
+    K: Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+{
+    for note in [json!("touched"), Value::Null] {
+        let patch = Patch::Merge(json!({"metadata": {"labels": {"example.com/note": note}}}));
+        api.patch(name, &PatchParams::default(), &patch).await?;
+    }
+    Ok(())
+}
+
+/// A life without a failure.
+struct Golden {
+    end: Value,
+    templates: usize,
+}
+
+impl Golden {
+    async fn live(space: &Space, record: &Record, name: &str) -> Result<Self> {
+        for phase in Phase::ALL {
+            phase.play(space, name).await?;
+            phase.await_end(space, name).await?;
+        }
+        let end = state::anonymous(&state::at_rest(space, name).await?, name);
+        Ok(Self { end, templates: record.templates(name)? })
+    }
+}
+
+#[tokio::test]
+async fn requests_that_fail_in_any_way_change_neither_the_end_nor_the_number_of_rollouts() -> Result<()> {
+    in_space("faults", async |space: &Space| {
+        let faults = Arc::new(Faults::default());
+        let record = Record::start(space).await?;
+        let operator = Operator::start(space, Arc::clone(&faults) as Arc<_>, Kill::default()).await?;
+        let golden = Golden::live(space, &record, "golden").await?;
+        let again = Golden::live(space, &record, "golden-again").await?;
+        let differences = state::differences(&golden.end, &again.end);
+        ensure!(differences.is_empty(), "two lives without a failure differ: {differences:?}");
+        ensure!(golden.templates == 2, "one is created with and one is edited to, not {}", golden.templates);
+
+        let plans = Plan::all();
+        let run = async |plan: &Plan| {
+            let lived = plan.live(space, &faults).await;
+            let judged = match lived {
+                Ok(()) => plan.judge(space, &golden, &record).await,
+                Err(error) => Err(error),
+            };
+            Ok(judged.err().map(|error| format!("{plan:?}: {error:#}")))
+        };
+        let wrong: Vec<_> = at_once(AT_ONCE, plans.iter().map(run)).await?.into_iter().flatten().collect();
+        println!("{} plans, {} with another end than without a failure", plans.len(), wrong.len());
+        ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+        operator.end().await
+    })
+    .await
+}
