@@ -95,7 +95,7 @@ fn without_additions(mut deployment: Value, given: &Given) -> Value {
         "securityContext",
         json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}),
     );
-    if given.spec.sasl_secret.is_some() {
+    if given.spec.security.sasl_secret.is_some() {
         let used_keys_only = json!([{"key": "password-file", "path": "password-file"}]);
         take("/spec/template/spec/volumes/0/secret", "items", used_keys_only);
     }

@@ -1,7 +1,7 @@
 //! What users write and read: the `Memcached` resource. Pure; uses nothing else of this crate.
 //!
-//! [`spec`] and [`status`] are the two halves of the resource, [`validate`] turns a raw spec into one the
-//! kernel may build from, [`crd`] is the schema that the API server enforces. [`rules`] holds the numbers and
+//! [`spec`] and [`status`] are the two halves of the resource, [`validate`] turns a raw spec into a [`validated`]
+//! one that the kernel may build from, [`crd`] is the schema that the API server enforces. [`rules`] holds the numbers and
 //! sentences of both, `cel` the API server's rules, [`quantity`] and [`resources`] what `128Mi` means.
 
 mod cel;
@@ -12,9 +12,11 @@ pub mod rules;
 pub mod spec;
 pub mod status;
 pub mod validate;
+pub mod validated;
 
 pub use spec::{Memcached, MemcachedSpec};
 pub use status::MemcachedStatus;
+pub use validated::Validated;
 
 /// API group of the resource.
 pub const GROUP: &str = "memcached.c5c3.io";

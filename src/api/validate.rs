@@ -6,45 +6,13 @@
 
 use std::sync::LazyLock;
 
-use k8s_openapi::api::core::v1::ResourceRequirements;
 use regex::Regex;
 
 use super::quantity::Quantity;
 use super::resources::{Amount, Amounts, Resources};
 use super::rules::{self, Number};
 use super::spec::{MemcachedConfig, MemcachedSpec, Sasl};
-
-/// A spec that keeps every rule, with every default resolved: the only input of what builds children.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Validated {
-    /// Pods wanted, 0 to 64.
-    pub replicas: i32,
-    /// Image of the memcached container.
-    pub image: String,
-    /// Resources of the memcached container, verbatim.
-    pub resources: Option<ResourceRequirements>,
-    /// The memcached process.
-    pub memcached: Process,
-    /// The Secret with the password file, when clients have to authenticate.
-    pub sasl_secret: Option<String>,
-}
-
-/// Settings of the memcached process, each in its range.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Process {
-    /// MiB for items, 16 to 65536.
-    pub max_memory_mb: i32,
-    /// Connections, 1 to 65536.
-    pub max_connections: i32,
-    /// Threads, 1 to 128.
-    pub threads: i32,
-    /// Largest item as memcached writes it: `1m`, `512k`.
-    pub max_item_size: String,
-    /// `-v` how often, 0 to 2.
-    pub verbosity: i32,
-    /// Passed verbatim, last.
-    pub extra_args: Vec<String>,
-}
+use super::validated::{Process, Security, Validated};
 
 /// One broken rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -75,7 +43,14 @@ pub fn validate(name: &str, spec: &MemcachedSpec) -> Result<Validated, Vec<Viola
         return Err(findings.0);
     }
     let resources = resources.and_then(Resources::requirements);
-    Ok(Validated { replicas, image, resources, memcached, sasl_secret })
+    Ok(Validated {
+        replicas,
+        image,
+        resources,
+        memcached,
+        security: Security { sasl_secret, ..Security::default() },
+        ..Validated::default()
+    })
 }
 
 static NAME: LazyLock<Regex> = LazyLock::new(|| pattern(rules::NAME_PATTERN));

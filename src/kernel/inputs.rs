@@ -14,8 +14,8 @@ use super::pass::View;
 use super::setback::Attempt;
 use super::status::MissingSecret;
 use super::world::{Presence, Secret};
+use crate::api::Validated;
 use crate::api::status::SecretVersion;
-use crate::api::validate::Validated;
 
 /// What is known of the Secrets that a resource mounts.
 #[derive(Clone, Debug, Default, PartialEq)]

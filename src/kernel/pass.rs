@@ -20,8 +20,8 @@ use super::report::{self, Report};
 use super::setback::Attempt;
 use super::status::{Trouble, patch};
 use super::world::{Resource, World};
-use crate::api::validate::{self, Validated, Violation};
-use crate::api::{MemcachedSpec, MemcachedStatus};
+use crate::api::validate::{self, Violation};
+use crate::api::{MemcachedSpec, MemcachedStatus, Validated};
 
 /// What a pass sees.
 #[derive(Clone, Copy)]

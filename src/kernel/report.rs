@@ -12,7 +12,7 @@ use super::plan::{Action, Planned};
 use super::status::rollout::Rollout;
 use super::status::{self, Situation, Trouble};
 use crate::api::MemcachedStatus;
-use crate::api::validate::Validated;
+use crate::api::Validated;
 
 /// What is to be said about a resource.
 pub struct Report {

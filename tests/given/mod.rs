@@ -1,7 +1,8 @@
 //! A resource as tests give it: everything an intent borrows, owned. Shared by the tests of the children.
 
 use memcached_operator::api::MemcachedSpec;
-use memcached_operator::api::validate::{Validated, validate};
+use memcached_operator::api::Validated;
+use memcached_operator::api::validate::validate;
 use memcached_operator::kernel::desired::{Desired, Intent, children};
 use memcached_operator::kernel::object::{Key, Uid};
 use serde_json::Value;

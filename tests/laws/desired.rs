@@ -47,7 +47,7 @@ fn with_one_field_of(one: &Given, other: &Given, field: usize) -> Given {
         5 => to.memcached.max_item_size = from.memcached.max_item_size,
         6 => to.memcached.verbosity = from.memcached.verbosity,
         7 => to.memcached.extra_args = from.memcached.extra_args,
-        8 => to.sasl_secret = from.sasl_secret,
+        8 => to.security.sasl_secret = from.security.sasl_secret,
         9 => given.secret_hash.clone_from(&other.secret_hash),
         10 => given.restart_trigger.clone_from(&other.restart_trigger),
         _ => unreachable!("the strategy below gives 0 to 10"),

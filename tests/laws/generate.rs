@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use memcached_operator::api::validate::{Process, Validated};
+use memcached_operator::api::validated::{Process, Security, Validated};
 use memcached_operator::kernel::object::{Key, Uid};
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -35,7 +35,8 @@ pub(crate) fn validated() -> impl Strategy<Value = Validated> {
             image: image.to_owned(),
             resources,
             memcached,
-            sasl_secret,
+            security: Security { sasl_secret, ..Security::default() },
+            ..Validated::default()
         },
     )
 }

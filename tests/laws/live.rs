@@ -90,7 +90,7 @@ fn an_edit_is_told_field_by_field() {
     let mut edited = applied();
     edited.spec.replicas = 3;
     edited.spec.resources = None;
-    edited.spec.sasl_secret = None;
+    edited.spec.security.sasl_secret = None;
     edited.secret_hash = None;
     let desired = child(&edited, ChildKind::Deployment).body;
     assert_eq!(

@@ -9,7 +9,8 @@ use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::api::DynamicObject;
 use kube::core::Status;
-use memcached_operator::api::validate::{Validated, Violation, validate};
+use memcached_operator::api::Validated;
+use memcached_operator::api::validate::{Violation, validate};
 use memcached_operator::api::{MemcachedSpec, VERSIONS};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -179,7 +180,7 @@ fn samples() -> Vec<(String, Value)> {
 
 /// What `api::validate` says.
 enum Ours {
-    Valid(Validated),
+    Valid(Box<Validated>),
     Broken(Vec<Violation>),
     /// Some value has a type that no rule can be asked about.
     WrongType,
@@ -187,7 +188,7 @@ enum Ours {
 
 fn ours(name: &str, spec: &Value) -> Ours {
     let Ok(spec) = MemcachedSpec::parse(Some(spec)) else { return Ours::WrongType };
-    validate(name, &spec).map_or_else(Ours::Broken, Ours::Valid)
+    validate(name, &spec).map_or_else(Ours::Broken, |valid| Ours::Valid(Box::new(valid)))
 }
 
 /// Why the two do not agree, if they do not.

@@ -14,23 +14,6 @@ fn violations(raw: &Value) -> Vec<String> {
     found.iter().map(ToString::to_string).collect()
 }
 
-fn defaults() -> Validated {
-    Validated {
-        replicas: 1,
-        image: "memcached:1.6".to_owned(),
-        resources: None,
-        memcached: Process {
-            max_memory_mb: 64,
-            max_connections: 1024,
-            threads: 4,
-            max_item_size: "1m".to_owned(),
-            verbosity: 0,
-            extra_args: Vec::new(),
-        },
-        sasl_secret: None,
-    }
-}
-
 #[rstest]
 #[case::empty(json!({}))]
 #[case::empty_sections(json!({"memcached": {}, "security": {"sasl": {}}, "resources": {"limits": {}}}))]
@@ -44,7 +27,7 @@ fn defaults() -> Validated {
 }))]
 #[case::sasl_off(json!({"security": {"sasl": {"credentialsSecretRef": {"name": "passwords"}}}}))]
 fn what_is_missing_zero_or_empty_means_the_default(#[case] raw: Value) {
-    assert_eq!(validate("cache", &spec(&raw)), Ok(defaults()));
+    assert_eq!(validate("cache", &spec(&raw)), Ok(Validated::default()));
 }
 
 #[test]
@@ -71,7 +54,8 @@ fn what_is_set_arrives_unchanged() {
             verbosity: 2,
             extra_args: vec!["-o".to_owned(), "modern".to_owned()],
         },
-        sasl_secret: Some("passwords".to_owned()),
+        security: Security { sasl_secret: Some("passwords".to_owned()), ..Security::default() },
+        ..Validated::default()
     };
     assert_eq!(validate("cache", &spec(&raw)), Ok(expected));
 }

@@ -2,7 +2,7 @@
 
 use super::pod::SASL_DIRECTORY;
 use super::secrets::PASSWORD_FILE;
-use crate::api::validate::Validated;
+use crate::api::Validated;
 
 /// The arguments of the memcached container: settings, verbosity, authentication, and the user's own last, so
 /// that they win over ours.
@@ -24,7 +24,7 @@ pub fn args(spec: &Validated) -> Vec<String> {
         1 => Some("-v".to_owned()),
         2.. => Some("-vv".to_owned()),
     });
-    if spec.sasl_secret.is_some() {
+    if spec.security.sasl_secret.is_some() {
         args.extend(["-Y".to_owned(), format!("{SASL_DIRECTORY}/{PASSWORD_FILE}")]);
     }
     args.extend(process.extra_args.iter().cloned());

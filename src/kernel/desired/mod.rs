@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::hash;
 use super::object::{ChildKind, Key, Uid};
-use crate::api::validate::{Process, Validated};
+use crate::api::validated::{Process, Validated};
 
 /// Everything that children are made from.
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ impl Intent<'_> {
     #[must_use]
     pub fn hash(&self) -> String {
         // Taken apart without `..`: whoever adds a field decides here whether it reaches the pods.
-        let Validated { replicas: _, image, resources, memcached, sasl_secret } = self.spec;
+        let Validated { image, resources, memcached, security, .. } = self.spec;
         let Process { max_memory_mb, max_connections, threads, max_item_size, verbosity, extra_args } =
             memcached;
         hash::of_json(&json!(ReachesPods {
@@ -132,7 +132,7 @@ impl Intent<'_> {
             max_item_size,
             verbosity: *verbosity,
             extra_args,
-            sasl_secret: sasl_secret.as_deref(),
+            sasl_secret: security.sasl_secret.as_deref(),
             secret_hash: self.secret_hash,
             restart_trigger: self.restart_trigger,
         }))

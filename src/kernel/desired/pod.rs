@@ -62,7 +62,7 @@ fn revision_1(intent: &Intent<'_>) -> PodTemplateSpec {
         }),
         spec: Some(PodSpec {
             containers: vec![memcached(intent)],
-            volumes: intent.spec.sasl_secret.as_deref().map(|secret| vec![sasl_volume(secret)]),
+            volumes: intent.spec.security.sasl_secret.as_deref().map(|secret| vec![sasl_volume(secret)]),
             // Memcached never talks to the API server, so nobody who breaks into it shall.
             automount_service_account_token: Some(false),
             // One variable per Service of the namespace, which memcached does not read.
@@ -97,7 +97,7 @@ fn memcached(intent: &Intent<'_>) -> Container {
         }]),
         liveness_probe: Some(probe(10)),
         readiness_probe: Some(probe(5)),
-        volume_mounts: spec.sasl_secret.as_ref().map(|_| vec![sasl_mount()]),
+        volume_mounts: spec.security.sasl_secret.as_ref().map(|_| vec![sasl_mount()]),
         // The root file system stays writable: extraArgs may name a file, as `-o ext_path` does.
         security_context: Some(SecurityContext {
             allow_privilege_escalation: Some(false),

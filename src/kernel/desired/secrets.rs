@@ -1,7 +1,7 @@
 //! Which Secret keys are mounted into the pods, and the hash that rolls the pods when one changes. Pure; the
 //! pass asks which keys to have read, and puts the hash into the [`super::Intent`].
 
-use crate::api::validate::Validated;
+use crate::api::Validated;
 use crate::kernel::hash;
 
 /// The key of a credentials Secret, and the name of the file it is mounted as.
@@ -19,7 +19,7 @@ pub struct MountedKey<'a> {
 /// The keys that the pods of this spec mount, in order. Empty when no Secret is used.
 #[must_use]
 pub fn mounted(spec: &Validated) -> Vec<MountedKey<'_>> {
-    spec.sasl_secret.iter().map(|secret| MountedKey { secret, key: PASSWORD_FILE }).collect()
+    spec.security.sasl_secret.iter().map(|secret| MountedKey { secret, key: PASSWORD_FILE }).collect()
 }
 
 /// The value of the annotation `memcached.c5c3.io/secret-hash`: SHA-256 over Secret, key and SHA-256 of the
