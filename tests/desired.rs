@@ -16,6 +16,7 @@ use given::Given;
 use memcached_operator::kernel::desired::args::args;
 use memcached_operator::kernel::desired::{LiveTemplate, Revision, children, pod};
 use memcached_operator::kernel::hash;
+use memcached_operator::kernel::object::ChildKind;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -109,7 +110,7 @@ fn without_additions(mut deployment: Value, given: &Given) -> Value {
 fn each_example_of_the_specification_gives_its_deployment(#[case] example: &str) {
     let file = read(&golden("specification").join(format!("{example}.yaml")));
     let given = Given::new("my-cache", &file["resource"]["spec"]);
-    let rendered = given.children().deployment.body;
+    let rendered = given.child(ChildKind::Deployment);
     assert_eq!(without_additions(rendered, &given), file["deployment"]);
 }
 
@@ -118,7 +119,7 @@ fn secret_hash_and_restart_trigger_are_annotations_of_the_pods() {
     let mut given = Given::new("my-cache", &json!({}));
     given.secret_hash = Some("5d1b".to_owned());
     given.restart_trigger = Some("again".to_owned());
-    let rendered = given.children().deployment.body;
+    let rendered = given.child(ChildKind::Deployment);
     assert_eq!(
         rendered["spec"]["template"]["metadata"]["annotations"],
         json!({"memcached.c5c3.io/secret-hash": "5d1b", "memcached.c5c3.io/restart-trigger": "again"})
@@ -155,7 +156,7 @@ fn the_service_is_headless_and_selects_the_pods() {
             "ports": [{"name": "memcached", "port": 11211, "targetPort": "memcached", "protocol": "TCP"}],
         },
     });
-    assert_eq!(given.children().service.body, expected);
+    assert_eq!(given.child(ChildKind::Service), expected);
 }
 
 #[test]
@@ -270,13 +271,13 @@ fn a_downgrade_keeps_the_template_of_the_newer_operator_while_the_intent_is_unch
 
     let desired = children(&given.intent(), Some(&live));
     assert_eq!((desired.revision, desired.template_hash), (Revision(7), given.intent().hash()));
-    let mut expected = given.children().deployment.body;
+    let mut expected = given.child(ChildKind::Deployment);
     expected["metadata"]["annotations"]["memcached.c5c3.io/template-revision"] = json!("7");
     expected["spec"]["template"] = json!({
         "metadata": {"labels": {"a": "b"}},
         "spec": {"containers": [{"name": "memcached", "image": "memcached:9", "novelty": {"x": 1}}]},
     });
-    assert_eq!(desired.deployment.body, expected);
+    assert_eq!(desired.bodies[&ChildKind::Deployment], expected);
 }
 
 #[test]
@@ -284,7 +285,7 @@ fn without_a_record_of_ownership_a_downgrade_keeps_the_whole_template() {
     let given = Given::new("my-cache", &json!({}));
     let (content, _) = from_the_future(&given);
     let live = LiveTemplate::of(&content, None).expect("both annotations");
-    let rendered = children(&given.intent(), Some(&live)).deployment.body;
+    let rendered = children(&given.intent(), Some(&live)).bodies[&ChildKind::Deployment].clone();
     assert_eq!(rendered["spec"]["template"], content["spec"]["template"]);
 }
 

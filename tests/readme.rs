@@ -59,6 +59,8 @@ fn the_status_is_what_the_operator_writes() {
         deployment: Some(Rollout { seen, observed: true, carries_template: true }),
         service_exists: true,
         in_place: true,
+        paused: None,
+        unserved: Vec::new(),
         missing_secrets: Vec::new(),
         trouble: None,
         pod_problem: None,

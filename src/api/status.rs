@@ -50,6 +50,10 @@ pub struct MemcachedStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub server_list: Vec<String>,
+    /// Kinds of children that the spec asks for and the API server does not serve; each is made when it does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub unserved_kinds: Vec<String>,
     /// The Secrets that went into the pod template's hash, in the version that was hashed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -83,6 +87,7 @@ impl Default for MemcachedStatus {
             selector: String::new(),
             template_revision: None,
             server_list: Vec::new(),
+            unserved_kinds: Vec::new(),
             secrets: Vec::new(),
             failing_since: None,
         }
@@ -102,6 +107,7 @@ impl<'de> Deserialize<'de> for MemcachedStatus {
             selector: value(&raw, "selector").unwrap_or_default(),
             template_revision: value(&raw, "templateRevision"),
             server_list: values(&raw, "serverList"),
+            unserved_kinds: values(&raw, "unservedKinds"),
             secrets: values(&raw, "secrets"),
             failing_since: value(&raw, "failingSince"),
         })

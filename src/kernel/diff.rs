@@ -66,6 +66,11 @@ fn merge_keys(kind: ChildKind, list: &str) -> Option<&'static [&'static str]> {
                 ["containers.", "initContainers."].iter().find_map(|all| of_pod.strip_prefix(all));
             of_container.map_or_else(|| keys(POD_LISTS, of_pod), |list| keys(CONTAINER_LISTS, list))
         }
+        // All lists of these are replaced as a whole.
+        ChildKind::NetworkPolicy
+        | ChildKind::PodDisruptionBudget
+        | ChildKind::HorizontalPodAutoscaler
+        | ChildKind::ServiceMonitor => None,
     }
 }
 
@@ -92,7 +97,8 @@ const CONTAINER_LISTS: Table = &[
 
 /// Maps that the API server replaces as a whole, by the name of the field: a key that somebody added is a
 /// difference. It fills no defaults into them.
-const REPLACED_MAPS: &[&str] = &["labelSelector", "namespaceSelector", "nodeSelector", "selector"];
+const REPLACED_MAPS: &[&str] =
+    &["labelSelector", "namespaceSelector", "nodeSelector", "podSelector", "selector"];
 
 /// Fields that say which object it is: by them the live one was found.
 const IDENTITY: &[&str] = &["apiVersion", "kind", "metadata.name", "metadata.namespace"];
@@ -160,8 +166,10 @@ impl Comparison {
         let (Value::String(desired), Value::String(live)) = (desired, live) else {
             return false;
         };
-        self.trail.passes(&["resources"])
-            && self.trail.passes(&["limits", "requests"])
-            && quantity::same(desired, live)
+        let is_quantity = match self.kind {
+            ChildKind::HorizontalPodAutoscaler => self.trail.passes(&["averageValue", "value"]),
+            _ => self.trail.passes(&["resources"]) && self.trail.passes(&["limits", "requests"]),
+        };
+        is_quantity && quantity::same(desired, live)
     }
 }

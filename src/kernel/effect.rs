@@ -36,6 +36,13 @@ pub enum Effect {
     },
     /// Send a `Tick` at this time or soon after; replaces the wake asked for before.
     Wake(Timestamp),
+    /// Whether any resource asks for a kind that the API server did not serve: while one does, it is to be looked for.
+    Seek {
+        /// Which kind.
+        kind: ChildKind,
+        /// Whether it is wanted.
+        wanted: bool,
+    },
     /// Something that the metrics count.
     Observe(Observation),
 }
@@ -77,8 +84,8 @@ pub enum Request {
         /// The whole object, without uid.
         body: Value,
     },
-    /// JSON patch of this version: takes away what is in the way of an apply. It has to be an update, because an apply
-    /// removes only what it owns.
+    /// JSON patch of this version: takes away what is in the way of an apply, and what we own and are to leave as it is.
+    /// It has to be an update: an apply removes only what it owns, and what it gives up it removes.
     Evict {
         /// Its kind.
         kind: ChildKind,
@@ -88,6 +95,17 @@ pub enum Request {
         resource_version: ResourceVersion,
         /// Items of lists, as JSON pointers, to be removed one after the other.
         items: Vec<String>,
+    },
+    /// DELETE exactly this version of this incarnation.
+    Delete {
+        /// Its kind.
+        kind: ChildKind,
+        /// Where.
+        key: Key,
+        /// The incarnation that was looked at.
+        uid: Uid,
+        /// The version that was looked at.
+        resource_version: ResourceVersion,
     },
     /// Merge-patch the resource's status subresource.
     PatchStatus {
@@ -155,6 +173,8 @@ pub enum ChildResult {
     Updated,
     /// A pass looked and found nothing to do.
     Unchanged,
+    /// It was deleted, because nobody asks for it any more.
+    Deleted,
 }
 
 /// Something that the metrics count.

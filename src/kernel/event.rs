@@ -20,6 +20,13 @@ pub enum Event {
     Listing(Watched),
     /// The list is complete; whatever it lacked is gone.
     Listed(Watched),
+    /// Objects of this kind of child cannot be listed, and so not be dealt with; until the next [`Event::Listed`].
+    Unavailable {
+        /// Which kind.
+        kind: ChildKind,
+        /// Why.
+        why: Unavailable,
+    },
     /// A resource as it is now.
     Resource(Box<SeenResource>),
     /// A child, or an object that sits where a child would, as it is now.
@@ -46,6 +53,15 @@ pub enum Event {
     Leading(bool),
     /// Time has passed; sent when a [`super::effect::Effect::Wake`] is due.
     Tick,
+}
+
+/// Why a kind of child cannot be dealt with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unavailable {
+    /// The API server does not know this kind: nobody has one.
+    NotServed,
+    /// The API server refuses to list it.
+    Refused(Failure),
 }
 
 /// A `Memcached` as listed or watched.
@@ -90,6 +106,8 @@ pub struct SeenChild {
     pub content: Value,
     /// `fieldsV1` of our own apply entry in managedFields: what the API server says we own.
     pub owned: Option<Value>,
+    /// The place of that entry in managedFields.
+    pub entry: Option<usize>,
     /// The other managers of its fields, sorted, each once: who to name in a fight.
     pub managers: Vec<String>,
     /// What a Deployment's status says; `None` for other kinds.
@@ -159,7 +177,7 @@ pub struct SecretContent {
 pub enum Reply {
     /// Answer to a Secret read; `None` when there is no such Secret.
     Secret(Option<SecretContent>),
-    /// Answer to a child read, create or apply: the object as it is now; `None` when there is none.
+    /// Answer to a child read, create, apply or delete: the object as it is now; `None` when there is none.
     Child(Option<Box<SeenChild>>),
     /// The status was written: the resource as the API server now holds it.
     Status(Box<SeenResource>),

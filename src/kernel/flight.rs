@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::effect::{Notice, RolloutCause};
 use super::object::{ChildKind, Key, Uid};
+use super::pass::Change;
 use super::setback::Attempt;
 use super::world::Presence;
 use crate::api::MemcachedStatus;
@@ -33,7 +34,7 @@ pub enum Sent {
     },
     /// A read of what sits at a child's place.
     ReadChild(ChildKind),
-    /// A create or apply.
+    /// A write of a child.
     Write {
         /// Which child.
         kind: ChildKind,
@@ -41,8 +42,8 @@ pub enum Sent {
         attempt: Attempt,
         /// Why pods roll, if they do.
         cause: Option<RolloutCause>,
-        /// Whether it was a create.
-        created: bool,
+        /// What it does to the child.
+        change: Change,
     },
     /// A status.
     Status {
@@ -51,6 +52,6 @@ pub enum Sent {
         /// What is tried with it.
         attempt: Attempt,
         /// What it says that the one before did not, for when it stands.
-        notice: Option<Notice>,
+        notices: Vec<Notice>,
     },
 }

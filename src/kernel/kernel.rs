@@ -15,7 +15,7 @@ use super::effect::{ChildResult, Effect, Observation, Request, RequestId};
 use super::event::Event;
 use super::failure::{Category, Failure};
 use super::flight::{Flight, Sent};
-use super::object::Key;
+use super::object::{ChildKind, Key};
 use super::outline::Outline;
 use super::pass::{self, Judged, Pass, Send, View};
 use super::queue::{Lane, Queue};
@@ -46,6 +46,8 @@ pub struct Kernel {
     next_id: u64,
     flights: BTreeMap<RequestId, Flight>,
     turns: BTreeMap<Key, Turn>,
+    /// The resources that ask for a kind that the API server does not serve.
+    sought: BTreeMap<ChildKind, BTreeSet<Key>>,
     /// The wake that the shell was asked for last.
     wake: Option<Timestamp>,
     reported_depth: usize,
@@ -73,6 +75,7 @@ impl Kernel {
             next_id: 0,
             flights: BTreeMap::new(),
             turns: BTreeMap::new(),
+            sought: BTreeMap::new(),
             wake: None,
             reported_depth: 0,
         }
@@ -117,6 +120,7 @@ impl Kernel {
                 BTreeSet::new()
             }
             Event::Listed(kind) => self.world.end_list(kind),
+            Event::Unavailable { kind, why } => self.world.lose_kind(kind, why),
             Event::Resource(seen) => {
                 let key = seen.key.clone();
                 if self.world.see_resource(*seen) { BTreeSet::from([key]) } else { BTreeSet::new() }
@@ -143,6 +147,7 @@ impl Kernel {
                 self.queue.push(key, lane);
             } else {
                 self.queue.forget(key);
+                self.seek(key, &[], effects);
                 effects.push(Effect::Observe(Observation::InstanceGone(key.clone())));
             }
         }
@@ -217,12 +222,11 @@ impl Kernel {
     /// The request of a send, and what its reply will be understood by.
     fn prepare(&self, send: Send) -> (Request, Sent) {
         match send {
-            Send::Write { request, kind, attempt, cause } => {
-                let created = matches!(request, Request::Create { .. });
-                (request, Sent::Write { kind, attempt, cause, created })
+            Send::Write { request, kind, attempt, change, cause } => {
+                (request, Sent::Write { kind, attempt, change, cause })
             }
-            Send::Status { status, attempt, notice, request } => {
-                (request, Sent::Status { status, attempt, notice })
+            Send::Status { status, attempt, notices, request } => {
+                (request, Sent::Status { status, attempt, notices })
             }
             Send::Read(request) => {
                 let sent = match &request {
@@ -237,10 +241,13 @@ impl Kernel {
                     Request::ReadChild { kind, .. }
                     | Request::Create { kind, .. }
                     | Request::Apply { kind, .. }
-                    | Request::Evict { kind, .. } => Sent::ReadChild(*kind),
-                    Request::PatchStatus { .. } => {
-                        Sent::Status { status: Box::default(), attempt: Attempt::default(), notice: None }
-                    }
+                    | Request::Evict { kind, .. }
+                    | Request::Delete { kind, .. } => Sent::ReadChild(*kind),
+                    Request::PatchStatus { .. } => Sent::Status {
+                        status: Box::default(),
+                        attempt: Attempt::default(),
+                        notices: Vec::new(),
+                    },
                 };
                 (request, sent)
             }
@@ -249,6 +256,8 @@ impl Kernel {
 
     fn rest(&mut self, key: &Key, rest: Option<pass::Rest>, effects: &mut Vec<Effect>) {
         let turn = self.turns.remove(key);
+        let unserved = rest.as_ref().map(|rest| rest.unserved.as_slice()).unwrap_or_default();
+        self.seek(key, unserved, effects);
         let Some((rest, resource)) = rest.zip(self.world.resources.get_mut(key)) else { return };
         self.queue.set_timer(key, rest.wake_at);
         let since = turn.map_or(self.now, |turn| turn.since);
@@ -275,6 +284,22 @@ impl Kernel {
             millis: self.now.as_millisecond() - since.as_millisecond(),
             failure: rest.failure,
         }));
+    }
+
+    /// Notes which kinds a resource asks for that the API server does not serve, and has them looked for.
+    fn seek(&mut self, key: &Key, unserved: &[ChildKind], effects: &mut Vec<Effect>) {
+        for kind in ChildKind::ALL.into_iter().filter(|kind| !kind.is_required()) {
+            let seekers = self.sought.entry(kind).or_default();
+            let before = seekers.is_empty();
+            if unserved.contains(&kind) {
+                seekers.insert(key.clone());
+            } else {
+                seekers.remove(key);
+            }
+            if seekers.is_empty() != before {
+                effects.push(Effect::Seek { kind, wanted: before });
+            }
+        }
     }
 
     fn back_off_after_panic(&mut self, key: &Key, effects: &mut Vec<Effect>) {

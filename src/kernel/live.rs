@@ -12,6 +12,9 @@ use super::event::{SeenChild, SeenRollout};
 use super::object::{ChildKind, Controller, ResourceVersion, Uid};
 use super::setback::Setback;
 
+/// Where a record of ownership says that a Deployment's number of pods is owned.
+pub const REPLICAS: &str = "/f:spec/f:replicas";
+
 /// The place of a child: what sits there, and what went wrong there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Slot {
@@ -46,6 +49,10 @@ pub struct Live {
     pub restart_trigger: Option<String>,
     /// `spec.replicas`.
     pub replicas: Option<i64>,
+    /// Whether we own that number.
+    pub owns_replicas: bool,
+    /// [`SeenChild::entry`].
+    pub entry: Option<usize>,
     /// Its status, for a Deployment.
     pub rollout: Option<SeenRollout>,
     /// How it compares with what is desired.
@@ -166,6 +173,8 @@ impl From<SeenChild> for Live {
             secret_hash: of_pods(SECRET_HASH),
             restart_trigger: of_pods(RESTART_TRIGGER),
             replicas: seen.content.pointer("/spec/replicas").and_then(Value::as_i64),
+            owns_replicas: seen.owned.as_ref().is_some_and(|it| it.pointer(REPLICAS).is_some()),
+            entry: seen.entry,
             uid: seen.uid,
             resource_version: seen.resource_version,
             generation: seen.generation,
@@ -231,6 +240,7 @@ mod tests {
             controller: None,
             content: json!({"spec": {"clusterIP": "None"}}),
             owned: None,
+            entry: None,
             managers: Vec::new(),
             rollout: None,
         }

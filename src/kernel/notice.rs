@@ -35,6 +35,17 @@ pub fn created(kind: ChildKind, key: &Key) -> Notice {
     normal("Created", &format!("Create{kind}"), format!("Created {kind} {}", key.name))
 }
 
+/// A child was deleted.
+#[must_use]
+pub fn deleted(kind: ChildKind, key: &Key) -> Notice {
+    let kind = kind.name();
+    normal(
+        "Deleted",
+        &format!("Delete{kind}"),
+        format!("Deleted {kind} {}: it is not asked for any more", key.name),
+    )
+}
+
 /// Pods begin to roll.
 #[must_use]
 pub fn rollout_started(cause: RolloutCause) -> Notice {
@@ -47,10 +58,14 @@ pub fn rollout_started(cause: RolloutCause) -> Notice {
     normal("RolloutStarted", action, format!("Replacing pods, cause {}: {words}", cause.label()))
 }
 
-/// What a new status has to say that the one before did not: that the resource became ready, or what is wrong
-/// now.
+/// What a new status has to say that the one before did not: that the resource became ready, what is wrong now, what
+/// cannot be made.
 #[must_use]
-pub fn of_status(old: &MemcachedStatus, new: &MemcachedStatus) -> Option<Notice> {
+pub fn of_status(old: &MemcachedStatus, new: &MemcachedStatus) -> Vec<Notice> {
+    of_ready(old, new).into_iter().chain(of_unserved(old, new)).collect()
+}
+
+fn of_ready(old: &MemcachedStatus, new: &MemcachedStatus) -> Option<Notice> {
     let (before, now) = (ready(old), ready(new)?);
     let same_status = before.is_some_and(|before| before.status == now.status);
     if now.status == "True" {
@@ -59,14 +74,24 @@ pub fn of_status(old: &MemcachedStatus, new: &MemcachedStatus) -> Option<Notice>
     let same = same_status
         && before.is_some_and(|before| before.reason == now.reason && before.message == now.message);
     let bad = WARNINGS.iter().any(|reason| reason.as_str() == now.reason);
-    (bad && !same).then(|| Notice {
-        severity: Severity::Warning,
-        ..normal(&now.reason, "Reconcile", now.message.clone())
+    (bad && !same).then(|| warning(&now.reason, "Reconcile", now.message.clone()))
+}
+
+fn of_unserved(old: &MemcachedStatus, new: &MemcachedStatus) -> impl Iterator<Item = Notice> {
+    let is_news = |kind: &&String| !old.unserved_kinds.contains(kind);
+    new.unserved_kinds.iter().filter(is_news).map(|kind| {
+        let words =
+            format!("No {kind} was made: the API server does not serve this kind; it is made when it does");
+        warning("NotServed", &format!("Create{kind}"), words)
     })
 }
 
 fn ready(status: &MemcachedStatus) -> Option<&Condition> {
     status.conditions.iter().find(|it| it.type_ == Type::Ready.as_str())
+}
+
+fn warning(reason: &str, action: &str, message: String) -> Notice {
+    Notice { severity: Severity::Warning, ..normal(reason, action, message) }
 }
 
 fn normal(reason: &str, action: &str, message: String) -> Notice {
@@ -130,15 +155,16 @@ mod tests {
             action: "Reconcile".to_owned(),
             message: now.map(|(_, _, message)| message.to_owned()).unwrap_or_default(),
         });
-        assert_eq!(of_status(&with_ready(before), &with_ready(now)), expected);
+        assert_eq!(of_status(&with_ready(before), &with_ready(now)), Vec::from_iter(expected));
     }
 
     #[test]
     fn every_bad_reason_is_a_warning() {
         for reason in WARNINGS {
             let now = with_ready(Some(("False", reason.as_str(), "no")));
-            let severity = of_status(&with_ready(WELL), &now).map(|notice| notice.severity);
-            assert_eq!(severity, Some(Severity::Warning), "{}", reason.as_str());
+            let said = of_status(&with_ready(WELL), &now);
+            let severities: Vec<_> = said.iter().map(|notice| notice.severity).collect();
+            assert_eq!(severities, [Severity::Warning], "{}", reason.as_str());
         }
     }
 
@@ -173,7 +199,7 @@ mod tests {
         #[test]
         fn a_message_is_cut_at_the_end_of_a_character(message in "\\PC{0,1200}") {
             let notice = of_status(&with_ready(NEW), &with_ready(Some(("False", "InvalidSpec", &message))));
-            let said = notice.map(|it| it.message).unwrap_or_default();
+            let said = notice.first().map(|it| it.message.clone()).unwrap_or_default();
             prop_assert!(said.len() <= MAX_MESSAGE);
             prop_assert!(message.len() > MAX_MESSAGE || said == message);
             prop_assert!(message.starts_with(said.trim_end_matches('…')));
@@ -182,7 +208,7 @@ mod tests {
         #[test]
         fn nothing_is_said_twice(reason in "InvalidSpec|MemcachedReady|Other", status in "True|False", message: String) {
             let now = with_ready(Some((&status, &reason, &message)));
-            prop_assert_eq!(of_status(&now, &now), None);
+            prop_assert_eq!(of_status(&now, &now), Vec::new());
         }
     }
 }

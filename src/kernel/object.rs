@@ -71,41 +71,68 @@ impl ResourceVersion {
 /// The kinds of children, in the order in which a pass looks at them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum ChildKind {
-    /// apps/v1.
-    Deployment,
+    /// networking.k8s.io/v1.
+    NetworkPolicy,
     /// v1, headless.
     Service,
+    /// apps/v1.
+    Deployment,
+    /// policy/v1.
+    PodDisruptionBudget,
+    /// autoscaling/v2.
+    HorizontalPodAutoscaler,
+    /// monitoring.coreos.com/v1, which is not part of Kubernetes.
+    ServiceMonitor,
 }
 
 impl ChildKind {
     /// Every kind of child.
-    pub const ALL: [Self; 2] = [Self::Deployment, Self::Service];
+    pub const ALL: [Self; 6] = [
+        Self::NetworkPolicy,
+        Self::Service,
+        Self::Deployment,
+        Self::PodDisruptionBudget,
+        Self::HorizontalPodAutoscaler,
+        Self::ServiceMonitor,
+    ];
+
+    /// Whether every resource has one. The others may be forbidden, or not served at all: that concerns only the
+    /// resources that ask for one.
+    #[must_use]
+    pub const fn is_required(self) -> bool {
+        matches!(self, Self::Service | Self::Deployment)
+    }
+
+    /// Kind, `apiVersion` and plural.
+    const fn names(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::NetworkPolicy => ("NetworkPolicy", "networking.k8s.io/v1", "networkpolicies"),
+            Self::Service => ("Service", "v1", "services"),
+            Self::Deployment => ("Deployment", "apps/v1", "deployments"),
+            Self::PodDisruptionBudget => ("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets"),
+            Self::HorizontalPodAutoscaler => {
+                ("HorizontalPodAutoscaler", "autoscaling/v2", "horizontalpodautoscalers")
+            }
+            Self::ServiceMonitor => ("ServiceMonitor", "monitoring.coreos.com/v1", "servicemonitors"),
+        }
+    }
 
     /// The kind as manifests write it.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Deployment => "Deployment",
-            Self::Service => "Service",
-        }
+        self.names().0
     }
 
     /// The `apiVersion` that we read and write.
     #[must_use]
     pub const fn api_version(self) -> &'static str {
-        match self {
-            Self::Deployment => "apps/v1",
-            Self::Service => "v1",
-        }
+        self.names().1
     }
 
-    /// The resource name in URLs and in RBAC rules, with its group.
+    /// The resource name in URLs and in RBAC rules, without its group.
     #[must_use]
     pub const fn plural(self) -> &'static str {
-        match self {
-            Self::Deployment => "deployments.apps",
-            Self::Service => "services",
-        }
+        self.names().2
     }
 }
 
@@ -123,14 +150,27 @@ pub enum Watched {
 }
 
 impl Watched {
-    /// Every watched kind; all of them gate readiness.
-    pub const ALL: [Self; 5] = [
+    /// Every watched kind.
+    pub const ALL: [Self; 9] = [
         Self::Memcached,
-        Self::Child(ChildKind::Deployment),
+        Self::Child(ChildKind::NetworkPolicy),
         Self::Child(ChildKind::Service),
+        Self::Child(ChildKind::Deployment),
+        Self::Child(ChildKind::PodDisruptionBudget),
+        Self::Child(ChildKind::HorizontalPodAutoscaler),
+        Self::Child(ChildKind::ServiceMonitor),
         Self::Secret,
         Self::Pod,
     ];
+
+    /// Whether nothing can be done before it was listed once; see [`ChildKind::is_required`].
+    #[must_use]
+    pub const fn is_required(self) -> bool {
+        match self {
+            Self::Memcached | Self::Secret | Self::Pod => true,
+            Self::Child(kind) => kind.is_required(),
+        }
+    }
 
     /// The kind as manifests write it; also the value of the metric label `kind`.
     #[must_use]

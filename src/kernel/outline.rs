@@ -6,6 +6,7 @@
 //! holds a kernel without any against one that remembers.
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -18,26 +19,27 @@ use super::object::ChildKind;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
     secret_hash: Option<String>,
+    replicas: Option<i32>,
     revision: Revision,
     template_hash: String,
-    deployment: String,
-    service: String,
+    hashes: BTreeMap<ChildKind, String>,
 }
 
 impl Outline {
     fn of(intent: &Intent<'_>, desired: &Desired) -> Self {
         Self {
             secret_hash: intent.secret_hash.map(str::to_owned),
+            replicas: intent.replicas,
             revision: desired.revision,
             template_hash: desired.template_hash.clone(),
-            deployment: hash::of_json(&desired.deployment.body),
-            service: hash::of_json(&desired.service.body),
+            hashes: desired.bodies.iter().map(|(kind, body)| (*kind, hash::of_json(body))).collect(),
         }
     }
 
     /// Whether rendering would give the same again.
     fn holds(&self, intent: &Intent<'_>, live: Option<&LiveTemplate>) -> bool {
         self.secret_hash.as_deref() == intent.secret_hash
+            && self.replicas == intent.replicas
             && deployment::revision(live, &self.template_hash) == Some(self.revision)
     }
 }
@@ -71,23 +73,29 @@ impl<'a> Blueprint<'a> {
         &self.outline.template_hash
     }
 
-    /// Hash of a child's body.
+    /// Hash of a child's body; `None` when no such child is wanted.
     #[must_use]
-    pub fn hash(&self, kind: ChildKind) -> &str {
-        match kind {
-            ChildKind::Deployment => &self.outline.deployment,
-            ChildKind::Service => &self.outline.service,
-        }
+    pub fn hash(&self, kind: ChildKind) -> Option<&str> {
+        self.outline.hashes.get(&kind).map(String::as_str)
     }
 
-    /// The whole child.
+    /// The whole child; null when none is wanted.
     #[must_use]
     pub fn body(&self, kind: ChildKind) -> &Value {
         let desired = self.rendered.get_or_init(|| desired::children(&self.intent, self.live));
-        match kind {
-            ChildKind::Deployment => &desired.deployment.body,
-            ChildKind::Service => &desired.service.body,
-        }
+        desired.body(kind).unwrap_or(&Value::Null)
+    }
+
+    /// Whether no child may be changed.
+    #[must_use]
+    pub const fn is_paused(&self) -> bool {
+        self.intent.spec.paused
+    }
+
+    /// Whether the Deployment's number of pods is somebody else's to decide.
+    #[must_use]
+    pub const fn leaves_replicas(&self) -> bool {
+        self.intent.replicas.is_none()
     }
 
     /// The outline, where it was not known before.

@@ -5,6 +5,7 @@
 //! nothing. Called by [`super::kernel::Kernel`], which folds the outcome back into the world.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::desired::{Intent, LiveTemplate};
 use super::diff::Differences;
@@ -18,7 +19,7 @@ use super::outline::{Blueprint, Outline};
 use super::plan::{self, Action, Planned};
 use super::report::{self, Report};
 use super::setback::Attempt;
-use super::status::{Trouble, patch};
+use super::status::patch;
 use super::world::{Resource, World};
 use crate::api::validate::{self, Violation};
 use crate::api::{MemcachedSpec, MemcachedStatus, Validated};
@@ -54,7 +55,7 @@ pub struct Pass {
 pub enum Send {
     /// A read of a Secret or of a child.
     Read(Request),
-    /// A create or apply of a child.
+    /// A write of a child.
     Write {
         /// What to send.
         request: Request,
@@ -62,6 +63,8 @@ pub enum Send {
         kind: ChildKind,
         /// What is tried with it.
         attempt: Attempt,
+        /// What it does to the child.
+        change: Change,
         /// Why pods roll, if they do.
         cause: Option<RolloutCause>,
     },
@@ -75,8 +78,19 @@ pub enum Send {
         attempt: Attempt,
         /// What it says that the one before did not. It is found here and not with the reply: by then the watch may
         /// have made the new status the one before.
-        notice: Option<Notice>,
+        notices: Vec<Notice>,
     },
+}
+
+/// What a write does to a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Change {
+    /// There is none yet.
+    Create,
+    /// It is another afterwards.
+    Update,
+    /// There is none afterwards.
+    Delete,
 }
 
 /// A child that was compared.
@@ -99,6 +113,8 @@ pub struct Rest {
     pub failure: Option<Category>,
     /// Children found as they should be.
     pub unchanged: Vec<ChildKind>,
+    /// Kinds that it asks for and that the API server does not serve.
+    pub unserved: Vec<ChildKind>,
     /// Image and pods wanted, of a valid spec.
     pub instance: Option<(String, i32)>,
 }
@@ -178,20 +194,30 @@ fn judged(view: &View<'_>, planned: &[Planned]) -> Vec<Judged> {
 fn send(view: &View<'_>, desired: &Blueprint<'_>, planned: &Planned) -> Option<Send> {
     let (kind, key) = (planned.kind, view.resource.seen.key.clone());
     let body = || desired.body(kind).clone();
-    let write = |request, cause| {
-        Some(Send::Write { request, kind, attempt: view.attempt_at(kind, &planned.hash), cause })
+    let write = |change, request, cause| {
+        Some(Send::Write { request, kind, attempt: view.attempt_at(kind, &planned.hash), change, cause })
     };
     match &planned.action {
-        Action::Create => write(Request::Create { kind, key, body: body() }, None),
+        Action::Create => write(Change::Create, Request::Create { kind, key, body: body() }, None),
         Action::Apply { uid, cause } => {
-            write(Request::Apply { kind, key, uid: uid.clone(), body: body() }, *cause)
+            write(Change::Update, Request::Apply { kind, key, uid: uid.clone(), body: body() }, *cause)
         }
         Action::Evict { resource_version, items, cause } => {
             let (resource_version, items) = (resource_version.clone(), items.clone());
-            write(Request::Evict { kind, key, resource_version, items }, *cause)
+            write(Change::Update, Request::Evict { kind, key, resource_version, items }, *cause)
+        }
+        Action::Delete { uid, resource_version } => {
+            let (uid, resource_version) = (uid.clone(), resource_version.clone());
+            write(Change::Delete, Request::Delete { kind, key, uid, resource_version }, None)
         }
         Action::Look => Some(Send::Read(Request::ReadChild { kind, key })),
-        Action::Keep | Action::Foreign(_) | Action::Collecting(_) | Action::BackOff(_) | Action::Hold => None,
+        Action::Keep
+        | Action::Foreign(_)
+        | Action::Collecting(_)
+        | Action::BackOff(_)
+        | Action::Hold
+        | Action::Paused
+        | Action::Unavailable(_) => None,
     }
 }
 
@@ -207,10 +233,34 @@ impl<'a> View<'a> {
     pub fn our_deployment(&self) -> Option<&'a Live> {
         let ours =
             |live: &&Live| live.controller.as_ref().is_some_and(|owner| owner.uid == self.resource.seen.uid);
-        self.resource.deployment.live.as_ref().filter(ours)
+        self.resource.live(ChildKind::Deployment).filter(ours)
     }
 
-    fn live_template(&self) -> Option<&'a LiveTemplate> {
+    /// Whether a HorizontalPodAutoscaler of this resource exists, also while it is being deleted.
+    fn has_autoscaler(&self) -> bool {
+        let owner =
+            self.resource.live(ChildKind::HorizontalPodAutoscaler).and_then(|it| it.controller.as_ref());
+        owner.is_some_and(|owner| owner.uid == self.resource.seen.uid)
+    }
+
+    /// Pods that the Deployment is to ask for; `None` while their number is an autoscaler's to decide: as long as there
+    /// is one, it would undo ours. One that is to come finds what there is, but never zero, which it would leave alone.
+    #[must_use]
+    pub fn replicas(&self, spec: &Validated) -> Option<i32> {
+        let live = self.our_deployment();
+        let zero_by_us = |live: &Live| live.owns_replicas && live.replicas == Some(0);
+        match (&spec.autoscaling, live) {
+            (Some(autoscaling), None) => Some(autoscaling.min_replicas),
+            (Some(autoscaling), Some(live)) if zero_by_us(live) => Some(autoscaling.min_replicas),
+            (Some(_), Some(_)) => None,
+            (None, Some(_)) if self.has_autoscaler() => None,
+            (None, _) => Some(spec.replicas),
+        }
+    }
+
+    /// What our Deployment says of its template.
+    #[must_use]
+    pub fn live_template(&self) -> Option<&'a LiveTemplate> {
         self.our_deployment().and_then(|live| live.template.as_ref())
     }
 
@@ -222,6 +272,7 @@ impl<'a> View<'a> {
             key: &self.resource.seen.key,
             uid: &self.resource.seen.uid,
             spec,
+            replicas: self.replicas(spec),
             secret_hash: inputs.hash.as_deref(),
             restart_trigger: self.resource.seen.restart_trigger.as_deref(),
         };
@@ -246,7 +297,7 @@ impl<'a> View<'a> {
         };
         Send::Status {
             request,
-            notice: notice::of_status(&seen.status, &status),
+            notices: notice::of_status(&seen.status, &status),
             attempt: self.attempt_at_status(),
             status: Box::new(status),
         }
@@ -274,22 +325,4 @@ impl<'a> View<'a> {
             && !unstorable
             && !self.resource.setback.as_ref().is_some_and(|it| it.holds(&self.attempt_at_status(), self.now))
     }
-}
-
-/// What keeps a resource from being as desired, the worst first.
-#[must_use]
-pub fn worst_trouble(inputs: &Inputs, planned: &[Planned]) -> Option<Trouble> {
-    let unreadable =
-        inputs.unreadable.as_ref().map(|failure| Trouble::SecretUnreadable(failure.message.clone()));
-    planned.iter().filter_map(|it| it.action.trouble()).chain(unreadable).min_by_key(plan::rank)
-}
-
-/// The facts that the status is computed from.
-#[must_use]
-pub fn template_in_place(view: &View<'_>, desired: &Blueprint<'_>, planned: &[Planned]) -> bool {
-    let deployment = planned.iter().find(|it| it.kind == ChildKind::Deployment);
-    let drifted = deployment
-        .and_then(|it| it.differences.as_ref())
-        .is_some_and(|it| it.paths.iter().any(|path| path.starts_with("spec.template")));
-    !drifted && view.live_template().is_some_and(|live| live.hash == desired.template_hash())
 }

@@ -2,9 +2,10 @@
 
 use super::diff::Differences;
 use super::effect::RolloutCause;
+use super::event::Unavailable;
 use super::failure::{Category, Failure};
 use super::inputs::Inputs;
-use super::live::Live;
+use super::live::{Live, REPLICAS};
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
 use super::outline::Blueprint;
 use super::pass::View;
@@ -36,14 +37,25 @@ pub enum Action {
     },
     /// A conflict showed that we know less than we thought: read what is there.
     Look,
+    /// Nobody asks for it any more: delete exactly what was seen.
+    Delete {
+        /// The incarnation that was looked at.
+        uid: Uid,
+        /// The version that was looked at.
+        resource_version: ResourceVersion,
+    },
     /// An object that is not ours sits there, and stays untouched. Says whose it is.
     Foreign(String),
     /// A child of an earlier resource of this name, or one of ours that is being deleted: wait until it is gone.
     Collecting(String),
     /// The last write of the same content failed, and its time has not come again.
     BackOff(Failure),
-    /// What it should be is not known: anything sent would be a guess.
+    /// It has to wait for something else: for what it should be, or for the policy that guards it.
     Hold,
+    /// It would be changed, were the resource not paused.
+    Paused,
+    /// What there is of its kind is not known.
+    Unavailable(Unavailable),
 }
 
 /// One decision.
@@ -51,7 +63,7 @@ pub enum Action {
 pub struct Planned {
     /// About which child.
     pub kind: ChildKind,
-    /// Hash of its desired body.
+    /// Hash of its desired body; empty when none is desired.
     pub hash: String,
     /// In what the live one differs, as far as it was compared.
     pub differences: Option<Differences>,
@@ -65,31 +77,91 @@ pub fn plan(view: &View<'_>, desired: &Blueprint<'_>, inputs: &Inputs) -> Vec<Pl
     let rolls = |live: &Live, differences: Option<&Differences>| {
         rollout_cause(view, inputs, (live, differences, desired.template_hash()))
     };
-    let mut deployment = decide(view, (ChildKind::Deployment, desired), &rolls);
-    if inputs.hold_templates() && deployment.action.writes() {
-        deployment.action = Action::Hold;
+    let decision = |kind| match desired.hash(kind) {
+        Some(hash) => Some(decide(view, (kind, hash, desired), &rolls)),
+        None => unwanted(view, (kind, desired)),
+    };
+    let mut planned: Vec<Planned> = ChildKind::ALL.into_iter().filter_map(decision).collect();
+    let guarded = planned.iter().all(|it| it.kind != ChildKind::NetworkPolicy || it.action.is_in_place());
+    if let Some(deployment) = planned.iter_mut().find(|it| it.kind == ChildKind::Deployment) {
+        let action = &deployment.action;
+        let unguarded = !guarded && (*action == Action::Create || action.cause().is_some());
+        if unguarded || (inputs.hold_templates() && action.writes()) {
+            deployment.action = Action::Hold;
+        }
     }
-    vec![deployment, decide(view, (ChildKind::Service, desired), &|_, _| None)]
+    planned
 }
 
 type Rolls<'a> = dyn Fn(&Live, Option<&Differences>) -> Option<RolloutCause> + 'a;
 
-fn decide(view: &View<'_>, (kind, desired): (ChildKind, &Blueprint<'_>), rolls: &Rolls<'_>) -> Planned {
+fn decide(
+    view: &View<'_>,
+    (kind, hash, desired): (ChildKind, &str, &Blueprint<'_>),
+    rolls: &Rolls<'_>,
+) -> Planned {
     let slot = view.resource.slot(kind);
-    let hash = desired.hash(kind);
     let compared = |live: &Live| live.verdict.differences(kind, hash, || desired.body(kind));
     let differences = slot.live.as_ref().and_then(compared);
     let wanted = match &slot.live {
+        _ if let Some(why) = view.world.unavailable(kind) => Action::Unavailable(why.clone()),
         _ if slot.look => Action::Look,
         None => Action::Create,
         Some(live) => match owner(view, kind, live) {
             Owner::Foreign(whose) => Action::Foreign(whose),
             Owner::Earlier(what) => Action::Collecting(what),
-            Owner::Us => repair(live, differences.as_ref(), rolls(live, differences.as_ref())),
+            Owner::Us if let Some(release) = release(kind, desired, live) => release,
+            Owner::Us => {
+                let cause = (kind == ChildKind::Deployment).then(|| rolls(live, differences.as_ref()));
+                repair(live, differences.as_ref(), cause.flatten())
+            }
         },
     };
-    let action = held_back(view, kind, hash).filter(|_| wanted.sends()).unwrap_or(wanted);
-    Planned { kind, hash: hash.to_owned(), differences, action }
+    Planned {
+        kind,
+        hash: hash.to_owned(),
+        differences,
+        action: permitted(view, (kind, hash, desired), wanted),
+    }
+}
+
+/// What to do about a child that nobody asks for; `None` when there is none of ours.
+fn unwanted(view: &View<'_>, (kind, desired): (ChildKind, &Blueprint<'_>)) -> Option<Planned> {
+    let slot = view.resource.slot(kind);
+    let ours = |live: &&Live| matches!(owner(view, kind, live), Owner::Us);
+    let wanted = match slot.live.as_ref().filter(ours) {
+        _ if view.world.unavailable(kind).is_some() => return None,
+        _ if slot.look => Action::Look,
+        None => return None,
+        Some(live) => {
+            Action::Delete { uid: live.uid.clone(), resource_version: live.resource_version.clone() }
+        }
+    };
+    let action = permitted(view, (kind, "", desired), wanted);
+    Some(Planned { kind, hash: String::new(), differences: None, action })
+}
+
+/// The action, unless it may not be done now.
+fn permitted(
+    view: &View<'_>,
+    (kind, hash, desired): (ChildKind, &str, &Blueprint<'_>),
+    wanted: Action,
+) -> Action {
+    if wanted.writes() && desired.is_paused() {
+        return Action::Paused;
+    }
+    held_back(view, kind, hash).filter(|_| wanted.sends()).unwrap_or(wanted)
+}
+
+/// Gives the number of pods up without changing it, where an apply without it would make it 1.
+fn release(kind: ChildKind, desired: &Blueprint<'_>, live: &Live) -> Option<Action> {
+    let gives_up = kind == ChildKind::Deployment && desired.leaves_replicas() && live.owns_replicas;
+    let entry = live.entry.filter(|_| gives_up)?;
+    Some(Action::Evict {
+        resource_version: live.resource_version.clone(),
+        items: vec![format!("/metadata/managedFields/{entry}/fieldsV1{REPLICAS}")],
+        cause: None,
+    })
 }
 
 fn repair(live: &Live, differences: Option<&Differences>, cause: Option<RolloutCause>) -> Action {
@@ -171,7 +243,14 @@ impl Action {
     /// Whether it changes the child.
     #[must_use]
     pub const fn writes(&self) -> bool {
-        matches!(self, Self::Create | Self::Apply { .. } | Self::Evict { .. })
+        matches!(self, Self::Create | Self::Apply { .. } | Self::Evict { .. } | Self::Delete { .. })
+    }
+
+    /// Whether the child is as it should be, or as far as it can be: a kind that the API server does not serve is a
+    /// state of the cluster, not a failure.
+    #[must_use]
+    pub const fn is_in_place(&self) -> bool {
+        matches!(self, Self::Keep | Self::Unavailable(Unavailable::NotServed))
     }
 
     /// Why pods roll, if it makes them.
@@ -187,14 +266,22 @@ impl Action {
     #[must_use]
     pub fn trouble(&self) -> Option<Trouble> {
         match self {
-            Self::Keep | Self::Create | Self::Apply { .. } | Self::Evict { .. } | Self::Look | Self::Hold => {
-                None
-            }
+            Self::Keep
+            | Self::Create
+            | Self::Apply { .. }
+            | Self::Evict { .. }
+            | Self::Delete { .. }
+            | Self::Look
+            | Self::Hold
+            | Self::Paused
+            | Self::Unavailable(Unavailable::NotServed) => None,
             Self::Foreign(whose) => Some(Trouble::NameConflict(format!(
                 "{whose}: delete or rename it, or give this Memcached another name"
             ))),
             Self::Collecting(what) => Some(Trouble::WaitingForGarbageCollection(what.clone())),
-            Self::BackOff(failure) => Some(trouble(failure)),
+            Self::BackOff(failure) | Self::Unavailable(Unavailable::Refused(failure)) => {
+                Some(trouble(failure))
+            }
         }
     }
 }

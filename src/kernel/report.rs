@@ -3,12 +3,13 @@
 
 use jiff::Timestamp;
 
+use super::event::Unavailable;
 use super::failure::Category;
 use super::inputs::{self, Inputs};
 use super::object::ChildKind;
 use super::outline::Blueprint;
-use super::pass::{Pass, Rest, View, template_in_place, worst_trouble};
-use super::plan::{Action, Planned};
+use super::pass::{Pass, Rest, View};
+use super::plan::{self, Action, Planned};
 use super::status::rollout::Rollout;
 use super::status::{self, Situation, Trouble};
 use crate::api::MemcachedStatus;
@@ -29,8 +30,14 @@ pub fn status(
     spec: &Validated,
     (inputs, desired, planned): (&Inputs, &Blueprint<'_>, &[Planned]),
 ) -> Report {
-    let mut situation = observed(view, spec.replicas, template_in_place(view, desired, planned));
-    situation.in_place = planned.iter().all(|it| it.action == Action::Keep);
+    let in_place = template_in_place(view, desired, planned);
+    let mut situation = observed(view, desired_replicas(view, spec), in_place);
+    situation.in_place = planned.iter().all(|it| it.action.is_in_place());
+    situation.unserved = unserved(planned).map(ChildKind::name).collect();
+    situation.paused = spec.paused.then(|| {
+        let waits = |it: &&Planned| matches!(it.action, Action::Paused | Action::Hold);
+        planned.iter().filter(waits).map(|it| it.kind.name()).collect()
+    });
     situation.missing_secrets.clone_from(&inputs.missing);
     situation.trouble = worst_trouble(inputs, planned);
     // Until the template carries the new hash, the status keeps the versions that the live hash stands for.
@@ -59,9 +66,22 @@ pub fn invalid(view: &View<'_>, broken: &str) -> Pass {
         wake_at: retry_of_status(view),
         failure: Some(Category::Invalid),
         unchanged: Vec::new(),
+        unserved: Vec::new(),
         instance: None,
     };
     Pass { rest: Some(rest), ..Pass::default() }
+}
+
+/// Pods wanted: under an autoscaler what it asks the Deployment for.
+fn desired_replicas(view: &View<'_>, spec: &Validated) -> i32 {
+    let Some(autoscaling) = &spec.autoscaling else { return spec.replicas };
+    let asked = view.our_deployment().and_then(|live| live.replicas);
+    asked.and_then(|asked| i32::try_from(asked).ok()).unwrap_or(autoscaling.min_replicas)
+}
+
+fn unserved(planned: &[Planned]) -> impl Iterator<Item = ChildKind> {
+    let not_served = |it: &&Planned| it.action == Action::Unavailable(Unavailable::NotServed);
+    planned.iter().filter(not_served).map(|it| it.kind)
 }
 
 /// What there is, without a word yet on how it compares with what should be.
@@ -83,12 +103,12 @@ fn observed<'a>(view: &View<'a>, desired_replicas: i32, carries_template: bool) 
         }),
         service_exists: view
             .resource
-            .service
-            .live
-            .as_ref()
+            .live(ChildKind::Service)
             .and_then(|live| live.controller.as_ref())
             .is_some_and(ours),
         in_place: false,
+        paused: None,
+        unserved: Vec::new(),
         missing_secrets: Vec::new(),
         trouble: None,
         pod_problem: view.world.pod_problem(&seen.key).map(str::to_owned),
@@ -117,14 +137,17 @@ pub fn rest(
         wake_at: times.filter(|at| *at > view.now).min(),
         failure: failure(inputs, planned),
         unchanged: planned.iter().filter(|it| it.action == Action::Keep).map(|it| it.kind).collect(),
-        instance: Some((spec.image.clone(), spec.replicas)),
+        unserved: unserved(planned).collect(),
+        instance: Some((spec.image.clone(), desired_replicas(view, spec))),
     }
 }
 
 /// The category of what is wrong, for the metrics.
 fn failure(inputs: &Inputs, planned: &[Planned]) -> Option<Category> {
     let of_child = planned.iter().find_map(|it| match &it.action {
-        Action::BackOff(failure) => Some(failure.category),
+        Action::BackOff(failure) | Action::Unavailable(Unavailable::Refused(failure)) => {
+            Some(failure.category)
+        }
         Action::Foreign(_) => Some(Category::Conflict),
         _ => None,
     });
@@ -133,4 +156,20 @@ fn failure(inputs: &Inputs, planned: &[Planned]) -> Option<Category> {
 
 fn retry_of_status(view: &View<'_>) -> Option<Timestamp> {
     view.resource.setback.as_ref().and_then(|setback| setback.retry_at)
+}
+
+/// What keeps a resource from being as desired, the worst first.
+fn worst_trouble(inputs: &Inputs, planned: &[Planned]) -> Option<Trouble> {
+    let unreadable =
+        inputs.unreadable.as_ref().map(|failure| Trouble::SecretUnreadable(failure.message.clone()));
+    planned.iter().filter_map(|it| it.action.trouble()).chain(unreadable).min_by_key(plan::rank)
+}
+
+/// Whether the pods' template is the desired one.
+fn template_in_place(view: &View<'_>, desired: &Blueprint<'_>, planned: &[Planned]) -> bool {
+    let deployment = planned.iter().find(|it| it.kind == ChildKind::Deployment);
+    let drifted = deployment
+        .and_then(|it| it.differences.as_ref())
+        .is_some_and(|it| it.paths.iter().any(|path| path.starts_with("spec.template")));
+    !drifted && view.live_template().is_some_and(|live| live.hash == desired.template_hash())
 }

@@ -58,7 +58,7 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
     let Identity { key, uid, resource_version } = identity(meta)?;
     let controller = meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
     let managed = || meta.managed_fields.iter().flatten();
-    let ours = managed().find(|entry| {
+    let entry = managed().position(|entry| {
         entry.manager.as_deref() == Some(FIELD_MANAGER)
             && entry.operation.as_deref() == Some("Apply")
             && entry.subresource.is_none()
@@ -90,7 +90,8 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
             },
             "spec": object.data.get("spec"),
         }),
-        owned: ours.and_then(|entry| entry.fields_v1.as_ref()).map(|fields| fields.0.clone()),
+        owned: entry.and_then(|at| managed().nth(at)?.fields_v1.as_ref()).map(|fields| fields.0.clone()),
+        entry,
         managers,
         rollout: (kind == ChildKind::Deployment).then(|| rollout(object.data.get("status"))),
     })
@@ -230,6 +231,7 @@ mod tests {
                     "spec": {"replicas": 1},
                 }),
                 owned: Some(json!({"f:spec": {}})),
+                entry: Some(1),
                 managers: vec!["kube-controller-manager".into(), "kubectl".into()],
                 rollout: Some(SeenRollout { observed_generation: 2, ready: 1, ..SeenRollout::default() }),
             }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::event::{SecretContent, SeenChild, SeenPod, SeenResource, SeenSecret};
+use super::event::{SecretContent, SeenChild, SeenPod, SeenResource, SeenSecret, Unavailable};
 use super::live::{Live, Slot};
 use super::object::{ChildKind, Key, ResourceVersion, Uid, Watched};
 use super::outline::Outline;
@@ -29,6 +29,8 @@ pub struct World {
     listing: Vec<(Watched, BTreeSet<Key>)>,
     /// The kinds that have been listed completely at least once.
     listed: BTreeSet<Watched>,
+    /// The kinds of children that cannot be dealt with.
+    unavailable: BTreeMap<ChildKind, Unavailable>,
 }
 
 /// One resource, and what is known of its children.
@@ -36,10 +38,8 @@ pub struct World {
 pub struct Resource {
     /// As seen last, with the status that we know to be there.
     pub seen: SeenResource,
-    /// Its Deployment.
-    pub deployment: Slot,
-    /// Its Service.
-    pub service: Slot,
+    /// The places of its children, as far as something was seen or tried there.
+    slots: BTreeMap<ChildKind, Slot>,
     /// What its children are to be, by hash.
     #[serde(skip)]
     pub outline: Option<Outline>,
@@ -59,8 +59,7 @@ impl Resource {
     fn new(seen: SeenResource) -> Self {
         Self {
             seen,
-            deployment: Slot::default(),
-            service: Slot::default(),
+            slots: BTreeMap::new(),
             outline: None,
             secret_hash: None,
             setback: None,
@@ -71,27 +70,30 @@ impl Resource {
 
     /// The place of a child.
     #[must_use]
-    pub const fn slot(&self, kind: ChildKind) -> &Slot {
-        match kind {
-            ChildKind::Deployment => &self.deployment,
-            ChildKind::Service => &self.service,
-        }
+    pub fn slot(&self, kind: ChildKind) -> &Slot {
+        self.slots.get(&kind).unwrap_or(&EMPTY)
+    }
+
+    /// What sits at the place of a child.
+    #[must_use]
+    pub fn live(&self, kind: ChildKind) -> Option<&Live> {
+        self.slot(kind).live.as_ref()
     }
 
     /// Whether a child still has to be compared.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.deployment.is_open() || self.service.is_open()
+        self.slots.values().any(Slot::is_open)
     }
 
     /// The place of a child, to change it.
-    pub const fn slot_mut(&mut self, kind: ChildKind) -> &mut Slot {
-        match kind {
-            ChildKind::Deployment => &mut self.deployment,
-            ChildKind::Service => &mut self.service,
-        }
+    pub fn slot_mut(&mut self, kind: ChildKind) -> &mut Slot {
+        self.slots.entry(kind).or_default()
     }
 }
+
+/// A place where nothing was seen.
+static EMPTY: Slot = Slot { live: None, look: false, setback: None };
 
 /// A Secret that some resource names.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -119,10 +121,36 @@ pub enum Presence {
 }
 
 impl World {
-    /// Whether every list has been complete once: before that, absence means nothing and nothing is written.
+    /// Whether of every kind it is known what there is, or, where a resource can do without, that this cannot be known:
+    /// before that, absence means nothing and nothing is written.
     #[must_use]
     pub fn is_synced(&self) -> bool {
-        Watched::ALL.iter().all(|kind| self.listed.contains(kind))
+        let known = |kind: &Watched| match kind {
+            Watched::Child(child) if !kind.is_required() && self.unavailable.contains_key(child) => true,
+            kind => self.listed.contains(kind),
+        };
+        Watched::ALL.iter().all(known)
+    }
+
+    /// Why a kind of child cannot be dealt with, if so.
+    #[must_use]
+    pub fn unavailable(&self, kind: ChildKind) -> Option<&Unavailable> {
+        self.unavailable.get(&kind)
+    }
+
+    /// A kind of child cannot be dealt with. Returns the resources concerned: all, because each has to say so if it asks
+    /// for one.
+    pub fn lose_kind(&mut self, kind: ChildKind, why: Unavailable) -> BTreeSet<Key> {
+        if self.unavailable.get(&kind) == Some(&why) {
+            return BTreeSet::new();
+        }
+        if why == Unavailable::NotServed {
+            for resource in self.resources.values_mut() {
+                resource.slots.remove(&kind);
+            }
+        }
+        self.unavailable.insert(kind, why);
+        self.resources.keys().cloned().collect()
     }
 
     /// A list of a kind begins.
@@ -142,15 +170,20 @@ impl World {
             Watched::Child(kind) => self
                 .resources
                 .iter()
-                .filter(|(_, it)| it.slot(kind).live.is_some())
+                .filter(|(_, it)| it.live(kind).is_some())
                 .map(|(key, _)| key.clone())
                 .collect(),
             Watched::Secret => self.secrets.keys().cloned().collect(),
             Watched::Pod => self.pods.keys().cloned().collect(),
         };
         let gone = known.iter().filter(|key| !named.contains(key));
-        let dirty = gone.flat_map(|key| self.gone(kind, key)).collect();
+        let mut dirty: BTreeSet<Key> = gone.flat_map(|key| self.gone(kind, key)).collect();
         self.listed.insert(kind);
+        if let Watched::Child(kind) = kind
+            && self.unavailable.remove(&kind).is_some()
+        {
+            dirty.extend(self.resources.keys().cloned());
+        }
         if kind == Watched::Memcached {
             self.early.clear();
             self.secrets.retain(|_, secret| !secret.users.is_empty());
@@ -187,8 +220,9 @@ impl World {
             Some(known) => {
                 // Another incarnation: what is known of the children stays true, what was decided does not.
                 let mut fresh = Resource::new(seen);
-                fresh.deployment.live = known.deployment.live.take();
-                fresh.service.live = known.service.live.take();
+                for (kind, slot) in std::mem::take(&mut known.slots) {
+                    fresh.slot_mut(kind).live = slot.live;
+                }
                 *known = fresh;
             }
             None => {

@@ -37,7 +37,8 @@ pub enum Gate {
 
 impl Gate {
     fn all() -> impl Iterator<Item = Self> {
-        std::iter::once(Self::CrdServed).chain(Watched::ALL.map(Self::Listed))
+        let required = Watched::ALL.into_iter().filter(|kind| kind.is_required());
+        std::iter::once(Self::CrdServed).chain(required.map(Self::Listed))
     }
 
     fn describe(self) -> String {

@@ -7,7 +7,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt as _;
 use kube::Client;
-use kube::api::{GetParams, Patch, PatchParams};
+use kube::api::{DeleteParams, GetParams, Patch, PatchParams, Preconditions};
 use kube::core::{DynamicObject, Resource as _};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -17,7 +17,7 @@ use super::{kinds, secrets};
 use crate::kernel::effect::{Request, RequestId};
 use crate::kernel::event::{Event, Reply};
 use crate::kernel::failure::{Category, Failure, classify};
-use crate::kernel::object::{ChildKind, FIELD_MANAGER, Key, ResourceVersion, Watched};
+use crate::kernel::object::{ChildKind, FIELD_MANAGER, Key, ResourceVersion, Uid, Watched};
 use crate::kernel::seen;
 
 /// Sends requests, each in a task of its own; how many at once is the kernel's decision.
@@ -62,7 +62,9 @@ pub async fn execute(client: &Client, resource: &Key, request: Request) -> Reply
     let reply = match ended {
         Ok(Some(reply)) => reply,
         Ok(None) => operation.failed(Category::Transient, "the answer is not such an object"),
-        Err(CallError::Refused(status)) if status.code == 404 && operation.verb == "get" => expected.absent(),
+        Err(CallError::Refused(status)) if status.code == 404 && operation.finds_nothing() => {
+            expected.absent()
+        }
         Err(CallError::Refused(status)) => operation.refused(&status),
         Err(CallError::Lost(why)) => operation.failed(Category::Transient, &why),
     };
@@ -87,6 +89,8 @@ struct Operation {
 enum Expected {
     Secret(Vec<String>),
     Child(ChildKind),
+    /// A child that is still there, because somebody's finalizer holds it; or nothing.
+    Leftover(ChildKind),
     Resource,
 }
 
@@ -124,6 +128,11 @@ fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
             let http = evict(kind, &key, &resource_version, &items);
             let words = ("clear the way for an apply of", "cleared the way for an apply of");
             (operation(words, "patch", Watched::Child(kind), key), http, Expected::Child(kind))
+        }
+        Request::Delete { kind, key, uid, resource_version } => {
+            let http = delete(kind, &key, (uid, resource_version));
+            let operation = operation(("delete", "deleted"), "delete", Watched::Child(kind), key);
+            (operation, http, Expected::Leftover(kind))
         }
         Request::PatchStatus { resource_version, status } => {
             let generation = status.get("observedGeneration").and_then(Value::as_i64);
@@ -171,6 +180,17 @@ fn evict(
     requests(Watched::Child(kind), key).patch(&key.name, &params, &Patch::Json::<()>(patch))
 }
 
+/// Exactly what was seen: a newer version may have been made for somebody else.
+fn delete(
+    kind: ChildKind,
+    key: &Key,
+    (Uid(uid), ResourceVersion(version)): (Uid, ResourceVersion),
+) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
+    let params = DeleteParams::background()
+        .preconditions(Preconditions { uid: Some(uid), resource_version: Some(version) });
+    requests(Watched::Child(kind), key).delete(&key.name, &params)
+}
+
 /// The condition under which a write may happen: `resourceVersion: "1"` lets an apply create and nothing else, a
 /// uid lets it change this incarnation and nothing else.
 fn with_metadata(mut body: Value, field: &str, value: &str) -> Value {
@@ -186,6 +206,10 @@ impl Expected {
             Self::Child(kind) => {
                 seen::child(*kind, &object(body)?).map(|seen| Reply::Child(Some(Box::new(seen))))
             }
+            Self::Leftover(kind) => {
+                let left = object(body).filter(|it| it.metadata.deletion_timestamp.is_some());
+                Some(Reply::Child(left.and_then(|it| seen::child(*kind, &it)).map(Box::new)))
+            }
             Self::Resource => seen::resource(&object(body)?).map(|seen| Reply::Status(Box::new(seen))),
         }
     }
@@ -193,7 +217,7 @@ impl Expected {
     fn absent(&self) -> Reply {
         match self {
             Self::Secret(_) => Reply::Secret(None),
-            Self::Child(_) | Self::Resource => Reply::Child(None),
+            Self::Child(_) | Self::Leftover(_) | Self::Resource => Reply::Child(None),
         }
     }
 }
@@ -203,6 +227,11 @@ fn object(body: &[u8]) -> Option<DynamicObject> {
 }
 
 impl Operation {
+    /// Whether it is an answer, and no failure, that there is no such object.
+    fn finds_nothing(&self) -> bool {
+        matches!(self.verb, "get" | "delete")
+    }
+
     fn object(&self) -> String {
         format!("{} {}", self.kind.name(), self.key)
     }

@@ -18,8 +18,7 @@ pub fn api_resource(kind: Watched) -> ApiResource {
 
 fn child(kind: ChildKind) -> ApiResource {
     let (group, version) = kind.api_version().split_once('/').unwrap_or(("", kind.api_version()));
-    let plural = kind.plural().split('.').next().unwrap_or_default();
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind.name()), plural)
+    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind.name()), kind.plural())
 }
 
 /// A kind as RBAC rules and people name it: `deployments.apps`, `secrets`.

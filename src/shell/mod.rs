@@ -16,6 +16,7 @@ pub mod pulse;
 pub mod secrets;
 pub mod sources;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kube::Client;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -38,7 +39,7 @@ use self::sources::Outlet;
 use crate::kernel::effect::Effect;
 use crate::kernel::event::Event;
 use crate::kernel::kernel::{Kernel, Settings};
-use crate::kernel::object::Watched;
+use crate::kernel::object::{ChildKind, Watched};
 
 /// Events that wait for the kernel. Small on purpose: a Deployment takes 30 kB, and a full channel slows the API
 /// server down instead of filling memory.
@@ -137,6 +138,7 @@ struct Operator {
     executor: Executor,
     publisher: Publisher,
     outlet: Outlet,
+    sought: watch::Sender<BTreeSet<ChildKind>>,
     events: mpsc::Receiver<Event>,
     wake: Option<Timestamp>,
     in_flight: usize,
@@ -145,6 +147,7 @@ struct Operator {
 impl Operator {
     fn new(client: &Client, parts: Parts) -> Self {
         let (sender, events) = mpsc::channel(WAITING);
+        let sought = watch::Sender::new(BTreeSet::new());
         Self {
             clock: Clock::start(),
             executor: Executor::new(client.clone(), sender.clone()),
@@ -153,7 +156,9 @@ impl Operator {
                 events: sender,
                 gates: parts.gates.clone(),
                 metrics: Arc::clone(&parts.metrics),
+                sought: sought.subscribe(),
             },
+            sought,
             events,
             wake: None,
             in_flight: 0,
@@ -237,6 +242,15 @@ impl Operator {
                 self.publisher.publish(Publication { resource, uid, notice });
             }
             Effect::Wake(time) => self.wake = Some(time),
+            Effect::Seek { kind, wanted } => {
+                self.sought.send_modify(|kinds| {
+                    if wanted {
+                        kinds.insert(kind)
+                    } else {
+                        kinds.remove(&kind)
+                    };
+                });
+            }
             Effect::Observe(observation) => self.parts.metrics.observe(observation),
         }
     }

@@ -10,6 +10,7 @@
 //! At the start the resources are listed first: a child that comes after its resource is compared on arrival and
 //! dropped, where one that comes before has to be kept whole.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -29,7 +30,8 @@ use super::kinds;
 use super::metrics::Metrics;
 use super::pulse::{Pulse, monitored};
 use crate::kernel::desired::meta::{MANAGED_BY, MANAGED_BY_LABEL};
-use crate::kernel::event::Event;
+use crate::kernel::event::{Event, Unavailable};
+use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::{ChildKind, Key, Watched};
 use crate::kernel::seen;
 
@@ -45,6 +47,10 @@ pub const BACKSTOP: Duration = Duration::from_secs(30 * 60);
 const PATIENCE: u32 = 5;
 /// Objects of one page. A parsed Deployment takes 40 kB, so this bounds what the lists of all kinds take at once.
 const PAGE: u32 = 25;
+/// A kind that is not served is asked for so often while a resource asks for one.
+const SEEK: Duration = Duration::from_secs(30);
+/// Failures in a row after which a kind that a resource can do without keeps nobody waiting at the start.
+const LENIENCE: u32 = 3;
 /// The same failure is logged again when it comes back after this time.
 const FORGET: Duration = Duration::from_secs(120);
 
@@ -57,6 +63,8 @@ pub struct Outlet {
     pub gates: Gates,
     /// Counts failures, holds the pulses.
     pub metrics: std::sync::Arc<Metrics>,
+    /// The kinds that some resource asks for although the API server did not serve them.
+    pub sought: watch::Receiver<BTreeSet<ChildKind>>,
 }
 
 /// Starts a watch for every kind. A task ends only when nobody takes its events any more.
@@ -70,16 +78,9 @@ pub fn spawn(client: &Client, outlet: &Outlet) -> JoinSet<()> {
         let health = Health::new(kind, (pulse, resources_tried.clone()), outlet.clone());
         match kind {
             Watched::Memcached => tasks.spawn(supervise(objects(client, kind), resource, health)),
-            Watched::Child(ChildKind::Deployment) => tasks.spawn(supervise(
-                objects(client, kind),
-                |object| child(ChildKind::Deployment, object),
-                health,
-            )),
-            Watched::Child(ChildKind::Service) => tasks.spawn(supervise(
-                objects(client, kind),
-                |object| child(ChildKind::Service, object),
-                health,
-            )),
+            Watched::Child(child_kind) => {
+                tasks.spawn(supervise(objects(client, kind), move |it| child(child_kind, it), health))
+            }
             // The metadata only: no payload of a Secret that nobody named ever reaches this process.
             Watched::Secret => {
                 tasks.spawn(supervise(Api::<PartialObjectMeta<Secret>>::all(client), secret, health))
@@ -120,19 +121,23 @@ fn config(kind: Watched) -> watcher::Config {
 }
 
 /// Runs one watch after another until nobody takes the events any more.
-async fn supervise<K>(api: Api<K>, prune: fn(&K) -> Option<Event>, mut health: Health)
+async fn supervise<K>(api: Api<K>, prune: impl Fn(&K) -> Option<Event>, mut health: Health)
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     health.wait_for_turn().await;
-    while let Some(why) = follow(&api, prune, &mut health).await {
+    while let Some(why) = follow(&api, &prune, &mut health).await {
         tracing::debug!(kind = health.kind.name(), why, "listing anew");
         health.outlet.metrics.watch_restarted(health.kind);
     }
 }
 
 /// Follows one watch until it has to begin anew, and says why; `None` when nobody takes the events any more.
-async fn follow<K>(api: &Api<K>, prune: fn(&K) -> Option<Event>, health: &mut Health) -> Option<&'static str>
+async fn follow<K>(
+    api: &Api<K>,
+    prune: &impl Fn(&K) -> Option<Event>,
+    health: &mut Health,
+) -> Option<&'static str>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
@@ -157,7 +162,10 @@ where
                 }
                 Some(Err(error)) => {
                     let verdict = health.failed(&error);
-                    sleep(health.backoff.next().unwrap_or(FORGET)).await;
+                    if let Some(event) = health.gives_up(&error) {
+                        health.outlet.events.send(event).await.ok()?;
+                    }
+                    health.wait(&error).await;
                     health.heard_of = Instant::now();
                     if verdict == Verdict::Relist {
                         return Some("the watch failed");
@@ -212,9 +220,9 @@ impl Pending {
     fn events<K: Resource>(
         &mut self,
         event: watcher::Event<K>,
-        prune: fn(&K) -> Option<Event>,
+        prune: &impl Fn(&K) -> Option<Event>,
         health: &mut Health,
-    ) -> impl Iterator<Item = Event> + use<K> {
+    ) -> Vec<Event> {
         let kind = health.kind;
         let (start, event) = match event {
             watcher::Event::Init => {
@@ -232,7 +240,7 @@ impl Pending {
             watcher::Event::Delete(object) => (false, gone(kind, &object)),
         };
         let start = (start && std::mem::take(&mut self.list)).then_some(Event::Listing(kind));
-        start.into_iter().chain(event)
+        start.into_iter().chain(event).collect()
     }
 }
 
@@ -252,6 +260,8 @@ struct Health {
     heard_of: Instant,
     failures: u32,
     last_failure: Option<(Complaint, Instant)>,
+    /// Whether the kernel has a complete list.
+    is_listed: bool,
     /// Whether a list of resources has been complete, or has failed, for the first time.
     resources_tried: watch::Sender<bool>,
 }
@@ -269,6 +279,7 @@ impl Health {
             heard_of: Instant::now(),
             failures: 0,
             last_failure: None,
+            is_listed: false,
             resources_tried,
         }
     }
@@ -291,6 +302,14 @@ impl Health {
     fn failed(&mut self, error: &watcher::Error) -> Verdict {
         let (complaint, now) = ((std::mem::discriminant(error), code(error)), Instant::now());
         self.tried();
+        if self.is_absent(error) {
+            // A state of the cluster, and nobody's fault.
+            if !self.last_failure.is_some_and(|(last, _)| last == complaint) {
+                tracing::info!(kind = self.kind.name(), "{}", self.explain(error));
+            }
+            self.last_failure = Some((complaint, now));
+            return Verdict::Relist;
+        }
         self.outlet.metrics.watch_failed(self.kind);
         let said = self.last_failure.take();
         if said.is_some_and(|(_, at)| self.pulse.last() > at) {
@@ -309,6 +328,48 @@ impl Health {
         verdict(error, self.failures)
     }
 
+    /// Whether the API server does not serve a kind that a resource can do without.
+    fn is_absent(&self, error: &watcher::Error) -> bool {
+        !self.kind.is_required() && code(error) == Some(404)
+    }
+
+    /// What the kernel has to know of a kind that a resource can do without. A failure that passes is none of its
+    /// business once there was a list: what it knows is as good as it was.
+    fn gives_up(&mut self, error: &watcher::Error) -> Option<Event> {
+        let kind = match self.kind {
+            Watched::Child(kind) if !kind.is_required() => kind,
+            _ => return None,
+        };
+        let why = match code(error) {
+            Some(404) => Unavailable::NotServed,
+            Some(403) => refused(Category::Forbidden, self.explain(error)),
+            Some(_) if !self.is_listed && self.failures >= LENIENCE => {
+                refused(Category::Transient, self.explain(error))
+            }
+            _ => return None,
+        };
+        self.is_listed = false;
+        Some(Event::Unavailable { kind, why })
+    }
+
+    /// Waits before the next attempt: for a kind that is not served until somebody asks for one, and then a while.
+    async fn wait(&mut self, error: &watcher::Error) {
+        let Watched::Child(kind) = self.kind else { return self.back_off().await };
+        if !self.is_absent(error) {
+            return self.back_off().await;
+        }
+        let mut sought = self.outlet.sought.clone();
+        if sought.borrow().contains(&kind) {
+            sleep(SEEK).await;
+        }
+        // The sender lives as long as the main loop.
+        let _ = sought.wait_for(|kinds| kinds.contains(&kind)).await;
+    }
+
+    async fn back_off(&mut self) {
+        sleep(self.backoff.next().unwrap_or(FORGET)).await;
+    }
+
     fn explain(&self, error: &watcher::Error) -> String {
         let plural = kinds::plural(self.kind);
         match (self.kind, code(error)) {
@@ -316,6 +377,9 @@ impl Health {
                 "the API server does not serve {plural}: apply the CustomResourceDefinition that \
                  `memcached-operator crd` prints"
             ),
+            (_, Some(404)) if !self.kind.is_required() => {
+                format!("the API server does not serve {plural}: no resource gets one until it does")
+            }
             (_, Some(403)) => format!("may not list and watch {plural}: grant both verbs ({})", words(error)),
             _ => format!("cannot list and watch {plural}: {}", words(error)),
         }
@@ -332,6 +396,7 @@ impl Health {
     }
 
     fn listed(&mut self) {
+        self.is_listed = true;
         if self.last_failure.take().is_some() {
             tracing::info!(kind = self.kind.name(), "listed {} again", kinds::plural(self.kind));
         }
@@ -344,6 +409,10 @@ impl Health {
         tracing::debug!(kind = self.kind.name(), name = object.meta().name, "cannot read an object");
         gone(self.kind, object)
     }
+}
+
+fn refused(category: Category, message: String) -> Unavailable {
+    Unavailable::Refused(Failure { category, message })
 }
 
 /// The HTTP status in an error, where the API server answered at all.

@@ -4,7 +4,7 @@ use memcached_operator::api::MemcachedSpec;
 use memcached_operator::api::Validated;
 use memcached_operator::api::validate::validate;
 use memcached_operator::kernel::desired::{Desired, Intent, children};
-use memcached_operator::kernel::object::{Key, Uid};
+use memcached_operator::kernel::object::{ChildKind, Key, Uid};
 use serde_json::Value;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +34,7 @@ impl Given {
             key: &self.key,
             uid: &self.uid,
             spec: &self.spec,
+            replicas: Some(self.spec.replicas),
             secret_hash: self.secret_hash.as_deref(),
             restart_trigger: self.restart_trigger.as_deref(),
         }
@@ -42,5 +43,10 @@ impl Given {
     /// Its children where nothing is live yet.
     pub(crate) fn children(&self) -> Desired {
         children(&self.intent(), None)
+    }
+
+    /// One of them, which has to be wanted.
+    pub(crate) fn child(&self, kind: ChildKind) -> Value {
+        self.children().body(kind).expect("a child that is wanted").clone()
     }
 }

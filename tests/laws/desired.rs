@@ -1,8 +1,11 @@
 //! Laws of the children: what is true of each, what never changes, what does change.
 
+use std::collections::BTreeMap;
+
 use memcached_operator::kernel::desired::secrets::{MountedKey, secret_hash};
-use memcached_operator::kernel::desired::{Child, LiveTemplate, Revision, children, pod};
+use memcached_operator::kernel::desired::{LiveTemplate, Revision, children, pod};
 use memcached_operator::kernel::hash;
+use memcached_operator::kernel::object::ChildKind;
 use proptest::collection::btree_map;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -11,9 +14,8 @@ use serde_json::{Value, json};
 use crate::generate::{given, name, validated};
 use crate::given::Given;
 
-fn both(given: &Given) -> [Child; 2] {
-    let desired = given.children();
-    [desired.deployment, desired.service]
+fn both(given: &Given) -> BTreeMap<ChildKind, Value> {
+    given.children().bodies
 }
 
 fn labels(given: &Given) -> Value {
@@ -58,7 +60,7 @@ fn with_one_field_of(one: &Given, other: &Given, field: usize) -> Given {
 proptest! {
     #[test]
     fn every_child_says_what_it_is_whose_it_is_and_how_it_is_labelled(given in given()) {
-        for Child { kind, body } in both(&given) {
+        for (kind, body) in both(&given) {
             prop_assert_eq!(&body["apiVersion"], kind.api_version());
             prop_assert_eq!(&body["kind"], kind.name());
             prop_assert_eq!(&body["metadata"]["name"], &given.key.name);
@@ -79,7 +81,7 @@ proptest! {
 
     #[test]
     fn no_child_has_an_empty_list_or_map_or_a_null(given in given()) {
-        for Child { kind, body } in both(&given) {
+        for (kind, body) in both(&given) {
             prop_assert!(!has_nothing_somewhere(&body), "{kind:?}: {body}");
         }
     }
@@ -91,14 +93,14 @@ proptest! {
 
     #[test]
     fn the_selector_depends_on_the_name_alone_and_finds_the_pods(given in given(), spec in validated()) {
-        let [deployment, service] = both(&given).map(|child| child.body);
+        let (deployment, service) = (given.child(ChildKind::Deployment), given.child(ChildKind::Service));
         prop_assert_eq!(&deployment["spec"]["selector"], &json!({"matchLabels": labels(&given)}));
         prop_assert_eq!(&service["spec"]["selector"], &labels(&given));
 
-        let edited = both(&Given { spec, ..given }).map(|child| child.body);
-        prop_assert_eq!(&edited[0]["spec"]["selector"], &deployment["spec"]["selector"]);
-        prop_assert_eq!(&edited[1]["spec"]["selector"], &service["spec"]["selector"]);
-        let pods = edited[0]["spec"]["template"]["metadata"]["labels"].as_object().expect("labels");
+        let edited = both(&Given { spec, ..given });
+        prop_assert_eq!(&edited[&ChildKind::Deployment]["spec"]["selector"], &deployment["spec"]["selector"]);
+        prop_assert_eq!(&edited[&ChildKind::Service]["spec"]["selector"], &service["spec"]["selector"]);
+        let pods = edited[&ChildKind::Deployment]["spec"]["template"]["metadata"]["labels"].as_object().expect("labels");
         for (label, value) in deployment["spec"]["selector"]["matchLabels"].as_object().expect("labels") {
             prop_assert_eq!(pods.get(label), Some(value));
         }
@@ -106,7 +108,7 @@ proptest! {
 
     #[test]
     fn the_service_finds_the_port_of_the_container(given in given()) {
-        let [deployment, service] = both(&given).map(|child| child.body);
+        let (deployment, service) = (given.child(ChildKind::Deployment), given.child(ChildKind::Service));
         let port = &deployment["spec"]["template"]["spec"]["containers"][0]["ports"][0];
         prop_assert_eq!(&service["spec"]["ports"][0]["targetPort"], &port["name"]);
         prop_assert_eq!(&service["spec"]["ports"][0]["port"], &port["containerPort"]);
@@ -118,9 +120,9 @@ proptest! {
         scaled.spec.replicas = replicas;
         let (before, after) = (given.children(), scaled.children());
         prop_assert_eq!(after.template_hash, before.template_hash);
-        let mut expected = before.deployment.body;
+        let mut expected = before.bodies[&ChildKind::Deployment].clone();
         expected["spec"]["replicas"] = json!(replicas);
-        prop_assert_eq!(after.deployment.body, expected);
+        prop_assert_eq!(&after.bodies[&ChildKind::Deployment], &expected);
     }
 
     #[test]
@@ -160,7 +162,7 @@ proptest! {
         prop_assert_eq!(desired.revision, live.revision);
         prop_assert_eq!(&desired.template_hash, &live.hash);
         let expected = pod::template(&given.intent(), live.revision).map_or(template, |ours| json!(ours));
-        prop_assert_eq!(&desired.deployment.body["spec"]["template"], &expected);
+        prop_assert_eq!(&desired.bodies[&ChildKind::Deployment]["spec"]["template"], &expected);
     }
 
     #[test]
@@ -174,7 +176,7 @@ proptest! {
     #[test]
     fn the_annotations_say_revision_and_hash(given in given()) {
         let desired = given.children();
-        let live = LiveTemplate::of(&desired.deployment.body, None);
+        let live = LiveTemplate::of(&desired.bodies[&ChildKind::Deployment], None);
         let said = LiveTemplate { revision: desired.revision, hash: desired.template_hash, foreign: None };
         prop_assert_eq!(live, Some(said));
     }

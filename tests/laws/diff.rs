@@ -1,7 +1,9 @@
 //! Laws of the comparison: what is as desired is no drift, what others add is none, every change to ours is.
 
-use memcached_operator::kernel::desired::Child;
+use std::collections::BTreeMap;
+
 use memcached_operator::kernel::diff::{drift, no_longer_desired, owned_part};
+use memcached_operator::kernel::object::ChildKind;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -9,9 +11,8 @@ use crate::generate::given;
 use crate::given::Given;
 use crate::merge::{Shape, below, owned, shape, with_additions_of_others, without_identity};
 
-fn both(given: &Given) -> [Child; 2] {
-    let desired = given.children();
-    [desired.deployment, desired.service]
+fn both(given: &Given) -> BTreeMap<ChildKind, Value> {
+    given.children().bodies
 }
 
 /// A value somewhere in a child.
@@ -119,7 +120,7 @@ proptest! {
 
     #[test]
     fn what_is_as_desired_is_no_drift_and_neither_is_what_others_add(given in given()) {
-        for Child { kind, body } in both(&given) {
+        for (kind, body) in both(&given) {
             for live in [body.clone(), without_identity(&body), with_additions_of_others(&body)] {
                 prop_assert_eq!(drift(kind, &body, &live), Vec::<String>::new(), "{}", live);
             }
@@ -128,7 +129,7 @@ proptest! {
 
     #[test]
     fn every_value_of_ours_that_is_gone_is_drift_and_named_once(given in given()) {
-        for Child { kind, body } in both(&given) {
+        for (kind, body) in both(&given) {
             let live = with_additions_of_others(&body);
             for node in nodes(&body) {
                 let paths = drift(kind, &body, &removed(&node.pointer, &live));
@@ -139,7 +140,7 @@ proptest! {
 
     #[test]
     fn every_changed_value_of_ours_is_drift_and_named_once(given in given()) {
-        for Child { kind, body } in both(&given) {
+        for (kind, body) in both(&given) {
             let live = with_additions_of_others(&body);
             for node in nodes(&body) {
                 let scalar = body.pointer(&node.pointer).is_some_and(|value| !value.is_object() && !value.is_array());
@@ -155,14 +156,14 @@ proptest! {
 
     #[test]
     fn what_we_own_and_still_desire_is_not_reported(given in given()) {
-        for Child { body, .. } in both(&given) {
+        for (_, body) in both(&given) {
             prop_assert_eq!(no_longer_desired(&body, &owned(&body)), Vec::<String>::new());
         }
     }
 
     #[test]
     fn what_we_own_and_desire_no_more_is_named(given in given()) {
-        for Child { body, .. } in both(&given) {
+        for (_, body) in both(&given) {
             let owned = owned(&body);
             for node in nodes(&body).into_iter().filter(|node| node.leaf) {
                 let paths = no_longer_desired(&removed(&node.pointer, &body), &owned);
@@ -175,7 +176,7 @@ proptest! {
 
     #[test]
     fn the_owned_part_of_what_others_added_to_is_what_we_applied(given in given()) {
-        for Child { body, .. } in both(&given) {
+        for (_, body) in both(&given) {
             let part = owned_part(&with_additions_of_others(&body), &owned(&body));
             prop_assert_eq!(part, Some(without_identity(&body)));
         }

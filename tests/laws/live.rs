@@ -2,7 +2,7 @@
 //! quantities, its record of who owns what, and additions of others (a label, an annotation, a restart, a sidecar,
 //! ports, a variable, a limit, a second owner).
 
-use memcached_operator::kernel::desired::{Child, LiveTemplate, Revision};
+use memcached_operator::kernel::desired::{LiveTemplate, Revision};
 use memcached_operator::kernel::diff::{drift, no_longer_desired, owned_part};
 use memcached_operator::kernel::object::ChildKind;
 use rstest::rstest;
@@ -27,18 +27,11 @@ fn applied() -> Given {
     }
 }
 
-fn child(given: &Given, kind: ChildKind) -> Child {
-    let desired = given.children();
-    match kind {
-        ChildKind::Deployment => desired.deployment,
-        ChildKind::Service => desired.service,
-    }
-}
-
 fn live(kind: ChildKind) -> Value {
     let text = match kind {
         ChildKind::Deployment => include_str!("../golden/live/deployment.yaml"),
         ChildKind::Service => include_str!("../golden/live/service.yaml"),
+        other => panic!("no live {} was recorded", other.name()),
     };
     serde_saphyr::from_str(text).expect("YAML")
 }
@@ -53,7 +46,7 @@ fn recorded(live: &Value) -> &Value {
 #[case(ChildKind::Deployment)]
 #[case(ChildKind::Service)]
 fn a_child_that_others_added_to_is_as_desired(#[case] kind: ChildKind) {
-    let (desired, live) = (child(&applied(), kind).body, live(kind));
+    let (desired, live) = (applied().child(kind), live(kind));
     assert_eq!(drift(kind, &desired, &live), Vec::<String>::new());
     assert_eq!(no_longer_desired(&desired, recorded(&live)), Vec::<String>::new());
 }
@@ -62,14 +55,14 @@ fn a_child_that_others_added_to_is_as_desired(#[case] kind: ChildKind) {
 #[case(ChildKind::Deployment)]
 #[case(ChildKind::Service)]
 fn the_laws_know_ownership_as_the_api_server_records_it(#[case] kind: ChildKind) {
-    assert_eq!(&owned(&child(&applied(), kind).body), recorded(&live(kind)));
+    assert_eq!(&owned(&applied().child(kind)), recorded(&live(kind)));
 }
 
 #[test]
 fn what_we_own_of_a_live_template_is_what_we_applied_in_the_spelling_of_the_api_server() {
     let live = live(ChildKind::Deployment);
     let ours = owned_part(&live["spec"]["template"], &recorded(&live)["f:spec"]["f:template"]);
-    let mut expected = child(&applied(), ChildKind::Deployment).body["spec"]["template"].take();
+    let mut expected = applied().child(ChildKind::Deployment)["spec"]["template"].take();
     expected["spec"]["containers"][0]["resources"] = json!({
         "limits": {"cpu": "1", "memory": "1Gi"},
         "requests": {"cpu": "500m", "memory": "128Mi"},
@@ -92,7 +85,7 @@ fn an_edit_is_told_field_by_field() {
     edited.spec.resources = None;
     edited.spec.security.sasl_secret = None;
     edited.secret_hash = None;
-    let desired = child(&edited, ChildKind::Deployment).body;
+    let desired = edited.child(ChildKind::Deployment);
     assert_eq!(
         drift(ChildKind::Deployment, &desired, &live),
         [
@@ -149,7 +142,7 @@ fn an_edit_is_told_field_by_field() {
 fn a_changed_field_is_named_as_people_write_it(#[case] pointer: &str, #[case] path: &str) {
     let mut live = live(ChildKind::Deployment);
     *live.pointer_mut(pointer).expect("the field") = json!("changed");
-    let desired = child(&applied(), ChildKind::Deployment).body;
+    let desired = applied().child(ChildKind::Deployment);
     assert_eq!(drift(ChildKind::Deployment, &desired, &live), [path]);
 }
 
@@ -163,7 +156,7 @@ fn a_key_that_somebody_adds_to_a_selector_is_drift(
 ) {
     let mut live = live(kind);
     live.pointer_mut(pointer).expect("the selector")["extra"] = json!("label");
-    assert_eq!(drift(kind, &child(&applied(), kind).body, &live), [path]);
+    assert_eq!(drift(kind, &applied().child(kind), &live), [path]);
 }
 
 #[test]
@@ -171,7 +164,7 @@ fn an_entry_of_a_form_that_we_do_not_know_is_passed_over() {
     let owned = json!({
         "f:spec": {"x:novelty": {"f:a": {}}, "k:not json": {}, "i:minus one": {}, "f:gone": {}, "plain": {}},
     });
-    let desired = child(&applied(), ChildKind::Service).body;
+    let desired = applied().child(ChildKind::Service);
     assert_eq!(no_longer_desired(&desired, &owned), ["spec.gone"]);
     assert_eq!(owned_part(&json!({"spec": {"gone": 1, "a": 2}}), &owned), Some(json!({"spec": {"gone": 1}})));
 }

@@ -44,7 +44,7 @@ async fn ready_means_that_every_gate_is_open_and_a_closed_one_says_why() {
     pages.gates.explain(Gate::Listed(Watched::Pod), "does not matter, the gate is open");
     let closed = get(pages.address, "/readyz").await;
 
-    let lists = "[+] list of Memcached complete\n[+] list of Deployment complete\n[+] list of Service complete\n\
+    let lists = "[+] list of Memcached complete\n[+] list of Service complete\n[+] list of Deployment complete\n\
                  [+] list of Secret complete\n[+] list of Pod complete\n";
     assert_eq!(opened, (200, format!("[+] the API server serves Memcached\n{lists}")));
     assert_eq!(closed, (503, format!("[-] the API server serves Memcached: it was deleted\n{lists}")));

@@ -2,16 +2,19 @@
 
 use std::time::Duration;
 
-use memcached_operator::kernel::event::Event;
+use memcached_operator::kernel::event::{Event, Unavailable};
+use memcached_operator::kernel::failure::Category;
 use memcached_operator::kernel::kernel::{Kernel, Settings};
-use memcached_operator::kernel::object::{Key, Watched};
+use memcached_operator::kernel::object::{ChildKind, Key, Watched};
 use memcached_operator::shell::admin::Gate;
 use memcached_operator::shell::sources::{BACKSTOP, SILENCE};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::support::{Frame, answer, api, event, page, refusal, watch};
-use crate::watches::{EVER, MEMCACHEDS, SERVICE, SERVICES, Watches, kind_of, quiet, service, watches};
+use crate::watches::{
+    EVER, MEMCACHEDS, MONITOR, MONITORS, SERVICE, SERVICES, Watches, kind_of, quiet, service, watches,
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_list_of_two_pages_is_announced_with_the_first_and_complete_with_the_last() {
@@ -288,4 +291,65 @@ async fn a_pod_that_cannot_be_read_harms_no_other() {
 
     assert_eq!(watches.take(4).await, ["listing", "bad gone", "good", "listed"]);
     assert_eq!(watches.counted("watch_unreadable_total"), "1");
+}
+
+/// When a kind was asked for, in seconds since the start.
+fn asked_at(watches: &Watches) -> Vec<u64> {
+    let lists = watches.calls.times(|call| call.path == MONITORS && !call.is_watch());
+    lists.iter().map(|at| at.duration_since(watches.started).as_secs()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_not_served_is_asked_for_again_only_while_a_resource_asks_for_one() {
+    let mut watches = watches((MONITOR, MONITORS), |call, number| match number {
+        _ if call.is_watch() => quiet(&call),
+        ..4 => refusal(404, "NotFound", "the server could not find the requested resource"),
+        _ => quiet(&call),
+    });
+    let absent = Event::Unavailable { kind: ChildKind::ServiceMonitor, why: Unavailable::NotServed };
+    assert_eq!(watches.next().await, absent);
+    watches.pass(Duration::from_secs(3_600)).await;
+    assert_eq!(asked_at(&watches), [0], "nobody asks for one");
+
+    watches.sought.send_replace([ChildKind::ServiceMonitor].into());
+    assert_eq!(watches.next().await, absent);
+    assert_eq!(watches.next().await, absent);
+    assert_eq!(watches.take(2).await, ["listing", "listed"]);
+    assert_eq!(asked_at(&watches), [0, 3_600, 3_630, 3_660]);
+    assert!(watches.metrics.render().unwrap().lines().all(|line| {
+        !line.starts_with("memcached_operator_watch_errors_total{kind=\"ServiceMonitor\"}")
+            || line.ends_with(" 0")
+    }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_may_not_be_listed_says_so_and_is_asked_for_until_it_may() {
+    let mut watches = watches((MONITOR, MONITORS), |call, number| match number {
+        ..3 if !call.is_watch() => refusal(403, "Forbidden", "servicemonitors is forbidden: no"),
+        _ => quiet(&call),
+    });
+    let Event::Unavailable { why: Unavailable::Refused(failure), .. } = watches.next().await else {
+        panic!("not refused")
+    };
+    assert_eq!(failure.category, Category::Forbidden);
+    assert!(failure.message.starts_with("may not list and watch servicemonitors"), "{}", failure.message);
+    watches.next().await;
+    assert_eq!(watches.take(2).await, ["listing", "listed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_passes_keeps_the_others_waiting_only_for_a_moment_and_takes_nothing_back() {
+    let mut watches = watches((MONITOR, MONITORS), |call, number| match (call.is_watch(), number) {
+        (false, ..=4) => refusal(500, "InternalError", "no conversion"),
+        (true, 1) => refusal(500, "InternalError", "no conversion"),
+        _ => quiet(&call),
+    });
+    let Event::Unavailable { why: Unavailable::Refused(failure), .. } = watches.next().await else {
+        panic!("not refused")
+    };
+    assert_eq!(failure.category, Category::Transient);
+    assert!(matches!(watches.next().await, Event::Unavailable { .. }), "the fourth failure");
+    assert_eq!(watches.take(2).await, ["listing", "listed"]);
+    watches.pass(Duration::from_secs(60)).await;
+    assert!(watches.events.try_recv().is_err(), "a watch that fails once is no news to the kernel");
 }

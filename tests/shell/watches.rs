@@ -1,5 +1,6 @@
 //! All watches against an API server in a closure, for a test that looks at one kind.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use memcached_operator::shell::admin::Gates;
 use memcached_operator::shell::metrics::Metrics;
 use memcached_operator::shell::sources::{Outlet, spawn};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
@@ -21,6 +22,8 @@ use crate::support::{Call, Calls, Frame, api, bookmark, page, watch};
 
 pub(crate) const SERVICES: &str = "/api/v1/services";
 pub(crate) const SERVICE: Watched = Watched::Child(ChildKind::Service);
+pub(crate) const MONITORS: &str = "/apis/monitoring.coreos.com/v1/servicemonitors";
+pub(crate) const MONITOR: Watched = Watched::Child(ChildKind::ServiceMonitor);
 pub(crate) const MEMCACHEDS: &str = "/apis/memcached.c5c3.io/v1beta1/memcacheds";
 /// Longer than anything here takes, in paused time.
 pub(crate) const EVER: Duration = Duration::from_secs(100_000);
@@ -34,6 +37,8 @@ pub(crate) struct Watches {
     pub(crate) gates: Gates,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) started: Instant,
+    /// The kinds that are looked for.
+    pub(crate) sought: watch::Sender<BTreeSet<ChildKind>>,
     _tasks: JoinSet<()>,
 }
 
@@ -91,6 +96,7 @@ pub(crate) fn kind_of(event: &Event) -> Option<Watched> {
         Event::Listing(kind) | Event::Listed(kind) | Event::Gone { kind, .. } => Some(*kind),
         Event::Resource(_) => Some(Watched::Memcached),
         Event::Child(child) => Some(Watched::Child(child.kind)),
+        Event::Unavailable { kind, .. } => Some(Watched::Child(*kind)),
         Event::Secret(_) => Some(Watched::Secret),
         Event::Pod(_) => Some(Watched::Pod),
         _ => None,
@@ -101,9 +107,15 @@ impl Watches {
     pub(crate) fn start(client: &Client, calls: Calls, (kind, path): (Watched, &'static str)) -> Self {
         let (sender, events) = mpsc::channel(8);
         let (gates, metrics) = (Gates::new(), Arc::new(Metrics::new().unwrap()));
-        let outlet = Outlet { events: sender, gates: gates.clone(), metrics: Arc::clone(&metrics) };
+        let sought = watch::Sender::new(BTreeSet::new());
+        let outlet = Outlet {
+            events: sender,
+            gates: gates.clone(),
+            metrics: Arc::clone(&metrics),
+            sought: sought.subscribe(),
+        };
         let tasks = spawn(client, &outlet);
-        Self { kind, path, calls, events, gates, metrics, started: Instant::now(), _tasks: tasks }
+        Self { kind, path, calls, events, gates, metrics, started: Instant::now(), sought, _tasks: tasks }
     }
 
     /// The next event of the kind.

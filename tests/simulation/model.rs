@@ -284,6 +284,14 @@ impl Model {
                 }
                 _ => conflict("the object has been modified"),
             },
+            Request::Delete { kind, uid, resource_version, .. } => match self.children.get(kind) {
+                Some(child) if child.uid == *uid && child.resource_version == *resource_version => {
+                    self.delete_child(*kind);
+                    Reply::Child(None)
+                }
+                Some(_) => conflict("the object has been modified"),
+                None => Reply::Child(None),
+            },
             Request::PatchStatus { resource_version, status } => match self.resource.clone() {
                 Some(mut resource) if resource.resource_version == *resource_version => {
                     resource.status = merged(&resource.status, status);
@@ -314,6 +322,7 @@ impl Model {
             }),
             content: content(body),
             owned: None,
+            entry: None,
             managers: Vec::new(),
             rollout: (kind == ChildKind::Deployment).then(SeenRollout::default),
         };
@@ -347,7 +356,7 @@ impl Model {
             assert!(self.children.is_empty(), "children of a deleted resource");
             return;
         };
-        for kind in ChildKind::ALL {
+        for kind in ChildKind::ALL.into_iter().filter(|kind| kind.is_required()) {
             let child = self.children.get(&kind).unwrap_or_else(|| panic!("no {}", kind.name()));
             assert_eq!(child.controller.as_ref().unwrap().uid, resource.uid);
         }

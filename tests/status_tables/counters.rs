@@ -203,6 +203,7 @@ fn the_numbers_mirror_the_deployment() {
             .into(),
         template_revision: Some(1),
         server_list: vec!["cache.shop:11211".into()],
+        unserved_kinds: Vec::new(),
         secrets,
         failing_since: None,
     };

@@ -13,8 +13,8 @@ use proptest::sample::{select, subsequence};
 
 use crate::{KEY, at, condition, kstatus};
 
-const OURS: [&str; 6] = ["Available", "Progressing", "Degraded", "Ready", "Reconciling", "Stalled"];
-const FOREIGN: [&str; 2] = ["Audited", "Paused"];
+const OURS: [&str; 7] = ["Available", "Progressing", "Degraded", "Ready", "Reconciling", "Stalled", "Paused"];
+const FOREIGN: [&str; 2] = ["Audited", "Signed"];
 
 fn troubles() -> impl Strategy<Value = Option<Trouble>> {
     let denied = |category| Some(Trouble::Denied { category, message: "refused".into() });
@@ -54,6 +54,7 @@ prop_compose! {
         desired_replicas in 0..3,
         deployment in option::weighted(0.9, rollouts()),
         (service_exists, in_place) in (any::<bool>(), prop::bool::weighted(0.8)),
+        paused in option::weighted(0.2, subsequence(vec!["Service", "Deployment"], 0..=2)),
         missing_secrets in subsequence(vec!["a", "b"], 0..=1),
         trouble in prop_oneof![Just(None), troubles()],
         pod_problem in option::of(Just("OOMKilled".to_owned())),
@@ -66,7 +67,9 @@ prop_compose! {
             desired_replicas,
             deployment,
             service_exists,
-            in_place,
+            in_place: in_place && paused.as_ref().is_none_or(Vec::is_empty),
+            paused,
+            unserved: Vec::new(),
             missing_secrets: missing_secrets.into_iter().map(lacks).collect(),
             trouble,
             pod_problem,
@@ -79,7 +82,7 @@ prop_compose! {
 
 prop_compose! {
     fn conditions()(
-        types in subsequence([&OURS[..], &FOREIGN[..]].concat(), 0..=8).prop_shuffle(),
+        types in subsequence([&OURS[..], &FOREIGN[..]].concat(), 0..=9).prop_shuffle(),
         values in prop::collection::vec((select(vec!["True", "False", "Unknown"]), -500..500_i64), 8),
     ) -> Vec<Condition> {
         types.into_iter().zip(values).map(|(of, (status, seconds))| Condition {
@@ -114,13 +117,26 @@ fn is(status: &MemcachedStatus, of: &str) -> bool {
     condition(status, of).is_some_and(|it| it.status == "True")
 }
 
+/// Whether the pods are as they should be.
+fn complete(it: &Situation<'_>) -> bool {
+    let counters = |seen: &SeenRollout| [seen.replicas, seen.updated, seen.ready, seen.available];
+    it.deployment.as_ref().is_some_and(|live| {
+        live.observed && live.carries_template && counters(&live.seen) == [it.desired_replicas; 4]
+    })
+}
+
+/// Whether changes wait for the user, and nothing worse is to be said.
+fn waits(it: &Situation<'_>) -> bool {
+    let broken = matches!(
+        it.trouble,
+        Some(Trouble::InvalidSpec(_) | Trouble::NameConflict(_) | Trouble::ImmutableField(_))
+    );
+    !broken && it.paused.as_ref().is_some_and(|waiting| !waiting.is_empty())
+}
+
 /// Whether this says, without the operator's help, that everything is as it should be.
 fn all_is_proven(it: &Situation<'_>) -> bool {
-    let counters = |seen: &SeenRollout| [seen.replicas, seen.updated, seen.ready, seen.available];
-    let complete = it.deployment.as_ref().is_some_and(|live| {
-        live.observed && live.carries_template && counters(&live.seen) == [it.desired_replicas; 4]
-    });
-    complete && it.in_place && it.trouble.is_none() && it.missing_secrets.is_empty()
+    complete(it) && it.in_place && it.trouble.is_none() && it.missing_secrets.is_empty()
 }
 
 proptest! {
@@ -145,15 +161,19 @@ proptest! {
         let refused = it.deployment.as_ref().is_some_and(|live| {
             live.seen.deadline_exceeded.is_some() || live.seen.replica_failure.is_some()
         });
-        prop_assert_eq!(is(&shown, "Ready"), all_is_proven(&it) && !refused);
-        prop_assert_eq!(kstatus(it.generation, &shown) == "Current", is(&shown, "Ready"));
+        let proven = if waits(&it) { complete(&it) } else { all_is_proven(&it) && !refused };
+        prop_assert_eq!(is(&shown, "Ready"), proven);
+        prop_assert_eq!(kstatus(it.generation, &shown) == "Current", proven && !waits(&it));
     }
 
     #[test]
     fn ready_reconciling_and_stalled_exclude_each_other(it in situations(), before in statuses()) {
         let shown = status(&it, &before);
         let true_ones = ["Ready", "Reconciling", "Stalled"].into_iter().filter(|of| is(&shown, of)).count();
-        prop_assert!(true_ones <= 1);
+        // Changes that wait for the user take nothing away from what serves.
+        let allowed = 1 + usize::from(waits(&it) && is(&shown, "Ready"));
+        prop_assert!(true_ones <= allowed);
+        prop_assert!(!(is(&shown, "Reconciling") && is(&shown, "Stalled")));
         for of in ["Reconciling", "Stalled"] {
             prop_assert_eq!(condition(&shown, of).is_some(), is(&shown, of), "present only while true");
         }
@@ -167,6 +187,7 @@ proptest! {
             all.filter(|it| FOREIGN.contains(&it.type_.as_str())).cloned().collect()
         };
         let mut expected: Vec<&str> = OURS[..4].to_vec();
+        prop_assert_eq!(is(&shown, "Paused"), it.paused.is_some());
         expected.extend(OURS[4..].iter().filter(|of| is(&shown, of)));
         expected.extend(types(&before).into_iter().filter(|of| FOREIGN.contains(of)));
         prop_assert_eq!(types(&shown), expected);
@@ -190,7 +211,7 @@ proptest! {
         let shown = status(&it, &before);
         prop_assert_eq!(shown.observed_generation, it.generation);
         let kept = before.reconciled_generation.filter(|before| *before <= it.generation);
-        let ended = is(&shown, "Ready") || is(&shown, "Stalled");
+        let ended = (is(&shown, "Ready") && !is(&shown, "Reconciling")) || is(&shown, "Stalled");
         prop_assert_eq!(shown.reconciled_generation, if ended { Some(it.generation) } else { kept });
     }
 

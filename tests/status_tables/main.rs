@@ -39,6 +39,8 @@ fn steady() -> Situation<'static> {
         deployment: Some(rollout(3, 3, 3)),
         service_exists: true,
         in_place: true,
+        paused: None,
+        unserved: Vec::new(),
         missing_secrets: Vec::new(),
         trouble: None,
         pod_problem: None,

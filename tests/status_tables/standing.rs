@@ -51,6 +51,40 @@ fn what_a_person_has_to_change_is_stalled(#[case] situation: Situation<'static>,
     }
 }
 
+#[rstest]
+#[case::serving(rollout(3, 3, 3), "Ready=True MemcachedReady: All 3 replicas are ready")]
+#[case::of_another_template(
+    Rollout { carries_template: false, ..rollout(3, 3, 3) },
+    "Ready=False MemcachedNotReady: 3/3 replicas are ready"
+)]
+fn a_paused_resource_is_as_ready_as_its_pods_and_never_done(#[case] live: Rollout, #[case] ready: &str) {
+    let situation = Situation {
+        deployment: Some(live),
+        in_place: false,
+        paused: Some(vec!["Service", "Deployment"]),
+        missing_secrets: vec![missing("a", None)],
+        ..steady()
+    };
+    let words = "Changes to Service, Deployment wait until spec.paused is false";
+    for (shown, reconciled) in [(first(&situation), None), (reached(&situation), Some(2))] {
+        let lines = [
+            ready.to_owned(),
+            format!("Reconciling=True Paused: {words}"),
+            format!("Paused=True Paused: {words}"),
+        ];
+        assert_eq!(standing_lines(&shown), lines);
+        assert_eq!((kstatus(2, &shown), shown.reconciled_generation), ("InProgress", reconciled));
+    }
+}
+
+#[test]
+fn a_paused_resource_with_nothing_to_change_is_as_any_other_and_says_that_it_is_paused() {
+    let shown = first(&Situation { paused: Some(Vec::new()), ..steady() });
+    let words = "Paused=True Paused: Changes wait until spec.paused is false";
+    assert_eq!(standing_lines(&shown), ["Ready=True MemcachedReady: All 3 replicas are ready", words]);
+    assert_eq!((kstatus(2, &shown), shown.reconciled_generation), ("Current", Some(2)));
+}
+
 #[test]
 fn a_secret_missing_from_a_generation_that_was_never_reached_is_waited_for() {
     let shown = first(&lacking(None));

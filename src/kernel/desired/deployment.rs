@@ -33,7 +33,7 @@ pub fn deployment(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Rendered 
     let mut body = json!(Deployment {
         metadata: meta::object_meta(intent, annotations.into()),
         spec: Some(DeploymentSpec {
-            replicas: Some(intent.spec.replicas),
+            replicas: intent.replicas,
             selector: meta::label_selector(&intent.key.name),
             strategy: Some(strategy()),
             template: PodTemplateSpec::default(),

@@ -13,6 +13,10 @@ pub mod service;
 
 pub use live::LiveTemplate;
 
+use deployment::Rendered;
+
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -30,6 +34,8 @@ pub struct Intent<'a> {
     pub uid: &'a Uid,
     /// What the user wants.
     pub spec: &'a Validated,
+    /// Pods that the Deployment asks for; `None`: who scales it decides.
+    pub replicas: Option<i32>,
     /// Hash of the mounted Secret keys; `None` while it is not known.
     pub secret_hash: Option<&'a str>,
     /// Value of the restart-trigger annotation.
@@ -49,23 +55,21 @@ impl Revision {
 /// The children of one resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Desired {
-    /// The pods.
-    pub deployment: Child,
     /// The rules that rendered the Deployment's template.
     pub revision: Revision,
     /// [`Intent::hash`] of what the Deployment's template was rendered from.
     pub template_hash: String,
-    /// Their address.
-    pub service: Child,
+    /// Whole objects, without uid: only fields that we own, no empty list or map, no null, what users wrote aside. A
+    /// kind that is missing is not wanted.
+    pub bodies: BTreeMap<ChildKind, Value>,
 }
 
-/// One child as it is to be applied.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Child {
-    /// Its kind.
-    pub kind: ChildKind,
-    /// The whole object, without uid: only fields that we own, no empty list or map, no null.
-    pub body: Value,
+impl Desired {
+    /// The whole child; `None` when none is wanted.
+    #[must_use]
+    pub fn body(&self, kind: ChildKind) -> Option<&Value> {
+        self.bodies.get(&kind)
+    }
 }
 
 /// Renders every child. `live` is what the Deployment says about its template; `None` without a Deployment of
@@ -77,13 +81,10 @@ pub struct Child {
 /// intent keeps the live template as it is.
 #[must_use]
 pub fn children(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Desired {
-    let rendered = deployment::deployment(intent, live);
-    Desired {
-        deployment: Child { kind: ChildKind::Deployment, body: rendered.body },
-        revision: rendered.revision,
-        template_hash: rendered.template_hash,
-        service: Child { kind: ChildKind::Service, body: service::service(intent) },
-    }
+    let Rendered { body, revision, template_hash } = deployment::deployment(intent, live);
+    let bodies = [(ChildKind::Service, Some(service::service(intent))), (ChildKind::Deployment, Some(body))];
+    let wanted = bodies.into_iter().filter_map(|(kind, body)| Some((kind, body?)));
+    Desired { revision, template_hash, bodies: wanted.collect() }
 }
 
 /// The part of an intent that reaches the pods, as it is hashed. Names, order and meaning of these fields are

@@ -17,6 +17,7 @@ pub fn in_the_way(kind: ChildKind, desired: &Value, live: &Value) -> Vec<String>
             .iter()
             .flat_map(|list| of_containers(&format!("/spec/template/spec/{list}"), desired, live))
             .collect(),
+        _ => Vec::new(),
     }
 }
 

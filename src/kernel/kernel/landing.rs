@@ -9,6 +9,7 @@ use crate::kernel::failure::{Category, Failure};
 use crate::kernel::flight::{Flight, Sent};
 use crate::kernel::notice;
 use crate::kernel::object::{Key, Uid};
+use crate::kernel::pass::Change;
 use crate::kernel::queue::Lane;
 use crate::kernel::setback::{Attempt, Setback};
 use crate::kernel::world::{Presence, Resource};
@@ -40,7 +41,19 @@ impl Kernel {
             |notice| effects.push(Effect::Publish { resource: key.clone(), uid: uid.clone(), notice });
         match (sent, reply) {
             (sent, Reply::Failed(failure)) => failed(resource, sent, (failure, (&uid, self.now))),
-            (Sent::Write { kind, cause, created, .. }, Reply::Child(Some(seen))) => {
+            (Sent::Write { kind, change: Change::Delete, .. }, Reply::Child(left)) => {
+                publish(notice::deleted(kind, &key));
+                let result = ChildResult::Deleted;
+                effects.push(Effect::Observe(Observation::Child { kind, result }));
+                let slot = resource.slot_mut(kind);
+                slot.setback = None;
+                match left {
+                    Some(seen) => slot.answer(*seen),
+                    None => drop(slot.lose()),
+                }
+            }
+            (Sent::Write { kind, cause, change, .. }, Reply::Child(Some(seen))) => {
+                let created = change == Change::Create;
                 if created {
                     publish(notice::created(kind, &key));
                 }
@@ -62,8 +75,8 @@ impl Kernel {
             (Sent::Write { kind, .. } | Sent::ReadChild(kind), Reply::Child(None)) => {
                 resource.slot_mut(kind).lose();
             }
-            (Sent::Status { status, notice, .. }, Reply::Status(stored)) => {
-                notice.into_iter().for_each(publish);
+            (Sent::Status { status, notices, .. }, Reply::Status(stored)) => {
+                notices.into_iter().for_each(publish);
                 resource.setback = None;
                 resource.unstorable =
                     (*status != stored.status).then(|| Box::new((*status, stored.status.clone())));

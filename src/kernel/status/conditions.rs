@@ -23,12 +23,21 @@ pub enum Type {
     Reconciling,
     /// A person has to change something, or nothing moved until a deadline. Present only while true.
     Stalled,
+    /// The user wants no child to be changed. Present only while true.
+    Paused,
 }
 
 impl Type {
     /// Every type, in the order in which conditions are written.
-    pub const ALL: [Self; 6] =
-        [Self::Available, Self::Progressing, Self::Degraded, Self::Ready, Self::Reconciling, Self::Stalled];
+    pub const ALL: [Self; 7] = [
+        Self::Available,
+        Self::Progressing,
+        Self::Degraded,
+        Self::Ready,
+        Self::Reconciling,
+        Self::Stalled,
+        Self::Paused,
+    ];
 
     /// The condition's `type`.
     #[must_use]
@@ -40,6 +49,7 @@ impl Type {
             Self::Ready => "Ready",
             Self::Reconciling => "Reconciling",
             Self::Stalled => "Stalled",
+            Self::Paused => "Paused",
         }
     }
 }
@@ -69,6 +79,7 @@ pub enum Reason {
     NewGeneration,
     RetryingAfterError,
     WaitingForGarbageCollection,
+    Paused,
 }
 
 impl Reason {
@@ -97,6 +108,7 @@ impl Reason {
             Self::NewGeneration => "NewGeneration",
             Self::RetryingAfterError => "RetryingAfterError",
             Self::WaitingForGarbageCollection => "WaitingForGarbageCollection",
+            Self::Paused => "Paused",
         }
     }
 }
@@ -154,6 +166,21 @@ pub fn degraded(situation: &Situation<'_>) -> Verdict {
         (true, Reason::Degraded, format!("Only {ready}/{desired} replicas are ready"))
     };
     Verdict { of: Type::Degraded, holds, reason, message }
+}
+
+/// That children are left as they are, and which of them would change.
+#[must_use]
+pub fn paused(situation: &Situation<'_>) -> Option<Verdict> {
+    let waiting = situation.paused.as_ref()?;
+    let message = paused_message(waiting);
+    Some(Verdict { of: Type::Paused, holds: true, reason: Reason::Paused, message })
+}
+
+/// The message about changes that wait.
+pub(super) fn paused_message(waiting: &[&str]) -> String {
+    let what =
+        if waiting.is_empty() { "Changes".to_owned() } else { format!("Changes to {}", waiting.join(", ")) };
+    format!("{what} wait until spec.paused is false")
 }
 
 /// How a message names what is missing.

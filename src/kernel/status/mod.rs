@@ -35,6 +35,10 @@ pub struct Situation<'a> {
     pub service_exists: bool,
     /// Whether every child is as desired: nothing pending, nothing failed.
     pub in_place: bool,
+    /// The kinds of children whose changes wait because the resource is paused; `None` when it is not.
+    pub paused: Option<Vec<&'static str>>,
+    /// Kinds that are wanted and not served.
+    pub unserved: Vec<&'static str>,
     /// Secrets that are missing, or lack their key.
     pub missing_secrets: Vec<MissingSecret>,
     /// What keeps the operator from doing its work, the worst first; `None` when nothing does.
@@ -102,7 +106,7 @@ pub fn status(situation: &Situation<'_>, previous: &MemcachedStatus) -> Memcache
     let reconciled = previous.reconciled_generation.filter(|it| *it <= situation.generation);
     let standing = Standing::of(situation, reconciled == Some(situation.generation), failing_since);
     let (ready, other) = standing.verdicts(situation);
-    let ended = ready.holds || other.as_ref().is_some_and(|it| it.of == Type::Stalled);
+    let ended = other.as_ref().map_or(ready.holds, |it| it.of == Type::Stalled);
     let mut verdicts = vec![
         conditions::available(situation),
         conditions::progressing(situation),
@@ -110,6 +114,7 @@ pub fn status(situation: &Situation<'_>, previous: &MemcachedStatus) -> Memcache
         ready,
     ];
     verdicts.extend(other);
+    verdicts.extend(conditions::paused(situation));
     let rollout = situation.deployment.as_ref();
     let key = situation.key;
     MemcachedStatus {
@@ -122,6 +127,7 @@ pub fn status(situation: &Situation<'_>, previous: &MemcachedStatus) -> Memcache
         selector: meta::selector_text(&key.name),
         template_revision: situation.template_revision.map(|revision| revision.0),
         server_list: situation.service_exists.then(|| meta::server(key)).into_iter().collect(),
+        unserved_kinds: situation.unserved.iter().map(ToString::to_string).collect(),
         secrets: situation.secrets.clone(),
         failing_since: failing_since.map(Time),
     }

@@ -5,7 +5,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::conditions::{Naming, Reason, Type, Verdict, progressing, secrets_not_found};
+use super::conditions::{Naming, Reason, Type, Verdict, paused_message, progressing, secrets_not_found};
 use super::{Situation, Trouble};
 use crate::kernel::failure::Category;
 
@@ -18,6 +18,8 @@ pub const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
 pub enum Standing<'a> {
     /// Nothing will happen until a person changes something.
     Broken(Reason, &'a str),
+    /// Changes to these kinds of children wait for the user.
+    Paused(&'a [&'static str]),
     /// A Secret is not there.
     SecretMissing {
         /// Whether this generation was reached before.
@@ -57,6 +59,9 @@ impl<'a> Standing<'a> {
             Some(Trouble::InvalidSpec(message)) => return Self::Broken(Reason::InvalidSpec, message),
             Some(Trouble::NameConflict(message)) => return Self::Broken(Reason::NameConflict, message),
             Some(Trouble::ImmutableField(message)) => return Self::Broken(Reason::ImmutableField, message),
+            _ if let Some(waiting) = situation.paused.as_deref().filter(|it| !it.is_empty()) => {
+                return Self::Paused(waiting);
+            }
             _ if !situation.missing_secrets.is_empty() => return Self::SecretMissing { reached },
             Some(Trouble::SecretUnreadable(message)) => return Self::SecretUnreadable(message),
             _ => {}
@@ -99,6 +104,13 @@ impl<'a> Standing<'a> {
         let pods = || pods_ready(situation);
         match *self {
             Self::Broken(reason, message) => (not_ready(reason, message), stalled(reason, message)),
+            Self::Paused(waiting) => {
+                let rollout = situation.deployment.as_ref();
+                let serves = rollout.is_some_and(|it| it.complete(situation.desired_replicas));
+                let ready =
+                    if serves { steady(situation) } else { not_ready(Reason::MemcachedNotReady, &pods()) };
+                (ready, reconciling(Reason::Paused, &paused_message(waiting)))
+            }
             Self::SecretMissing { reached: false } => (
                 not_ready(Reason::SecretNotFound, &secrets()),
                 reconciling(Reason::NewGeneration, &generation()),
@@ -130,10 +142,7 @@ impl<'a> Standing<'a> {
                 reconciling(Reason::Progressing, &work_left(situation)),
             ),
             Self::PodsLost => (not_ready(Reason::MemcachedNotReady, &pods()), None),
-            Self::Steady => {
-                let message = format!("All {} replicas are ready", situation.desired_replicas);
-                (Verdict { holds: true, ..verdict(Type::Ready, Reason::MemcachedReady, &message) }, None)
-            }
+            Self::Steady => (steady(situation), None),
         }
     }
 }
@@ -156,6 +165,11 @@ pub fn refusal<'a>(situation: &'a Situation<'_>) -> Option<(Reason, &'a str)> {
 /// A condition as the rows have them: Ready is false, the other two are there only while true.
 fn verdict(of: Type, reason: Reason, message: &str) -> Verdict {
     Verdict { of, holds: of != Type::Ready, reason, message: message.to_owned() }
+}
+
+fn steady(situation: &Situation<'_>) -> Verdict {
+    let message = format!("All {} replicas are ready", situation.desired_replicas);
+    Verdict { holds: true, ..verdict(Type::Ready, Reason::MemcachedReady, &message) }
 }
 
 fn pods_ready(situation: &Situation<'_>) -> String {

@@ -207,7 +207,6 @@ impl Metrics {
 
 const SUCCESS: &str = "success";
 const ERROR: &str = "error";
-/// The last comes with the first child that can be switched off.
 const CHILD_RESULTS: [&str; 4] = ["created", "updated", "unchanged", "deleted"];
 
 const fn child_result(result: ChildResult) -> &'static str {
@@ -215,6 +214,7 @@ const fn child_result(result: ChildResult) -> &'static str {
         ChildResult::Created => CHILD_RESULTS[0],
         ChildResult::Updated => CHILD_RESULTS[1],
         ChildResult::Unchanged => CHILD_RESULTS[2],
+        ChildResult::Deleted => CHILD_RESULTS[3],
     }
 }
 
