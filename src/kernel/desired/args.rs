@@ -1,10 +1,10 @@
-//! Memcached's command line. Pure; called by [`super::pod`].
+//! Memcached's command line. Pure; called by [`super::memcached`].
 
-use super::pod::SASL_DIRECTORY;
 use super::secrets::PASSWORD_FILE;
+use super::{files, tls};
 use crate::api::Validated;
 
-/// The arguments of the memcached container: settings, verbosity, authentication, and the user's own last, so
+/// The arguments of the memcached container: settings, verbosity, authentication, TLS, and the user's own last, so
 /// that they win over ours.
 #[must_use]
 pub fn args(spec: &Validated) -> Vec<String> {
@@ -24,9 +24,10 @@ pub fn args(spec: &Validated) -> Vec<String> {
         1 => Some("-v".to_owned()),
         2.. => Some("-vv".to_owned()),
     });
-    if spec.security.sasl_secret.is_some() {
-        args.extend(["-Y".to_owned(), format!("{SASL_DIRECTORY}/{PASSWORD_FILE}")]);
+    if let Some(credentials) = files::credentials(spec) {
+        args.extend(["-Y".to_owned(), credentials.path(PASSWORD_FILE)]);
     }
+    args.extend(spec.security.tls.iter().flat_map(tls::args));
     args.extend(process.extra_args.iter().cloned());
     args
 }

@@ -5,7 +5,8 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
-use super::{Intent, LiveTemplate, Revision, meta, pod};
+use super::{Intent, LiveTemplate, Revision, meta, pod, scheduling};
+use crate::api::Validated;
 
 /// A Deployment and how its template was rendered.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +36,7 @@ pub fn deployment(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Rendered 
         spec: Some(DeploymentSpec {
             replicas: intent.replicas,
             selector: meta::label_selector(&intent.key.name),
-            strategy: Some(strategy()),
+            strategy: Some(strategy(intent)),
             template: PodTemplateSpec::default(),
             ..DeploymentSpec::default()
         }),
@@ -63,13 +64,22 @@ fn at_live_revision(intent: &Intent<'_>, live: &LiveTemplate) -> Option<Value> {
     }
 }
 
-/// A new pod is ready before an old one, with its part of the cache, goes.
-fn strategy() -> DeploymentStrategy {
+/// The most pods there may be at a time, rollouts aside.
+#[must_use]
+pub fn most_pods(spec: &Validated) -> i32 {
+    spec.autoscaling.as_ref().map_or(spec.replicas, |autoscaling| autoscaling.max_replicas)
+}
+
+/// A new pod is ready before an old one, with its part of the cache, goes. Where a new pod may find no node while the
+/// old ones are there, an old one goes first, or the rollout would never end; a lone pod is not given up for that.
+fn strategy(intent: &Intent<'_>) -> DeploymentStrategy {
+    let makes_room = most_pods(intent.spec) > 1 && scheduling::needs_room_of_its_own(intent);
+    let (surge, unavailable) = if makes_room { (0, 1) } else { (1, 0) };
     DeploymentStrategy {
         type_: Some("RollingUpdate".to_owned()),
         rolling_update: Some(RollingUpdateDeployment {
-            max_surge: Some(IntOrString::Int(1)),
-            max_unavailable: Some(IntOrString::Int(0)),
+            max_surge: Some(IntOrString::Int(surge)),
+            max_unavailable: Some(IntOrString::Int(unavailable)),
         }),
     }
 }

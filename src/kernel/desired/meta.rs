@@ -1,11 +1,11 @@
-//! What all children have in common: name, labels, owner, the names of annotations and ports. Pure; used by
+//! What all children have in common: name, labels, owner, the names of annotations. Pure; used by
 //! every file of [`super`], and by whoever reads these names back from a live object.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 
-use super::Intent;
+use super::{Intent, ports};
 use crate::api;
 use crate::kernel::object::Key;
 
@@ -25,10 +25,10 @@ pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// Value of [`MANAGED_BY_LABEL`].
 pub const MANAGED_BY: &str = "memcached-operator";
 
-/// Name of the client port, of the container and of the image's program.
+/// Name of the application, and of the container that runs it.
 pub const MEMCACHED: &str = "memcached";
-/// Where clients connect.
-pub const CLIENT_PORT: i32 = 11211;
+/// Label that says what runs in a pod, with the value [`MEMCACHED`].
+const NAME_LABEL: &str = "app.kubernetes.io/name";
 
 /// `apiVersion` in owner references: the older of the two served versions, because garbage collection then
 /// also works while an older CRD is installed.
@@ -38,7 +38,7 @@ const OWNER_API_VERSION: &str = "memcached.c5c3.io/v1alpha1";
 /// change: a fourth label needs another place.
 #[must_use]
 pub fn labels(name: &str) -> BTreeMap<String, String> {
-    [("app.kubernetes.io/name", MEMCACHED), (INSTANCE_LABEL, name), (MANAGED_BY_LABEL, MANAGED_BY)]
+    [(NAME_LABEL, MEMCACHED), (INSTANCE_LABEL, name), (MANAGED_BY_LABEL, MANAGED_BY)]
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .into()
 }
@@ -55,10 +55,18 @@ pub fn selector_text(name: &str) -> String {
     labels(name).iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
 }
 
+/// The pods of `name` whoever manages them, as the rules of scheduling know them.
+#[must_use]
+pub fn pods_of(name: &str) -> LabelSelector {
+    let mut match_labels = labels(name);
+    match_labels.remove(MANAGED_BY_LABEL);
+    LabelSelector { match_labels: Some(match_labels), match_expressions: None }
+}
+
 /// Where clients find the cache: `name.namespace:11211`, once the Service exists.
 #[must_use]
 pub fn server(key: &Key) -> String {
-    format!("{}.{}:{CLIENT_PORT}", key.name, key.namespace)
+    format!("{}.{}:{}", key.name, key.namespace, ports::MEMCACHED.number)
 }
 
 /// Metadata of a child. An empty map of annotations is left out.

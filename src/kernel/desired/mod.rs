@@ -1,29 +1,39 @@
 //! What the children of one resource are to be. Pure: an [`Intent`] in, whole objects out; called by the pass.
 //!
-//! One child a file. [`meta`] holds names, labels and the owner reference, [`args`] memcached's command line,
-//! [`pod`] the pod template by revision, [`secrets`] which Secret keys are mounted and their hash.
+//! One child a file. [`meta`] holds names, labels and the owner reference, [`ports`] the ports that the children
+//! share, [`pod`] the pod template by revision and what it is made of, [`args`] memcached's command line,
+//! [`secrets`] which Secret keys are mounted and their hash.
 
 pub mod args;
+pub mod contexts;
 pub mod deployment;
+pub mod exporter;
+pub mod files;
+pub mod horizontal_pod_autoscaler;
 mod live;
+pub mod memcached;
 pub mod meta;
+pub mod network_policy;
 pub mod pod;
+pub mod pod_disruption_budget;
+pub mod ports;
+pub mod scheduling;
 pub mod secrets;
 pub mod service;
+pub mod service_monitor;
+mod template_hash;
+pub mod tls;
 
 pub use live::LiveTemplate;
 
-use deployment::Rendered;
-
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::ResourceRequirements;
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::hash;
+use deployment::Rendered;
+
 use super::object::{ChildKind, Key, Uid};
-use crate::api::validated::{Process, Validated};
+use crate::api::Validated;
 
 /// Everything that children are made from.
 #[derive(Clone, Debug)]
@@ -82,60 +92,14 @@ impl Desired {
 #[must_use]
 pub fn children(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Desired {
     let Rendered { body, revision, template_hash } = deployment::deployment(intent, live);
-    let bodies = [(ChildKind::Service, Some(service::service(intent))), (ChildKind::Deployment, Some(body))];
+    let bodies = [
+        (ChildKind::NetworkPolicy, network_policy::network_policy(intent)),
+        (ChildKind::Service, Some(service::service(intent))),
+        (ChildKind::Deployment, Some(body)),
+        (ChildKind::PodDisruptionBudget, pod_disruption_budget::pod_disruption_budget(intent)),
+        (ChildKind::HorizontalPodAutoscaler, horizontal_pod_autoscaler::horizontal_pod_autoscaler(intent)),
+        (ChildKind::ServiceMonitor, service_monitor::service_monitor(intent)),
+    ];
     let wanted = bodies.into_iter().filter_map(|(kind, body)| Some((kind, body?)));
     Desired { revision, template_hash, bodies: wanted.collect() }
-}
-
-/// The part of an intent that reaches the pods, as it is hashed. Names, order and meaning of these fields are
-/// frozen: another hash for the same intent rolls every cache to the newest revision.
-///
-/// A field added later is left out while it has no value, so that the hash of those who do not use it stays.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ReachesPods<'a> {
-    image: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resources: Option<&'a ResourceRequirements>,
-    max_memory_mb: i32,
-    max_connections: i32,
-    threads: i32,
-    max_item_size: &'a str,
-    verbosity: i32,
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    extra_args: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sasl_secret: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    secret_hash: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    restart_trigger: Option<&'a str>,
-}
-
-impl Intent<'_> {
-    /// SHA-256 in hexadecimal of everything of the intent that reaches the pods.
-    ///
-    /// It is the intent's and not the rendered template's, for two reasons: an operator that does not know the
-    /// live revision can still tell that nothing changed, and an edit that an old revision does not render
-    /// (a field younger than it) is still seen as an edit.
-    #[must_use]
-    pub fn hash(&self) -> String {
-        // Taken apart without `..`: whoever adds a field decides here whether it reaches the pods.
-        let Validated { image, resources, memcached, security, .. } = self.spec;
-        let Process { max_memory_mb, max_connections, threads, max_item_size, verbosity, extra_args } =
-            memcached;
-        hash::of_json(&json!(ReachesPods {
-            image,
-            resources: resources.as_ref(),
-            max_memory_mb: *max_memory_mb,
-            max_connections: *max_connections,
-            threads: *threads,
-            max_item_size,
-            verbosity: *verbosity,
-            extra_args,
-            sasl_secret: security.sasl_secret.as_deref(),
-            secret_hash: self.secret_hash,
-            restart_trigger: self.restart_trigger,
-        }))
-    }
 }

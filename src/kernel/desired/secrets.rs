@@ -1,11 +1,21 @@
 //! Which Secret keys are mounted into the pods, and the hash that rolls the pods when one changes. Pure; the
 //! pass asks which keys to have read, and puts the hash into the [`super::Intent`].
 
+use std::collections::BTreeSet;
+
+use super::exporter::Exporter;
+use super::files;
 use crate::api::Validated;
 use crate::kernel::hash;
 
 /// The key of a credentials Secret, and the name of the file it is mounted as.
 pub const PASSWORD_FILE: &str = "password-file";
+/// The key of a certificate Secret that holds the certificate and its chain.
+pub const CERTIFICATE: &str = "tls.crt";
+/// The key of a certificate Secret that holds the private key.
+pub const PRIVATE_KEY: &str = "tls.key";
+/// The key of a certificate Secret that holds the CA of the clients' certificates.
+pub const CA: &str = "ca.crt";
 
 /// One mounted key of one Secret in the resource's namespace. Ordered by Secret, then key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,10 +26,14 @@ pub struct MountedKey<'a> {
     pub key: &'static str,
 }
 
-/// The keys that the pods of this spec mount, in order. Empty when no Secret is used.
+/// The keys that the pods of this spec mount, each once, in order. Empty when no Secret is used.
 #[must_use]
 pub fn mounted(spec: &Validated) -> Vec<MountedKey<'_>> {
-    spec.security.sasl_secret.iter().map(|secret| MountedKey { secret, key: PASSWORD_FILE }).collect()
+    let of_exporter = Exporter::of(spec).map(|exporter| exporter.files()).unwrap_or_default();
+    let all = files::of_memcached(spec).into_iter().chain(of_exporter);
+    let keys =
+        all.flat_map(|files| files.keys.iter().map(move |key| MountedKey { secret: files.secret, key }));
+    keys.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// The value of the annotation `memcached.c5c3.io/secret-hash`: SHA-256 over Secret, key and SHA-256 of the

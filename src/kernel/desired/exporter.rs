@@ -1,0 +1,170 @@
+//! The exporter beside memcached: which program, with which flags, reading which files. Pure; called by
+//! [`super::pod`] and [`super::secrets`].
+//!
+//! Upstream's program knows TLS and no authentication; this project's own knows both. Both connect within the pod, so
+//! there is nobody in between whom checking memcached's certificate could unmask, and that certificate need not name
+//! 127.0.0.1.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Container, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use super::files::SecretFiles;
+use super::secrets::{CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
+use super::tls::Neighbour;
+use super::{contexts, ports};
+use crate::api::Validated;
+use crate::api::validated::Monitoring;
+
+/// Upstream's image. Part of the template's revision, as [`OWN_IMAGE`] is: another one is another revision.
+const UPSTREAM_IMAGE: &str = "prom/memcached-exporter:v0.15.4";
+/// This project's image, whose `exporter` command can log in.
+const OWN_IMAGE: &str = "ghcr.io/c5c3/memcached-operator-rs:0.1.0";
+/// Any version of [`OWN_IMAGE`].
+const OWN_REPOSITORY: &str = "ghcr.io/c5c3/memcached-operator-rs";
+
+/// What the container asks for where the user says nothing: a HorizontalPodAutoscaler on the pods' utilisation needs a
+/// request of every container.
+const REQUESTS: [(&str, &str); 2] = [("cpu", "10m"), ("memory", "32Mi")];
+
+/// Whose flags the program understands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Program {
+    /// `prometheus/memcached_exporter`, or something that takes its place.
+    Upstream,
+    /// `memcached-operator exporter`.
+    Own,
+}
+
+/// The exporter of one cache.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exporter<'a> {
+    spec: &'a Validated,
+    monitoring: &'a Monitoring,
+    image: &'a str,
+    program: Program,
+    neighbour: Neighbour,
+}
+
+impl<'a> Exporter<'a> {
+    /// `None` without monitoring.
+    #[must_use]
+    pub fn of(spec: &'a Validated) -> Option<Self> {
+        let monitoring = spec.monitoring.as_ref()?;
+        let authenticates = spec.security.sasl_secret.is_some();
+        // The Go peer's webhook wrote the default into the spec: that is nobody's choice.
+        let named = monitoring.exporter_image.as_deref().filter(|image| *image != UPSTREAM_IMAGE);
+        let (image, program) = match named {
+            Some(image) if repository(image) == OWN_REPOSITORY => (image, Program::Own),
+            Some(image) => (image, Program::Upstream),
+            None if authenticates => (OWN_IMAGE, Program::Own),
+            None => (UPSTREAM_IMAGE, Program::Upstream),
+        };
+        Some(Self { spec, monitoring, image, program, neighbour: Neighbour::of(spec.security.tls.as_ref()) })
+    }
+
+    /// The Secrets that it reads: volumes of its own, as memcached's are nobody else's business.
+    #[must_use]
+    pub fn files(&self) -> Vec<SecretFiles<'a>> {
+        self.credentials().into_iter().chain(self.certificate()).collect()
+    }
+
+    /// The container.
+    #[must_use]
+    pub fn container(&self) -> Container {
+        let args = match self.program {
+            Program::Upstream => self.upstream_args(),
+            Program::Own => self.own_args(),
+        };
+        let mounts: Vec<_> = self.files().iter().map(SecretFiles::to_mount).collect();
+        Container {
+            name: "exporter".to_owned(),
+            image: Some(self.image.to_owned()),
+            image_pull_policy: self.spec.pod.image_pull_policy.clone(),
+            args: Some(args).filter(|args| !args.is_empty()),
+            resources: Some(resources(self.monitoring.exporter_resources.as_ref())),
+            ports: Some(vec![ports::METRICS.of_container()]),
+            volume_mounts: Some(mounts).filter(|mounts| !mounts.is_empty()),
+            security_context: Some(contexts::of_containers(self.spec)),
+            ..Container::default()
+        }
+    }
+
+    fn credentials(&self) -> Option<SecretFiles<'a>> {
+        let secret = self.spec.security.sasl_secret.as_deref().filter(|_| self.program == Program::Own)?;
+        Some(SecretFiles {
+            volume: "exporter-credentials",
+            directory: "/etc/memcached-exporter/sasl",
+            secret,
+            keys: &[PASSWORD_FILE],
+        })
+    }
+
+    fn certificate(&self) -> Option<SecretFiles<'a>> {
+        let Neighbour::Tls { certificate: true, .. } = self.neighbour else { return None };
+        Some(SecretFiles {
+            volume: "exporter-certificates",
+            directory: "/etc/memcached-exporter/tls",
+            secret: &self.spec.security.tls.as_ref()?.secret,
+            keys: &[CERTIFICATE, PRIVATE_KEY],
+        })
+    }
+
+    fn upstream_args(&self) -> Vec<String> {
+        let port = match self.neighbour {
+            // Its default address: a program in its place may not know the flag.
+            Neighbour::Plaintext { port } if port == ports::MEMCACHED.number => return Vec::new(),
+            Neighbour::Plaintext { port } | Neighbour::Tls { port, .. } => port,
+        };
+        let mut args = vec![format!("--memcached.address=127.0.0.1:{port}")];
+        if matches!(self.neighbour, Neighbour::Tls { .. }) {
+            args.extend(
+                ["--memcached.tls.enable", "--memcached.tls.insecure-skip-verify"].map(str::to_owned),
+            );
+        }
+        if let Some(files) = self.certificate() {
+            args.push(format!("--memcached.tls.cert-file={}", files.path(CERTIFICATE)));
+            args.push(format!("--memcached.tls.key-file={}", files.path(PRIVATE_KEY)));
+        }
+        args
+    }
+
+    fn own_args(&self) -> Vec<String> {
+        let (Neighbour::Plaintext { port } | Neighbour::Tls { port, .. }) = self.neighbour;
+        let mut args = vec!["exporter".to_owned(), format!("--memcached-address=127.0.0.1:{port}")];
+        if matches!(self.neighbour, Neighbour::Tls { .. }) {
+            args.extend(["--tls", "--tls-skip-verify"].map(str::to_owned));
+        }
+        if let Some(files) = self.certificate() {
+            args.push(format!("--tls-cert-file={}", files.path(CERTIFICATE)));
+            args.push(format!("--tls-key-file={}", files.path(PRIVATE_KEY)));
+        }
+        if let Some(files) = self.credentials() {
+            args.push(format!("--password-file={}", files.path(PASSWORD_FILE)));
+        }
+        args
+    }
+}
+
+/// An image reference without tag and digest; a registry's port is neither.
+fn repository(image: &str) -> &str {
+    let image = image.split_once('@').map_or(image, |(name, _)| name);
+    match image.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => name,
+        _ => image,
+    }
+}
+
+/// The user's, with a request for whatever has neither request nor limit: a limit is a request too.
+fn resources(user: Option<&ResourceRequirements>) -> ResourceRequirements {
+    let mut resources = user.cloned().unwrap_or_default();
+    for (name, amount) in REQUESTS {
+        let limited = resources.limits.as_ref().is_some_and(|limits| limits.contains_key(name));
+        if !limited {
+            let requests = resources.requests.get_or_insert_with(BTreeMap::new);
+            requests.entry(name.to_owned()).or_insert_with(|| Quantity(amount.to_owned()));
+        }
+    }
+    resources
+}

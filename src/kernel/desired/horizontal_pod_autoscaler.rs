@@ -1,0 +1,33 @@
+//! The HorizontalPodAutoscaler. Pure; called by [`super::children`].
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::autoscaling::v2::{
+    CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec,
+};
+use serde_json::{Value, json};
+
+use super::{Intent, meta};
+use crate::api::validated::Autoscaling;
+use crate::kernel::object::ChildKind;
+
+/// Renders the HorizontalPodAutoscaler; `None` where nobody asks for one.
+#[must_use]
+pub fn horizontal_pod_autoscaler(intent: &Intent<'_>) -> Option<Value> {
+    let Autoscaling { min_replicas, max_replicas, metrics, behavior } = intent.spec.autoscaling.as_ref()?;
+    Some(json!(HorizontalPodAutoscaler {
+        metadata: meta::object_meta(intent, BTreeMap::new()),
+        spec: Some(HorizontalPodAutoscalerSpec {
+            scale_target_ref: CrossVersionObjectReference {
+                api_version: Some(ChildKind::Deployment.api_version().to_owned()),
+                kind: ChildKind::Deployment.name().to_owned(),
+                name: intent.key.name.clone(),
+            },
+            min_replicas: Some(*min_replicas),
+            max_replicas: *max_replicas,
+            metrics: Some(metrics.clone()),
+            behavior: Some(behavior.clone()),
+        }),
+        status: None,
+    }))
+}

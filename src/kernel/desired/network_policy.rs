@@ -1,0 +1,37 @@
+//! The NetworkPolicy: who may connect. Pure; called by [`super::children`].
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::networking::v1::{
+    NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicySpec,
+};
+use serde_json::{Value, json};
+
+use super::ports::{self, Port};
+use super::{Intent, meta};
+
+/// Renders the NetworkPolicy; `None` where nobody asks for one. Clients and Prometheus are let in by rules of their
+/// own: who may scrape need not be let near the cache.
+#[must_use]
+pub fn network_policy(intent: &Intent<'_>) -> Option<Value> {
+    let sources = intent.spec.security.network_policy.as_ref()?;
+    let clients = rule(ports::of_clients(intent.spec), &sources.clients);
+    let metrics = ports::of_metrics(intent.spec).map(|port| rule(vec![port], &sources.metrics));
+    Some(json!(NetworkPolicy {
+        metadata: meta::object_meta(intent, BTreeMap::new()),
+        spec: Some(NetworkPolicySpec {
+            pod_selector: Some(meta::label_selector(&intent.key.name)),
+            policy_types: Some(vec!["Ingress".to_owned()]),
+            ingress: Some(std::iter::once(clients).chain(metrics).collect()),
+            egress: None,
+        }),
+    }))
+}
+
+/// Without a source, everybody may.
+fn rule(ports: Vec<Port>, sources: &[NetworkPolicyPeer]) -> NetworkPolicyIngressRule {
+    NetworkPolicyIngressRule {
+        ports: Some(ports.into_iter().map(Port::of_policy).collect()),
+        from: Some(sources.to_vec()).filter(|sources| !sources.is_empty()),
+    }
+}

@@ -1,0 +1,76 @@
+//! Where pods may run, and how they keep off each other. Pure; called by [`super::pod`], and by
+//! [`super::deployment`] for the strategy that follows from it.
+
+use std::borrow::Cow;
+
+use k8s_openapi::api::core::v1::{
+    Affinity, PodAffinityTerm, PodAntiAffinity, TopologySpreadConstraint, WeightedPodAffinityTerm,
+};
+
+use super::{Intent, meta};
+use crate::api::validated::AntiAffinity;
+
+/// The label that tells nodes apart.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+/// Of 1 to 100: it outweighs what the scheduler itself prefers.
+const WEIGHT: i32 = 100;
+
+/// The user's, with the preset where that says nothing of pods that keep off each other.
+#[must_use]
+pub fn affinity(intent: &Intent<'_>) -> Option<Affinity> {
+    let user = intent.spec.pod.affinity.as_ref();
+    let apart = anti_affinity(intent);
+    (user.is_some() || apart.is_some()).then(|| Affinity {
+        pod_anti_affinity: apart.map(Cow::into_owned),
+        ..user.cloned().unwrap_or_default()
+    })
+}
+
+/// Whether a pod may find no node beside those it replaces: then it has to be given the place of one. The user's own
+/// rules count whatever they select: a rollout with one pod fewer is over sooner than one that never ends.
+#[must_use]
+pub fn needs_room_of_its_own(intent: &Intent<'_>) -> bool {
+    let required = |apart: &PodAntiAffinity| {
+        let terms = apart.required_during_scheduling_ignored_during_execution.as_ref();
+        terms.is_some_and(|terms| !terms.is_empty())
+    };
+    anti_affinity(intent).is_some_and(|apart| required(&apart))
+}
+
+/// How pods spread. A constraint without a selector would count no pod, and so do nothing.
+#[must_use]
+pub fn spread(intent: &Intent<'_>) -> Vec<TopologySpreadConstraint> {
+    let of_ours = || meta::pods_of(&intent.key.name);
+    let with_selector = |constraint: &TopologySpreadConstraint| TopologySpreadConstraint {
+        label_selector: Some(constraint.label_selector.clone().unwrap_or_else(of_ours)),
+        ..constraint.clone()
+    };
+    intent.spec.availability.spread.iter().map(with_selector).collect()
+}
+
+fn anti_affinity<'a>(intent: &Intent<'a>) -> Option<Cow<'a, PodAntiAffinity>> {
+    let user = intent.spec.pod.affinity.as_ref().and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+    let preset = || intent.spec.availability.anti_affinity.map(|preset| of_preset(preset, &intent.key.name));
+    user.map(Cow::Borrowed).or_else(|| preset().map(Cow::Owned))
+}
+
+fn of_preset(preset: AntiAffinity, name: &str) -> PodAntiAffinity {
+    let term = PodAffinityTerm {
+        label_selector: Some(meta::pods_of(name)),
+        topology_key: HOSTNAME.to_owned(),
+        ..PodAffinityTerm::default()
+    };
+    match preset {
+        AntiAffinity::Soft => PodAntiAffinity {
+            preferred_during_scheduling_ignored_during_execution: Some(vec![WeightedPodAffinityTerm {
+                weight: WEIGHT,
+                pod_affinity_term: term,
+            }]),
+            required_during_scheduling_ignored_during_execution: None,
+        },
+        AntiAffinity::Hard => PodAntiAffinity {
+            preferred_during_scheduling_ignored_during_execution: None,
+            required_during_scheduling_ignored_during_execution: Some(vec![term]),
+        },
+    }
+}

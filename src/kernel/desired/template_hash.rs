@@ -1,0 +1,218 @@
+//! The hash of what reaches the pods: an edit that changes it rolls them, any other does not. Pure; called by
+//! [`super::deployment`].
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    Affinity, LocalObjectReference, PodSecurityContext, ResourceRequirements, SecurityContext, Toleration,
+    TopologySpreadConstraint,
+};
+use serde::Serialize;
+use serde_json::json;
+
+use super::Intent;
+use crate::api::validated::{
+    AntiAffinity, Availability, GracefulShutdown, Monitoring, Plaintext, PodSettings, Process, Security, Tls,
+    Validated,
+};
+use crate::kernel::hash;
+
+/// The part of an intent that reaches the pods, as it is hashed. Names, order and meaning of these fields are
+/// frozen: another hash for the same intent rolls every cache to the newest revision.
+///
+/// A field added later is left out while it has no value, so that the hash of those who do not use it stays.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ReachesPods<'a> {
+    image: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resources: Option<&'a ResourceRequirements>,
+    max_memory_mb: i32,
+    max_connections: i32,
+    threads: i32,
+    max_item_size: &'a str,
+    verbosity: i32,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    extra_args: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sasl_secret: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret_hash: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restart_trigger: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    anti_affinity: Option<&'static str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    spread: &'a [TopologySpreadConstraint],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    graceful_shutdown: Option<Graceful>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exporter: Option<Exporter<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod_context: Option<&'a PodSecurityContext>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    container_context: Option<&'a SecurityContext>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tls: Option<Encryption<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod: Option<Pod<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Graceful {
+    pre_stop_delay_seconds: i32,
+    termination_grace_period_seconds: i32,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Exporter<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resources: Option<&'a ResourceRequirements>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Encryption<'a> {
+    secret: &'a str,
+    client_certificates: bool,
+    plaintext: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Pod<'a> {
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    node_selector: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    tolerations: &'a [Toleration],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    affinity: Option<&'a Affinity>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority_class_name: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    image_pull_secrets: &'a [LocalObjectReference],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image_pull_policy: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service_account_name: Option<&'a str>,
+}
+
+impl Intent<'_> {
+    /// SHA-256 in hexadecimal of everything of the intent that reaches the pods.
+    ///
+    /// It is the intent's and not the rendered template's, for two reasons: an operator that does not know the
+    /// live revision can still tell that nothing changed, and an edit that an old revision does not render
+    /// (a field younger than it) is still seen as an edit.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        hash::of_json(&json!(ReachesPods::of(self)))
+    }
+}
+
+// Everything is taken apart without `..`: whoever adds a field decides here whether it reaches the pods.
+impl<'a> ReachesPods<'a> {
+    fn of(intent: &Intent<'a>) -> Self {
+        let Validated {
+            replicas: _,
+            image,
+            resources,
+            paused: _,
+            memcached,
+            availability,
+            monitoring,
+            security,
+            autoscaling: _,
+            service_annotations: _,
+            pod,
+        } = intent.spec;
+        let Process { max_memory_mb, max_connections, threads, max_item_size, verbosity, extra_args } =
+            memcached;
+        let Availability { anti_affinity, spread, disruption: _, graceful_shutdown } = availability;
+        let Security { pod_context, container_context, sasl_secret, tls, network_policy: _ } = security;
+        Self {
+            image,
+            resources: resources.as_ref(),
+            max_memory_mb: *max_memory_mb,
+            max_connections: *max_connections,
+            threads: *threads,
+            max_item_size,
+            verbosity: *verbosity,
+            extra_args,
+            sasl_secret: sasl_secret.as_deref(),
+            secret_hash: intent.secret_hash,
+            restart_trigger: intent.restart_trigger,
+            anti_affinity: anti_affinity.map(|preset| match preset {
+                AntiAffinity::Soft => "soft",
+                AntiAffinity::Hard => "hard",
+            }),
+            spread,
+            graceful_shutdown: graceful_shutdown.map(Graceful::of),
+            exporter: monitoring.as_ref().map(Exporter::of),
+            pod_context: pod_context.as_ref(),
+            container_context: container_context.as_ref(),
+            tls: tls.as_ref().map(Encryption::of),
+            pod: (*pod != PodSettings::default()).then(|| Pod::of(pod)),
+        }
+    }
+}
+
+impl Graceful {
+    const fn of(graceful: GracefulShutdown) -> Self {
+        let GracefulShutdown { pre_stop_delay_seconds, termination_grace_period_seconds } = graceful;
+        Self { pre_stop_delay_seconds, termination_grace_period_seconds }
+    }
+}
+
+impl<'a> Exporter<'a> {
+    fn of(monitoring: &'a Monitoring) -> Self {
+        let Monitoring { exporter_image, exporter_resources, service_monitor: _ } = monitoring;
+        Self { image: exporter_image.as_deref(), resources: exporter_resources.as_ref() }
+    }
+}
+
+impl<'a> Encryption<'a> {
+    fn of(tls: &'a Tls) -> Self {
+        let Tls { secret, client_certificates, plaintext } = tls;
+        let plaintext = match plaintext {
+            Plaintext::Disabled => "disabled",
+            Plaintext::Localhost => "localhost",
+            Plaintext::Allowed => "allowed",
+        };
+        Self { secret, client_certificates: *client_certificates, plaintext }
+    }
+}
+
+impl<'a> Pod<'a> {
+    fn of(settings: &'a PodSettings) -> Self {
+        let PodSettings {
+            labels,
+            annotations,
+            node_selector,
+            tolerations,
+            affinity,
+            priority_class_name,
+            image_pull_secrets,
+            image_pull_policy,
+            service_account_name,
+        } = settings;
+        Self {
+            labels,
+            annotations,
+            node_selector,
+            tolerations,
+            affinity: affinity.as_ref(),
+            priority_class_name: priority_class_name.as_deref(),
+            image_pull_secrets,
+            image_pull_policy: image_pull_policy.as_deref(),
+            service_account_name: service_account_name.as_deref(),
+        }
+    }
+}
