@@ -126,6 +126,9 @@ fn the_defaults_are_those_that_were_released() {
         defaults(&schema, "", &mut found);
         let expected = [
             (".spec", json!({})),
+            (".spec.highAvailability.antiAffinityPreset", json!("soft")),
+            (".spec.highAvailability.gracefulShutdown.preStopDelaySeconds", json!(10)),
+            (".spec.highAvailability.gracefulShutdown.terminationGracePeriodSeconds", json!(30)),
             (".spec.image", json!("memcached:1.6")),
             (".spec.memcached", json!({})),
             (".spec.memcached.maxConnections", json!(1024)),
@@ -133,7 +136,9 @@ fn the_defaults_are_those_that_were_released() {
             (".spec.memcached.maxMemoryMB", json!(64)),
             (".spec.memcached.threads", json!(4)),
             (".spec.memcached.verbosity", json!(0)),
+            (".spec.monitoring.serviceMonitor.interval", json!("30s")),
             (".spec.replicas", json!(1)),
+            (".spec.security.tls.plaintext", json!("Disabled")),
             (".status", json!({"observedGeneration": -1})),
             (".status.observedGeneration", json!(-1)),
         ];
@@ -146,10 +151,96 @@ fn neither_a_spec_nor_any_part_of_it_or_of_the_status_has_to_be_written() {
     for schema in schemas() {
         assert_eq!(schema["required"], Value::Null);
         assert_eq!(schema["properties"]["status"]["required"], Value::Null);
-        visit(&mut schema["properties"]["spec"].clone(), &mut |value| {
-            assert_eq!(value.get("required"), None);
+        ours(&schema["properties"]["spec"], &mut |value| assert_eq!(value.get("required"), None, "{value}"));
+    }
+}
+
+/// Calls `act` on the schema of each of our own types: they describe their fields, Kubernetes' types do not.
+fn ours(schema: &Value, act: &mut dyn FnMut(&Value)) {
+    let fields = schema["properties"].as_object().into_iter().flatten();
+    let described: Vec<_> = fields.filter(|(_, field)| field.get("description").is_some()).collect();
+    if !described.is_empty() {
+        act(schema);
+    }
+    described.iter().for_each(|(_, field)| ours(field, act));
+}
+
+#[test]
+fn every_field_of_ours_is_described_and_none_of_kubernetes_own() {
+    for schema in schemas() {
+        ours(&schema["properties"]["spec"], &mut |ours| {
+            let fields = ours["properties"].as_object().unwrap();
+            for (name, field) in fields {
+                assert!(field.get("description").is_some(), "{name}: {field}");
+            }
         });
     }
+}
+
+/// `kubectl apply` keeps the whole definition in an annotation, and annotations have a limit.
+#[test]
+fn the_definition_is_small_enough_for_kubectl_apply() {
+    let size = serde_json::to_vec(&memcached_operator::api::crd::crd()).unwrap().len();
+    assert!(size < 200 * 1024, "{size} bytes of JSON");
+}
+
+#[test]
+fn the_leaves_are_what_a_user_can_set() {
+    let expected = [
+        "autoscaling.behavior",
+        "autoscaling.enabled",
+        "autoscaling.maxReplicas",
+        "autoscaling.metrics",
+        "autoscaling.minReplicas",
+        "highAvailability.antiAffinityPreset",
+        "highAvailability.gracefulShutdown.enabled",
+        "highAvailability.gracefulShutdown.preStopDelaySeconds",
+        "highAvailability.gracefulShutdown.terminationGracePeriodSeconds",
+        "highAvailability.podDisruptionBudget.enabled",
+        "highAvailability.podDisruptionBudget.maxUnavailable",
+        "highAvailability.podDisruptionBudget.minAvailable",
+        "highAvailability.topologySpreadConstraints",
+        "image",
+        "memcached.extraArgs",
+        "memcached.maxConnections",
+        "memcached.maxItemSize",
+        "memcached.maxMemoryMB",
+        "memcached.threads",
+        "memcached.verbosity",
+        "monitoring.enabled",
+        "monitoring.exporterImage",
+        "monitoring.exporterResources.limits",
+        "monitoring.exporterResources.requests",
+        "monitoring.serviceMonitor.additionalLabels",
+        "monitoring.serviceMonitor.interval",
+        "monitoring.serviceMonitor.scrapeTimeout",
+        "paused",
+        "pod.affinity",
+        "pod.annotations",
+        "pod.imagePullPolicy",
+        "pod.imagePullSecrets",
+        "pod.labels",
+        "pod.nodeSelector",
+        "pod.priorityClassName",
+        "pod.serviceAccountName",
+        "pod.tolerations",
+        "replicas",
+        "resources.limits",
+        "resources.requests",
+        "security.containerSecurityContext",
+        "security.networkPolicy.allowedSources",
+        "security.networkPolicy.enabled",
+        "security.networkPolicy.metricsSources",
+        "security.podSecurityContext",
+        "security.sasl.credentialsSecretRef.name",
+        "security.sasl.enabled",
+        "security.tls.certificateSecretRef.name",
+        "security.tls.enableClientCert",
+        "security.tls.enabled",
+        "security.tls.plaintext",
+        "service.annotations",
+    ];
+    assert_eq!(memcached_operator::api::crd::leaves(), expected);
 }
 
 #[test]

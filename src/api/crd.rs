@@ -6,8 +6,6 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use kube::CustomResourceExt;
-use schemars::Schema;
-use schemars::transform::transform_subschemas;
 use serde_json::json;
 
 use super::status::NEVER_OBSERVED;
@@ -65,13 +63,30 @@ fn root(schema: &mut JSONSchemaProps) {
     schema.x_kubernetes_validations = Some(vec![cel::name()]);
 }
 
-/// For a field of a type that Kubernetes itself documents: drops the descriptions below it, which are most of it.
-pub(super) fn embedded(field: &mut Schema) {
-    fn undocumented(schema: &mut Schema) {
-        schema.remove("description");
-        transform_subschemas(&mut undocumented, schema);
+/// Dotted paths of everything that a user can set below `spec`, in the order of the alphabet: `memcached.threads`,
+/// `pod.affinity`. A list, a map and a value of one of Kubernetes' own types are one leaf each.
+#[must_use]
+pub fn leaves() -> Vec<String> {
+    let version = crd().spec.versions.into_iter().next().and_then(|version| version.schema);
+    let root = version.and_then(|schema| schema.open_api_v3_schema).unwrap_or_default();
+    let spec = root.properties.unwrap_or_default().remove("spec").unwrap_or_default();
+    let mut found = Vec::new();
+    collect_leaves(&spec, "", &mut found);
+    found
+}
+
+fn collect_leaves(schema: &JSONSchemaProps, path: &str, found: &mut Vec<String>) {
+    // Only our own types describe their fields: `spec::schema` takes the descriptions out of the others.
+    let fields = schema.properties.iter().flatten().filter(|(_, field)| field.description.is_some());
+    let mut leaf = true;
+    for (name, field) in fields {
+        leaf = false;
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        collect_leaves(field, &path, found);
     }
-    transform_subschemas(&mut undocumented, field);
+    if leaf {
+        found.push(path.to_owned());
+    }
 }
 
 /// Brings a schema and all below it into the form that the API server takes.
@@ -81,6 +96,10 @@ fn structural(schema: &mut JSONSchemaProps) {
     // Unsigned formats are unknown to it.
     if schema.format.as_deref().is_some_and(|format| format.starts_with("uint")) {
         schema.format = None;
+    }
+    // Kubernetes' own types say nothing here: a list of theirs is owned as a whole, like ours.
+    if schema.type_.as_deref() == Some("array") && schema.x_kubernetes_list_type.is_none() {
+        schema.x_kubernetes_list_type = Some("atomic".to_owned());
     }
     each_child(schema, &mut structural);
 }

@@ -1,14 +1,16 @@
 //! What users write and read: the `Memcached` resource. Pure; uses nothing else of this crate.
 //!
 //! [`spec`] and [`status`] are the two halves of the resource, [`validate`] turns a raw spec into a [`validated`]
-//! one that the kernel may build from, [`crd`] is the schema that the API server enforces. [`rules`] holds the numbers and
-//! sentences of both, `cel` the API server's rules, [`quantity`] and [`resources`] what `128Mi` means.
+//! one that the kernel may build from, [`crd`] is the schema that the API server enforces. [`rules`] holds the
+//! numbers and sentences of both, `cel` the API server's rules, `schema` what derived schemas lack, [`quantity`]
+//! and [`resources`] what `128Mi` means.
 
 mod cel;
 pub mod crd;
 pub mod quantity;
 pub mod resources;
 pub mod rules;
+mod schema;
 pub mod spec;
 pub mod status;
 pub mod validate;

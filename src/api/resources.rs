@@ -65,6 +65,12 @@ impl JsonSchema for Amount {
 }
 
 impl Resources {
+    /// Whether the container requests some of that resource. A limit without a request is a request too.
+    #[must_use]
+    pub fn request(&self, name: &str) -> bool {
+        [&self.requests, &self.limits].into_iter().flatten().any(|amounts| amounts.contains_key(name))
+    }
+
     /// As the container gets them: verbatim, but nothing at all instead of empty maps.
     #[must_use]
     pub fn requirements(&self) -> Option<ResourceRequirements> {

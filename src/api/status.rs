@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::crd::embedded;
+use super::schema::embedded;
 
 /// `observedGeneration` of a resource that no operator has seen: kstatus calls an object without any status
 /// ready, so the schema defaults to this.

@@ -430,6 +430,7 @@ fn spec(variant: u8) -> MemcachedSpec {
             enabled: Some(true),
             credentials_secret_ref: Some(SecretReference { name: Some(SECRET.into()) }),
         }),
+        ..Security::default()
     });
     let image = (variant == 4).then(|| "memcached:1.6.38".to_owned());
     MemcachedSpec { replicas, image, memcached, security, ..MemcachedSpec::default() }

@@ -1,9 +1,17 @@
 //! The rules that the API server runs in CEL, one function each. Pure; called by the schema's attributes in
 //! [`super::spec`] and by [`super::crd`].
 //!
+//! Here are those of the whole and of memcached itself, in the submodules those of the section of that name.
+//!
 //! Each sits as deep in the schema as it can: a stored object that breaks a new rule stays editable elsewhere.
 //! A failed pattern or range does not keep the API server from running the rules, so each guards against what
 //! the patterns exclude; nor are defaults filled in when a `default: {}` is checked, so each guards with `?`.
+
+pub(super) mod autoscaling;
+pub(super) mod availability;
+pub(super) mod labels;
+pub(super) mod monitoring;
+pub(super) mod security;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
 
@@ -25,19 +33,24 @@ pub(super) fn name() -> ValidationRule {
     }
 }
 
-/// `spec.image`.
+/// What needs fields of several sections, and so can sit nowhere deeper than at `spec`.
 #[must_use]
-pub(super) fn image() -> ValidationRule {
+pub(super) fn whole_spec() -> Vec<ValidationRule> {
+    vec![memory_limit(), availability::min_available(), autoscaling::cpu_request()]
+}
+
+/// An image, in the field of that name.
+#[must_use]
+pub(super) fn image(field: &str) -> ValidationRule {
     ValidationRule {
         rule: format!("self.matches(r'{}')", rules::IMAGE_PATTERN),
-        message: Some(rules::IMAGE.to_owned()),
+        message: Some(rules::image(field)),
         ..ValidationRule::default()
     }
 }
 
 /// `spec`: the memory limit leaves room beside the items.
-#[must_use]
-pub(super) fn memory_limit() -> ValidationRule {
+fn memory_limit() -> ValidationRule {
     let limit = "string(self.resources.limits['memory'])";
     let max = format!("self.?memcached.?maxMemoryMB.orValue({})", rules::MAX_MEMORY_MB.default);
     let overhead = rules::MEMORY_OVERHEAD_MB;
@@ -101,19 +114,6 @@ pub(super) fn argument() -> ValidationRule {
     ValidationRule {
         rule: r"!self.matches(r'[\x00\n]')".to_owned(),
         message: Some(rules::ARGUMENT.to_owned()),
-        ..ValidationRule::default()
-    }
-}
-
-/// `spec.security.sasl`: no authentication without a Secret.
-#[must_use]
-pub(super) fn sasl_secret() -> ValidationRule {
-    ValidationRule {
-        rule: "!self.?enabled.orValue(false) || self.?credentialsSecretRef.?name.orValue('') != ''"
-            .to_owned(),
-        reason: Some("FieldValueRequired".to_owned()),
-        field_path: Some(".credentialsSecretRef.name".to_owned()),
-        message: Some(rules::SASL_SECRET.to_owned()),
         ..ValidationRule::default()
     }
 }

@@ -3,7 +3,20 @@
 //! Nothing but [`super::validate`] reads these fields: what passed there is a `Validated`, with every default
 //! resolved. The schema in [`super::crd`] is generated from these types. So a new field is: the field here with
 //! its bounds and default, its words in [`super::rules`], its rule in [`super::cel`] where plain schema cannot
-//! say it, and its check in [`super::validate`].
+//! say it, and its check in [`super::validate`]. A field of one of Kubernetes' own types has that type's schema; what
+//! is written there goes into the children verbatim, and what the schema lets through is for them to refuse.
+
+mod autoscaling;
+mod availability;
+mod monitoring;
+mod pod;
+mod security;
+
+pub use autoscaling::Autoscaling;
+pub use availability::{GracefulShutdown, HighAvailability, PodDisruptionBudget};
+pub use monitoring::{Monitoring, ServiceMonitor};
+pub use pod::{Pod, Service};
+pub use security::{NetworkPolicy, Sasl, SecretReference, Security, Tls};
 
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -44,7 +57,7 @@ use super::validate::Violation;
     derive = "PartialEq"
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [cel::memory_limit()]))]
+#[schemars(extend("x-kubernetes-validations" = cel::whole_spec()))]
 pub struct MemcachedSpec {
     /// Number of memcached pods, 0 to 64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,20 +67,38 @@ pub struct MemcachedSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(max = rules::IMAGE_LENGTH),
-        extend("default" = rules::DEFAULT_IMAGE, "x-kubernetes-validations" = [cel::image()])
+        extend("default" = rules::DEFAULT_IMAGE, "x-kubernetes-validations" = [cel::image("image")])
     )]
     pub image: Option<String>,
     /// Resource requests and limits of the memcached container. A memory limit has to leave room for
     /// maxMemoryMB plus 32Mi.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
+    /// Whether the operator changes nothing, and only goes on reporting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
     /// Settings of the memcached process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = json!({})))]
     pub memcached: Option<MemcachedConfig>,
-    /// Who may talk to memcached.
+    /// Where pods run, and how they go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high_availability: Option<Box<HighAvailability>>,
+    /// The exporter beside memcached, which tells Prometheus how the cache does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub monitoring: Option<Box<Monitoring>>,
+    /// Who may talk to memcached, and what its containers may do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security: Option<Security>,
+    /// A HorizontalPodAutoscaler that decides on the number of pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub autoscaling: Option<Box<Autoscaling>>,
+    /// Settings of the Service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<Service>,
+    /// Settings of the pods that say nothing about memcached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<Box<Pod>>,
 }
 
 /// Settings of the memcached process: each typed field is one command-line flag.
@@ -115,42 +146,10 @@ pub struct MemcachedConfig {
     pub extra_args: Option<Vec<String>>,
 }
 
-/// Who may talk to memcached.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct Security {
-    /// Authentication with user name and password.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sasl: Option<Sasl>,
-}
-
-/// Authentication by a password file (memcached's -Y).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [cel::sasl_secret()]))]
-pub struct Sasl {
-    /// Whether clients have to authenticate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
-    /// The Secret whose key password-file holds lines of user:password. End each line, also the last, with a
-    /// newline: some versions of memcached drop the last character of a file without.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub credentials_secret_ref: Option<SecretReference>,
-}
-
-/// The name of a Secret in the resource's namespace.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SecretReference {
-    /// Name of the Secret.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-}
-
 fn arguments(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
         "maxItems": rules::ARGUMENTS,
-        "x-kubernetes-list-type": "atomic",
         "items": {
             "type": "string",
             "maxLength": rules::ARGUMENT_LENGTH,

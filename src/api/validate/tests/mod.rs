@@ -4,6 +4,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::api::validated::{Process, Security};
 
 fn spec(raw: &Value) -> MemcachedSpec {
     MemcachedSpec::parse(Some(raw)).unwrap()
