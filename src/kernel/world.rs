@@ -340,11 +340,13 @@ impl World {
 
 /// The Secrets that a resource names in a feature that is on.
 fn secret_names(seen: &SeenResource) -> Vec<Key> {
-    let Ok(MemcachedSpec { security, .. }) = &seen.spec else { return Vec::new() };
-    let sasl = security.as_ref().and_then(|security| security.sasl.as_ref());
-    let name = sasl
-        .filter(|sasl| sasl.enabled == Some(true))
-        .and_then(|sasl| sasl.credentials_secret_ref.as_ref())
-        .and_then(|reference| reference.name.clone());
-    name.map(|name| Key { namespace: seen.key.namespace.clone(), name }).into_iter().collect()
+    let Ok(MemcachedSpec { security: Some(security), .. }) = &seen.spec else { return Vec::new() };
+    let sasl = security.sasl.as_ref().filter(|sasl| sasl.enabled == Some(true));
+    let tls = security.tls.as_ref().filter(|tls| tls.enabled == Some(true));
+    let references = [
+        sasl.and_then(|sasl| sasl.credentials_secret_ref.as_ref()),
+        tls.and_then(|tls| tls.certificate_secret_ref.as_ref()),
+    ];
+    let names = references.into_iter().filter_map(|reference| reference?.name.clone());
+    names.map(|name| Key { namespace: seen.key.namespace.clone(), name }).collect()
 }
