@@ -147,13 +147,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         .context("cannot start the asynchronous runtime")?;
     let ended = runtime.block_on(async {
         let listener = serve::listen(listen).await.with_context(|| format!("cannot listen on {listen}"))?;
+        let address = listener.local_addr()?;
+        tracing::info!(listen = %address, "serving /metrics and /livez");
         let mut signals = shell::signals()?;
         let (told, ends) = tokio::sync::oneshot::channel::<()>();
         let serving = serve::serve(listener, target, async {
             let _ = ends.await;
         });
         let mut serving = std::pin::pin!(serving);
-        tracing::info!(%listen, "serving /metrics and /livez");
         tokio::select! {
             ended = &mut serving => ended?,
             _ = signals.recv() => {

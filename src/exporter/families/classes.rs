@@ -112,7 +112,7 @@ pub const CLASSES: &[Family] = &[
             (&["cas", "hit"], Number("cas_hits")),
             (&["cas", "badval"], Number("cas_badval")),
             (&["touch", "hit"], Number("touch_hits")),
-            // A cas that missed has no slab class.
+            // Among them the cas that missed, which memcached counts in no other way for a class.
             (&["set", "hit"], Less("cmd_set", &["cas_hits", "cas_badval"])),
         ]),
     },

@@ -1,0 +1,7 @@
+//! The exporter against real memcacheds, on loopback.
+
+mod certificates;
+mod names;
+mod program;
+mod scrapes;
+mod support;
