@@ -39,16 +39,20 @@ pub const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::U
 /// When the address cannot be had.
 pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     match TcpListener::bind(address).await {
-        Err(error) if address.ip() == Ipv6Addr::UNSPECIFIED && lacks_ipv6(&error) => {
-            TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await
-        }
-        other => other,
+        Err(error) => match instead(address, &error) {
+            Some(other) => TcpListener::bind(other).await,
+            None => Err(error),
+        },
+        listener => listener,
     }
 }
 
-/// `EAFNOSUPPORT` of a kernel without IPv6 has no kind of its own.
-fn lacks_ipv6(error: &io::Error) -> bool {
-    !matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied)
+/// What to try after this error. A kernel without IPv6 says that it does not support such addresses, which has no
+/// `ErrorKind` of its own: so it is told by what else may be wrong.
+fn instead(address: SocketAddr, error: &io::Error) -> Option<SocketAddr> {
+    let taken = matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied);
+    let all = address.ip() == Ipv6Addr::UNSPECIFIED;
+    (all && !taken).then(|| (Ipv4Addr::UNSPECIFIED, address.port()).into())
 }
 
 /// Serves until `end`, and what was asked before that.
@@ -157,4 +161,25 @@ fn reason(error: &dyn Error) -> String {
         cause = error.source();
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case::no_ipv6("[::]:9150", 97, Some("0.0.0.0:9150"))] // EAFNOSUPPORT
+    #[case::no_ipv6_address("[::]:9150", 99, Some("0.0.0.0:9150"))] // EADDRNOTAVAIL
+    #[case::taken("[::]:9150", 98, None)] // EADDRINUSE
+    #[case::not_allowed("[::]:80", 13, None)] // EACCES
+    #[case::asked_for_just_this("[::1]:9150", 97, None)]
+    fn ipv4_is_tried_where_there_is_no_ipv6(
+        #[case] address: &str,
+        #[case] error: i32,
+        #[case] other: Option<&str>,
+    ) {
+        let tried = instead(address.parse().unwrap(), &io::Error::from_raw_os_error(error));
+        assert_eq!(tried, other.map(|other| other.parse().unwrap()));
+    }
 }

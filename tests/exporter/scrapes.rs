@@ -6,108 +6,92 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use memcached_operator::exporter::serve;
 use memcached_operator::exporter::target::Target;
 use memcached_operator::exporter::tls::{Identity, Tls, Trust};
 use rstest::rstest;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 use crate::certificates::Authority;
 use crate::names::upstream;
 use crate::support::{Exporter, Memcached, plain, within};
 
-#[tokio::test]
-async fn the_figures_are_those_of_the_commands_that_were_sent() {
-    let memcached = Memcached::start(&["-c", "77"]).await;
-    let small = |key: &str| format!("set {key} 0 0 1\r\n1");
-    let large = format!("set large 0 0 2000\r\n{}", "x".repeat(2000));
-    let (a, b) = (small("a"), small("b"));
-    let sent = [
-        a.as_str(),
-        &b,
-        &large,
-        "incr a 1",
-        "incr none 1",
-        "decr none 1",
-        "touch a 0",
-        "touch none 0",
-        "delete b",
-        "delete none",
-        "mg a",
-        "mg none",
-        "mg none",
-        "cas none 0 0 1 1\r\n1",
-        "cas a 0 0 1 1\r\n1",
-        "flush_all 1000",
-    ];
-    let answers = memcached.says(&sent).await;
-    assert_eq!(
-        answers,
-        [
-            "STORED",
-            "STORED",
-            "STORED",
-            "2",
-            "NOT_FOUND",
-            "NOT_FOUND",
-            "TOUCHED",
-            "NOT_FOUND",
-            "DELETED",
-            "NOT_FOUND",
-            "HD",
-            "EN",
-            "EN",
-            "NOT_FOUND",
-            "EXISTS",
-            "OK",
-        ]
-    );
-    let version = &memcached.says(&["version"]).await[0]["VERSION ".len()..];
+/// A command, and what memcached answers to it when all are sent in this order.
+const COMMANDS: [(&str, &str); 15] = [
+    ("set a 0 0 1\r\n1", "STORED"),
+    ("set b 0 0 1\r\n1", "STORED"),
+    ("set larger 0 0 60\r\n0123456789_0123456789_0123456789_0123456789_0123456789_01234", "STORED"),
+    ("incr a 1", "2"),
+    ("incr none 1", "NOT_FOUND"),
+    ("decr none 1", "NOT_FOUND"),
+    ("touch a 0", "TOUCHED"),
+    ("touch none 0", "NOT_FOUND"),
+    ("delete b", "DELETED"),
+    ("delete none", "NOT_FOUND"),
+    ("mg a", "HD"),
+    ("mg none", "EN"),
+    ("cas none 0 0 1 1\r\n1", "NOT_FOUND"),
+    ("cas a 0 0 1 1\r\n1", "EXISTS"),
+    ("flush_all 1000", "OK"),
+];
 
+/// A memcached that has seen them.
+async fn used() -> Memcached {
+    let memcached = Memcached::start(&["-c", "77"]).await;
+    assert_eq!(
+        memcached.says(&COMMANDS.map(|(command, _)| command)).await,
+        COMMANDS.map(|(_, answer)| answer)
+    );
+    memcached
+}
+
+#[tokio::test]
+async fn commands_are_counted_by_what_came_of_them() {
+    let memcached = used().await;
     let page = Exporter::watch(plain(memcached.address)).await.scrape().await;
-    let command = |command, status| {
-        page.value(&format!("memcached_commands_total{{command=\"{command}\",status=\"{status}\"}}"))
-    };
-    let commands = [
-        ("get", "hit", 1),
-        ("get", "miss", 2),
-        ("set", "hit", 3),
-        ("incr", "hit", 1),
-        ("incr", "miss", 1),
-        ("decr", "hit", 0),
-        ("decr", "miss", 1),
-        ("touch", "hit", 1),
-        ("touch", "miss", 1),
-        ("delete", "hit", 1),
-        ("delete", "miss", 1),
-        ("cas", "hit", 0),
-        ("cas", "miss", 1),
-        ("cas", "badval", 1),
-        ("flush", "hit", 1),
-    ];
-    for (name, status, expected) in commands {
-        assert_eq!(command(name, status), f64::from(expected), "{name} {status}");
-    }
+    let counts = ["get", "set", "incr", "decr", "touch", "delete", "cas", "flush"].map(|command| {
+        let of = |status| {
+            page.find(&format!("memcached_commands_total{{command=\"{command}\",status=\"{status}\"}}"))
+        };
+        (command, of("hit"), of("miss"), of("badval"))
+    });
     let expected = [
-        ("memcached_up".to_owned(), 1.0),
-        (format!("memcached_version{{version=\"{version}\"}}"), 1.0),
-        (format!("memcached_exporter_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION")), 1.0),
-        ("memcached_current_items".to_owned(), 2.0),
-        ("memcached_items_total".to_owned(), 3.0),
-        ("memcached_max_connections".to_owned(), 77.0),
-        ("memcached_limit_bytes".to_owned(), 64.0 * 1024.0 * 1024.0),
-        ("memcached_lru_crawler_enabled".to_owned(), 1.0),
-        ("memcached_lru_crawler_hot_max_factor".to_owned(), 0.2),
-        ("memcached_slab_current_items{slab=\"1\"}".to_owned(), 1.0),
-        ("memcached_slab_chunk_size_bytes{slab=\"1\"}".to_owned(), 96.0),
-        ("memcached_slab_chunks_used{slab=\"1\"}".to_owned(), 1.0),
-        // Among them the cas that found nothing.
-        ("memcached_slab_commands_total{slab=\"1\",command=\"set\",status=\"hit\"}".to_owned(), 3.0),
+        ("get", Some(1.0), Some(1.0), None),
+        ("set", Some(3.0), None, None),
+        ("incr", Some(1.0), Some(1.0), None),
+        ("decr", Some(0.0), Some(1.0), None),
+        ("touch", Some(1.0), Some(1.0), None),
+        ("delete", Some(1.0), Some(1.0), None),
+        ("cas", Some(0.0), Some(1.0), Some(1.0)),
+        ("flush", Some(1.0), None, None),
     ];
-    for (series, value) in expected {
-        assert_eq!(page.value(&series), value, "{series}");
-    }
+    assert_eq!(counts, expected);
+}
+
+#[tokio::test]
+async fn figures_are_those_that_memcached_tells() {
+    let memcached = used().await;
+    let version = memcached.says(&["version"]).await.remove(0).replace("VERSION ", "");
+    let page = Exporter::watch(plain(memcached.address)).await.scrape().await;
+    let expected = [
+        ("memcached_up", 1.0),
+        (&format!("memcached_version{{version=\"{version}\"}}"), 1.0),
+        (&format!("memcached_exporter_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION")), 1.0),
+        ("memcached_current_items", 2.0),
+        ("memcached_items_total", 3.0),
+        ("memcached_max_connections", 77.0),
+        ("memcached_limit_bytes", 64.0 * 1024.0 * 1024.0),
+        ("memcached_lru_crawler_enabled", 1.0),
+        ("memcached_lru_crawler_hot_max_factor", 0.2),
+        ("memcached_slab_current_items{slab=\"1\"}", 1.0),
+        ("memcached_slab_chunk_size_bytes{slab=\"1\"}", 96.0),
+        ("memcached_slab_chunks_used{slab=\"1\"}", 1.0),
+        // Among them the cas that found nothing.
+        ("memcached_slab_commands_total{slab=\"1\",command=\"set\",status=\"hit\"}", 3.0),
+    ];
+    assert_eq!(expected.map(|(series, _)| (series, page.value(series))), expected);
 }
 
 /// Whether only a memcached with a feature switched on tells it.
@@ -357,4 +341,11 @@ async fn the_other_pages_answer_without_memcached() {
     let (status, text) = exporter.get("/").await;
     assert_eq!((status, text.contains("/metrics")), (200, true), "{text}");
     assert_eq!(exporter.get("/none").await.0, 404);
+}
+
+#[tokio::test]
+async fn the_default_address_is_reached_by_ipv4_too() {
+    let listener = serve::listen(SocketAddr::new(serve::DEFAULT.ip(), 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    within("the connection", TcpStream::connect((Ipv4Addr::LOCALHOST, port))).await.unwrap();
 }

@@ -175,8 +175,12 @@ impl Page {
         page
     }
 
+    pub(crate) fn find(&self, series: &str) -> Option<f64> {
+        self.series.get(series).copied()
+    }
+
     pub(crate) fn value(&self, series: &str) -> f64 {
-        *self.series.get(series).unwrap_or_else(|| panic!("no {series} in {:?}", self.series.keys()))
+        self.find(series).unwrap_or_else(|| panic!("no {series} in {:?}", self.series.keys()))
     }
 
     /// The names that begin so.
