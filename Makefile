@@ -18,6 +18,10 @@ help: ## List the targets
 prerequisites:
 	@scripts/prerequisites
 
+.PHONY: test-prerequisites
+test-prerequisites:
+	@scripts/prerequisites tests
+
 .PHONY: build
 build: prerequisites ## Build the operator and the tools of the tests (debug)
 	@cargo build --workspace --bins --locked
@@ -31,13 +35,13 @@ demo-down: build ## Remove what `make demo` made
 	@$(E2E) demo --cluster $(CLUSTER) --remove
 
 .PHONY: check
-check: prerequisites ## Quick loop: format, clippy, pure tests
+check: test-prerequisites ## Quick loop: format, clippy, pure tests
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --locked -- -D warnings
 	@cargo test -p memcached-operator --locked
 
 .PHONY: test
-test: prerequisites ## All tests, those on a real Kubernetes included
+test: test-prerequisites ## All tests, those on a real Kubernetes included
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --locked -- -D warnings
 	@cargo build --workspace --bins --locked

@@ -10,9 +10,11 @@
 //!      └──────────────────────────── create / apply / delete / merge-patch ◀── shell::effects ◀───────────┘
 //! ```
 //!
-//! A folder uses only those above it: `api` nothing, `kernel` only `api`, `shell` both, `cli` all.
+//! A folder uses only those above it: `api` nothing, `kernel` only `api`, `shell` both, `cli` all. `exporter` stands
+//! beside them: it uses nothing, and only `cli` uses it.
 
 pub mod api;
 pub mod cli;
+pub mod exporter;
 pub mod kernel;
 pub mod shell;

@@ -4,6 +4,7 @@
 //! here and nowhere else, with their causes.
 
 pub mod crd;
+pub mod exporter;
 pub mod replay;
 pub mod run;
 pub mod validate;
@@ -18,10 +19,10 @@ const INTERRUPTED: u8 = 130;
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    run: ended after SIGTERM or SIGINT with nothing under way; else: done, and all is well
+  0    run, exporter: ended after SIGTERM or SIGINT with nothing under way; else: done, and all is well
   1    it did not work, or what was checked is not well: standard error says what and why
   2    the command line is wrong
-  130  run: ended at once after a second signal";
+  130  run, exporter: ended at once after a second signal";
 
 #[derive(Debug, Parser)]
 #[command(
@@ -51,6 +52,9 @@ enum Command {
     /// Check resources in files by the rules of the API server, without one.
     #[command(after_help = EXIT_CODES)]
     Validate(validate::Args),
+    /// Serve the metrics of a memcached to Prometheus, also under TLS and authentication.
+    #[command(after_help = EXIT_CODES)]
+    Exporter(exporter::Args),
     /// Check that this build decides as a journal says: every effect must be the same, to the letter.
     #[command(after_help = EXIT_CODES)]
     Replay(replay::Args),
@@ -64,6 +68,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Crd => crd::run(),
         Command::Validate(args) => validate::run(&args),
+        Command::Exporter(args) => exporter::run(args),
         Command::Replay(args) => replay::run(&args),
     };
     ended.unwrap_or_else(|error| {

@@ -125,7 +125,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Log lines go to standard error.
-fn start_log(format: LogFormat, level: LogLevel) {
+pub(super) fn start_log(format: LogFormat, level: LogLevel) {
     let log = tracing_subscriber::fmt()
         .with_env_filter(level.filter())
         .with_writer(std::io::stderr)

@@ -1,0 +1,217 @@
+//! What is said to memcached, and what its answers mean. Takes lines and the bytes of a password file; gives
+//! [`Figures`] and requests. Pure; `target` calls it.
+//!
+//! Under `-Y` memcached answers everything with `CLIENT_ERROR unauthenticated` until a `set`, of any key, whose value
+//! is the user, a space and the password. Nothing may be sent right behind such a refusal before it has been read:
+//! memcached 1.6 then loses an answer.
+
+use std::collections::BTreeMap;
+
+/// Figures by memcached's own names, unread.
+pub type Group = BTreeMap<String, String>;
+
+/// Everything memcached tells about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Of the whole server: `stats`, and the sums at the end of `stats slabs`.
+    pub server: Group,
+    /// `stats settings`.
+    pub settings: Group,
+    /// Of each slab class, by its number: `stats slabs` and `stats items` in one. The two share one name,
+    /// `mem_requested`, which moved from the former to the latter.
+    pub classes: BTreeMap<u16, Group>,
+}
+
+/// A part of memcached's statistics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    /// `stats`.
+    General,
+    /// `stats settings`.
+    Settings,
+    /// `stats slabs`.
+    Slabs,
+    /// `stats items`.
+    Items,
+}
+
+impl Page {
+    /// What asks for it.
+    #[must_use]
+    pub const fn request(self) -> &'static [u8] {
+        match self {
+            Self::General => b"stats\r\n",
+            Self::Settings => b"stats settings\r\n",
+            Self::Slabs => b"stats slabs\r\n",
+            Self::Items => b"stats items\r\n",
+        }
+    }
+}
+
+/// Whether the page goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// More lines come.
+    More,
+    /// It was the last one.
+    All,
+}
+
+/// Why memcached did not tell.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It wants a password first.
+    #[error("it wants a user and a password")]
+    Unauthenticated,
+    /// Something that is not statistics.
+    #[error("it answered {0:?} where statistics were expected: is it a memcached?")]
+    Other(String),
+}
+
+/// What is quoted of a strange answer, in characters.
+const QUOTED: usize = 80;
+
+impl Figures {
+    /// Takes in one line of a page, without its end.
+    ///
+    /// # Errors
+    /// When it is none of a page.
+    pub fn take(&mut self, page: Page, line: &str) -> Result<Taken, Refusal> {
+        match line {
+            "END" => return Ok(Taken::All),
+            "CLIENT_ERROR unauthenticated" => return Err(Refusal::Unauthenticated),
+            _ => {}
+        }
+        let stat = line.strip_prefix("STAT ").and_then(|rest| rest.split_once(' ').or(Some((rest, ""))));
+        let Some((name, value)) = stat else {
+            return Err(Refusal::Other(line.chars().take(QUOTED).collect()));
+        };
+        let (group, name) = match page {
+            Page::General => (&mut self.server, name),
+            Page::Settings => (&mut self.settings, name),
+            Page::Slabs | Page::Items => match in_class(name) {
+                Some((class, name)) => (self.classes.entry(class).or_default(), name),
+                None => (&mut self.server, name),
+            },
+        };
+        group.insert(name.to_owned(), value.to_owned());
+        Ok(Taken::More)
+    }
+}
+
+/// `1:chunk_size` of `stats slabs`, `items:1:number` of `stats items`.
+fn in_class(name: &str) -> Option<(u16, &str)> {
+    let (class, name) = name.strip_prefix("items:").unwrap_or(name).split_once(':')?;
+    Some((class.parse().ok()?, name))
+}
+
+/// A user and a password. Without `Debug`, so that neither gets into a log.
+pub struct Credentials {
+    /// As memcached wants them: a space between.
+    value: Vec<u8>,
+}
+
+/// A password file without credentials. Quotes nothing of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("its first line is not of the form user:password")]
+pub struct NoCredentials;
+
+impl Credentials {
+    /// The first line of a file of memcached's form: `user:password`, the password being all that follows the first
+    /// colon. Its newline may be missing.
+    ///
+    /// # Errors
+    /// When the first line that is not empty is of another form.
+    pub fn parse(file: &[u8]) -> Result<Self, NoCredentials> {
+        let line = file.split(|byte| *byte == b'\n').find(|line| !line.is_empty()).ok_or(NoCredentials)?;
+        let colon = line.iter().position(|byte| *byte == b':').ok_or(NoCredentials)?;
+        let mut value = line.to_vec();
+        if let Some(byte) = value.get_mut(colon) {
+            *byte = b' ';
+        }
+        Ok(Self { value })
+    }
+
+    /// What presents them.
+    #[must_use]
+    pub fn request(&self) -> Vec<u8> {
+        let mut request = format!("set auth 0 0 {}\r\n", self.value.len()).into_bytes();
+        request.extend_from_slice(&self.value);
+        request.extend_from_slice(b"\r\n");
+        request
+    }
+}
+
+/// Whether this answer to [`Credentials::request`] means that they are right.
+#[must_use]
+pub fn accepted(answer: &str) -> bool {
+    answer == "STORED"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    fn group<const N: usize>(pairs: [(&str, &str); N]) -> Group {
+        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+    }
+
+    #[test]
+    fn each_page_goes_to_its_own_group_and_slabs_and_items_share_theirs() {
+        let mut figures = Figures::default();
+        for (page, line) in [
+            (Page::General, "STAT version 1.6.18"),
+            (Page::Settings, "STAT inter 127.0.0.1 and more"),
+            (Page::Settings, "STAT stat_key_prefix "),
+            (Page::Slabs, "STAT 1:chunk_size 96"),
+            (Page::Slabs, "STAT total_malloced 1048576"),
+            (Page::Items, "STAT items:1:number 3"),
+            (Page::Items, "STAT items:12:number 4"),
+        ] {
+            assert_eq!(figures.take(page, line), Ok(Taken::More), "{line}");
+        }
+        let expected = Figures {
+            server: group([("total_malloced", "1048576"), ("version", "1.6.18")]),
+            settings: group([("inter", "127.0.0.1 and more"), ("stat_key_prefix", "")]),
+            classes: [(1, group([("chunk_size", "96"), ("number", "3")])), (12, group([("number", "4")]))]
+                .into(),
+        };
+        assert_eq!(figures, expected);
+        assert_eq!(figures.take(Page::Items, "END"), Ok(Taken::All));
+    }
+
+    #[rstest]
+    #[case("CLIENT_ERROR unauthenticated", Refusal::Unauthenticated)]
+    #[case("ERROR", Refusal::Other("ERROR".to_owned()))]
+    #[case("", Refusal::Other(String::new()))]
+    fn what_is_no_statistic_is_refused(#[case] line: &str, #[case] refusal: Refusal) {
+        assert_eq!(Figures::default().take(Page::General, line), Err(refusal));
+    }
+
+    #[test]
+    fn of_a_strange_answer_only_the_beginning_is_quoted() {
+        let Err(Refusal::Other(quoted)) = Figures::default().take(Page::General, &"ä".repeat(1000)) else {
+            panic!("taken");
+        };
+        assert_eq!(quoted, "ä".repeat(QUOTED));
+    }
+
+    #[rstest]
+    #[case(b"user:password\n", b"set auth 0 0 13\r\nuser password\r\n")]
+    #[case(b"user:password", b"set auth 0 0 13\r\nuser password\r\n")]
+    #[case(b"\nuser:pass:word x\nother:y\n", b"set auth 0 0 16\r\nuser pass:word x\r\n")]
+    #[case(b"u:\xff\n", b"set auth 0 0 3\r\nu \xff\r\n")]
+    #[case(b"u:\n", b"set auth 0 0 2\r\nu \r\n")]
+    fn the_first_line_is_presented_as_memcached_wants_it(#[case] file: &[u8], #[case] request: &[u8]) {
+        assert_eq!(Credentials::parse(file).ok().unwrap().request(), request);
+    }
+
+    #[rstest]
+    #[case(b"")]
+    #[case(b"\n\n")]
+    #[case(b"password\nuser:password\n")]
+    fn a_file_without_credentials_is_refused(#[case] file: &[u8]) {
+        assert_eq!(Credentials::parse(file).err(), Some(NoCredentials));
+    }
+}

@@ -1,0 +1,185 @@
+//! The exporter's pages. Takes a listener and a [`Target`]; serves `/metrics`, `/livez` and `/`. IO; `cli` calls it.
+//!
+//! A memcached that cannot be asked is `memcached_up 0` on a page that is otherwise fine, and one line in the log for
+//! each new reason, however often Prometheus asks.
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::future::Future;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use prometheus::TextEncoder;
+use prometheus::core::Collector as _;
+use prometheus::process_collector::ProcessCollector;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use super::metrics;
+use super::protocol::Figures;
+use super::target::{ScrapeError, Target};
+
+/// Connections to memcached at once: it has a limit, and those are for its clients.
+const AT_ONCE: usize = 4;
+
+/// Where to listen if nobody says.
+pub const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::UNSPECIFIED), 9150);
+
+/// Listens. All IPv6 addresses, which means all IPv4 addresses too, are those of IPv4 alone where the machine has no
+/// IPv6.
+///
+/// # Errors
+/// When the address cannot be had.
+pub async fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    match TcpListener::bind(address).await {
+        Err(error) => match instead(address, &error) {
+            Some(other) => TcpListener::bind(other).await,
+            None => Err(error),
+        },
+        listener => listener,
+    }
+}
+
+/// What to try after this error. A kernel without IPv6 says that it does not support such addresses, which has no
+/// `ErrorKind` of its own: so it is told by what else may be wrong.
+fn instead(address: SocketAddr, error: &io::Error) -> Option<SocketAddr> {
+    let taken = matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied);
+    let all = address.ip() == Ipv6Addr::UNSPECIFIED;
+    (all && !taken).then(|| (Ipv4Addr::UNSPECIFIED, address.port()).into())
+}
+
+/// Serves until `end`, and what was asked before that.
+///
+/// # Errors
+/// When the listener breaks.
+pub async fn serve(
+    listener: TcpListener,
+    target: Target,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let exporter = Exporter { target, turns: Semaphore::new(AT_ONCE), standing: Mutex::default() };
+    let router = Router::new()
+        .route(
+            "/",
+            get(async || "Prometheus metrics of a memcached: /metrics\nWhether the exporter lives: /livez\n"),
+        )
+        .route("/livez", get(async || "ok\n"))
+        .route("/metrics", get(page))
+        .with_state(Arc::new(exporter));
+    axum::serve(listener, router).with_graceful_shutdown(end).await
+}
+
+async fn page(State(exporter): State<Arc<Exporter>>) -> Response {
+    let mut families = vec![metrics::build_info()];
+    families.extend(ProcessCollector::for_self().collect());
+    let read = exporter.scrape().await;
+    families.push(metrics::up(read.is_some()));
+    families.extend(read.unwrap_or_default().families);
+    match TextEncoder::new().encode_to_string(&families) {
+        Ok(text) => ([(CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+struct Exporter {
+    target: Target,
+    turns: Semaphore,
+    standing: Mutex<Standing>,
+}
+
+/// How it stood with memcached at the last scrape.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Standing {
+    /// Nobody has asked yet.
+    #[default]
+    Unknown,
+    /// It told everything.
+    Well,
+    /// Some figures were of another form: these.
+    Odd(BTreeSet<&'static str>),
+    /// It did not tell, for this reason.
+    Down(String),
+}
+
+impl Exporter {
+    async fn scrape(&self) -> Option<metrics::Read> {
+        let (read, standing) = match self.ask().await {
+            Ok(figures) => {
+                let read = metrics::read(&figures);
+                let odd = read.unreadable.clone();
+                (Some(read), if odd.is_empty() { Standing::Well } else { Standing::Odd(odd) })
+            }
+            Err(error) => (None, Standing::Down(reason(&error))),
+        };
+        self.tell(standing);
+        read
+    }
+
+    /// Waiting for a turn counts as waiting for memcached: the patience of Prometheus is limited.
+    async fn ask(&self) -> Result<Figures, ScrapeError> {
+        let timeout = self.target.timeout;
+        let turn = async {
+            // Fails only once the semaphore is closed, which it never is.
+            let _turn = self.turns.acquire().await;
+            self.target.scrape().await
+        };
+        tokio::time::timeout(timeout, turn).await.unwrap_or(Err(ScrapeError::Timeout(timeout)))
+    }
+
+    fn tell(&self, standing: Standing) {
+        let mut last = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last == standing {
+            return;
+        }
+        let memcached = &self.target.address;
+        match &standing {
+            Standing::Unknown => {}
+            Standing::Well => tracing::info!(%memcached, "memcached answers"),
+            Standing::Odd(names) => {
+                tracing::warn!(%memcached, ?names, "figures of memcached are of an unknown form and left out");
+            }
+            Standing::Down(reason) => tracing::warn!(%memcached, reason, "memcached cannot be asked"),
+        }
+        *last = standing;
+    }
+}
+
+/// The error with its causes, in one line.
+fn reason(error: &dyn Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        line.push_str(": ");
+        line.push_str(&error.to_string());
+        cause = error.source();
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case::no_ipv6("[::]:9150", 97, Some("0.0.0.0:9150"))] // EAFNOSUPPORT
+    #[case::no_ipv6_address("[::]:9150", 99, Some("0.0.0.0:9150"))] // EADDRNOTAVAIL
+    #[case::taken("[::]:9150", 98, None)] // EADDRINUSE
+    #[case::not_allowed("[::]:80", 13, None)] // EACCES
+    #[case::asked_for_just_this("[::1]:9150", 97, None)]
+    fn ipv4_is_tried_where_there_is_no_ipv6(
+        #[case] address: &str,
+        #[case] error: i32,
+        #[case] other: Option<&str>,
+    ) {
+        let tried = instead(address.parse().unwrap(), &io::Error::from_raw_os_error(error));
+        assert_eq!(tried, other.map(|other| other.parse().unwrap()));
+    }
+}

@@ -1,0 +1,9 @@
+//! The exporter against real memcacheds, on loopback.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod certificates;
+mod names;
+mod program;
+mod scrapes;
+mod support;
