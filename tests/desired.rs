@@ -6,7 +6,11 @@
     reason = "a test ends where its files are not as they should be"
 )]
 
+#[path = "desired/children.rs"]
+mod children;
 mod given;
+#[path = "desired/pods.rs"]
+mod pods;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,12 +29,38 @@ use serde_json::{Value, json};
 /// A file pins what the released revision 1 makes of one resource. When one of them fails, the code is wrong: with
 /// it, an upgrade of the operator would roll every cache like that one. A better template is a new revision, with
 /// a folder of its own. A new file needs its `given`; the failing test then prints what to append.
-const REVISION_1: [(&str, &str); 14] = [
+const REVISION_1: [(&str, &str); 44] = [
+    ("anti-affinity-beside-the-users", "e8849efa6eeacce68225813e9b1acef3da8a44f441a6de60c02b2b00cca81fe3"),
+    ("anti-affinity-hard", "4caee9a9bea8f9b41d8898347a8e80e06532c546ad89c4663ab6f7b9515f28ac"),
+    ("anti-affinity-of-the-user", "e354f8f791b9b46d0330ead4a2a31491cfe6bd48b08b38f04695a4e1e8539d03"),
+    ("anti-affinity-soft", "c4584e73dbd86da548590e03c34f28e9cb3ecfd5c69cf7b9812e83f7cb111992"),
+    ("contexts", "d7088ade795220643634a9b4b19ff69def3afdb96842613ef44bf33e6f1bebca"),
+    ("contexts-empty", "7e9ff802743f27fe035aa2edc3021a69a7ab6597c71627d93d6dd250b62bc065"),
     ("custom", "075544084a25229c1621320f5c11ba8fb61e2fc7f6679b1e575284b9ae679e1f"),
+    ("exporter", "9b8f8ef03a31068095eba3e5214b29bb2421cd7b34ddfd6e587ded251f2543a5"),
+    ("exporter-client-certificates", "168c785a33e594115a2d203d5952eee5add7721db886f0324ec33a1a6d65ac38"),
+    ("exporter-client-certificates-sasl", "6e4776ae7a839b02082105a997d55b5a9cdf07e86dbcf67f5068d2834eb080f0"),
+    ("exporter-image-of-others-sasl", "648fd1ec7a5f4951f2362ba88020332fc004822b16f28d4da365181feca8a670"),
+    ("exporter-image-of-ours", "5057edb3277dc8dc4dec961fb9463b3d4d8b169b11a93cd30dd48a05618400e4"),
+    (
+        "exporter-image-of-the-webhook-sasl",
+        "fdab794eb7b005a3c40ea394c4351eaf5d9922fe96a01f7c119708df19c75a1f",
+    ),
+    ("exporter-resources", "86e11abc73ec87e01613679f2bcc4b9db2dc339a22f89915ede9ef44ef5031dd"),
+    ("exporter-sasl", "4fdd834421ec25ac6777a0b8907e061ddf2aab9a247189c8e49dc0e4d24b5582"),
+    ("exporter-switched-off", "4696b2fae86776ebe43c013086ea2768d68adf960281e53d95ff3387a251b528"),
+    ("exporter-tls-allowed", "f8f1a535aa86f1027cb329f4e55da85c1f8ceadbdcff3dc9d4290945bd7522de"),
+    ("exporter-tls-allowed-sasl", "833b0e74bfe37eaa4cce840869b5dae16d76237048e1b34ba4417a106891dda2"),
+    ("exporter-tls-disabled", "4d8736fedbf5ec3936016df027a9dc5a86e1ee9955f0ce7d0b7266ad2c57f78b"),
+    ("exporter-tls-disabled-sasl", "58edc64673ef03d712d8d05a79e8d9098c59f13d41e3f220fc4ff422192e0bfa"),
+    ("exporter-tls-localhost", "84524c4bbc58c59421305b7a947184b30456c377d3902205dcee8a5f4544c012"),
+    ("exporter-tls-localhost-sasl", "30a5533a59388cc7aba683f084bd33dddc09ad9a875654a3ce10e0e1752872a3"),
     ("extra-args", "617fa48fdd51465ad6dad2a6f7b8d1b7abdffe540cc9f704726556032d2cc794"),
+    ("graceful-shutdown", "421163dc797327867d592f809834b0418c8e1d0cd69538e6853ebdfbb4b1d778"),
     ("image-by-digest", "b63faa27ce39ecb7a15bc1ba557f919df0252c97ce13eced0a90f6ba3194d462"),
     ("largest", "e2a3a5a50cc957c0099455701159a46cc0eaa9bdcef9f6527ea8af84ec8c705b"),
     ("minimal", "a5232d28bf28acc58126018174e5e20c711d97584b6d31ae9b741708eee51d4e"),
+    ("pod-settings", "7b2e60d416773e825816f93366236bc4f2082b3429a3d19a9c4534e9238e26eb"),
     ("resources-as-written", "7a0479a67adc07040f17d2a667924c2dad7a362920c0f1ad47da19282aa49ab8"),
     ("resources-empty", "8b4a7b1b425409951e9b289ec872d4f708160ee7bf3f686d96ea550bc1a971aa"),
     ("resources-requests-only", "8600e92def01d8a973e14e641a1f0aff05fb6b9839c2ac02041bb1304c686b66"),
@@ -39,6 +69,13 @@ const REVISION_1: [(&str, &str); 14] = [
     ("sasl-secret-missing", "7d4cd395adfed53d9b0404eb4b69984cb4ad5d8d3577a99fedb099325340d3df"),
     ("sasl-switched-off", "af0dafed216b106fe3deaccd9d782d479e0fb5cf8f65bb507c5374684ae3cbae"),
     ("smallest", "9118a3cbc2d4a83b7b015e24d2c0f1c92f3ce8d061488f3788e8d1a698d00f70"),
+    ("spread", "82159355da0fc88148c8dbfa3130c430adb89e20b97e835f2081f8efc7c65725"),
+    ("tls-allowed", "86d242e0e97936aa46054d991d0ea8c9c6cf300965cbc38ebbc2500209ce2b11"),
+    ("tls-allowed-client-certificates", "76939af3481c6e0684b8e93e1df5ac3251ff7c84f126ea88472c654e73650f44"),
+    ("tls-disabled", "cc99b9209df5fb3e2b49fe67e2a187ed41133997f0fc25a8487ac9aa14be41c5"),
+    ("tls-disabled-client-certificates", "4729166378b77ff7b6a7c4877c45df77c44be5ebb708f49b4d6dbd16934651de"),
+    ("tls-localhost", "907ff4b16f6f63aa8210c7835fdd37b71ce668530a01557f31415fae63d6f217"),
+    ("tls-localhost-client-certificates", "f5e2ba348b8e03c82bf2cf661749469eb10fa818bb090ce5188006e252c7c67e"),
     ("very-verbose", "922036a50d0a3c87082719ae3fc665d0ae2cde772bf98584d2c293781d23377c"),
 ];
 

@@ -57,7 +57,7 @@ fn the_status_is_what_the_operator_writes() {
         generation: 1,
         desired_replicas: replicas,
         deployment: Some(Rollout { seen, observed: true, carries_template: true }),
-        service_exists: true,
+        servers: vec![format!("{name}.default:11211")],
         in_place: true,
         paused: None,
         unserved: Vec::new(),

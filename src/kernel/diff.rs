@@ -100,6 +100,19 @@ const CONTAINER_LISTS: Table = &[
 const REPLACED_MAPS: &[&str] =
     &["labelSelector", "namespaceSelector", "nodeSelector", "podSelector", "selector"];
 
+/// Plain maps, which the API server does not store while they are empty. An empty selector it stores: that one selects
+/// everything.
+const PLAIN_MAPS: &[&str] = &["annotations", "labels", "limits", "matchLabels", "nodeSelector", "requests"];
+
+/// Whether the API server stores nothing for what a user wrote.
+fn is_dropped(field: &str, desired: &Value) -> bool {
+    match desired {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty() && PLAIN_MAPS.contains(&field),
+        _ => false,
+    }
+}
+
 /// Fields that say which object it is: by them the live one was found.
 const IDENTITY: &[&str] = &["apiVersion", "kind", "metadata.name", "metadata.namespace"];
 
@@ -129,6 +142,7 @@ impl Comparison {
             match live.get(field) {
                 _ if IDENTITY.contains(&self.trail.fields()) => {}
                 Some(live) => self.value(desired, live),
+                None if is_dropped(field, desired) => {}
                 None => self.found.push(self.trail.to_path()),
             }
             self.trail.pop();

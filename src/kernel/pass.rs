@@ -236,10 +236,10 @@ impl<'a> View<'a> {
         self.resource.live(ChildKind::Deployment).filter(ours)
     }
 
-    /// Whether a HorizontalPodAutoscaler of this resource exists, also while it is being deleted.
-    fn has_autoscaler(&self) -> bool {
-        let owner =
-            self.resource.live(ChildKind::HorizontalPodAutoscaler).and_then(|it| it.controller.as_ref());
+    /// Whether a child of this resource exists, also while it is being deleted.
+    #[must_use]
+    pub fn has(&self, kind: ChildKind) -> bool {
+        let owner = self.resource.live(kind).and_then(|it| it.controller.as_ref());
         owner.is_some_and(|owner| owner.uid == self.resource.seen.uid)
     }
 
@@ -253,7 +253,7 @@ impl<'a> View<'a> {
             (Some(autoscaling), None) => Some(autoscaling.min_replicas),
             (Some(autoscaling), Some(live)) if zero_by_us(live) => Some(autoscaling.min_replicas),
             (Some(_), Some(_)) => None,
-            (None, Some(_)) if self.has_autoscaler() => None,
+            (None, Some(_)) if self.has(ChildKind::HorizontalPodAutoscaler) => None,
             (None, _) => Some(spec.replicas),
         }
     }

@@ -3,6 +3,7 @@
 
 use jiff::Timestamp;
 
+use super::desired::meta;
 use super::event::Unavailable;
 use super::failure::Category;
 use super::inputs::{self, Inputs};
@@ -32,6 +33,8 @@ pub fn status(
 ) -> Report {
     let in_place = template_in_place(view, desired, planned);
     let mut situation = observed(view, desired_replicas(view, spec), in_place);
+    situation.servers =
+        view.has(ChildKind::Service).then(|| meta::server(situation.key, spec)).into_iter().collect();
     situation.in_place = planned.iter().all(|it| it.action.is_in_place());
     situation.unserved = unserved(planned).map(ChildKind::name).collect();
     situation.paused = spec.paused.then(|| {
@@ -88,7 +91,6 @@ fn unserved(planned: &[Planned]) -> impl Iterator<Item = ChildKind> {
 fn observed<'a>(view: &View<'a>, desired_replicas: i32, carries_template: bool) -> Situation<'a> {
     let seen = &view.resource.seen;
     let deployment = view.our_deployment();
-    let ours = |owner: &super::object::Controller| owner.uid == seen.uid;
     Situation {
         key: &seen.key,
         generation: seen.generation,
@@ -101,11 +103,7 @@ fn observed<'a>(view: &View<'a>, desired_replicas: i32, carries_template: bool) 
                 carries_template,
             }
         }),
-        service_exists: view
-            .resource
-            .live(ChildKind::Service)
-            .and_then(|live| live.controller.as_ref())
-            .is_some_and(ours),
+        servers: seen.status.server_list.clone(),
         in_place: false,
         paused: None,
         unserved: Vec::new(),

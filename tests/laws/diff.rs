@@ -104,7 +104,8 @@ fn changed(pointer: &str, from: &Value) -> Value {
         Value::String(text) => text.push('x'),
         Value::Array(items) => items.push(json!("foreign")),
         Value::Object(map) => drop(map.insert("foreign".to_owned(), json!("foreign"))),
-        number => *number = json!(number.as_i64().expect("a whole number") + 1),
+        // Far enough for no other port to be hit.
+        number => *number = json!(number.as_i64().expect("a whole number") + 1000),
     }
     changed
 }

@@ -17,11 +17,18 @@ pub(crate) enum Shape {
 pub(crate) fn shape(fields: &str, value: &Value) -> Shape {
     match (value, fields) {
         (Value::Object(_), "spec.selector" | "metadata.ownerReferences") => Shape::Whole,
+        (Value::Object(_), _) if fields.ends_with("Selector") => Shape::Whole,
         (Value::Object(_), _) => Shape::Fields,
         (Value::Array(_), "metadata.ownerReferences") => Shape::Items(&["uid"]),
         (Value::Array(_), "spec.ports") => Shape::Items(&["port", "protocol"]),
-        (Value::Array(_), "spec.template.spec.containers" | "spec.template.spec.volumes") => {
-            Shape::Items(&["name"])
+        (
+            Value::Array(_),
+            "spec.template.spec.containers"
+            | "spec.template.spec.imagePullSecrets"
+            | "spec.template.spec.volumes",
+        ) => Shape::Items(&["name"]),
+        (Value::Array(_), "spec.template.spec.topologySpreadConstraints") => {
+            Shape::Items(&["topologyKey", "whenUnsatisfiable"])
         }
         (Value::Array(_), "spec.template.spec.containers.ports") => {
             Shape::Items(&["containerPort", "protocol"])
@@ -72,14 +79,15 @@ fn owned_at(value: &Value, fields: &str) -> Value {
     }
 }
 
-/// The child after others added what they can: fields to every map and items to every list that is merged.
+/// The child after others added what they can: fields to every map and items to every list that is merged. A map that
+/// we applied empty stays so: the API server records it like a value, and who reads that takes all below it for ours.
 pub(crate) fn with_additions_of_others(child: &Value) -> Value {
     added_at(child, "")
 }
 
 fn added_at(value: &Value, fields: &str) -> Value {
     match (shape(fields, value), value) {
-        (Shape::Fields, Value::Object(map)) => {
+        (Shape::Fields, Value::Object(map)) if !map.is_empty() => {
             let ours = map.iter().map(|(name, value)| (name.clone(), added_at(value, &below(fields, name))));
             ours.chain([("foreign".to_owned(), json!({"x": [1]}))]).collect()
         }

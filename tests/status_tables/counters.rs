@@ -212,7 +212,7 @@ fn the_numbers_mirror_the_deployment() {
 
 #[test]
 fn without_a_deployment_every_number_is_zero_and_without_a_service_nobody_can_connect() {
-    let shown = numbers(&Situation { deployment: None, service_exists: false, ..steady() });
+    let shown = numbers(&Situation { deployment: None, servers: Vec::new(), ..steady() });
     assert_eq!((shown.replicas, shown.ready_replicas, shown.updated_replicas), (0, 0, 0));
     assert_eq!(shown.server_list, Vec::<String>::new());
 }

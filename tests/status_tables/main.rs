@@ -37,7 +37,7 @@ fn steady() -> Situation<'static> {
         generation: 2,
         desired_replicas: 3,
         deployment: Some(rollout(3, 3, 3)),
-        service_exists: true,
+        servers: vec!["cache.shop:11211".into()],
         in_place: true,
         paused: None,
         unserved: Vec::new(),

@@ -5,10 +5,7 @@
 //! there is nobody in between whom checking memcached's certificate could unmask, and that certificate need not name
 //! 127.0.0.1.
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::api::core::v1::{Container, ResourceRequirements};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::api::core::v1::Container;
 
 use super::files::SecretFiles;
 use super::secrets::{CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
@@ -23,10 +20,6 @@ const UPSTREAM_IMAGE: &str = "prom/memcached-exporter:v0.15.4";
 const OWN_IMAGE: &str = "ghcr.io/c5c3/memcached-operator-rs:0.1.0";
 /// Any version of [`OWN_IMAGE`].
 const OWN_REPOSITORY: &str = "ghcr.io/c5c3/memcached-operator-rs";
-
-/// What the container asks for where the user says nothing: a HorizontalPodAutoscaler on the pods' utilisation needs a
-/// request of every container.
-const REQUESTS: [(&str, &str); 2] = [("cpu", "10m"), ("memory", "32Mi")];
 
 /// Whose flags the program understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,9 +46,7 @@ impl<'a> Exporter<'a> {
     pub fn of(spec: &'a Validated) -> Option<Self> {
         let monitoring = spec.monitoring.as_ref()?;
         let authenticates = spec.security.sasl_secret.is_some();
-        // The Go peer's webhook wrote the default into the spec: that is nobody's choice.
-        let named = monitoring.exporter_image.as_deref().filter(|image| *image != UPSTREAM_IMAGE);
-        let (image, program) = match named {
+        let (image, program) = match monitoring.exporter_image.as_deref() {
             Some(image) if repository(image) == OWN_REPOSITORY => (image, Program::Own),
             Some(image) => (image, Program::Upstream),
             None if authenticates => (OWN_IMAGE, Program::Own),
@@ -83,7 +74,7 @@ impl<'a> Exporter<'a> {
             image: Some(self.image.to_owned()),
             image_pull_policy: self.spec.pod.image_pull_policy.clone(),
             args: Some(args).filter(|args| !args.is_empty()),
-            resources: Some(resources(self.monitoring.exporter_resources.as_ref())),
+            resources: self.monitoring.exporter_resources.clone(),
             ports: Some(vec![ports::METRICS.of_container()]),
             volume_mounts: Some(mounts).filter(|mounts| !mounts.is_empty()),
             security_context: Some(contexts::of_containers(self.spec)),
@@ -154,17 +145,4 @@ fn repository(image: &str) -> &str {
         Some((name, tag)) if !tag.contains('/') => name,
         _ => image,
     }
-}
-
-/// The user's, with a request for whatever has neither request nor limit: a limit is a request too.
-fn resources(user: Option<&ResourceRequirements>) -> ResourceRequirements {
-    let mut resources = user.cloned().unwrap_or_default();
-    for (name, amount) in REQUESTS {
-        let limited = resources.limits.as_ref().is_some_and(|limits| limits.contains_key(name));
-        if !limited {
-            let requests = resources.requests.get_or_insert_with(BTreeMap::new);
-            requests.entry(name.to_owned()).or_insert_with(|| Quantity(amount.to_owned()));
-        }
-    }
-    resources
 }

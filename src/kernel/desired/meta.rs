@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 
 use super::{Intent, ports};
-use crate::api;
+use crate::api::{self, Validated};
 use crate::kernel::object::Key;
 
 /// On the pod template: the hash of the mounted Secret keys, so that new content rolls the pods.
@@ -63,10 +63,10 @@ pub fn pods_of(name: &str) -> LabelSelector {
     LabelSelector { match_labels: Some(match_labels), match_expressions: None }
 }
 
-/// Where clients find the cache: `name.namespace:11211`, once the Service exists.
+/// Where clients find the cache: `name.namespace:port`, see [`ports::to_use`].
 #[must_use]
-pub fn server(key: &Key) -> String {
-    format!("{}.{}:{}", key.name, key.namespace, ports::MEMCACHED.number)
+pub fn server(key: &Key, spec: &Validated) -> String {
+    format!("{}.{}:{}", key.name, key.namespace, ports::to_use(spec).number)
 }
 
 /// Metadata of a child. An empty map of annotations is left out.

@@ -31,8 +31,8 @@ pub struct Situation<'a> {
     pub desired_replicas: i32,
     /// The Deployment, if we control one.
     pub deployment: Option<rollout::Rollout>,
-    /// Whether our Service exists.
-    pub service_exists: bool,
+    /// Where clients find the cache; empty until our Service exists.
+    pub servers: Vec<String>,
     /// Whether every child is as desired: nothing pending, nothing failed.
     pub in_place: bool,
     /// The kinds of children whose changes wait because the resource is paused; `None` when it is not.
@@ -126,7 +126,7 @@ pub fn status(situation: &Situation<'_>, previous: &MemcachedStatus) -> Memcache
         updated_replicas: rollout.map_or(0, rollout::Rollout::updated),
         selector: meta::selector_text(&key.name),
         template_revision: situation.template_revision.map(|revision| revision.0),
-        server_list: situation.service_exists.then(|| meta::server(key)).into_iter().collect(),
+        server_list: situation.servers.clone(),
         unserved_kinds: situation.unserved.iter().map(ToString::to_string).collect(),
         secrets: situation.secrets.clone(),
         failing_since: failing_since.map(Time),
