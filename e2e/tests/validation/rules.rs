@@ -3,7 +3,7 @@
 use anyhow::Result;
 use futures::future::try_join_all;
 use memcached_operator::api::VERSIONS;
-use memcached_operator::api::rules::{IMAGE, NAME, QUANTITY_PATTERN};
+use memcached_operator::api::rules::{self, NAME, QUANTITY_PATTERN};
 use serde_json::{Value, json};
 
 use super::{causes, dry_run, resource, resources, with_definition};
@@ -72,7 +72,7 @@ fn numbers() -> Vec<Case> {
 
 fn image_and_arguments() -> Vec<Case> {
     let image = |text: &str| json!({"image": text});
-    let no_image = format!("Invalid value: \"string\": {IMAGE}");
+    let no_image = format!("Invalid value: \"string\": {}", rules::image("image"));
     let arguments = |all: Vec<String>| json!({"memcached": {"extraArgs": all}});
     let broken = "Invalid value: \"string\": an argument must not contain NUL or a newline";
     vec![
