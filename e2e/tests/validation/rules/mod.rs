@@ -1,6 +1,7 @@
 //! Each rule: a resource just inside is taken, one just outside is refused, with exactly these words.
 
 mod availability;
+mod maps;
 mod others;
 
 use anyhow::Result;
@@ -185,6 +186,7 @@ async fn each_rule_takes_what_is_just_inside_and_refuses_what_is_just_outside() 
         cases.extend(item_sizes());
         cases.extend(resources_and_secrets());
         cases.extend(availability::cases());
+        cases.extend(maps::cases());
         cases.extend(others::cases());
         for version in VERSIONS {
             let api = resources(&space.client(), space.name(), version);
