@@ -18,7 +18,7 @@ pub(super) fn mostly<T: Clone + std::fmt::Debug + 'static>(
     bad: &[T],
 ) -> impl Strategy<Value = T> + use<T> {
     let (good, bad) = (good.to_vec(), bad.to_vec());
-    prop_oneof![12 => prop::sample::select(good), 1 => prop::sample::select(bad)]
+    prop_oneof![24 => prop::sample::select(good), 1 => prop::sample::select(bad)]
 }
 
 pub(super) fn number(good: &[i64], bad: &[i64]) -> impl Strategy<Value = Value> + use<> {
@@ -104,7 +104,10 @@ fn name() -> impl Strategy<Value = String> {
 }
 
 fn generated() -> impl Strategy<Value = (String, Value)> {
-    let replicas = number(&[0, 1, 2, 3, 64], &[-1, 65, 3_000_000_000]);
+    let replicas = prop_oneof![
+        2 => number(&[0, 1, 2, 3, 64], &[-1, 65, 3_000_000_000]),
+        1 => (0..65).prop_map(|count: i32| json!(count)),
+    ];
     let paused = mostly(&[Value::Null, json!(true), json!(false)], &[json!("true"), json!(1)]);
     let own =
         (replicas, seldom(3, image()), paused, seldom(3, process::process()), seldom(2, requirements()));

@@ -31,7 +31,8 @@ pub(super) fn high_availability() -> impl Strategy<Value = Value> {
             json!(true),
             json!(3_000_000_000_i64),
         ];
-        mostly(&good, &bad)
+        let share = (0..=101).prop_map(|percent: i32| json!(format!("{percent}%")));
+        prop_oneof![2 => mostly(&good, &bad), 1 => share]
     };
     let limits = prop_oneof![
         4 => limit().prop_map(|min| (min, Value::Null)),

@@ -100,6 +100,46 @@ fn what_is_set_arrives_unchanged() {
     assert_eq!(validate("cache", &spec(&raw)), Ok(expected));
 }
 
+/// Its defaults were written into every resource; none of them may stand in the way.
+#[test]
+fn what_the_go_operators_webhook_completed_is_valid() {
+    let cpu = json!({"type": "Resource", "resource": {
+        "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80},
+    }});
+    let raw = json!({
+        "replicas": 1,
+        "image": "memcached:1.6",
+        "resources": {"requests": {"cpu": "100m"}},
+        "memcached": {
+            "maxMemoryMB": 64, "maxConnections": 1024, "threads": 4, "maxItemSize": "1m", "verbosity": 0,
+        },
+        "highAvailability": {
+            "antiAffinityPreset": "soft",
+            "podDisruptionBudget": {"enabled": true, "minAvailable": 1},
+            "gracefulShutdown": {
+                "enabled": true, "preStopDelaySeconds": 10, "terminationGracePeriodSeconds": 30,
+            },
+        },
+        "monitoring": {
+            "enabled": true, "exporterImage": "prom/memcached-exporter:v0.15.4",
+            "serviceMonitor": {"interval": "30s", "scrapeTimeout": "10s"},
+        },
+        "autoscaling": {
+            "enabled": true, "minReplicas": 2, "maxReplicas": 5, "metrics": [cpu],
+            "behavior": {"scaleDown": {"stabilizationWindowSeconds": 300}},
+        },
+    });
+    let expected = json!({
+        "resources": {"requests": {"cpu": "100m"}},
+        "highAvailability": {
+            "podDisruptionBudget": {"enabled": true, "minAvailable": 1}, "gracefulShutdown": {"enabled": true},
+        },
+        "monitoring": {"enabled": true, "serviceMonitor": {}},
+        "autoscaling": {"enabled": true, "minReplicas": 2, "maxReplicas": 5},
+    });
+    assert_eq!(valid(&raw), valid(&expected));
+}
+
 #[rstest]
 #[case("replicas", 0, 64, "spec.replicas")]
 #[case("maxMemoryMB", 16, 65_536, "spec.memcached.maxMemoryMB")]
