@@ -22,6 +22,7 @@ pub(super) fn measured(field: &mut Schema) {
     fn quantities(schema: &mut Schema) {
         if is_int_or_string(schema) {
             schema.insert("pattern".to_owned(), json!(rules::QUANTITY_PATTERN));
+            schema.insert("minimum".to_owned(), json!(0));
         }
         transform_subschemas(&mut quantities, schema);
     }

@@ -113,8 +113,8 @@ pub enum AntiAffinity {
     Hard,
 }
 
-/// What a drain may take: a number or a percentage, never one that blocks every eviction while there are two pods or
-/// more.
+/// What a drain may take: a number, or a percentage that is rounded up. Never one that blocks every eviction while
+/// there are two pods or more; under autoscaling from one pod on, never one that still does at the most pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DisruptionLimit {
     /// So many stay.
@@ -150,7 +150,7 @@ pub struct ServiceMonitor {
     pub additional_labels: BTreeMap<String, String>,
     /// A duration as Prometheus writes it: `30s`.
     pub interval: String,
-    /// The same, at most the interval.
+    /// The same, at most the interval; by default 10 s, or the interval where that is shorter.
     pub scrape_timeout: String,
 }
 
@@ -208,9 +208,11 @@ pub struct Autoscaling {
     pub min_replicas: i32,
     /// At least `min_replicas`.
     pub max_replicas: i32,
-    /// Verbatim; the default where the user named none. Never empty.
+    /// Never empty: the share of the CPU request by default, otherwise what the user wrote. But where an exporter
+    /// without a request for a resource runs beside memcached, the utilisation of pods (`Resource`) is that of
+    /// container `memcached` (`ContainerResource`): the former cannot be told there, and nothing would ever scale.
     pub metrics: Vec<MetricSpec>,
-    /// Verbatim; the default where the user said nothing.
+    /// Verbatim; the default where the user said nothing. Never empty.
     pub behavior: HorizontalPodAutoscalerBehavior,
 }
 

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod agreement;
+mod generate;
 mod ratcheting;
 mod rules;
 
@@ -109,6 +110,37 @@ async fn what_is_missing_empty_or_null_is_completed() -> Result<()> {
                 let created = dry_run(&api, &resource("cache", version, &rest)).await?.unwrap();
                 assert_eq!(created.data["spec"], complete, "{version} {rest}");
             }
+        }
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_section_that_is_present_is_completed_and_one_that_is_not_stays_away() -> Result<()> {
+    with_definition("sections", async |space| {
+        let written = json!({
+            "highAvailability": {"gracefulShutdown": {}, "podDisruptionBudget": {}},
+            "monitoring": {"serviceMonitor": {}},
+            "security": {"sasl": {}, "tls": {}, "networkPolicy": {}},
+            "autoscaling": {"metrics": [], "behavior": {}},
+            "pod": {"affinity": {}},
+        });
+        let mut expected = written.clone();
+        expected["highAvailability"]["antiAffinityPreset"] = json!("soft");
+        expected["highAvailability"]["gracefulShutdown"] =
+            json!({"preStopDelaySeconds": 10, "terminationGracePeriodSeconds": 30});
+        expected["monitoring"]["serviceMonitor"]["interval"] = json!("30s");
+        expected["security"]["tls"]["plaintext"] = json!("Disabled");
+        for version in VERSIONS {
+            let api = resources(&space.client(), space.name(), version);
+            let created =
+                dry_run(&api, &resource("cache", version, &json!({"spec": written}))).await?.unwrap();
+            let mut completed = created.data["spec"].clone();
+            for always in ["replicas", "image", "memcached"] {
+                completed.as_object_mut().unwrap().remove(always);
+            }
+            assert_eq!(completed, expected, "{version}");
         }
         Ok(())
     })

@@ -17,8 +17,16 @@ fn loose() -> Result<CustomResourceDefinition> {
     fn loosen(value: &mut Value) {
         match value {
             Value::Object(fields) => {
-                let rules =
-                    ["x-kubernetes-validations", "pattern", "minimum", "maximum", "maxLength", "maxItems"];
+                let rules = [
+                    "x-kubernetes-validations",
+                    "pattern",
+                    "minimum",
+                    "maximum",
+                    "maxLength",
+                    "maxItems",
+                    "maxProperties",
+                    "enum",
+                ];
                 fields.retain(|name, _| !rules.contains(&name.as_str()));
                 fields.values_mut().for_each(loosen);
             }
@@ -38,6 +46,18 @@ enum Elsewhere {
     Refused,
 }
 
+fn budget(limit: &Value) -> Value {
+    let mut budget = limit.clone();
+    budget["enabled"] = json!(true);
+    json!({"replicas": 2, "highAvailability": {"podDisruptionBudget": budget}})
+}
+
+fn scaled(fields: &Value) -> Value {
+    let mut autoscaling = fields.clone();
+    autoscaling["enabled"] = json!(true);
+    json!({"autoscaling": autoscaling})
+}
+
 fn violators() -> Vec<(&'static str, Value, Elsewhere)> {
     use Elsewhere::{Editable, Refused};
     vec![
@@ -51,6 +71,32 @@ fn violators() -> Vec<(&'static str, Value, Elsewhere)> {
         ("arguments", json!({"memcached": {"extraArgs": ["\n"]}}), Editable),
         ("quantity", json!({"resources": {"requests": {"cpu": "many"}}}), Editable),
         ("secret", json!({"security": {"sasl": {"enabled": true}}}), Editable),
+        ("preset", json!({"highAvailability": {"antiAffinityPreset": "Soft"}}), Editable),
+        ("percent", json!({"highAvailability": {"podDisruptionBudget": {"minAvailable": "half"}}}), Editable),
+        ("no-limit", json!({"highAvailability": {"podDisruptionBudget": {"enabled": true}}}), Editable),
+        ("none-goes", budget(&json!({"maxUnavailable": 0})), Editable),
+        ("all-stay", budget(&json!({"minAvailable": "100%"})), Editable),
+        (
+            "grace",
+            json!({"highAvailability": {"gracefulShutdown": {"enabled": true, "preStopDelaySeconds": 30}}}),
+            Editable,
+        ),
+        ("duration", json!({"monitoring": {"serviceMonitor": {"interval": "often"}}}), Editable),
+        ("timeout", json!({"monitoring": {"serviceMonitor": {"scrapeTimeout": "31s"}}}), Editable),
+        ("certificate", json!({"security": {"tls": {"enabled": true}}}), Editable),
+        ("secret-name", json!({"security": {"tls": {"certificateSecretRef": {"name": "a/b"}}}}), Editable),
+        (
+            "bounds",
+            scaled(&json!({"minReplicas": 2, "maxReplicas": 1, "metrics": [{"type": "Pods"}]})),
+            Editable,
+        ),
+        ("endless", scaled(&json!({"metrics": [{"type": "Pods"}]})), Editable),
+        ("label", json!({"pod": {"labels": {"memcached.c5c3.io/x": ""}}}), Editable),
+        ("label-value", json!({"pod": {"nodeSelector": {"k": "-"}}}), Editable),
+        ("annotation", json!({"service": {"annotations": {"a b": ""}}}), Editable),
+        // What several sections decide together can sit in none of them.
+        ("budget", budget(&json!({"minAvailable": 2})), Refused),
+        ("cpu", scaled(&json!({"maxReplicas": 2})), Refused),
         ("limit", json!({"resources": {"limits": {"memory": "1Mi"}}}), Refused),
     ]
 }
@@ -100,7 +146,7 @@ async fn live(api: &Api<DynamicObject>, (name, spec): (&str, &Value), elsewhere:
     api.patch(name, &merge, &Patch::Merge(annotation))
         .await
         .with_context(|| format!("{name}: an annotation"))?;
-    let edit = api.patch(name, &merge, &Patch::Merge(json!({"spec": {"replicas": 2}}))).await;
+    let edit = api.patch(name, &merge, &Patch::Merge(json!({"spec": {"paused": true}}))).await;
     match elsewhere {
         Elsewhere::Editable => assert!(edit.is_ok(), "{name}: {edit:?}"),
         Elsewhere::Refused => assert!(edit.is_err(), "{name} can be edited elsewhere"),

@@ -199,13 +199,61 @@ mod tests {
             "replicas": 3,
             "image": "memcached:1.6.29",
             "resources": {"requests": {"cpu": 1, "memory": "128Mi"}, "limits": {"memory": "256Mi"}},
+            "paused": true,
             "memcached": {
                 "maxMemoryMB": 128, "maxConnections": 2048, "threads": 8, "maxItemSize": "2m", "verbosity": 1,
                 "extraArgs": ["-o", "modern"],
             },
-            "security": {"sasl": {"enabled": true, "credentialsSecretRef": {"name": "passwords"}}},
+            "highAvailability": {
+                "antiAffinityPreset": "hard",
+                "topologySpreadConstraints": [
+                    {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}},
+                ],
+                "podDisruptionBudget": {"enabled": true, "minAvailable": 1, "maxUnavailable": "50%"},
+                "gracefulShutdown": {
+                    "enabled": true, "preStopDelaySeconds": 5, "terminationGracePeriodSeconds": 60,
+                },
+            },
+            "monitoring": {
+                "enabled": true, "exporterImage": "exporter", "exporterResources": {"limits": {}},
+                "serviceMonitor": {"additionalLabels": {"a": "b"}, "interval": "5s", "scrapeTimeout": "1s"},
+            },
+            "security": {
+                "podSecurityContext": {}, "containerSecurityContext": {"capabilities": {"drop": []}},
+                "sasl": {"enabled": true, "credentialsSecretRef": {"name": "passwords"}},
+                "tls": {
+                    "enabled": true, "certificateSecretRef": {"name": "certificate"}, "enableClientCert": false,
+                    "plaintext": "Allowed",
+                },
+                "networkPolicy": {
+                    "enabled": true, "allowedSources": [{"namespaceSelector": {}}], "metricsSources": [],
+                },
+            },
+            "autoscaling": {
+                "enabled": true, "minReplicas": 2, "maxReplicas": 5, "behavior": {"scaleUp": {}},
+                "metrics": [{"type": "Pods", "pods": {"metric": {"name": "x"}, "target": {"type": "Value", "value": "1"}}}],
+            },
+            "service": {"annotations": {"a": "b"}},
+            "pod": {
+                "labels": {"a": "b"}, "annotations": {}, "nodeSelector": {"a": ""}, "tolerations": [{}],
+                "affinity": {"podAntiAffinity": {}}, "priorityClassName": "high", "imagePullSecrets": [{"name": "a"}],
+                "imagePullPolicy": "Never", "serviceAccountName": "cache",
+            },
         });
-        assert_eq!(serde_json::to_value(MemcachedSpec::parse(Some(&raw)).unwrap()).unwrap(), raw);
+        let read = MemcachedSpec::parse(Some(&raw)).unwrap();
+        let written = serde_json::to_value(&read).unwrap();
+        assert_eq!(written, raw);
+    }
+
+    /// The API server takes a whole number for a quantity; what it becomes in a child means the same.
+    #[test]
+    fn a_quantity_without_quotes_is_read() {
+        let raw = |amount: Value| {
+            let target = json!({"type": "AverageValue", "averageValue": amount});
+            json!({"autoscaling": {"metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]}})
+        };
+        let read = |amount: Value| MemcachedSpec::parse(Some(&raw(amount))).unwrap();
+        assert_eq!(read(json!(2)), read(json!("2")));
     }
 
     #[rstest]

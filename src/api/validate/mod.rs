@@ -59,6 +59,8 @@ pub fn validate(name: &str, spec: &MemcachedSpec) -> Result<Validated, Vec<Viola
     let image = findings.image("spec.image", image.as_deref()).unwrap_or(rules::DEFAULT_IMAGE).to_owned();
     let memcached = process::process(findings, &memcached.clone().unwrap_or_default());
     process::resources(findings, resources.as_ref(), memcached.max_memory_mb);
+    let availability =
+        availability::availability(findings, high_availability.as_deref(), availability::Pods::of(spec));
     let monitoring = monitoring::monitoring(findings, monitoring.as_deref());
     let valid = Validated {
         replicas,
@@ -66,11 +68,7 @@ pub fn validate(name: &str, spec: &MemcachedSpec) -> Result<Validated, Vec<Viola
         resources: resources.as_ref().and_then(Resources::requirements),
         paused: paused.unwrap_or_default(),
         memcached,
-        availability: availability::availability(
-            findings,
-            high_availability.as_deref(),
-            availability::Pods::of(spec),
-        ),
+        availability,
         security: security::security(findings, security.as_ref()),
         autoscaling: autoscaling::autoscaling(
             findings,

@@ -1,5 +1,11 @@
 //! Each rule just inside and just outside. The same rules on a real API server: `e2e/tests/validation`.
 
+mod autoscaling;
+mod availability;
+mod labels;
+mod monitoring;
+mod security;
+
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -10,6 +16,11 @@ fn spec(raw: &Value) -> MemcachedSpec {
     MemcachedSpec::parse(Some(raw)).unwrap()
 }
 
+/// What a valid spec means.
+fn valid(raw: &Value) -> Validated {
+    validate("cache", &spec(raw)).unwrap()
+}
+
 fn violations(raw: &Value) -> Vec<String> {
     let found = validate("cache", &spec(raw)).err().unwrap_or_default();
     found.iter().map(ToString::to_string).collect()
@@ -17,16 +28,44 @@ fn violations(raw: &Value) -> Vec<String> {
 
 #[rstest]
 #[case::empty(json!({}))]
-#[case::empty_sections(json!({"memcached": {}, "security": {"sasl": {}}, "resources": {"limits": {}}}))]
-#[case::nulls(json!({"replicas": null, "image": null, "memcached": null, "security": null, "resources": null}))]
+#[case::empty_sections(json!({
+    "memcached": {}, "resources": {"limits": {}}, "monitoring": {"serviceMonitor": {}}, "autoscaling": {},
+    "security": {"sasl": {}, "tls": {}, "networkPolicy": {}}, "service": {}, "pod": {},
+}))]
+#[case::nulls(json!({
+    "replicas": null, "image": null, "memcached": null, "resources": null, "paused": null, "highAvailability": null,
+    "monitoring": null, "security": null, "autoscaling": null, "service": null, "pod": null,
+}))]
 #[case::zeros_and_empty_strings(json!({
     "image": "",
     "memcached": {
         "maxMemoryMB": 0, "maxConnections": 0, "threads": 0, "maxItemSize": "", "verbosity": 0, "extraArgs": [],
     },
-    "security": {"sasl": {"enabled": false, "credentialsSecretRef": {"name": ""}}},
+    "monitoring": {
+        "enabled": false, "exporterImage": "", "serviceMonitor": {"interval": "", "scrapeTimeout": ""},
+    },
+    "security": {
+        "sasl": {"enabled": false, "credentialsSecretRef": {"name": ""}},
+        "tls": {"certificateSecretRef": {"name": ""}, "plaintext": ""},
+        "networkPolicy": {"allowedSources": [], "metricsSources": []},
+    },
+    "autoscaling": {"minReplicas": 0, "maxReplicas": 0, "metrics": [], "behavior": {}},
+    "service": {"annotations": {}},
+    "pod": {
+        "labels": {}, "annotations": {}, "nodeSelector": {}, "tolerations": [], "imagePullSecrets": [],
+        "priorityClassName": "", "imagePullPolicy": "", "serviceAccountName": "",
+    },
 }))]
-#[case::sasl_off(json!({"security": {"sasl": {"credentialsSecretRef": {"name": "passwords"}}}}))]
+#[case::switched_off(json!({
+    "paused": false,
+    "monitoring": {"exporterImage": "mine", "serviceMonitor": {"interval": "5s"}},
+    "security": {
+        "sasl": {"credentialsSecretRef": {"name": "passwords"}},
+        "tls": {"certificateSecretRef": {"name": "certificate"}, "enableClientCert": true, "plaintext": "Allowed"},
+        "networkPolicy": {"allowedSources": [{"namespaceSelector": {}}]},
+    },
+    "autoscaling": {"enabled": false, "minReplicas": 3, "maxReplicas": 2},
+}))]
 fn what_is_missing_zero_or_empty_means_the_default(#[case] raw: Value) {
     assert_eq!(validate("cache", &spec(&raw)), Ok(Validated::default()));
 }
@@ -59,6 +98,46 @@ fn what_is_set_arrives_unchanged() {
         ..Validated::default()
     };
     assert_eq!(validate("cache", &spec(&raw)), Ok(expected));
+}
+
+/// Its defaults were written into every resource; none of them may stand in the way.
+#[test]
+fn what_the_go_operators_webhook_completed_is_valid() {
+    let cpu = json!({"type": "Resource", "resource": {
+        "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80},
+    }});
+    let raw = json!({
+        "replicas": 1,
+        "image": "memcached:1.6",
+        "resources": {"requests": {"cpu": "100m"}},
+        "memcached": {
+            "maxMemoryMB": 64, "maxConnections": 1024, "threads": 4, "maxItemSize": "1m", "verbosity": 0,
+        },
+        "highAvailability": {
+            "antiAffinityPreset": "soft",
+            "podDisruptionBudget": {"enabled": true, "minAvailable": 1},
+            "gracefulShutdown": {
+                "enabled": true, "preStopDelaySeconds": 10, "terminationGracePeriodSeconds": 30,
+            },
+        },
+        "monitoring": {
+            "enabled": true, "exporterImage": "prom/memcached-exporter:v0.15.4",
+            "serviceMonitor": {"interval": "30s", "scrapeTimeout": "10s"},
+        },
+        "autoscaling": {
+            "enabled": true, "minReplicas": 2, "maxReplicas": 5, "metrics": [cpu],
+            "behavior": {"scaleDown": {"stabilizationWindowSeconds": 300}},
+        },
+    });
+    let expected = json!({
+        "resources": {"requests": {"cpu": "100m"}},
+        "highAvailability": {
+            "podDisruptionBudget": {"enabled": true, "minAvailable": 1}, "gracefulShutdown": {"enabled": true},
+        },
+        "monitoring": {"enabled": true, "serviceMonitor": {}},
+        "autoscaling": {"enabled": true, "minReplicas": 2, "maxReplicas": 5},
+    });
+    assert_eq!(valid(&raw), valid(&expected));
 }
 
 #[rstest]
@@ -268,9 +347,14 @@ fn everything_wrong_is_said_at_once_in_the_order_of_the_fields() {
     let raw = json!({
         "replicas": 65,
         "image": "no image",
-        "memcached": {"threads": 129, "maxItemSize": "1025m", "extraArgs": ["\n"]},
         "resources": {"limits": {"memory": "1Mi"}},
-        "security": {"sasl": {"enabled": true}},
+        "memcached": {"threads": 129, "maxItemSize": "1025m", "extraArgs": ["\n"]},
+        "highAvailability": {"antiAffinityPreset": "none", "podDisruptionBudget": {"enabled": true}},
+        "monitoring": {"exporterImage": "no image", "serviceMonitor": {"interval": "often"}},
+        "security": {"sasl": {"enabled": true}, "tls": {"enabled": true}},
+        "autoscaling": {"enabled": true},
+        "service": {"annotations": {"a b": ""}},
+        "pod": {"labels": {"a b": ""}, "imagePullPolicy": "now"},
     });
     let found = validate("1", &spec(&raw)).unwrap_err();
     let paths: Vec<_> = found.iter().map(|violation| violation.path.as_str()).collect();
@@ -285,7 +369,17 @@ fn everything_wrong_is_said_at_once_in_the_order_of_the_fields() {
             "spec.memcached.maxItemSize",
             "spec.memcached.extraArgs[0]",
             "spec.resources.limits[memory]",
+            "spec.highAvailability.antiAffinityPreset",
+            "spec.highAvailability.podDisruptionBudget",
+            "spec.monitoring.exporterImage",
+            "spec.monitoring.serviceMonitor.interval",
             "spec.security.sasl.credentialsSecretRef.name",
+            "spec.security.tls.certificateSecretRef.name",
+            "spec.autoscaling.maxReplicas",
+            "spec.resources.requests[cpu]",
+            "spec.service.annotations",
+            "spec.pod.labels",
+            "spec.pod.imagePullPolicy",
         ]
     );
 }

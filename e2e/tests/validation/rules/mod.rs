@@ -1,9 +1,13 @@
 //! Each rule: a resource just inside is taken, one just outside is refused, with exactly these words.
 
+mod availability;
+mod maps;
+mod others;
+
 use anyhow::Result;
 use futures::future::try_join_all;
 use memcached_operator::api::VERSIONS;
-use memcached_operator::api::rules::{IMAGE, NAME, QUANTITY_PATTERN};
+use memcached_operator::api::rules::{self, NAME, QUANTITY_PATTERN};
 use serde_json::{Value, json};
 
 use super::{causes, dry_run, resource, resources, with_definition};
@@ -26,7 +30,8 @@ fn case(inside: Value, outside: Value, field: &'static str, message: impl Into<S
     Case { inside, outside, causes: vec![(field, message.into())] }
 }
 
-fn too_much(inside: Value, outside: Value, field: &'static str, message: &str) -> Case {
+/// A case that keeps the API server from asking all rules: of a wrong length, number or word.
+fn unchecked(inside: Value, outside: Value, field: &'static str, message: &str) -> Case {
     let mut case = case(inside, outside, field, message);
     case.causes.push((UNCHECKED.0, UNCHECKED.1.to_owned()));
     case
@@ -72,14 +77,14 @@ fn numbers() -> Vec<Case> {
 
 fn image_and_arguments() -> Vec<Case> {
     let image = |text: &str| json!({"image": text});
-    let no_image = format!("Invalid value: \"string\": {IMAGE}");
+    let no_image = format!("Invalid value: \"string\": {}", rules::image("image"));
     let arguments = |all: Vec<String>| json!({"memcached": {"extraArgs": all}});
     let broken = "Invalid value: \"string\": an argument must not contain NUL or a newline";
     vec![
         case(image("registry.example.com:5000/a/b:1"), image("a b"), "spec.image", no_image.clone()),
         case(image("a"), image(""), "spec.image", no_image.clone()),
         case(image("[::1]:5000/a"), image("a\n"), "spec.image", no_image),
-        too_much(
+        unchecked(
             image(&"a".repeat(4096)),
             image(&"a".repeat(4097)),
             "spec.image",
@@ -92,13 +97,13 @@ fn image_and_arguments() -> Vec<Case> {
             broken,
         ),
         case(arguments(vec![]), arguments(vec!["\0".to_owned()]), "spec.memcached.extraArgs[0]", broken),
-        too_much(
+        unchecked(
             arguments(vec!["a".to_owned(); 256]),
             arguments(vec!["a".to_owned(); 257]),
             "spec.memcached.extraArgs",
             "Too many: 257: must have at most 256 items",
         ),
-        too_much(
+        unchecked(
             arguments(vec!["é".repeat(4096)]), // characters, whatever the message says
             arguments(vec!["é".repeat(4097)]),
             "spec.memcached.extraArgs[0]",
@@ -128,7 +133,7 @@ fn item_sizes() -> Vec<Case> {
             field,
             format!("Invalid value: \"1g\": {field} in body should match '^[0-9]+(k|m)$'"),
         ),
-        too_much(
+        unchecked(
             size("0000000000001m", 64),
             size("000000000000001m", 64),
             field,
@@ -180,6 +185,9 @@ async fn each_rule_takes_what_is_just_inside_and_refuses_what_is_just_outside() 
         cases.extend(image_and_arguments());
         cases.extend(item_sizes());
         cases.extend(resources_and_secrets());
+        cases.extend(availability::cases());
+        cases.extend(maps::cases());
+        cases.extend(others::cases());
         for version in VERSIONS {
             let api = resources(&space.client(), space.name(), version);
             let check = async |case: &Case| {
