@@ -3,7 +3,7 @@
 //! Events serialise (the journal is made of them) and hold no Secret bytes. Objects come pruned to what
 //! decisions need: the pruning is [`super::seen`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -170,6 +170,9 @@ pub struct SecretContent {
     pub requested: Vec<String>,
     /// Of each requested key that is there, the SHA-256 of its value in hexadecimal.
     pub digests: BTreeMap<String, String>,
+    /// The requested keys whose value does not end with a newline.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub without_newline: BTreeSet<String>,
 }
 
 /// How a request ended.

@@ -42,6 +42,8 @@ pub enum Sent {
         attempt: Attempt,
         /// Why pods roll, if they do.
         cause: Option<RolloutCause>,
+        /// What is to be said when it is done.
+        notices: Vec<Notice>,
         /// What it does to the child.
         change: Change,
     },

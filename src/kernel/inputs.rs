@@ -33,6 +33,8 @@ pub struct Inputs {
     pub versions: Vec<SecretVersion>,
     /// Secrets that are not there, or lack their key; sorted.
     pub missing: Vec<MissingSecret>,
+    /// Secret and key of what was read and does not end with a newline.
+    pub without_newline: Vec<(String, &'static str)>,
     /// Why a Secret cannot be read.
     pub unreadable: Option<Failure>,
 }
@@ -98,7 +100,11 @@ pub fn resolve(view: &View<'_>, spec: &Validated) -> Inputs {
             keys: secret.keys.iter().map(ToString::to_string).collect(),
         };
         match contribution(view, secret) {
-            Contribution::Read(content) => contents.push((secret, content)),
+            Contribution::Read(content) => {
+                let open = secret.keys.iter().filter(|key| content.without_newline.contains(**key));
+                inputs.without_newline.extend(open.map(|key| (secret.name.clone(), *key)));
+                contents.push((secret, content));
+            }
             Contribution::UnchangedSinceHashed => inputs.proofs.push(read()),
             Contribution::Missing(missing) => inputs.missing.push(missing),
             Contribution::Unreadable(why) => inputs.unreadable = Some(why),

@@ -9,6 +9,7 @@ use super::desired::LiveTemplate;
 use super::desired::meta::{RESTART_TRIGGER, SECRET_HASH};
 use super::diff::{self, Differences};
 use super::event::{SeenChild, SeenRollout};
+use super::fight::Repairs;
 use super::object::{ChildKind, Controller, ResourceVersion, Uid};
 use super::setback::Setback;
 
@@ -24,6 +25,9 @@ pub struct Slot {
     pub look: bool,
     /// Why the last write failed.
     pub setback: Option<Setback>,
+    /// How often it was put back.
+    #[serde(default)]
+    pub repairs: Repairs,
 }
 
 /// A live object at a child's place.

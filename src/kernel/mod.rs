@@ -4,11 +4,13 @@
 //! [`desired`] with what is there ([`diff`]), computes the [`status`], and answers with [`effect`]s.
 //! [`kernel::Kernel::step`] is the whole of it. Uses `api` only; `shell` and `cli` call it.
 
+pub mod advice;
 pub mod desired;
 pub mod diff;
 pub mod effect;
 pub mod event;
 pub mod failure;
+pub mod fight;
 pub mod flight;
 pub mod hash;
 pub mod inputs;

@@ -90,7 +90,9 @@ fn ready(status: &MemcachedStatus) -> Option<&Condition> {
     status.conditions.iter().find(|it| it.type_ == Type::Ready.as_str())
 }
 
-fn warning(reason: &str, action: &str, message: String) -> Notice {
+/// Somebody should look.
+#[must_use]
+pub fn warning(reason: &str, action: &str, message: String) -> Notice {
     Notice { severity: Severity::Warning, ..normal(reason, action, message) }
 }
 

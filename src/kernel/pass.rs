@@ -7,6 +7,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::advice;
 use super::desired::{Intent, LiveTemplate};
 use super::diff::Differences;
 use super::effect::{Notice, Request, RolloutCause};
@@ -67,6 +68,8 @@ pub enum Send {
         change: Change,
         /// Why pods roll, if they do.
         cause: Option<RolloutCause>,
+        /// What is to be said when it is done.
+        notices: Vec<Notice>,
     },
     /// A write of the status.
     Status {
@@ -151,7 +154,8 @@ pub fn run(view: &View<'_>) -> Pass {
         secret_hash: inputs.hash.clone().filter(|_| inputs.computed),
         ..Pass::default()
     };
-    let sends = planned.iter().filter_map(|it| send(view, &desired, it)).collect::<Vec<_>>();
+    let advice = || advice::of_pods(&spec, &inputs);
+    let sends = planned.iter().filter_map(|it| send(view, &desired, (it, &advice))).collect::<Vec<_>>();
     if !sends.is_empty() && view.may_send_children(&planned) {
         pass.sends = sends;
     } else if view.status_differs(&status) {
@@ -191,11 +195,18 @@ fn judged(view: &View<'_>, planned: &[Planned]) -> Vec<Judged> {
     open.filter_map(judgement).collect()
 }
 
-fn send(view: &View<'_>, desired: &Blueprint<'_>, planned: &Planned) -> Option<Send> {
+fn send(
+    view: &View<'_>,
+    desired: &Blueprint<'_>,
+    (planned, advice): (&Planned, &dyn Fn() -> Vec<Notice>),
+) -> Option<Send> {
     let (kind, key) = (planned.kind, view.resource.seen.key.clone());
     let body = || desired.body(kind).clone();
-    let write = |change, request, cause| {
-        Some(Send::Write { request, kind, attempt: view.attempt_at(kind, &planned.hash), change, cause })
+    let write = |change, request, cause: Option<RolloutCause>| {
+        let makes_pods = cause.is_some() || (kind == ChildKind::Deployment && change == Change::Create);
+        let notices = if makes_pods { advice() } else { Vec::new() };
+        let attempt = view.attempt_at(kind, &planned.hash);
+        Some(Send::Write { request, kind, attempt, change, cause, notices })
     };
     match &planned.action {
         Action::Create => write(Change::Create, Request::Create { kind, key, body: body() }, None),

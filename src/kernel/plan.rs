@@ -150,7 +150,23 @@ fn permitted(
     if wanted.writes() && desired.is_paused() {
         return Action::Paused;
     }
-    held_back(view, kind, hash).filter(|_| wanted.sends()).unwrap_or(wanted)
+    let held =
+        held_back(view, kind, hash).or_else(|| fought_over(view, kind, hash).filter(|_| wanted.writes()));
+    held.filter(|_| wanted.sends()).unwrap_or(wanted)
+}
+
+/// Somebody keeps changing what we put back: it stays as they want it for a while, and the status names them.
+fn fought_over(view: &View<'_>, kind: ChildKind, hash: &str) -> Option<Action> {
+    let slot = view.resource.slot(kind);
+    slot.repairs.exhausted_until(hash, view.now)?;
+    let Key { namespace, name } = &view.resource.seen.key;
+    let managers = slot.live.as_ref().map(|live| live.managers.join(", ")).unwrap_or_default();
+    let message = format!(
+        "somebody keeps changing fields of {} {namespace}/{name} that this operator sets, and it puts them back only a \
+         few times a minute; other managers of its fields: {managers}",
+        kind.name()
+    );
+    Some(Action::BackOff(Failure { category: Category::Conflict, message }))
 }
 
 /// Gives the number of pods up without changing it, where an apply without it would make it 1.

@@ -125,12 +125,15 @@ pub fn rest(
     spec: &Validated,
     (inputs, planned, changes_at): (&Inputs, &[Planned], Option<Timestamp>),
 ) -> Rest {
+    let fights = planned
+        .iter()
+        .filter_map(|it| view.resource.slot(it.kind).repairs.exhausted_until(&it.hash, view.now));
     let children = ChildKind::ALL.into_iter().filter_map(|kind| view.resource.slot(kind).setback.as_ref());
     let secrets = inputs::mounted(spec).into_iter().filter_map(|secret| {
         view.world.secrets.get(&view.key_of(&secret.name)).and_then(|secret| secret.setback.as_ref())
     });
     let retries = children.chain(secrets).filter_map(|setback| setback.retry_at);
-    let times = retries.chain(retry_of_status(view)).chain(changes_at);
+    let times = retries.chain(retry_of_status(view)).chain(fights).chain(changes_at);
     Rest {
         wake_at: times.filter(|at| *at > view.now).min(),
         failure: failure(inputs, planned),

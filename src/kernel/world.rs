@@ -4,6 +4,7 @@
 //! few facts, a few hundred bytes a resource.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +72,8 @@ impl Resource {
     /// The place of a child.
     #[must_use]
     pub fn slot(&self, kind: ChildKind) -> &Slot {
+        /// A place where nothing was seen.
+        static EMPTY: LazyLock<Slot> = LazyLock::new(Slot::default);
         self.slots.get(&kind).unwrap_or(&EMPTY)
     }
 
@@ -91,9 +94,6 @@ impl Resource {
         self.slots.entry(kind).or_default()
     }
 }
-
-/// A place where nothing was seen.
-static EMPTY: Slot = Slot { live: None, look: false, setback: None };
 
 /// A Secret that some resource names.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

@@ -25,18 +25,21 @@ struct Secret {
 pub fn digest(body: &[u8], keys: &[String]) -> Option<SecretContent> {
     let Secret { metadata, data } = serde_json::from_slice(body).ok()?;
     let data = data.unwrap_or_default();
-    let digests =
-        keys.iter().filter_map(|key| Some((key.clone(), hash::of_bytes(&data.get(key)?.0)))).collect();
+    let values = || keys.iter().filter_map(|key| Some((key, &data.get(key)?.0)));
+    let unended = values().filter(|(_, value)| !value.ends_with(b"\n"));
     Some(SecretContent {
         uid: Uid(metadata.uid?),
         resource_version: ResourceVersion(metadata.resource_version?),
         requested: keys.to_vec(),
-        digests,
+        digests: values().map(|(key, value)| (key.clone(), hash::of_bytes(value))).collect(),
+        without_newline: unended.map(|(key, _)| key.clone()).collect(),
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use serde_json::json;
 
@@ -63,8 +66,19 @@ mod tests {
                     // Of "abc", as FIPS 180-2 gives it.
                     "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".into(),
                 )]),
+                without_newline: BTreeSet::from(["password-file".into()]),
             })
         );
+    }
+
+    #[test]
+    fn a_value_that_ends_with_a_newline_is_told_from_one_that_does_not() {
+        let secret = json!({
+            "metadata": {"uid": "u-1", "resourceVersion": "7"},
+            "data": {"ended": "YWJjCg==", "open": "YWJj", "empty": ""},
+        });
+        let read = read(&secret, &["ended", "open", "empty", "missing"]).unwrap();
+        assert_eq!(read.without_newline, BTreeSet::from(["open".into(), "empty".into()]));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Each request of the kernel as it goes over the wire, and each answer as it comes back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::support::{Call, Calls, answer, api, ok, refusal};
@@ -216,6 +216,7 @@ async fn of_a_secret_only_digests_come_back() {
             resource_version: ResourceVersion("5".into()),
             requested: vec!["password-file".into(), "absent".into()],
             digests: BTreeMap::from([("password-file".into(), hash::of_bytes(b"hunter2"))]),
+            without_newline: BTreeSet::from(["password-file".into()]),
         }))
     );
 }

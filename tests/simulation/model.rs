@@ -2,9 +2,9 @@
 //! collector. It keeps the rules that the kernel relies on: uids, resourceVersions, generations, create-only
 //! applies, and watches that deliver in order per kind and late.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use memcached_operator::api::spec::{MemcachedConfig, Sasl, SecretReference, Security};
+use memcached_operator::api::spec::{MemcachedConfig, NetworkPolicy, Sasl, SecretReference, Security};
 use memcached_operator::api::{MemcachedSpec, MemcachedStatus};
 use memcached_operator::kernel::diff;
 use memcached_operator::kernel::effect::Request;
@@ -185,7 +185,29 @@ impl Model {
     }
 
     pub(crate) fn tamper_replicas(&mut self, replicas: u8) {
-        self.change_child(ChildKind::Deployment, |child| child.content["spec"]["replicas"] = json!(replicas));
+        self.scale(i64::from(replicas));
+    }
+
+    /// Whoever scales owns the number.
+    fn scale(&mut self, replicas: i64) {
+        self.change_child(ChildKind::Deployment, |child| {
+            if child.content["spec"]["replicas"] != json!(replicas) {
+                child.content["spec"]["replicas"] = json!(replicas);
+                evict(child, REPLICAS);
+            }
+        });
+    }
+
+    /// The autoscaler knows no figures, so that it keeps the number within its bounds; zero switches it off.
+    fn autoscale(&mut self) {
+        let Some(autoscaler) = self.children.get(&ChildKind::HorizontalPodAutoscaler) else { return };
+        let bound = |name: &str| autoscaler.content["spec"][name].as_i64().unwrap();
+        let (least, most) = (bound("minReplicas"), bound("maxReplicas"));
+        let asked =
+            self.children.get(&ChildKind::Deployment).and_then(|it| it.content["spec"]["replicas"].as_i64());
+        if let Some(asked) = asked.filter(|asked| *asked != 0) {
+            self.scale(asked.clamp(least, most));
+        }
     }
 
     pub(crate) fn tamper_port(&mut self) {
@@ -244,6 +266,7 @@ impl Model {
     pub(crate) fn work(&mut self) -> bool {
         let before = self.version;
         self.collect_garbage();
+        self.autoscale();
         self.roll_out();
         self.version != before
     }
@@ -257,6 +280,7 @@ impl Model {
                         resource_version: seen.resource_version.clone(),
                         requested: keys.clone(),
                         digests: keys.iter().map(|key| (key.clone(), hash::of_bytes(&[*content]))).collect(),
+                        without_newline: BTreeSet::new(),
                     },
                 ))
             }
@@ -269,17 +293,15 @@ impl Model {
                     Reply::Failed(Failure { category: Category::Invalid, message })
                 }
                 Some(child) if child.uid == *uid => {
-                    let content = content(body);
-                    self.change_child(*kind, |child| child.content = content);
+                    let (content, owned) = (applied(*kind, body, child), owned(*kind, body));
+                    self.change_child(*kind, |child| (child.content, child.owned) = (content, owned));
                     Reply::Child(self.children.get(kind).cloned().map(Box::new))
                 }
                 _ => conflict("uid mismatch"),
             },
             Request::Evict { kind, resource_version, items, .. } => match self.children.get(kind) {
                 Some(child) if child.resource_version == *resource_version => {
-                    self.change_child(*kind, |child| {
-                        items.iter().for_each(|it| remove(&mut child.content, it));
-                    });
+                    self.change_child(*kind, |child| items.iter().for_each(|it| evict(child, it)));
                     Reply::Child(self.children.get(kind).cloned().map(Box::new))
                 }
                 _ => conflict("the object has been modified"),
@@ -321,8 +343,8 @@ impl Model {
                 uid: Uid(text("uid")),
             }),
             content: content(body),
-            owned: None,
-            entry: None,
+            owned: owned(kind, body),
+            entry: Some(0),
             managers: Vec::new(),
             rollout: (kind == ChildKind::Deployment).then(SeenRollout::default),
         };
@@ -356,13 +378,26 @@ impl Model {
             assert!(self.children.is_empty(), "children of a deleted resource");
             return;
         };
-        for kind in ChildKind::ALL.into_iter().filter(|kind| kind.is_required()) {
-            let child = self.children.get(&kind).unwrap_or_else(|| panic!("no {}", kind.name()));
+        let spec = resource.spec.as_ref().unwrap();
+        let guarded = spec.security.as_ref().is_some_and(|it| it.network_policy.is_some());
+        for (kind, wanted) in [
+            (ChildKind::Service, true),
+            (ChildKind::Deployment, true),
+            (ChildKind::NetworkPolicy, guarded),
+            (ChildKind::HorizontalPodAutoscaler, spec.autoscaling.is_some()),
+        ] {
+            assert_eq!(self.children.contains_key(&kind), wanted, "{}", kind.name());
+        }
+        for child in self.children.values() {
             assert_eq!(child.controller.as_ref().unwrap().uid, resource.uid);
         }
         let deployment = &self.children[&ChildKind::Deployment].content;
-        let spec = resource.spec.as_ref().unwrap();
-        assert_eq!(deployment["spec"]["replicas"], json!(spec.replicas.unwrap_or(1)));
+        let replicas = deployment["spec"]["replicas"].as_i64().unwrap();
+        match &spec.autoscaling {
+            // Whoever scaled to zero switched the autoscaler off.
+            Some(_) => assert!(replicas == 0 || (2..=4).contains(&replicas), "{replicas} pods"),
+            None => assert_eq!(replicas, i64::from(spec.replicas.unwrap_or(1))),
+        }
         let args = deployment["spec"]["template"]["spec"]["containers"][0]["args"].to_string();
         let memory = spec.memcached.as_ref().and_then(|it| it.max_memory_mb).unwrap_or(64);
         assert!(args.contains(&format!("\"-m\",\"{memory}\"")), "{args}");
@@ -373,12 +408,52 @@ impl Model {
         let status = &resource.status;
         assert_eq!(status.observed_generation, resource.generation);
         let ready = status.conditions.iter().find(|it| it.type_ == "Ready").unwrap();
-        let wants_secret = spec.security.is_some();
+        let wants_secret = spec.security.as_ref().is_some_and(|it| it.sasl.is_some());
         let expected = match (&self.secret, wants_secret) {
             (None, true) => ("False", "SecretNotFound"),
             _ => ("True", "MemcachedReady"),
         };
         assert_eq!((ready.status.as_str(), ready.reason.as_str()), expected, "{}", ready.message);
+    }
+}
+
+/// Where our entry in managedFields says that the number of pods is ours.
+const REPLICAS: &str = "/metadata/managedFields/0/fieldsV1/f:spec/f:replicas";
+
+/// What we own, as far as anybody looks.
+fn owned(kind: ChildKind, body: &Value) -> Option<Value> {
+    let fields = |object: &Value| {
+        let names =
+            object.as_object().into_iter().flatten().map(|(name, _)| (format!("f:{name}"), json!({})));
+        Value::Object(names.collect())
+    };
+    (kind == ChildKind::Deployment).then(|| {
+        let replicas = body["spec"].get("replicas").map(|_| json!({"replicas": {}}));
+        json!({
+            "f:metadata": {"f:annotations": fields(&body["metadata"]["annotations"])},
+            "f:spec": fields(&replicas.unwrap_or_default()),
+        })
+    })
+}
+
+/// What an apply makes of a child: a number of pods that it no longer holds becomes 1 where it was ours, and stays where
+/// it was somebody else's.
+fn applied(kind: ChildKind, body: &Value, before: &SeenChild) -> Value {
+    let mut content = content(body);
+    if kind == ChildKind::Deployment && body["spec"].get("replicas").is_none() {
+        let ours = before.owned.as_ref().is_some_and(|it| it.pointer("/f:spec/f:replicas").is_some());
+        assert!(!ours, "an apply that makes the number of pods 1");
+        content["spec"]["replicas"] = before.content["spec"]["replicas"].clone();
+    }
+    content
+}
+
+fn evict(child: &mut SeenChild, item: &str) {
+    if item == REPLICAS {
+        let fields = child.owned.as_mut().and_then(|it| it["f:spec"].as_object_mut());
+        fields.unwrap().remove("f:replicas");
+    } else {
+        remove(&mut child.content, item);
     }
 }
 
@@ -420,18 +495,31 @@ fn remove(content: &mut Value, pointer: &str) {
     content.pointer_mut(list).unwrap().as_array_mut().unwrap().remove(at.parse().unwrap());
 }
 
-/// A few specs: two that differ in replicas only, two templates, one with authentication.
+/// A few specs: two that differ in replicas only, two templates, one with authentication, one behind a policy, one under
+/// an autoscaler.
 fn spec(variant: u8) -> MemcachedSpec {
     let replicas = Some(if variant == 1 { 3 } else { 1 });
     let memcached =
         (variant == 2).then(|| MemcachedConfig { max_memory_mb: Some(128), ..MemcachedConfig::default() });
-    let security = (variant >= 3).then(|| Security {
+    let security = (variant == 3 || variant == 4).then(|| Security {
         sasl: Some(Sasl {
             enabled: Some(true),
             credentials_secret_ref: Some(SecretReference { name: Some(SECRET.into()) }),
         }),
         ..Security::default()
     });
+    let security = if variant == 5 {
+        let network_policy = NetworkPolicy { enabled: Some(true), ..NetworkPolicy::default() };
+        Some(Security { network_policy: Some(network_policy), ..Security::default() })
+    } else {
+        security
+    };
+    let autoscaling = (variant == 6).then(|| {
+        let bounds = json!({"enabled": true, "minReplicas": 2, "maxReplicas": 4});
+        serde_json::from_value(bounds).unwrap()
+    });
+    let resources =
+        (variant == 6).then(|| serde_json::from_value(json!({"requests": {"cpu": "100m"}})).unwrap());
     let image = (variant == 4).then(|| "memcached:1.6.38".to_owned());
-    MemcachedSpec { replicas, image, memcached, security, ..MemcachedSpec::default() }
+    MemcachedSpec { replicas, image, memcached, security, autoscaling, resources, ..MemcachedSpec::default() }
 }

@@ -37,12 +37,11 @@ impl Kernel {
         if resource.seen.uid != uid {
             return;
         }
-        let mut publish =
-            |notice| effects.push(Effect::Publish { resource: key.clone(), uid: uid.clone(), notice });
+        let publish = |notice| Effect::Publish { resource: key.clone(), uid: uid.clone(), notice };
         match (sent, reply) {
             (sent, Reply::Failed(failure)) => failed(resource, sent, (failure, (&uid, self.now))),
             (Sent::Write { kind, change: Change::Delete, .. }, Reply::Child(left)) => {
-                publish(notice::deleted(kind, &key));
+                effects.push(publish(notice::deleted(kind, &key)));
                 let result = ChildResult::Deleted;
                 effects.push(Effect::Observe(Observation::Child { kind, result }));
                 let slot = resource.slot_mut(kind);
@@ -52,19 +51,21 @@ impl Kernel {
                     None => drop(slot.lose()),
                 }
             }
-            (Sent::Write { kind, cause, change, .. }, Reply::Child(Some(seen))) => {
+            (Sent::Write { kind, cause, change, notices, attempt }, Reply::Child(Some(seen))) => {
                 let created = change == Change::Create;
                 if created {
-                    publish(notice::created(kind, &key));
+                    effects.push(publish(notice::created(kind, &key)));
                 }
                 if let Some(cause) = cause {
-                    publish(notice::rollout_started(cause));
+                    effects.push(publish(notice::rollout_started(cause)));
                     effects.push(Effect::Observe(Observation::Rollout(cause)));
                 }
+                effects.extend(notices.into_iter().map(publish));
                 let result = if created { ChildResult::Created } else { ChildResult::Updated };
                 effects.push(Effect::Observe(Observation::Child { kind, result }));
                 let slot = resource.slot_mut(kind);
                 slot.setback = None;
+                slot.repairs.note(&attempt.body, self.now);
                 slot.answer(*seen);
             }
             (Sent::ReadChild(kind), Reply::Child(Some(seen))) => {
@@ -76,7 +77,7 @@ impl Kernel {
                 resource.slot_mut(kind).lose();
             }
             (Sent::Status { status, notices, .. }, Reply::Status(stored)) => {
-                notices.into_iter().for_each(publish);
+                effects.extend(notices.into_iter().map(publish));
                 resource.setback = None;
                 resource.unstorable =
                     (*status != stored.status).then(|| Box::new((*status, stored.status.clone())));

@@ -1,0 +1,71 @@
+//! Somebody who keeps changing fields of ours: how often they are put back. Pure data; kept at a child's place.
+//!
+//! Without a bound two controllers that disagree write as fast as they can, and each template of theirs makes pods roll.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// Repairs of the same desired child in a [`WINDOW`].
+const LIMIT: usize = 5;
+/// See [`LIMIT`].
+const WINDOW: SignedDuration = SignedDuration::from_secs(60);
+
+/// The repairs of one child, the oldest first; at most [`LIMIT`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repairs {
+    /// Hash of what was written last. To write that again is a repair, to write something else is not.
+    written: String,
+    at: Vec<Timestamp>,
+}
+
+impl Repairs {
+    /// What was desired by this hash has been written.
+    pub fn note(&mut self, hash: &str, now: Timestamp) {
+        if self.written != hash {
+            *self = Self { written: hash.to_owned(), at: Vec::new() };
+            return;
+        }
+        self.at.retain(|at| now.duration_since(*at) < WINDOW);
+        self.at.push(now);
+    }
+
+    /// When the child may be repaired again; `None` when that is now.
+    #[must_use]
+    pub fn exhausted_until(&self, hash: &str, now: Timestamp) -> Option<Timestamp> {
+        let recent: Vec<_> = self.at.iter().filter(|at| now.duration_since(**at) < WINDOW).collect();
+        let first = recent.len().checked_sub(LIMIT).and_then(|at| recent.get(at))?;
+        first.checked_add(WINDOW).ok().filter(|_| self.written == hash)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn five_repairs_a_minute_are_made_and_the_next_waits_for_the_first_to_be_a_minute_old() {
+        let mut repairs = Repairs::default();
+        repairs.note("a", at(0)); // the edit
+        for second in 1..=5 {
+            assert_eq!(repairs.exhausted_until("a", at(second)), None);
+            repairs.note("a", at(second));
+        }
+        assert_eq!(repairs.exhausted_until("a", at(6)), Some(at(61)));
+        assert_eq!(repairs.exhausted_until("a", at(61)), None);
+        repairs.note("a", at(61));
+        assert_eq!(repairs.exhausted_until("a", at(61)), Some(at(62)));
+    }
+
+    #[test]
+    fn an_edit_is_never_held_back() {
+        let mut repairs = Repairs::default();
+        (0..=6).for_each(|second| repairs.note("a", at(second)));
+        assert_eq!(repairs.exhausted_until("b", at(6)), None);
+        repairs.note("b", at(6));
+        assert_eq!(repairs.exhausted_until("b", at(6)), None);
+    }
+}
