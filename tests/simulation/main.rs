@@ -282,6 +282,32 @@ proptest! {
 }
 
 #[test]
+fn who_keeps_changing_a_child_is_named_and_gets_few_answers_a_minute() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.settle();
+    let mut applied = 0;
+    for second in 0..40_u8 {
+        simulation.model.tamper_replicas(2 + second % 2);
+        simulation.wait(SignedDuration::from_secs(1));
+        while let Some(event) = simulation.model.next_event(0) {
+            simulation.step(event);
+            while let Some(Effect::Send { request, .. }) = simulation.requests.first() {
+                applied += usize::from(request_name(request) == "apply Deployment");
+                simulation.answer(0, true, None);
+            }
+        }
+    }
+    assert_eq!(applied, 5);
+    let status = &simulation.model.resource().status;
+    let reconciling = status.conditions.iter().find(|it| it.type_ == "Reconciling").unwrap();
+    assert_eq!(reconciling.reason, "RetryingAfterError");
+    assert!(reconciling.message.contains("somebody keeps changing fields"), "{}", reconciling.message);
+    simulation.settle();
+    simulation.model.check_converged();
+}
+
+#[test]
 fn a_new_resource_costs_two_children_and_one_status() {
     let mut simulation = Simulation::new();
     simulation.model.create_resource();
