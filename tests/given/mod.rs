@@ -46,6 +46,7 @@ impl Given {
     }
 
     /// One of them, which has to be wanted.
+    #[allow(dead_code, reason = "not every test looks at a single child")]
     pub(crate) fn child(&self, kind: ChildKind) -> Value {
         self.children().body(kind).expect("a child that is wanted").clone()
     }
