@@ -17,7 +17,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 use memcached_operator::api::crd::crd;
 use memcached_operator::api::status::NEVER_OBSERVED;
-use memcached_operator::kernel::object::{Key, Watched};
+use memcached_operator::kernel::object::{ChildKind, Key, Watched};
 use memcached_operator::shell::kinds::api_resource;
 use serde_json::{Value, json};
 
@@ -164,8 +164,8 @@ impl Fleet {
     /// # Errors
     /// When one is missing or too much.
     pub async fn assert_children(&self) -> Result<()> {
-        for kind in Watched::ALL.into_iter().filter(|kind| matches!(kind, Watched::Child(_))) {
-            let found = self.list(kind).await?.len();
+        for kind in CHILDREN {
+            let found = self.list(Watched::Child(kind)).await?.len();
             ensure!(found == self.count, "{found} of {} {}s are there", self.count, kind.name());
         }
         Ok(())
@@ -185,6 +185,9 @@ impl Fleet {
         })
     }
 }
+
+/// What each resource of a fleet becomes.
+pub const CHILDREN: [ChildKind; 2] = [ChildKind::Service, ChildKind::Deployment];
 
 /// A resource that sets what most users set.
 fn resource(number: usize) -> Result<DynamicObject> {

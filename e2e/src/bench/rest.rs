@@ -4,10 +4,9 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use memcached_operator::kernel::object::ChildKind;
 use memcached_operator::shell::metrics::names::{self, Metric};
 
-use super::fleet::Fleet;
+use super::fleet::{CHILDREN, Fleet};
 use crate::testing::await_answer;
 use crate::testing::operator::Operator;
 
@@ -20,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// When minutes are not enough: with how far it came.
 pub(super) async fn after_cold_start(operator: &Operator, fleet: &Fleet) -> Result<()> {
     // One for each child.
-    let notices = fleet.count() * ChildKind::ALL.len();
+    let notices = fleet.count() * CHILDREN.len();
     wait(operator, (fleet.count(), notices)).await
 }
 
