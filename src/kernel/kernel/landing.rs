@@ -3,12 +3,12 @@
 use jiff::Timestamp;
 
 use super::Kernel;
-use crate::kernel::effect::{ChildResult, Effect, Observation, RequestId};
+use crate::kernel::effect::{ChildResult, Effect, Notice, Observation, RequestId, RolloutCause};
 use crate::kernel::event::Reply;
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::flight::{Flight, Sent};
 use crate::kernel::notice;
-use crate::kernel::object::{Key, Uid};
+use crate::kernel::object::{ChildKind, Key, Uid};
 use crate::kernel::pass::Change;
 use crate::kernel::queue::Lane;
 use crate::kernel::setback::{Attempt, Setback};
@@ -40,33 +40,25 @@ impl Kernel {
         let publish = |notice| Effect::Publish { resource: key.clone(), uid: uid.clone(), notice };
         match (sent, reply) {
             (sent, Reply::Failed(failure)) => failed(resource, sent, (failure, (&uid, self.now))),
-            (Sent::Write { kind, change: Change::Delete, .. }, Reply::Child(left)) => {
-                effects.push(publish(notice::deleted(kind, &key)));
-                let result = ChildResult::Deleted;
-                effects.push(Effect::Observe(Observation::Child { kind, result }));
-                let slot = resource.slot_mut(kind);
-                slot.setback = None;
-                match left {
-                    Some(seen) => slot.answer(*seen),
-                    None => drop(slot.lose()),
-                }
-            }
-            (Sent::Write { kind, cause, change, notices, attempt }, Reply::Child(Some(seen))) => {
-                let created = change == Change::Create;
-                if created {
-                    effects.push(publish(notice::created(kind, &key)));
-                }
-                if let Some(cause) = cause {
-                    effects.push(publish(notice::rollout_started(cause)));
-                    effects.push(Effect::Observe(Observation::Rollout(cause)));
-                }
-                effects.extend(notices.into_iter().map(publish));
-                let result = if created { ChildResult::Created } else { ChildResult::Updated };
+            (Sent::Write { kind, cause, change, notices, attempt }, Reply::Child(seen))
+                if seen.is_some() || change == Change::Delete =>
+            {
+                let said = of_write(&key, (kind, change), cause).into_iter().chain(notices);
+                effects.extend(said.map(publish));
+                effects.extend(cause.map(|cause| Effect::Observe(Observation::Rollout(cause))));
+                let result = match change {
+                    Change::Create => ChildResult::Created,
+                    Change::Update => ChildResult::Updated,
+                    Change::Delete => ChildResult::Deleted,
+                };
                 effects.push(Effect::Observe(Observation::Child { kind, result }));
                 let slot = resource.slot_mut(kind);
                 slot.setback = None;
                 slot.repairs.note(&attempt.body, self.now);
-                slot.answer(*seen);
+                match seen {
+                    Some(seen) => slot.answer(*seen),
+                    None => drop(slot.lose()),
+                }
             }
             (Sent::ReadChild(kind), Reply::Child(Some(seen))) => {
                 let slot = resource.slot_mut(kind);
@@ -129,6 +121,20 @@ impl Kernel {
             self.queue.push(user, Lane::Fresh);
         }
     }
+}
+
+/// What is to be said of a child that was written.
+fn of_write(
+    key: &Key,
+    (kind, change): (ChildKind, Change),
+    cause: Option<RolloutCause>,
+) -> impl IntoIterator<Item = Notice> {
+    let of_child = match change {
+        Change::Create => Some(notice::created(kind, key)),
+        Change::Update => None,
+        Change::Delete => Some(notice::deleted(kind, key)),
+    };
+    of_child.into_iter().chain(cause.map(notice::rollout_started))
 }
 
 /// A request failed: the setback of what was sent says how, and when it may be sent again.
