@@ -29,11 +29,11 @@ fn applied() -> Given {
 
 fn live(kind: ChildKind) -> Value {
     let text = match kind {
-        ChildKind::Deployment => include_str!("../golden/live/deployment.yaml"),
-        ChildKind::Service => include_str!("../golden/live/service.yaml"),
-        other => panic!("no live {} was recorded", other.name()),
+        ChildKind::Deployment => Some(include_str!("../golden/live/deployment.yaml")),
+        ChildKind::Service => Some(include_str!("../golden/live/service.yaml")),
+        _ => None,
     };
-    serde_saphyr::from_str(text).expect("YAML")
+    serde_saphyr::from_str(text.expect("a kind that was recorded")).expect("YAML")
 }
 
 fn recorded(live: &Value) -> &Value {
