@@ -3,7 +3,6 @@
 
 #![expect(
     clippy::expect_used,
-    clippy::panic,
     clippy::unwrap_used,
     reason = "a test ends where a row is not as it should be"
 )]
