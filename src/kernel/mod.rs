@@ -4,6 +4,7 @@
 //! [`desired`] with what is there ([`diff`]), computes the [`status`], and answers with [`effect`]s.
 //! [`kernel::Kernel::step`] is the whole of it. Uses `api` only; `shell` and `cli` call it.
 
+pub mod advice;
 pub mod desired;
 pub mod diff;
 pub mod effect;
@@ -14,6 +15,7 @@ pub mod hash;
 pub mod inputs;
 #[expect(clippy::module_inception, reason = "the one entry of the folder is what the folder is called after")]
 pub mod kernel;
+pub mod legacy;
 pub mod live;
 pub mod notice;
 pub mod object;

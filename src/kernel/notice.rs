@@ -90,7 +90,8 @@ fn ready(status: &MemcachedStatus) -> Option<&Condition> {
     status.conditions.iter().find(|it| it.type_ == Type::Ready.as_str())
 }
 
-fn warning(reason: &str, action: &str, message: String) -> Notice {
+/// Something that somebody should look at.
+pub(super) fn warning(reason: &str, action: &str, message: String) -> Notice {
     Notice { severity: Severity::Warning, ..normal(reason, action, message) }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use memcached_operator::kernel::desired::peer::Carried;
 use memcached_operator::kernel::desired::secrets::{MountedKey, secret_hash};
 use memcached_operator::kernel::desired::{LiveTemplate, Revision, children, pod};
 use memcached_operator::kernel::hash;
@@ -156,18 +157,19 @@ proptest! {
         let live = LiveTemplate {
             revision: Revision(revision),
             hash: given.intent().hash(),
+            carried: Carried::default(),
             foreign: (!known).then(|| Box::new(template.clone())),
         };
         let desired = children(&given.intent(), Some(&live));
         prop_assert_eq!(desired.revision, live.revision);
         prop_assert_eq!(&desired.template_hash, &live.hash);
-        let expected = pod::template(&given.intent(), live.revision).map_or(template, |ours| json!(ours));
+        let expected = pod::template(&given.intent(), live.revision, &live.carried).map_or(template, |ours| json!(ours));
         prop_assert_eq!(&desired.bodies[&ChildKind::Deployment]["spec"]["template"], &expected);
     }
 
     #[test]
     fn another_hash_or_none_gives_the_newest_revision(given in given(), revision in 0_u32..9) {
-        let live = LiveTemplate { revision: Revision(revision), hash: "another".to_owned(), foreign: None };
+        let live = LiveTemplate { revision: Revision(revision), hash: "another".to_owned(), carried: Carried::default(), foreign: None };
         let desired = children(&given.intent(), Some(&live));
         prop_assert_eq!(desired.revision, Revision::NEWEST);
         prop_assert_eq!(desired, given.children());
@@ -177,7 +179,7 @@ proptest! {
     fn the_annotations_say_revision_and_hash(given in given()) {
         let desired = given.children();
         let live = LiveTemplate::of(&desired.bodies[&ChildKind::Deployment], None);
-        let said = LiveTemplate { revision: desired.revision, hash: desired.template_hash, foreign: None };
+        let said = LiveTemplate { revision: desired.revision, hash: desired.template_hash, carried: Carried::default(), foreign: None };
         prop_assert_eq!(live, Some(said));
     }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use memcached_operator::api::spec::{MemcachedConfig, Sasl, SecretReference, Security};
 use memcached_operator::api::{MemcachedSpec, MemcachedStatus};
 use memcached_operator::kernel::diff;
-use memcached_operator::kernel::effect::Request;
+use memcached_operator::kernel::effect::{Edit, Request};
 use memcached_operator::kernel::event::{
     Event, Reply, SecretContent, SeenChild, SeenResource, SeenRollout, SeenSecret,
 };
@@ -275,10 +275,10 @@ impl Model {
                 }
                 _ => conflict("uid mismatch"),
             },
-            Request::Evict { kind, resource_version, items, .. } => match self.children.get(kind) {
+            Request::Patch { kind, resource_version, edits, .. } => match self.children.get(kind) {
                 Some(child) if child.resource_version == *resource_version => {
                     self.change_child(*kind, |child| {
-                        items.iter().for_each(|it| remove(&mut child.content, it));
+                        edits.iter().for_each(|it| remove(&mut child.content, it));
                     });
                     Reply::Child(self.children.get(kind).cloned().map(Box::new))
                 }
@@ -323,6 +323,7 @@ impl Model {
             content: content(body),
             owned: None,
             entry: None,
+            peers: None,
             managers: Vec::new(),
             rollout: (kind == ChildKind::Deployment).then(SeenRollout::default),
         };
@@ -415,7 +416,8 @@ fn merged(status: &MemcachedStatus, patch: &Value) -> MemcachedStatus {
     serde_json::from_value(fields).unwrap()
 }
 
-fn remove(content: &mut Value, pointer: &str) {
+fn remove(content: &mut Value, operation: &Edit) {
+    let Edit::Remove { path: pointer } = operation else { panic!("{operation:?}: no peer was here") };
     let (list, at) = pointer.rsplit_once('/').unwrap();
     content.pointer_mut(list).unwrap().as_array_mut().unwrap().remove(at.parse().unwrap());
 }
