@@ -18,10 +18,12 @@ use std::path::{Path, PathBuf};
 
 use given::Given;
 use memcached_operator::kernel::desired::args::args;
+use memcached_operator::kernel::desired::peer::Carried;
 use memcached_operator::kernel::desired::{LiveTemplate, Revision, children, pod};
 use memcached_operator::kernel::hash;
 use memcached_operator::kernel::object::ChildKind;
 use rstest::rstest;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 /// What each file of `golden/revision-1` hashes to, whole.
@@ -79,6 +81,15 @@ const REVISION_1: [(&str, &str); 44] = [
     ("very-verbose", "922036a50d0a3c87082719ae3fc665d0ae2cde772bf98584d2c293781d23377c"),
 ];
 
+/// The same of `golden/revision-0`: what the Go peer's 0.4.0 makes of them, `carried` being what it computed itself.
+const REVISION_0: [(&str, &str); 5] = [
+    ("everything", "9c5c8994d128b4631cd658b478c3b066b12cada1730ed9760da8ed4b563e16b1"),
+    ("exporter-as-its-webhook-wrote-it", "3635f08b1f9ffaedf943e924846d5a3d4e38a03e9508610e162934f739805b37"),
+    ("hard-anti-affinity", "d434d2198ae13b2688b3a8e2293b2cb2c4243ccc4d3e67089b7745161ae049a1"),
+    ("minimal", "68d35b4a4a56ffed3e5ff58c90a6b5f15d8800742f125d84897632b3de0bfa8f"),
+    ("tls-without-client-certificates", "4c1a348c4195b2d3ed49f259b7060ea6cfb3d986597a2c51b3f736b550a973e6"),
+];
+
 fn golden(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(folder)
 }
@@ -103,8 +114,9 @@ fn given(file: &Value) -> Given {
     }
 }
 
-fn then(given: &Given, revision: Revision) -> Value {
-    let template = pod::template(&given.intent(), revision).expect("a revision that this build knows");
+fn then(given: &Given, (revision, carried): (Revision, &Carried)) -> Value {
+    let template =
+        pod::template(&given.intent(), revision, carried).expect("a revision that this build knows");
     json!({"hash": given.intent().hash(), "template": template})
 }
 
@@ -238,11 +250,17 @@ fn a_missing_memcached_section_means_the_default_arguments() {
     assert_eq!(args(&given.spec), ["-m", "64", "-c", "1024", "-t", "4", "-I", "1m"]);
 }
 
-#[test]
-fn revision_1_renders_each_golden_file_as_on_the_day_of_its_release() {
-    for (case, path) in files("revision-1") {
+#[rstest]
+#[case::of_the_peer("revision-0", Revision(0))]
+#[case::the_first_of_ours("revision-1", Revision(1))]
+fn a_revision_renders_each_golden_file_as_on_the_day_of_its_release(
+    #[case] folder: &str,
+    #[case] revision: Revision,
+) {
+    for (case, path) in files(folder) {
         let file = read(&path);
-        let rendered = then(&given(&file), Revision(1));
+        let carried = Carried::deserialize(&file["given"]["carried"]).unwrap_or_default();
+        let rendered = then(&given(&file), (revision, &carried));
         let Some(pinned) = file.get("then") else {
             let missing = serde_saphyr::to_string(&json!({"then": rendered})).expect("YAML");
             panic!("{case} pins nothing yet; append to {}:\n{missing}", path.display());
@@ -251,18 +269,26 @@ fn revision_1_renders_each_golden_file_as_on_the_day_of_its_release() {
     }
 }
 
-#[test]
-fn nobody_changes_adds_or_removes_a_golden_file_of_revision_1_without_saying_so_here() {
+#[rstest]
+#[case::of_the_peer("revision-0", &REVISION_0)]
+#[case::the_first_of_ours("revision-1", &REVISION_1)]
+fn nobody_changes_adds_or_removes_a_golden_file_of_a_revision_without_saying_so_here(
+    #[case] folder: &str,
+    #[case] pinned: &[(&str, &str)],
+) {
     let found: Vec<_> =
-        files("revision-1").into_iter().map(|(case, path)| (case, hash::of_json(&read(&path)))).collect();
-    let pinned = REVISION_1.map(|(case, hash)| (case.to_owned(), hash.to_owned()));
+        files(folder).into_iter().map(|(case, path)| (case, hash::of_json(&read(&path)))).collect();
+    let pinned: Vec<_> = pinned.iter().map(|(case, hash)| ((*case).to_owned(), (*hash).to_owned())).collect();
     assert_eq!(found, pinned, "see REVISION_1 for what to do");
 }
 
 #[test]
 fn the_newest_revision_is_what_a_new_deployment_gets() {
     let given = Given::new("my-cache", &json!({}));
-    assert_eq!(pod::template(&given.intent(), Revision::NEWEST), Some(pod::newest_template(&given.intent())));
+    assert_eq!(
+        pod::template(&given.intent(), Revision::NEWEST, &Carried::default()),
+        Some(pod::newest_template(&given.intent()))
+    );
     assert_eq!(given.children().revision, Revision::NEWEST);
 }
 

@@ -84,17 +84,17 @@ pub enum Request {
         /// The whole object, without uid.
         body: Value,
     },
-    /// JSON patch of this version: takes away what is in the way of an apply, and what we own and are to leave as it is.
-    /// It has to be an update: an apply removes only what it owns, and what it gives up it removes.
-    Evict {
+    /// JSON patch of this version: takes away what is in the way of an apply, and sets right what the API server says we
+    /// own. It has to be an update: an apply removes only what it owns, and what it gives up it removes.
+    Patch {
         /// Its kind.
         kind: ChildKind,
         /// Where.
         key: Key,
         /// The version that was looked at.
         resource_version: ResourceVersion,
-        /// Items of lists, as JSON pointers, to be removed one after the other.
-        items: Vec<String>,
+        /// To be done one after the other.
+        edits: Vec<Edit>,
     },
     /// DELETE exactly this version of this incarnation.
     Delete {
@@ -113,6 +113,24 @@ pub enum Request {
         resource_version: ResourceVersion,
         /// The new status; a field to be removed is null.
         status: Value,
+    },
+}
+
+/// One step of a JSON patch; serialises as such.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+pub enum Edit {
+    /// Takes away what is there.
+    Remove {
+        /// JSON pointer.
+        path: String,
+    },
+    /// Puts something else in its place.
+    Replace {
+        /// JSON pointer.
+        path: String,
+        /// The new value.
+        value: Value,
     },
 }
 

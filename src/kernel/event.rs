@@ -108,10 +108,22 @@ pub struct SeenChild {
     pub owned: Option<Value>,
     /// The place of that entry in managedFields.
     pub entry: Option<usize>,
+    /// What the Go peer left there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peers: Option<PeersEntry>,
     /// The other managers of its fields, sorted, each once: who to name in a fight.
     pub managers: Vec<String>,
     /// What a Deployment's status says; `None` for other kinds.
     pub rollout: Option<SeenRollout>,
+}
+
+/// The Go peer's entry in managedFields.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeersEntry {
+    /// Its place in managedFields.
+    pub place: usize,
+    /// Its `fieldsV1`.
+    pub fields: Value,
 }
 
 /// A Deployment's status, counters clamped to at least 0.

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::desired::secrets::{self, MountedKey};
+use super::desired::secrets::{self, MountedKey, WHOLE_SECRET};
+use super::desired::{LiveTemplate, Revision};
 use super::effect::Request;
 use super::event::SecretContent;
 use super::failure::Failure;
@@ -37,13 +38,18 @@ pub struct Inputs {
     pub without_newline: Vec<(String, &'static str)>,
     /// Why a Secret cannot be read.
     pub unreadable: Option<Failure>,
+    /// Whether what the pods were started with is known by the peer's hash only, and ours is not known yet.
+    pub unfounded: bool,
+    /// Whether the one Secret has another content than the peer's hash on the pods stands for.
+    pub changed_unseen: bool,
 }
 
 impl Inputs {
-    /// Whether a pod template cannot be rendered: a Secret is unreadable and no hash is known.
+    /// Whether a pod template cannot be rendered: no hash is known, and a Secret is unreadable, or is missing while the
+    /// pods run on what it held.
     #[must_use]
     pub const fn hold_templates(&self) -> bool {
-        self.unreadable.is_some() && self.hash.is_none()
+        (self.unreadable.is_some() || self.unfounded) && self.hash.is_none()
     }
 }
 
@@ -84,13 +90,18 @@ pub fn likely(view: &View<'_>, spec: &Validated) -> Inputs {
 /// Finds out what is known, and what has to be read.
 #[must_use]
 pub fn resolve(view: &View<'_>, spec: &Validated) -> Inputs {
-    let mounted = mounted(spec);
+    let mut mounted = mounted(spec);
     if mounted.is_empty() {
         return Inputs::default();
+    }
+    let of_peer = view.peers_secret_hash();
+    if let ([only], Some(_)) = (mounted.as_mut_slice(), &of_peer) {
+        only.keys.push(WHOLE_SECRET);
     }
     let mut inputs = Inputs {
         hash: view.last_known_secret_hash(),
         versions: view.resource.seen.status.secrets.clone(),
+        unfounded: view.rests_on_peer(),
         ..Inputs::default()
     };
     let mut contents = Vec::new();
@@ -119,6 +130,8 @@ pub fn resolve(view: &View<'_>, spec: &Validated) -> Inputs {
     if contents.len() == mounted.len() {
         inputs.hash = Some(hash(&contents));
         inputs.computed = true;
+        let whole = contents.iter().find_map(|(_, content)| content.digests.get(WHOLE_SECRET));
+        inputs.changed_unseen = of_peer.is_some() && whole.is_some() && whole != of_peer.as_ref();
         inputs.versions = contents.iter().map(|(secret, content)| version(&secret.name, content)).collect();
     }
     inputs
@@ -167,7 +180,7 @@ fn contribution<'a>(view: &View<'a>, mounted: &Mounted) -> Contribution<'a> {
 
 fn hash(contents: &[(&Mounted, &SecretContent)]) -> String {
     secrets::secret_hash(contents.iter().flat_map(|(secret, content)| {
-        secret.keys.iter().filter_map(|key| {
+        secret.keys.iter().filter(|key| **key != WHOLE_SECRET).filter_map(|key| {
             let digest = content.digests.get(*key)?;
             Some((MountedKey { secret: &secret.name, key }, digest.as_str()))
         })
@@ -189,7 +202,18 @@ impl View<'_> {
         Key { namespace: self.resource.seen.key.namespace.clone(), name: name.to_owned() }
     }
 
-    /// The Secret hash that was computed last, or after a restart the one on our live template.
+    /// The hash of the peer on the pods of a Deployment that nobody took over yet.
+    fn peers_secret_hash(&self) -> Option<String> {
+        self.our_deployment()?.unsigned.as_ref()?.carried().secret_hash
+    }
+
+    /// Whether the pods of our Deployment have no Secret hash by our algorithm.
+    fn rests_on_peer(&self) -> bool {
+        let of_peer = |template: &LiveTemplate| template.revision == Revision::PEER;
+        self.our_deployment().is_some_and(|live| live.template.as_ref().is_none_or(of_peer))
+    }
+
+    /// The Secret hash that was computed last, or after a restart the one on our live Deployment.
     fn last_known_secret_hash(&self) -> Option<String> {
         let live = || self.our_deployment().and_then(|live| live.secret_hash.clone());
         self.resource.secret_hash.clone().or_else(live)

@@ -241,7 +241,7 @@ impl Kernel {
                     Request::ReadChild { kind, .. }
                     | Request::Create { kind, .. }
                     | Request::Apply { kind, .. }
-                    | Request::Evict { kind, .. }
+                    | Request::Patch { kind, .. }
                     | Request::Delete { kind, .. } => Sent::ReadChild(*kind),
                     Request::PatchStatus { .. } => Sent::Status {
                         status: Box::default(),

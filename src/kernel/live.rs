@@ -5,11 +5,12 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::desired::LiveTemplate;
 use super::desired::meta::{RESTART_TRIGGER, SECRET_HASH};
+use super::desired::{LiveTemplate, Revision, Unsigned};
 use super::diff::{self, Differences};
 use super::event::{SeenChild, SeenRollout};
 use super::fight::Repairs;
+use super::legacy::Legacy;
 use super::object::{ChildKind, Controller, ResourceVersion, Uid};
 use super::setback::Setback;
 
@@ -47,13 +48,19 @@ pub struct Live {
     pub managers: Vec<String>,
     /// Which intent its pod template says it was rendered from.
     pub template: Option<LiveTemplate>,
-    /// Secret hash on its pod template.
+    /// The pod template that says nothing of the kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsigned: Option<Unsigned>,
+    /// What the Go peer left to us and nobody took over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub legacy: Option<Box<Legacy>>,
+    /// Secret hash that its pod template stands for, by our algorithm.
     pub secret_hash: Option<String>,
     /// Restart trigger on its pod template.
     pub restart_trigger: Option<String>,
     /// `spec.replicas`.
     pub replicas: Option<i64>,
-    /// Whether we own that number.
+    /// Whether we own that number, or the peer whose part we take over.
     pub owns_replicas: bool,
     /// [`SeenChild::entry`].
     pub entry: Option<usize>,
@@ -168,17 +175,28 @@ impl Slot {
 
 impl From<SeenChild> for Live {
     fn from(seen: SeenChild) -> Self {
-        let of_pods = |annotation: &str| {
-            let annotations = seen.content.pointer("/spec/template/metadata/annotations")?;
-            annotations.get(annotation)?.as_str().map(str::to_owned)
+        let annotation = |of: &str, name: &str| {
+            let annotations = seen.content.pointer(of)?.pointer("/metadata/annotations")?;
+            annotations.get(name)?.as_str().map(str::to_owned)
         };
+        let legacy = seen.peers.map(|entry| Legacy::of(entry, &seen.content, seen.owned.as_ref()));
+        // The peer knows nothing of our annotations: where it wrote last, they speak of an earlier template.
+        let said = || LiveTemplate::of(&seen.content, seen.owned.as_ref());
+        let template = if legacy.is_none() { said() } else { None };
+        let ours = legacy.as_ref().map(|legacy| &legacy.fields).or(seen.owned.as_ref());
+        let unsigned = template.is_none().then(|| Unsigned::of(&seen.content, ours)).flatten();
+        let hash_at = template.as_ref().map(|template| match template.revision {
+            Revision::PEER => "",
+            _ => "/spec/template",
+        });
         Self {
-            template: LiveTemplate::of(&seen.content, seen.owned.as_ref()),
-            secret_hash: of_pods(SECRET_HASH),
-            restart_trigger: of_pods(RESTART_TRIGGER),
+            secret_hash: hash_at.and_then(|of| annotation(of, SECRET_HASH)),
+            restart_trigger: annotation("/spec/template", RESTART_TRIGGER),
             replicas: seen.content.pointer("/spec/replicas").and_then(Value::as_i64),
-            owns_replicas: seen.owned.as_ref().is_some_and(|it| it.pointer(REPLICAS).is_some()),
+            owns_replicas: ours.is_some_and(|it| it.pointer(REPLICAS).is_some()),
             entry: seen.entry,
+            template,
+            unsigned,
             uid: seen.uid,
             resource_version: seen.resource_version,
             generation: seen.generation,
@@ -186,6 +204,7 @@ impl From<SeenChild> for Live {
             controller: seen.controller,
             managers: seen.managers,
             rollout: seen.rollout,
+            legacy: legacy.map(Box::new),
             verdict: Verdict::Unjudged { content: seen.content, owned: seen.owned, before: None },
         }
     }
@@ -245,6 +264,7 @@ mod tests {
             content: json!({"spec": {"clusterIP": "None"}}),
             owned: None,
             entry: None,
+            peers: None,
             managers: Vec::new(),
             rollout: None,
         }

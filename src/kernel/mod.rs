@@ -16,6 +16,7 @@ pub mod hash;
 pub mod inputs;
 #[expect(clippy::module_inception, reason = "the one entry of the folder is what the folder is called after")]
 pub mod kernel;
+pub mod legacy;
 pub mod live;
 pub mod notice;
 pub mod object;

@@ -5,11 +5,13 @@
 //! Nothing that is decided depends on whether it was remembered: the memory is left out of snapshots, and a test
 //! holds a kernel without any against one that remembers.
 
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::desired::peer::Carried;
 use super::desired::{self, Desired, Intent, LiveTemplate, Revision, deployment};
 use super::hash;
 use super::object::ChildKind;
@@ -20,14 +22,16 @@ use super::object::ChildKind;
 pub struct Outline {
     secret_hash: Option<String>,
     replicas: Option<i32>,
+    carried: Option<Carried>,
     revision: Revision,
     template_hash: String,
     hashes: BTreeMap<ChildKind, String>,
 }
 
 impl Outline {
-    fn of(intent: &Intent<'_>, desired: &Desired) -> Self {
+    fn of(intent: &Intent<'_>, live: Option<&LiveTemplate>, desired: &Desired) -> Self {
         Self {
+            carried: live.map(|live| live.carried.clone()),
             secret_hash: intent.secret_hash.map(str::to_owned),
             replicas: intent.replicas,
             revision: desired.revision,
@@ -40,6 +44,7 @@ impl Outline {
     fn holds(&self, intent: &Intent<'_>, live: Option<&LiveTemplate>) -> bool {
         self.secret_hash.as_deref() == intent.secret_hash
             && self.replicas == intent.replicas
+            && self.carried.as_ref() == live.map(|live| &live.carried)
             && deployment::revision(live, &self.template_hash) == Some(self.revision)
     }
 }
@@ -48,7 +53,7 @@ impl Outline {
 #[derive(Debug)]
 pub struct Blueprint<'a> {
     intent: Intent<'a>,
-    live: Option<&'a LiveTemplate>,
+    live: Option<Cow<'a, LiveTemplate>>,
     outline: Outline,
     rendered: OnceCell<Desired>,
     is_news: bool,
@@ -58,13 +63,26 @@ impl<'a> Blueprint<'a> {
     /// The children of an intent. `live` is what the Deployment says about its template, as for
     /// [`desired::children`]; `known` an outline of the same resource.
     #[must_use]
-    pub fn new(intent: Intent<'a>, live: Option<&'a LiveTemplate>, known: Option<&Outline>) -> Self {
-        if let Some(known) = known.filter(|known| known.holds(&intent, live)) {
+    pub fn new(intent: Intent<'a>, live: Option<Cow<'a, LiveTemplate>>, known: Option<&Outline>) -> Self {
+        let of_live = live.as_deref();
+        if let Some(known) = known.filter(|known| known.holds(&intent, of_live)) {
             return Self { outline: known.clone(), intent, live, rendered: OnceCell::new(), is_news: false };
         }
-        let desired = desired::children(&intent, live);
-        let outline = Outline::of(&intent, &desired);
+        let desired = desired::children(&intent, of_live);
+        let outline = Outline::of(&intent, of_live, &desired);
         Self { outline, intent, live, rendered: OnceCell::from(desired), is_news: true }
+    }
+
+    /// Whether the live template was rendered from this very intent.
+    #[must_use]
+    pub fn keeps_template(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| live.hash == self.outline.template_hash)
+    }
+
+    /// Whether the live template says nothing of where it comes from, and is what it should be all the same.
+    #[must_use]
+    pub const fn recognises_template(&self) -> bool {
+        matches!(self.live, Some(Cow::Owned(_)))
     }
 
     /// [`Intent::hash`].
@@ -82,7 +100,7 @@ impl<'a> Blueprint<'a> {
     /// The whole child; null when none is wanted.
     #[must_use]
     pub fn body(&self, kind: ChildKind) -> &Value {
-        let desired = self.rendered.get_or_init(|| desired::children(&self.intent, self.live));
+        let desired = self.rendered.get_or_init(|| desired::children(&self.intent, self.live.as_deref()));
         desired.body(kind).unwrap_or(&Value::Null)
     }
 

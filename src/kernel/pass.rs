@@ -4,11 +4,13 @@
 //! are written first, the status last, with the results of those writes; a pass that finds nothing to do sends
 //! nothing. Called by [`super::kernel::Kernel`], which folds the outcome back into the world.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::advice;
-use super::desired::{Intent, LiveTemplate};
+use super::desired::{Intent, LiveTemplate, Revision};
 use super::diff::Differences;
 use super::effect::{Notice, Request, RolloutCause};
 use super::failure::Category;
@@ -140,8 +142,7 @@ pub fn run(view: &View<'_>) -> Pass {
     }
     // desired: every child, whole where that is needed
     let desired = view.blueprint(&spec, &inputs);
-    let proven = |live: &LiveTemplate| live.hash == desired.template_hash();
-    if !inputs.proofs.is_empty() && !view.live_template().is_some_and(proven) {
+    if !inputs.proofs.is_empty() && !desired.keeps_template() {
         return Pass::reading(inputs.proofs);
     }
     // diff: what to do about each
@@ -159,7 +160,8 @@ pub fn run(view: &View<'_>) -> Pass {
     if !sends.is_empty() && view.may_send_children(&planned) {
         pass.sends = sends;
     } else if view.status_differs(&status) {
-        pass.sends.push(view.write_status(status));
+        let advice = view.advice(&spec, &status);
+        pass.sends.push(view.write_status(status, advice));
     } else {
         pass.rest = Some(report::rest(view, &spec, (&inputs, &planned, changes_at)));
     }
@@ -213,9 +215,9 @@ fn send(
         Action::Apply { uid, cause } => {
             write(Change::Update, Request::Apply { kind, key, uid: uid.clone(), body: body() }, *cause)
         }
-        Action::Evict { resource_version, items, cause } => {
-            let (resource_version, items) = (resource_version.clone(), items.clone());
-            write(Change::Update, Request::Evict { kind, key, resource_version, items }, *cause)
+        Action::Patch { resource_version, edits, cause } => {
+            let (resource_version, edits) = (resource_version.clone(), edits.clone());
+            write(Change::Update, Request::Patch { kind, key, resource_version, edits }, *cause)
         }
         Action::Delete { uid, resource_version } => {
             let (uid, resource_version) = (uid.clone(), resource_version.clone());
@@ -269,10 +271,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What our Deployment says of its template.
-    #[must_use]
-    pub fn live_template(&self) -> Option<&'a LiveTemplate> {
-        self.our_deployment().and_then(|live| live.template.as_ref())
+    /// What our Deployment says of its template, or, where it says nothing, what the template is known by: unless a
+    /// Secret changed that the pods were started with.
+    fn live_template(&self, intent: &Intent<'_>, inputs: &Inputs) -> Option<Cow<'a, LiveTemplate>> {
+        let live = self.our_deployment()?;
+        let unsigned = live.unsigned.as_ref().filter(|_| !inputs.changed_unseen);
+        let recognised = || unsigned.and_then(|unsigned| unsigned.recognised(intent)).map(Cow::Owned);
+        live.template.as_ref().map(Cow::Borrowed).or_else(recognised)
     }
 
     fn blueprint<'b>(&self, spec: &'b Validated, inputs: &'b Inputs) -> Blueprint<'b>
@@ -287,7 +292,8 @@ impl<'a> View<'a> {
             secret_hash: inputs.hash.as_deref(),
             restart_trigger: self.resource.seen.restart_trigger.as_deref(),
         };
-        Blueprint::new(intent, self.live_template(), self.resource.outline.as_ref())
+        let live = self.live_template(&intent, inputs);
+        Blueprint::new(intent, live, self.resource.outline.as_ref())
     }
 
     /// Whether children may be written before the status. A template change that no new generation announces
@@ -298,9 +304,16 @@ impl<'a> View<'a> {
         !rolls || seen.generation != seen.status.observed_generation || !patch::says_ready(&seen.status)
     }
 
-    /// The request that writes a status.
+    /// What to say when the status first says that the pods are the peer's.
+    fn advice(&self, spec: &Validated, status: &MemcachedStatus) -> Option<Notice> {
+        let is_peers = |status: &MemcachedStatus| status.template_revision == Some(Revision::PEER.0);
+        let is_news = is_peers(status) && !is_peers(&self.resource.seen.status);
+        is_news.then(|| advice::of_revision_0(spec)).flatten()
+    }
+
+    /// The request that writes a status, with advice beside what it says itself.
     #[must_use]
-    pub fn write_status(&self, status: MemcachedStatus) -> Send {
+    pub fn write_status(&self, status: MemcachedStatus, advice: Option<Notice>) -> Send {
         let seen = &self.resource.seen;
         let request = Request::PatchStatus {
             resource_version: seen.resource_version.clone(),
@@ -308,7 +321,7 @@ impl<'a> View<'a> {
         };
         Send::Status {
             request,
-            notices: notice::of_status(&seen.status, &status),
+            notices: notice::of_status(&seen.status, &status).into_iter().chain(advice).collect(),
             attempt: self.attempt_at_status(),
             status: Box::new(status),
         }

@@ -1,7 +1,7 @@
 //! What to do about each child: a decision, not yet a request. Pure; called by the pass.
 
 use super::diff::Differences;
-use super::effect::RolloutCause;
+use super::effect::{Edit, RolloutCause};
 use super::event::Unavailable;
 use super::failure::{Category, Failure};
 use super::inputs::Inputs;
@@ -26,12 +26,13 @@ pub enum Action {
         /// Why pods roll, if they do.
         cause: Option<RolloutCause>,
     },
-    /// It differs, and something of somebody else is in the way of an apply: take that away first.
-    Evict {
-        /// The version to take it from.
+    /// It differs, and an apply alone would not do: first take away what is in the way of it, or set right what the API
+    /// server says we own.
+    Patch {
+        /// The version to patch.
         resource_version: ResourceVersion,
-        /// What, as [`super::diff::in_the_way`] has it.
-        items: Vec<String>,
+        /// What to do to it.
+        edits: Vec<Edit>,
         /// Why pods roll, if they do.
         cause: Option<RolloutCause>,
     },
@@ -75,7 +76,7 @@ pub struct Planned {
 #[must_use]
 pub fn plan(view: &View<'_>, desired: &Blueprint<'_>, inputs: &Inputs) -> Vec<Planned> {
     let rolls = |live: &Live, differences: Option<&Differences>| {
-        rollout_cause(view, inputs, (live, differences, desired.template_hash()))
+        rollout_cause(view, inputs, (live, differences, desired))
     };
     let decision = |kind| match desired.hash(kind) {
         Some(hash) => Some(decide(view, (kind, hash, desired), &rolls)),
@@ -110,7 +111,7 @@ fn decide(
         Some(live) => match owner(view, kind, live) {
             Owner::Foreign(whose) => Action::Foreign(whose),
             Owner::Earlier(what) => Action::Collecting(what),
-            Owner::Us if let Some(release) = release(kind, desired, live) => release,
+            Owner::Us if let Some(first) = before_apply(kind, desired, live) => first,
             Owner::Us => {
                 let cause = (kind == ChildKind::Deployment).then(|| rolls(live, differences.as_ref()));
                 repair(live, differences.as_ref(), cause.flatten())
@@ -169,23 +170,25 @@ fn fought_over(view: &View<'_>, kind: ChildKind, hash: &str) -> Option<Action> {
     Some(Action::BackOff(Failure { category: Category::Conflict, message }))
 }
 
-/// Gives the number of pods up without changing it, where an apply without it would make it 1.
-fn release(kind: ChildKind, desired: &Blueprint<'_>, live: &Live) -> Option<Action> {
-    let gives_up = kind == ChildKind::Deployment && desired.leaves_replicas() && live.owns_replicas;
-    let entry = live.entry.filter(|_| gives_up)?;
-    Some(Action::Evict {
-        resource_version: live.resource_version.clone(),
-        items: vec![format!("/metadata/managedFields/{entry}/fieldsV1{REPLICAS}")],
-        cause: None,
-    })
+/// What the API server has to say otherwise about who owns what, before an apply does what it should.
+fn before_apply(kind: ChildKind, desired: &Blueprint<'_>, live: &Live) -> Option<Action> {
+    let leaves_replicas = kind == ChildKind::Deployment && desired.leaves_replicas();
+    let take_over = live.legacy.as_ref().map(|legacy| legacy.taken_over(live.entry, leaves_replicas));
+    // An apply without the number would make it 1.
+    let give_up = || {
+        let entry = live.entry.filter(|_| leaves_replicas && live.owns_replicas)?;
+        Some(vec![Edit::Remove { path: format!("/metadata/managedFields/{entry}/fieldsV1{REPLICAS}") }])
+    };
+    let edits = take_over.or_else(give_up)?;
+    Some(Action::Patch { resource_version: live.resource_version.clone(), edits, cause: None })
 }
 
 fn repair(live: &Live, differences: Option<&Differences>, cause: Option<RolloutCause>) -> Action {
     match differences {
         Some(Differences { paths, .. }) if paths.is_empty() => Action::Keep,
-        Some(Differences { in_the_way, .. }) if !in_the_way.is_empty() => Action::Evict {
+        Some(Differences { in_the_way, .. }) if !in_the_way.is_empty() => Action::Patch {
             resource_version: live.resource_version.clone(),
-            items: in_the_way.clone(),
+            edits: in_the_way.iter().map(|path| Edit::Remove { path: path.clone() }).collect(),
             cause,
         },
         _ => Action::Apply { uid: live.uid.clone(), cause },
@@ -231,18 +234,19 @@ fn owner(view: &View<'_>, kind: ChildKind, live: &Live) -> Owner {
 fn rollout_cause(
     view: &View<'_>,
     inputs: &Inputs,
-    (live, differences, template_hash): (&Live, Option<&Differences>, &str),
+    (live, differences, desired): (&Live, Option<&Differences>, &Blueprint<'_>),
 ) -> Option<RolloutCause> {
-    let same_intent = live.template.as_ref().is_some_and(|template| template.hash == template_hash);
+    let same_intent = desired.keeps_template();
     let template_differs =
         differences.map_or(!same_intent, |it| it.paths.iter().any(|path| path.starts_with("spec.template")));
-    if !template_differs {
+    // What differs in a recognised template are defaults of the API server: it sets them again.
+    if !template_differs || desired.recognises_template() {
         None
     } else if same_intent {
         Some(RolloutCause::Drift)
     } else if live.restart_trigger != view.resource.seen.restart_trigger {
         Some(RolloutCause::RestartTrigger)
-    } else if live.secret_hash != inputs.hash {
+    } else if inputs.changed_unseen || (live.unsigned.is_none() && live.secret_hash != inputs.hash) {
         Some(RolloutCause::Secret)
     } else {
         Some(RolloutCause::Spec)
@@ -259,7 +263,7 @@ impl Action {
     /// Whether it changes the child.
     #[must_use]
     pub const fn writes(&self) -> bool {
-        matches!(self, Self::Create | Self::Apply { .. } | Self::Evict { .. } | Self::Delete { .. })
+        matches!(self, Self::Create | Self::Apply { .. } | Self::Patch { .. } | Self::Delete { .. })
     }
 
     /// Whether the child is as it should be, or as far as it can be: a kind that the API server does not serve is a
@@ -273,7 +277,7 @@ impl Action {
     #[must_use]
     pub const fn cause(&self) -> Option<RolloutCause> {
         match self {
-            Self::Apply { cause, .. } | Self::Evict { cause, .. } => *cause,
+            Self::Apply { cause, .. } | Self::Patch { cause, .. } => *cause,
             _ => None,
         }
     }
@@ -285,7 +289,7 @@ impl Action {
             Self::Keep
             | Self::Create
             | Self::Apply { .. }
-            | Self::Evict { .. }
+            | Self::Patch { .. }
             | Self::Delete { .. }
             | Self::Look
             | Self::Hold

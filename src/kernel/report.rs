@@ -31,7 +31,7 @@ pub fn status(
     spec: &Validated,
     (inputs, desired, planned): (&Inputs, &Blueprint<'_>, &[Planned]),
 ) -> Report {
-    let in_place = template_in_place(view, desired, planned);
+    let in_place = template_in_place(desired, planned);
     let mut situation = observed(view, desired_replicas(view, spec), in_place);
     situation.servers =
         view.has(ChildKind::Service).then(|| meta::server(situation.key, spec)).into_iter().collect();
@@ -63,7 +63,7 @@ pub fn invalid(view: &View<'_>, broken: &str) -> Pass {
     situation.trouble = Some(Trouble::InvalidSpec(broken.to_owned()));
     let status = status::status(&situation, &view.resource.seen.status);
     if view.status_differs(&status) {
-        return Pass { sends: vec![view.write_status(status)], ..Pass::default() };
+        return Pass { sends: vec![view.write_status(status, None)], ..Pass::default() };
     }
     let rest = Rest {
         wake_at: retry_of_status(view),
@@ -167,10 +167,10 @@ fn worst_trouble(inputs: &Inputs, planned: &[Planned]) -> Option<Trouble> {
 }
 
 /// Whether the pods' template is the desired one.
-fn template_in_place(view: &View<'_>, desired: &Blueprint<'_>, planned: &[Planned]) -> bool {
+fn template_in_place(desired: &Blueprint<'_>, planned: &[Planned]) -> bool {
     let deployment = planned.iter().find(|it| it.kind == ChildKind::Deployment);
     let drifted = deployment
         .and_then(|it| it.differences.as_ref())
         .is_some_and(|it| it.paths.iter().any(|path| path.starts_with("spec.template")));
-    !drifted && view.live_template().is_some_and(|live| live.hash == desired.template_hash())
+    !drifted && desired.keeps_template()
 }

@@ -4,14 +4,14 @@
 //! Everything here is total: an object of any shape gives an event or, without a name or uid, nothing.
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
 use kube::core::DynamicObject;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::desired::meta::INSTANCE_LABEL;
-use super::event::{SeenChild, SeenPod, SeenResource, SeenRollout, SeenSecret};
-use super::object::{ChildKind, Controller, FIELD_MANAGER, Key, ResourceVersion, Uid};
+use super::event::{PeersEntry, SeenChild, SeenPod, SeenResource, SeenRollout, SeenSecret};
+use super::object::{ChildKind, Controller, FIELD_MANAGER, Key, PEERS_FIELD_MANAGER, ResourceVersion, Uid};
 use crate::api::{MemcachedSpec, MemcachedStatus, RESTART_TRIGGER};
 
 /// The identity that every event carries.
@@ -92,8 +92,26 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
         }),
         owned: entry.and_then(|at| managed().nth(at)?.fields_v1.as_ref()).map(|fields| fields.0.clone()),
         entry,
+        peers: controller.and_then(|owner| peers_entry(meta.managed_fields.iter().flatten(), owner)),
         managers,
         rollout: (kind == ChildKind::Deployment).then(|| rollout(object.data.get("status"))),
+    })
+}
+
+/// The entry of the Go peer: an update by the name that such operators have by default, which wrote the reference to
+/// the controller. Another of that name writes other things, and keeps them.
+fn peers_entry<'a>(
+    entries: impl Iterator<Item = &'a ManagedFieldsEntry>,
+    owner: &OwnerReference,
+) -> Option<PeersEntry> {
+    let reference = format!("k:{}", json!({"uid": owner.uid}));
+    entries.enumerate().find_map(|(place, entry)| {
+        let fields = &entry.fields_v1.as_ref()?.0;
+        let by_peer = entry.manager.as_deref() == Some(PEERS_FIELD_MANAGER)
+            && entry.operation.as_deref() == Some("Update")
+            && entry.subresource.is_none();
+        let owners = fields.pointer("/f:metadata/f:ownerReferences")?;
+        (by_peer && owners.get(&reference).is_some()).then(|| PeersEntry { place, fields: fields.clone() })
     })
 }
 
@@ -232,6 +250,7 @@ mod tests {
                 }),
                 owned: Some(json!({"f:spec": {}})),
                 entry: Some(1),
+                peers: None,
                 managers: vec!["kube-controller-manager".into(), "kubectl".into()],
                 rollout: Some(SeenRollout { observed_generation: 2, ready: 1, ..SeenRollout::default() }),
             }

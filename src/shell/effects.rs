@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 use super::client::{CallError, call, said};
 use super::{kinds, secrets};
-use crate::kernel::effect::{Request, RequestId};
+use crate::kernel::effect::{Edit, Request, RequestId};
 use crate::kernel::event::{Event, Reply};
 use crate::kernel::failure::{Category, Failure, classify};
 use crate::kernel::object::{ChildKind, FIELD_MANAGER, Key, ResourceVersion, Uid, Watched};
@@ -124,8 +124,8 @@ fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
             let http = apply(kind, &key, with_metadata(body, "uid", &uid.0));
             (operation(("apply", "applied"), "patch", Watched::Child(kind), key), http, Expected::Child(kind))
         }
-        Request::Evict { kind, key, resource_version, items } => {
-            let http = evict(kind, &key, &resource_version, &items);
+        Request::Patch { kind, key, resource_version, edits } => {
+            let http = patch(kind, &key, &resource_version, edits);
             let words = ("clear the way for an apply of", "cleared the way for an apply of");
             (operation(words, "patch", Watched::Child(kind), key), http, Expected::Child(kind))
         }
@@ -166,17 +166,16 @@ fn apply(
 }
 
 /// A version that is no longer the newest is a conflict, as in every update.
-fn evict(
+fn patch(
     kind: ChildKind,
     key: &Key,
     version: &ResourceVersion,
-    items: &[String],
+    edits: Vec<Edit>,
 ) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-    let fence = json!({"op": "replace", "path": "/metadata/resourceVersion", "value": version});
-    let removals = items.iter().map(|item| json!({"op": "remove", "path": item}));
-    let operations = std::iter::once(fence).chain(removals).collect::<Value>();
-    let patch = serde_json::from_value(operations).map_err(kube::core::request::Error::SerializeBody)?;
+    let fence = Edit::Replace { path: "/metadata/resourceVersion".to_owned(), value: json!(version) };
+    let edits: Vec<_> = std::iter::once(fence).chain(edits).collect();
+    let patch = serde_json::from_value(json!(edits)).map_err(kube::core::request::Error::SerializeBody)?;
     requests(Watched::Child(kind), key).patch(&key.name, &params, &Patch::Json::<()>(patch))
 }
 

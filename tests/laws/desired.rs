@@ -4,6 +4,7 @@ use memcached_operator::api::validated::{Monitoring, Validated};
 use memcached_operator::kernel::desired::deployment::{Rendered, deployment};
 use memcached_operator::kernel::desired::horizontal_pod_autoscaler::horizontal_pod_autoscaler;
 use memcached_operator::kernel::desired::network_policy::network_policy;
+use memcached_operator::kernel::desired::peer::Carried;
 use memcached_operator::kernel::desired::pod_disruption_budget::pod_disruption_budget;
 use memcached_operator::kernel::desired::secrets::{MountedKey, mounted, secret_hash};
 use memcached_operator::kernel::desired::service::service;
@@ -318,18 +319,25 @@ proptest! {
         let live = LiveTemplate {
             revision: Revision(revision),
             hash: given.intent().hash(),
+            carried: Carried::default(),
             foreign: (!known).then(|| Box::new(template.clone())),
         };
         let desired = deployment(&given.intent(), Some(&live));
         prop_assert_eq!(desired.revision, live.revision);
         prop_assert_eq!(&desired.template_hash, &live.hash);
-        let expected = pod::template(&given.intent(), live.revision).map_or(template, |ours| json!(ours));
+        let ours = pod::template(&given.intent(), live.revision, &live.carried);
+        let expected = ours.map_or(template, |ours| json!(ours));
         prop_assert_eq!(&desired.body["spec"]["template"], &expected);
     }
 
     #[test]
     fn another_hash_or_none_gives_the_newest_revision(given in given(), revision in 0_u32..9) {
-        let live = LiveTemplate { revision: Revision(revision), hash: "another".to_owned(), foreign: None };
+        let live = LiveTemplate {
+            revision: Revision(revision),
+            hash: "another".to_owned(),
+            carried: Carried::default(),
+            foreign: None,
+        };
         let desired = deployment(&given.intent(), Some(&live));
         prop_assert_eq!(desired.revision, Revision::NEWEST);
         prop_assert_eq!(desired, rendered(&given));
@@ -339,7 +347,12 @@ proptest! {
     fn the_annotations_say_revision_and_hash(given in given()) {
         let desired = rendered(&given);
         let live = LiveTemplate::of(&desired.body, None);
-        let said = LiveTemplate { revision: desired.revision, hash: desired.template_hash, foreign: None };
+        let said = LiveTemplate {
+            revision: desired.revision,
+            hash: desired.template_hash,
+            carried: Carried::default(),
+            foreign: None,
+        };
         prop_assert_eq!(live, Some(said));
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::support::{Call, Calls, answer, api, ok, refusal};
-use memcached_operator::kernel::effect::{Request, RequestId};
+use memcached_operator::kernel::effect::{Edit, Request, RequestId};
 use memcached_operator::kernel::event::{Event, Reply, SecretContent};
 use memcached_operator::kernel::failure::{Category, Failure};
 use memcached_operator::kernel::hash;
@@ -129,11 +129,11 @@ async fn an_apply_carries_the_uid_of_the_child_it_means() {
 
 #[tokio::test]
 async fn what_is_in_the_way_is_removed_from_the_version_that_was_looked_at() {
-    let request = Request::Evict {
+    let request = Request::Patch {
         kind: ChildKind::Service,
         key: sessions(),
         resource_version: ResourceVersion("41".into()),
-        items: vec!["/spec/ports/2".into(), "/spec/ports/0".into()],
+        edits: ["/spec/ports/2", "/spec/ports/0"].map(|path| Edit::Remove { path: path.into() }).into(),
     };
     let (_, call) = sent(request, 200, &stored(deployment())).await;
 

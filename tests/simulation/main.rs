@@ -396,7 +396,7 @@ fn request_name(request: &memcached_operator::kernel::effect::Request) -> String
         Request::ReadChild { kind, .. } => format!("read {}", kind.name()),
         Request::Create { kind, .. } => format!("create {}", kind.name()),
         Request::Apply { kind, .. } => format!("apply {}", kind.name()),
-        Request::Evict { kind, .. } => format!("evict {}", kind.name()),
+        Request::Patch { kind, .. } => format!("patch {}", kind.name()),
         Request::Delete { kind, .. } => format!("delete {}", kind.name()),
         Request::PatchStatus { .. } => "status".into(),
     }

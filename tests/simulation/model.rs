@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use memcached_operator::api::spec::{MemcachedConfig, NetworkPolicy, Sasl, SecretReference, Security};
 use memcached_operator::api::{MemcachedSpec, MemcachedStatus};
 use memcached_operator::kernel::diff;
-use memcached_operator::kernel::effect::Request;
+use memcached_operator::kernel::effect::{Edit, Request};
 use memcached_operator::kernel::event::{
     Event, Reply, SecretContent, SeenChild, SeenResource, SeenRollout, SeenSecret,
 };
@@ -193,7 +193,7 @@ impl Model {
         self.change_child(ChildKind::Deployment, |child| {
             if child.content["spec"]["replicas"] != json!(replicas) {
                 child.content["spec"]["replicas"] = json!(replicas);
-                evict(child, REPLICAS);
+                give_up_replicas(child);
             }
         });
     }
@@ -299,9 +299,9 @@ impl Model {
                 }
                 _ => conflict("uid mismatch"),
             },
-            Request::Evict { kind, resource_version, items, .. } => match self.children.get(kind) {
+            Request::Patch { kind, resource_version, edits, .. } => match self.children.get(kind) {
                 Some(child) if child.resource_version == *resource_version => {
-                    self.change_child(*kind, |child| items.iter().for_each(|it| evict(child, it)));
+                    self.change_child(*kind, |child| edits.iter().for_each(|it| edit(child, it)));
                     Reply::Child(self.children.get(kind).cloned().map(Box::new))
                 }
                 _ => conflict("the object has been modified"),
@@ -345,6 +345,7 @@ impl Model {
             content: content(body),
             owned: owned(kind, body),
             entry: Some(0),
+            peers: None,
             managers: Vec::new(),
             rollout: (kind == ChildKind::Deployment).then(SeenRollout::default),
         };
@@ -448,13 +449,19 @@ fn applied(kind: ChildKind, body: &Value, before: &SeenChild) -> Value {
     content
 }
 
-fn evict(child: &mut SeenChild, item: &str) {
-    if item == REPLICAS {
-        let fields = child.owned.as_mut().and_then(|it| it["f:spec"].as_object_mut());
-        fields.unwrap().remove("f:replicas");
-    } else {
-        remove(&mut child.content, item);
+fn edit(child: &mut SeenChild, edit: &Edit) {
+    let Edit::Remove { path } = edit else { panic!("{edit:?}: no peer was here") };
+    if path == REPLICAS {
+        give_up_replicas(child);
+        return;
     }
+    let (list, at) = path.rsplit_once('/').unwrap();
+    child.content.pointer_mut(list).unwrap().as_array_mut().unwrap().remove(at.parse().unwrap());
+}
+
+fn give_up_replicas(child: &mut SeenChild) {
+    let fields = child.owned.as_mut().and_then(|it| it["f:spec"].as_object_mut());
+    fields.unwrap().remove("f:replicas");
 }
 
 fn template(child: &SeenChild) -> Option<&Value> {
@@ -488,11 +495,6 @@ fn merged(status: &MemcachedStatus, patch: &Value) -> MemcachedStatus {
         }
     }
     serde_json::from_value(fields).unwrap()
-}
-
-fn remove(content: &mut Value, pointer: &str) {
-    let (list, at) = pointer.rsplit_once('/').unwrap();
-    content.pointer_mut(list).unwrap().as_array_mut().unwrap().remove(at.parse().unwrap());
 }
 
 /// A few specs: two that differ in replicas only, two templates, one with authentication, one behind a policy, one under

@@ -27,7 +27,7 @@ const NAME: &str = "cache";
 
 /// Where at a write the operator dies.
 #[derive(Clone, Copy, Debug)]
-enum Position {
+pub(crate) enum Position {
     /// The API server never hears of it.
     BeforeItIsSent,
     /// It is done, but the operator never hears of it.
@@ -50,19 +50,19 @@ enum Scenario {
 }
 
 /// Kills the operator at one of its writes, Kubernetes Events included.
-struct AtWrite {
+pub(crate) struct AtWrite {
     number: usize,
     position: Position,
-    kill: Kill,
+    pub(crate) kill: Kill,
     writes: AtomicUsize,
 }
 
 impl AtWrite {
-    fn new(number: usize, position: Position) -> Self {
+    pub(crate) fn new(number: usize, position: Position) -> Self {
         Self { number, position, kill: Kill::default(), writes: AtomicUsize::new(0) }
     }
 
-    fn fired(&self) -> bool {
+    pub(crate) fn fired(&self) -> bool {
         self.writes.load(Ordering::SeqCst) >= self.number
     }
 

@@ -11,4 +11,5 @@ mod foreign;
 mod identity;
 mod rbac;
 mod support;
+mod takeover;
 mod watches;

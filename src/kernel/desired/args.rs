@@ -3,12 +3,24 @@
 use super::secrets::PASSWORD_FILE;
 use super::{files, tls};
 use crate::api::Validated;
+use crate::api::validated::Process;
 
 /// The arguments of the memcached container: settings, verbosity, authentication, TLS, and the user's own last, so
 /// that they win over ours.
 #[must_use]
 pub fn args(spec: &Validated) -> Vec<String> {
-    let process = &spec.memcached;
+    let mut args = settings(&spec.memcached);
+    if let Some(credentials) = files::credentials(spec) {
+        args.extend(["-Y".to_owned(), credentials.path(PASSWORD_FILE)]);
+    }
+    args.extend(spec.security.tls.iter().flat_map(tls::args));
+    args.extend(spec.memcached.extra_args.iter().cloned());
+    args
+}
+
+/// The settings of the process, and how much it says.
+#[must_use]
+pub fn settings(process: &Process) -> Vec<String> {
     let mut args = vec![
         "-m".to_owned(),
         process.max_memory_mb.to_string(),
@@ -24,10 +36,5 @@ pub fn args(spec: &Validated) -> Vec<String> {
         1 => Some("-v".to_owned()),
         2.. => Some("-vv".to_owned()),
     });
-    if let Some(credentials) = files::credentials(spec) {
-        args.extend(["-Y".to_owned(), credentials.path(PASSWORD_FILE)]);
-    }
-    args.extend(spec.security.tls.iter().flat_map(tls::args));
-    args.extend(process.extra_args.iter().cloned());
     args
 }

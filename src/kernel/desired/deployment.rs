@@ -1,5 +1,7 @@
 //! The Deployment. Pure; called by [`super::children`].
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStrategy, RollingUpdateDeployment};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -27,12 +29,16 @@ pub fn deployment(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Rendered 
         .filter(|live| live.hash == template_hash)
         .and_then(|live| Some((live.revision, at_live_revision(intent, live)?)))
         .unwrap_or_else(|| (Revision::NEWEST, json!(pod::newest_template(intent))));
-    let annotations = [
+    let mut annotations = BTreeMap::from([
         (meta::TEMPLATE_REVISION.to_owned(), revision.0.to_string()),
         (meta::TEMPLATE_HASH.to_owned(), template_hash.clone()),
-    ];
+    ]);
+    // The pods carry the peer's hash, which cannot be computed again: ours has to be known after a restart too.
+    if revision == Revision::PEER {
+        annotations.extend(intent.secret_hash.map(|hash| (meta::SECRET_HASH.to_owned(), hash.to_owned())));
+    }
     let mut body = json!(Deployment {
-        metadata: meta::object_meta(intent, annotations.into()),
+        metadata: meta::object_meta(intent, annotations),
         spec: Some(DeploymentSpec {
             replicas: intent.replicas,
             selector: meta::label_selector(&intent.key.name),
@@ -58,7 +64,7 @@ pub fn revision(live: Option<&LiveTemplate>, template_hash: &str) -> Option<Revi
 /// The template of an unchanged intent, so that nothing rolls: by the rules that rendered the live one, or, where
 /// this build does not know them, the live one itself.
 fn at_live_revision(intent: &Intent<'_>, live: &LiveTemplate) -> Option<Value> {
-    match pod::template(intent, live.revision) {
+    match pod::template(intent, live.revision, &live.carried) {
         Some(template) => Some(json!(template)),
         None => live.foreign.as_deref().cloned(),
     }

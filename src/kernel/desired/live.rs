@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::meta::{TEMPLATE_HASH, TEMPLATE_REVISION};
+use super::peer::Carried;
 use super::{Revision, pod};
 use crate::kernel::diff;
 
@@ -14,6 +15,9 @@ pub struct LiveTemplate {
     pub revision: Revision,
     /// `memcached.c5c3.io/template-hash`.
     pub hash: String,
+    /// What it keeps of the peer's, at revision 0.
+    #[serde(default, skip_serializing_if = "Carried::is_empty")]
+    pub carried: Carried,
     /// What we own of the template itself, only where this build does not know the revision and so cannot
     /// render it: a newer operator did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,13 +39,15 @@ impl LiveTemplate {
         let annotation = |name| said(name).filter(|_| by_us(name));
         let revision = Revision(annotation(TEMPLATE_REVISION)?.parse().ok()?);
         let hash = annotation(TEMPLATE_HASH)?.to_owned();
+        let carried =
+            content.pointer("/spec/template").filter(|_| revision == Revision::PEER).map(Carried::of);
         let foreign = (!pod::knows(revision)).then(|| owned_template(content, owned)).flatten().map(Box::new);
-        Some(Self { revision, hash, foreign })
+        Some(Self { revision, hash, carried: carried.unwrap_or_default(), foreign })
     }
 }
 
 /// Applying the part that we own changes nothing. Without a record of what that is, it is all of the template.
-fn owned_template(content: &Value, owned: Option<&Value>) -> Option<Value> {
+pub(super) fn owned_template(content: &Value, owned: Option<&Value>) -> Option<Value> {
     let live = content.pointer("/spec/template")?;
     let ours = owned
         .and_then(|owned| owned.pointer("/f:spec/f:template"))

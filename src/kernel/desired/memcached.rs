@@ -34,7 +34,8 @@ pub fn container(spec: &Validated) -> Container {
 
 /// Whether the port accepts connections, asked every `seconds` and first after as many. That needs neither a
 /// certificate nor a password.
-fn probe(seconds: i32) -> Probe {
+#[must_use]
+pub fn probe(seconds: i32) -> Probe {
     Probe {
         tcp_socket: Some(TCPSocketAction {
             port: IntOrString::String(ports::MEMCACHED.name.to_owned()),

@@ -12,25 +12,27 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::exporter::Exporter;
 use super::files::{self, SecretFiles};
+use super::peer::{self, Carried};
 use super::{Intent, Revision, contexts, memcached, meta, scheduling};
 
-/// The pod template at `revision`; `None` when this build does not know that revision.
+/// Every revision that this build renders, the oldest first.
+pub const REVISIONS: [Revision; 2] = [Revision::PEER, Revision(1)];
+
+/// The pod template at `revision`; `None` when this build does not know that revision. `carried` is of the live
+/// template.
 #[must_use]
-pub fn template(intent: &Intent<'_>, revision: Revision) -> Option<PodTemplateSpec> {
-    renderer(revision).map(|render| render(intent))
+pub fn template(intent: &Intent<'_>, revision: Revision, carried: &Carried) -> Option<PodTemplateSpec> {
+    match revision.0 {
+        0 => Some(peer::template(intent, carried)),
+        1 => Some(revision_1(intent)),
+        _ => None,
+    }
 }
 
 /// Whether [`template`] can render at `revision`.
 #[must_use]
 pub fn knows(revision: Revision) -> bool {
-    renderer(revision).is_some()
-}
-
-fn renderer(revision: Revision) -> Option<fn(&Intent<'_>) -> PodTemplateSpec> {
-    match revision.0 {
-        1 => Some(revision_1),
-        _ => None,
-    }
+    REVISIONS.contains(&revision)
 }
 
 /// The pod template at [`Revision::NEWEST`].

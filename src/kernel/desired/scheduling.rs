@@ -54,7 +54,9 @@ fn anti_affinity<'a>(intent: &Intent<'a>) -> Option<Cow<'a, PodAntiAffinity>> {
     user.map(Cow::Borrowed).or_else(|| preset().map(Cow::Owned))
 }
 
-fn of_preset(preset: AntiAffinity, name: &str) -> PodAntiAffinity {
+/// The preset as a rule about the pods of `name`.
+#[must_use]
+pub fn of_preset(preset: AntiAffinity, name: &str) -> PodAntiAffinity {
     let term = PodAffinityTerm {
         label_selector: Some(meta::pods_of(name)),
         topology_key: HOSTNAME.to_owned(),

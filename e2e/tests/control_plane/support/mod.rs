@@ -5,6 +5,7 @@ pub(crate) mod faults;
 pub(crate) mod fields;
 pub(crate) mod kubelet;
 pub(crate) mod operator;
+pub(crate) mod peer;
 pub(crate) mod process;
 pub(crate) mod record;
 pub(crate) mod requests;

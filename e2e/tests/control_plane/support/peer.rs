@@ -1,0 +1,139 @@
+//! Stands in for the Go operator for the same API: takes a namespace and a file of `fixtures/peer`, leaves there what
+//! that operator leaves behind, written as it writes it. Called by `takeover`.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+use e2e::testing::{Space, await_answer};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
+use memcached_operator::api::Memcached;
+use memcached_operator::kernel::object::ChildKind;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::SOON;
+
+/// The name of everything in the files.
+pub(crate) const NAME: &str = "cache";
+/// Its field manager.
+const MANAGER: &str = "manager";
+
+/// What the Secret of the caches holds, a key that nobody mounts included.
+const SECRET: [(&str, &str); 5] = [
+    ("ca.crt", "the CA"),
+    ("notes", "mounted nowhere, and hashed all the same"),
+    ("password-file", "user:password\n"),
+    ("tls.crt", "the certificate"),
+    ("tls.key", "the key"),
+];
+
+/// The Secret, with one value another.
+pub(crate) fn secret(changed: Option<(&str, &str)>) -> Result<Secret> {
+    let mut content: BTreeMap<_, _> = SECRET.into();
+    content.extend(changed);
+    Ok(serde_json::from_value(json!({"metadata": {"name": NAME}, "stringData": content}))?)
+}
+
+fn secret_hash() -> String {
+    let fed: Vec<u8> =
+        SECRET.into_iter().flat_map(|(key, value)| format!("{NAME}\0{key}\0{value}").into_bytes()).collect();
+    Sha256::digest(fed).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The objects of one kind of child.
+pub(crate) fn api(space: &Space, kind: ChildKind) -> Api<DynamicObject> {
+    let (group, version) = kind.api_version().rsplit_once('/').unwrap_or(("", kind.api_version()));
+    let resource =
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind.name()), kind.plural());
+    Api::namespaced_with(space.client(), space.name(), &resource)
+}
+
+/// Makes what the peer leaves behind, and waits until its pods are ready. Gives the kinds of its children.
+pub(crate) async fn leave_behind(space: &Space, file: &str) -> Result<Vec<ChildKind>> {
+    let text = file.replace("SECRET_HASH", &secret_hash()).replace("NAMESPACE", space.name());
+    let mut objects = serde_saphyr::from_multiple::<Value>(&text)?;
+    space.apply(&secret(None)?).await?;
+    let resource: Memcached = serde_json::from_value(objects.remove(0))?;
+    let resource = space.api::<Memcached>().create(&PostParams::default(), &resource).await?;
+    let mut kinds = Vec::new();
+    for mut object in objects {
+        let kind = ChildKind::ALL
+            .into_iter()
+            .find(|kind| object["kind"] == kind.name())
+            .context("a kind of child")?;
+        object["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "memcached.c5c3.io/v1beta1",
+            "kind": "Memcached",
+            "name": NAME,
+            "uid": resource.uid(),
+            "controller": true,
+            "blockOwnerDeletion": true,
+        }]);
+        reconcile(space, kind, object).await?;
+        kinds.push(kind);
+    }
+    report(space, &resource).await?;
+    Ok(kinds)
+}
+
+/// Creates an object, and updates it once more with the whole of what it should be, as the peer does at every turn.
+async fn reconcile(space: &Space, kind: ChildKind, object: Value) -> Result<()> {
+    let (api, params) =
+        (api(space, kind), PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() });
+    let wanted: DynamicObject = serde_json::from_value(object)?;
+    let mut live = api
+        .create(&params, &wanted)
+        .await
+        .with_context(|| format!("cannot create the peer's {}", kind.name()))?;
+    if kind == ChildKind::Deployment {
+        live.data["spec"] = wanted.data["spec"].clone();
+        live.metadata.labels = wanted.metadata.labels;
+        api.replace(NAME, &params, &live).await.context("cannot update the peer's Deployment")?;
+    }
+    Ok(())
+}
+
+/// Waits until the pods are ready, and says so as the peer does.
+async fn report(space: &Space, resource: &Memcached) -> Result<()> {
+    let wanted = resource
+        .spec
+        .autoscaling
+        .as_ref()
+        .and_then(|it| it.min_replicas)
+        .or(resource.spec.replicas)
+        .unwrap_or(1);
+    await_answer(("the peer's pods are ready", SOON), async || {
+        let deployment = space.api::<Deployment>().get(NAME).await?;
+        let ready = deployment.status.and_then(|status| status.ready_replicas).unwrap_or_default();
+        ensure!(ready == wanted, "{ready} are");
+        Ok(())
+    })
+    .await?;
+    let condition = |kind: &str, status: &str, reason: &str, message: String| {
+        json!({
+            "type": kind, "status": status, "reason": reason, "message": message,
+            "observedGeneration": resource.metadata.generation, "lastTransitionTime": "2026-01-01T00:00:00Z",
+        })
+    };
+    let status = json!({
+        "apiVersion": "memcached.c5c3.io/v1beta1",
+        "kind": "Memcached",
+        "status": {
+            "observedGeneration": resource.metadata.generation,
+            "readyReplicas": wanted,
+            "serverList": [format!("{NAME}.{}:11211", space.name())],
+            "conditions": [
+                condition("Available", "True", "Available", format!("{wanted}/{wanted} replicas are ready")),
+                condition("Progressing", "False", "ProgressingComplete", format!("All {wanted} replicas are updated")),
+                condition("Degraded", "False", "NotDegraded", format!("All {wanted} desired replicas are ready")),
+                condition("Ready", "True", "MemcachedReady", format!("All {wanted} replicas are ready")),
+            ],
+        },
+    });
+    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    space.api::<Memcached>().patch_status(NAME, &params, &Patch::Merge(status)).await?;
+    Ok(())
+}
