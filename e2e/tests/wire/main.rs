@@ -4,6 +4,7 @@
 //! The cluster is this program's own: one operator works on it, and it has images that no other test needs.
 
 mod contexts;
+mod limits;
 mod modes;
 mod pods;
 mod renewal;
