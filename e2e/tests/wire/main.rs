@@ -2,6 +2,7 @@
 //!
 //! Every test has a namespace that enforces the `restricted` Pod Security level, so that each pod in here passes it.
 //! The cluster is this program's own: one operator works on it, and it has images that no other test needs.
+#![expect(clippy::disallowed_methods, reason = "it measures how long a pod serves after its deletion")]
 
 mod contexts;
 mod limits;
