@@ -58,7 +58,7 @@ impl Pki {
             .mode(0o700)
             .create(&self.folder)
             .with_context(|| format!("cannot make {}", self.folder.display()))?;
-        let authority = Authority::create()?;
+        let authority = Authority::create("memcached-operator e2e")?;
         self.write("ca.crt", &authority.certificate)?;
         let services = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
         let mut names: Vec<String> = services.map(str::to_owned).to_vec();
@@ -116,16 +116,23 @@ fn clients() -> Vec<Client> {
     ]
 }
 
-struct Authority {
+/// A certificate authority.
+#[derive(Debug)]
+pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    certificate: String,
+    /// Its own certificate, as PEM.
+    pub certificate: String,
 }
 
 impl Authority {
-    fn create() -> Result<Self> {
+    /// A new one of this name.
+    ///
+    /// # Errors
+    /// When no key can be made.
+    pub fn create(name: &str) -> Result<Self> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, "memcached-operator e2e");
+        params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
         let certificate = params.self_signed(&key)?.pem();
@@ -143,7 +150,10 @@ impl Authority {
     }
 
     /// A certificate and its new key, as PEM.
-    fn sign(&self, mut params: CertificateParams) -> Result<(String, String)> {
+    ///
+    /// # Errors
+    /// When the parameters make no certificate.
+    pub fn sign(&self, mut params: CertificateParams) -> Result<(String, String)> {
         let key = KeyPair::generate()?;
         params.use_authority_key_identifier_extension = true;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];

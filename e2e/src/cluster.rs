@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::boot::Boot;
 use crate::certs::Pki;
+use crate::image::Image;
 use crate::lock::FolderLock;
 use crate::process::{Process, kill_all, marked};
 use crate::programs::Family;
@@ -191,8 +192,20 @@ impl Cluster {
     /// # Errors
     /// When the cluster has no running node, or containerd does not take the archive.
     pub fn load_image(&self, archive: &Path) -> Result<()> {
+        self.node()?.load(archive)
+    }
+
+    /// Packs an image of this machine's programs and loads it into the node.
+    ///
+    /// # Errors
+    /// As [`Self::load_image`].
+    pub fn load(&self, image: &Image) -> Result<()> {
+        self.node()?.load_packed(image, &self.folder)
+    }
+
+    fn node(&self) -> Result<node::Namespaces> {
         let node = node::Namespaces::on_record(&self.record.processes);
-        node.with_context(|| format!("cluster {} has no running node", self.name))?.load(archive)
+        node.with_context(|| format!("cluster {} has no running node", self.name))
     }
 
     /// The program kubectl, with this cluster as its own.

@@ -1,5 +1,5 @@
 //! Container images without an engine or a registry: takes programs of this machine, gives archives that a node's
-//! containerd loads. Called by `node`. It reads files and runs `ldd`; packing itself is pure.
+//! containerd loads. Called by `node`, and by tests for the images that only they need. It reads files and runs `ldd`; packing itself is pure.
 //!
 //! An archive is what `docker save` writes: one layer, a configuration, and a manifest with the tags.
 
@@ -62,6 +62,17 @@ pub fn memcached() -> Result<Image> {
     Ok(image)
 }
 
+/// This project's own image, whose entry point is the operator's binary.
+///
+/// # Errors
+/// When the program or one of its libraries cannot be read.
+pub fn operator(program: &Path, tag: &str) -> Result<Image> {
+    let mut image = Image { tags: vec![tag.to_owned()], user: "65532".to_owned(), ..Image::default() };
+    image.add_file(program, "memcached-operator")?;
+    image.entrypoint = vec!["/memcached-operator".to_owned()];
+    Ok(image)
+}
+
 impl Image {
     /// The same content under another name, such as `example.org/cache:1`.
     #[must_use]
@@ -73,8 +84,12 @@ impl Image {
     /// Adds a program of this machine at `path`, and the libraries it loads where it looks for them.
     fn add_program(&mut self, name: &str, path: &str) -> Result<()> {
         let program = find_program(name).with_context(|| format!("this machine has no program `{name}`"))?;
-        self.files.insert(path.to_owned(), (0o755, read(&program)?));
-        for library in libraries(&program)? {
+        self.add_file(&program, path)
+    }
+
+    fn add_file(&mut self, program: &Path, path: &str) -> Result<()> {
+        self.files.insert(path.to_owned(), (0o755, read(program)?));
+        for library in libraries(program)? {
             let target = library.to_string_lossy().trim_start_matches('/').to_owned();
             let content = read(&library)?;
             self.files.entry(target).or_insert((0o755, content));

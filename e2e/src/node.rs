@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 
 use crate::boot::Boot;
 use crate::certs::NODE;
+use crate::image::Image;
 use crate::process::{Launch, Process};
 use crate::slot::Slot;
 use crate::{cgroups, image, network, node_files};
@@ -90,10 +91,7 @@ pub(crate) async fn start(boot: &mut Boot, namespaces: &Namespaces) -> Result<()
     })
     .await?;
     for image in [image::pause()?, image::memcached()?] {
-        let archive = boot.folder.join("node").join("image.tar");
-        fs::write(&archive, image.pack()?).with_context(|| format!("cannot write {}", archive.display()))?;
-        namespaces.load(&archive)?;
-        fs::remove_file(&archive)?;
+        namespaces.load_packed(&image, &boot.folder)?;
     }
     let programs = boot.programs.clone();
     let proxy = format!("--cluster-cidr={}", boot.record.slot.pods());
@@ -210,6 +208,14 @@ impl Namespaces {
         let mut command = Command::new("nsenter");
         command.args(self.arguments(program, args)).stdin(Stdio::null());
         command
+    }
+
+    /// Packs an image and loads it; the archive is for a moment in the cluster's folder.
+    pub(crate) fn load_packed(&self, image: &Image, folder: &Path) -> Result<()> {
+        let archive = folder.join("image.tar");
+        fs::write(&archive, image.pack()?).with_context(|| format!("cannot write {}", archive.display()))?;
+        self.load(&archive)?;
+        Ok(fs::remove_file(&archive)?)
     }
 
     /// Loads the images in an archive: what `docker save` writes, or an OCI layout in a tar.

@@ -3,10 +3,11 @@
 //! [`spec`] and [`status`] are the two halves of the resource, [`validate`] turns a raw spec into a [`validated`]
 //! one that the kernel may build from, [`crd`] is the schema that the API server enforces. [`rules`] holds the
 //! numbers and sentences of both, `cel` the API server's rules, `schema` what derived schemas lack, [`quantity`]
-//! and [`resources`] what `128Mi` means.
+//! and [`resources`] what `128Mi` means, [`headroom`] how many of them memcached takes beside its items.
 
 mod cel;
 pub mod crd;
+pub mod headroom;
 pub mod quantity;
 pub mod resources;
 pub mod rules;

@@ -104,6 +104,14 @@ impl Memcached {
         }
     }
 
+    /// Says something and waits for no answer: the connection is of no use for anything else after that.
+    ///
+    /// # Errors
+    /// When the server does not read.
+    pub async fn ask(&mut self, request: &[u8]) -> Result<()> {
+        self.send(request).await
+    }
+
     async fn send(&mut self, bytes: &[u8]) -> Result<()> {
         let send = async {
             self.stream.write_all(bytes).await?;

@@ -25,8 +25,9 @@ mod space;
 mod wait;
 
 use std::hash::{BuildHasher, RandomState};
+use std::process::{Command, Stdio};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 pub use lent::Lent;
 pub use space::{Space, in_namespace, in_namespace_of};
@@ -43,6 +44,23 @@ pub const SHARED: &str = "tests";
 /// As [`Cluster::shared`].
 pub async fn shared_cluster() -> Result<Cluster> {
     Cluster::shared(SHARED, Shape::Node).await
+}
+
+/// Removes a cluster when this program ends, however it does: the child's standard input ends with the program, and no
+/// test knows whether it is the last. `e2e` is the program of that name.
+///
+/// # Errors
+/// When the child cannot be started.
+pub fn down_at_the_end(e2e: &str, cluster: &str) -> Result<()> {
+    let child = Command::new("/bin/sh")
+        .args(["-c", "read -r _; exec \"$0\" down --name \"$1\"", e2e, cluster])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("cannot start what removes the cluster")?;
+    std::mem::forget(child); // with its standard input
+    Ok(())
 }
 
 /// A name that no other test has: the prefix, a hyphen and eight characters.

@@ -182,7 +182,10 @@ impl Drop for Operator {
 }
 
 /// One HTTP GET, by hand: a client library for two lines of text is more than they need.
-pub(crate) async fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
+///
+/// # Errors
+/// When nobody answers within 5 s, or with something else than HTTP.
+pub async fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await?;
         let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");

@@ -17,7 +17,7 @@ use crate::api::validated::Monitoring;
 /// Upstream's image. Part of the template's revision, as [`OWN_IMAGE`] is: another one is another revision.
 const UPSTREAM_IMAGE: &str = "prom/memcached-exporter:v0.15.4";
 /// This project's image, whose `exporter` command can log in.
-const OWN_IMAGE: &str = "ghcr.io/c5c3/memcached-operator-rs:0.1.0";
+pub const OWN_IMAGE: &str = "ghcr.io/c5c3/memcached-operator-rs:0.1.0";
 /// Any version of [`OWN_IMAGE`].
 const OWN_REPOSITORY: &str = "ghcr.io/c5c3/memcached-operator-rs";
 

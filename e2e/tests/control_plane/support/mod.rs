@@ -13,11 +13,10 @@ pub(crate) mod state;
 pub(crate) mod transport;
 
 use std::future::Future;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use e2e::testing::{Space, await_answer, in_namespace_of, unique};
+use e2e::testing::{Space, await_answer, down_at_the_end, in_namespace_of, unique};
 use e2e::{Cluster, Shape};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -46,24 +45,10 @@ pub(crate) async fn in_space(prefix: &str, body: impl AsyncFnOnce(&Space) -> Res
 /// A cluster of this program's own, with the definition installed; it goes with the program.
 pub(crate) async fn up(prefix: &str, shape: Shape) -> Result<Cluster> {
     let name = unique(prefix);
-    down_at_the_end(&name)?;
+    down_at_the_end(env!("CARGO_BIN_EXE_e2e"), &name)?;
     let cluster = Cluster::shared(&name, shape).await?;
     define(&Client::try_from(cluster.config("e2e-test").await?)?, &crd::crd()).await?;
     Ok(cluster)
-}
-
-/// Removes a cluster when this program ends, however it does: the child's standard input ends with the program, and no
-/// test knows whether it is the last.
-fn down_at_the_end(cluster: &str) -> Result<()> {
-    let child = Command::new("/bin/sh")
-        .args(["-c", "read -r _; exec \"$0\" down --name \"$1\"", env!("CARGO_BIN_EXE_e2e"), cluster])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .context("cannot start what removes the cluster")?;
-    std::mem::forget(child); // with its standard input
-    Ok(())
 }
 
 /// Applies a definition and waits until it is served.

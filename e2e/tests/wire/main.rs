@@ -1,0 +1,81 @@
+//! Caches on a real node as their clients meet them: encryption, passwords, the exporter, shutdown, limits, rollouts.
+//!
+//! Every test has a namespace that enforces the `restricted` Pod Security level, so that each pod in here passes it.
+//! The cluster is this program's own: one operator works on it, and it has images that no other test needs.
+#![expect(clippy::disallowed_methods, reason = "it measures how long a pod serves after its deletion")]
+
+mod contexts;
+mod limits;
+mod modes;
+mod pods;
+mod renewal;
+mod rollouts;
+mod shutdown;
+mod spare_nodes;
+mod tls;
+
+use anyhow::{Context, Result};
+use e2e::testing::cache::{Cache, install};
+use e2e::testing::operator::{Launch, Operator, binary};
+use e2e::testing::{Space, down_at_the_end, in_namespace_of, unique};
+use e2e::{Cluster, Shape, image, process};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use memcached_operator::api::crd::crd;
+use memcached_operator::kernel::desired::exporter::OWN_IMAGE;
+use serde_json::json;
+use tokio::sync::OnceCell;
+
+/// The cluster and its one operator, whose process goes with the cluster.
+struct Site {
+    cluster: Cluster,
+    operator: Operator,
+}
+
+static SITE: OnceCell<Site> = OnceCell::const_new();
+
+impl Site {
+    async fn make() -> Result<Self> {
+        let name = unique("wire");
+        down_at_the_end(env!("CARGO_BIN_EXE_e2e"), &name)?;
+        let cluster = Cluster::shared(&name, Shape::Node).await?;
+        let program = binary()?;
+        cluster.load(&image::operator(&program, OWN_IMAGE)?)?;
+        install(&Client::try_from(cluster.config("e2e-test/install").await?)?, &crd()).await?;
+        let launch = Launch {
+            program,
+            kubeconfig: cluster.kubeconfig(),
+            log: cluster.folder().join("operator.log"),
+            args: vec![],
+            env: vec![process::mark(cluster.folder())],
+        };
+        let operator = Operator::start(&launch).await?;
+        Ok(Self { cluster, operator })
+    }
+}
+
+/// Runs a test's body in a namespace that enforces the restricted Pod Security level.
+async fn in_restricted(prefix: &str, body: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
+    let site = SITE.get_or_try_init(Site::make).await?;
+    let outcome = in_namespace_of(&site.cluster, prefix, async |space: &Space| {
+        let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
+        let namespaces: Api<Namespace> = Api::all(space.client());
+        let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
+        namespaces.patch(space.name(), &PatchParams::default(), &patch).await?;
+        body(space).await
+    })
+    .await;
+    let log = std::fs::read_to_string(site.operator.log()).unwrap_or_default();
+    let last: Vec<&str> = log.lines().rev().take(20).collect();
+    outcome.with_context(|| format!("the operator's last lines, newest first:\n{}", last.join("\n")))
+}
+
+/// The same, with one cache that does not exist yet.
+async fn with_cache(name: &str, body: impl AsyncFnOnce(&Cache<'_>) -> Result<()>) -> Result<()> {
+    in_restricted(name, async |space| {
+        let cache = Cache::follow(space, name).await?;
+        body(&cache).await
+    })
+    .await
+}

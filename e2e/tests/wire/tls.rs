@@ -1,0 +1,92 @@
+//! Certificates for caches and clients, and a client that speaks TLS.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use e2e::certs;
+use e2e::testing::Space;
+use e2e::testing::memcached::Memcached;
+use k8s_openapi::api::core::v1::Secret;
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::json;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+/// The name in the caches' certificates.
+const SERVER: &str = "cache.test";
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// An authority and what it issues: a cache's certificate, and a client's.
+pub(crate) struct Authority {
+    authority: certs::Authority,
+    client: Pair,
+}
+
+/// A certificate and its key, as PEM.
+pub(crate) struct Pair {
+    certificate: String,
+    key: String,
+}
+
+impl Authority {
+    pub(crate) fn create(name: &str) -> Result<Self> {
+        let authority = certs::Authority::create(name)?;
+        let client = issue(&authority, "client", &[ExtendedKeyUsagePurpose::ClientAuth])?;
+        Ok(Self { authority, client })
+    }
+
+    pub(crate) fn client(&self) -> &Pair {
+        &self.client
+    }
+
+    /// Creates or changes a Secret as cert-manager fills it, with a new certificate.
+    pub(crate) async fn fill(&self, space: &Space, secret: &str) -> Result<()> {
+        // The exporter presents the cache's certificate to the cache: so it has to be good for both ends.
+        let usages = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let Pair { certificate, key } = issue(&self.authority, SERVER, &usages)?;
+        let data = json!({"tls.crt": certificate, "tls.key": key, "ca.crt": self.authority.certificate});
+        let secret = json!({"metadata": {"name": secret}, "type": "kubernetes.io/tls", "stringData": data});
+        space.apply::<Secret>(&serde_json::from_value(secret)?).await.map(|_| ())
+    }
+
+    /// Connects with TLS to a cache that this authority must have certified.
+    pub(crate) async fn connect(&self, to: SocketAddr, identity: Option<&Pair>) -> Result<Memcached> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.authority.certificate.as_bytes())?)?;
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots);
+        let config = match identity {
+            None => builder.with_no_client_auth(),
+            Some(Pair { certificate, key }) => builder.with_client_auth_cert(
+                vec![CertificateDer::from_pem_slice(certificate.as_bytes())?],
+                PrivateKeyDer::from_pem_slice(key.as_bytes())?,
+            )?,
+        };
+        let connecting = async {
+            let stream = TcpStream::connect(to).await?;
+            TlsConnector::from(Arc::new(config))
+                .connect(ServerName::try_from(SERVER)?, stream)
+                .await
+                .map_err(anyhow::Error::from)
+        };
+        let stream =
+            timeout(DEADLINE, connecting).await.with_context(|| format!("{to} does not speak TLS"))??;
+        Ok(Memcached::over(stream))
+    }
+}
+
+fn issue(authority: &certs::Authority, name: &str, usages: &[ExtendedKeyUsagePurpose]) -> Result<Pair> {
+    let mut params = CertificateParams::new(vec![name.to_owned()])?;
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.extended_key_usages = usages.to_vec();
+    let (certificate, key) = authority.sign(params)?;
+    Ok(Pair { certificate, key })
+}
