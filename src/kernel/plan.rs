@@ -82,7 +82,10 @@ pub fn plan(view: &View<'_>, desired: &Blueprint<'_>, inputs: &Inputs) -> Vec<Pl
         None => unwanted(view, (kind, desired)),
     };
     let mut planned: Vec<Planned> = ChildKind::ALL.into_iter().filter_map(decision).collect();
-    let guarded = planned.iter().all(|it| it.kind != ChildKind::NetworkPolicy || it.action.is_in_place());
+    // A policy that is to go guards nothing.
+    let open =
+        |it: &Planned| it.kind == ChildKind::NetworkPolicy && !it.hash.is_empty() && !it.action.is_in_place();
+    let guarded = !planned.iter().any(open);
     if let Some(deployment) = planned.iter_mut().find(|it| it.kind == ChildKind::Deployment) {
         let action = &deployment.action;
         let unguarded = !guarded && (*action == Action::Create || action.cause().is_some());
@@ -113,7 +116,8 @@ fn decide(
             Owner::Us if let Some(release) = release(kind, desired, live) => release,
             Owner::Us => {
                 let cause = (kind == ChildKind::Deployment).then(|| rolls(live, differences.as_ref()));
-                repair(live, differences.as_ref(), cause.flatten())
+                let claims = claims(kind, desired, live);
+                repair(live, differences.as_ref().filter(|_| !claims), cause.flatten())
             }
         },
     };
@@ -162,6 +166,12 @@ fn release(kind: ChildKind, desired: &Blueprint<'_>, live: &Live) -> Option<Acti
         items: vec![format!("/metadata/managedFields/{entry}/fieldsV1{REPLICAS}")],
         cause: None,
     })
+}
+
+/// Whether the number of pods is to be ours again: where it is the right one by chance, no field differs.
+fn claims(kind: ChildKind, desired: &Blueprint<'_>, live: &Live) -> bool {
+    let ours_elsewhere = live.entry.is_some() && !live.owns_replicas;
+    kind == ChildKind::Deployment && !desired.leaves_replicas() && ours_elsewhere
 }
 
 fn repair(live: &Live, differences: Option<&Differences>, cause: Option<RolloutCause>) -> Action {
