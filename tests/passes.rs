@@ -8,7 +8,8 @@ use given::Given;
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use memcached_operator::kernel::effect::Request;
-use memcached_operator::kernel::event::SeenChild;
+use memcached_operator::kernel::event::{SeenChild, Unavailable};
+use memcached_operator::kernel::failure::{Category, Failure};
 use memcached_operator::kernel::object::{ChildKind, Key};
 use memcached_operator::kernel::pass::{self, Pass, Send, View};
 use memcached_operator::kernel::seen;
@@ -100,4 +101,26 @@ fn pods_do_not_wait_for_a_policy_that_is_to_go() {
     let policy = live(ChildKind::NetworkPolicy, &before, &json!({}));
     let world = world(&after, vec![policy, service(&before), deployment(&before, &ours)]);
     assert_eq!(sent(&world), ["delete NetworkPolicy", "apply Deployment"]);
+}
+
+#[test]
+fn an_autoscaler_that_cannot_be_taken_away_keeps_the_number_of_pods_and_the_status_says_so() {
+    let scaled = json!({
+        "autoscaling": {"enabled": true, "minReplicas": 2, "maxReplicas": 4},
+        "resources": {"requests": {"cpu": "1"}},
+    });
+    let off = json!({"replicas": 1, "resources": {"requests": {"cpu": "1"}}});
+    let autoscaler = live(ChildKind::HorizontalPodAutoscaler, &scaled, &json!({}));
+    let mut world = world(&off, vec![service(&off), deployment(&scaled, &json!({})), autoscaler]);
+    let message = "no HorizontalPodAutoscalers for the operator".to_owned();
+    let why = Unavailable::Refused(Failure { category: Category::Forbidden, message });
+    world.lose_kind(ChildKind::HorizontalPodAutoscaler, why);
+    assert_eq!(sent(&world), Vec::<String>::new());
+    let statuses = run(&world).sends;
+    let reasons = statuses.iter().flat_map(|send| match send {
+        Send::Status { status, .. } => status.conditions.as_slice(),
+        Send::Read(_) | Send::Write { .. } => &[],
+    });
+    let ready: Vec<_> = reasons.filter(|it| it.type_ == "Ready").map(|it| it.reason.as_str()).collect();
+    assert_eq!(ready, ["Forbidden"]);
 }

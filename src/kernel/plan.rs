@@ -133,11 +133,13 @@ fn decide(
 fn unwanted(view: &View<'_>, (kind, desired): (ChildKind, &Blueprint<'_>)) -> Option<Planned> {
     let slot = view.resource.slot(kind);
     let ours = |live: &&Live| matches!(owner(view, kind, live), Owner::Us);
-    let wanted = match slot.live.as_ref().filter(ours) {
-        _ if view.world.unavailable(kind).is_some() => return None,
+    let wanted = match (slot.live.as_ref().filter(ours), view.world.unavailable(kind)) {
+        (None, Some(_)) => return None,
+        // It may go on doing what it did, and the status must not be silent about that.
+        (Some(_), Some(why)) => Action::Unavailable(why.clone()),
         _ if slot.look => Action::Look,
-        None => return None,
-        Some(live) => {
+        (None, None) => return None,
+        (Some(live), None) => {
             Action::Delete { uid: live.uid.clone(), resource_version: live.resource_version.clone() }
         }
     };

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, ensure};
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::ResourceExt;
 use kube::api::{EvictParams, ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
 use memcached_operator::api::Memcached;
 use serde_json::{Value, json};
 
@@ -57,16 +57,23 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-async fn pods(space: &Space, name: &str) -> Result<Vec<String>> {
+/// The pods of a namespace, by a client that takes a refusal for an answer: by default it would try again for minutes.
+async fn all_pods(space: &Space) -> Result<Api<Pod>> {
+    let mut config = space.cluster().config("e2e-test").await?;
+    config.default_retry = false;
+    Ok(Api::namespaced(Client::try_from(config)?, space.name()))
+}
+
+async fn pods(all: &Api<Pod>, name: &str) -> Result<Vec<String>> {
     let ours = ListParams::default().labels(&format!("app.kubernetes.io/instance={name}"));
-    let pods = space.api::<Pod>().list(&ours).await?.items;
+    let pods = all.list(&ours).await?.items;
     let there = pods.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
     Ok(there.map(|pod| pod.name_any()).collect())
 }
 
 /// Whether the pod may go, or has gone already.
-async fn evict(space: &Space, pod: &str) -> Result<bool> {
-    match space.api::<Pod>().evict(pod, &EvictParams::default()).await {
+async fn evict(all: &Api<Pod>, pod: &str) -> Result<bool> {
+    match all.evict(pod, &EvictParams::default()).await {
         Ok(_) => Ok(true),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(true),
         Err(kube::Error::Api(status)) if status.code == 429 => Ok(false),
@@ -75,10 +82,10 @@ async fn evict(space: &Space, pod: &str) -> Result<bool> {
 }
 
 /// Evicts every pod there is now, each as soon as it may go.
-async fn drain(space: &Space, name: &str) -> Result<()> {
-    for pod in pods(space, name).await? {
+async fn drain(all: &Api<Pod>, name: &str) -> Result<()> {
+    for pod in pods(all, name).await? {
         await_answer(("the pod may go", SOON), async || {
-            evict(space, &pod).await?.then_some(()).context("the budget does not let it go")
+            evict(all, &pod).await?.then_some(()).context("the budget does not let it go")
         })
         .await
         .with_context(|| format!("{name}: the drain is wedged"))?;
@@ -100,15 +107,15 @@ async fn allowed(space: &Space, name: &str, wanted: usize) -> Result<()> {
 
 impl Case {
     /// Evicts all pods at once while nothing takes their place.
-    async fn strike(&self, space: &Space) -> Result<()> {
-        let there = pods(space, self.name).await?;
+    async fn strike(&self, space: &Space, all: &Api<Pod>) -> Result<()> {
+        let there = pods(all, self.name).await?;
         ensure!(there.len() == self.pods, "{} has {} pods", self.name, there.len());
         if let Some(wanted) = self.at_once {
             allowed(space, self.name, wanted).await.context(self.name)?;
         }
         let mut gone = 0;
         for pod in there {
-            gone += usize::from(evict(space, &pod).await?);
+            gone += usize::from(evict(all, &pod).await?);
         }
         let wanted = self.at_once.unwrap_or(self.pods);
         ensure!(gone == wanted, "{}: {gone} pods went at once instead of {wanted}", self.name);
@@ -120,6 +127,7 @@ impl Case {
 async fn a_budget_slows_a_drain_down_and_never_stops_it() -> Result<()> {
     in_space("drain", async |space: &Space| {
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+        let all = all_pods(space).await?;
         let cases = cases();
         let kubelet = Kubelet::start(space);
         at_once(
@@ -139,10 +147,10 @@ async fn a_budget_slows_a_drain_down_and_never_stops_it() -> Result<()> {
         .await?;
         drop(kubelet);
         for case in &cases {
-            case.strike(space).await?;
+            case.strike(space, &all).await?;
         }
         let _kubelet = Kubelet::start(space);
-        at_once(9, cases.iter().map(|case| drain(space, case.name))).await?;
+        at_once(9, cases.iter().map(|case| drain(&all, case.name))).await?;
         println!("{} budgets, each drained", cases.len());
         operator.end().await
     })
@@ -153,6 +161,7 @@ async fn a_budget_slows_a_drain_down_and_never_stops_it() -> Result<()> {
 async fn a_budget_goes_with_the_last_but_one_pod_and_does_not_hold_pods_that_serve_nobody() -> Result<()> {
     in_space("budget", async |space: &Space| {
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+        let all = all_pods(space).await?;
         let kubelet = Kubelet::start(space);
         let name = "cache";
         let budget = json!({"podDisruptionBudget": {"enabled": true, "minAvailable": 1}});
@@ -162,13 +171,13 @@ async fn a_budget_goes_with_the_last_but_one_pod_and_does_not_hold_pods_that_ser
         drop(kubelet);
 
         // Both pods run, and neither is ready.
-        for pod in pods(space, name).await? {
+        for pod in pods(&all, name).await? {
             let status = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
-            space.api::<Pod>().patch_status(&pod, &PatchParams::default(), &Patch::Strategic(status)).await?;
+            all.patch_status(&pod, &PatchParams::default(), &Patch::Strategic(status)).await?;
         }
         allowed(space, name, 0).await?;
-        for pod in pods(space, name).await? {
-            ensure!(evict(space, &pod).await?, "{pod} serves nobody and may go");
+        for pod in pods(&all, name).await? {
+            ensure!(evict(&all, &pod).await?, "{pod} serves nobody and may go");
         }
 
         let _kubelet = Kubelet::start(space);
@@ -178,7 +187,7 @@ async fn a_budget_goes_with_the_last_but_one_pod_and_does_not_hold_pods_that_ser
             await_ready(space, name).await?;
             let budget = space.api::<PodDisruptionBudget>().get_opt(name).await?;
             ensure!(budget.is_some() == (replicas > 1), "{replicas} replicas, and {budget:?}");
-            drain(space, name).await?;
+            drain(&all, name).await?;
         }
         operator.end().await
     })

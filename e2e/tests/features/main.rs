@@ -5,6 +5,7 @@ mod autoscaling;
 mod evictions;
 mod generate;
 mod matrix;
+mod no_autoscaler;
 mod order;
 mod paused;
 mod quiet;
