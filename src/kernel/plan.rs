@@ -83,7 +83,10 @@ pub fn plan(view: &View<'_>, desired: &Blueprint<'_>, inputs: &Inputs) -> Vec<Pl
         None => unwanted(view, (kind, desired)),
     };
     let mut planned: Vec<Planned> = ChildKind::ALL.into_iter().filter_map(decision).collect();
-    let guarded = planned.iter().all(|it| it.kind != ChildKind::NetworkPolicy || it.action.is_in_place());
+    // A policy that is to go guards nothing.
+    let open =
+        |it: &Planned| it.kind == ChildKind::NetworkPolicy && !it.hash.is_empty() && !it.action.is_in_place();
+    let guarded = !planned.iter().any(open);
     if let Some(deployment) = planned.iter_mut().find(|it| it.kind == ChildKind::Deployment) {
         let action = &deployment.action;
         let unguarded = !guarded && (*action == Action::Create || action.cause().is_some());
@@ -114,7 +117,8 @@ fn decide(
             Owner::Us if let Some(first) = before_apply(kind, desired, live) => first,
             Owner::Us => {
                 let cause = (kind == ChildKind::Deployment).then(|| rolls(live, differences.as_ref()));
-                repair(live, differences.as_ref(), cause.flatten())
+                let claims = claims(kind, desired, live);
+                repair(live, differences.as_ref().filter(|_| !claims), cause.flatten())
             }
         },
     };
@@ -130,11 +134,13 @@ fn decide(
 fn unwanted(view: &View<'_>, (kind, desired): (ChildKind, &Blueprint<'_>)) -> Option<Planned> {
     let slot = view.resource.slot(kind);
     let ours = |live: &&Live| matches!(owner(view, kind, live), Owner::Us);
-    let wanted = match slot.live.as_ref().filter(ours) {
-        _ if view.world.unavailable(kind).is_some() => return None,
+    let wanted = match (slot.live.as_ref().filter(ours), view.world.unavailable(kind)) {
+        (None, Some(_)) => return None,
+        // It may go on doing what it did, and the status must not be silent about that.
+        (Some(_), Some(why)) => Action::Unavailable(why.clone()),
         _ if slot.look => Action::Look,
-        None => return None,
-        Some(live) => {
+        (None, None) => return None,
+        (Some(live), None) => {
             Action::Delete { uid: live.uid.clone(), resource_version: live.resource_version.clone() }
         }
     };
@@ -181,6 +187,12 @@ fn before_apply(kind: ChildKind, desired: &Blueprint<'_>, live: &Live) -> Option
     };
     let edits = take_over.or_else(give_up)?;
     Some(Action::Patch { resource_version: live.resource_version.clone(), edits, cause: None })
+}
+
+/// Whether the number of pods is to be ours again: where it is the right one by chance, no field differs.
+fn claims(kind: ChildKind, desired: &Blueprint<'_>, live: &Live) -> bool {
+    let ours_elsewhere = live.entry.is_some() && !live.owns_replicas;
+    kind == ChildKind::Deployment && !desired.leaves_replicas() && ours_elsewhere
 }
 
 fn repair(live: &Live, differences: Option<&Differences>, cause: Option<RolloutCause>) -> Action {

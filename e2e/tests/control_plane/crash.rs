@@ -4,37 +4,23 @@
 //! a fresh one takes over, and in the end every field has to be what it is without a kill.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::{Space, await_answer};
-use futures::future::BoxFuture;
-use http::Response;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Pod, Secret, Service};
 use kube::api::{DeleteParams, ListParams};
-use kube::client::Body;
 use memcached_operator::api::Memcached;
 use serde_json::{Value, json};
-use tokio::task::yield_now;
 
+use crate::support::cut::{AtWrite, Position};
 use crate::support::kubelet::Kubelet;
 use crate::support::operator::{Kill, Operator, REPLAYED};
-use crate::support::transport::{Answer, Call, Forward, Interposer, Straight};
+use crate::support::transport::Straight;
 use crate::support::{SOON, at_once, await_ready, in_space, resource, secret, state};
 
 const NAME: &str = "cache";
-
-/// Where at a write the operator dies.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Position {
-    /// The API server never hears of it.
-    BeforeItIsSent,
-    /// It is done, but the operator never hears of it.
-    BeforeTheAnswer,
-    /// The operator has just heard of it.
-    AfterTheAnswer,
-}
 
 /// What happens to the resource.
 #[derive(Clone, Copy, Debug)]
@@ -47,55 +33,6 @@ enum Scenario {
     Rotate,
     /// It is deleted.
     Delete,
-}
-
-/// Kills the operator at one of its writes, Kubernetes Events included.
-pub(crate) struct AtWrite {
-    number: usize,
-    position: Position,
-    pub(crate) kill: Kill,
-    writes: AtomicUsize,
-}
-
-impl AtWrite {
-    pub(crate) fn new(number: usize, position: Position) -> Self {
-        Self { number, position, kill: Kill::default(), writes: AtomicUsize::new(0) }
-    }
-
-    pub(crate) fn fired(&self) -> bool {
-        self.writes.load(Ordering::SeqCst) >= self.number
-    }
-
-    async fn die<T>(&self) -> T {
-        self.kill.strike();
-        std::future::pending().await
-    }
-}
-
-impl Interposer for AtWrite {
-    fn interpose(self: Arc<Self>, call: Call, forward: Forward) -> BoxFuture<'static, Answer> {
-        Box::pin(async move {
-            if !call.verb.writes() || self.writes.fetch_add(1, Ordering::SeqCst) + 1 != self.number {
-                return forward.send().await;
-            }
-            if matches!(self.position, Position::BeforeItIsSent) {
-                return self.die().await;
-            }
-            let (head, body) = forward.send().await?.into_parts();
-            let body = body.collect_bytes().await?;
-            if matches!(self.position, Position::BeforeTheAnswer) {
-                return self.die().await;
-            }
-            tokio::spawn(async move {
-                // Time for the answer to reach the kernel, and for what that wants next to get under way.
-                for _ in 0..100 {
-                    yield_now().await;
-                }
-                self.kill.strike();
-            });
-            Ok(Response::from_parts(head, Body::from(body.to_vec())))
-        })
-    }
 }
 
 impl Scenario {
@@ -200,8 +137,7 @@ async fn every_write(space: &Space, scenario: Scenario, position: Position) -> R
 async fn an_operator_that_is_killed_at_any_write_leaves_nothing_that_another_does_not_bring_to_the_same_end()
 -> Result<()> {
     let scenarios = [Scenario::Create, Scenario::Edit, Scenario::Rotate, Scenario::Delete];
-    let positions = [Position::BeforeItIsSent, Position::BeforeTheAnswer, Position::AfterTheAnswer];
-    let lanes = scenarios.into_iter().flat_map(|scenario| positions.map(|position| (scenario, position)));
+    let lanes = scenarios.into_iter().flat_map(|scenario| Position::ALL.map(|position| (scenario, position)));
     let points = at_once(
         12,
         lanes.map(|(scenario, position)| async move {

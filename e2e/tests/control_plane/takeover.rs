@@ -19,7 +19,7 @@ use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::crash::{AtWrite, Position};
+use crate::support::cut::{AtWrite, Position};
 use crate::support::kubelet::Kubelet;
 use crate::support::operator::{Kill, Operator, REPLAYED};
 use crate::support::peer::{self, NAME};

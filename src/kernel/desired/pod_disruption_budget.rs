@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
 use super::{Intent, deployment, meta};
@@ -17,6 +18,9 @@ pub fn pod_disruption_budget(intent: &Intent<'_>) -> Option<Value> {
         return None;
     }
     let (min_available, max_unavailable) = match limit {
+        DisruptionLimit::MinAvailable(stay) if stays_at_one_pod(intent, &stay) => {
+            (None, Some(IntOrString::Int(1)))
+        }
         DisruptionLimit::MinAvailable(stay) => (Some(stay), None),
         DisruptionLimit::MaxUnavailable(go) => (None, Some(go)),
     };
@@ -31,4 +35,15 @@ pub fn pod_disruption_budget(intent: &Intent<'_>) -> Option<Value> {
         }),
         status: None,
     }))
+}
+
+/// Whether an autoscaler may go down to a single pod, which this many would keep on its node for ever: then pods go one
+/// by one, which is as few as a drain can do with.
+fn stays_at_one_pod(intent: &Intent<'_>, stay: &IntOrString) -> bool {
+    let fewest = intent.spec.autoscaling.as_ref().map(|autoscaling| autoscaling.min_replicas);
+    let none = match stay {
+        IntOrString::Int(count) => *count == 0,
+        IntOrString::String(share) => matches!(share.as_str(), "0%" | "00%"),
+    };
+    fewest.is_some_and(|fewest| fewest <= 1) && !none
 }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use e2e::testing::Space;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
 use serde_json::json;
@@ -22,21 +22,38 @@ impl Drop for Kubelet {
     }
 }
 
+/// Which pods it takes for its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// All, though they have no node.
+    All,
+    /// Those that the scheduler gave a node.
+    Scheduled,
+}
+
 impl Kubelet {
     /// Starts it for the pods of a namespace.
     pub(crate) fn start(space: &Space) -> Self {
-        Self(tokio::spawn(run(space.api())))
+        Self::start_for(space, Which::All)
+    }
+
+    /// Starts it for some pods of a namespace.
+    pub(crate) fn start_for(space: &Space, which: Which) -> Self {
+        Self(tokio::spawn(run(space.api(), which)))
     }
 }
 
-async fn run(pods: Api<Pod>) {
+async fn run(pods: Api<Pod>, which: Which) {
     let mut seen =
         std::pin::pin!(watcher(pods.clone(), watcher::Config::default()).default_backoff().applied_objects());
     while let Some(pod) = seen.next().await {
         let Ok(pod) = pod else { continue };
         let ready = pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
-        if !ready && pod.metadata.deletion_timestamp.is_none() {
-            // Where this fails, the pod is gone.
+        let has_node = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+        // Where these fail, the pod is gone.
+        if pod.metadata.deletion_timestamp.is_some() {
+            let _ = end(&pods, &pod).await;
+        } else if !ready && (has_node || which == Which::All) {
             let _ = report(&pods, &pod).await;
         }
     }
@@ -49,5 +66,11 @@ async fn report(pods: &Api<Pod>, pod: &Pod) -> Result<()> {
         "conditions": [{"type": "Ready", "status": "True"}],
     }});
     pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(status)).await?;
+    Ok(())
+}
+
+/// A pod that has a node is gone only when its kubelet says so.
+async fn end(pods: &Api<Pod>, pod: &Pod) -> Result<()> {
+    pods.delete(&pod.name_any(), &DeleteParams::default().grace_period(0)).await?;
     Ok(())
 }

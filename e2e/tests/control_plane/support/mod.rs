@@ -1,6 +1,7 @@
 //! What the tests of this program share: the cluster, an operator inside the program, a stand-in for a node, and ways to
 //! look at what came of it.
 
+pub(crate) mod cut;
 pub(crate) mod faults;
 pub(crate) mod fields;
 pub(crate) mod kubelet;

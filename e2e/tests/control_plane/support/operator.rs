@@ -93,9 +93,14 @@ impl Operator {
 
     /// The answer of `/readyz`, head and all.
     pub(crate) async fn readyz(&self) -> Result<String> {
+        self.page("/readyz").await
+    }
+
+    /// The answer of a page, head and all.
+    pub(crate) async fn page(&self, path: &str) -> Result<String> {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let mut stream = TcpStream::connect(self.admin).await?;
-        stream.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").await?;
+        stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await?;
         Ok(answer)

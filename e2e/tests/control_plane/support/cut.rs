@@ -1,0 +1,88 @@
+//! A cut through the operator's life: takes the number of a write and a position at it, kills the operator there. Called
+//! by the tests that bring every scenario to its end from every such cut.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::Response;
+use kube::client::Body;
+use tokio::task::yield_now;
+
+use super::operator::Kill;
+use super::transport::{Answer, Call, Forward, Interposer};
+
+/// Where at a write the operator dies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Position {
+    /// The API server never hears of it.
+    BeforeItIsSent,
+    /// It is done, but the operator never hears of it.
+    BeforeTheAnswer,
+    /// The operator has just heard of it.
+    AfterTheAnswer,
+}
+
+impl Position {
+    /// All of them.
+    pub(crate) const ALL: [Self; 3] = [Self::BeforeItIsSent, Self::BeforeTheAnswer, Self::AfterTheAnswer];
+}
+
+/// Kills the operator at one of its writes, Kubernetes Events included.
+pub(crate) struct AtWrite {
+    number: usize,
+    position: Position,
+    pub(crate) kill: Kill,
+    writes: AtomicUsize,
+}
+
+impl AtWrite {
+    /// At the n-th write, counted from 1.
+    pub(crate) fn new(number: usize, position: Position) -> Self {
+        Self { number, position, kill: Kill::default(), writes: AtomicUsize::new(0) }
+    }
+
+    /// Whether it has come to that write.
+    pub(crate) fn fired(&self) -> bool {
+        self.writes.load(Ordering::SeqCst) >= self.number
+    }
+
+    /// Waits until it has.
+    pub(crate) async fn fell(&self) {
+        while !self.fired() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn die<T>(&self) -> T {
+        self.kill.strike();
+        std::future::pending().await
+    }
+}
+
+impl Interposer for AtWrite {
+    fn interpose(self: Arc<Self>, call: Call, forward: Forward) -> BoxFuture<'static, Answer> {
+        Box::pin(async move {
+            if !call.verb.writes() || self.writes.fetch_add(1, Ordering::SeqCst) + 1 != self.number {
+                return forward.send().await;
+            }
+            if matches!(self.position, Position::BeforeItIsSent) {
+                return self.die().await;
+            }
+            let (head, body) = forward.send().await?.into_parts();
+            let body = body.collect_bytes().await?;
+            if matches!(self.position, Position::BeforeTheAnswer) {
+                return self.die().await;
+            }
+            tokio::spawn(async move {
+                // Time for the answer to reach the kernel, and for what that wants next to get under way.
+                for _ in 0..100 {
+                    yield_now().await;
+                }
+                self.kill.strike();
+            });
+            Ok(Response::from_parts(head, Body::from(body.to_vec())))
+        })
+    }
+}

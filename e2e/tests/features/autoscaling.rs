@@ -1,0 +1,232 @@
+//! An autoscaler and the operator do not fight: with the real HPA controller, whatever is switched or scaled and wherever
+//! the operator is killed, there are never fewer pods than there were or than minReplicas, whichever is less.
+//!
+//! No metrics are served, so that the controller only keeps the number of pods between its bounds.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use e2e::testing::life::{Life, Version};
+use e2e::testing::{Space, await_answer};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use memcached_operator::api::Memcached;
+use serde_json::{Value, json};
+
+use crate::quiet;
+use crate::support::cut::{AtWrite, Position};
+use crate::support::kubelet::Kubelet;
+use crate::support::operator::{Kill, Operator};
+use crate::support::transport::Straight;
+use crate::support::{SOON, at_once, await_ready, in_space, ready};
+use crate::world;
+
+/// Who scales a Deployment by hand.
+const HAND: &str = "hand";
+
+/// What happens, and what has to come of it.
+struct Scenario {
+    name: &'static str,
+    before: Value,
+    play: Play,
+    /// minReplicas, the least of those that apply meanwhile.
+    fewest: i64,
+    /// Pods in the end.
+    end: i64,
+}
+
+enum Play {
+    /// The spec becomes another.
+    Spec(Value),
+    /// Somebody scales the Deployment.
+    Scale(i64),
+    /// The spec becomes another, and somebody deletes the autoscaler.
+    SpecAndDelete(Value),
+}
+
+fn off(replicas: i64) -> Value {
+    json!({"replicas": replicas, "resources": {"requests": {"cpu": "50m"}}})
+}
+
+fn on(replicas: i64, (min, max): (i64, i64)) -> Value {
+    let mut spec = off(replicas);
+    spec["autoscaling"] = json!({"enabled": true, "minReplicas": min, "maxReplicas": max});
+    spec
+}
+
+fn with_exporter(mut spec: Value) -> Value {
+    spec["monitoring"] = json!({"enabled": true});
+    spec
+}
+
+fn scenarios() -> Vec<Scenario> {
+    let scenario = |name, before, play, fewest, end| Scenario { name, before, play, fewest, end };
+    vec![
+        scenario("on from the start", Value::Null, Play::Spec(on(0, (2, 4))), 2, 2),
+        scenario("on", off(3), Play::Spec(on(3, (2, 4))), 2, 3),
+        scenario("on, from fewer than the fewest", off(1), Play::Spec(on(1, (3, 4))), 3, 3),
+        scenario("on, from more than the most", off(4), Play::Spec(on(4, (2, 3))), 2, 3),
+        scenario("on from zero", off(0), Play::Spec(on(0, (2, 4))), 2, 2),
+        scenario("on, the count to return to changed at once", off(3), Play::Spec(on(1, (2, 4))), 2, 3),
+        scenario("on with an exporter", off(3), Play::Spec(with_exporter(on(3, (2, 4)))), 2, 3),
+        scenario("off", on(3, (2, 4)), Play::Spec(off(3)), 2, 3),
+        scenario("off, while somebody deletes it", on(3, (2, 4)), Play::SpecAndDelete(off(3)), 2, 3),
+        scenario("the fewest raised", on(0, (2, 4)), Play::Spec(on(0, (3, 4))), 2, 3),
+        scenario("the most lowered", on(0, (4, 5)), Play::Spec(on(0, (2, 3))), 2, 3),
+        scenario("the count to return to changed", on(3, (2, 4)), Play::Spec(on(1, (2, 4))), 2, 2),
+        scenario("scaled by hand within bounds", on(0, (2, 4)), Play::Scale(4), 2, 4),
+        scenario("scaled by hand to too few", on(0, (2, 4)), Play::Scale(1), 2, 2),
+        scenario("scaled by hand to too many", on(0, (2, 4)), Play::Scale(9), 2, 4),
+        scenario("somebody deletes it", on(3, (2, 4)), Play::SpecAndDelete(on(3, (2, 4))), 2, 2),
+    ]
+}
+
+async fn scale(space: &Space, name: &str, replicas: i64) -> Result<()> {
+    let params = PatchParams { field_manager: Some(HAND.to_owned()), ..PatchParams::default() };
+    let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+    space.api::<Deployment>().patch_scale(name, &params, &patch).await?;
+    Ok(())
+}
+
+async fn delete_autoscaler(space: &Space, name: &str) -> Result<()> {
+    match space.api::<HorizontalPodAutoscaler>().delete(name, &DeleteParams::default()).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whose entries of managedFields hold a Deployment's number of pods.
+fn owners(deployment: &Value) -> Vec<String> {
+    let managed = deployment.pointer("/metadata/managedFields").and_then(Value::as_array);
+    let owns = |entry: &&Value| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some();
+    let who = |entry: &Value| format!("{} {}", entry["manager"], entry["operation"]).replace('"', "");
+    managed.into_iter().flatten().filter(owns).map(who).collect()
+}
+
+impl Scenario {
+    /// What the spec is in the end.
+    fn last_spec(&self) -> &Value {
+        match &self.play {
+            Play::Spec(spec) | Play::SpecAndDelete(spec) => spec,
+            Play::Scale(_) => &self.before,
+        }
+    }
+
+    fn is_on_in_the_end(&self) -> bool {
+        self.last_spec().get("autoscaling").is_some()
+    }
+
+    /// Brings a resource to where the scenario begins, under an operator without a fault.
+    async fn prepare(&self, space: &Space, name: &str) -> Result<()> {
+        if self.before.is_null() {
+            return Ok(());
+        }
+        let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+        world::apply(space, name, &self.before).await?;
+        await_ready(space, name).await?;
+        operator.kill().await
+    }
+
+    async fn play(&self, space: &Space, name: &str) -> Result<()> {
+        match &self.play {
+            Play::Spec(spec) => world::apply(space, name, spec).await.map(|_| ()),
+            Play::Scale(replicas) => scale(space, name, *replicas).await,
+            Play::SpecAndDelete(spec) => {
+                world::apply(space, name, spec).await?;
+                delete_autoscaler(space, name).await
+            }
+        }
+    }
+
+    async fn await_end(&self, space: &Space, name: &str) -> Result<()> {
+        await_answer((self.name, SOON), async || {
+            let resource = space.api::<Memcached>().get(name).await?;
+            ensure!(ready(&resource), "it is not ready: {:?}", resource.status);
+            let autoscaler = space.api::<HorizontalPodAutoscaler>().get_opt(name).await?;
+            ensure!(autoscaler.is_some() == self.is_on_in_the_end(), "the autoscaler is there or not");
+            let deployment = json!(space.api::<Deployment>().get(name).await?);
+            let found = deployment["spec"]["replicas"].as_i64();
+            let owners = owners(&deployment);
+            ensure!(found == Some(self.end), "{found:?} replicas instead of {}, of {owners:?}", self.end);
+            let ours = owners.iter().any(|owner| owner.starts_with("memcached-operator"));
+            ensure!(ours != self.is_on_in_the_end(), "the number of pods belongs to {owners:?}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Holds every version of the Deployment against the promise.
+    fn judge(&self, versions: &[Version]) -> Result<()> {
+        let objects = || versions.iter().filter_map(|version| version.object.as_ref());
+        let replicas = |object: &Value| object["spec"]["replicas"].as_i64().unwrap_or_default();
+        for (before, now) in objects().zip(objects().skip(1)) {
+            let (had, has) = (replicas(before), replicas(now));
+            let by_hand = has != had && matches!(self.play, Play::Scale(to) if to == has);
+            let least = had.min(self.fewest);
+            ensure!(has >= least || by_hand, "{has} replicas after {had}, by {:?}", owners(now));
+        }
+        let first = objects().next().map(replicas).unwrap_or_default();
+        let fewest_at_first = if self.before.is_null() { self.fewest } else { 0 };
+        ensure!(first >= fewest_at_first, "{first} replicas at first");
+        Ok(())
+    }
+
+    /// Plays it with a kill at every write, one after the other, until there is none. Gives how many there were.
+    async fn every_write(&self, space: &Space, position: Position) -> Result<usize> {
+        let _kubelet = Kubelet::start(space);
+        for number in 1.. {
+            let (plan, name) =
+                (format!("{}, killed {position:?} at write {number}", self.name), format!("run-{number}"));
+            self.prepare(space, &name).await.with_context(|| format!("before {plan}"))?;
+            let life = Life::follow(&space.client(), space.name(), &name).await?;
+            let cut = Arc::new(AtWrite::new(number, position));
+            let operator = Operator::start(space, Arc::clone(&cut) as Arc<_>, cut.kill.clone()).await?;
+            self.play(space, &name).await?;
+            let ended = tokio::select! {
+                ended = self.await_end(space, &name) => ended.with_context(|| plan.clone()),
+                () = async { cut.fell().await } => Ok(()),
+            };
+            let fired = cut.fired();
+            operator.kill().await?;
+            let fresh = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+            if fired {
+                self.await_end(space, &name).await.with_context(|| plan.clone())?
+            } else {
+                ended?
+            }
+            self.judge(&life.story().await?.deployment).with_context(|| plan.clone())?;
+            if !fired {
+                quiet::nobody_writes(space).await.context(plan)?;
+                fresh.kill().await?;
+                return Ok(number - 1);
+            }
+            fresh.kill().await?;
+            space.api::<Memcached>().delete(&name, &DeleteParams::background()).await?;
+        }
+        anyhow::bail!("there is always another write")
+    }
+}
+
+#[tokio::test]
+async fn an_autoscaler_and_the_operator_never_fight_wherever_the_operator_is_killed() -> Result<()> {
+    let scenarios = scenarios();
+    // Just after one write is as good as just before the next.
+    let positions = [Position::BeforeItIsSent, Position::BeforeTheAnswer];
+    let lanes = scenarios.iter().flat_map(|scenario| positions.map(|position| (scenario, position)));
+    let lanes = lanes.map(|(scenario, position)| async move {
+        let mut points = 0;
+        in_space("scaled", async |space: &Space| {
+            points = scenario.every_write(space, position).await?;
+            Ok(())
+        })
+        .await?;
+        Ok(points)
+    });
+    let points = at_once(24, lanes).await?;
+    let cuts = points.iter().sum::<usize>();
+    println!("{} scenarios of autoscaling, {cuts} cut points, none with too few pods", scenarios.len());
+    ensure!(cuts >= scenarios.len() * 2, "each scenario has some writes");
+    Ok(())
+}

@@ -1,0 +1,18 @@
+//! Every feature on and off, on a real API server with its controllers but without a node: in any combination and
+//! order it comes to the same objects, costs nothing when nothing changes, and never harms what runs meanwhile.
+
+mod autoscaling;
+mod evictions;
+mod generate;
+mod matrix;
+mod no_autoscaler;
+mod order;
+mod paused;
+mod quiet;
+mod rollouts;
+#[path = "../control_plane/support/mod.rs"]
+#[expect(dead_code, reason = "the tests of the control plane use the rest")]
+mod support;
+mod table;
+mod twice;
+mod world;

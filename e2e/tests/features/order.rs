@@ -1,0 +1,222 @@
+//! A NetworkPolicy comes first: while one is asked for and not as it should be, no pod is given a template that it does
+//! not guard yet.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context, Result, ensure};
+use e2e::testing::{Space, await_answer};
+use futures::future::BoxFuture;
+use http::Response;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::api::DeleteParams;
+use kube::client::Body;
+use memcached_operator::api::Memcached;
+use serde_json::{Value, json};
+
+use crate::support::kubelet::Kubelet;
+use crate::support::operator::{Kill, Operator};
+use crate::support::transport::{Answer, Call, Forward, Interposer, Verb};
+use crate::support::{SOON, at_once, await_ready, in_space, ready, reason};
+use crate::{table, world};
+
+/// Keeps an account of all writes of policies and Deployments, and refuses those of policies as long as it is told to.
+#[derive(Default)]
+struct Gate {
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    refused: BTreeSet<String>,
+    /// Each write: when it is sent, or for a policy when it is done.
+    writes: Vec<Write>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Write {
+    PolicyRefused(String),
+    PolicyDone(String),
+    DeploymentSent(String),
+}
+
+impl Gate {
+    fn lock(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins the account of this resource anew, and refuses its policy from now on.
+    fn close(&self, name: &str) {
+        let mut seen = self.lock();
+        seen.refused.insert(name.to_owned());
+        seen.writes.retain(|write| write.name() != name);
+    }
+
+    fn open(&self, name: &str) {
+        self.lock().refused.remove(name);
+    }
+
+    fn writes(&self, name: &str) -> Vec<Write> {
+        self.lock().writes.iter().filter(|write| write.name() == name).cloned().collect()
+    }
+}
+
+impl Write {
+    fn name(&self) -> &str {
+        let (Self::PolicyRefused(name) | Self::PolicyDone(name) | Self::DeploymentSent(name)) = self;
+        name
+    }
+}
+
+impl Interposer for Gate {
+    fn interpose(self: Arc<Self>, call: Call, forward: Forward) -> BoxFuture<'static, Answer> {
+        Box::pin(async move {
+            let name = call.name.clone();
+            match call.resource.as_str() {
+                "deployments" if call.verb.writes() => {
+                    self.lock().writes.push(Write::DeploymentSent(name));
+                    forward.send().await
+                }
+                "networkpolicies" if call.verb.writes() && self.lock().refused.contains(&name) => {
+                    self.lock().writes.push(Write::PolicyRefused(name));
+                    refusal(&call)
+                }
+                "networkpolicies" if matches!(call.verb, Verb::Create | Verb::Apply) => {
+                    let answer = forward.send().await?;
+                    if answer.status().is_success() {
+                        self.lock().writes.push(Write::PolicyDone(name));
+                    }
+                    Ok(answer)
+                }
+                _ => forward.send().await,
+            }
+        })
+    }
+}
+
+fn refusal(call: &Call) -> Answer {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 503, "reason": "ServiceUnavailable",
+        "message": format!("{} cannot be served now", call.resource),
+    });
+    Ok(Response::builder().status(503).body(Body::from(status.to_string().into_bytes()))?)
+}
+
+/// A change of a spec that needs another policy and another template.
+struct Change {
+    name: &'static str,
+    /// Features before; `None` where the resource is yet to be made.
+    before: Option<&'static [&'static str]>,
+    after: &'static [&'static str],
+}
+
+const CHANGES: [Change; 7] = [
+    Change { name: "made", before: None, after: &["networkPolicy"] },
+    Change {
+        name: "made-with-all",
+        before: None,
+        after: &["networkPolicy with sources", "tls", "monitoring"],
+    },
+    Change { name: "on", before: Some(&[]), after: &["networkPolicy", "extraArgs"] },
+    Change { name: "on-with-tls", before: Some(&["sasl"]), after: &["networkPolicy", "tls", "sasl"] },
+    Change { name: "tls-on", before: Some(&["networkPolicy"]), after: &["networkPolicy", "tls"] },
+    Change { name: "exporter-on", before: Some(&["networkPolicy"]), after: &["networkPolicy", "monitoring"] },
+    Change { name: "tls-off", before: Some(&["networkPolicy", "tls"]), after: &["networkPolicy"] },
+];
+
+/// One pod, so that a wrong order would have pods.
+fn spec(features: &[&str]) -> Value {
+    let all = table::all();
+    let mut spec = table::with(all.iter().filter(|feature| features.contains(&feature.name)));
+    spec["replicas"] = json!(1);
+    spec
+}
+
+async fn template(space: &Space, name: &str) -> Result<Value> {
+    let deployment = space.api::<Deployment>().get_opt(name).await?;
+    Ok(deployment.map_or(Value::Null, |it| json!(it.spec.map(|spec| spec.template))))
+}
+
+async fn play(space: &Space, gate: &Gate, change: &Change) -> Result<()> {
+    let name = change.name;
+    if let Some(before) = change.before {
+        world::apply(space, name, &spec(before)).await?;
+        await_ready(space, name).await?;
+    }
+    let before = template(space, name).await?;
+    gate.close(name);
+    let wanted = world::apply(space, name, &spec(change.after)).await?.metadata.generation;
+    await_answer(("the status tells of the refusal", SOON), async || {
+        let resource = space.api::<Memcached>().get(name).await?;
+        let observed = resource.status.as_ref().map(|status| status.observed_generation);
+        ensure!(observed == wanted && !ready(&resource), "observed: {observed:?}");
+        ensure!(reason(&resource, "Reconciling") == Some("RetryingAfterError"), "{:?}", resource.status);
+        ensure!(gate.writes(name).len() >= 2, "{:?}", gate.writes(name));
+        Ok(())
+    })
+    .await?;
+    space.api::<Service>().get(name).await.context("the Service does not wait for the policy")?;
+    ensure!(template(space, name).await? == before, "the pods did not wait for the policy");
+    gate.open(name);
+    await_ready(space, name).await?;
+    let writes = gate.writes(name);
+    let place = |write: &Write| writes.iter().position(|it| it == write);
+    let (policy, pods) =
+        (place(&Write::PolicyDone(name.to_owned())), place(&Write::DeploymentSent(name.to_owned())));
+    ensure!(policy.is_some() && pods.is_some() && policy < pods, "{writes:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_template_is_written_before_the_policy_that_guards_it() -> Result<()> {
+    in_space("order", async |space: &Space| {
+        world::furnish(space).await?;
+        let _kubelet = Kubelet::start(space);
+        let gate = Arc::new(Gate::default());
+        let operator = Operator::start(space, Arc::clone(&gate) as Arc<_>, Kill::default()).await?;
+        let changes = CHANGES.iter().map(|change| play(space, &gate, change));
+        at_once(CHANGES.len(), changes).await?;
+        println!("{} changes waited for their policy", CHANGES.len());
+        operator.end().await
+    })
+    .await
+}
+
+#[tokio::test]
+async fn somebody_elses_policy_keeps_pods_from_being_made_and_one_that_cannot_go_keeps_nothing() -> Result<()>
+{
+    in_space("policy", async |space: &Space| {
+        let _kubelet = Kubelet::start(space);
+        let gate = Arc::new(Gate::default());
+        let operator = Operator::start(space, Arc::clone(&gate) as Arc<_>, Kill::default()).await?;
+
+        let theirs =
+            json!({"metadata": {"name": "taken"}, "spec": {"podSelector": {}, "policyTypes": ["Egress"]}});
+        space.apply(&serde_json::from_value::<NetworkPolicy>(theirs)?).await?;
+        world::apply(space, "taken", &spec(&["networkPolicy"])).await?;
+        let conflict =
+            |it: Option<&Memcached>| it.and_then(|it| reason(it, "Stalled")) == Some("NameConflict");
+        space.wait("taken", ("it tells of the conflict", SOON), conflict).await?;
+        ensure!(template(space, "taken").await? == Value::Null, "nothing guards these pods");
+        space.api::<NetworkPolicy>().delete("taken", &DeleteParams::default()).await?;
+        await_ready(space, "taken").await?;
+
+        world::apply(space, "stuck", &spec(&["networkPolicy"])).await?;
+        await_ready(space, "stuck").await?;
+        let before = template(space, "stuck").await?;
+        gate.close("stuck");
+        world::apply(space, "stuck", &spec(&["extraArgs"])).await?;
+        await_answer(("the pods do not wait for a policy to go", SOON), async || {
+            ensure!(template(space, "stuck").await? != before, "they do");
+            Ok(())
+        })
+        .await?;
+        gate.open("stuck");
+        await_ready(space, "stuck").await?;
+        ensure!(space.api::<NetworkPolicy>().get_opt("stuck").await?.is_none(), "it is to go after all");
+        operator.end().await
+    })
+    .await
+}

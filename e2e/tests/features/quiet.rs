@@ -1,0 +1,34 @@
+//! Whether everybody has stopped writing: takes a namespace, watches the API server's own account of the requests to it
+//! for a while. Called by the tests that say that something costs nothing or that nobody fights.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use e2e::testing::audit::AuditLog;
+use e2e::testing::{Space, await_answer};
+
+use crate::support::SOON;
+
+/// How long nobody may write: several rounds of the autoscaler, which goes around once a second here.
+const QUIET: Duration = Duration::from_secs(4);
+
+/// Waits until for some seconds nobody has written a Deployment of the namespace, nor the operator anything.
+pub(crate) async fn nobody_writes(space: &Space) -> Result<()> {
+    let log = AuditLog::of(space.cluster());
+    await_answer(("nobody writes", SOON), async || {
+        let mark = log.mark()?;
+        // A measurement, not a wait: that nothing happens shows only after a while.
+        tokio::time::sleep(QUIET).await;
+        let mut writes = BTreeMap::<_, usize>::new();
+        for it in log.since(mark)?.into_iter().filter(|it| it.is_write() && it.namespace == space.name()) {
+            let of_operator = it.user_agent.starts_with("memcached-operator/");
+            if of_operator || it.resource.starts_with("deployments") {
+                *writes.entry(format!("{} {} {}", it.user_agent, it.verb, it.resource)).or_default() += 1;
+            }
+        }
+        ensure!(writes.is_empty(), "{writes:?}");
+        Ok(())
+    })
+    .await
+}

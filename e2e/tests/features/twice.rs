@@ -1,0 +1,150 @@
+//! What is applied twice changes nothing, by the API server's own account; and an operator that starts anew writes
+//! nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use e2e::testing::{Space, await_answer};
+use kube::ResourceExt;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use memcached_operator::api::Memcached;
+use memcached_operator::api::validate::validate;
+use memcached_operator::kernel::desired::{Desired, Intent, LiveTemplate, children};
+use memcached_operator::kernel::object::{ChildKind, FIELD_MANAGER, Key, Uid};
+use serde_json::{Value, json};
+
+use crate::support::kubelet::Kubelet;
+use crate::support::operator::{Kill, Operator};
+use crate::support::requests::Requests;
+use crate::support::transport::Straight;
+use crate::support::{SOON, at_once, await_ready, in_space};
+use crate::{generate, world};
+
+const BATCHES: usize = 3;
+const IN_A_BATCH: usize = 70;
+const AT_ONCE: usize = 24;
+
+/// The resourceVersion of everything that belongs to a resource.
+type Versions = BTreeMap<&'static str, String>;
+
+async fn versions(space: &Space, name: &str) -> Result<Versions> {
+    let mut versions = BTreeMap::new();
+    for kind in ChildKind::ALL {
+        let child = world::children(space, kind).get_opt(name).await?;
+        versions.extend(child.and_then(|child| Some((kind.name(), child.resource_version()?))));
+    }
+    let resource = space.api::<Memcached>().get(name).await?;
+    versions.extend(resource.resource_version().map(|version| ("Memcached", version)));
+    Ok(versions)
+}
+
+/// What the operator would apply now.
+async fn desired(space: &Space, name: &str) -> Result<Desired> {
+    let resource = space.api::<Memcached>().get(name).await?;
+    let spec = validate(name, &resource.spec).map_err(|broken| anyhow!("{broken:?}"))?;
+    let deployment = json!(world::children(space, ChildKind::Deployment).get(name).await?);
+    let of_pods = |name: &str| {
+        let annotations = deployment.pointer("/spec/template/metadata/annotations")?;
+        annotations.get(name)?.as_str().map(str::to_owned)
+    };
+    let secret_hash = of_pods("memcached.c5c3.io/secret-hash");
+    let uid = Uid(resource.uid().context("a stored object has a uid")?);
+    let intent = Intent {
+        key: &Key { namespace: space.name().to_owned(), name: name.to_owned() },
+        uid: &uid,
+        replicas: spec.autoscaling.is_none().then_some(spec.replicas),
+        spec: &spec,
+        secret_hash: secret_hash.as_deref(),
+        restart_trigger: None,
+    };
+    Ok(children(&intent, LiveTemplate::of(&deployment, None).as_ref()))
+}
+
+/// Applies everything once more: the resource as its user does, the children as the operator would.
+async fn apply_again(space: &Space, name: &str, spec: &Value) -> Result<()> {
+    world::apply(space, name, spec).await?;
+    for (kind, body) in desired(space, name).await?.bodies {
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        world::children(space, kind).patch(name, &params, &Patch::Apply(body)).await?;
+    }
+    Ok(())
+}
+
+async fn twice(space: &Space, name: &str, spec: &Value) -> Result<()> {
+    let before = versions(space, name).await?;
+    for _ in 0..2 {
+        apply_again(space, name, spec).await?;
+        // Not a wait: managers' times count seconds, so that a change within one would not show.
+        tokio::time::sleep(Duration::from_millis(1_001)).await;
+        let after = versions(space, name).await?;
+        ensure!(after == before, "{name}: {before:?} became {after:?}: {spec}");
+    }
+    Ok(())
+}
+
+async fn start(space: &Space) -> Result<Operator> {
+    Operator::start(space, Arc::new(Straight), Kill::default()).await
+}
+
+/// Waits until an operator that has just started has looked at so many resources.
+async fn await_looked_at(operator: &Operator, resources: usize) -> Result<()> {
+    await_answer(("every resource has been looked at", SOON), async || {
+        let page = operator.page("/metrics").await?;
+        let value = |name: &str| {
+            let value =
+                page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+            value.with_context(|| format!("no metric {name}"))
+        };
+        let passes: usize = value("memcached_operator_reconcile_total{result=\"success\"}")?;
+        let waiting: usize = value("memcached_operator_queue_depth")?;
+        ensure!(passes >= resources && waiting == 0, "{passes} passes, {waiting} waiting");
+        Ok(())
+    })
+    .await
+}
+
+async fn batch(space: &Space, operator: Operator, specs: &[Value]) -> Result<Operator> {
+    let name = |number| format!("cache-{number:03}");
+    let settle = specs.iter().enumerate().map(|(number, spec)| async move {
+        world::apply(space, &name(number), spec).await?;
+        await_ready(space, &name(number)).await.with_context(|| spec.to_string())
+    });
+    at_once(AT_ONCE, settle).await?;
+    let again =
+        specs.iter().enumerate().map(|(number, spec)| async move { twice(space, &name(number), spec).await });
+    at_once(AT_ONCE, again).await?;
+
+    operator.end().await?;
+    let requests = Requests::from_now_on(space)?;
+    let operator = start(space).await?;
+    await_looked_at(&operator, specs.len()).await?;
+    ensure!(requests.writes()? == BTreeMap::new(), "a restart cost {:?}", requests.writes()?);
+
+    let all = ListParams::default();
+    space.api::<Memcached>().delete_collection(&DeleteParams::background(), &all).await?;
+    await_answer(("the garbage is collected", SOON), async || {
+        let left = world::children(space, ChildKind::Deployment).list(&all).await?.items.len();
+        ensure!(left == 0, "{left} Deployments are left");
+        Ok(())
+    })
+    .await?;
+    Ok(operator)
+}
+
+#[tokio::test]
+async fn what_is_applied_twice_changes_nothing_and_a_restart_writes_nothing() -> Result<()> {
+    in_space("twice", async |space: &Space| {
+        world::furnish(space).await?;
+        let _kubelet = Kubelet::start(space);
+        let specs = generate::specs(BATCHES * IN_A_BATCH);
+        let mut operator = start(space).await?;
+        for batch_of_specs in specs.chunks(IN_A_BATCH) {
+            operator = batch(space, operator, batch_of_specs).await?;
+        }
+        println!("{} generated resources applied twice, {BATCHES} restarts without a write", specs.len());
+        operator.end().await
+    })
+    .await
+}

@@ -1,0 +1,129 @@
+//! What the tests of this program begin with and compare: the Secrets and the definition that features need, and the
+//! state of a resource and its children. Called by all of them.
+
+use anyhow::{Context, Result};
+use e2e::testing::Space;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use memcached_operator::api::Memcached;
+use memcached_operator::kernel::object::{ChildKind, FIELD_MANAGER};
+use serde_json::{Map, Value, json};
+
+use crate::support::{SOON, plain, secret};
+
+/// Fields that differ from one object to the next, or count what happened to it. A template's hash stands for the
+/// resource's name too.
+const MASKED: [&str; 11] = [
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "lastTransitionTime",
+    "lastUpdateTime",
+    "time",
+    "generation",
+    "observedGeneration",
+    "reconciledGeneration",
+    "deployment.kubernetes.io/revision",
+    "memcached.c5c3.io/template-hash",
+];
+
+/// Gives a namespace the Secrets that features name, and the cluster the definition of a ServiceMonitor.
+pub(crate) async fn furnish(space: &Space) -> Result<()> {
+    space.apply(&secret("passwords", "first\n")?).await?;
+    let certificates = json!({
+        "metadata": {"name": "certificates"},
+        "stringData": {"tls.crt": "a certificate", "tls.key": "its key", "ca.crt": "an authority"},
+    });
+    space.apply(&serde_json::from_value::<k8s_openapi::api::core::v1::Secret>(certificates)?).await?;
+    define_service_monitors(space).await
+}
+
+async fn define_service_monitors(space: &Space) -> Result<()> {
+    let definition: CustomResourceDefinition = serde_json::from_value(json!({
+        "metadata": {"name": "servicemonitors.monitoring.coreos.com"},
+        "spec": {
+            "group": "monitoring.coreos.com",
+            "scope": "Namespaced",
+            "names": {"kind": "ServiceMonitor", "plural": "servicemonitors"},
+            "versions": [{
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+            }],
+        },
+    }))?;
+    let definitions: Api<CustomResourceDefinition> = Api::all(space.client());
+    let params = PatchParams::apply("e2e-test").force();
+    definitions.patch("servicemonitors.monitoring.coreos.com", &params, &Patch::Apply(&definition)).await?;
+    let monitors = children(space, ChildKind::ServiceMonitor);
+    e2e::testing::await_answer(("ServiceMonitors are served", SOON), async || {
+        Ok(monitors.get_opt("none").await.map(|_| ())?)
+    })
+    .await
+}
+
+/// The children of a kind.
+pub(crate) fn children(space: &Space, kind: ChildKind) -> Api<DynamicObject> {
+    let (group, version) = kind.api_version().split_once('/').unwrap_or(("", kind.api_version()));
+    let kind =
+        ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind.name()), kind.plural());
+    Api::namespaced_with(space.client(), space.name(), &kind)
+}
+
+/// Applies a resource with this spec, as its user.
+pub(crate) async fn apply(space: &Space, name: &str, spec: &Value) -> Result<Memcached> {
+    space.apply(&plain(name, spec)?).await
+}
+
+/// A resource and its children as they are: every field but those that cannot be the same, what other managers own, and
+/// what controllers report in children, a Deployment's numbers aside.
+pub(crate) async fn state(space: &Space, name: &str) -> Result<Value> {
+    let mut objects = Map::new();
+    for kind in ChildKind::ALL {
+        let child = children(space, kind).get_opt(name).await?;
+        objects.insert(kind.name().to_owned(), json!(child));
+    }
+    let resource = space.api::<Memcached>().get(name).await?;
+    let uid = resource.uid().context("a stored object has a uid")?;
+    objects.insert("Memcached".to_owned(), json!(resource));
+    for (kind, object) in &mut objects {
+        reduce(kind, object);
+    }
+    let text = Value::from(objects).to_string().replace(name, "some-name").replace(&uid, "some-uid");
+    let mut state: Value = serde_json::from_str(&text)?;
+    mask(&mut state);
+    Ok(state)
+}
+
+/// The children of a state.
+pub(crate) fn of_children(state: &Value) -> Value {
+    let mut children = state.clone();
+    if let Some(objects) = children.as_object_mut() {
+        objects.remove("Memcached");
+    }
+    children
+}
+
+fn reduce(kind: &str, object: &mut Value) {
+    if let Some(managed) = object.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut) {
+        // A status is written by merge-patch, which says nothing of fields that keep their value.
+        managed.retain(|entry| entry["manager"] == FIELD_MANAGER && kind != "Memcached");
+        managed.sort_by_key(|entry| entry["operation"].to_string());
+    }
+    match (kind, object.get_mut("status").and_then(Value::as_object_mut)) {
+        ("Memcached", _) | (_, None) => {}
+        ("Deployment", Some(status)) => status.retain(|_, value| value.is_number()),
+        (_, Some(status)) => status.clear(),
+    }
+}
+
+fn mask(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, _| !MASKED.contains(&name.as_str()));
+            fields.values_mut().for_each(mask);
+        }
+        Value::Array(items) => items.iter_mut().for_each(mask),
+        _ => {}
+    }
+}

@@ -1,0 +1,126 @@
+//! What a pass sends in a given world: a resource and live children in, requests out.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where its fixture is not as it should be")]
+
+mod given;
+
+use given::Given;
+use jiff::Timestamp;
+use kube::core::DynamicObject;
+use memcached_operator::kernel::effect::Request;
+use memcached_operator::kernel::event::{SeenChild, Unavailable};
+use memcached_operator::kernel::failure::{Category, Failure};
+use memcached_operator::kernel::object::{ChildKind, Key};
+use memcached_operator::kernel::pass::{self, Pass, Send, View};
+use memcached_operator::kernel::seen;
+use memcached_operator::kernel::world::World;
+use serde_json::{Value, json};
+
+const NAME: &str = "cache";
+
+/// A child as it is after an apply of what this spec wants, with a record of ownership that lists just these fields.
+fn live(kind: ChildKind, spec: &Value, owned: &Value) -> SeenChild {
+    let given = Given::new(NAME, spec);
+    let mut object = given.child(kind);
+    object["metadata"]["uid"] = json!(format!("uid-{}", kind.name()));
+    object["metadata"]["resourceVersion"] = json!("7");
+    object["metadata"]["managedFields"] = json!([
+        {"manager": "memcached-operator", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": owned},
+    ]);
+    seen::child(kind, &serde_json::from_value::<DynamicObject>(object).unwrap()).unwrap()
+}
+
+/// A Deployment whose annotations are ours, and more.
+fn deployment(spec: &Value, more: &Value) -> SeenChild {
+    let annotations =
+        json!({"f:memcached.c5c3.io/template-hash": {}, "f:memcached.c5c3.io/template-revision": {}});
+    let mut owned = json!({"f:metadata": {"f:annotations": annotations}});
+    owned.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    live(ChildKind::Deployment, spec, &owned)
+}
+
+/// A world with a resource of this spec and these children.
+fn world(spec: &Value, children: Vec<SeenChild>) -> World {
+    let Given { key, uid, .. } = Given::new(NAME, spec);
+    let resource = json!({
+        "metadata": {
+            "namespace": key.namespace, "name": key.name, "uid": uid.0, "resourceVersion": "9", "generation": 2,
+        },
+        "spec": spec,
+    });
+    let mut world = World::default();
+    world.see_resource(seen::resource(&serde_json::from_value(resource).unwrap()).unwrap());
+    for child in children {
+        world.see_child(child).unwrap();
+    }
+    world
+}
+
+fn run(world: &World) -> Pass {
+    let key = Key { namespace: "default".to_owned(), name: NAME.to_owned() };
+    pass::run(&View { world, resource: &world.resources[&key], now: Timestamp::UNIX_EPOCH })
+}
+
+/// What is sent about the children: `apply Deployment`.
+fn sent(world: &World) -> Vec<String> {
+    let about = |send: &Send| match send {
+        Send::Write { request, kind, .. } => {
+            let verb = match request {
+                Request::Create { .. } => "create",
+                Request::Apply { .. } => "apply",
+                Request::Evict { .. } => "evict",
+                Request::Delete { .. } => "delete",
+                _ => "read",
+            };
+            Some(format!("{verb} {}", kind.name()))
+        }
+        Send::Read(_) | Send::Status { .. } => None,
+    };
+    run(world).sends.iter().filter_map(about).collect()
+}
+
+fn service(spec: &Value) -> SeenChild {
+    live(ChildKind::Service, spec, &json!({}))
+}
+
+#[test]
+fn a_number_of_pods_that_is_right_by_chance_becomes_ours() {
+    let spec = json!({"replicas": 2});
+    let ours = json!({"f:spec": {"f:replicas": {}}});
+    let settled = world(&spec, vec![service(&spec), deployment(&spec, &ours)]);
+    assert_eq!(sent(&settled), Vec::<String>::new());
+    let left_by_an_autoscaler = world(&spec, vec![service(&spec), deployment(&spec, &json!({}))]);
+    assert_eq!(sent(&left_by_an_autoscaler), ["apply Deployment"]);
+}
+
+#[test]
+fn pods_do_not_wait_for_a_policy_that_is_to_go() {
+    let before = json!({"security": {"networkPolicy": {"enabled": true}}});
+    let after = json!({"memcached": {"threads": 2}});
+    let ours = json!({"f:spec": {"f:replicas": {}}});
+    let policy = live(ChildKind::NetworkPolicy, &before, &json!({}));
+    let world = world(&after, vec![policy, service(&before), deployment(&before, &ours)]);
+    assert_eq!(sent(&world), ["delete NetworkPolicy", "apply Deployment"]);
+}
+
+#[test]
+fn an_autoscaler_that_cannot_be_taken_away_keeps_the_number_of_pods_and_the_status_says_so() {
+    let scaled = json!({
+        "autoscaling": {"enabled": true, "minReplicas": 2, "maxReplicas": 4},
+        "resources": {"requests": {"cpu": "1"}},
+    });
+    let off = json!({"replicas": 1, "resources": {"requests": {"cpu": "1"}}});
+    let autoscaler = live(ChildKind::HorizontalPodAutoscaler, &scaled, &json!({}));
+    let mut world = world(&off, vec![service(&off), deployment(&scaled, &json!({})), autoscaler]);
+    let message = "no HorizontalPodAutoscalers for the operator".to_owned();
+    let why = Unavailable::Refused(Failure { category: Category::Forbidden, message });
+    world.lose_kind(ChildKind::HorizontalPodAutoscaler, why);
+    assert_eq!(sent(&world), Vec::<String>::new());
+    let statuses = run(&world).sends;
+    let reasons = statuses.iter().flat_map(|send| match send {
+        Send::Status { status, .. } => status.conditions.as_slice(),
+        Send::Read(_) | Send::Write { .. } => &[],
+    });
+    let ready: Vec<_> = reasons.filter(|it| it.type_ == "Ready").map(|it| it.reason.as_str()).collect();
+    assert_eq!(ready, ["Forbidden"]);
+}
