@@ -1,6 +1,5 @@
 //! The disruption budget of a spec: what a drain may take, and that it may always take something.
 
-#[expect(dead_code, reason = "the other tests of children use the rest")]
 mod given;
 
 use given::Given;

@@ -1,8 +1,8 @@
 //! Desired child against live child: what an apply would change. Pure; called when a child is seen.
 //!
 //! Only fields that we own count: every field of the desired object has to be in the live one with the same
-//! meaning (quantities compared as quantities, lists by the keys the API server merges them by), and nothing
-//! that the API server says we own may be missing from the desired object.
+//! meaning (quantities compared as quantities, lists by the keys the API server merges them by), and what the API
+//! server says we own has to be just that: no field more, and no field less.
 
 mod owned;
 mod path;
@@ -11,7 +11,7 @@ mod taken;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use owned::{no_longer_desired, owned_part};
+pub use owned::{no_longer_desired, not_owned, owned_part};
 pub use path::Path;
 pub use taken::in_the_way;
 
@@ -33,7 +33,11 @@ pub struct Differences {
 #[must_use]
 pub fn differences(kind: ChildKind, desired: &Value, (live, owned): (&Value, Option<&Value>)) -> Differences {
     let mut paths = drift(kind, desired, live);
-    paths.extend(owned.iter().flat_map(|owned| no_longer_desired(desired, owned)));
+    if let Some(owned) = owned {
+        paths.extend(no_longer_desired(desired, owned));
+        let lost = not_owned(desired, owned);
+        paths.extend(lost.into_iter().filter(|path| !paths.contains(path)).collect::<Vec<_>>());
+    }
     Differences {
         in_the_way: if paths.is_empty() { Vec::new() } else { in_the_way(kind, desired, live) },
         paths,
@@ -52,8 +56,9 @@ pub fn drift(kind: ChildKind, desired: &Value, live: &Value) -> Vec<Path> {
 
 /// The fields by which the API server tells the items of this list apart, where it merges item by item and
 /// leaves those of others alone; `None` for a list that it replaces as a whole. From the schema of Kubernetes
-/// 1.34, without the lists that no child of ours has. `list` is as [`Trail::fields`] gives it.
-fn merge_keys(kind: ChildKind, list: &str) -> Option<&'static [&'static str]> {
+/// 1.34, without the lists that no child of ours has. `list` is the names of the fields that lead to it, joined by dots.
+#[must_use]
+pub fn merge_keys(kind: ChildKind, list: &str) -> Option<&'static [&'static str]> {
     let keys = |table: Table, name: &str| table.iter().find(|(list, _)| *list == name).map(|(_, keys)| *keys);
     if list == "metadata.ownerReferences" {
         return Some(&["uid"]);
@@ -113,6 +118,19 @@ fn is_dropped(field: &str, desired: &Value) -> bool {
     }
 }
 
+/// One more, whose name is that of a list elsewhere.
+const REQUIRED_NODES: &str =
+    "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution";
+
+/// Whether the API server replaces a map as a whole. `map` is the names of the fields that lead to it, joined by dots.
+#[must_use]
+pub fn is_replaced_map(kind: ChildKind, map: &str) -> bool {
+    // The Prometheus operator calls a struct by that name which is no selector of labels.
+    let of_monitor = kind == ChildKind::ServiceMonitor && map.starts_with("spec.namespaceSelector");
+    let of_nodes = map.starts_with(REQUIRED_NODES);
+    (map.split('.').any(|field| REPLACED_MAPS.contains(&field)) && !of_monitor) || of_nodes
+}
+
 /// Fields that say which object it is: by them the live one was found.
 const IDENTITY: &[&str] = &["apiVersion", "kind", "metadata.name", "metadata.namespace"];
 
@@ -133,7 +151,9 @@ impl Comparison {
     }
 
     fn map(&mut self, desired: &Map<String, Value>, live: &Map<String, Value>) {
-        if self.trail.passes(REPLACED_MAPS) && live.keys().any(|key| !desired.contains_key(key)) {
+        if is_replaced_map(self.kind, self.trail.fields())
+            && live.keys().any(|key| !desired.contains_key(key))
+        {
             self.found.push(self.trail.to_path());
             return;
         }

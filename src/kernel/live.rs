@@ -319,7 +319,8 @@ mod tests {
         slot.see(SeenChild { generation: 2, ..service("a", "2") });
         assert_eq!(found(&slot, "one", &desired), (Some(no_differences()), false));
         assert_eq!(found(&slot, "another", &json!({"spec": {}})), (Some(no_differences()), true));
-        slot.see(SeenChild { owned: Some(json!({"f:spec": {"f:type": {}}})), ..service("a", "3") });
+        let owned = json!({"f:spec": {"f:clusterIP": {}, "f:type": {}}});
+        slot.see(SeenChild { owned: Some(owned), ..service("a", "3") });
         assert_eq!(found(&slot, "one", &desired), (Some(only("spec.type")), true));
         slot.live.as_mut().unwrap().judge("one".into(), only("spec.type"));
         slot.see(SeenChild { content: json!({"spec": {"clusterIP": "10.0.0.1"}}), ..service("a", "4") });

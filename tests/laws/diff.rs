@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memcached_operator::kernel::diff::{drift, no_longer_desired, owned_part};
+use memcached_operator::kernel::diff::{differences, drift, no_longer_desired, not_owned, owned_part};
 use memcached_operator::kernel::object::ChildKind;
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -176,10 +176,34 @@ proptest! {
     }
 
     #[test]
+    fn what_we_desire_and_somebody_else_has_taken_is_named_though_its_value_is_the_same(given in given()) {
+        for (_, body) in both(&given) {
+            prop_assert_eq!(not_owned(&body, &owned(&body)), Vec::<String>::new());
+            for node in nodes(&body).into_iter().filter(|node| node.leaf) {
+                let paths = not_owned(&body, &owned(&removed(&node.pointer, &body)));
+                prop_assert!(names(&paths, &node), "{node:?}: {paths:?}");
+            }
+        }
+    }
+
+    #[test]
     fn the_owned_part_of_what_others_added_to_is_what_we_applied(given in given()) {
         for (_, body) in both(&given) {
             let part = owned_part(&with_additions_of_others(&body), &owned(&body));
             prop_assert_eq!(part, Some(without_identity(&body)));
         }
     }
+}
+
+/// The port that a NetworkPolicy opens is in there still, but with all others: whoever added them has taken the list.
+#[test]
+fn what_somebody_adds_within_a_list_that_is_replaced_as_a_whole_is_a_difference() {
+    let policy = |port: Value| json!({"spec": {"ingress": [{"ports": [port]}], "policyTypes": ["Ingress"]}});
+    let (ours, theirs) = (json!({"port": 11211}), json!({"port": 11211, "endPort": 65535}));
+    let found = |live: Value, owned: Value| {
+        differences(ChildKind::NetworkPolicy, &policy(ours.clone()), (&live, Some(&owned))).paths
+    };
+    let all = json!({"f:spec": {"f:ingress": {}, "f:policyTypes": {}}});
+    assert_eq!(found(policy(ours.clone()), all), [""; 0]);
+    assert_eq!(found(policy(theirs), json!({"f:spec": {"f:policyTypes": {}}})), ["spec.ingress"]);
 }

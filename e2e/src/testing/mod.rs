@@ -1,7 +1,7 @@
 //! What the tests against a real Kubernetes use: takes the shared cluster, gives each test a namespace of its own, and
 //! ways to wait, count and talk. Called by `e2e/tests`, the demo and the benchmark.
 //!
-//! ```ignore
+//! ```text
 //! #[tokio::test]
 //! async fn a_cache_answers() -> anyhow::Result<()> {
 //!     in_namespace("answers", async |space| {

@@ -1,19 +1,10 @@
 //! What becomes of a field of ours that somebody meddles with: it is repaired, with one write. This table holds the
 //! exceptions, all of them the API server's rules, and why each is one. Called by `drift`.
 
-/// A kind of child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Child {
-    Deployment,
-    Service,
-}
+use memcached_operator::kernel::object::ChildKind;
 
-/// What somebody does to a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Meddling {
-    Change,
-    Remove,
-}
+use crate::drift::Case;
+use crate::tampering::Meddling;
 
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +19,10 @@ pub(crate) enum Outcome {
     Released,
 }
 
-use Child::{Deployment, Service};
+use ChildKind::{Deployment, HorizontalPodAutoscaler, NetworkPolicy, Service, ServiceMonitor};
 use Meddling::{Change, Remove};
 
-type Cases = &'static [(Child, Meddling, &'static str)];
+type Cases = &'static [(ChildKind, Meddling, &'static str)];
 
 /// A field that cannot change once it is set.
 const IMMUTABLE: Cases = &[
@@ -52,69 +43,82 @@ const SELECTED: Cases = &[
 
 /// Without it the object is no valid one.
 const REQUIRED: Cases = &[
-    (Deployment, Remove, "spec.template.spec.containers[name=memcached]"),
-    (Deployment, Remove, "spec.template.spec.containers[name=memcached].image"),
-    (Deployment, Remove, "spec.template.spec.containers[name=memcached].livenessProbe.tcpSocket.port"),
-    (Deployment, Remove, "spec.template.spec.containers[name=memcached].name"),
-    (
-        Deployment,
-        Remove,
-        "spec.template.spec.containers[name=memcached].ports[containerPort=11211,protocol=TCP].containerPort",
-    ),
-    (Deployment, Remove, "spec.template.spec.containers[name=memcached].readinessProbe.tcpSocket.port"),
-    (
-        Deployment,
-        Remove,
-        "spec.template.spec.containers[name=memcached].volumeMounts[mountPath=/etc/memcached/sasl].mountPath",
-    ),
-    (
-        Deployment,
-        Remove,
-        "spec.template.spec.containers[name=memcached].volumeMounts[mountPath=/etc/memcached/sasl].name",
-    ),
+    (Deployment, Remove, "spec.template.spec.containers[].image"),
+    (Deployment, Remove, "spec.template.spec.containers[].name"),
+    (Deployment, Remove, "spec.template.spec.containers[].ports[].containerPort"),
+    (Deployment, Remove, "spec.template.spec.containers[].livenessProbe.tcpSocket.port"),
+    (Deployment, Remove, "spec.template.spec.containers[].readinessProbe.tcpSocket.port"),
+    (Deployment, Remove, "spec.template.spec.containers[].volumeMounts[].mountPath"),
+    (Deployment, Remove, "spec.template.spec.containers[].volumeMounts[].name"),
     (Deployment, Remove, "spec.template.spec.securityContext.seccompProfile.type"),
-    (Deployment, Remove, "spec.template.spec.volumes[name=sasl-credentials].name"),
-    (Deployment, Remove, "spec.template.spec.volumes[name=sasl-credentials].secret.secretName"),
-    (Service, Remove, "spec.ports[port=11211,protocol=TCP].port"),
+    (Deployment, Remove, "spec.template.spec.topologySpreadConstraints[].maxSkew"),
+    (Deployment, Remove, "spec.template.spec.topologySpreadConstraints[].topologyKey"),
+    (Deployment, Remove, "spec.template.spec.topologySpreadConstraints[].whenUnsatisfiable"),
+    (
+        Deployment,
+        Remove, // its matchLabelKeys go into the selector
+        "spec.template.spec.topologySpreadConstraints[topologyKey=rack,whenUnsatisfiable=DoNotSchedule].labelSelector",
+    ),
+    (Deployment, Remove, "spec.template.spec.volumes[].name"),
+    (Deployment, Remove, "spec.template.spec.volumes[].secret.secretName"),
+    (Service, Remove, "spec.ports[].port"),
+    (Service, Remove, "spec.ports[].name"), // of several
+    (HorizontalPodAutoscaler, Remove, "spec.maxReplicas"),
+    (HorizontalPodAutoscaler, Remove, "spec.scaleTargetRef.apiVersion"),
+    (HorizontalPodAutoscaler, Remove, "spec.scaleTargetRef.kind"),
+    (HorizontalPodAutoscaler, Remove, "spec.scaleTargetRef.name"),
+    (ServiceMonitor, Remove, "spec.endpoints"),
+    (ServiceMonitor, Remove, "spec.selector"),
 ];
 
 /// A mount has to name a volume that there is.
 const REFERRED_TO: Cases = &[
-    (
-        Deployment,
-        Change,
-        "spec.template.spec.containers[name=memcached].volumeMounts[mountPath=/etc/memcached/sasl].name",
-    ),
-    (Deployment, Change, "spec.template.spec.volumes[name=sasl-credentials].name"),
-    (Deployment, Remove, "spec.template.spec.volumes[name=sasl-credentials]"),
+    (Deployment, Change, "spec.template.spec.containers[].volumeMounts[].name"),
+    (Deployment, Change, "spec.template.spec.volumes[].name"),
+    (Deployment, Remove, "spec.template.spec.volumes[]"),
 ];
 
-/// Our value is the API server's default, or follows from another field.
+/// Our value is the API server's default, or follows from another field, and is still ours.
 const DEFAULT: Cases = &[
     (Deployment, Remove, "spec.strategy.type"),
-    (Deployment, Remove, "spec.template.spec.containers[name=memcached].livenessProbe.periodSeconds"),
-    (
-        Deployment,
-        Remove,
-        "spec.template.spec.containers[name=memcached].ports[containerPort=11211,protocol=TCP].protocol",
-    ),
-    (Service, Remove, "spec.clusterIP"), // clusterIPs still says it
-    (Service, Remove, "spec.ports[port=11211,protocol=TCP].protocol"),
+    (Deployment, Remove, "spec.template.spec.containers[].livenessProbe.periodSeconds"),
+    (Deployment, Remove, "spec.template.spec.containers[].ports[].protocol"),
+    (Deployment, Change, "spec.template.spec.serviceAccount"),
+    (Deployment, Remove, "spec.template.spec.serviceAccount"),
+    (Deployment, Remove, "spec.template.spec.serviceAccountName"),
+    (Deployment, Remove, "spec.template.spec.terminationGracePeriodSeconds"),
+    (HorizontalPodAutoscaler, Remove, "spec.minReplicas"),
+    (NetworkPolicy, Remove, "spec.policyTypes"),
+    (Service, Remove, "spec.ports[].protocol"),
 ];
 
 /// Whoever takes the owner reference away takes the child away: that is what `--cascade=orphan` does.
-const OWNER: Cases = &[
-    (Deployment, Remove, "metadata.ownerReferences[uid]"),
-    (Service, Remove, "metadata.ownerReferences[uid]"),
-];
+fn orphans(Case { child: _, meddling, path }: &Case) -> bool {
+    *meddling == Remove && path == "metadata.ownerReferences[uid]"
+}
+
+/// The path without what tells the items of lists apart.
+fn of_any_item(path: &str) -> String {
+    let mut inside = false;
+    path.chars()
+        .filter(|c| {
+            let within = inside && *c != ']';
+            inside = *c == '[' || within;
+            !within
+        })
+        .collect()
+}
 
 /// What has to become of it.
-pub(crate) fn expected(child: Child, meddling: Meddling, path: &str) -> Outcome {
-    let is_one_of = |cases: Cases| cases.contains(&(child, meddling, path));
+pub(crate) fn expected(case: &Case) -> Outcome {
+    let path = of_any_item(&case.path);
+    let is_one_of = |cases: Cases| {
+        [&path, &case.path].iter().any(|path| cases.contains(&(case.child, case.meddling, path.as_str())))
+    };
     match () {
         () if [IMMUTABLE, SELECTED, REQUIRED, REFERRED_TO].into_iter().any(is_one_of) => Outcome::Refused,
         () if is_one_of(DEFAULT) => Outcome::Defaulted,
-        () if is_one_of(OWNER) => Outcome::Released,
+        () if orphans(case) => Outcome::Released,
         () => Outcome::Repaired,
     }
 }

@@ -18,7 +18,7 @@ use crate::support::operator::{Kill, Operator};
 use crate::support::record::Record;
 use crate::support::requests::Requests;
 use crate::support::transport::Straight;
-use crate::support::{SOON, at_once, await_ready, in_space, plain, reason};
+use crate::support::{SOON, at_once, await_ready, in_space, message, plain, reason};
 
 const NAME: &str = "cache";
 /// A finalizer of somebody else: what carries it stays, with a deletionTimestamp.
@@ -26,12 +26,6 @@ const HELD: &str = "example.com/held";
 
 async fn operator(space: &Space) -> Result<Operator> {
     Operator::start(space, Arc::new(Straight), Kill::default()).await
-}
-
-/// The message of a condition.
-fn message<'a>(resource: &'a Memcached, kind: &str) -> Option<&'a str> {
-    let conditions = &resource.status.as_ref()?.conditions;
-    conditions.iter().find(|it| it.type_ == kind).map(|it| it.message.as_str())
 }
 
 /// Sets or removes the finalizer of an object that may be gone already.

@@ -10,6 +10,11 @@ mod faults;
 mod foreign;
 mod identity;
 mod rbac;
+mod schema;
+mod service_monitor;
+mod squatters;
+#[allow(dead_code, reason = "shared with the tests of features, and each program uses a part")]
 mod support;
 mod takeover;
+mod tampering;
 mod watches;

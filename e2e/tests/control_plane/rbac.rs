@@ -1,12 +1,11 @@
 //! An operator that may not do everything it needs: it says what is missing, and goes on when that is granted.
 
 use std::fs;
-use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use e2e::Shape;
 use e2e::testing::operator::Operator;
 use e2e::testing::{Space, await_answer, in_namespace_of};
-use e2e::{Cluster, Shape};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
@@ -14,6 +13,7 @@ use memcached_operator::api::Memcached;
 use serde_json::{Value, json};
 
 use crate::support::process::Process;
+use crate::support::roles::acting_as;
 use crate::support::{SOON, await_ready, reason, resource, secret, up};
 
 const USER: &str = "system:serviceaccount:ops:memcached-operator";
@@ -26,6 +26,10 @@ fn rules() -> Vec<[Value; 3]> {
         [json!(["memcached.c5c3.io"]), json!(["memcacheds/status"]), json!(["patch"])],
         [json!(["apps"]), json!(["deployments"]), json!(["list", "watch", "get", "create", "patch"])],
         [json!([""]), json!(["services"]), json!(["list", "watch", "get", "create", "patch"])],
+        [json!(["networking.k8s.io"]), json!(["networkpolicies"]), watched.clone()],
+        [json!(["policy"]), json!(["poddisruptionbudgets"]), watched.clone()],
+        [json!(["autoscaling"]), json!(["horizontalpodautoscalers"]), watched.clone()],
+        [json!(["monitoring.coreos.com"]), json!(["servicemonitors"]), watched.clone()],
         [json!([""]), json!(["pods"]), watched],
         [json!(["events.k8s.io"]), json!(["events"]), json!(["create", "patch"])],
     ]
@@ -54,15 +58,6 @@ async fn grant(client: &Client, rules: &[[Value; 3]]) -> Result<()> {
     Ok(())
 }
 
-/// The administrator's kubeconfig, used to act as the operator's own user.
-fn limited(cluster: &Cluster, folder: &Path) -> Result<std::path::PathBuf> {
-    let mut config: Value = serde_json::from_slice(&fs::read(cluster.kubeconfig())?)?;
-    config["users"][0]["user"]["as"] = json!(USER);
-    let path = folder.join("kubeconfig");
-    fs::write(&path, config.to_string())?;
-    Ok(path)
-}
-
 async fn await_page(operator: &Operator, wanted: u16, words: &str) -> Result<()> {
     await_answer((&format!("/readyz says {words:?}"), SOON), async || {
         let (code, page) = operator.get("/readyz").await?;
@@ -77,7 +72,7 @@ async fn an_operator_that_may_not_see_secrets_says_so_and_goes_on_when_it_may() 
     let cluster = up("rbac", Shape::ControlPlane).await?;
     let client = Client::try_from(cluster.config("e2e-test").await?)?;
     let folder = tempfile::TempDir::new()?;
-    let process = Process::of(&cluster)?.with_kubeconfig(limited(&cluster, folder.path())?);
+    let process = Process::of(&cluster)?.with_kubeconfig(acting_as(&cluster, USER, folder.path())?);
     grant(&client, &rules()).await?;
     in_namespace_of(&cluster, "rbac", async |space: &Space| {
         space.apply(&secret("cache", "first")?).await?;

@@ -11,7 +11,7 @@ mod paused;
 mod quiet;
 mod rollouts;
 #[path = "../control_plane/support/mod.rs"]
-#[expect(dead_code, reason = "the tests of the control plane use the rest")]
+#[allow(dead_code, reason = "shared with the tests of the control plane, and each program uses a part")]
 mod support;
 mod table;
 mod twice;

@@ -6,6 +6,7 @@
 
 use serde_json::{Map, Value};
 
+use super::IDENTITY;
 use super::path::{Path, Trail, plain};
 
 /// Fields that `owned` (`fieldsV1` of our entry in managedFields) lists and `desired` no longer holds, in the
@@ -15,6 +16,16 @@ pub fn no_longer_desired(desired: &Value, owned: &Value) -> Vec<Path> {
     let mut gone = Vec::new();
     find_gone(&mut Trail::default(), Some(desired), owned, &mut gone);
     gone
+}
+
+/// Fields of `desired` that `owned` does not list, in the order of `desired`: somebody else has set them. Who changes
+/// anything in a list or map that is replaced as a whole takes all of it, also where what we desire is still in there.
+/// What says which object it is nobody owns.
+#[must_use]
+pub fn not_owned(desired: &Value, owned: &Value) -> Vec<Path> {
+    let mut lost = Vec::new();
+    find_lost(&mut Trail::default(), desired, owned, &mut lost);
+    lost
 }
 
 /// The part of `live` that `owned` lists, in the order of `live`: what an apply of the owner has to contain to
@@ -60,6 +71,37 @@ fn find_gone(trail: &mut Trail, desired: Option<&Value>, owned: &Value, gone: &m
     }
     if leaf && desired.is_none() {
         gone.push(trail.to_path());
+    }
+}
+
+fn find_lost(trail: &mut Trail, desired: &Value, owned: &Value, lost: &mut Vec<Path>) {
+    if owned.as_object().is_none_or(Map::is_empty) {
+        return; // all of it is ours
+    }
+    match desired {
+        Value::Object(desired) => {
+            for (name, desired) in desired {
+                trail.field(name);
+                match owned.get(format!("f:{name}")) {
+                    _ if IDENTITY.contains(&trail.fields()) => {}
+                    Some(owned) => find_lost(trail, desired, owned, lost),
+                    None => lost.push(trail.to_path()),
+                }
+                trail.pop();
+            }
+        }
+        Value::Array(desired) => {
+            for (index, item) in desired.iter().enumerate() {
+                let Some((entry, owned)) = entries(owned).find(|(entry, _)| entry.is(index, item)) else {
+                    lost.push(trail.to_path());
+                    return; // the whole list is named
+                };
+                entry.step(trail);
+                find_lost(trail, item, owned, lost);
+                trail.pop();
+            }
+        }
+        _ => {}
     }
 }
 

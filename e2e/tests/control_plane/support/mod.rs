@@ -1,15 +1,19 @@
 //! What the tests of this program share: the cluster, an operator inside the program, a stand-in for a node, and ways to
 //! look at what came of it.
 
+pub(crate) mod children;
 pub(crate) mod cut;
 pub(crate) mod faults;
+pub(crate) mod features;
 pub(crate) mod fields;
 pub(crate) mod kubelet;
+pub(crate) mod monitors;
 pub(crate) mod operator;
 pub(crate) mod peer;
 pub(crate) mod process;
 pub(crate) mod record;
 pub(crate) mod requests;
+pub(crate) mod roles;
 pub(crate) mod state;
 pub(crate) mod transport;
 
@@ -39,8 +43,14 @@ static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
 
 /// Runs a test's body in a namespace of this program's cluster, with the definition installed.
 pub(crate) async fn in_space(prefix: &str, body: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
-    let cluster = CLUSTER.get_or_try_init(|| up("plane", Shape::ControlPlane)).await?;
+    let cluster = CLUSTER.get_or_try_init(with_monitors).await?;
     in_namespace_of(cluster, prefix, body).await
+}
+
+async fn with_monitors() -> Result<Cluster> {
+    let cluster = up("plane", Shape::ControlPlane).await?;
+    monitors::install(&Client::try_from(cluster.config("e2e-test").await?)?).await?;
+    Ok(cluster)
 }
 
 /// A cluster of this program's own, with the definition installed; it goes with the program.
@@ -113,6 +123,12 @@ pub(crate) fn reason<'a>(resource: &'a Memcached, kind: &str) -> Option<&'a str>
     let status = resource.status.as_ref()?;
     let of_kind = status.conditions.iter().find(|it| it.type_ == kind)?;
     (of_kind.status == "True" || kind == "Ready").then_some(of_kind.reason.as_str())
+}
+
+/// The message of a condition.
+pub(crate) fn message<'a>(resource: &'a Memcached, kind: &str) -> Option<&'a str> {
+    let conditions = &resource.status.as_ref()?.conditions;
+    conditions.iter().find(|it| it.type_ == kind).map(|it| it.message.as_str())
 }
 
 /// Waits until a resource is ready.

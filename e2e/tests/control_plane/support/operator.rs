@@ -63,12 +63,22 @@ impl Operator {
 
     /// Starts one.
     pub(crate) async fn spawn(space: &Space, interposer: Arc<dyn Interposer>, kill: Kill) -> Result<Self> {
+        Self::spawn_as(space.cluster().kubeconfig(), space, interposer, kill).await
+    }
+
+    /// Starts one that acts as whoever this kubeconfig says.
+    pub(crate) async fn spawn_as(
+        kubeconfig: PathBuf,
+        space: &Space,
+        interposer: Arc<dyn Interposer>,
+        kill: Kill,
+    ) -> Result<Self> {
         let journal = TempDir::new()?;
         let (told, address) = oneshot::channel();
         let (ending, ended) = oneshot::channel();
         let (signals, inbox) = mpsc::channel(2);
         let life = Life {
-            kubeconfig: space.cluster().kubeconfig(),
+            kubeconfig,
             namespace: space.name().to_owned(),
             journal: journal.path().join("journal"),
             interposer,

@@ -7,6 +7,7 @@ use anyhow::Result;
 use e2e::Cluster;
 use e2e::testing::Space;
 use e2e::testing::audit::{AuditLog, Mark, Request};
+use memcached_operator::kernel::object::ChildKind;
 
 /// The operator's requests from a moment on.
 pub(crate) struct Requests {
@@ -45,7 +46,7 @@ impl Requests {
 
     /// How many writes of each child, as `deployments cache`, the API server took.
     pub(crate) fn of_children(&self) -> Result<BTreeMap<String, usize>> {
-        let of_child = |it: &Request| matches!(it.resource.as_str(), "deployments" | "services");
+        let of_child = |it: &Request| ChildKind::ALL.iter().any(|kind| kind.plural() == it.resource);
         let child = |it: &Request| it.is_write() && it.code < 300 && of_child(it);
         count(self.all()?, child, |it| format!("{} {}", it.resource, it.name))
     }

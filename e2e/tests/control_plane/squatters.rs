@@ -1,0 +1,205 @@
+//! Objects of somebody else where a child of ours belongs, of every kind, and the Secret that a resource names: neither
+//! written nor deleted, whether the child is asked for or not, switched on or off, or the resource deleted.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use e2e::testing::{Space, await_answer};
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use kube::api::{DeleteParams, DynamicObject, PostParams};
+use memcached_operator::api::Memcached;
+use memcached_operator::kernel::object::ChildKind;
+use serde_json::{Value, json};
+
+use crate::support::features::{self, Features};
+use crate::support::kubelet::Kubelet;
+use crate::support::operator::{Kill, Operator};
+use crate::support::requests::Requests;
+use crate::support::transport::Straight;
+use crate::support::{SOON, at_once, await_ready, children, in_space, message, plain, reason};
+
+fn name(kind: ChildKind) -> String {
+    format!("squatted-{}", kind.name().to_lowercase())
+}
+
+/// The spec of an object of somebody else.
+fn spec(kind: ChildKind) -> Value {
+    let labels = json!({"app": "theirs"});
+    let selector = json!({"matchLabels": labels});
+    match kind {
+        ChildKind::NetworkPolicy => json!({"podSelector": selector}),
+        ChildKind::Service => json!({"clusterIP": "None", "selector": labels}),
+        ChildKind::Deployment => json!({"replicas": 0, "selector": selector, "template": {
+            "metadata": {"labels": labels}, "spec": {"containers": [{"name": "memcached", "image": "theirs"}]},
+        }}),
+        ChildKind::PodDisruptionBudget => json!({"minAvailable": 1, "selector": selector}),
+        ChildKind::HorizontalPodAutoscaler => {
+            json!({"maxReplicas": 2, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "theirs"}})
+        }
+        ChildKind::ServiceMonitor => json!({"selector": selector, "endpoints": [{"port": "theirs"}]}),
+    }
+}
+
+/// A resource that asks for a child of this kind, or does not.
+fn resource(kind: ChildKind, asks: bool) -> Result<Memcached> {
+    let spec = match (kind, asks) {
+        (ChildKind::Service | ChildKind::Deployment, _) | (_, false) => json!({"replicas": 2}),
+        (ChildKind::NetworkPolicy, true) => {
+            json!({"replicas": 2, "security": {"networkPolicy": {"enabled": true}}})
+        }
+        (ChildKind::PodDisruptionBudget, true) => {
+            let budget = json!({"enabled": true, "maxUnavailable": 1});
+            json!({"replicas": 2, "highAvailability": {"podDisruptionBudget": budget}})
+        }
+        (ChildKind::HorizontalPodAutoscaler, true) => json!({
+            "replicas": 2, "resources": {"requests": {"cpu": "1"}},
+            "autoscaling": {"enabled": true, "minReplicas": 2, "maxReplicas": 3},
+        }),
+        (ChildKind::ServiceMonitor, true) => {
+            json!({"replicas": 2, "monitoring": {"enabled": true, "serviceMonitor": {}}})
+        }
+    };
+    plain(&name(kind), &spec)
+}
+
+/// All of an object but what its own controllers report in it.
+fn essence(object: &DynamicObject) -> Value {
+    let mut essence = json!(object);
+    essence["status"] = Value::Null;
+    essence["metadata"]["resourceVersion"] = Value::Null;
+    let reports = |entry: &Value| entry.get("subresource").is_some_and(|it| it == "status");
+    if let Some(managed) = essence["metadata"]["managedFields"].as_array_mut() {
+        managed.retain(|entry| !reports(entry) && entry["manager"] != "kube-controller-manager");
+    }
+    if let Some(metadata) = essence["metadata"].as_object_mut() {
+        metadata.remove("annotations"); // its controller counts revisions there, and nobody else writes any
+    }
+    essence
+}
+
+struct Squat<'a> {
+    space: &'a Space,
+    kind: ChildKind,
+    before: Value,
+}
+
+impl<'a> Squat<'a> {
+    async fn start(space: &'a Space, kind: ChildKind) -> Result<Self> {
+        let object = json!({
+            "apiVersion": kind.api_version(), "kind": kind.name(),
+            "metadata": {"name": name(kind), "labels": {"app": "theirs"}}, "spec": spec(kind),
+        });
+        let api = children::api(space, kind);
+        let object = api.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        Ok(Self { space, kind, before: essence(&object) })
+    }
+
+    async fn unchanged(&self, when: &str) -> Result<()> {
+        let now = essence(&children::api(self.space, self.kind).get(&name(self.kind)).await?);
+        ensure!(now == self.before, "{when}: {now:#}\ninstead of\n{:#}", self.before);
+        Ok(())
+    }
+
+    async fn apply(&self, asks: bool) -> Result<()> {
+        self.space.apply(&resource(self.kind, asks)?).await?;
+        Ok(())
+    }
+
+    /// The resource names it and asks for it to go.
+    async fn conflicts(&self, when: &str) -> Result<()> {
+        let words =
+            format!("{} {}/{} exists and is not", self.kind.name(), self.space.name(), name(self.kind));
+        let says = |it: &Memcached| {
+            it.status.as_ref().map(|status| status.observed_generation) == it.metadata.generation
+                && reason(it, "Stalled") == Some("NameConflict")
+                && message(it, "Ready").is_some_and(|message| message.starts_with(&words))
+        };
+        let wanted = format!("{when}: it is stalled: {words}");
+        self.space.wait::<Memcached>(&name(self.kind), (&wanted, SOON), |it| it.is_some_and(says)).await?;
+        self.unchanged(when).await
+    }
+
+    /// Deletes the resource and waits until its own children are collected.
+    async fn delete_resource(&self) -> Result<()> {
+        let name = name(self.kind);
+        self.space.api::<Memcached>().delete(&name, &DeleteParams::background()).await?;
+        let own = if self.kind == ChildKind::Service { ChildKind::Deployment } else { ChildKind::Service };
+        await_answer(("its own children are collected", SOON), async || {
+            ensure!(
+                children::api(self.space, own).get_opt(&name).await?.is_none(),
+                "the {} is left",
+                own.name()
+            );
+            Ok(())
+        })
+        .await
+    }
+
+    async fn run(self) -> Result<()> {
+        let (requests, name) = (Requests::from_now_on(self.space)?, name(self.kind));
+        if !self.kind.is_required() {
+            self.apply(false).await?;
+            await_ready(self.space, &name).await?;
+            self.unchanged("while nobody asks for a child of its kind").await?;
+        }
+        self.apply(true).await?;
+        self.conflicts("switched on").await?;
+        if !self.kind.is_required() {
+            self.apply(false).await?;
+            await_ready(self.space, &name).await?;
+            self.unchanged("switched off again").await?;
+            self.apply(true).await?;
+            self.conflicts("switched on again").await?;
+        }
+        self.delete_resource().await?;
+        self.unchanged("after the resource was deleted").await?;
+        self.apply(true).await?;
+        self.conflicts("for a new resource").await?;
+        let writes = requests.of_children()?;
+        let touched = writes.get(&format!("{} {name}", self.kind.plural()));
+        ensure!(touched.is_none(), "it was written {touched:?} times");
+
+        children::api(self.space, self.kind).delete(&name, &DeleteParams::foreground()).await?;
+        let resource = await_ready(self.space, &name).await?;
+        let child = children::api(self.space, self.kind).get(&name).await?;
+        let owners: Vec<_> = child.owner_references().iter().map(|owner| Some(owner.uid.clone())).collect();
+        ensure!(owners == [resource.uid()], "{owners:?}");
+        Ok(())
+    }
+}
+
+/// The Secret that a resource names is somebody else's too.
+async fn secret_is_only_read(space: &Space) -> Result<()> {
+    let name = "secretive";
+    space.apply(&features::secret(name)?).await?;
+    let secret = async || Ok::<_, anyhow::Error>(json!(space.api::<Secret>().get(name).await?));
+    let before = secret().await?;
+    space.apply(&Features::Settings.resource(name)?).await?;
+    await_ready(space, name).await?;
+    ensure!(secret().await? == before, "named");
+    space.apply(&plain(name, &json!({"replicas": 0}))?).await?;
+    await_ready(space, name).await?;
+    ensure!(secret().await? == before, "not named any more");
+    space.api::<Memcached>().delete(name, &DeleteParams::foreground()).await?;
+    space.wait::<Memcached>(name, ("it is gone", SOON), |it| it.is_none()).await?;
+    ensure!(secret().await? == before, "without a resource");
+    Ok(())
+}
+
+#[tokio::test]
+async fn objects_of_somebody_else_of_every_kind_are_neither_written_nor_deleted() -> Result<()> {
+    in_space("squatted", async |space: &Space| {
+        let _kubelet = Kubelet::start(space);
+        let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+        let squat = async |kind: ChildKind| {
+            Squat::start(space, kind).await?.run().await.with_context(|| format!("{kind:?}"))
+        };
+        let (squatters, secret) =
+            tokio::join!(at_once(6, ChildKind::ALL.into_iter().map(squat)), secret_is_only_read(space));
+        squatters?;
+        secret?;
+        operator.end().await
+    })
+    .await
+}
