@@ -62,7 +62,7 @@ fn of_memcached() -> Vec<Row> {
             json!("memcached:1.6.18"),
             "a_cache_whose_image_does_not_exist_says_so_and_is_ready_with_the_right_one",
         ),
-        plain("paused", json!(true), "what_a_paused_resource_would_change_waits_and_is_applied_once"),
+        plain("paused", json!(true), "what_waits_is_in_the_status_and_is_applied_with_one_write_a_child"),
         plain("resources.limits", json!({"memory": "256Mi"}), SETTINGS),
         plain("resources.requests", json!({"cpu": "100m"}), SETTINGS),
         plain("memcached.maxMemoryMB", json!(128), SETTINGS),
@@ -75,7 +75,7 @@ fn of_memcached() -> Vec<Row> {
     ]
 }
 
-const PAIRS: &str = "every_pair_of_features_ends_in_the_objects_of_a_fresh_resource";
+const PAIRS: &str = "every_pair_of_features_on_and_off_in_both_orders_ends_as_a_fresh_resource";
 
 fn of_availability() -> Vec<Row> {
     let budget = json!({
@@ -87,14 +87,18 @@ fn of_availability() -> Vec<Row> {
     let graceful = json!({"highAvailability": {"gracefulShutdown": {"enabled": true}}});
     let delay = "highAvailability.gracefulShutdown.preStopDelaySeconds";
     let grace = "highAvailability.gracefulShutdown.terminationGracePeriodSeconds";
-    let served = "a_connection_that_is_open_when_its_pod_is_deleted_is_served_through_the_delay";
-    let drained = "a_budget_never_wedges_a_drain";
+    let served = "a_connection_that_is_open_when_the_pod_is_deleted_is_served_through_the_delay";
+    let drained = "a_budget_slows_a_drain_down_and_never_stops_it";
     let spread = json!([{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}]);
     let preset = "highAvailability.antiAffinityPreset";
     let three = json!({"replicas": 3});
     let other = with(&json!({"replicas": 3}), "highAvailability.podDisruptionBudget.enabled", json!(true));
     vec![
-        row(preset, set(&three, preset, json!("hard")), "a_rollout_with_as_many_nodes_as_pods_ends"),
+        row(
+            preset,
+            set(&three, preset, json!("hard")),
+            "a_rollout_ends_on_as_many_nodes_as_pods_and_never_has_fewer_ready_than_it_may",
+        ),
         row(
             "highAvailability.topologySpreadConstraints",
             set(&json!({}), "highAvailability.topologySpreadConstraints", spread),
@@ -118,8 +122,8 @@ fn of_availability() -> Vec<Row> {
 }
 
 fn of_monitoring() -> Vec<Row> {
-    const SCRAPED: &str = "the_exporter_sees_the_cache_in_every_mode";
-    const FOUND: &str = "a_service_monitor_is_made_when_its_kind_comes_and_nothing_waits_for_it";
+    const SCRAPED: &str = "every_mode_lets_in_whom_it_should_and_nobody_else_and_its_exporter_sees";
+    const FOUND: &str = "a_definition_that_comes_and_goes_is_noticed_within_a_minute_and_delays_nothing";
     let on = json!({"monitoring": {"enabled": true}});
     let scraped = with(&on, "monitoring.serviceMonitor", json!({}));
     let more = |leaf, value| row(leaf, set(&on, leaf, value), SCRAPED);
@@ -136,10 +140,10 @@ fn of_monitoring() -> Vec<Row> {
 }
 
 fn of_security() -> Vec<Row> {
-    const RESTRICTED: &str = "pods_with_every_feature_run_under_the_restricted_level";
+    const RESTRICTED: &str = "the_users_contexts_replace_ours_whole";
     const LOGIN: &str = "the_right_password_stores_and_a_wrong_or_missing_one_does_not";
-    const PORTS: &str = "both_ports_answer_as_plaintext_says";
-    const POLICY: &str = "no_pod_is_made_before_its_policy";
+    const PORTS: &str = "every_mode_lets_in_whom_it_should_and_nobody_else_and_its_exporter_sees";
+    const POLICY: &str = "no_template_is_written_before_the_policy_that_guards_it";
     let sasl = json!({"security": {"sasl": {"enabled": true, "credentialsSecretRef": {"name": "users"}}}});
     let tls =
         json!({"security": {"tls": {"enabled": true, "certificateSecretRef": {"name": "certificate"}}}});
@@ -159,7 +163,7 @@ fn of_security() -> Vec<Row> {
             &tls,
             "security.tls.enableClientCert",
             json!(true),
-            "mutual_tls_refuses_a_client_without_a_certificate_or_with_one_of_another_authority",
+            "every_mode_lets_in_whom_it_should_and_nobody_else_and_its_exporter_sees",
         ),
         more(&tls, "security.tls.plaintext", json!("Allowed"), PORTS),
         row("security.networkPolicy.enabled", off(&policy, "security.networkPolicy.enabled"), POLICY),
@@ -169,7 +173,7 @@ fn of_security() -> Vec<Row> {
 }
 
 fn of_autoscaling() -> Vec<Row> {
-    const SCALED: &str = "an_autoscaler_is_never_fought";
+    const SCALED: &str = "an_autoscaler_and_the_operator_never_fight_wherever_the_operator_is_killed";
     let on = json!({
         "resources": {"requests": {"cpu": "100m"}},
         "autoscaling": {"enabled": true, "minReplicas": 2, "maxReplicas": 4},
