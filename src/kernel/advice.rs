@@ -6,11 +6,29 @@ use super::effect::Notice;
 use super::inputs::Inputs;
 use super::notice::warning;
 use crate::api::Validated;
+use crate::api::headroom::headroom;
+use crate::api::quantity::Quantity;
 
 /// Everything there is to say.
 #[must_use]
 pub fn of_pods(spec: &Validated, inputs: &Inputs) -> Vec<Notice> {
-    of_password_file(spec, inputs).into_iter().collect()
+    of_password_file(spec, inputs).into_iter().chain(of_memory_limit(spec)).collect()
+}
+
+/// A limit that is admitted may still be less than memcached takes one day: then it is killed, and the cache is empty.
+fn of_memory_limit(spec: &Validated) -> Option<Notice> {
+    let limit = spec.resources.as_ref()?.limits.as_ref()?.get("memory")?;
+    let (items, beside) = (spec.memcached.max_memory_mb, headroom(spec));
+    let least = items.saturating_add(beside);
+    (Quantity::parse(&limit.0)? < Quantity::mebibytes(least)).then(|| {
+        let words = format!(
+            "The memory limit {} is tight: with items of many sizes and all its connections memcached may take {least}Mi, \
+             {items}Mi for items and {beside}Mi beside them, and is then killed; raise the limit, or lower maxMemoryMB or \
+             maxConnections",
+            limit.0
+        );
+        warning("MemoryLimitTight", "LimitMemory", words)
+    })
 }
 
 /// Some versions of memcached drop the last character of a file whose last line is not ended (1.6.18 does), so that
@@ -52,9 +70,26 @@ pub fn of_revision_0(spec: &Validated) -> Option<Notice> {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
+    use serde_json::json;
 
     use super::*;
     use crate::api::validated::Security;
+
+    #[test]
+    fn a_memory_limit_below_what_memcached_may_take_is_warned_of() {
+        let spec = |limit: i32| Validated {
+            resources: serde_json::from_value(json!({"limits": {"memory": format!("{limit}Mi")}})).unwrap(),
+            ..Validated::default()
+        };
+        let enough = 64 + headroom(&Validated::default());
+        let reasons = |limit| {
+            let said = of_pods(&spec(limit), &Inputs::default());
+            said.into_iter().map(|it| it.reason).collect::<Vec<_>>()
+        };
+        assert_eq!(reasons(enough), Vec::<String>::new());
+        assert_eq!(reasons(enough - 1), ["MemoryLimitTight"]);
+        assert_eq!(of_pods(&Validated::default(), &Inputs::default()), Vec::new());
+    }
 
     #[rstest]
     #[case::not_ended(Some("users"), &[("users", "password-file")], 1)]
