@@ -14,6 +14,7 @@ use std::time::Duration;
 use http_body::{Body as HttpBody, Frame};
 use kube::Client;
 use kube::client::Body;
+use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tower::BoxError;
 
@@ -24,19 +25,27 @@ use super::client::DEADLINE;
 pub struct Pulse {
     origin: Instant,
     millis: Arc<AtomicU64>,
+    /// How many watches the API server has begun.
+    begun: watch::Sender<u64>,
 }
 
 impl Pulse {
     /// One that beats now.
     #[must_use]
     pub fn new() -> Self {
-        Self { origin: Instant::now(), millis: Arc::default() }
+        Self { origin: Instant::now(), millis: Arc::default(), begun: watch::Sender::default() }
     }
 
     /// When it last beat, to the millisecond.
     #[must_use]
     pub fn last(&self) -> Instant {
         self.origin + Duration::from_millis(self.millis.load(Ordering::Relaxed))
+    }
+
+    /// Changes when the next watch begins: the API server has let it pass.
+    #[must_use]
+    pub fn begun(&self) -> watch::Receiver<u64> {
+        self.begun.subscribe()
     }
 
     fn beat(&self) {
@@ -59,9 +68,13 @@ pub fn monitored(client: &Client, pulse: &Pulse) -> Client {
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let (inner, pulse) = (inner.clone(), pulse.clone());
         async move {
-            let deadline = (!is_watch(request.uri())).then(|| Box::pin(sleep(DEADLINE)));
+            let is_watch = is_watch(request.uri());
+            let deadline = (!is_watch).then(|| Box::pin(sleep(DEADLINE)));
             let response = timeout(DEADLINE, inner.send(request)).await.map_err(|_elapsed| Late)??;
             let pulse = response.status().is_success().then_some(pulse);
+            if let Some(pulse) = pulse.as_ref().filter(|_| is_watch) {
+                pulse.begun.send_modify(|begun| *begun += 1);
+            }
             Ok::<_, BoxError>(response.map(|body| Audible { body, pulse, deadline }))
         }
     });

@@ -145,6 +145,7 @@ where
     let relist_at = started + jittered(BACKSTOP);
     health.heard_of = started;
     let mut pending = Pending::default();
+    let mut withheld = None;
     let mut stream = std::pin::pin!(watcher(api.clone(), config(health.kind)));
     loop {
         let silent_at = health.heard_of.max(health.pulse.last()) + SILENCE;
@@ -154,6 +155,10 @@ where
                 Some(Ok(event)) => {
                     for event in pending.events(event, prune, health) {
                         let complete = matches!(event, Event::Listed(_));
+                        if complete && health.watch_refused {
+                            withheld = Some(health.pulse.begun());
+                            continue;
+                        }
                         health.outlet.events.send(event).await.ok()?;
                         if complete {
                             health.tried();
@@ -161,9 +166,11 @@ where
                     }
                 }
                 Some(Err(error)) => {
-                    let verdict = health.failed(&error);
+                    let mut verdict = health.failed(&error);
                     if let Some(event) = health.gives_up(&error) {
                         health.outlet.events.send(event).await.ok()?;
+                        // Only a complete list takes that back.
+                        verdict = Verdict::Relist;
                     }
                     health.wait(&error).await;
                     health.heard_of = Instant::now();
@@ -173,6 +180,12 @@ where
                 }
                 None => return Some("the watch ended"),
             },
+            () = change(&mut withheld) => {
+                withheld = None;
+                health.watch_refused = false;
+                health.listed();
+                health.outlet.events.send(Event::Listed(health.kind)).await.ok()?;
+            }
             () = sleep_until(relist_at) => return Some("the watch is old"),
             () = sleep_until(silent_at) => {
                 if health.heard_of.max(health.pulse.last()) + SILENCE <= Instant::now() {
@@ -182,6 +195,16 @@ where
             }
         }
     }
+}
+
+/// Waits for the next change; for ever without anything to wait for.
+async fn change(of: &mut Option<watch::Receiver<u64>>) {
+    let changed = match of {
+        Some(receiver) => receiver.changed().await,
+        None => std::future::pending().await,
+    };
+    // The sender lives as long as the watch.
+    drop(changed);
 }
 
 /// What to do after a failure.
@@ -262,6 +285,9 @@ struct Health {
     last_failure: Option<(Complaint, Instant)>,
     /// Whether the kernel has a complete list.
     is_listed: bool,
+    /// Whether lists may be had but no watch: a complete list is then no news before a watch has begun, or the kernel
+    /// would believe that all is well until the next refusal, over and over.
+    watch_refused: bool,
     /// Whether a list of resources has been complete, or has failed, for the first time.
     resources_tried: watch::Sender<bool>,
 }
@@ -280,6 +306,7 @@ impl Health {
             failures: 0,
             last_failure: None,
             is_listed: false,
+            watch_refused: false,
             resources_tried,
         }
     }
@@ -349,6 +376,7 @@ impl Health {
             _ => return None,
         };
         self.is_listed = false;
+        self.watch_refused = !matches!(error, watcher::Error::InitialListFailed(_));
         Some(Event::Unavailable { kind, why })
     }
 
@@ -396,6 +424,9 @@ impl Health {
     }
 
     fn listed(&mut self) {
+        if self.watch_refused {
+            return;
+        }
         self.is_listed = true;
         if self.last_failure.take().is_some() {
             tracing::info!(kind = self.kind.name(), "listed {} again", kinds::plural(self.kind));

@@ -4,17 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use e2e::testing::Space;
+use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
+use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
+use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 
+use crate::support::features::{self, Features};
 use crate::support::kubelet::Kubelet;
 use crate::support::operator::{Kill, Operator};
 use crate::support::requests::Requests;
 use crate::support::transport::Straight;
-use crate::support::{SOON, await_ready, in_space, resource, secret};
+use crate::support::{SOON, await_ready, children, in_space, resource, secret};
 
 /// What somebody with another field manager adds to the Deployment.
 fn to_deployment() -> Value {
@@ -156,6 +159,124 @@ async fn a_restart_by_kubectl_a_sidecar_and_labels_of_others_survive_edits_repai
         space.wait::<Deployment>("cache", ("the image is ours again", SOON), |it| it.is_some_and(ours)).await?;
         world.untouched("after a repair", &at, &[("deployments cache", 2)]).await?;
         operator.end().await
+    })
+    .await
+}
+
+/// What somebody with another field manager adds to a child with every feature on.
+fn to_child(kind: ChildKind) -> Value {
+    let mut addition = match kind {
+        ChildKind::Deployment => to_deployment(),
+        ChildKind::Service => to_service(),
+        ChildKind::NetworkPolicy => {
+            json!({"spec": {"egress": [{"ports": [{"port": 53, "protocol": "UDP"}]}]}})
+        }
+        ChildKind::PodDisruptionBudget => json!({}), // it has no field that is not ours
+        ChildKind::HorizontalPodAutoscaler => {
+            json!({"spec": {"behavior": {"scaleUp": {"stabilizationWindowSeconds": 7}}}})
+        }
+        ChildKind::ServiceMonitor => {
+            json!({"spec": {"jobLabel": "job", "namespaceSelector": {"any": false}}})
+        }
+    };
+    let identity = json!({
+        "apiVersion": kind.api_version(), "kind": kind.name(),
+        "metadata": {"labels": {"team": "red"}, "annotations": {"note": "on the child"}, "finalizers": ["example.com/held"]},
+    });
+    json_patch::merge(&mut addition, &identity);
+    if kind == ChildKind::Deployment {
+        // That is ours here: the cache ends gracefully.
+        let ours = json!({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": null}}}});
+        json_patch::merge(&mut addition, &ours);
+    }
+    addition
+}
+
+/// What its own controller reports in it.
+fn status_of(kind: ChildKind) -> Option<Value> {
+    (kind == ChildKind::ServiceMonitor).then(|| json!({"status": {"bindings": [{"name": "prometheus"}]}}))
+}
+
+async fn await_added(
+    space: &Space,
+    when: &str,
+    writes: &[(ChildKind, usize)],
+    requests: &Requests,
+) -> Result<()> {
+    await_ready(space, "cache").await.context(when.to_owned())?;
+    for kind in ChildKind::ALL {
+        let child = json!(children::api(space, kind).get("cache").await?);
+        let added = std::iter::once(to_child(kind)).chain(status_of(kind));
+        for addition in added {
+            ensure!(contains(&child, &addition), "{when}: {child:#}\nlacks some of\n{addition:#}");
+        }
+    }
+    let wanted: BTreeMap<_, _> =
+        writes.iter().map(|(kind, count)| (format!("{} cache", kind.plural()), *count)).collect();
+    await_answer((when, SOON), async || {
+        let found = requests.of_children()?;
+        ensure!(found == wanted, "wrote {found:?}, wanted {wanted:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// Takes a label of ours away from each child, and waits until it is back.
+async fn take_labels(space: &Space) -> Result<()> {
+    let label = "app.kubernetes.io/managed-by";
+    let taken = Patch::Merge(json!({"metadata": {"labels": {label: null}}}));
+    for kind in ChildKind::ALL {
+        children::api(space, kind).patch("cache", &PatchParams::default(), &taken).await?;
+    }
+    await_answer(("the labels are back", SOON), async || {
+        for kind in ChildKind::ALL {
+            let child = children::api(space, kind).get("cache").await?;
+            ensure!(child.labels().contains_key(label), "{kind:?}");
+        }
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn what_others_add_to_any_kind_of_child_survives_edits_repairs_and_restarts() -> Result<()> {
+    in_space("added", async |space: &Space| {
+        let _kubelet = Kubelet::start(space);
+        let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+        space.apply(&features::secret("cache")?).await?;
+        space.apply(&Features::Scaled.resource("cache")?).await?;
+        await_ready(space, "cache").await?;
+        let requests = Requests::from_now_on(space)?;
+        let params = PatchParams::apply("somebody-else").force();
+        for kind in ChildKind::ALL {
+            let api = children::api(space, kind);
+            api.patch("cache", &params, &Patch::Apply(to_child(kind)))
+                .await
+                .with_context(|| format!("{kind:?}"))?;
+            if let Some(status) = status_of(kind) {
+                api.patch_status("cache", &PatchParams::default(), &Patch::Merge(status)).await?;
+            }
+        }
+        await_added(space, "after what others did", &[], &requests).await?;
+
+        let mut edited = Features::Scaled.resource("cache")?;
+        edited.spec.image = Some("memcached:1.6.19".to_owned());
+        space.apply(&edited).await?;
+        await_added(space, "after an edit", &[(ChildKind::Deployment, 1)], &requests).await?;
+
+        take_labels(space).await?;
+        let repaired = ChildKind::ALL.map(|kind| (kind, 1 + usize::from(kind == ChildKind::Deployment)));
+        await_added(space, "after repairs", &repaired, &requests).await?;
+
+        operator.kill().await?;
+        let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+        await_added(space, "after a restart of the operator", &repaired, &requests).await?;
+        operator.end().await?;
+        let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        for kind in ChildKind::ALL {
+            children::api(space, kind).patch("cache", &PatchParams::default(), &release).await?;
+        }
+        Ok(())
     })
     .await
 }

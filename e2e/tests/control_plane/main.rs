@@ -10,6 +10,8 @@ mod faults;
 mod foreign;
 mod identity;
 mod rbac;
+mod refusals;
+mod rejections;
 mod schema;
 mod service_monitor;
 mod squatters;
