@@ -26,7 +26,7 @@ use crate::support::peer::{self, NAME};
 use crate::support::record::Record;
 use crate::support::requests::Requests;
 use crate::support::transport::Straight;
-use crate::support::{SOON, at_once, await_ready, state, up};
+use crate::support::{SOON, at_once, await_ready, ready, state, up};
 
 const MINIMAL: &str = include_str!("../fixtures/peer/minimal.yaml");
 const EVERYTHING: &str = include_str!("../fixtures/peer/everything.yaml");
@@ -193,28 +193,30 @@ async fn change_over(space: &Space, file: &str) -> Result<BTreeMap<String, usize
     Ok(writes)
 }
 
+/// Whether all is ours, and said to be.
+async fn is_taken_over(space: &Space, kinds: &[ChildKind]) -> Result<()> {
+    let resource = space.api::<Memcached>().get(NAME).await?;
+    ensure!(ready(&resource), "it is not ready: {:?}", resource.status);
+    let status = resource.status.context("a status")?;
+    ensure!(status.template_revision == Some(0), "at revision {:?}", status.template_revision);
+    let conditions: BTreeSet<_> =
+        status.conditions.iter().map(|it| (it.type_.as_str(), it.status.as_str())).collect();
+    let wanted = [("Available", "True"), ("Degraded", "False"), ("Progressing", "False"), ("Ready", "True")];
+    ensure!(conditions == BTreeSet::from(wanted), "{conditions:?}");
+    ensure!(
+        status.reconciled_generation == resource.metadata.generation,
+        "{:?}",
+        status.reconciled_generation
+    );
+    for kind in kinds {
+        is_ours_alone(*kind, &child(space, *kind).await?)?;
+    }
+    Ok(())
+}
+
 /// Waits until all is ours and at rest.
 async fn taken_over(space: &Space, kinds: &[ChildKind]) -> Result<()> {
-    await_answer(("the operator has taken over", SOON), async || {
-        let resource = await_ready(space, NAME).await?;
-        let status = resource.status.context("a status")?;
-        ensure!(status.template_revision == Some(0), "at revision {:?}", status.template_revision);
-        let conditions: BTreeSet<_> =
-            status.conditions.iter().map(|it| (it.type_.as_str(), it.status.as_str())).collect();
-        let wanted =
-            [("Available", "True"), ("Degraded", "False"), ("Progressing", "False"), ("Ready", "True")];
-        ensure!(conditions == BTreeSet::from(wanted), "{conditions:?}");
-        ensure!(
-            status.reconciled_generation == resource.metadata.generation,
-            "{:?}",
-            status.reconciled_generation
-        );
-        for kind in kinds {
-            is_ours_alone(*kind, &child(space, *kind).await?)?;
-        }
-        Ok(())
-    })
-    .await?;
+    await_answer(("the operator has taken over", SOON), async || is_taken_over(space, kinds).await).await?;
     state::at_rest(space, NAME).await?;
     Ok(())
 }
@@ -273,10 +275,12 @@ async fn what_is_no_longer_wanted_goes_and_an_autoscalers_number_stays() -> Resu
     in_space("number", async |space: &Space| {
         let _kubelet = Kubelet::start(space);
         let kinds = peer::leave_behind(space, AUTOSCALED).await?;
+        // As the peer does at every turn, against its own autoscaler.
+        peer::scale(space, 3).await?;
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
         taken_over(space, &kinds).await?;
         let deployment = child(space, ChildKind::Deployment).await?;
-        ensure!(deployment["spec"]["replicas"] == 2, "{}", deployment["spec"]["replicas"]);
+        ensure!(deployment["spec"]["replicas"] == 3, "{}", deployment["spec"]["replicas"]);
         operator.end().await
     })
     .await
@@ -338,12 +342,12 @@ async fn every_write(position: Position) -> Result<usize> {
             let crash = Arc::new(AtWrite::new(number, position));
             let operator = Operator::start(space, Arc::clone(&crash) as Arc<_>, crash.kill.clone()).await?;
             await_answer(("it is killed, or all is done", SOON), async || {
-                if crash.fired() {
-                    return Ok(());
-                }
-                taken_over(space, &kinds).await
+                if crash.fired() { Ok(()) } else { is_taken_over(space, &kinds).await }
             })
             .await?;
+            if !crash.fired() {
+                state::at_rest(space, NAME).await?;
+            }
             if crash.fired() {
                 operator.gone().await?;
             } else {

@@ -84,15 +84,26 @@ async fn reconcile(space: &Space, kind: ChildKind, object: Value) -> Result<()> 
     let (api, params) =
         (api(space, kind), PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() });
     let wanted: DynamicObject = serde_json::from_value(object)?;
-    let mut live = api
-        .create(&params, &wanted)
-        .await
-        .with_context(|| format!("cannot create the peer's {}", kind.name()))?;
-    if kind == ChildKind::Deployment {
-        live.data["spec"] = wanted.data["spec"].clone();
-        live.metadata.labels = wanted.metadata.labels;
-        api.replace(NAME, &params, &live).await.context("cannot update the peer's Deployment")?;
+    let created = api.create(&params, &wanted).await;
+    created.with_context(|| format!("cannot create the peer's {}", kind.name()))?;
+    if kind != ChildKind::Deployment {
+        return Ok(());
     }
+    await_answer(("the peer's second turn meets nobody", SOON), async || {
+        let mut live = api.get(NAME).await?;
+        live.data["spec"] = wanted.data["spec"].clone();
+        live.metadata.labels.clone_from(&wanted.metadata.labels);
+        api.replace(NAME, &params, &live).await?;
+        Ok(())
+    })
+    .await
+}
+
+/// Asks for a number of pods, and owns it from then on.
+pub(crate) async fn scale(space: &Space, replicas: i32) -> Result<()> {
+    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+    space.api::<Deployment>().patch(NAME, &params, &patch).await?;
     Ok(())
 }
 
