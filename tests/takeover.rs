@@ -374,37 +374,65 @@ fn another_operator_called_manager_keeps_what_it_writes() {
         let entries = &mut live.get_mut("Service").expect("the Service")["metadata"]["managedFields"];
         entries.as_array_mut().expect("a list").push(json!({
             "manager": "manager", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
-            "fieldsV1": {"f:metadata": {"f:annotations": {"f:mesh": {}}}},
+            "fieldsV1": {"f:metadata": {
+                "f:annotations": {"f:mesh": {}},
+                "f:ownerReferences": {"k:{\"uid\":\"of-its-own-resource\"}": {}},
+            }},
         }));
     });
     assert_eq!(story.told(), Vec::<String>::new());
 }
 
+/// What the peer leaves that was started again after us, and wrote the owner, a label and a part of the template.
+fn of_a_peer_after_us() -> Objects {
+    let mut live = objects(EVERYTHING[1]);
+    let mut theirs = peers_entry(objects(EVERYTHING[0]).get_mut("Deployment").expect("it")).clone();
+    theirs["fieldsV1"]["f:spec"] = json!({"f:template": {"f:spec": {"f:dnsPolicy": {}}}});
+    let deployment = live.get_mut("Deployment").expect("the Deployment");
+    deployment["metadata"]["annotations"]["memcached.c5c3.io/template-revision"] = json!("1");
+    deployment["metadata"]["managedFields"].as_array_mut().expect("a list").push(theirs);
+    live
+}
+
 #[test]
 fn a_peer_that_was_started_again_after_us_is_taken_over_once_more() {
-    let before = objects(EVERYTHING[0]);
-    let story = Story::with(EVERYTHING, |live| {
-        *live = objects(EVERYTHING[1]);
-        let deployment = live.get_mut("Deployment").expect("the Deployment");
-        let mut theirs = peers_entry(&mut before["Deployment"].clone()).clone();
-        theirs["fieldsV1"]["f:spec"] = json!({"f:template": {"f:spec": {"f:dnsPolicy": {}}}});
-        deployment["metadata"]["annotations"]["memcached.c5c3.io/template-revision"] = json!("1");
-        deployment["metadata"]["managedFields"].as_array_mut().expect("a list").push(theirs);
+    let story = Story::of(of_a_peer_after_us(), objects(EVERYTHING[1])).play(Until::Rest);
+    assert_eq!(story.told(), ["read Secret", "patch Deployment", "apply Deployment"]);
+    assert_eq!((story.rollouts.as_slice(), story.revision()), (&[][..], &json!("0")));
+    let edits = match &story.sent[1] {
+        Request::Patch { edits, .. } => edits,
+        other => panic!("{other:?}"),
+    };
+    let removed = edits.iter().filter_map(|edit| match edit {
+        Edit::Remove { path } => Some(path.as_str()),
+        Edit::Replace { .. } => None,
     });
     assert_eq!(
-        story.told().iter().filter(|told| told.ends_with("Deployment")).count(),
-        2,
-        "{:?}",
-        story.told()
+        removed.collect::<Vec<_>>(),
+        [
+            "/metadata/managedFields/2",
+            "/metadata/annotations/memcached.c5c3.io~1template-revision",
+            "/metadata/annotations/memcached.c5c3.io~1template-hash",
+            "/metadata/annotations/memcached.c5c3.io~1secret-hash",
+        ]
     );
-    assert_eq!((story.rollouts.as_slice(), story.revision()), (&[][..], &json!("0")));
-    let owners: Vec<_> = story.live["Deployment"]["metadata"]["managedFields"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|it| &it["manager"])
-        .collect();
-    assert!(!owners.contains(&&json!("manager")), "{owners:?}");
+    let union = edits.iter().find_map(|edit| match edit {
+        Edit::Replace { path, value } if path == "/metadata/managedFields/0/fieldsV1" => Some(value),
+        _ => None,
+    });
+    let pod = &union.expect("our entry")["f:spec"]["f:template"]["f:spec"];
+    assert!(pod.get("f:dnsPolicy").is_some() && pod.get("f:containers").is_some(), "{pod}");
+}
+
+#[test]
+fn while_a_resource_is_paused_nothing_is_taken_over_and_what_serves_is_ready() {
+    let mut live = of_a_peer_after_us();
+    spec(&mut live)["paused"] = json!(true);
+    let story = Story::of(live, objects(EVERYTHING[1])).play(Until::Rest);
+    assert_eq!(story.told(), ["read Secret", "status"]);
+    let conditions = story.live["Memcached"]["status"]["conditions"].as_array().expect("conditions");
+    let says = |of: &str| conditions.iter().find(|it| it["type"] == of).map(|it| it["status"] == "True");
+    assert_eq!([says("Ready"), says("Reconciling")], [Some(true), Some(true)], "{conditions:?}");
 }
 
 #[test]
