@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// Repairs of the same desired child in a [`WINDOW`].
-const LIMIT: usize = 5;
+const LIMIT: usize = 12;
 /// See [`LIMIT`].
 const WINDOW: SignedDuration = SignedDuration::from_secs(60);
 
@@ -47,14 +47,14 @@ mod tests {
     }
 
     #[test]
-    fn five_repairs_a_minute_are_made_and_the_next_waits_for_the_first_to_be_a_minute_old() {
+    fn twelve_repairs_a_minute_are_made_and_the_next_waits_for_the_first_to_be_a_minute_old() {
         let mut repairs = Repairs::default();
         repairs.note("a", at(0)); // the edit
-        for second in 1..=5 {
+        for second in 1..=12 {
             assert_eq!(repairs.exhausted_until("a", at(second)), None);
             repairs.note("a", at(second));
         }
-        assert_eq!(repairs.exhausted_until("a", at(6)), Some(at(61)));
+        assert_eq!(repairs.exhausted_until("a", at(13)), Some(at(61)));
         assert_eq!(repairs.exhausted_until("a", at(61)), None);
         repairs.note("a", at(61));
         assert_eq!(repairs.exhausted_until("a", at(61)), Some(at(62)));
@@ -63,9 +63,9 @@ mod tests {
     #[test]
     fn an_edit_is_never_held_back() {
         let mut repairs = Repairs::default();
-        (0..=6).for_each(|second| repairs.note("a", at(second)));
-        assert_eq!(repairs.exhausted_until("b", at(6)), None);
-        repairs.note("b", at(6));
-        assert_eq!(repairs.exhausted_until("b", at(6)), None);
+        (0..=12).for_each(|second| repairs.note("a", at(second)));
+        assert_eq!(repairs.exhausted_until("b", at(12)), None);
+        repairs.note("b", at(12));
+        assert_eq!(repairs.exhausted_until("b", at(12)), None);
     }
 }

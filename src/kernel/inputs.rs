@@ -2,6 +2,11 @@
 //!
 //! Unknown is never taken for missing, and neither rolls a pod: while a Secret is missing or unreadable, the
 //! last known hash stands.
+//!
+//! Pods that the Go peer started carry its hash, one over every value of all their Secrets. Of a single Secret the
+//! shell computes the same, so that a change between the two operators is noticed. Of two it cannot be computed from one
+//! at a time: what they hold when they are read first is then taken for what the pods were started with. From there on
+//! our own hash stands on the Deployment, and until it is known the Deployment is left as it is.
 
 use std::collections::BTreeMap;
 

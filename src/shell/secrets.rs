@@ -95,6 +95,19 @@ mod tests {
     }
 
     #[test]
+    fn a_whole_secret_is_digested_as_the_go_peer_does_it() {
+        let secret = json!({
+            "metadata": {"name": "users", "uid": "u-1", "resourceVersion": "7"},
+            "data": {"password-file": "YWJj", "other": "eHl6"},
+        });
+        let fed = b"users\0other\0xyzusers\0password-file\0abc";
+        assert_eq!(
+            read(&secret, &[WHOLE_SECRET]).map(|content| content.digests),
+            Some(BTreeMap::from([(WHOLE_SECRET.into(), hash::of_bytes(fed))]))
+        );
+    }
+
+    #[test]
     fn a_secret_without_data_has_no_digests() {
         let secret = json!({"metadata": {"uid": "u-1", "resourceVersion": "7"}});
         assert_eq!(read(&secret, &["password-file"]).map(|content| content.digests), Some(BTreeMap::new()));

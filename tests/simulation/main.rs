@@ -298,7 +298,7 @@ fn who_keeps_changing_a_child_is_named_and_gets_few_answers_a_minute() {
             }
         }
     }
-    assert_eq!(applied, 5);
+    assert_eq!(applied, 12);
     let status = &simulation.model.resource().status;
     let reconciling = status.conditions.iter().find(|it| it.type_ == "Reconciling").unwrap();
     assert_eq!(reconciling.reason, "RetryingAfterError");

@@ -340,7 +340,8 @@ async fn every_write(position: Position) -> Result<usize> {
             let kinds = peer::leave_behind(space, EVERYTHING).await?;
             let before = pods(space).await?;
             let crash = Arc::new(AtWrite::new(number, position));
-            let operator = Operator::start(space, Arc::clone(&crash) as Arc<_>, crash.kill.clone()).await?;
+            // Its first writes come as soon as it is ready, so that it may be gone before anybody saw that.
+            let operator = Operator::spawn(space, Arc::clone(&crash) as Arc<_>, crash.kill.clone()).await?;
             await_answer(("it is killed, or all is done", SOON), async || {
                 if crash.fired() { Ok(()) } else { is_taken_over(space, &kinds).await }
             })

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 
-use super::{Intent, ports};
+use super::{Intent, Revision, ports};
 use crate::api::{self, Validated};
 use crate::kernel::object::Key;
 
@@ -64,10 +64,10 @@ pub fn pods_of(name: &str) -> LabelSelector {
     LabelSelector { match_labels: Some(match_labels), match_expressions: None }
 }
 
-/// Where clients find the cache: `name.namespace:port`, see [`ports::to_use`].
+/// Where clients find the cache whose pods run at `revision`: `name.namespace:port`, see [`ports::to_use`].
 #[must_use]
-pub fn server(key: &Key, spec: &Validated) -> String {
-    format!("{}.{}:{}", key.name, key.namespace, ports::to_use(spec).number)
+pub fn server(key: &Key, spec: &Validated, revision: Option<Revision>) -> String {
+    format!("{}.{}:{}", key.name, key.namespace, ports::to_use(spec, revision).number)
 }
 
 /// Metadata of a child. An empty map of annotations is left out.

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::{ContainerPort, ServicePort};
 use k8s_openapi::api::networking::v1::NetworkPolicyPort;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use super::Revision;
 use crate::api::Validated;
 
 /// One TCP port.
@@ -39,10 +40,11 @@ pub fn of_metrics(spec: &Validated) -> Option<Port> {
 }
 
 /// The port that clients should use. With TLS it is the one that answers TLS whatever `plaintext` says: clients
-/// follow it once, and nothing moves under them when plaintext is switched off.
+/// follow it once, and nothing moves under them when plaintext is switched off. Pods of the Go peer do not listen there.
 #[must_use]
-pub const fn to_use(spec: &Validated) -> Port {
-    if spec.security.tls.is_some() { MEMCACHED_TLS } else { MEMCACHED }
+pub fn to_use(spec: &Validated, revision: Option<Revision>) -> Port {
+    let listens = revision != Some(Revision::PEER);
+    if spec.security.tls.is_some() && listens { MEMCACHED_TLS } else { MEMCACHED }
 }
 
 impl Port {

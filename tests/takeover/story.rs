@@ -1,0 +1,218 @@
+//! A kernel among the objects of one namespace: it is told of them, and what it asks for is carried out on them.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use memcached_operator::kernel::effect::{Edit, Effect, Observation, Request, RequestId, RolloutCause};
+use memcached_operator::kernel::event::{Event, Reply};
+use memcached_operator::kernel::kernel::{Kernel, Settings};
+use memcached_operator::kernel::object::{ChildKind, Watched};
+use memcached_operator::kernel::seen;
+use memcached_operator::shell::secrets;
+use serde_json::{Value, json};
+
+pub(crate) const EVERYTHING: [&str; 2] = [
+    include_str!("../golden/peer/everything-before.yaml"),
+    include_str!("../golden/peer/everything-after.yaml"),
+];
+pub(crate) const AUTOSCALED: [&str; 2] = [
+    include_str!("../golden/peer/autoscaled-before.yaml"),
+    include_str!("../golden/peer/autoscaled-after.yaml"),
+];
+
+/// The objects of one namespace, by kind.
+pub(crate) type Objects = BTreeMap<String, Value>;
+
+pub(crate) fn objects(text: &str) -> Objects {
+    let list: Vec<Value> = serde_saphyr::from_str(text).expect("YAML");
+    let kind = |object: &Value| match &object["kind"] {
+        // The list that the Secret came from did not say.
+        Value::Null => "Secret".to_owned(),
+        kind => kind.as_str().expect("text").to_owned(),
+    };
+    list.into_iter().map(|object| (kind(&object), object)).collect()
+}
+
+/// How far a story goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    Rest,
+    Applied,
+}
+
+/// A kernel, the objects that it is told of, and what it has done.
+pub(crate) struct Story {
+    kernel: Kernel,
+    pub(crate) live: Objects,
+    pub(crate) after: Objects,
+    requests: Vec<(RequestId, Request)>,
+    pub(crate) sent: Vec<Request>,
+    pub(crate) rollouts: Vec<RolloutCause>,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Story {
+    /// Of an operator that starts among `live`; what it applies comes to what is in `after`.
+    pub(crate) fn of(live: Objects, after: Objects) -> Self {
+        let mut story = Self {
+            kernel: Kernel::new(Settings::default()),
+            live,
+            after,
+            requests: Vec::new(),
+            sent: Vec::new(),
+            rollouts: Vec::new(),
+            warnings: Vec::new(),
+        };
+        story.step(Event::Leading(true));
+        for kind in Watched::ALL {
+            story.step(Event::Listing(kind));
+            if let Some(seen) = story.seen(kind) {
+                story.step(seen);
+            }
+            story.step(Event::Listed(kind));
+        }
+        story
+    }
+
+    /// Lets everything happen that the operator asks for, or all until something was applied to the Deployment: what
+    /// becomes of a new template is not in the files.
+    pub(crate) fn play(mut self, until: Until) -> Self {
+        while let Some((id, request)) = self.requests.pop() {
+            let applies = matches!(request, Request::Apply { kind: ChildKind::Deployment, .. });
+            let reply = self.execute(&request);
+            self.sent.push(request);
+            assert!(self.sent.len() < 100, "it does not come to rest: {:?}", self.told());
+            self.step(Event::Done { id, reply });
+            if applies && until == Until::Applied {
+                break;
+            }
+        }
+        self
+    }
+
+    /// From the files, with the live objects changed.
+    pub(crate) fn with([before, after]: [&str; 2], change: impl FnOnce(&mut Objects)) -> Self {
+        let mut live = objects(before);
+        change(&mut live);
+        Self::of(live, objects(after)).play(Until::Rest)
+    }
+
+    fn step(&mut self, event: Event) {
+        for effect in self.kernel.step(Timestamp::UNIX_EPOCH, event) {
+            match effect {
+                Effect::Send { id, request, .. } => self.requests.push((id, request)),
+                Effect::Observe(Observation::Rollout(cause)) => self.rollouts.push(cause),
+                Effect::Publish { notice, .. } if notice.reason == "OldTemplate" => {
+                    self.warnings.push(notice.message);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn seen(&self, kind: Watched) -> Option<Event> {
+        let object = self.live.get(kind.name())?.clone();
+        Some(match kind {
+            Watched::Memcached => Event::Resource(Box::new(seen::resource(&dynamic(object))?)),
+            Watched::Child(kind) => Event::Child(Box::new(seen::child(kind, &dynamic(object))?)),
+            Watched::Secret => Event::Secret(seen::secret(&dynamic(object).metadata)?),
+            Watched::Pod => return None,
+        })
+    }
+
+    fn execute(&mut self, request: &Request) -> Reply {
+        match request {
+            Request::ReadSecret { keys, .. } => {
+                let body = self.live.get("Secret").expect("a Secret that is read").to_string();
+                Reply::Secret(secrets::digest(body.as_bytes(), keys))
+            }
+            Request::Patch { kind, edits, .. } => {
+                let object = self.live.get_mut(kind.name()).expect("a child that is patched");
+                edits.iter().for_each(|edit| carry_out(edit, object));
+                child(*kind, object)
+            }
+            Request::Apply { kind, body, .. } => {
+                let mut applied = self.after[kind.name()].clone();
+                if *kind != ChildKind::Deployment {
+                    // The user may have asked for another than the file has.
+                    applied["spec"] = body["spec"].clone();
+                    applied["metadata"]["managedFields"] = json!([]);
+                }
+                self.live.insert(kind.name().to_owned(), applied.clone());
+                child(*kind, &applied)
+            }
+            Request::PatchStatus { status, .. } => {
+                let resource = self.live.get_mut("Memcached").expect("the resource");
+                for (field, value) in status.as_object().expect("a map") {
+                    resource["status"][field] = value.clone();
+                }
+                Reply::Status(Box::new(seen::resource(&dynamic(resource.clone())).expect("a resource")))
+            }
+            Request::Delete { kind, .. } => {
+                self.live.remove(kind.name());
+                Reply::Child(None)
+            }
+            other => panic!("nothing asks for {other:?}"),
+        }
+    }
+
+    /// What was sent, in its order and in short.
+    pub(crate) fn told(&self) -> Vec<String> {
+        self.sent
+            .iter()
+            .map(|request| match request {
+                Request::ReadSecret { .. } => "read Secret".to_owned(),
+                Request::Patch { kind, .. } => format!("patch {}", kind.name()),
+                Request::Apply { kind, .. } => format!("apply {}", kind.name()),
+                Request::PatchStatus { .. } => "status".to_owned(),
+                other => format!("{other:?}"),
+            })
+            .collect()
+    }
+
+    /// How often something was sent.
+    pub(crate) fn count(&self, what: &str) -> usize {
+        self.told().iter().filter(|told| told.starts_with(what)).count()
+    }
+
+    /// What was applied to the Deployment last.
+    pub(crate) fn deployment(&self) -> &Value {
+        let of_deployment = |request: &'_ Request| match request {
+            Request::Apply { kind: ChildKind::Deployment, body, .. } => Some(body.clone()),
+            _ => None,
+        };
+        let at = self.sent.iter().rposition(|request| of_deployment(request).is_some());
+        match &self.sent[at.expect("a Deployment that was applied")] {
+            Request::Apply { body, .. } => body,
+            _ => &Value::Null,
+        }
+    }
+
+    pub(crate) fn revision(&self) -> &Value {
+        &self.deployment()["metadata"]["annotations"]["memcached.c5c3.io/template-revision"]
+    }
+}
+
+fn dynamic(object: Value) -> kube::core::DynamicObject {
+    serde_json::from_value(object).expect("an object")
+}
+
+fn child(kind: ChildKind, object: &Value) -> Reply {
+    Reply::Child(seen::child(kind, &dynamic(object.clone())).map(Box::new))
+}
+
+/// As RFC 6902 has it.
+fn carry_out(edit: &Edit, object: &mut Value) {
+    match edit {
+        Edit::Replace { path, value } => *object.pointer_mut(path).expect(path) = value.clone(),
+        Edit::Remove { path } => {
+            let (parent, last) = path.rsplit_once('/').expect("a pointer");
+            let last = last.replace("~1", "/").replace("~0", "~");
+            match object.pointer_mut(parent).expect(path) {
+                Value::Object(fields) => drop(fields.remove(&last).expect(path)),
+                Value::Array(items) => drop(items.remove(last.parse().expect("a place"))),
+                _ => panic!("{path} leads nowhere"),
+            }
+        }
+    }
+}
