@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::support::{Frame, answer, api, event, page, refusal, watch};
 use crate::watches::{
-    EVER, MEMCACHEDS, MONITOR, MONITORS, SERVICE, SERVICES, Watches, kind_of, quiet, service, watches,
+    EVER, MEMCACHEDS, MONITOR, MONITORS, SERVICE, SERVICES, Watches, kind_of, quiet, service, short, watches,
 };
 
 #[tokio::test(start_paused = true)]
@@ -352,4 +352,23 @@ async fn a_failure_that_passes_keeps_the_others_waiting_only_for_a_moment_and_ta
     assert_eq!(watches.take(2).await, ["listing", "listed"]);
     watches.pass(Duration::from_secs(60)).await;
     assert!(watches.events.try_recv().is_err(), "a watch that fails once is no news to the kernel");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_no_news_where_the_watch_is_refused_until_one_has_begun() {
+    let mut watches = watches((MONITOR, MONITORS), |call, number| match number {
+        ..4 if call.is_watch() => refusal(403, "Forbidden", "servicemonitors is forbidden: no"),
+        _ => quiet(&call),
+    });
+    let mut said = Vec::new();
+    while said.len() < 9 {
+        said.push(match watches.next().await {
+            Event::Unavailable { .. } => "unavailable".to_owned(),
+            event => short(&event),
+        });
+    }
+    let refused = ["listing", "unavailable"];
+    assert_eq!(said[..3], ["listing", "listed", "unavailable"]);
+    assert_eq!([&said[3..5], &said[5..7]], [refused, refused]);
+    assert_eq!(said[7..], ["listing", "listed"]);
 }

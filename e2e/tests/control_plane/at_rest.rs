@@ -7,12 +7,14 @@ use e2e::testing::audit::count;
 use e2e::testing::operator::Operator;
 use e2e::testing::{Space, await_answer, in_namespace_of};
 use e2e::{Cluster, Shape};
+use kube::Client;
 use serde_json::json;
 
+use crate::support::features::{self, Features};
 use crate::support::kubelet::Kubelet;
 use crate::support::process::Process;
 use crate::support::requests::Requests;
-use crate::support::{SOON, at_once, await_ready, plain, resource, secret, up};
+use crate::support::{SOON, at_once, await_ready, monitors, plain, resource, secret, up};
 
 const RESOURCES: usize = 20;
 
@@ -52,7 +54,10 @@ async fn await_looked_at(operator: &Operator) -> Result<()> {
 async fn settle(space: &Space) -> Result<()> {
     let names: Vec<_> = (0..RESOURCES).map(|number| format!("cache-{number}")).collect();
     let names = names.iter().enumerate().map(async |(number, name)| {
-        if number % 2 == 0 {
+        if number % 4 == 1 {
+            space.apply(&features::secret(name)?).await?;
+            space.apply(&Features::Scaled.resource(name)?).await?;
+        } else if number % 2 == 0 {
             space.apply(&secret(name, "first")?).await?;
             space.apply(&resource(name, 1, 64)?).await?;
         } else {
@@ -67,6 +72,7 @@ async fn settle(space: &Space) -> Result<()> {
 #[tokio::test]
 async fn a_settled_world_costs_no_request_but_watches_and_a_restart_no_more_than_lists() -> Result<()> {
     let cluster = up("quiet", Shape::ControlPlane).await?;
+    monitors::install(&Client::try_from(cluster.config("e2e-test").await?)?).await?;
     let process = Process::of(&cluster)?;
     in_namespace_of(&cluster, "quiet", async |space: &Space| {
         let _kubelet = Kubelet::start(space);

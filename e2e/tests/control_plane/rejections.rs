@@ -130,6 +130,8 @@ async fn quota(space: &Space, kind: ChildKind) -> Result<()> {
         })
         .await?;
     }
+    let pods = children::api(space, ChildKind::Deployment).get_opt(NAME).await?;
+    ensure!(kind != ChildKind::NetworkPolicy || pods.is_none(), "pods were let out before their policy");
     space.api::<ResourceQuota>().delete("none", &DeleteParams::default()).await?;
     await_ready(space, NAME).await?;
     Ok(())
