@@ -116,12 +116,14 @@ fn scaling() -> impl Strategy<Value = Value> {
         "scaleUp": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 15}], "selectPolicy": "Min"},
         "scaleDown": {"stabilizationWindowSeconds": 0},
     });
-    one_of(vec![
+    // Each costs the controller a few requests in every round.
+    let some = select(vec![
         on(json!({})),
         on(json!({"metrics": [value(json!({"type": "AverageValue", "averageValue": "0.5Gi"})), external]})),
         on(json!({"behavior": rules})),
         on(json!({"behavior": {"scaleDown": {"selectPolicy": "Disabled"}}, "metrics": []})),
-    ])
+    ]);
+    prop_oneof![4 => Just(json!({"autoscaling": null})), 1 => some]
 }
 
 /// What users write word for word.

@@ -112,7 +112,7 @@ async fn what_waits_is_in_the_status_and_is_applied_with_one_write_a_child() -> 
         let scaled = Patch::Merge(json!({"spec": {"replicas": 3}}));
         space.api::<Memcached>().patch_scale(name, &PatchParams::default(), &scaled).await?;
         let drift = Patch::Merge(
-            json!({"spec": {"minReadySeconds": 1, "strategy": {"rollingUpdate": {"maxSurge": 5}}}}),
+            json!({"spec": {"revisionHistoryLimit": 5, "strategy": {"rollingUpdate": {"maxSurge": 5}}}}),
         );
         space.api::<Deployment>().patch(name, &PatchParams::default(), &drift).await?;
         space.api::<Service>().delete(name, &DeleteParams::default()).await?;
