@@ -28,7 +28,7 @@ fn spec() -> impl Strategy<Value = Value> {
     let features = table::all();
     let every = features.len();
     let patches = (process(), availability(), security(), scaling(), maps());
-    (subsequence(features, 0..every), patches, 0..3_i32).prop_map(|(features, patches, replicas)| {
+    (subsequence(features, 0..every), patches, 0..2_i32).prop_map(|(features, patches, replicas)| {
         let mut spec = table::with(&features);
         let (process, availability, security, scaling, maps) = patches;
         for patch in [process, availability, security, scaling, maps] {
