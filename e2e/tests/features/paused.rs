@@ -95,7 +95,7 @@ async fn what_waits_is_in_the_status_and_is_applied_with_one_write_a_child() -> 
     in_space("waits", async |space: &Space| {
         let _kubelet = Kubelet::start(space);
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
-        let name = "cache";
+        let name = "waiting";
         let before = go_on(space, name, &json!({"replicas": 1})).await?;
 
         let requests = Requests::from_now_on(space)?;
@@ -112,7 +112,7 @@ async fn what_waits_is_in_the_status_and_is_applied_with_one_write_a_child() -> 
         let scaled = Patch::Merge(json!({"spec": {"replicas": 3}}));
         space.api::<Memcached>().patch_scale(name, &PatchParams::default(), &scaled).await?;
         let drift = Patch::Merge(
-            json!({"spec": {"minReadySeconds": 1, "strategy": {"rollingUpdate": {"maxSurge": 5}}}}),
+            json!({"spec": {"revisionHistoryLimit": 5, "strategy": {"rollingUpdate": {"maxSurge": 5}}}}),
         );
         space.api::<Deployment>().patch(name, &PatchParams::default(), &drift).await?;
         space.api::<Service>().delete(name, &DeleteParams::default()).await?;
@@ -128,7 +128,7 @@ async fn what_waits_is_in_the_status_and_is_applied_with_one_write_a_child() -> 
         let mut spec = spec;
         spec["replicas"] = json!(3);
         go_on(space, name, &spec).await?;
-        let once = ["deployments cache", "services cache"].map(|child| (child.to_owned(), 1)).into();
+        let once = ["deployments waiting", "services waiting"].map(|child| (child.to_owned(), 1)).into();
         ensure!(requests.of_children()? == once, "{:?}", requests.of_children()?);
         let deployment = space.api::<Deployment>().get(name).await?;
         let replicas = deployment.spec.and_then(|spec| spec.replicas);
@@ -136,7 +136,7 @@ async fn what_waits_is_in_the_status_and_is_applied_with_one_write_a_child() -> 
         let scale = space.api::<Memcached>().get_scale(name).await?;
         let status = scale.status.context("a scale has a status")?;
         ensure!(status.replicas == 3, "{status:?}");
-        ensure!(status.selector.as_deref().is_some_and(|it| it.contains("instance=cache")), "{status:?}");
+        ensure!(status.selector.as_deref().is_some_and(|it| it.contains("instance=waiting")), "{status:?}");
         operator.end().await
     })
     .await

@@ -24,7 +24,7 @@ use crate::{generate, world};
 
 const BATCHES: usize = 3;
 const IN_A_BATCH: usize = 70;
-const AT_ONCE: usize = 24;
+const AT_ONCE: usize = 10;
 
 /// The resourceVersion of everything that belongs to a resource.
 type Versions = BTreeMap<&'static str, String>;
