@@ -33,8 +33,11 @@ pub fn status(
 ) -> Report {
     let in_place = template_in_place(desired, planned);
     let mut situation = observed(view, desired_replicas(view, spec), in_place);
-    situation.servers =
-        view.has(ChildKind::Service).then(|| meta::server(situation.key, spec, situation.template_revision)).into_iter().collect();
+    situation.servers = view
+        .has(ChildKind::Service)
+        .then(|| meta::server(situation.key, spec, situation.template_revision))
+        .into_iter()
+        .collect();
     situation.in_place = planned.iter().all(|it| it.action.is_in_place());
     situation.unserved = unserved(planned).map(ChildKind::name).collect();
     situation.paused = spec.paused.then(|| {

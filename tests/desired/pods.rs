@@ -6,8 +6,8 @@ use memcached_operator::api::validated::{
 };
 use memcached_operator::kernel::desired::deployment::deployment;
 use memcached_operator::kernel::desired::exporter::Exporter;
-use memcached_operator::kernel::desired::ports;
 use memcached_operator::kernel::desired::secrets::mounted;
+use memcached_operator::kernel::desired::{Revision, ports};
 use rstest::rstest;
 use serde_json::json;
 
@@ -174,5 +174,6 @@ fn clients_should_use_the_port_that_is_encrypted_for_good(
     #[case] port: i32,
 ) {
     let spec = secured(false, plaintext.map(|plaintext| (plaintext, false)));
-    assert_eq!(ports::to_use(&spec).number, port);
+    assert_eq!(ports::to_use(&spec, Some(Revision::NEWEST)).number, port);
+    assert_eq!(ports::to_use(&spec, Some(Revision::PEER)).number, 11211, "its pods answer there only");
 }

@@ -26,9 +26,8 @@ use crate::support::transport::Straight;
 use crate::support::{SOON, at_once, await_ready, children, features, in_space, reason, resource, secret};
 use crate::tampering::{Meddling, another, wider};
 
-/// How long a drift may last. A machine that others use too may be late for one in [`LATE`].
+/// How long a drift may last.
 const LIMIT: Duration = Duration::from_secs(5);
-const LATE: usize = 4;
 /// Resources that are worked on at a time.
 const AT_ONCE: usize = 12;
 /// Cases of one resource: few enough that nobody takes them for a fight.
@@ -263,11 +262,10 @@ async fn each_field_that_we_own_is_repaired_with_one_write_whoever_changes_or_re
         });
         let Verdict { cases, wrong, mut repaired } = of_all;
         repaired.sort();
-        let late = repaired.iter().filter(|took| **took > LIMIT).count();
-        let (count, slowest) = (repaired.len(), repaired.last());
-        println!("{cases} cases, {count} repaired, the slowest after {slowest:?}, {late} after {LIMIT:?}");
+        let (count, slowest) = (repaired.len(), repaired.last().copied().unwrap_or_default());
+        println!("{cases} cases, {count} repaired, the slowest after {slowest:?}");
         ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
-        ensure!(late * LATE < count, "{late} of {count} took more than {LIMIT:?}");
+        ensure!(slowest <= LIMIT, "a drift lasted {slowest:?}");
         operator.end().await
     })
     .await

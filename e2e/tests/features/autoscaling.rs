@@ -192,9 +192,9 @@ impl Scenario {
             operator.kill().await?;
             let fresh = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
             if fired {
-                self.await_end(space, &name).await.with_context(|| plan.clone())?
+                self.await_end(space, &name).await.with_context(|| plan.clone())?;
             } else {
-                ended?
+                ended?;
             }
             self.judge(&life.story().await?.deployment).with_context(|| plan.clone())?;
             if !fired {
