@@ -60,6 +60,7 @@ impl Nodes {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a heartbeat says when it was")]
 async fn beat(nodes: &Api<Node>, node: &str) -> Result<()> {
     let room = json!({"cpu": "8", "memory": "16Gi", "pods": "50"});
     let status = json!({"status": {"capacity": room, "allocatable": room, "conditions": [
