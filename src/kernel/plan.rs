@@ -116,8 +116,8 @@ fn decide(
             Owner::Us if let Some(release) = release(kind, desired, live) => release,
             Owner::Us => {
                 let cause = (kind == ChildKind::Deployment).then(|| rolls(live, differences.as_ref()));
-                let claims = claims(kind, desired, live);
-                repair(live, differences.as_ref().filter(|_| !claims), cause.flatten())
+                let claimed = |it: &&Differences| !it.paths.is_empty() || !claims(kind, desired, live);
+                repair(live, differences.as_ref().filter(claimed), cause.flatten())
             }
         },
     };
