@@ -1,6 +1,10 @@
 //! What a pass sends in a given world: a resource and live children in, requests out.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where its fixture is not as it should be")]
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test ends where its fixture is not as it should be"
+)]
 
 mod given;
 
@@ -68,7 +72,7 @@ fn sent(world: &World) -> Vec<String> {
             let verb = match request {
                 Request::Create { .. } => "create",
                 Request::Apply { .. } => "apply",
-                Request::Evict { .. } => "evict",
+                Request::Patch { .. } => "patch",
                 Request::Delete { .. } => "delete",
                 _ => "read",
             };

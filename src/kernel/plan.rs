@@ -117,8 +117,8 @@ fn decide(
             Owner::Us if let Some(first) = before_apply(kind, desired, live) => first,
             Owner::Us => {
                 let cause = (kind == ChildKind::Deployment).then(|| rolls(live, differences.as_ref()));
-                let claims = claims(kind, desired, live);
-                repair(live, differences.as_ref().filter(|_| !claims), cause.flatten())
+                let claimed = |it: &&Differences| !it.paths.is_empty() || !claims(kind, desired, live);
+                repair(live, differences.as_ref().filter(claimed), cause.flatten())
             }
         },
     };

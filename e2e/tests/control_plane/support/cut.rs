@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use futures::future::BoxFuture;
 use http::Response;
@@ -46,13 +45,6 @@ impl AtWrite {
     /// Whether it has come to that write.
     pub(crate) fn fired(&self) -> bool {
         self.writes.load(Ordering::SeqCst) >= self.number
-    }
-
-    /// Waits until it has.
-    pub(crate) async fn fell(&self) {
-        while !self.fired() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
     }
 
     async fn die<T>(&self) -> T {
