@@ -22,25 +22,35 @@ use serde_json::{Value, json};
 
 const NAME: &str = "cache";
 
-/// A child as it is after an apply of what this spec wants, with a record of ownership that lists just these fields.
-fn live(kind: ChildKind, spec: &Value, owned: &Value) -> SeenChild {
-    let given = Given::new(NAME, spec);
-    let mut object = given.child(kind);
+/// A child as it is after an apply of what this spec wants.
+fn live(kind: ChildKind, spec: &Value) -> SeenChild {
+    with_others_field(kind, spec, "")
+}
+
+/// The same, but that this field of it is somebody else's.
+fn with_others_field(kind: ChildKind, spec: &Value, field: &str) -> SeenChild {
+    let mut object = Given::new(NAME, spec).child(kind);
+    let mut fields = owned(&object);
+    if let Some((map, name)) = field.rsplit_once('/') {
+        fields.pointer_mut(map).unwrap().as_object_mut().unwrap().remove(name).unwrap();
+    }
     object["metadata"]["uid"] = json!(format!("uid-{}", kind.name()));
     object["metadata"]["resourceVersion"] = json!("7");
     object["metadata"]["managedFields"] = json!([
-        {"manager": "memcached-operator", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": owned},
+        {"manager": "memcached-operator", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": fields},
     ]);
     seen::child(kind, &serde_json::from_value::<DynamicObject>(object).unwrap()).unwrap()
 }
 
-/// A Deployment whose annotations are ours, and more.
-fn deployment(spec: &Value, more: &Value) -> SeenChild {
-    let annotations =
-        json!({"f:memcached.c5c3.io/template-hash": {}, "f:memcached.c5c3.io/template-revision": {}});
-    let mut owned = json!({"f:metadata": {"f:annotations": annotations}});
-    owned.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    live(ChildKind::Deployment, spec, &owned)
+/// A record of ownership of all of this; a list counts as a whole.
+fn owned(value: &Value) -> Value {
+    let fields = value.as_object().into_iter().flatten();
+    fields.map(|(name, value)| (format!("f:{name}"), owned(value))).collect()
+}
+
+/// The Deployment of this spec, whose number of pods somebody else decides.
+fn scaled_by_others(spec: &Value) -> SeenChild {
+    with_others_field(ChildKind::Deployment, spec, "/f:spec/f:replicas")
 }
 
 /// A world with a resource of this spec and these children.
@@ -84,16 +94,19 @@ fn sent(world: &World) -> Vec<String> {
 }
 
 fn service(spec: &Value) -> SeenChild {
-    live(ChildKind::Service, spec, &json!({}))
+    live(ChildKind::Service, spec)
+}
+
+fn deployment(spec: &Value) -> SeenChild {
+    live(ChildKind::Deployment, spec)
 }
 
 #[test]
 fn a_number_of_pods_that_is_right_by_chance_becomes_ours() {
     let spec = json!({"replicas": 2});
-    let ours = json!({"f:spec": {"f:replicas": {}}});
-    let settled = world(&spec, vec![service(&spec), deployment(&spec, &ours)]);
+    let settled = world(&spec, vec![service(&spec), deployment(&spec)]);
     assert_eq!(sent(&settled), Vec::<String>::new());
-    let left_by_an_autoscaler = world(&spec, vec![service(&spec), deployment(&spec, &json!({}))]);
+    let left_by_an_autoscaler = world(&spec, vec![service(&spec), scaled_by_others(&spec)]);
     assert_eq!(sent(&left_by_an_autoscaler), ["apply Deployment"]);
 }
 
@@ -101,9 +114,8 @@ fn a_number_of_pods_that_is_right_by_chance_becomes_ours() {
 fn pods_do_not_wait_for_a_policy_that_is_to_go() {
     let before = json!({"security": {"networkPolicy": {"enabled": true}}});
     let after = json!({"memcached": {"threads": 2}});
-    let ours = json!({"f:spec": {"f:replicas": {}}});
-    let policy = live(ChildKind::NetworkPolicy, &before, &json!({}));
-    let world = world(&after, vec![policy, service(&before), deployment(&before, &ours)]);
+    let policy = live(ChildKind::NetworkPolicy, &before);
+    let world = world(&after, vec![policy, service(&before), deployment(&before)]);
     assert_eq!(sent(&world), ["delete NetworkPolicy", "apply Deployment"]);
 }
 
@@ -114,8 +126,8 @@ fn an_autoscaler_that_cannot_be_taken_away_keeps_the_number_of_pods_and_the_stat
         "resources": {"requests": {"cpu": "1"}},
     });
     let off = json!({"replicas": 1, "resources": {"requests": {"cpu": "1"}}});
-    let autoscaler = live(ChildKind::HorizontalPodAutoscaler, &scaled, &json!({}));
-    let mut world = world(&off, vec![service(&off), deployment(&scaled, &json!({})), autoscaler]);
+    let autoscaler = live(ChildKind::HorizontalPodAutoscaler, &scaled);
+    let mut world = world(&off, vec![service(&off), scaled_by_others(&scaled), autoscaler]);
     let message = "no HorizontalPodAutoscalers for the operator".to_owned();
     let why = Unavailable::Refused(Failure { category: Category::Forbidden, message });
     world.lose_kind(ChildKind::HorizontalPodAutoscaler, why);

@@ -117,8 +117,7 @@ fn decide(
             Owner::Us if let Some(first) = before_apply(kind, desired, live) => first,
             Owner::Us => {
                 let cause = (kind == ChildKind::Deployment).then(|| rolls(live, differences.as_ref()));
-                let claimed = |it: &&Differences| !it.paths.is_empty() || !claims(kind, desired, live);
-                repair(live, differences.as_ref().filter(claimed), cause.flatten())
+                repair(live, differences.as_ref(), cause.flatten())
             }
         },
     };
@@ -187,12 +186,6 @@ fn before_apply(kind: ChildKind, desired: &Blueprint<'_>, live: &Live) -> Option
     };
     let edits = take_over.or_else(give_up)?;
     Some(Action::Patch { resource_version: live.resource_version.clone(), edits, cause: None })
-}
-
-/// Whether the number of pods is to be ours again: where it is the right one by chance, no field differs.
-fn claims(kind: ChildKind, desired: &Blueprint<'_>, live: &Live) -> bool {
-    let ours_elsewhere = live.entry.is_some() && !live.owns_replicas;
-    kind == ChildKind::Deployment && !desired.leaves_replicas() && ours_elsewhere
 }
 
 fn repair(live: &Live, differences: Option<&Differences>, cause: Option<RolloutCause>) -> Action {

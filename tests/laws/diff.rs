@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::generate::given;
 use crate::given::Given;
-use crate::merge::{Shape, below, owned, shape, with_additions_of_others, without_identity};
+use crate::merge::{REQUIRED_NODES, Shape, below, owned, shape, with_additions_of_others, without_identity};
 
 fn both(given: &Given) -> BTreeMap<ChildKind, Value> {
     given.children().bodies
@@ -154,7 +154,8 @@ proptest! {
             let live = with_additions_of_others(&body);
             for node in nodes(&body) {
                 let scalar = body.pointer(&node.pointer).is_some_and(|value| !value.is_object() && !value.is_array());
-                let replaced = node.fields.contains("selector") || (node.leaf && !scalar);
+                let whole = node.fields.contains("selector") || node.fields.contains(REQUIRED_NODES);
+                let replaced = whole || (node.leaf && !scalar);
                 // A key that somebody adds to an owner reference does not get past the API server.
                 if (scalar || replaced) && node.fields != "metadata.ownerReferences" {
                     let paths = drift(kind, &body, &changed(&node.pointer, &live));

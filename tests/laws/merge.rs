@@ -13,11 +13,18 @@ pub(crate) enum Shape {
     Whole,
 }
 
+/// A selector of nodes, whose name does not say so.
+pub(crate) const REQUIRED_NODES: &str = "nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution";
+
 /// `fields` is where the value is, without items of lists: `spec.ports`, also for each port.
 pub(crate) fn shape(fields: &str, value: &Value) -> Shape {
     match (value, fields) {
         (Value::Object(_), "spec.selector" | "metadata.ownerReferences") => Shape::Whole,
-        (Value::Object(_), _) if fields.ends_with("Selector") => Shape::Whole,
+        // The Prometheus operator calls a plain struct so.
+        (Value::Object(_), "spec.namespaceSelector") => Shape::Fields,
+        (Value::Object(_), _) if fields.ends_with("Selector") || fields.ends_with(REQUIRED_NODES) => {
+            Shape::Whole
+        }
         (Value::Object(_), _) => Shape::Fields,
         (Value::Array(_), "metadata.ownerReferences") => Shape::Items(&["uid"]),
         (Value::Array(_), "spec.ports") => Shape::Items(&["port", "protocol"]),

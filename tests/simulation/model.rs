@@ -421,20 +421,13 @@ impl Model {
 /// Where our entry in managedFields says that the number of pods is ours.
 const REPLICAS: &str = "/metadata/managedFields/0/fieldsV1/f:spec/f:replicas";
 
-/// What we own, as far as anybody looks.
+/// What we own of a Deployment after its apply; a list counts as a whole. Of the others nobody keeps a record.
 fn owned(kind: ChildKind, body: &Value) -> Option<Value> {
-    let fields = |object: &Value| {
-        let names =
-            object.as_object().into_iter().flatten().map(|(name, _)| (format!("f:{name}"), json!({})));
-        Value::Object(names.collect())
-    };
-    (kind == ChildKind::Deployment).then(|| {
-        let replicas = body["spec"].get("replicas").map(|_| json!({"replicas": {}}));
-        json!({
-            "f:metadata": {"f:annotations": fields(&body["metadata"]["annotations"])},
-            "f:spec": fields(&replicas.unwrap_or_default()),
-        })
-    })
+    fn fields(value: &Value) -> Value {
+        let all = value.as_object().into_iter().flatten();
+        all.map(|(name, value)| (format!("f:{name}"), fields(value))).collect()
+    }
+    (kind == ChildKind::Deployment).then(|| fields(body))
 }
 
 /// What an apply makes of a child: a number of pods that it no longer holds becomes 1 where it was ours, and stays where
