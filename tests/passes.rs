@@ -12,11 +12,12 @@ use given::Given;
 use jiff::Timestamp;
 use kube::core::DynamicObject;
 use memcached_operator::kernel::effect::Request;
-use memcached_operator::kernel::event::{SeenChild, Unavailable};
+use memcached_operator::kernel::event::{SecretContent, SeenChild, SeenRollout, Unavailable};
 use memcached_operator::kernel::failure::{Category, Failure};
-use memcached_operator::kernel::object::{ChildKind, Key};
+use memcached_operator::kernel::object::{ChildKind, Key, ResourceVersion, Uid};
 use memcached_operator::kernel::pass::{self, Pass, Send, View};
 use memcached_operator::kernel::seen;
+use memcached_operator::kernel::setback::{Attempt, Setback};
 use memcached_operator::kernel::world::World;
 use serde_json::{Value, json};
 
@@ -139,4 +140,102 @@ fn an_autoscaler_that_cannot_be_taken_away_keeps_the_number_of_pods_and_the_stat
     });
     let ready: Vec<_> = reasons.filter(|it| it.type_ == "Ready").map(|it| it.reason.as_str()).collect();
     assert_eq!(ready, ["Forbidden"]);
+}
+
+fn autoscaled() -> Value {
+    json!({
+        "replicas": 3,
+        "autoscaling": {"enabled": true, "minReplicas": 5, "maxReplicas": 8},
+        "resources": {"requests": {"cpu": "1"}},
+    })
+}
+
+/// A Deployment all of whose pods serve.
+fn complete(child: SeenChild, pods: i32) -> SeenChild {
+    let rollout = SeenRollout {
+        observed_generation: i64::MAX,
+        replicas: pods,
+        ready: pods,
+        updated: pods,
+        available: pods,
+        ..SeenRollout::default()
+    };
+    SeenChild { rollout: Some(rollout), ..child }
+}
+
+/// Status and reason of Ready in the status that a pass writes.
+fn ready(world: &World) -> Option<String> {
+    run(world).sends.iter().find_map(|send| {
+        match send {
+            Send::Status { status, .. } => status.conditions.iter().find(|it| it.type_ == "Ready"),
+            Send::Read(_) | Send::Write { .. } => None,
+        }
+        .map(|it| format!("{} {}", it.status, it.reason))
+    })
+}
+
+#[test]
+fn a_resource_is_not_ready_before_its_autoscaler_has_made_the_fewest_pods() {
+    let spec = autoscaled();
+    let children = |pods| {
+        let deployment = complete(scaled_by_others(&with_replicas(&spec, pods)), pods);
+        vec![service(&spec), deployment, live(ChildKind::HorizontalPodAutoscaler, &spec)]
+    };
+    assert_eq!(ready(&world(&spec, children(3))).as_deref(), Some("False MemcachedNotReady"));
+    assert_eq!(ready(&world(&spec, children(5))).as_deref(), Some("True MemcachedReady"));
+}
+
+fn with_replicas(spec: &Value, replicas: i32) -> Value {
+    let mut spec = spec.clone();
+    spec["replicas"] = json!(replicas);
+    spec
+}
+
+#[test]
+fn an_autoscaler_that_cannot_be_seen_may_be_there_and_keeps_the_number_that_it_set() {
+    let off = json!({"replicas": 1, "resources": {"requests": {"cpu": "1"}}});
+    let scaled = with_replicas(&off, 20);
+    let children = vec![service(&off), scaled_by_others(&scaled)];
+    let mut unseen = world(&off, children.clone());
+    let message = "may not list horizontalpodautoscalers".to_owned();
+    let why = Unavailable::Refused(Failure { category: Category::Forbidden, message });
+    unseen.lose_kind(ChildKind::HorizontalPodAutoscaler, why);
+    assert_eq!(sent(&unseen), Vec::<String>::new());
+    assert_eq!(sent(&world(&off, children)), ["apply Deployment"], "nobody else decides");
+}
+
+#[test]
+fn a_look_that_failed_waits_though_something_else_is_wanted_now() {
+    let spec = json!({});
+    let mut world = world(&spec, vec![service(&spec), deployment(&spec)]);
+    let failure = Failure { category: Category::Transient, message: "connection refused".to_owned() };
+    let slot = world.resources.values_mut().next().unwrap().slot_mut(ChildKind::Service);
+    slot.look = true;
+    assert_eq!(looks(&world), 1);
+    let sent = Attempt { body: "what was wanted before".to_owned(), against: String::new() };
+    let at = (&Uid("uid".to_owned()), Timestamp::UNIX_EPOCH);
+    let slot = world.resources.values_mut().next().unwrap().slot_mut(ChildKind::Service);
+    slot.setback = Some(Setback::after(None, failure, sent, at));
+    assert_eq!(looks(&world), 0);
+}
+
+fn looks(world: &World) -> usize {
+    run(world).sends.iter().filter(|send| matches!(send, Send::Read(_))).count()
+}
+
+#[test]
+fn what_two_resources_read_of_one_secret_is_kept_together() {
+    let read = |key: &str| SecretContent {
+        uid: Uid("uid".to_owned()),
+        resource_version: ResourceVersion("7".to_owned()),
+        requested: vec![key.to_owned()],
+        digests: [(key.to_owned(), format!("digest of {key}"))].into(),
+        without_newline: [key.to_owned()].into(),
+    };
+    let mut both = read("password-file");
+    both.unite(read("tls.crt"));
+    let keys = ["password-file", "tls.crt"];
+    assert_eq!(both.requested, keys);
+    assert_eq!(both.digests.keys().collect::<Vec<_>>(), keys);
+    assert_eq!(both.without_newline.iter().collect::<Vec<_>>(), keys);
 }

@@ -187,6 +187,18 @@ pub struct SecretContent {
     pub without_newline: BTreeSet<String>,
 }
 
+impl SecretContent {
+    /// Takes in what was read of other keys of the same version.
+    pub fn unite(&mut self, other: Self) {
+        let Self { uid: _, resource_version: _, requested, digests, without_newline } = other;
+        self.requested.extend(requested);
+        self.requested.sort();
+        self.requested.dedup();
+        self.digests.extend(digests);
+        self.without_newline.extend(without_newline);
+    }
+}
+
 /// How a request ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Reply {

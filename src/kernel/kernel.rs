@@ -260,6 +260,11 @@ impl Kernel {
         self.seek(key, unserved, effects);
         let Some((rest, resource)) = rest.zip(self.world.resources.get_mut(key)) else { return };
         self.queue.set_timer(key, rest.wake_at);
+        for kind in &rest.unchanged {
+            // It came to what was wanted without that write: the next conflict is a first one again.
+            let resolved = |setback: &mut Setback| setback.failure.category == Category::Conflict;
+            resource.slot_mut(*kind).setback.take_if(resolved);
+        }
         let since = turn.map_or(self.now, |turn| turn.since);
         let unchanged = rest
             .unchanged

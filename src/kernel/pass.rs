@@ -13,6 +13,7 @@ use super::advice;
 use super::desired::{Intent, LiveTemplate, Revision};
 use super::diff::Differences;
 use super::effect::{Notice, Request, RolloutCause};
+use super::event::Unavailable;
 use super::failure::Category;
 use super::inputs::{self, Inputs};
 use super::live::Live;
@@ -256,6 +257,14 @@ impl<'a> View<'a> {
         owner.is_some_and(|owner| owner.uid == self.resource.seen.uid)
     }
 
+    /// Whether an autoscaler of ours is there, or may be: one that scaled took the number of pods from us, and where they
+    /// cannot be listed nobody says that it is gone.
+    fn may_be_autoscaled(&self, deployment: &Live) -> bool {
+        let unavailable = self.world.unavailable(ChildKind::HorizontalPodAutoscaler);
+        let unknown = matches!(unavailable, Some(Unavailable::Refused(_)));
+        self.has(ChildKind::HorizontalPodAutoscaler) || (unknown && !deployment.owns_replicas)
+    }
+
     /// Pods that the Deployment is to ask for; `None` while their number is an autoscaler's to decide: as long as there
     /// is one, it would undo ours. One that is to come finds what there is, but never zero, which it would leave alone.
     #[must_use]
@@ -266,7 +275,7 @@ impl<'a> View<'a> {
             (Some(autoscaling), None) => Some(autoscaling.min_replicas),
             (Some(autoscaling), Some(live)) if zero_by_us(live) => Some(autoscaling.min_replicas),
             (Some(_), Some(_)) => None,
-            (None, Some(_)) if self.has(ChildKind::HorizontalPodAutoscaler) => None,
+            (None, Some(live)) if self.may_be_autoscaled(live) => None,
             (None, _) => Some(spec.replicas),
         }
     }

@@ -156,13 +156,15 @@ fn permitted(
     if wanted.writes() && desired.is_paused() {
         return Action::Paused;
     }
-    let held =
-        held_back(view, kind, hash).or_else(|| fought_over(view, kind, hash).filter(|_| wanted.writes()));
+    let held = held_back(view, (kind, hash), &wanted)
+        .or_else(|| fought_over(view, kind, hash).filter(|_| wanted.writes()));
     held.filter(|_| wanted.sends()).unwrap_or(wanted)
 }
 
-/// Somebody keeps changing what we put back: it stays as they want it for a while, and the status names them.
-fn fought_over(view: &View<'_>, kind: ChildKind, hash: &str) -> Option<Action> {
+/// Somebody keeps changing what we put back: it stays as they want it for a while, and the status names them. `None`
+/// while nobody does.
+#[must_use]
+pub fn fought_over(view: &View<'_>, kind: ChildKind, hash: &str) -> Option<Action> {
     let slot = view.resource.slot(kind);
     slot.repairs.exhausted_until(hash, view.now)?;
     let Key { namespace, name } = &view.resource.seen.key;
@@ -200,9 +202,13 @@ fn repair(live: &Live, differences: Option<&Differences>, cause: Option<RolloutC
     }
 }
 
-fn held_back(view: &View<'_>, kind: ChildKind, hash: &str) -> Option<Action> {
+fn held_back(view: &View<'_>, (kind, hash): (ChildKind, &str), wanted: &Action) -> Option<Action> {
     let setback = view.resource.slot(kind).setback.as_ref()?;
-    let holds = setback.holds(&view.attempt_at(kind, hash), view.now);
+    let holds = match wanted {
+        // A read is the same whatever is to be written after it.
+        Action::Look => setback.retry_at.is_some_and(|at| view.now < at),
+        _ => setback.holds(&view.attempt_at(kind, hash), view.now),
+    };
     holds.then(|| Action::BackOff(setback.failure.clone()))
 }
 

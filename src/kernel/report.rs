@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use super::desired::meta;
+use super::desired::{Revision, meta};
 use super::event::Unavailable;
 use super::failure::Category;
 use super::inputs::{self, Inputs};
@@ -13,8 +13,8 @@ use super::pass::{Pass, Rest, View};
 use super::plan::{self, Action, Planned};
 use super::status::rollout::Rollout;
 use super::status::{self, Situation, Trouble};
-use crate::api::MemcachedStatus;
-use crate::api::Validated;
+use crate::api::validated::Autoscaling;
+use crate::api::{MemcachedStatus, Validated};
 
 /// What is to be said about a resource.
 pub struct Report {
@@ -35,7 +35,7 @@ pub fn status(
     let mut situation = observed(view, desired_replicas(view, spec), in_place);
     situation.servers = view
         .has(ChildKind::Service)
-        .then(|| meta::server(situation.key, spec, situation.template_revision))
+        .then(|| meta::server(situation.key, spec, listening(view)))
         .into_iter()
         .collect();
     situation.in_place = planned.iter().all(|it| it.action.is_in_place());
@@ -45,7 +45,7 @@ pub fn status(
         planned.iter().filter(waits).map(|it| it.kind.name()).collect()
     });
     situation.missing_secrets.clone_from(&inputs.missing);
-    situation.trouble = worst_trouble(inputs, planned);
+    situation.trouble = worst_trouble(view, inputs, planned);
     // Until the template carries the new hash, the status keeps the versions that the live hash stands for.
     if situation.deployment.as_ref().is_some_and(|rollout| rollout.carries_template) {
         situation.secrets.clone_from(&inputs.versions);
@@ -78,11 +78,22 @@ pub fn invalid(view: &View<'_>, broken: &str) -> Pass {
     Pass { rest: Some(rest), ..Pass::default() }
 }
 
-/// Pods wanted: under an autoscaler what it asks the Deployment for.
+/// The rules by which the running pods were made; of pods that nobody has signed yet, the oldest.
+fn listening(view: &View<'_>) -> Option<Revision> {
+    let live = view.our_deployment()?;
+    Some(live.template.as_ref().map_or(Revision::PEER, |template| template.revision))
+}
+
+/// Pods wanted: under an autoscaler what it asks the Deployment for, or is bound to ask for next. Zero switches it off.
 fn desired_replicas(view: &View<'_>, spec: &Validated) -> i32 {
-    let Some(autoscaling) = &spec.autoscaling else { return spec.replicas };
+    let Some(Autoscaling { min_replicas, max_replicas, .. }) = &spec.autoscaling else {
+        return spec.replicas;
+    };
     let asked = view.our_deployment().and_then(|live| live.replicas);
-    asked.and_then(|asked| i32::try_from(asked).ok()).unwrap_or(autoscaling.min_replicas)
+    match asked.and_then(|asked| i32::try_from(asked).ok()) {
+        Some(0) => 0,
+        asked => asked.unwrap_or(*min_replicas).min(*max_replicas).max(*min_replicas),
+    }
 }
 
 fn unserved(planned: &[Planned]) -> impl Iterator<Item = ChildKind> {
@@ -163,10 +174,13 @@ fn retry_of_status(view: &View<'_>) -> Option<Timestamp> {
 }
 
 /// What keeps a resource from being as desired, the worst first.
-fn worst_trouble(inputs: &Inputs, planned: &[Planned]) -> Option<Trouble> {
+fn worst_trouble(view: &View<'_>, inputs: &Inputs, planned: &[Planned]) -> Option<Trouble> {
     let unreadable =
         inputs.unreadable.as_ref().map(|failure| Trouble::SecretUnreadable(failure.message.clone()));
-    planned.iter().filter_map(|it| it.action.trouble()).chain(unreadable).min_by_key(plan::rank)
+    // Said also while the child happens to be as it should: else Ready would flip with every repair of a fight.
+    let fight = |it: &Planned| plan::fought_over(view, it.kind, &it.hash).and_then(|action| action.trouble());
+    let of_children = planned.iter().filter_map(|it| it.action.trouble().or_else(|| fight(it)));
+    of_children.chain(unreadable).min_by_key(plan::rank)
 }
 
 /// Whether the pods' template is the desired one.

@@ -370,7 +370,7 @@ impl Health {
         let why = match code(error) {
             Some(404) => Unavailable::NotServed,
             Some(403) => refused(Category::Forbidden, self.explain(error)),
-            Some(_) if !self.is_listed && self.failures >= LENIENCE => {
+            _ if !self.is_listed && self.failures >= LENIENCE => {
                 refused(Category::Transient, self.explain(error))
             }
             _ => return None,

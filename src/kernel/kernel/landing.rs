@@ -90,6 +90,12 @@ impl Kernel {
         match reply {
             Reply::Secret(Some(mut content)) => {
                 content.requested = keys;
+                // Two resources may use different keys of it: neither may forget what the other needs.
+                if let Some(known) = entry.content.take_if(|known| {
+                    known.uid == content.uid && known.resource_version == content.resource_version
+                }) {
+                    content.unite(known);
+                }
                 let newer = match &entry.presence {
                     Presence::Present(uid, version) => {
                         *uid == content.uid && content.resource_version.is_older_than(version)
