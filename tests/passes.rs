@@ -18,7 +18,7 @@ use memcached_operator::kernel::object::{ChildKind, Key, ResourceVersion, Uid};
 use memcached_operator::kernel::pass::{self, Pass, Send, View};
 use memcached_operator::kernel::seen;
 use memcached_operator::kernel::setback::{Attempt, Setback};
-use memcached_operator::kernel::world::World;
+use memcached_operator::kernel::world::{Presence, World};
 use serde_json::{Value, json};
 
 const NAME: &str = "cache";
@@ -238,4 +238,34 @@ fn what_two_resources_read_of_one_secret_is_kept_together() {
     assert_eq!(both.requested, keys);
     assert_eq!(both.digests.keys().collect::<Vec<_>>(), keys);
     assert_eq!(both.without_newline.iter().collect::<Vec<_>>(), keys);
+}
+
+/// Reasons of the Events that go with what a pass writes.
+fn said(world: &World) -> Vec<String> {
+    let notices = |send: Send| match send {
+        Send::Write { notices, .. } => notices,
+        Send::Read(_) | Send::Status { .. } => Vec::new(),
+    };
+    run(world).sends.into_iter().flat_map(notices).map(|notice| notice.reason).collect()
+}
+
+#[test]
+fn who_makes_pods_is_warned_of_a_password_file_without_an_end_and_of_a_tight_limit() {
+    let spec = json!({
+        "resources": {"limits": {"memory": "100Mi"}},
+        "security": {"sasl": {"enabled": true, "credentialsSecretRef": {"name": "users"}}},
+    });
+    let mut world = world(&spec, Vec::new());
+    let (uid, resource_version) = (Uid("s".to_owned()), ResourceVersion("7".to_owned()));
+    let secret = world.secrets.values_mut().next().unwrap();
+    secret.presence = Presence::Present(uid.clone(), resource_version.clone());
+    secret.content = Some(SecretContent {
+        uid,
+        resource_version,
+        requested: vec!["password-file".to_owned()],
+        digests: [("password-file".to_owned(), "digest".to_owned())].into(),
+        without_newline: ["password-file".to_owned()].into(),
+    });
+    assert_eq!(said(&world), ["PasswordFileNotEnded", "MemoryLimitTight"]);
+    assert_eq!(sent(&world), ["create Service", "create Deployment"]);
 }
