@@ -29,7 +29,7 @@ use crate::tampering::{Meddling, another, wider};
 /// How long a drift may last.
 const LIMIT: Duration = Duration::from_secs(5);
 /// Resources that are worked on at a time.
-const AT_ONCE: usize = 12;
+const AT_ONCE: usize = 6;
 /// Cases of one resource: few enough that nobody takes them for a fight.
 const CASES: usize = 6;
 
