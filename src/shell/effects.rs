@@ -126,7 +126,7 @@ fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
         }
         Request::Patch { kind, key, resource_version, edits } => {
             let http = patch(kind, &key, &resource_version, edits);
-            let words = ("clear the way for an apply of", "cleared the way for an apply of");
+            let words = ("prepare an apply to", "prepared an apply to");
             (operation(words, "patch", Watched::Child(kind), key), http, Expected::Child(kind))
         }
         Request::Delete { kind, key, uid, resource_version } => {
@@ -268,6 +268,10 @@ impl Operation {
         let Self { done, generation, .. } = *self;
         let (object, resource) = (self.object(), resource.to_string());
         match reply {
+            // The ordinary end of a race: the kernel looks at once what won it.
+            Reply::Failed(Failure { category: Category::Conflict, message }) => {
+                tracing::info!(resource, generation, category = Category::Conflict.label(), "{message}");
+            }
             Reply::Failed(Failure { category, message }) => {
                 tracing::warn!(resource, generation, category = category.label(), "{message}");
             }

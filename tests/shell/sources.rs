@@ -310,12 +310,15 @@ async fn a_kind_that_is_not_served_is_asked_for_again_only_while_a_resource_asks
     assert_eq!(watches.next().await, absent);
     watches.pass(Duration::from_secs(3_600)).await;
     assert_eq!(asked_at(&watches), [0], "nobody asks for one");
+    let age = "memcached_operator_watch_last_event_age_seconds{kind=\"ServiceMonitor\"}";
+    assert!(!watches.metrics.render().unwrap().contains(age), "there is no watch to be old");
 
     watches.sought.send_replace([ChildKind::ServiceMonitor].into());
     assert_eq!(watches.next().await, absent);
     assert_eq!(watches.next().await, absent);
     assert_eq!(watches.take(2).await, ["listing", "listed"]);
     assert_eq!(asked_at(&watches), [0, 3_600, 3_630, 3_660]);
+    assert!(watches.metrics.render().unwrap().contains(age));
     assert!(watches.metrics.render().unwrap().lines().all(|line| {
         !line.starts_with("memcached_operator_watch_errors_total{kind=\"ServiceMonitor\"}")
             || line.ends_with(" 0")

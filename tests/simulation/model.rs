@@ -2,19 +2,23 @@
 //! collector. It keeps the rules that the kernel relies on: uids, resourceVersions, generations, create-only
 //! applies, and watches that deliver in order per kind and late.
 
+mod objects;
+mod specs;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use memcached_operator::api::spec::{MemcachedConfig, NetworkPolicy, Sasl, SecretReference, Security};
-use memcached_operator::api::{MemcachedSpec, MemcachedStatus};
+use memcached_operator::api::MemcachedStatus;
 use memcached_operator::kernel::diff;
-use memcached_operator::kernel::effect::{Edit, Request};
+use memcached_operator::kernel::effect::Request;
 use memcached_operator::kernel::event::{
     Event, Reply, SecretContent, SeenChild, SeenResource, SeenRollout, SeenSecret,
 };
 use memcached_operator::kernel::failure::{Category, Failure};
 use memcached_operator::kernel::hash;
 use memcached_operator::kernel::object::{ChildKind, Controller, Key, ResourceVersion, Uid, Watched};
+use objects::{applied, conflict, content, edit, give_up_replicas, merged, owned, template};
 use serde_json::{Value, json};
+use specs::spec;
 
 pub(crate) const NAME: &str = "cache";
 const SECRET: &str = "credentials";
@@ -416,105 +420,4 @@ impl Model {
         };
         assert_eq!((ready.status.as_str(), ready.reason.as_str()), expected, "{}", ready.message);
     }
-}
-
-/// Where our entry in managedFields says that the number of pods is ours.
-const REPLICAS: &str = "/metadata/managedFields/0/fieldsV1/f:spec/f:replicas";
-
-/// What we own of a Deployment after its apply; a list counts as a whole. Of the others nobody keeps a record.
-fn owned(kind: ChildKind, body: &Value) -> Option<Value> {
-    fn fields(value: &Value) -> Value {
-        let all = value.as_object().into_iter().flatten();
-        all.map(|(name, value)| (format!("f:{name}"), fields(value))).collect()
-    }
-    (kind == ChildKind::Deployment).then(|| fields(body))
-}
-
-/// What an apply makes of a child: a number of pods that it no longer holds becomes 1 where it was ours, and stays where
-/// it was somebody else's.
-fn applied(kind: ChildKind, body: &Value, before: &SeenChild) -> Value {
-    let mut content = content(body);
-    if kind == ChildKind::Deployment && body["spec"].get("replicas").is_none() {
-        let ours = before.owned.as_ref().is_some_and(|it| it.pointer("/f:spec/f:replicas").is_some());
-        assert!(!ours, "an apply that makes the number of pods 1");
-        content["spec"]["replicas"] = before.content["spec"]["replicas"].clone();
-    }
-    content
-}
-
-fn edit(child: &mut SeenChild, edit: &Edit) {
-    let Edit::Remove { path } = edit else { panic!("{edit:?}: no peer was here") };
-    if path == REPLICAS {
-        give_up_replicas(child);
-        return;
-    }
-    let (list, at) = path.rsplit_once('/').unwrap();
-    child.content.pointer_mut(list).unwrap().as_array_mut().unwrap().remove(at.parse().unwrap());
-}
-
-fn give_up_replicas(child: &mut SeenChild) {
-    let fields = child.owned.as_mut().and_then(|it| it["f:spec"].as_object_mut());
-    fields.unwrap().remove("f:replicas");
-}
-
-fn template(child: &SeenChild) -> Option<&Value> {
-    child.content.pointer("/spec/template")
-}
-
-fn content(body: &Value) -> Value {
-    let meta = |field: &str| body["metadata"].get(field).cloned().unwrap_or_default();
-    json!({
-        "metadata": {
-            "labels": meta("labels"),
-            "annotations": meta("annotations"),
-            "ownerReferences": meta("ownerReferences"),
-        },
-        "spec": body["spec"],
-    })
-}
-
-fn conflict(message: &str) -> Reply {
-    Reply::Failed(Failure { category: Category::Conflict, message: message.into() })
-}
-
-/// JSON merge patch on the top level, where the operator's patches are.
-fn merged(status: &MemcachedStatus, patch: &Value) -> MemcachedStatus {
-    let mut fields = serde_json::to_value(status).unwrap();
-    for (field, value) in patch.as_object().unwrap() {
-        if value.is_null() {
-            fields.as_object_mut().unwrap().remove(field);
-        } else {
-            fields[field] = value.clone();
-        }
-    }
-    serde_json::from_value(fields).unwrap()
-}
-
-/// A few specs: two that differ in replicas only, two templates, one with authentication, one behind a policy, one under
-/// an autoscaler.
-fn spec(variant: u8) -> MemcachedSpec {
-    let replicas = Some(if variant == 1 { 3 } else { 1 });
-    let memcached =
-        (variant == 2).then(|| MemcachedConfig { max_memory_mb: Some(128), ..MemcachedConfig::default() });
-    let security = (variant == 3 || variant == 4).then(|| Security {
-        sasl: Some(Sasl {
-            enabled: Some(true),
-            credentials_secret_ref: Some(SecretReference { name: Some(SECRET.into()) }),
-        }),
-        ..Security::default()
-    });
-    let security = if variant == 5 {
-        let network_policy = NetworkPolicy { enabled: Some(true), ..NetworkPolicy::default() };
-        Some(Security { network_policy: Some(network_policy), ..Security::default() })
-    } else {
-        security
-    };
-    let autoscaling = (variant == 6).then(|| {
-        let bounds = json!({"enabled": true, "minReplicas": 2, "maxReplicas": 4});
-        serde_json::from_value(bounds).unwrap()
-    });
-    let resources =
-        (variant == 6).then(|| serde_json::from_value(json!({"requests": {"cpu": "100m"}})).unwrap());
-    let image = (variant == 4).then(|| "memcached:1.6.38".to_owned());
-    MemcachedSpec { replicas, image, memcached, security, autoscaling, resources, ..MemcachedSpec::default() }
 }

@@ -3,13 +3,17 @@
 use serde_json::{Map, Value};
 
 use crate::api::MemcachedStatus;
+use crate::api::status::NEVER_OBSERVED;
 
-/// The merge patch that turns `before` into `after`: the fields that differ; null for those that go.
+/// The merge patch that turns `before` into `after`: the fields that differ; null for those that go. The first one
+/// holds every field: of a status that nobody wrote yet it is not known which are there, and `kubectl get` shows a
+/// number that is missing as nothing and not as 0.
 #[must_use]
 pub fn patch(before: &MemcachedStatus, after: &MemcachedStatus) -> Value {
+    let is_first = before.observed_generation == NEVER_OBSERVED;
     let (before, after) = (fields(before), fields(after));
     let gone = before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), Value::Null));
-    let changed = after.iter().filter(|(key, value)| before.get(*key) != Some(value));
+    let changed = after.iter().filter(|(key, value)| is_first || before.get(*key) != Some(value));
     gone.chain(changed.map(|(key, value)| (key.clone(), value.clone()))).collect::<Map<_, _>>().into()
 }
 
@@ -34,6 +38,7 @@ mod tests {
     #[test]
     fn a_patch_names_what_differs_and_nulls_what_goes() {
         let before = MemcachedStatus {
+            observed_generation: 1,
             reconciled_generation: Some(1),
             server_list: vec!["a.n:11211".into()],
             replicas: 1,
@@ -45,5 +50,14 @@ mod tests {
             json!({"observedGeneration": 2, "reconciledGeneration": null, "serverList": null})
         );
         assert_eq!(patch(&after, &after), json!({}));
+    }
+
+    #[test]
+    fn the_first_patch_says_every_number_also_where_it_is_zero() {
+        let first = MemcachedStatus { observed_generation: 1, ..MemcachedStatus::default() };
+        assert_eq!(
+            patch(&MemcachedStatus::default(), &first),
+            json!({"observedGeneration": 1, "replicas": 0, "readyReplicas": 0, "updatedReplicas": 0})
+        );
     }
 }

@@ -5,7 +5,7 @@
 mod instances;
 pub mod names;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -53,6 +53,8 @@ pub struct Metrics {
     watch_unreadable: IntCounterVec,
     watch_age: GaugeVec,
     pulses: BTreeMap<Watched, Pulse>,
+    /// The kinds that the API server does not serve: there is no watch to be old.
+    unserved: Mutex<BTreeSet<Watched>>,
     instances: Mutex<Instances>,
 }
 
@@ -85,6 +87,7 @@ impl Metrics {
             watch_unreadable: counters(all, names::WATCH_UNREADABLE, &[names::KIND])?,
             watch_age: added(all, GaugeVec::new(opts(names::WATCH_LAST_EVENT_AGE), &[names::KIND])?)?,
             pulses: Watched::ALL.map(|kind| (kind, Pulse::new())).into(),
+            unserved: Mutex::default(),
             instances: Mutex::default(),
             registry,
         };
@@ -119,6 +122,16 @@ impl Metrics {
             touch(&self.watch_restarts, &[kind]);
             touch(&self.watch_unreadable, &[kind]);
         }
+    }
+
+    /// Whether the kind is watched: while it is not served, its age says nothing and is not shown.
+    pub fn watched(&self, kind: Watched, served: bool) {
+        let mut unserved = self.unserved.lock().unwrap_or_else(PoisonError::into_inner);
+        if served {
+            unserved.remove(&kind)
+        } else {
+            unserved.insert(kind)
+        };
     }
 
     /// The pulse whose age is the kind's `watch_last_event_age_seconds`.
@@ -192,7 +205,9 @@ impl Metrics {
     /// # Errors
     /// When the encoder refuses a metric, which would be a defect.
     pub fn render(&self) -> prometheus::Result<String> {
-        for (kind, pulse) in &self.pulses {
+        let unserved = self.unserved.lock().unwrap_or_else(PoisonError::into_inner);
+        self.watch_age.reset();
+        for (kind, pulse) in self.pulses.iter().filter(|(kind, _)| !unserved.contains(kind)) {
             self.watch_age.with_label_values(&[kind.name()]).set(pulse.last().elapsed().as_secs_f64());
         }
         let mut text = TextEncoder::new().encode_to_string(&self.registry.gather())?;

@@ -28,7 +28,6 @@ pub(crate) enum Which {
     /// All, though they have no node.
     All,
     /// Those that the scheduler gave a node.
-    #[allow(dead_code, reason = "of the two programs that share this, one has no nodes")]
     Scheduled,
 }
 

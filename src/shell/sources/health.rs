@@ -1,0 +1,255 @@
+//! How a kind's watch does: counts and logs its failures, says what each means for the watch and for the kernel, and how
+//! long to wait. IO only in that it waits; called by [`super`], which runs the watches.
+
+use std::time::Duration;
+
+use kube::core::Resource;
+use kube::runtime::watcher::{self, DefaultBackoff};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use super::{Outlet, SILENCE, gone};
+use crate::kernel::event::{Event, Unavailable};
+use crate::kernel::failure::{Category, Failure};
+use crate::kernel::object::Watched;
+use crate::shell::admin::Gate;
+use crate::shell::client::{explain, said};
+use crate::shell::kinds;
+use crate::shell::pulse::Pulse;
+
+/// Failures in a row after which a watch is begun anew, although none of them asked for it.
+const PATIENCE: u32 = 5;
+/// A kind that is not served is asked for so often while a resource asks for one.
+const SEEK: Duration = Duration::from_secs(30);
+/// Failures in a row after which a kind that a resource can do without keeps nobody waiting at the start.
+const LENIENCE: u32 = 3;
+/// The same failure is logged again when it comes back after this time.
+const FORGET: Duration = Duration::from_secs(120);
+
+/// What to do after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Go on with the stream: it asks again from where it was.
+    Resume,
+    /// Drop the stream and list.
+    Relist,
+}
+
+/// What to do after `error`, the `failures`th in a row.
+///
+/// Left alone, the stream would ask for ever for a version that is gone when 410 comes as an HTTP status, would
+/// skip an event it could not read, and would go on reading a stream in which the server said that it failed.
+fn verdict(error: &watcher::Error, failures: u32) -> Verdict {
+    let hopeless = match error {
+        // The stream begins again with a list by itself.
+        watcher::Error::InitialListFailed(_) | watcher::Error::NoResourceVersion => false,
+        watcher::Error::WatchStartFailed(kube::Error::Api(status)) => matches!(status.code, 404 | 410),
+        watcher::Error::WatchError(_) => true,
+        watcher::Error::WatchFailed(error) => !matches!(error, kube::Error::ReadEvents(_)),
+        watcher::Error::WatchStartFailed(_) => false,
+    };
+    if hopeless || failures >= PATIENCE { Verdict::Relist } else { Verdict::Resume }
+}
+
+/// How a kind's watch does, across its restarts.
+pub(super) struct Health {
+    pub(super) kind: Watched,
+    pub(super) pulse: Pulse,
+    pub(super) outlet: Outlet,
+    backoff: DefaultBackoff,
+    /// When silence began to count, if nothing was heard since.
+    pub(super) heard_of: Instant,
+    failures: u32,
+    last_failure: Option<(Complaint, Instant)>,
+    /// Whether the kernel has a complete list.
+    is_listed: bool,
+    /// Whether lists may be had but no watch: a complete list is then no news before a watch has begun, or the kernel
+    /// would believe that all is well until the next refusal, over and over.
+    pub(super) watch_refused: bool,
+    /// Whether a list of resources has been complete, or has failed, for the first time.
+    resources_tried: watch::Sender<bool>,
+}
+
+/// What tells two failures apart in the log: the words may hold versions and addresses that differ each time.
+type Complaint = (std::mem::Discriminant<watcher::Error>, Option<u16>);
+
+impl Health {
+    pub(super) fn new(
+        kind: Watched,
+        (pulse, resources_tried): (Pulse, watch::Sender<bool>),
+        outlet: Outlet,
+    ) -> Self {
+        Self {
+            kind,
+            pulse,
+            outlet,
+            backoff: DefaultBackoff::default(),
+            heard_of: Instant::now(),
+            failures: 0,
+            last_failure: None,
+            is_listed: false,
+            watch_refused: false,
+            resources_tried,
+        }
+    }
+
+    /// Every other kind begins after the resources, or after their first failure: it must not wait for a CRD.
+    pub(super) async fn wait_for_turn(&self) {
+        if self.kind != Watched::Memcached {
+            // The sender is here, so that this ends with `true` only.
+            let _ = self.resources_tried.subscribe().wait_for(|tried| *tried).await;
+        }
+    }
+
+    pub(super) fn tried(&self) {
+        if self.kind == Watched::Memcached {
+            self.resources_tried.send_replace(true);
+        }
+    }
+
+    /// Counts, logs what is new, and tells readiness why.
+    pub(super) fn failed(&mut self, error: &watcher::Error) -> Verdict {
+        let (complaint, now) = ((std::mem::discriminant(error), code(error)), Instant::now());
+        self.tried();
+        if self.is_absent(error) {
+            // A state of the cluster, and nobody's fault.
+            if !self.last_failure.is_some_and(|(last, _)| last == complaint) {
+                tracing::info!(kind = self.kind.name(), "{}", self.explain(error));
+            }
+            self.last_failure = Some((complaint, now));
+            self.outlet.metrics.watched(self.kind, false);
+            return Verdict::Relist;
+        }
+        self.outlet.metrics.watch_failed(self.kind);
+        let said = self.last_failure.take();
+        if said.is_some_and(|(_, at)| self.pulse.last() > at) {
+            self.failures = 0;
+        }
+        self.failures += 1;
+        let why = self.explain(error);
+        if !said.is_some_and(|(last, at)| last == complaint && now.duration_since(at) < FORGET) {
+            tracing::warn!(kind = self.kind.name(), "{why}");
+        }
+        self.last_failure = Some((complaint, now));
+        if self.kind == Watched::Memcached && complaint.1 == Some(404) {
+            self.outlet.gates.close(Gate::CrdServed, &why);
+        }
+        self.outlet.gates.explain(Gate::Listed(self.kind), &why);
+        verdict(error, self.failures)
+    }
+
+    /// Whether the API server does not serve a kind that a resource can do without.
+    fn is_absent(&self, error: &watcher::Error) -> bool {
+        !self.kind.is_required() && code(error) == Some(404)
+    }
+
+    /// What the kernel has to know of a kind that a resource can do without. A failure that passes is none of its
+    /// business once there was a list: what it knows is as good as it was.
+    pub(super) fn gives_up(&mut self, error: &watcher::Error) -> Option<Event> {
+        let kind = match self.kind {
+            Watched::Child(kind) if !kind.is_required() => kind,
+            _ => return None,
+        };
+        let why = match code(error) {
+            Some(404) => Unavailable::NotServed,
+            Some(403) => refused(Category::Forbidden, self.explain(error)),
+            _ if !self.is_listed && self.failures >= LENIENCE => {
+                refused(Category::Transient, self.explain(error))
+            }
+            _ => return None,
+        };
+        self.is_listed = false;
+        self.watch_refused = !matches!(error, watcher::Error::InitialListFailed(_));
+        Some(Event::Unavailable { kind, why })
+    }
+
+    /// Waits before the next attempt: for a kind that is not served until somebody asks for one, and then a while.
+    pub(super) async fn wait(&mut self, error: &watcher::Error) {
+        let Watched::Child(kind) = self.kind else { return self.back_off().await };
+        if !self.is_absent(error) {
+            return self.back_off().await;
+        }
+        let mut sought = self.outlet.sought.clone();
+        if sought.borrow().contains(&kind) {
+            sleep(SEEK).await;
+        }
+        // The sender lives as long as the main loop.
+        let _ = sought.wait_for(|kinds| kinds.contains(&kind)).await;
+    }
+
+    async fn back_off(&mut self) {
+        sleep(self.backoff.next().unwrap_or(FORGET)).await;
+    }
+
+    fn explain(&self, error: &watcher::Error) -> String {
+        let plural = kinds::plural(self.kind);
+        match (self.kind, code(error)) {
+            (Watched::Memcached, Some(404)) => format!(
+                "the API server does not serve {plural}: apply the CustomResourceDefinition that \
+                 `memcached-operator crd` prints"
+            ),
+            (_, Some(404)) if !self.kind.is_required() => {
+                format!("the API server does not serve {plural}: no resource gets one until it does")
+            }
+            (_, Some(403)) => format!("may not list and watch {plural}: grant both verbs ({})", words(error)),
+            _ => format!("cannot list and watch {plural}: {}", words(error)),
+        }
+    }
+
+    pub(super) fn fell_silent(&self) {
+        self.outlet.metrics.watch_failed(self.kind);
+        tracing::warn!(
+            kind = self.kind.name(),
+            "heard nothing of the watch of {} for {} s: it is begun anew",
+            kinds::plural(self.kind),
+            SILENCE.as_secs()
+        );
+    }
+
+    pub(super) fn listed(&mut self) {
+        if self.watch_refused {
+            return;
+        }
+        self.is_listed = true;
+        self.outlet.metrics.watched(self.kind, true);
+        if self.last_failure.take().is_some() {
+            tracing::info!(kind = self.kind.name(), "listed {} again", kinds::plural(self.kind));
+        }
+    }
+
+    /// An object that gives no event is as good as gone: a pod that lost our labels, or one that this build cannot
+    /// read. It harms nobody else.
+    pub(super) fn unreadable<K: Resource>(&self, object: &K) -> Option<Event> {
+        self.outlet.metrics.unreadable(self.kind);
+        tracing::debug!(kind = self.kind.name(), name = object.meta().name, "cannot read an object");
+        gone(self.kind, object)
+    }
+}
+
+fn refused(category: Category, message: String) -> Unavailable {
+    Unavailable::Refused(Failure { category, message })
+}
+
+/// The HTTP status in an error, where the API server answered at all.
+fn code(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => match error {
+            kube::Error::Api(status) => Some(status.code),
+            _ => None,
+        },
+        watcher::Error::WatchError(status) => Some(status.code),
+        watcher::Error::NoResourceVersion => None,
+    }
+}
+
+fn words(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => explain(error),
+        watcher::Error::WatchError(status) => said(status),
+        watcher::Error::NoResourceVersion => error.to_string(),
+    }
+}
