@@ -58,6 +58,16 @@ fn service_address(service: &Service) -> Result<IpAddr> {
     Ok(address.context("the Service has no address")?.parse()?)
 }
 
+/// A connection through the Service. Its address leads somewhere only once kube-proxy has heard of the ready pod, which
+/// nothing in the API says.
+async fn connect_through(service: &Service) -> Result<Memcached> {
+    let address = service_address(service)?;
+    await_answer(("the Service leads to its pod", Duration::from_secs(30)), async || {
+        Memcached::connect((address, 11211)).await
+    })
+    .await
+}
+
 fn e2e(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_e2e"));
     command.args(args).stdin(Stdio::null());
@@ -148,7 +158,7 @@ async fn two_clusters_at_once_do_not_meet() -> Result<()> {
     assert_ne!(first.slot(), second.slot());
     let body = async |space: &Space| {
         let (service, _) = run_memcached(space, "memcached:1.6").await?;
-        let mut client = Memcached::connect((service_address(&service)?, 11211)).await?;
+        let mut client = connect_through(&service).await?;
         client.set("from", space.cluster().name().as_bytes()).await?;
         assert_eq!(client.get("from").await?.as_deref(), Some(space.cluster().name().as_bytes()));
         Ok(())
@@ -265,9 +275,13 @@ async fn pods_resolve_services_by_name_and_run_images_that_were_loaded() -> Resu
     in_namespace_of(&cluster, "dns", async |space| {
         let (service, _) = run_memcached(space, tag).await?;
         let name = format!("cache.{}.svc.cluster.local", space.name());
-        let mut resolve = cluster.kubectl()?;
-        resolve.args(["exec", "-n", space.name(), "cache", "--", "getent", "hosts", &name]);
-        let found = succeed(resolve)?;
+        // CoreDNS hears of the Service as everybody does: some time after it was made.
+        let found = await_answer(("the name is known", Duration::from_secs(30)), async || {
+            let mut resolve = cluster.kubectl()?;
+            resolve.args(["exec", "-n", space.name(), "cache", "--", "getent", "hosts", &name]);
+            succeed(resolve)
+        })
+        .await?;
         assert_eq!(
             found.split_whitespace().collect::<Vec<_>>(),
             [service_address(&service)?.to_string(), name]
