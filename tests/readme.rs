@@ -10,6 +10,7 @@ use memcached_operator::cli::yaml;
 use memcached_operator::kernel::desired::Revision;
 use memcached_operator::kernel::event::SeenRollout;
 use memcached_operator::kernel::object::Key;
+use memcached_operator::kernel::rollouts::Place;
 use memcached_operator::kernel::status::rollout::Rollout;
 use memcached_operator::kernel::status::{Situation, status};
 use serde_json::Value;
@@ -61,6 +62,7 @@ fn the_status_is_what_the_operator_writes() {
         in_place: true,
         paused: None,
         unserved: Vec::new(),
+        place: Place::Outside,
         missing_secrets: Vec::new(),
         trouble: None,
         pod_problem: None,

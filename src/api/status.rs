@@ -58,9 +58,22 @@ pub struct MemcachedStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub secrets: Vec<SecretVersion>,
+    /// Why its pods roll although nobody edited the resource: at most a few caches do so at a time, and this one is among
+    /// them until all its pods are available again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budgeted_rollout: Option<BudgetedRollout>,
     /// Since when the operator has been refused what it needs; after 10 minutes the resource is stalled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Time>,
+}
+
+/// Why pods roll although nobody edited the resource. That concerns many resources at once, so each waits for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum BudgetedRollout {
+    /// The content of a Secret that the pods mount changed.
+    Secret,
+    /// The operator renders pod templates by newer rules, and was told to adopt them.
+    Adoption,
 }
 
 /// One version of one Secret: enough to know after a restart that nothing has to be read again.
@@ -89,6 +102,7 @@ impl Default for MemcachedStatus {
             server_list: Vec::new(),
             unserved_kinds: Vec::new(),
             secrets: Vec::new(),
+            budgeted_rollout: None,
             failing_since: None,
         }
     }
@@ -109,6 +123,7 @@ impl<'de> Deserialize<'de> for MemcachedStatus {
             server_list: values(&raw, "serverList"),
             unserved_kinds: values(&raw, "unservedKinds"),
             secrets: values(&raw, "secrets"),
+            budgeted_rollout: value(&raw, "budgetedRollout"),
             failing_since: value(&raw, "failingSince"),
         })
     }
@@ -150,6 +165,7 @@ mod tests {
             "templateRevision": 1,
             "serverList": ["cache.default:11211"],
             "secrets": [{"name": "passwords", "uid": "6487cc27", "resourceVersion": "376"}],
+            "budgetedRollout": "Secret",
             "failingSince": "2026-11-21T10:00:00Z",
         })
     }

@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
 use crate::kernel::kernel::Settings;
+use crate::kernel::rollouts::{Adoption, Budget};
 use crate::shell::{self, Ended, Options, journal};
 
 /// Options of `run`.
@@ -53,6 +54,29 @@ pub struct Args {
         value_parser = clap::value_parser!(u16).range(1..=1024)
     )]
     pub max_in_flight: u16,
+
+    /// Caches whose pods roll at once for a changed Secret or a newer template; an edit of one never waits
+    #[arg(
+        long,
+        value_name = "COUNT",
+        env = "MEMCACHED_OPERATOR_MAX_CONCURRENT_ROLLOUTS",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u16).range(1..)
+    )]
+    pub max_concurrent_rollouts: u16,
+
+    /// What becomes of pod templates that an older operator rendered, while nobody edits their resource
+    #[arg(long, value_name = "HOW", env = "MEMCACHED_OPERATOR_ADOPT_TEMPLATES", default_value = "off")]
+    pub adopt_templates: AdoptTemplates,
+}
+
+/// What becomes of pod templates of older revisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AdoptTemplates {
+    /// They stay until somebody edits what reaches the pods.
+    Off,
+    /// They are replaced, a few caches at a time; a cache that rolls is empty afterwards.
+    Budgeted,
 }
 
 /// How log lines look.
@@ -98,11 +122,28 @@ impl LogLevel {
 /// # Errors
 /// When it cannot start, or cannot go on.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { kubeconfig, listen, journal, journal_max_bytes, log_format, log_level, max_in_flight } = args;
+    let Args {
+        kubeconfig,
+        listen,
+        journal,
+        journal_max_bytes,
+        log_format,
+        log_level,
+        max_in_flight,
+        max_concurrent_rollouts,
+        adopt_templates,
+    } = args;
+    let budget = Budget {
+        limit: max_concurrent_rollouts.into(),
+        adoption: match adopt_templates {
+            AdoptTemplates::Off => Adoption::Off,
+            AdoptTemplates::Budgeted => Adoption::Budgeted,
+        },
+    };
     start_log(log_format, log_level);
     let options = Options {
         journal: journal.map(|path| journal::Options { path, max_bytes: journal_max_bytes }),
-        settings: Settings { max_in_flight: max_in_flight.into() },
+        settings: Settings { max_in_flight: max_in_flight.into(), rollouts: budget },
     };
     // One thread: the kernel is one task, and the rest waits for the network.
     let runtime = tokio::runtime::Builder::new_current_thread()

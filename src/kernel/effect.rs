@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::failure::Category;
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
+use crate::api::status::BudgetedRollout;
 
 /// Number of a request, unique within one run of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -167,6 +168,8 @@ pub enum RolloutCause {
     RestartTrigger,
     /// Somebody else changed the pod template, and it is put back.
     Drift,
+    /// This build renders templates by newer rules, and was told to adopt them.
+    Adoption,
 }
 
 impl RolloutCause {
@@ -178,6 +181,17 @@ impl RolloutCause {
             Self::Secret => "secret",
             Self::RestartTrigger => "restart_trigger",
             Self::Drift => "drift",
+            Self::Adoption => "adoption",
+        }
+    }
+
+    /// Whether such rollouts come upon many resources at once, so that each has to wait for its turn.
+    #[must_use]
+    pub const fn budgeted(self) -> Option<BudgetedRollout> {
+        match self {
+            Self::Secret => Some(BudgetedRollout::Secret),
+            Self::Adoption => Some(BudgetedRollout::Adoption),
+            Self::Spec | Self::RestartTrigger | Self::Drift => None,
         }
     }
 }
@@ -231,4 +245,6 @@ pub enum Observation {
     InstanceGone(Key),
     /// Resources waiting for a pass.
     QueueDepth(usize),
+    /// How the rollouts stand that nobody's edit asked for.
+    Rollouts(super::rollouts::Standing),
 }

@@ -19,6 +19,7 @@ use super::object::{ChildKind, Key};
 use super::outline::Outline;
 use super::pass::{self, Judged, Pass, Send, View};
 use super::queue::{Lane, Queue};
+use super::rollouts::{Budget, Rollouts, Standing};
 use super::setback::{Attempt, Setback};
 use super::world::World;
 
@@ -27,11 +28,13 @@ use super::world::World;
 pub struct Settings {
     /// Requests under way at once, over all resources; at least 1.
     pub max_in_flight: usize,
+    /// How pods roll that nobody's edit asked to roll.
+    pub rollouts: Budget,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { max_in_flight: 64 }
+        Self { max_in_flight: 64, rollouts: Budget::default() }
     }
 }
 
@@ -51,6 +54,7 @@ pub struct Kernel {
     /// The wake that the shell was asked for last.
     wake: Option<Timestamp>,
     reported_depth: usize,
+    reported_rollouts: Standing,
 }
 
 /// A resource between the moment it was taken from the queue and its rest.
@@ -67,8 +71,8 @@ impl Kernel {
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
+            world: World::new(Rollouts::new(settings.rollouts)),
             settings,
-            world: World::default(),
             queue: Queue::default(),
             leading: false,
             now: Timestamp::UNIX_EPOCH,
@@ -78,6 +82,7 @@ impl Kernel {
             sought: BTreeMap::new(),
             wake: None,
             reported_depth: 0,
+            reported_rollouts: Standing::default(),
         }
     }
 
@@ -99,16 +104,26 @@ impl Kernel {
         let mut effects = Vec::new();
         let dirty = self.fold(event, &mut effects);
         self.queue.fire(at);
+        self.call_rollouts();
         while self.leading
             && self.is_synced()
             && self.flights.len() < self.settings.max_in_flight
             && let Some(key) = self.queue.pop()
         {
             self.pass(&key, &mut effects);
+            self.call_rollouts();
         }
         dirty.iter().for_each(|key| self.compare(key));
         self.report_queue(&mut effects);
+        self.report_rollouts(&mut effects);
         effects
+    }
+
+    /// Those whose turn has come are looked at again; behind everybody who has an edit.
+    fn call_rollouts(&mut self) {
+        for key in self.world.rollouts.call() {
+            self.queue.push(&key, Lane::Backlog);
+        }
     }
 
     /// Takes an event into the world and queues the resources that it concerns, which it returns.
@@ -199,6 +214,9 @@ impl Kernel {
 
     fn carry_out(&mut self, key: &Key, pass: Pass, effects: &mut Vec<Effect>) {
         self.remember(key, pass.judged, pass.outline);
+        if let Some(place) = pass.place {
+            self.world.rollouts.note(key, place);
+        }
         let Some(resource) = self.world.resources.get_mut(key) else { return };
         if pass.secret_hash.is_some() {
             resource.secret_hash = pass.secret_hash;
@@ -325,6 +343,14 @@ impl Kernel {
             millis: 0,
             failure: Some(Category::Internal),
         }));
+    }
+
+    fn report_rollouts(&mut self, effects: &mut Vec<Effect>) {
+        let standing = self.world.rollouts.standing();
+        if standing != self.reported_rollouts {
+            self.reported_rollouts = standing;
+            effects.push(Effect::Observe(Observation::Rollouts(standing)));
+        }
     }
 
     fn report_queue(&mut self, effects: &mut Vec<Effect>) {

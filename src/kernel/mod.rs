@@ -25,6 +25,7 @@ pub mod pass;
 pub mod plan;
 pub mod queue;
 pub mod report;
+pub mod rollouts;
 pub mod seen;
 pub mod setback;
 pub mod status;

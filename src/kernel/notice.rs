@@ -54,6 +54,10 @@ pub fn rollout_started(cause: RolloutCause) -> Notice {
         RolloutCause::Secret => ("RollOutSecret", "the content of a Secret changed"),
         RolloutCause::RestartTrigger => ("RollOutRestartTrigger", "the restart-trigger annotation changed"),
         RolloutCause::Drift => ("RollOutDrift", "somebody else changed the pod template, and it is put back"),
+        RolloutCause::Adoption => (
+            "RollOutAdoption",
+            "this operator renders pod templates by newer rules, and was told to adopt them",
+        ),
     };
     normal("RolloutStarted", action, format!("Replacing pods, cause {}: {words}", cause.label()))
 }

@@ -60,6 +60,14 @@ pub struct Blueprint<'a> {
 }
 
 impl<'a> Blueprint<'a> {
+    /// The children of an unchanged intent, the pod template rendered by the newest rules all the same.
+    #[must_use]
+    pub fn at_newest(intent: Intent<'a>, live: Option<Cow<'a, LiveTemplate>>) -> Self {
+        let desired = desired::children(&intent, None);
+        let outline = Outline::of(&intent, live.as_deref(), &desired);
+        Self { outline, intent, live, rendered: OnceCell::from(desired), is_news: true }
+    }
+
     /// The children of an intent. `live` is what the Deployment says about its template, as for
     /// [`desired::children`]; `known` an outline of the same resource.
     #[must_use]
@@ -83,6 +91,28 @@ impl<'a> Blueprint<'a> {
     #[must_use]
     pub const fn recognises_template(&self) -> bool {
         matches!(self.live, Some(Cow::Owned(_)))
+    }
+
+    /// Whether the live template was rendered by older rules than this build's newest from this very intent.
+    #[must_use]
+    pub fn is_outdated(&self) -> bool {
+        let older = |live: &Cow<'_, LiveTemplate>| live.revision < Revision::NEWEST;
+        self.keeps_template() && !self.recognises_template() && self.live.as_ref().is_some_and(older)
+    }
+
+    /// Whether the intent is unchanged and only the rules by which it is rendered are newer.
+    #[must_use]
+    pub fn adopts_newest(&self) -> bool {
+        self.is_outdated() && self.outline.revision == Revision::NEWEST
+    }
+
+    /// Whether the live template would have been rendered from this very intent, had the Secrets not changed; `live` is
+    /// the hash of what they held then.
+    #[must_use]
+    pub fn differs_by_secrets_only(&self, live: Option<&str>) -> bool {
+        let before = Intent { secret_hash: live, ..self.intent.clone() };
+        live != self.intent.secret_hash
+            && self.live.as_ref().is_some_and(|template| template.hash == before.hash())
     }
 
     /// [`Intent::hash`].

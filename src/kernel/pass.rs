@@ -22,6 +22,7 @@ use super::object::ChildKind;
 use super::outline::{Blueprint, Outline};
 use super::plan::{self, Action, Planned};
 use super::report::{self, Report};
+use super::rollouts::{self, Course, Place};
 use super::setback::Attempt;
 use super::status::patch;
 use super::world::{Resource, World};
@@ -50,6 +51,8 @@ pub struct Pass {
     pub outline: Option<Outline>,
     /// A Secret hash that it computed.
     pub secret_hash: Option<String>,
+    /// Where it stands among those who take turns at rolling; `None`: where it stood before.
+    pub place: Option<Place>,
     /// What it found where nothing is left to send.
     pub rest: Option<Rest>,
 }
@@ -129,7 +132,7 @@ pub struct Rest {
 #[must_use]
 pub fn run(view: &View<'_>) -> Pass {
     if view.resource.seen.deleting {
-        return Pass::default();
+        return Pass { place: Some(Place::Outside), ..Pass::default() };
     }
     // validate: what passes is never looked at raw again
     let spec = match validated(view) {
@@ -148,17 +151,20 @@ pub fn run(view: &View<'_>) -> Pass {
     }
     // diff: what to do about each
     let planned = plan::plan(view, &desired, &inputs);
+    // turn: whether pods may roll that nobody's edit asked to roll
+    let Course { desired, planned, place } = rollouts::course(view, &spec, (&inputs, desired, planned));
     // status: what to say about it
-    let Report { status, changes_at } = report::status(view, &spec, (&inputs, &desired, &planned));
+    let Report { status, changes_at } = report::status(view, &spec, (&inputs, &desired, &planned), place);
     // effects
     let mut pass = Pass {
         judged: judged(view, &planned),
         secret_hash: inputs.hash.clone().filter(|_| inputs.computed),
+        place: Some(place.stalled(patch::says_stalled(&status))),
         ..Pass::default()
     };
     let advice = || advice::of_pods(&spec, &inputs);
     let sends = planned.iter().filter_map(|it| send(view, &desired, (it, &advice))).collect::<Vec<_>>();
-    if !sends.is_empty() && view.may_send_children(&planned) {
+    if !sends.is_empty() && view.may_send_children(&planned, place) {
         pass.sends = sends;
     } else if view.status_differs(&status) {
         let advice = view.advice(&spec, &status);
@@ -231,6 +237,7 @@ fn send(
         | Action::BackOff(_)
         | Action::Hold
         | Action::Paused
+        | Action::AwaitTurn
         | Action::Unavailable(_) => None,
     }
 }
@@ -248,6 +255,12 @@ impl<'a> View<'a> {
         let ours =
             |live: &&Live| live.controller.as_ref().is_some_and(|owner| owner.uid == self.resource.seen.uid);
         self.resource.live(ChildKind::Deployment).filter(ours)
+    }
+
+    /// Whether any pod serves.
+    #[must_use]
+    pub fn serves(&self) -> bool {
+        self.our_deployment().and_then(|live| live.rollout.as_ref()).is_some_and(|rollout| rollout.ready > 0)
     }
 
     /// Whether a child of this resource exists, also while it is being deleted.
@@ -293,24 +306,52 @@ impl<'a> View<'a> {
     where
         'a: 'b,
     {
-        let intent = Intent {
+        let intent = self.intent(spec, inputs);
+        let live = self.live_template(&intent, inputs);
+        Blueprint::new(intent, live, self.resource.outline.as_ref())
+    }
+
+    /// What the children would be were their pod template rendered by the newest rules, though nothing changed.
+    #[must_use]
+    pub fn newest_blueprint<'b>(&self, spec: &'b Validated, inputs: &'b Inputs) -> Blueprint<'b>
+    where
+        'a: 'b,
+    {
+        let intent = self.intent(spec, inputs);
+        let live = self.live_template(&intent, inputs);
+        Blueprint::at_newest(intent, live)
+    }
+
+    fn intent<'b>(&self, spec: &'b Validated, inputs: &'b Inputs) -> Intent<'b>
+    where
+        'a: 'b,
+    {
+        Intent {
             key: &self.resource.seen.key,
             uid: &self.resource.seen.uid,
             spec,
             replicas: self.replicas(spec),
             secret_hash: inputs.hash.as_deref(),
             restart_trigger: self.resource.seen.restart_trigger.as_deref(),
-        };
-        let live = self.live_template(&intent, inputs);
-        Blueprint::new(intent, live, self.resource.outline.as_ref())
+        }
     }
 
     /// Whether children may be written before the status. A template change that no new generation announces
     /// (Secret, restart trigger, drift) has to take Ready away first: else a tool reads Current while pods roll.
-    fn may_send_children(&self, planned: &[Planned]) -> bool {
-        let rolls = planned.iter().any(|it| it.action.cause().is_some());
+    fn may_send_children(&self, planned: &[Planned], place: Place) -> bool {
+        let cause = planned.iter().find_map(|it| it.action.cause());
         let seen = &self.resource.seen;
-        !rolls || seen.generation != seen.status.observed_generation || !patch::says_ready(&seen.status)
+        let announced =
+            seen.generation != seen.status.observed_generation || !patch::says_ready(&seen.status);
+        let recorded = !matches!(place, Place::Rolling(_)) || self.records_turn();
+        cause.is_none_or(|cause| announced && (cause.budgeted().is_none() || recorded))
+    }
+
+    /// Whether the stored status says that the resource has its turn, or cannot: an older CRD drops what it does not know.
+    fn records_turn(&self) -> bool {
+        let says = |status: &MemcachedStatus| status.budgeted_rollout.is_some();
+        let dropped = |(sent, got): &(MemcachedStatus, MemcachedStatus)| says(sent) && !says(got);
+        says(&self.resource.seen.status) || self.resource.unstorable.as_deref().is_some_and(dropped)
     }
 
     /// What to say when the status first says that the pods are the peer's.

@@ -55,6 +55,8 @@ pub enum Action {
     Hold,
     /// It would be changed, were the resource not paused.
     Paused,
+    /// Its pods would roll, and too many others do.
+    AwaitTurn,
     /// What there is of its kind is not known.
     Unavailable(Unavailable),
 }
@@ -253,11 +255,13 @@ fn rollout_cause(
     // What differs in a recognised template are defaults of the API server: it sets them again.
     if !template_differs || desired.recognises_template() {
         None
+    } else if desired.adopts_newest() {
+        Some(RolloutCause::Adoption)
     } else if same_intent {
         Some(RolloutCause::Drift)
     } else if live.restart_trigger != view.resource.seen.restart_trigger {
         Some(RolloutCause::RestartTrigger)
-    } else if inputs.changed_unseen || (live.unsigned.is_none() && live.secret_hash != inputs.hash) {
+    } else if inputs.changed_unseen || desired.differs_by_secrets_only(live.secret_hash.as_deref()) {
         Some(RolloutCause::Secret)
     } else {
         Some(RolloutCause::Spec)
@@ -305,6 +309,7 @@ impl Action {
             | Self::Look
             | Self::Hold
             | Self::Paused
+            | Self::AwaitTurn
             | Self::Unavailable(Unavailable::NotServed) => None,
             Self::Foreign(whose) => Some(Trouble::NameConflict(format!(
                 "{whose}: delete or rename it, or give this Memcached another name"

@@ -7,10 +7,12 @@ use super::desired::{Revision, meta};
 use super::event::Unavailable;
 use super::failure::Category;
 use super::inputs::{self, Inputs};
+use super::live::Live;
 use super::object::ChildKind;
 use super::outline::Blueprint;
 use super::pass::{Pass, Rest, View};
 use super::plan::{self, Action, Planned};
+use super::rollouts::Place;
 use super::status::rollout::Rollout;
 use super::status::{self, Situation, Trouble};
 use crate::api::validated::Autoscaling;
@@ -30,9 +32,11 @@ pub fn status(
     view: &View<'_>,
     spec: &Validated,
     (inputs, desired, planned): (&Inputs, &Blueprint<'_>, &[Planned]),
+    place: Place,
 ) -> Report {
     let in_place = template_in_place(desired, planned);
     let mut situation = observed(view, desired_replicas(view, spec), in_place);
+    situation.place = place;
     situation.servers = view
         .has(ChildKind::Service)
         .then(|| meta::server(situation.key, spec, listening(view)))
@@ -109,14 +113,7 @@ fn observed<'a>(view: &View<'a>, desired_replicas: i32, carries_template: bool) 
         key: &seen.key,
         generation: seen.generation,
         desired_replicas,
-        deployment: deployment.map(|live| {
-            let rollout = live.rollout.clone().unwrap_or_default();
-            Rollout {
-                observed: rollout.observed_generation >= live.generation,
-                seen: rollout,
-                carries_template,
-            }
-        }),
+        deployment: deployment.map(|live| rollout(live, carries_template)),
         servers: seen.status.server_list.clone(),
         in_place: false,
         paused: None,
@@ -125,11 +122,29 @@ fn observed<'a>(view: &View<'a>, desired_replicas: i32, carries_template: bool) 
         trouble: None,
         pod_problem: view.world.pod_problem(&seen.key).map(str::to_owned),
         secrets: seen.status.secrets.clone(),
+        place: view.world.rollouts.turn(&seen.key).map_or(Place::Outside, Place::Rolling),
         template_revision: deployment
             .and_then(|live| live.template.as_ref())
             .map(|template| template.revision),
         now: view.now,
     }
+}
+
+fn rollout(live: &Live, carries_template: bool) -> Rollout {
+    let seen = live.rollout.clone().unwrap_or_default();
+    Rollout { observed: seen.observed_generation >= live.generation, seen, carries_template }
+}
+
+/// Whether all pods run what they should, and are available.
+#[must_use]
+pub fn is_complete(
+    view: &View<'_>,
+    spec: &Validated,
+    (desired, planned): (&Blueprint<'_>, &[Planned]),
+) -> bool {
+    let in_place = template_in_place(desired, planned);
+    let complete = |live: &Live| rollout(live, in_place).complete(desired_replicas(view, spec));
+    view.our_deployment().is_some_and(complete)
 }
 
 /// What is left when nothing is to be sent.

@@ -12,6 +12,7 @@ use super::event::{SecretContent, SeenChild, SeenPod, SeenResource, SeenSecret, 
 use super::live::{Live, Slot};
 use super::object::{ChildKind, Key, ResourceVersion, Uid, Watched};
 use super::outline::Outline;
+use super::rollouts::Rollouts;
 use super::setback::Setback;
 use crate::api::{MemcachedSpec, MemcachedStatus};
 
@@ -24,6 +25,8 @@ pub struct World {
     pub secrets: BTreeMap<Key, Secret>,
     /// Why pods are not running, by pod; pods without a problem are not kept.
     pub pods: BTreeMap<Key, SeenPod>,
+    /// Who may roll pods that nobody's edit asked to roll.
+    pub rollouts: Rollouts,
     /// Children that came before their resource, until the first complete list of resources.
     early: Vec<SeenChild>,
     /// The list that is under way for a kind: what it has named so far.
@@ -121,6 +124,12 @@ pub enum Presence {
 }
 
 impl World {
+    /// Nothing is known yet.
+    #[must_use]
+    pub fn new(rollouts: Rollouts) -> Self {
+        Self { rollouts, ..Self::default() }
+    }
+
     /// Whether of every kind it is known what there is, or, where a resource can do without, that this cannot be known:
     /// before that, absence means nothing and nothing is written.
     #[must_use]
@@ -203,6 +212,10 @@ impl World {
         self.note_listed(Watched::Memcached, &key);
         let after = secret_names(&seen);
         let before = self.resources.get(&key).map(|known| secret_names(&known.seen)).unwrap_or_default();
+        // Of one that is known, this operator decides, and what it wrote may come back late.
+        if self.resources.get(&key).is_none_or(|known| known.seen.uid != seen.uid) {
+            self.rollouts.restore(&key, seen.status.budgeted_rollout);
+        }
         match self.resources.get_mut(&key) {
             Some(known) if seen.uid == known.seen.uid => {
                 if seen.resource_version.is_older_than(&known.seen.resource_version) {
@@ -302,6 +315,7 @@ impl World {
             Watched::Memcached => {
                 let Some(resource) = self.resources.remove(key) else { return BTreeSet::new() };
                 self.rename_secrets(key, &secret_names(&resource.seen), &[]);
+                self.rollouts.forget(key);
                 BTreeSet::from([key.clone()])
             }
             Watched::Child(kind) => {

@@ -205,6 +205,7 @@ fn the_numbers_mirror_the_deployment() {
         server_list: vec!["cache.shop:11211".into()],
         unserved_kinds: Vec::new(),
         secrets,
+        budgeted_rollout: None,
         failing_since: None,
     };
     assert_eq!(numbers(&situation), expected);

@@ -3,8 +3,10 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use memcached_operator::api::MemcachedStatus;
+use memcached_operator::api::status::BudgetedRollout;
 use memcached_operator::kernel::event::SeenRollout;
 use memcached_operator::kernel::failure::Category;
+use memcached_operator::kernel::rollouts::{Place, Turn};
 use memcached_operator::kernel::status::rollout::Rollout;
 use memcached_operator::kernel::status::{MissingSecret, Situation, Trouble, next_change, status};
 use proptest::option;
@@ -58,6 +60,11 @@ prop_compose! {
         missing_secrets in subsequence(vec!["a", "b"], 0..=1),
         trouble in prop_oneof![Just(None), troubles()],
         pod_problem in option::of(Just("OOMKilled".to_owned())),
+        place in select(vec![
+            Place::Outside,
+            Place::Waiting(BudgetedRollout::Secret),
+            Place::Rolling(Turn { cause: BudgetedRollout::Adoption, stalled: false }),
+        ]),
         millis in 0..1_500_000_i64,
     ) -> Situation<'static> {
         let lacks = |name: &str| MissingSecret { name: name.into(), key: None };
@@ -67,8 +74,11 @@ prop_compose! {
             desired_replicas,
             deployment,
             servers: Vec::new(),
-            in_place: in_place && paused.as_ref().is_none_or(Vec::is_empty),
+            in_place: in_place
+                && paused.as_ref().is_none_or(Vec::is_empty)
+                && !matches!(place, Place::Waiting(_)),
             paused,
+            place,
             unserved: Vec::new(),
             missing_secrets: missing_secrets.into_iter().map(lacks).collect(),
             trouble,

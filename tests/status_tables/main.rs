@@ -14,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use memcached_operator::api::MemcachedStatus;
 use memcached_operator::kernel::event::SeenRollout;
 use memcached_operator::kernel::object::Key;
+use memcached_operator::kernel::rollouts::Place;
 use memcached_operator::kernel::status::rollout::Rollout;
 use memcached_operator::kernel::status::{MissingSecret, Situation, status};
 
@@ -41,6 +42,7 @@ fn steady() -> Situation<'static> {
         in_place: true,
         paused: None,
         unserved: Vec::new(),
+        place: Place::Outside,
         missing_secrets: Vec::new(),
         trouble: None,
         pod_problem: None,

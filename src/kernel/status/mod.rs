@@ -15,6 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::desired::{Revision, meta};
 use super::failure::Category;
 use super::object::Key;
+use super::rollouts::Place;
 use crate::api::MemcachedStatus;
 use crate::api::status::SecretVersion;
 use conditions::Type;
@@ -47,6 +48,8 @@ pub struct Situation<'a> {
     pub pod_problem: Option<String>,
     /// The Secrets whose hash the live template carries.
     pub secrets: Vec<SecretVersion>,
+    /// Where it stands among those whose pods roll though nobody edited them.
+    pub place: Place,
     /// Revision of the live template; `None` without a Deployment of ours.
     pub template_revision: Option<Revision>,
     /// Now.
@@ -129,6 +132,10 @@ pub fn status(situation: &Situation<'_>, previous: &MemcachedStatus) -> Memcache
         server_list: situation.servers.clone(),
         unserved_kinds: situation.unserved.iter().map(ToString::to_string).collect(),
         secrets: situation.secrets.clone(),
+        budgeted_rollout: match situation.place {
+            Place::Rolling(turn) => Some(turn.cause),
+            Place::Outside | Place::Waiting(_) => None,
+        },
         failing_since: failing_since.map(Time),
     }
 }

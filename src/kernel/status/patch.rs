@@ -30,6 +30,12 @@ pub fn says_ready(status: &MemcachedStatus) -> bool {
     status.conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
+/// Whether a status tells readers that nothing will happen until a person changes something.
+#[must_use]
+pub fn says_stalled(status: &MemcachedStatus) -> bool {
+    status.conditions.iter().any(|condition| condition.type_ == "Stalled" && condition.status == "True")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

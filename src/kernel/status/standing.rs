@@ -7,7 +7,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::conditions::{Naming, Reason, Type, Verdict, paused_message, progressing, secrets_not_found};
 use super::{Situation, Trouble};
+use crate::api::status::BudgetedRollout;
 use crate::kernel::failure::Category;
+use crate::kernel::rollouts::{Place, Turn};
 
 /// How long the operator may be refused what it needs before that counts as stalled: most refusals go away by
 /// themselves when a quota is raised or a rule is added, and tools give up on what is stalled.
@@ -126,8 +128,8 @@ impl<'a> Standing<'a> {
                 (not_ready(reason, message), stalled(reason, message))
             }
             Self::DeadlineExceeded(message) => {
-                let (reason, message) =
-                    (Reason::ProgressDeadlineExceeded, with_pod_problem(message, situation));
+                let reason = Reason::ProgressDeadlineExceeded;
+                let message = with_halt(with_pod_problem(message, situation), situation);
                 (not_ready(reason, &message), stalled(reason, &message))
             }
             Self::Waiting(reason, message) => {
@@ -185,8 +187,22 @@ fn with_pod_problem(message: &str, situation: &Situation<'_>) -> String {
     }
 }
 
+/// The message, and what else waits for this resource.
+fn with_halt(message: String, situation: &Situation<'_>) -> String {
+    match situation.place {
+        Place::Rolling(Turn { cause: BudgetedRollout::Adoption, .. }) => {
+            format!("{message}; no other cache adopts a newer pod template until this one is available")
+        }
+        _ => message,
+    }
+}
+
 /// What still has to happen on the way back to a generation that was reached before.
 fn work_left(situation: &Situation<'_>) -> String {
+    if situation.place == Place::Waiting(BudgetedRollout::Secret) {
+        return "A Secret changed; pods are replaced once fewer other caches replace theirs (--max-concurrent-rollouts)"
+            .to_owned();
+    }
     let rollout = progressing(situation);
     if rollout.holds { rollout.message } else { "Waiting for changes to children to be confirmed".to_owned() }
 }

@@ -22,6 +22,7 @@ use super::pulse::Pulse;
 use crate::kernel::effect::{ChildResult, Observation, RolloutCause};
 use crate::kernel::failure::Category;
 use crate::kernel::object::{ChildKind, Watched};
+use crate::kernel::rollouts::Standing;
 
 /// What became of a Kubernetes Event that the kernel asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub struct Metrics {
     reconcile_errors: IntCounterVec,
     reconcile_resource: IntCounterVec,
     rollouts: IntCounterVec,
+    rollouts_waiting: IntGauge,
+    adoption_halted: IntGauge,
     queue_depth: IntGauge,
     leader: IntGauge,
     notices: IntCounterVec,
@@ -77,6 +80,8 @@ impl Metrics {
                 &[names::RESOURCE_KIND, names::RESULT],
             )?,
             rollouts: counters(all, names::ROLLOUTS, &[names::CAUSE])?,
+            rollouts_waiting: added(all, IntGauge::with_opts(opts(names::ROLLOUTS_WAITING))?)?,
+            adoption_halted: added(all, IntGauge::with_opts(opts(names::ADOPTION_HALTED))?)?,
             queue_depth: added(all, IntGauge::with_opts(opts(names::QUEUE_DEPTH))?)?,
             leader: added(all, IntGauge::with_opts(opts(names::LEADER))?)?,
             notices: counters(all, names::NOTICES, &[names::RESULT])?,
@@ -152,6 +157,10 @@ impl Metrics {
                 self.instances().set(resource, Figures { image, desired, ready });
             }
             Observation::InstanceGone(resource) => self.instances().remove(&resource),
+            Observation::Rollouts(Standing { rolling: _, waiting, adoption_halted }) => {
+                self.rollouts_waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+                self.adoption_halted.set(i64::from(adoption_halted));
+            }
             Observation::QueueDepth(depth) => self.queue_depth.set(i64::try_from(depth).unwrap_or(i64::MAX)),
         }
     }
@@ -255,8 +264,13 @@ const CATEGORIES: [Category; 9] = [
     Category::Internal,
 ];
 
-const CAUSES: [RolloutCause; 4] =
-    [RolloutCause::Spec, RolloutCause::Secret, RolloutCause::RestartTrigger, RolloutCause::Drift];
+const CAUSES: [RolloutCause; 5] = [
+    RolloutCause::Spec,
+    RolloutCause::Secret,
+    RolloutCause::RestartTrigger,
+    RolloutCause::Drift,
+    RolloutCause::Adoption,
+];
 
 /// In seconds: looking takes microseconds, writing a few requests, being refused up to the requests' deadline.
 const DURATION_BUCKETS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];

@@ -36,6 +36,11 @@ pub const RESULT: &str = "result";
 /// Label: version of the operator.
 pub const VERSION: &str = "version";
 
+/// 0 or 1.
+pub const ADOPTION_HALTED: Metric = metric(
+    "memcached_operator_adoption_halted",
+    "1 while no resource adopts a newer pod template because one that did is stalled, else 0.",
+);
 /// Label `version`; always 1.
 pub const BUILD_INFO: Metric = metric("memcached_operator_build_info", "The running build; always 1.");
 /// Labels `namespace`, `name`, `image`; always 1.
@@ -85,6 +90,11 @@ pub const RECONCILE: Metric = metric(
 /// Label `cause`.
 pub const ROLLOUTS: Metric =
     metric("memcached_operator_rollouts_total", "Rollouts begun, by cause: each empties a cache.");
+/// Resources.
+pub const ROLLOUTS_WAITING: Metric = metric(
+    "memcached_operator_rollouts_waiting",
+    "Resources whose pods are to roll for a changed Secret or a newer template, and that wait for their turn.",
+);
 /// Label `kind`.
 pub const WATCH_ERRORS: Metric =
     metric("memcached_operator_watch_errors_total", "Failed lists and watches, by kind.");
@@ -103,7 +113,8 @@ pub const WATCH_UNREADABLE: Metric = metric(
 );
 
 /// Every metric of ours; the process metrics (`process_...`) come from the library.
-pub const ALL: [Metric; 18] = [
+pub const ALL: [Metric; 20] = [
+    ADOPTION_HALTED,
     BUILD_INFO,
     INSTANCE_INFO,
     INSTANCE_REPLICAS_DESIRED,
@@ -118,6 +129,7 @@ pub const ALL: [Metric; 18] = [
     RECONCILE_RESOURCE,
     RECONCILE,
     ROLLOUTS,
+    ROLLOUTS_WAITING,
     WATCH_ERRORS,
     WATCH_LAST_EVENT_AGE,
     WATCH_RESTARTS,
