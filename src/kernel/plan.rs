@@ -250,8 +250,10 @@ fn rollout_cause(
     (live, differences, desired): (&Live, Option<&Differences>, &Blueprint<'_>),
 ) -> Option<RolloutCause> {
     let same_intent = desired.keeps_template();
-    let template_differs =
-        differences.map_or(!same_intent, |it| it.paths.iter().any(|path| path.starts_with("spec.template")));
+    // What was compared may have been let go since.
+    let template_differs = differences.map_or(!same_intent || desired.adopts_newest(), |it| {
+        it.paths.iter().any(|path| path.starts_with("spec.template"))
+    });
     // What differs in a recognised template are defaults of the API server: it sets them again.
     if !template_differs || desired.recognises_template() {
         None

@@ -10,6 +10,7 @@
     reason = "a test ends where the model is not as it should be"
 )]
 
+mod fleet;
 mod model;
 
 use jiff::{SignedDuration, Timestamp};

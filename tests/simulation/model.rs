@@ -8,6 +8,10 @@ mod specs;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use memcached_operator::api::MemcachedStatus;
+use memcached_operator::api::validate::validate;
+use memcached_operator::kernel::desired::deployment::deployment;
+use memcached_operator::kernel::desired::peer::Carried;
+use memcached_operator::kernel::desired::{Intent, LiveTemplate, Revision};
 use memcached_operator::kernel::diff;
 use memcached_operator::kernel::effect::Request;
 use memcached_operator::kernel::event::{
@@ -27,8 +31,9 @@ fn key(name: &str) -> Key {
     Key { namespace: "sim".into(), name: name.into() }
 }
 
-#[derive(Default)]
 pub(crate) struct Model {
+    /// Of the resource and its children.
+    key: Key,
     version: u64,
     resource: Option<SeenResource>,
     children: BTreeMap<ChildKind, SeenChild>,
@@ -40,7 +45,26 @@ pub(crate) struct Model {
     pub(crate) causes: usize,
 }
 
+impl Default for Model {
+    fn default() -> Self {
+        Self::named(NAME)
+    }
+}
+
 impl Model {
+    pub(crate) fn named(name: &str) -> Self {
+        Self {
+            key: key(name),
+            version: 0,
+            resource: None,
+            children: BTreeMap::new(),
+            secret: None,
+            watches: BTreeMap::new(),
+            rollouts: 0,
+            causes: 0,
+        }
+    }
+
     pub(crate) const fn version(&self) -> u64 {
         self.version
     }
@@ -94,7 +118,7 @@ impl Model {
         self.causes += 1;
         let version = self.tick();
         self.store_resource(SeenResource {
-            key: key(NAME),
+            key: self.key.clone(),
             uid: Uid(format!("mcd-{}", version.0)),
             resource_version: version,
             generation: 1,
@@ -108,7 +132,7 @@ impl Model {
     pub(crate) fn delete_resource(&mut self) {
         if self.resource.take().is_some() {
             self.tick();
-            self.tell(Watched::Memcached, Event::Gone { kind: Watched::Memcached, key: key(NAME) });
+            self.tell(Watched::Memcached, Event::Gone { kind: Watched::Memcached, key: self.key.clone() });
         }
     }
 
@@ -226,7 +250,10 @@ impl Model {
     fn delete_child(&mut self, kind: ChildKind) {
         if self.children.remove(&kind).is_some() {
             self.tick();
-            self.tell(Watched::Child(kind), Event::Gone { kind: Watched::Child(kind), key: key(NAME) });
+            self.tell(
+                Watched::Child(kind),
+                Event::Gone { kind: Watched::Child(kind), key: self.key.clone() },
+            );
         }
     }
 
@@ -264,6 +291,54 @@ impl Model {
                 *rollout = done;
             }
         });
+    }
+
+    /// The new pods do not come up, and the deadline for that is over.
+    pub(crate) fn fail_rollout(&mut self) {
+        self.change_child(ChildKind::Deployment, |child| {
+            let observed_generation = child.generation;
+            let rollout = child.rollout.get_or_insert_default();
+            rollout.observed_generation = observed_generation;
+            rollout.updated = rollout.replicas;
+            rollout.available = 0;
+            rollout.deadline_exceeded = Some("has timed out progressing".to_owned());
+        });
+    }
+
+    /// The Deployment gets the pod template of the Go peer, as if this operator had taken it over and all was well.
+    pub(crate) fn predate(&mut self) {
+        let resource = self.resource();
+        let spec = validate(&resource.key.name, resource.spec.as_ref().unwrap()).unwrap();
+        let intent = Intent {
+            key: &resource.key,
+            uid: &resource.uid,
+            spec: &spec,
+            replicas: Some(spec.replicas),
+            secret_hash: None,
+            restart_trigger: None,
+        };
+        let carried = Carried::default();
+        let live = LiveTemplate { revision: Revision::PEER, hash: intent.hash(), carried, foreign: None };
+        let body = deployment(&intent, Some(&live)).body;
+        self.change_child(ChildKind::Deployment, |child| {
+            (child.content, child.owned) = (content(&body), owned(ChildKind::Deployment, &body));
+        });
+        while self.work() {}
+        self.rollouts = 0;
+    }
+
+    /// Whether its pods are being replaced: the template is another than the one that all of them run.
+    pub(crate) fn is_rolling(&self) -> bool {
+        let child = self.deployment();
+        let rollout = child.rollout.clone().unwrap_or_default();
+        let behind = rollout.observed_generation < child.generation;
+        self.rollouts > 0
+            && (behind || rollout.available < rollout.replicas || rollout.updated < rollout.replicas)
+    }
+
+    /// The Deployment, as far as a test of many asks.
+    pub(crate) fn deployment(&self) -> &SeenChild {
+        &self.children[&ChildKind::Deployment]
     }
 
     /// What the cluster does by itself. Returns whether anything was left to do.
@@ -335,7 +410,7 @@ impl Model {
         let text = |field: &str| owner[field].as_str().unwrap().to_owned();
         let child = SeenChild {
             kind,
-            key: key(NAME),
+            key: self.key.clone(),
             uid: Uid(format!("child-{}", version.0)),
             resource_version: version,
             generation: 1,
