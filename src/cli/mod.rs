@@ -5,14 +5,19 @@
 
 pub mod crd;
 pub mod exporter;
+pub mod plan;
 pub mod replay;
 pub mod run;
 pub mod validate;
 pub mod yaml;
 
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
+use serde_json::Value;
 
 /// Exit code of a second signal, as shells report an interrupt.
 const INTERRUPTED: u8 = 130;
@@ -20,8 +25,8 @@ const INTERRUPTED: u8 = 130;
 const EXIT_CODES: &str = "\
 Exit codes:
   0    run, exporter: ended after SIGTERM or SIGINT with nothing under way; else: done, and all is well
-  1    it did not work, or what was checked is not well: standard error says what and why
-  2    the command line is wrong
+  1    it did not work, or what was checked is not well: standard error or output says what and why
+  2    plan: something would change; else: the command line is wrong
   130  run, exporter: ended at once after a second signal";
 
 #[derive(Debug, Parser)]
@@ -52,6 +57,9 @@ enum Command {
     /// Check resources in files by the rules of the API server, without one.
     #[command(after_help = EXIT_CODES)]
     Validate(validate::Args),
+    /// Say what this build would create, change and delete, and which caches would roll; writes nothing.
+    #[command(after_help = EXIT_CODES)]
+    Plan(plan::Args),
     /// Serve the metrics of a memcached to Prometheus, also under TLS and authentication.
     #[command(after_help = EXIT_CODES)]
     Exporter(exporter::Args),
@@ -68,6 +76,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Crd => crd::run(),
         Command::Validate(args) => validate::run(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Exporter(args) => exporter::run(args),
         Command::Replay(args) => replay::run(&args),
     };
@@ -75,6 +84,42 @@ pub fn main() -> ExitCode {
         complain(&error);
         ExitCode::FAILURE
     })
+}
+
+/// How findings are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Every object of these files.
+///
+/// # Errors
+/// When one cannot be read, or is not YAML.
+fn read_all(files: &[PathBuf]) -> Result<Vec<Value>> {
+    let objects = files.iter().map(|file| {
+        let name = file.display().to_string();
+        yaml::objects(&read(file)?).context(name)
+    });
+    Ok(objects.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+}
+
+/// The text of a file; `-` is standard input.
+///
+/// # Errors
+/// When it cannot be read.
+fn read(file: &Path) -> Result<String> {
+    let text = if file == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(file)
+    };
+    text.with_context(|| format!("cannot read {}", file.display()))
 }
 
 /// The error and what caused it, one line each; what a line above has said already is left out.

@@ -79,6 +79,15 @@ pub enum AdoptTemplates {
     Budgeted,
 }
 
+impl From<AdoptTemplates> for Adoption {
+    fn from(how: AdoptTemplates) -> Self {
+        match how {
+            AdoptTemplates::Off => Self::Off,
+            AdoptTemplates::Budgeted => Self::Budgeted,
+        }
+    }
+}
+
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
@@ -133,13 +142,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         max_concurrent_rollouts,
         adopt_templates,
     } = args;
-    let budget = Budget {
-        limit: max_concurrent_rollouts.into(),
-        adoption: match adopt_templates {
-            AdoptTemplates::Off => Adoption::Off,
-            AdoptTemplates::Budgeted => Adoption::Budgeted,
-        },
-    };
+    let budget = Budget { limit: max_concurrent_rollouts.into(), adoption: adopt_templates.into() };
     start_log(log_format, log_level);
     let options = Options {
         journal: journal.map(|path| journal::Options { path, max_bytes: journal_max_bytes }),

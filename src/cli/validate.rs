@@ -3,8 +3,8 @@
 //! Other kinds in the same file are passed over. Unknown fields count as wrong, as they do for `kubectl apply`:
 //! the API server drops them, which is how a misspelt setting gets lost.
 
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
@@ -14,7 +14,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::yaml;
+use super::{Output, read, yaml};
 use crate::api::validate::{Violation, validate};
 use crate::api::{GROUP, KIND, MemcachedSpec, VERSIONS, crd};
 
@@ -27,16 +27,6 @@ pub struct Args {
     /// How to print what is wrong.
     #[arg(short, long, env = "MEMCACHED_OPERATOR_OUTPUT", value_enum, default_value_t)]
     output: Output,
-}
-
-/// How findings are printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
-    /// A line each: file, resource, field, what is wrong.
-    #[default]
-    Text,
-    /// One JSON list.
-    Json,
 }
 
 /// One thing that is wrong with one resource.
@@ -63,8 +53,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut findings = Vec::new();
     for file in &args.files {
         let name = file.display().to_string();
-        let text = read(file).with_context(|| format!("cannot read {name}"))?;
-        findings.append(&mut check(&name, &text)?);
+        findings.append(&mut check(&name, &read(file)?)?);
     }
     let text = match args.output {
         Output::Json => format!("{}\n", serde_json::to_string_pretty(&findings)?),
@@ -72,14 +61,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     std::io::stdout().write_all(text.as_bytes()).context("cannot print what is wrong")?;
     Ok(if findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-fn read(file: &Path) -> std::io::Result<String> {
-    if file == Path::new("-") {
-        let mut text = String::new();
-        return std::io::stdin().read_to_string(&mut text).map(|_| text);
-    }
-    std::fs::read_to_string(file)
 }
 
 /// Everything that is wrong with the resources in the text of a file.

@@ -49,6 +49,23 @@ pub fn differences(kind: ChildKind, desired: &Value, (live, owned): (&Value, Opt
 /// (`apiVersion`, `kind`, name and namespace) is not compared, and may be missing from `live`.
 #[must_use]
 pub fn drift(kind: ChildKind, desired: &Value, live: &Value) -> Vec<Path> {
+    changes(kind, desired, live).into_iter().map(|change| change.path).collect()
+}
+
+/// One field that an apply would change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change<'a> {
+    /// Which.
+    pub path: Path,
+    /// What is there; `None` where nothing is.
+    pub live: Option<&'a Value>,
+    /// What is to be there.
+    pub desired: &'a Value,
+}
+
+/// As [`drift`], with what the fields hold and are to hold.
+#[must_use]
+pub fn changes<'a>(kind: ChildKind, desired: &'a Value, live: &'a Value) -> Vec<Change<'a>> {
     let mut comparison = Comparison { kind, trail: Trail::default(), found: Vec::new() };
     comparison.value(desired, live);
     comparison.found
@@ -134,66 +151,71 @@ pub fn is_replaced_map(kind: ChildKind, map: &str) -> bool {
 /// Fields that say which object it is: by them the live one was found.
 const IDENTITY: &[&str] = &["apiVersion", "kind", "metadata.name", "metadata.namespace"];
 
-struct Comparison {
+struct Comparison<'a> {
     kind: ChildKind,
     trail: Trail,
-    found: Vec<Path>,
+    found: Vec<Change<'a>>,
 }
 
-impl Comparison {
-    fn value(&mut self, desired: &Value, live: &Value) {
+impl<'a> Comparison<'a> {
+    fn note(&mut self, desired: &'a Value, live: Option<&'a Value>) {
+        self.found.push(Change { path: self.trail.to_path(), live, desired });
+    }
+
+    fn value(&mut self, desired: &'a Value, live: &'a Value) {
         match (desired, live) {
+            (Value::Object(ours), Value::Object(theirs))
+                if is_replaced_map(self.kind, self.trail.fields())
+                    && theirs.keys().any(|key| !ours.contains_key(key)) =>
+            {
+                self.note(desired, Some(live));
+            }
             (Value::Object(desired), Value::Object(live)) => self.map(desired, live),
-            (Value::Array(desired), Value::Array(live)) => self.list(desired, live),
+            (Value::Array(_), Value::Array(_)) => self.list(desired, live),
             _ if desired == live || self.same_quantity(desired, live) => {}
-            _ => self.found.push(self.trail.to_path()),
+            _ => self.note(desired, Some(live)),
         }
     }
 
-    fn map(&mut self, desired: &Map<String, Value>, live: &Map<String, Value>) {
-        if is_replaced_map(self.kind, self.trail.fields())
-            && live.keys().any(|key| !desired.contains_key(key))
-        {
-            self.found.push(self.trail.to_path());
-            return;
-        }
+    fn map(&mut self, desired: &'a Map<String, Value>, live: &'a Map<String, Value>) {
         for (field, desired) in desired {
             self.trail.field(field);
             match live.get(field) {
                 _ if IDENTITY.contains(&self.trail.fields()) => {}
                 Some(live) => self.value(desired, live),
                 None if is_dropped(field, desired) => {}
-                None => self.found.push(self.trail.to_path()),
+                None => self.note(desired, None),
             }
             self.trail.pop();
         }
     }
 
-    fn list(&mut self, desired: &[Value], live: &[Value]) {
+    fn list(&mut self, desired: &'a Value, live: &'a Value) {
+        let (ours, theirs) = (items(desired), items(live));
         let Some(keys) = merge_keys(self.kind, self.trail.fields()) else {
             return self.replaced_list(desired, live);
         };
-        for item in desired {
+        for item in ours {
             self.trail.item(keys.iter().map(|key| (*key, item.get(key))));
-            match live.iter().find(|other| keys.iter().all(|key| item.get(key) == other.get(key))) {
+            match theirs.iter().find(|other| keys.iter().all(|key| item.get(key) == other.get(key))) {
                 Some(live) => self.value(item, live),
-                None => self.found.push(self.trail.to_path()),
+                None => self.note(item, None),
             }
             self.trail.pop();
         }
     }
 
     /// The API server sets fields of the items to their defaults, so each has to contain its counterpart.
-    fn replaced_list(&mut self, desired: &[Value], live: &[Value]) {
-        let before = self.found.len();
-        if desired.len() == live.len() {
-            desired.iter().zip(live).for_each(|(desired, live)| self.value(desired, live));
+    fn replaced_list(&mut self, desired: &'a Value, live: &'a Value) {
+        let (before, ours, theirs) = (self.found.len(), items(desired), items(live));
+        if ours.len() == theirs.len() {
+            ours.iter().zip(theirs).for_each(|(desired, live)| self.value(desired, live));
             if self.found.len() == before {
                 return;
             }
         }
         self.found.truncate(before);
-        self.found.push(self.trail.to_path());
+        self.note(desired, Some(live));
     }
 
     fn same_quantity(&self, desired: &Value, live: &Value) -> bool {
@@ -206,4 +228,8 @@ impl Comparison {
         };
         is_quantity && quantity::same(desired, live)
     }
+}
+
+fn items(list: &Value) -> &[Value] {
+    list.as_array().map(Vec::as_slice).unwrap_or_default()
 }

@@ -353,7 +353,8 @@ impl World {
 }
 
 /// The Secrets that a resource names in a feature that is on.
-fn secret_names(seen: &SeenResource) -> Vec<Key> {
+#[must_use]
+pub fn secret_names(seen: &SeenResource) -> Vec<Key> {
     let Ok(MemcachedSpec { security: Some(security), .. }) = &seen.spec else { return Vec::new() };
     let sasl = security.sasl.as_ref().filter(|sasl| sasl.enabled == Some(true));
     let tls = security.tls.as_ref().filter(|tls| tls.enabled == Some(true));

@@ -1,0 +1,121 @@
+//! What the API server would most likely answer to a write. Pure; called by [`super::forecast`].
+//!
+//! Its defaults are not known here, and need not be: what the kernel compares is what it sent.
+
+use kube::core::DynamicObject;
+use serde::Deserialize as _;
+use serde_json::{Map, Value, json};
+
+use crate::api::MemcachedStatus;
+use crate::kernel::effect::Edit;
+use crate::kernel::event::{Reply, SeenChild, SeenResource};
+use crate::kernel::object::{ChildKind, FIELD_MANAGER, Key};
+use crate::kernel::seen;
+
+/// Where edits of ownership go.
+const MANAGED_FIELDS: &str = "/metadata/managedFields/";
+
+/// The resource with its status merged.
+pub(super) fn to_status(seen: &SeenResource, patch: &Value) -> Reply {
+    let mut status = json!(seen.status);
+    merge(&mut status, patch);
+    let status = MemcachedStatus::deserialize(status).unwrap_or_default();
+    Reply::Status(Box::new(SeenResource { status, ..seen.clone() }))
+}
+
+/// The child as created.
+pub(super) fn to_create(kind: ChildKind, key: &Key, body: &Value) -> Option<SeenChild> {
+    let mut object = body.clone();
+    let meta = object.get_mut("metadata")?.as_object_mut()?;
+    meta.extend([
+        ("namespace".to_owned(), json!(key.namespace)),
+        ("name".to_owned(), json!(key.name)),
+        ("uid".to_owned(), json!(format!("planned-{}", kind.name()))),
+        ("resourceVersion".to_owned(), json!("1")),
+        ("generation".to_owned(), json!(1)),
+        (
+            "managedFields".to_owned(),
+            json!([{"manager": FIELD_MANAGER, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": owned(body)}]),
+        ),
+    ]);
+    seen::child(kind, &DynamicObject::deserialize(object).ok()?)
+}
+
+/// The child with what is applied in it, owned by us.
+pub(super) fn to_apply(before: &SeenChild, body: &Value) -> SeenChild {
+    let mut after = SeenChild { generation: before.generation + 1, ..before.clone() };
+    let part = |name: &str| body["metadata"].get(name).cloned().unwrap_or_default();
+    let wanted = json!({
+        "metadata": {
+            "labels": part("labels"), "annotations": part("annotations"), "ownerReferences": part("ownerReferences"),
+        },
+        "spec": body["spec"],
+    });
+    merge(&mut after.content, &wanted);
+    after.owned = Some(owned(body));
+    after.entry = Some(0);
+    after
+}
+
+/// The child after a patch of it, or of who owns what of it.
+pub(super) fn to_patch(before: &SeenChild, edits: &[Edit]) -> SeenChild {
+    let mut after = before.clone();
+    for edit in edits {
+        match edit {
+            Edit::Replace { path, value } if path.ends_with("/fieldsV1") => {
+                after.owned = Some(value.clone());
+                after.peers = None;
+                after.entry = Some(0);
+            }
+            Edit::Remove { path } => match path.strip_prefix(MANAGED_FIELDS) {
+                Some(entry) => {
+                    let field = entry.split_once("/fieldsV1").map(|(_, field)| field);
+                    if let Some((field, owned)) = field.zip(after.owned.as_mut()) {
+                        remove(owned, field);
+                    }
+                }
+                None => remove(&mut after.content, path),
+            },
+            Edit::Replace { .. } => {}
+        }
+    }
+    after
+}
+
+fn remove(value: &mut Value, pointer: &str) {
+    let Some((parent, name)) = pointer.rsplit_once('/') else { return };
+    match value.pointer_mut(parent) {
+        Some(Value::Object(map)) => drop(map.remove(&name.replace("~1", "/").replace("~0", "~"))),
+        Some(Value::Array(items)) => {
+            if let Some(at) = name.parse().ok().filter(|at| *at < items.len()) {
+                items.remove(at);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// JSON merge patch.
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Some(target) = target.as_object_mut() else { return };
+    for (field, value) in patch {
+        if value.is_null() {
+            target.remove(field);
+        } else {
+            merge(target.entry(field).or_insert(Value::Null), value);
+        }
+    }
+}
+
+/// A record of ownership of all of this; a list counts as a whole.
+fn owned(value: &Value) -> Value {
+    let fields = value.as_object().into_iter().flatten();
+    fields.map(|(name, value)| (format!("f:{name}"), owned(value))).collect()
+}

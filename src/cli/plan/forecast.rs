@@ -1,0 +1,228 @@
+//! What the operator would do, found by letting it: a kernel that is told what there is, and whose writes are answered as
+//! the API server most likely would, without being sent. Pure; the command feeds it and carries out its reads.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::answer;
+use crate::api::MemcachedStatus;
+use crate::kernel::desired::Revision;
+use crate::kernel::diff;
+use crate::kernel::effect::{Effect, Observation, Request, RequestId, RolloutCause};
+use crate::kernel::event::{Event, Reply, SeenChild};
+use crate::kernel::kernel::{Kernel, Settings};
+use crate::kernel::object::{ChildKind, Key};
+use crate::kernel::rollouts::{Adoption, Budget};
+
+/// What would become of one resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourcePlan {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The children that would be written, in the order in which that happens.
+    pub children: Vec<ChildPlan>,
+    /// Why its pods would be replaced, so that its contents are lost; `None` where they would not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rolls: Option<&'static str>,
+    /// The rules by which its pod template is rendered now; `None` without a Deployment that says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template_revision: Option<u32>,
+    /// What keeps it from being as asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// What would become of one child.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ChildPlan {
+    /// Its kind.
+    pub kind: &'static str,
+    /// What would be done.
+    pub action: Verb,
+    /// The fields that would be others afterwards.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<Field>,
+}
+
+/// What would be done to a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verb {
+    /// There is none.
+    Create,
+    /// It is another afterwards.
+    Change,
+    /// Nobody asks for it any more.
+    Delete,
+}
+
+/// One field that would be another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Field {
+    /// As [`diff::Path`].
+    pub path: String,
+    /// What is there; null where nothing is, or where only its ownership changes.
+    pub from: Value,
+    /// What is to be there; null where the field goes.
+    pub to: Value,
+}
+
+/// A kernel that is watched.
+pub struct Forecast {
+    kernel: Kernel,
+    now: Timestamp,
+    plans: BTreeMap<Key, ResourcePlan>,
+    live: BTreeMap<(ChildKind, Key), SeenChild>,
+    writes: VecDeque<(RequestId, Key, Request)>,
+    reads: VecDeque<(RequestId, Key, Request)>,
+}
+
+impl Forecast {
+    /// Nothing is known yet. All that would take turns is shown at once.
+    #[must_use]
+    pub fn new(now: Timestamp, adoption: Adoption) -> Self {
+        let rollouts = Budget { limit: usize::MAX, adoption };
+        Self {
+            kernel: Kernel::new(Settings { max_in_flight: usize::MAX, rollouts }),
+            now,
+            plans: BTreeMap::new(),
+            live: BTreeMap::new(),
+            writes: VecDeque::new(),
+            reads: VecDeque::new(),
+        }
+    }
+
+    /// Tells it what there is, or the answer to a read.
+    pub fn learn(&mut self, event: Event) {
+        match &event {
+            Event::Resource(seen) => {
+                let template_revision = seen.status.template_revision;
+                let Key { namespace, name } = seen.key.clone();
+                let (children, rolls, problem) = (Vec::new(), None, None);
+                let plan = ResourcePlan { namespace, name, children, rolls, template_revision, problem };
+                self.plans.insert(seen.key.clone(), plan);
+            }
+            Event::Child(seen) => {
+                self.live.insert((seen.kind, seen.key.clone()), (**seen).clone());
+            }
+            _ => {}
+        }
+        self.step(event, None);
+        while let Some((id, key, request)) = self.writes.pop_front() {
+            if let Some(reply) = self.pretend(&key, &request) {
+                self.step(Event::Done { id, reply }, Some(&key));
+            }
+        }
+    }
+
+    /// What only the API server can answer.
+    pub fn next_read(&mut self) -> Option<(RequestId, Key, Request)> {
+        self.reads.pop_front()
+    }
+
+    fn step(&mut self, event: Event, answered: Option<&Key>) {
+        for effect in self.kernel.step(self.now, event) {
+            match effect {
+                Effect::Send { id, resource, request } => {
+                    let reads = matches!(request, Request::ReadSecret { .. } | Request::ReadChild { .. });
+                    let queue = if reads { &mut self.reads } else { &mut self.writes };
+                    queue.push_back((id, resource, request));
+                }
+                Effect::Observe(Observation::Rollout(cause)) => self.note_rollout(answered, cause),
+                Effect::Publish { .. } | Effect::Wake(_) | Effect::Seek { .. } | Effect::Observe(_) => {}
+            }
+        }
+    }
+
+    fn note_rollout(&mut self, resource: Option<&Key>, cause: RolloutCause) {
+        if let Some(plan) = resource.and_then(|key| self.plans.get_mut(key)) {
+            plan.rolls = Some(cause.label());
+        }
+    }
+
+    /// Notes a write and answers it. `None` when the same child would be written once more: then the answer before was
+    /// not quite what an API server gives, and nothing more can be learned.
+    fn pretend(&mut self, resource: &Key, request: &Request) -> Option<Reply> {
+        let (kind, action) = match request {
+            Request::PatchStatus { status, .. } => {
+                let seen = &self.kernel.world().resources.get(resource)?.seen;
+                return Some(answer::to_status(seen, status));
+            }
+            Request::Create { kind, .. } => (*kind, Verb::Create),
+            Request::Apply { kind, .. } | Request::Patch { kind, .. } => (*kind, Verb::Change),
+            Request::Delete { kind, .. } => (*kind, Verb::Delete),
+            Request::ReadSecret { .. } | Request::ReadChild { .. } => return None,
+        };
+        let before = self.live.get(&(kind, resource.clone()));
+        let (after, fields) = match request {
+            Request::Create { key, body, .. } => (Some(answer::to_create(kind, key, body)?), Vec::new()),
+            Request::Apply { body, .. } => {
+                (Some(answer::to_apply(before?, body)), fields(kind, body, before?))
+            }
+            Request::Patch { edits, .. } => (Some(answer::to_patch(before?, edits)), Vec::new()),
+            _ => (None, Vec::new()),
+        };
+        let is_apply = matches!(request, Request::Apply { .. });
+        let plan = self.plans.get_mut(resource)?;
+        match plan.children.iter_mut().find(|child| child.kind == kind.name()) {
+            // What comes before an apply belongs to it.
+            Some(known) if is_apply && known.fields.is_empty() && known.action == Verb::Change => {
+                known.fields = fields;
+            }
+            Some(_) => return None,
+            None => plan.children.push(ChildPlan { kind: kind.name(), action, fields }),
+        }
+        match &after {
+            Some(child) => drop(self.live.insert((kind, resource.clone()), child.clone())),
+            None => drop(self.live.remove(&(kind, resource.clone()))),
+        }
+        Some(Reply::Child(after.map(Box::new)))
+    }
+
+    /// All resources, by namespace and name.
+    #[must_use]
+    pub fn finish(self) -> Vec<ResourcePlan> {
+        let Self { kernel, mut plans, .. } = self;
+        for (key, resource) in &kernel.world().resources {
+            if let Some(plan) = plans.get_mut(key) {
+                plan.problem = problem(&resource.seen.status);
+            }
+        }
+        plans.into_values().collect()
+    }
+}
+
+/// The fields that an apply would change, and those that go because it lacks them.
+fn fields(kind: ChildKind, body: &Value, live: &SeenChild) -> Vec<Field> {
+    let changed = diff::changes(kind, body, &live.content).into_iter().map(|change| Field {
+        path: change.path,
+        from: change.live.cloned().unwrap_or_default(),
+        to: change.desired.clone(),
+    });
+    let gone = live.owned.as_ref().map(|owned| diff::no_longer_desired(body, owned)).unwrap_or_default();
+    let gone = gone.into_iter().map(|path| Field { path, from: Value::Null, to: Value::Null });
+    changed.chain(gone).collect()
+}
+
+/// Why a resource is not as asked for, and will not be by itself.
+fn problem(status: &MemcachedStatus) -> Option<String> {
+    let holds = |of: &str, value: &str| {
+        status.conditions.iter().find(|condition| condition.type_ == of && condition.status == value)
+    };
+    let inputs = ["SecretNotFound", "SecretUnreadable", "Forbidden"];
+    let lacks = || holds("Ready", "False").filter(|ready| inputs.contains(&ready.reason.as_str()));
+    let condition = holds("Stalled", "True").or_else(|| holds("Paused", "True")).or_else(lacks)?;
+    Some(format!("{}: {}", condition.reason, condition.message))
+}
+
+/// Whether the rules by which a pod template is rendered are older than this build's newest.
+#[must_use]
+pub fn is_outdated(revision: Option<u32>) -> bool {
+    revision.is_some_and(|revision| revision < Revision::NEWEST.0)
+}

@@ -1,0 +1,80 @@
+//! `memcached-operator plan`: what this build would do to a cluster, or to resources in files: create, change field by
+//! field, delete, and which caches would roll. Reads the cluster, writes nothing. IO; [`forecast`] decides, [`answer`]
+//! stands in for the API server where it would write, [`print`] says it.
+
+mod answer;
+pub mod forecast;
+mod print;
+mod survey;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+
+use self::forecast::{Forecast, ResourcePlan};
+use super::run::AdoptTemplates;
+use crate::kernel::event::Event;
+use crate::shell::clock::Clock;
+use crate::shell::{client, effects};
+
+/// Exit code where something would change.
+const CHANGES: u8 = 2;
+
+/// What to plan for.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Resources as they are to be, instead of those of the cluster; - for standard input. Can be given more than once.
+    #[arg(short, long = "filename", value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Only resources of this namespace; the namespace of resources in files that name none.
+    #[arg(short, long, value_name = "NAMESPACE", env = "MEMCACHED_OPERATOR_NAMESPACE")]
+    namespace: Option<String>,
+    /// The cluster to look at [default: KUBECONFIG, ~/.kube/config, or the pod's service account]
+    #[arg(long, value_name = "PATH", env = "MEMCACHED_OPERATOR_KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
+    /// What becomes of pod templates that an older operator rendered, as the operator is told
+    #[arg(long, value_name = "HOW", env = "MEMCACHED_OPERATOR_ADOPT_TEMPLATES", default_value = "off")]
+    adopt_templates: AdoptTemplates,
+    /// How to print it.
+    #[arg(short, long, env = "MEMCACHED_OPERATOR_OUTPUT", value_enum, default_value_t)]
+    output: super::Output,
+}
+
+/// Plans and prints: exit code 0 when nothing would change, 2 when something would.
+///
+/// # Errors
+/// When the cluster or a file cannot be read, or a resource in a file cannot become what it asks for.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the asynchronous runtime")?;
+    let plans = runtime.block_on(plan(args))?;
+    let text = print::text(&plans, args.output)?;
+    std::io::stdout().write_all(text.as_bytes()).context("cannot print the plan")?;
+    let broken = plans.iter().any(|plan| plan.problem.is_some());
+    Ok(if broken && !args.files.is_empty() {
+        ExitCode::FAILURE
+    } else if plans.iter().any(|plan| !plan.children.is_empty()) {
+        ExitCode::from(CHANGES)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+async fn plan(args: &Args) -> Result<Vec<ResourcePlan>> {
+    let Args { files, namespace, kubeconfig, adopt_templates, output: _ } = args;
+    let client = client::connect(kubeconfig.as_deref()).await?;
+    let wanted = super::read_all(files)?;
+    let events = survey::survey(&client, namespace.as_deref(), &wanted).await?;
+    let mut forecast = Forecast::new(Clock::start().now(), (*adopt_templates).into());
+    events.into_iter().for_each(|event| forecast.learn(event));
+    forecast.learn(Event::Leading(true));
+    while let Some((id, resource, request)) = forecast.next_read() {
+        let reply = effects::execute(&client, &resource, request).await;
+        forecast.learn(Event::Done { id, reply });
+    }
+    Ok(forecast.finish())
+}

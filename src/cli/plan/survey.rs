@@ -1,0 +1,175 @@
+//! What there is in a cluster, as the events that the operator would get at its start. IO; reads only.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context as _, Result, bail};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::ListParams;
+use kube::core::DynamicObject;
+use kube::{Api, Client};
+use serde_json::Value;
+
+use crate::api::{GROUP, KIND};
+use crate::kernel::event::{Event, SeenResource, Unavailable};
+use crate::kernel::failure::{Category, Failure};
+use crate::kernel::object::{ChildKind, Key, Watched};
+use crate::kernel::{seen, world};
+use crate::shell::client::explain;
+use crate::shell::kinds;
+
+/// Objects of one page.
+const PAGE: u32 = 250;
+
+/// Where to look.
+struct Survey<'a> {
+    client: &'a Client,
+    /// `None`: everywhere.
+    namespaces: Option<BTreeSet<String>>,
+}
+
+/// Lists everything that decisions need. With `wanted`, objects of files, the resources are those, as they would be once
+/// they were applied, and only their namespaces are looked at.
+pub(super) async fn survey(client: &Client, namespace: Option<&str>, wanted: &[Value]) -> Result<Vec<Event>> {
+    let wanted = requested(wanted, namespace.unwrap_or(client.default_namespace()))?;
+    let of_files: BTreeSet<String> = wanted.keys().map(|key| key.namespace.clone()).collect();
+    let only = namespace.map(|namespace| BTreeSet::from([namespace.to_owned()]));
+    let namespaces = if wanted.is_empty() { only } else { Some(of_files) };
+    let survey = Survey { client, namespaces };
+    let found =
+        survey.list(Watched::Memcached).await.map_err(|error| survey.failed(Watched::Memcached, &error))?;
+    let found = found.iter().filter_map(seen::resource).map(|seen| (seen.key.clone(), seen)).collect();
+    let resources = if wanted.is_empty() { found } else { overlaid(&found, wanted) };
+    let secrets = survey.secrets(&resources).await?;
+    let mut events = complete(
+        Watched::Memcached,
+        resources.into_values().map(|seen| Event::Resource(Box::new(seen))).collect(),
+    );
+    for kind in ChildKind::ALL {
+        events.extend(survey.children(kind).await?);
+    }
+    events.extend(complete(Watched::Secret, secrets));
+    // Why a pod does not run changes no decision.
+    events.extend(complete(Watched::Pod, Vec::new()));
+    Ok(events)
+}
+
+fn complete(kind: Watched, events: Vec<Event>) -> Vec<Event> {
+    std::iter::once(Event::Listing(kind)).chain(events).chain([Event::Listed(kind)]).collect()
+}
+
+impl Survey<'_> {
+    async fn list(&self, kind: Watched) -> kube::Result<Vec<DynamicObject>> {
+        let resource = kinds::api_resource(kind);
+        let apis: Vec<Api<DynamicObject>> = match &self.namespaces {
+            None => vec![Api::all_with(self.client.clone(), &resource)],
+            Some(names) => {
+                names.iter().map(|name| Api::namespaced_with(self.client.clone(), name, &resource)).collect()
+            }
+        };
+        let mut objects = Vec::new();
+        for api in apis {
+            let mut page = ListParams::default().limit(PAGE);
+            loop {
+                let list = api.list(&page).await?;
+                objects.extend(list.items);
+                match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                    Some(token) => page.continue_token = Some(token),
+                    None => break,
+                }
+            }
+        }
+        Ok(objects)
+    }
+
+    async fn children(&self, kind: ChildKind) -> Result<Vec<Event>> {
+        let watched = Watched::Child(kind);
+        match self.list(watched).await {
+            Ok(objects) => {
+                let seen = objects.iter().filter_map(|object| seen::child(kind, object));
+                Ok(complete(watched, seen.map(|seen| Event::Child(Box::new(seen))).collect()))
+            }
+            Err(error) if kind.is_required() => Err(self.failed(watched, &error)),
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                Ok(vec![Event::Unavailable { kind, why: Unavailable::NotServed }])
+            }
+            Err(error) => {
+                let message = self.failed(watched, &error).to_string();
+                let failure = Failure { category: Category::Forbidden, message };
+                Ok(vec![Event::Unavailable { kind, why: Unavailable::Refused(failure) }])
+            }
+        }
+    }
+
+    /// The Secrets that resources name, without their content.
+    async fn secrets(&self, resources: &BTreeMap<Key, SeenResource>) -> Result<Vec<Event>> {
+        let names: BTreeSet<Key> = resources.values().flat_map(world::secret_names).collect();
+        let mut events = Vec::new();
+        for Key { namespace, name } in names {
+            let api: Api<Secret> = Api::namespaced(self.client.clone(), &namespace);
+            let found = api.get_metadata_opt(&name).await;
+            let found = found.map_err(|error| {
+                anyhow::anyhow!("cannot read Secret {namespace}/{name}: {}", explain(&error))
+            })?;
+            events.extend(found.and_then(|object| seen::secret(&object.metadata)).map(Event::Secret));
+        }
+        Ok(events)
+    }
+
+    fn failed(&self, kind: Watched, error: &kube::Error) -> anyhow::Error {
+        let (plural, why) = (kinds::plural(kind), explain(error));
+        let hint = match error {
+            kube::Error::Api(status) if status.code == 404 && kind == Watched::Memcached => {
+                "; install the CustomResourceDefinition: memcached-operator crd | kubectl apply -f -"
+            }
+            _ => "",
+        };
+        anyhow::anyhow!("cannot list {plural}: {why}{hint}")
+    }
+}
+
+/// The resources of files, by key; other kinds are passed over.
+fn requested(objects: &[Value], namespace: &str) -> Result<BTreeMap<Key, Value>> {
+    let text = |object: &Value, at: &str| object.pointer(at).and_then(Value::as_str).map(str::to_owned);
+    let group =
+        |object: &Value| text(object, "/apiVersion")?.split_once('/').map(|(group, _)| group.to_owned());
+    let ours = |object: &&Value| {
+        text(object, "/kind").as_deref() == Some(KIND) && group(object).as_deref() == Some(GROUP)
+    };
+    let mut wanted = BTreeMap::new();
+    for object in objects.iter().filter(ours) {
+        let name = text(object, "/metadata/name").context("a Memcached in a file has no metadata.name")?;
+        let namespace = text(object, "/metadata/namespace").unwrap_or_else(|| namespace.to_owned());
+        wanted.insert(Key { namespace, name }, object.clone());
+    }
+    if wanted.is_empty() && !objects.is_empty() {
+        bail!("the files hold no {KIND} of {GROUP}");
+    }
+    Ok(wanted)
+}
+
+/// The resources as they would be once the files were applied.
+fn overlaid(
+    found: &BTreeMap<Key, SeenResource>,
+    wanted: BTreeMap<Key, Value>,
+) -> BTreeMap<Key, SeenResource> {
+    let after = |key: &Key, object: Value| {
+        let mut fresh = object;
+        fresh["metadata"]["namespace"] = Value::from(key.namespace.as_str());
+        fresh["metadata"]["uid"] = Value::from(format!("planned-{key}"));
+        fresh["metadata"]["resourceVersion"] = Value::from("1");
+        fresh["metadata"]["generation"] = Value::from(1);
+        fresh["status"] = Value::Null;
+        let asked = seen::resource(&serde_json::from_value(fresh).ok()?)?;
+        Some(match found.get(key) {
+            None => asked,
+            // What the file does not say of annotations stays.
+            Some(live) => SeenResource {
+                generation: live.generation + i64::from(live.spec != asked.spec),
+                restart_trigger: asked.restart_trigger.or_else(|| live.restart_trigger.clone()),
+                spec: asked.spec,
+                ..live.clone()
+            },
+        })
+    };
+    wanted.into_iter().filter_map(|(key, object)| after(&key, object).map(|seen| (key, seen))).collect()
+}
