@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::answer;
 use crate::api::MemcachedStatus;
-use crate::kernel::desired::Revision;
+use crate::kernel::desired::{LiveTemplate, Revision};
 use crate::kernel::diff;
 use crate::kernel::effect::{Effect, Observation, Request, RequestId, RolloutCause};
 use crate::kernel::event::{Event, Reply, SeenChild};
@@ -102,13 +102,18 @@ impl Forecast {
     pub fn learn(&mut self, event: Event) {
         match &event {
             Event::Resource(seen) => {
-                let template_revision = seen.status.template_revision;
                 let Key { namespace, name } = seen.key.clone();
-                let (children, rolls, problem) = (Vec::new(), None, None);
+                let (children, rolls, template_revision, problem) = (Vec::new(), None, None, None);
                 let plan = ResourcePlan { namespace, name, children, rolls, template_revision, problem };
                 self.plans.insert(seen.key.clone(), plan);
             }
             Event::Child(seen) => {
+                if let Some(plan) =
+                    self.plans.get_mut(&seen.key).filter(|_| seen.kind == ChildKind::Deployment)
+                {
+                    let live = LiveTemplate::of(&seen.content, seen.owned.as_ref());
+                    plan.template_revision = live.map(|live| live.revision.0);
+                }
                 self.live.insert((seen.kind, seen.key.clone()), (**seen).clone());
             }
             _ => {}

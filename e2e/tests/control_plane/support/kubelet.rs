@@ -3,6 +3,8 @@
 //!
 //! Everything above the kubelet is real: Deployments make ReplicaSets, those make pods and count the ready ones.
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
 use e2e::testing::Space;
 use futures::StreamExt;
@@ -10,15 +12,20 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
+use memcached_operator::kernel::desired::meta::INSTANCE_LABEL;
 use serde_json::json;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 /// The stand-in; it stops when this is dropped.
-pub(crate) struct Kubelet(JoinHandle<()>);
+pub(crate) struct Kubelet {
+    task: JoinHandle<()>,
+    held: watch::Sender<BTreeSet<String>>,
+}
 
 impl Drop for Kubelet {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
@@ -39,23 +46,49 @@ impl Kubelet {
 
     /// Starts it for some pods of a namespace.
     pub(crate) fn start_for(space: &Space, which: Which) -> Self {
-        Self(tokio::spawn(run(space.api(), which)))
+        let held = watch::Sender::new(BTreeSet::new());
+        Self { task: tokio::spawn(run(space.api(), which, held.subscribe())), held }
+    }
+
+    /// Pods of this resource that are made from now on do not come up.
+    pub(crate) fn hold(&self, resource: &str) {
+        self.held.send_if_modified(|held| held.insert(resource.to_owned()));
+    }
+
+    /// They do.
+    pub(crate) fn release(&self, resource: &str) {
+        self.held.send_if_modified(|held| held.remove(resource));
     }
 }
 
-async fn run(pods: Api<Pod>, which: Which) {
-    let mut seen =
-        std::pin::pin!(watcher(pods.clone(), watcher::Config::default()).default_backoff().applied_objects());
-    while let Some(pod) = seen.next().await {
-        let Ok(pod) = pod else { continue };
-        let ready = pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
-        let has_node = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
-        // Where these fail, the pod is gone.
-        if pod.metadata.deletion_timestamp.is_some() {
-            let _ = end(&pods, &pod).await;
-        } else if !ready && (has_node || which == Which::All) {
-            let _ = report(&pods, &pod).await;
+async fn run(pods: Api<Pod>, which: Which, mut held: watch::Receiver<BTreeSet<String>>) {
+    loop {
+        let mut seen = std::pin::pin!(
+            watcher(pods.clone(), watcher::Config::default()).default_backoff().applied_objects()
+        );
+        loop {
+            tokio::select! {
+                pod = seen.next() => match pod {
+                    Some(Ok(pod)) => look(&pods, &pod, (which, &held)).await,
+                    Some(Err(_)) => {}
+                    None => return,
+                },
+                // All are looked at again.
+                Ok(()) = held.changed() => break,
+            }
         }
+    }
+}
+
+async fn look(pods: &Api<Pod>, pod: &Pod, (which, held): (Which, &watch::Receiver<BTreeSet<String>>)) {
+    let ready = pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
+    let has_node = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+    let is_held = pod.labels().get(INSTANCE_LABEL).is_some_and(|name| held.borrow().contains(name));
+    // Where these fail, the pod is gone.
+    if pod.metadata.deletion_timestamp.is_some() {
+        let _ = end(pods, pod).await;
+    } else if !ready && !is_held && (has_node || which == Which::All) {
+        let _ = report(pods, pod).await;
     }
 }
 
