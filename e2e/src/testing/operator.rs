@@ -47,13 +47,26 @@ pub fn binary() -> Result<PathBuf> {
     if let Some(path) = env::var_os("OPERATOR_BIN") {
         return Ok(path.into());
     }
+    built("memcached-operator")
+        .context("the operator is not built; run `cargo build -p memcached-operator`, or set OPERATOR_BIN")
+}
+
+/// A build of the operator that knows one more template revision, as a later release will.
+///
+/// # Errors
+/// When there is none: with the command that builds it.
+pub fn next_binary() -> Result<PathBuf> {
+    built("memcached-operator-next").context(
+        "there is no build of the operator with another template revision; `make test` makes it from \
+         `cargo build --workspace --bin memcached-operator --features memcached-operator/next-revision`",
+    )
+}
+
+fn built(name: &str) -> Result<PathBuf> {
     // target/debug/e2e, or target/debug/deps/<test>.
     let own = env::current_exe()?;
-    let found = own.ancestors().skip(1).take(2).map(|folder| folder.join("memcached-operator"));
-    found
-        .into_iter()
-        .find(|path| path.is_file())
-        .context("the operator is not built; run `cargo build -p memcached-operator`, or set OPERATOR_BIN")
+    let mut found = own.ancestors().skip(1).take(2).map(|folder| folder.join(name));
+    found.find(|path| path.is_file()).with_context(|| format!("there is no {name} beside {}", own.display()))
 }
 
 impl Operator {

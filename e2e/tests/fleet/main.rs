@@ -15,13 +15,14 @@ mod witness;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use caches::{NEW, OLD, OWN, PLAIN, SHARED, all_ready, edit, name, predate, rotate, state};
 use e2e::Shape;
-use e2e::testing::operator::{Launch, Operator, binary};
+use e2e::testing::operator::{Launch, Operator, binary, next_binary};
 use e2e::testing::{Space, await_answer, in_namespace_of};
 use kube::api::ListParams;
 use memcached_operator::api::Memcached;
@@ -38,6 +39,8 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// The operator's process, to be started as often as it takes.
 struct Shipped {
     launch: Launch,
+    /// The same, of a build that knows one more template revision.
+    next: PathBuf,
     _folder: TempDir,
 }
 
@@ -51,7 +54,11 @@ impl Shipped {
             args: vec![format!("--max-concurrent-rollouts={LIMIT}").into()],
             env: Vec::new(),
         };
-        Ok(Self { launch, _folder: folder })
+        Ok(Self { launch, next: next_binary()?, _folder: folder })
+    }
+
+    async fn start_next(&self) -> Result<Operator> {
+        Operator::start(&Launch { program: self.next.clone(), ..self.launch.clone() }).await
     }
 
     async fn start(&self, more: &[&str]) -> Result<Operator> {
@@ -99,7 +106,8 @@ async fn many_caches_are_planned_for_and_rolled_a_few_at_a_time() -> Result<()> 
         running.terminate().await?;
         a_plan_says_exactly_what_happens_then(space, &operator).await?;
         a_rotation_takes_turns_also_across_a_kill(space, &operator).await?;
-        older_templates_are_adopted_in_turns_and_not_past_one_that_fails(space, &operator, &kubelet).await
+        older_templates_are_adopted_in_turns_and_not_past_one_that_fails(space, &operator, &kubelet).await?;
+        an_upgrade_and_a_downgrade_roll_nothing(space, &operator).await
     })
     .await
 }
@@ -227,4 +235,41 @@ async fn older_templates_are_adopted_in_turns_and_not_past_one_that_fails(
     assert_eq!(witness.rolled().await?, names(OLD));
     running.terminate().await?;
     Ok(())
+}
+
+/// A later build rolls who is edited, and nobody else; so does this one after it.
+async fn an_upgrade_and_a_downgrade_roll_nothing(space: &Space, operator: &Shipped) -> Result<()> {
+    let witness = Witness::start(space).await?;
+    let before = state(space).await?;
+    let (first, second) = (PLAIN.end - 2, PLAIN.end - 1);
+
+    let later = operator.start_next().await?;
+    assert_eq!(state(space).await?, before, "an upgrade wrote something");
+    edit(space, first, &json!({"memcached": {"threads": 3}})).await?;
+    let newer = ("it is rendered by the later build's rules", PATIENCE);
+    let at_two = |it: Option<&Memcached>| it.is_some_and(|it| support::ready(it) && revision(it) == Some(2));
+    space.wait(&name(first), newer, at_two).await?;
+    assert_eq!(witness.rolled().await?, BTreeSet::from([name(first)]));
+    later.terminate().await?;
+
+    let between = state(space).await?;
+    let earlier = operator.start(&[]).await?;
+    assert_eq!(state(space).await?, between, "a downgrade wrote something");
+    // It does not know how this one was rendered, and scales it all the same.
+    edit(space, first, &json!({"replicas": 2})).await?;
+    edit(space, second, &json!({"memcached": {"threads": 3}})).await?;
+    let scaled = |it: Option<&Memcached>| {
+        it.is_some_and(|it| support::ready(it) && it.status.as_ref().is_some_and(|it| it.ready_replicas == 2))
+    };
+    space.wait(&name(first), ("it is scaled", PATIENCE), scaled).await?;
+    all_ready(space, PATIENCE).await?;
+    assert_eq!(witness.rolled().await?, BTreeSet::from([name(first), name(second)]));
+    assert_eq!(witness.rollouts().await?, 2, "the downgrade rolled what the upgrade had rolled");
+    earlier.terminate().await?;
+    println!("an upgrade and a downgrade of {} caches rolled none but the edited", NEW.end);
+    Ok(())
+}
+
+fn revision(resource: &Memcached) -> Option<u32> {
+    resource.status.as_ref()?.template_revision
 }

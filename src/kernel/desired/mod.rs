@@ -64,7 +64,7 @@ impl Revision {
     /// What the Go operator for the same API renders: [`peer`].
     pub const PEER: Self = Self(0);
     /// What this build renders when pods roll anyway.
-    pub const NEWEST: Self = Self(1);
+    pub const NEWEST: Self = Self(if cfg!(feature = "next-revision") { 2 } else { 1 });
 }
 
 /// The children of one resource.

@@ -16,7 +16,11 @@ use super::peer::{self, Carried};
 use super::{Intent, Revision, contexts, memcached, meta, scheduling};
 
 /// Every revision that this build renders, the oldest first.
-pub const REVISIONS: [Revision; 2] = [Revision::PEER, Revision(1)];
+pub const REVISIONS: &[Revision] = if cfg!(feature = "next-revision") {
+    &[Revision::PEER, Revision(1), Revision(2)]
+} else {
+    &[Revision::PEER, Revision(1)]
+};
 
 /// The pod template at `revision`; `None` when this build does not know that revision. `carried` is of the live
 /// template.
@@ -25,6 +29,7 @@ pub fn template(intent: &Intent<'_>, revision: Revision, carried: &Carried) -> O
     match revision.0 {
         0 => Some(peer::template(intent, carried)),
         1 => Some(revision_1(intent)),
+        2 if knows(revision) => Some(next_revision(intent)),
         _ => None,
     }
 }
@@ -38,7 +43,16 @@ pub fn knows(revision: Revision) -> bool {
 /// The pod template at [`Revision::NEWEST`].
 #[must_use]
 pub fn newest_template(intent: &Intent<'_>) -> PodTemplateSpec {
-    revision_1(intent)
+    if knows(Revision(2)) { next_revision(intent) } else { revision_1(intent) }
+}
+
+/// What a later release may render: it stands in for all of them in the tests of upgrades and downgrades.
+fn next_revision(intent: &Intent<'_>) -> PodTemplateSpec {
+    let mut template = revision_1(intent);
+    for container in template.spec.iter_mut().flat_map(|spec| &mut spec.containers) {
+        container.termination_message_policy = Some("FallbackToLogsOnError".to_owned());
+    }
+    template
 }
 
 fn revision_1(intent: &Intent<'_>) -> PodTemplateSpec {

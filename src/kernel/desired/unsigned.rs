@@ -39,7 +39,7 @@ impl Unsigned {
             let template = pod::template(intent, *revision, &carried).filter(|_| possible);
             template.is_some_and(|template| self.means(&json!(template)))
         };
-        let revision = pod::REVISIONS.into_iter().find(is_rendered_at)?;
+        let revision = pod::REVISIONS.iter().copied().find(is_rendered_at)?;
         Some(LiveTemplate {
             revision,
             hash: intent.hash(),
