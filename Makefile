@@ -44,7 +44,7 @@ check: test-prerequisites ## Quick loop: format, clippy, pure tests
 test: test-prerequisites ## All tests, those on a real Kubernetes included
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --locked -- -D warnings
-	@cargo build --workspace --locked --bin memcached-operator --features memcached-operator/next-revision
+	@cargo build --workspace --locked --bins --features memcached-operator/next-revision
 	@cp target/debug/memcached-operator target/debug/memcached-operator-next
 	@cargo build --workspace --bins --locked
 	@trap '$(E2E) down --name $(TEST_CLUSTER)' EXIT; trap 'exit 130' INT TERM; \

@@ -115,7 +115,7 @@ fn api_server(boot: &Boot) -> Result<Launch> {
         // Nobody would make the ServiceAccount that this plugin waits for, so that no pod could be created.
         args.push("--disable-admission-plugins=ServiceAccount".to_owned());
     }
-    let program = boot.programs.kubernetes.join("kube-apiserver");
+    let program = boot.programs.control_plane.join("kube-apiserver");
     Ok(Launch { name: "kube-apiserver", program, args: args.into_iter().map(OsString::from).collect() })
 }
 
@@ -157,7 +157,7 @@ fn controller_manager(boot: &Boot) -> Launch {
         "--kube-api-qps=500".to_owned(),
         "--kube-api-burst=1000".to_owned(),
     ];
-    let program = boot.programs.kubernetes.join("kube-controller-manager");
+    let program = boot.programs.control_plane.join("kube-controller-manager");
     Launch { name: "kube-controller-manager", program, args: args.map(OsString::from).into() }
 }
 
@@ -168,6 +168,6 @@ fn scheduler(boot: &Boot) -> Launch {
         format!("--secure-port={}", boot.record.slot.port(Port::Scheduler)),
         "--leader-elect=false".to_owned(),
     ];
-    let program = boot.programs.kubernetes.join("kube-scheduler");
+    let program = boot.programs.control_plane.join("kube-scheduler");
     Launch { name: "kube-scheduler", program, args: args.map(OsString::from).into() }
 }

@@ -99,7 +99,7 @@ pub(crate) async fn start(boot: &mut Boot, namespaces: &Namespaces) -> Result<()
     for launch in [
         namespaces.launch(
             "kubelet",
-            &programs.kubernetes.join("kubelet"),
+            &programs.node.join("kubelet"),
             &[
                 "--config=/run/e2e/kubelet.json",
                 "--kubeconfig=/run/e2e/kubelet.kubeconfig",
@@ -111,7 +111,7 @@ pub(crate) async fn start(boot: &mut Boot, namespaces: &Namespaces) -> Result<()
         ),
         namespaces.launch(
             "kube-proxy",
-            &programs.kubernetes.join("kube-proxy"),
+            &programs.node.join("kube-proxy"),
             &[
                 "--kubeconfig=/run/e2e/kube-proxy.kubeconfig",
                 "--proxy-mode=iptables",

@@ -5,6 +5,7 @@
 //! is built is kept under a hash of everything that went into it, so that neither a second `up` nor a second clone
 //! builds anything, and a change of version builds exactly what changed.
 
+use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -21,8 +22,11 @@ use crate::paths;
 /// Programs that are built together, from one `go.mod`: the dependency graphs of two families conflict in one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Family {
-    /// kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kube-proxy, kubectl.
+    /// The oldest Kubernetes that the operator supports: kube-apiserver, kube-controller-manager, kube-scheduler, kubelet,
+    /// kube-proxy, kubectl.
     Kubernetes,
+    /// The newest: kube-apiserver, kube-controller-manager, kube-scheduler.
+    KubernetesNewest,
     /// etcd.
     Etcd,
     /// coredns.
@@ -34,8 +38,10 @@ pub enum Family {
 /// The folders of all that a cluster runs.
 #[derive(Debug, Clone)]
 pub struct Kubernetes {
-    /// The folder of kube-apiserver and its siblings.
-    pub kubernetes: PathBuf,
+    /// The folder of kube-apiserver, kube-controller-manager and kube-scheduler.
+    pub control_plane: PathBuf,
+    /// The folder of kubelet and kube-proxy.
+    pub node: PathBuf,
     /// The folder of etcd.
     pub etcd: PathBuf,
     /// The folder of coredns.
@@ -48,13 +54,23 @@ impl Kubernetes {
     /// # Errors
     /// As [`Family::build`].
     pub fn build() -> Result<Self> {
+        let control_plane = match env::var(WHICH).as_deref() {
+            Err(_) | Ok("" | "oldest") => Family::Kubernetes,
+            Ok("newest") => Family::KubernetesNewest,
+            Ok(other) => bail!("{WHICH} is {other:?}; it may be oldest (the default) or newest"),
+        };
         Ok(Self {
-            kubernetes: Family::Kubernetes.build()?,
+            control_plane: control_plane.build()?,
+            node: Family::Kubernetes.build()?,
             etcd: Family::Etcd.build()?,
             coredns: Family::CoreDns.build()?,
         })
     }
 }
+
+/// Environment: which Kubernetes the control plane of a new cluster is of. A node is always of the oldest, which the
+/// version skew of Kubernetes allows.
+const WHICH: &str = "E2E_KUBERNETES";
 
 /// A file of a family's source folder: its name and content.
 type Source = (&'static str, &'static str);
@@ -62,6 +78,25 @@ type Source = (&'static str, &'static str);
 macro_rules! sources {
     ($folder:literal: $($file:literal)*) => {
         &[$(($file, include_str!(concat!("../tools/", $folder, "/", $file)))),*]
+    };
+}
+
+/// The linker's flags of a version of Kubernetes.
+macro_rules! linked_as {
+    ($major:literal, $minor:literal, $patch:literal) => {
+        concat!(
+            "-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=v",
+            $major,
+            ".",
+            $minor,
+            ".",
+            $patch,
+            " -X k8s.io/component-base/version.gitMajor=",
+            $major,
+            " -X k8s.io/component-base/version.gitMinor=",
+            $minor,
+            " -X k8s.io/component-base/version.gitTreeState=clean"
+        )
     };
 }
 
@@ -166,6 +201,7 @@ impl Family {
     fn name(self) -> &'static str {
         match self {
             Self::Kubernetes => "kubernetes",
+            Self::KubernetesNewest => "kubernetes-newest",
             Self::Etcd => "etcd",
             Self::CoreDns => "coredns",
             Self::Kstatus => "kstatus",
@@ -175,7 +211,7 @@ impl Family {
     /// How long a first build takes on two cores, for the person who waits.
     fn expectation(self) -> &'static str {
         match self {
-            Self::Kubernetes => "about 6 minutes on 2 cores",
+            Self::Kubernetes | Self::KubernetesNewest => "about 6 minutes on 2 cores",
             Self::Etcd | Self::CoreDns => "1 to 2 minutes on 2 cores",
             Self::Kstatus => "half a minute on 2 cores",
         }
@@ -184,6 +220,7 @@ impl Family {
     fn sources(self) -> &'static [Source] {
         match self {
             Self::Kubernetes => sources!("kubernetes": "go.mod" "go.sum"),
+            Self::KubernetesNewest => sources!("kubernetes-newest": "go.mod" "go.sum"),
             Self::Etcd => sources!("etcd": "go.mod" "go.sum"),
             Self::CoreDns => sources!("coredns": "go.mod" "go.sum"),
             Self::Kstatus => sources!("kstatus": "go.mod" "go.sum" "main.go"),
@@ -193,7 +230,7 @@ impl Family {
     /// What `go build` writes (a folder for several programs) and from which package (`tool`: all tool lines).
     fn target(self) -> (&'static str, &'static str) {
         match self {
-            Self::Kubernetes => ("", "tool"),
+            Self::Kubernetes | Self::KubernetesNewest => ("", "tool"),
             // Its main package is the module's root, and would be called `server`.
             Self::Etcd => ("etcd", "tool"),
             Self::CoreDns => ("coredns", "tool"),
@@ -204,11 +241,8 @@ impl Family {
     fn flags(self) -> [&'static str; 3] {
         let link = match self {
             // Without these the server calls itself v0.0.0, and clients that compare versions misbehave.
-            Self::Kubernetes => concat!(
-                "-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=v1.34.4",
-                " -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34",
-                " -X k8s.io/component-base/version.gitTreeState=clean"
-            ),
+            Self::Kubernetes => linked_as!("1", "34", "4"),
+            Self::KubernetesNewest => linked_as!("1", "36", "3"),
             Self::Etcd | Self::CoreDns | Self::Kstatus => "-ldflags=-s -w",
         };
         ["-trimpath", "-buildvcs=false", link]

@@ -89,7 +89,7 @@ fn succeed(mut command: Command) -> Result<String> {
 fn borrowed_cache(folder: &Path) -> Result<PathBuf> {
     let cache = folder.join("cache");
     let built = Kubernetes::build()?;
-    for family in [built.kubernetes, built.etcd, built.coredns] {
+    for family in [built.node, built.etcd, built.coredns] {
         let copy = cache.join(family.file_name().context("a folder has a name")?);
         fs::create_dir_all(&copy)?;
         for program in fs::read_dir(&family)?.flatten() {

@@ -8,8 +8,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
+use super::Output;
 use crate::kernel::kernel::Kernel;
 use crate::shell::journal::{Opening, Step, VERSION};
 
@@ -18,10 +21,14 @@ use crate::shell::journal::{Opening, Step, VERSION};
 pub struct Args {
     /// One file of a journal; each replays alone
     pub file: PathBuf,
+    /// How to print what came of it.
+    #[arg(short, long, env = "MEMCACHED_OPERATOR_OUTPUT", value_enum, default_value_t)]
+    output: Output,
 }
 
 /// What was replayed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Summary {
     /// Steps of the kernel.
     pub steps: u64,
@@ -69,7 +76,8 @@ pub enum ReplayError {
 }
 
 /// The first effect that is another one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Difference {
     /// Of which step, counted from 1.
     pub step: u64,
@@ -101,8 +109,21 @@ impl fmt::Display for Difference {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let name = args.file.display();
     let file = File::open(&args.file).with_context(|| format!("cannot open the journal {name}"))?;
-    let summary = replay(BufReader::new(file)).with_context(|| format!("replay of {name} failed"))?;
-    println!("{summary}");
+    let ended = replay(BufReader::new(file));
+    if args.output == Output::Json {
+        let told = match &ended {
+            Ok(summary) => json!({"identical": true, "summary": summary}),
+            Err(ReplayError::Differs(difference)) => json!({"identical": false, "difference": difference}),
+            Err(_) => Value::Null,
+        };
+        if !told.is_null() {
+            println!("{}", serde_json::to_string_pretty(&told)?);
+        }
+    }
+    let summary = ended.with_context(|| format!("replay of {name} failed"))?;
+    if args.output == Output::Text {
+        println!("{summary}");
+    }
     Ok(ExitCode::SUCCESS)
 }
 

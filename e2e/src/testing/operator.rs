@@ -58,7 +58,7 @@ pub fn binary() -> Result<PathBuf> {
 pub fn next_binary() -> Result<PathBuf> {
     built("memcached-operator-next").context(
         "there is no build of the operator with another template revision; `make test` makes it from \
-         `cargo build --workspace --bin memcached-operator --features memcached-operator/next-revision`",
+         `cargo build --workspace --bins --features memcached-operator/next-revision`",
     )
 }
 
