@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::failure::Category;
+use super::figures::Figures;
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
 
 /// Number of a request, unique within one run of the kernel.
@@ -220,12 +221,8 @@ pub enum Observation {
     Instance {
         /// Which one.
         resource: Key,
-        /// Image of memcached.
-        image: String,
-        /// Pods wanted.
-        desired: i32,
-        /// Pods ready.
-        ready: i32,
+        /// What they are now.
+        figures: Figures,
     },
     /// A resource is gone; so are its series.
     InstanceGone(Key),
