@@ -20,7 +20,9 @@ pub mod kstatus;
 mod lent;
 pub mod life;
 pub mod memcached;
+pub mod monitors;
 pub mod operator;
+pub mod prometheus;
 mod space;
 mod wait;
 
