@@ -15,6 +15,7 @@
 
 pub mod audit;
 pub mod cache;
+mod discovery;
 mod dump;
 pub mod kstatus;
 mod lent;

@@ -3,7 +3,6 @@
 //! takes a ServiceMonitor, gives Prometheus' scrape configuration. Called by tests.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -15,7 +14,7 @@ use memcached_operator::shell::kinds;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::await_answer;
+use super::{await_answer, discovery};
 
 const NAME: &str = "servicemonitors.monitoring.coreos.com";
 const SOON: Duration = Duration::from_secs(60);
@@ -51,55 +50,59 @@ struct Endpoint {
     honor_labels: Option<bool>,
 }
 
-/// The scrape configurations that the Prometheus operator makes of a ServiceMonitor, one for each endpoint: the targets
-/// are found by the API server that `kubeconfig` leads to, and get the labels that people expect.
+/// The scrape configurations that the Prometheus operator makes of a ServiceMonitor, one for each endpoint, with the
+/// targets that there are now: Debian's Prometheus cannot ask an API server for them. What becomes of them, and of their
+/// labels, is up to Prometheus.
 ///
 /// # Errors
-/// When it has no namespace, or says something that is not understood here.
-pub fn scrape_configs(monitor: &DynamicObject, kubeconfig: &Path) -> Result<Vec<Value>> {
+/// When it has no namespace or says something that is not understood here, or what the API server answers.
+pub async fn scrape_configs(client: &Client, monitor: &DynamicObject) -> Result<Vec<Value>> {
     let name = monitor.metadata.name.as_deref().context("a ServiceMonitor has a name")?;
     let own = monitor.metadata.namespace.clone().context("a ServiceMonitor has a namespace")?;
     let spec = monitor.data.get("spec").context("a ServiceMonitor has a spec")?;
     let Monitor { selector, namespace_selector, endpoints } =
         Monitor::deserialize(spec).with_context(|| format!("the ServiceMonitor {name}"))?;
-    let namespaces = namespace_selector.map_or_else(|| vec![own.clone()], |it| it.match_names);
+    let mut targets = Vec::new();
+    for namespace in namespace_selector.map_or_else(|| vec![own.clone()], |it| it.match_names) {
+        targets.extend(discovery::targets(client, &namespace).await?);
+    }
+    let config = |(index, endpoint)| {
+        let job = format!("serviceMonitor/{own}/{name}/{index}");
+        scrape_config(job, (&selector, endpoint), &targets)
+    };
+    Ok(endpoints.into_iter().enumerate().map(config).collect())
+}
+
+fn scrape_config(job: String, (selector, endpoint): (&Selector, Endpoint), targets: &[Value]) -> Value {
+    let Endpoint { port, interval, scrape_timeout, path, honor_labels } = endpoint;
     let keep =
         |source: &str, value: &str| json!({"action": "keep", "source_labels": [source], "regex": value});
     let copy = |source: &str, label: &str| json!({"source_labels": [source], "target_label": label});
-    let config = |(index, endpoint): (usize, Endpoint)| {
-        let Endpoint { port, interval, scrape_timeout, path, honor_labels } = endpoint;
-        let labels = selector.match_labels.iter().map(|(label, value)| {
-            let label: String =
-                label.chars().map(|it| if it.is_ascii_alphanumeric() { it } else { '_' }).collect();
-            keep(&format!("__meta_kubernetes_service_label_{label}"), value)
-        });
-        let mut relabelings: Vec<Value> = labels.collect();
-        relabelings.extend([
-            keep("__meta_kubernetes_endpointslice_port_name", &port),
-            copy("__meta_kubernetes_namespace", "namespace"),
-            copy("__meta_kubernetes_service_name", "service"),
-            copy("__meta_kubernetes_pod_name", "pod"),
-            copy("__meta_kubernetes_pod_container_name", "container"),
-            copy("__meta_kubernetes_service_name", "job"),
-            json!({"target_label": "endpoint", "replacement": port}),
-        ]);
-        let mut config = json!({
-            "job_name": format!("serviceMonitor/{own}/{name}/{index}"),
-            "honor_labels": honor_labels.unwrap_or(false),
-            "metrics_path": path.as_deref().unwrap_or("/metrics"),
-            "kubernetes_sd_configs": [{
-                "role": "endpointslice", "kubeconfig_file": kubeconfig, "namespaces": {"names": namespaces},
-            }],
-            "relabel_configs": relabelings,
-        });
-        for (field, value) in [("scrape_interval", interval), ("scrape_timeout", scrape_timeout)] {
-            if let Some(value) = value {
-                config[field] = json!(value);
-            }
+    let labels =
+        selector.match_labels.iter().map(|(label, value)| keep(&discovery::of_service(label), value));
+    let mut relabelings: Vec<Value> = labels.collect();
+    relabelings.extend([
+        keep(discovery::PORT, &port),
+        copy(discovery::NAMESPACE, "namespace"),
+        copy(discovery::SERVICE, "service"),
+        copy(discovery::POD, "pod"),
+        copy(discovery::CONTAINER, "container"),
+        copy(discovery::SERVICE, "job"),
+        json!({"target_label": "endpoint", "replacement": port}),
+    ]);
+    let mut config = json!({
+        "job_name": job,
+        "honor_labels": honor_labels.unwrap_or(false),
+        "metrics_path": path.as_deref().unwrap_or("/metrics"),
+        "static_configs": targets,
+        "relabel_configs": relabelings,
+    });
+    for (field, value) in [("scrape_interval", interval), ("scrape_timeout", scrape_timeout)] {
+        if let Some(value) = value {
+            config[field] = json!(value);
         }
-        config
-    };
-    Ok(endpoints.into_iter().enumerate().map(config).collect())
+    }
+    config
 }
 
 /// ServiceMonitors in all namespaces.

@@ -53,7 +53,7 @@ async fn watching(cache: &Cache<'_>) -> Result<Prometheus> {
     })
     .await?;
     let cluster = cache.space.cluster();
-    let mut configs = monitors::scrape_configs(&monitor, &cluster.kubeconfig())?;
+    let mut configs = monitors::scrape_configs(&cache.space.client(), &monitor).await?;
     configs.push(operator()?);
     let folder = cluster.folder().join(format!("prometheus-{}", cache.space.name()));
     let prometheus = Prometheus::start((folder, cluster.folder()), &configs, &rules()?).await?;
