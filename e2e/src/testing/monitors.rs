@@ -68,12 +68,12 @@ pub async fn scrape_configs(client: &Client, monitor: &DynamicObject) -> Result<
     }
     let config = |(index, endpoint)| {
         let job = format!("serviceMonitor/{own}/{name}/{index}");
-        scrape_config(job, (&selector, endpoint), &targets)
+        scrape_config(&job, (&selector, endpoint), &targets)
     };
     Ok(endpoints.into_iter().enumerate().map(config).collect())
 }
 
-fn scrape_config(job: String, (selector, endpoint): (&Selector, Endpoint), targets: &[Value]) -> Value {
+fn scrape_config(job: &str, (selector, endpoint): (&Selector, Endpoint), targets: &[Value]) -> Value {
     let Endpoint { port, interval, scrape_timeout, path, honor_labels } = endpoint;
     let keep =
         |source: &str, value: &str| json!({"action": "keep", "source_labels": [source], "regex": value});
