@@ -1,13 +1,15 @@
-//! What a node needs of the system: finds it, installs it on Debian and Ubuntu, or says exactly what is missing.
-//! Called by `cluster` before a node is made.
+//! What a node, or a test, needs of the system: finds it, installs or unpacks it on Debian and Ubuntu, or says exactly
+//! what is missing. Called by `cluster` before a node is made, and by `testing`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::image::find_program;
+use crate::lock::FolderLock;
+use crate::paths;
 
 /// Programs that a node needs, and the Debian package of each.
 const PROGRAMS: [(&str, &str); 10] = [
@@ -88,10 +90,52 @@ fn describe(missing: &[(&str, &str)]) -> String {
     texts.join(", ")
 }
 
+/// The folder of a Debian package's files, unpacked in the user's cache and not installed: its installation would start
+/// the service that it is.
+///
+/// # Errors
+/// When this is no Debian or Ubuntu, or apt-get or dpkg fails.
+pub fn unpacked(package: &'static str) -> Result<PathBuf> {
+    let cache = paths::cache()?;
+    let folder = cache.join(format!("debian-{package}"));
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    if find_program("apt-get").is_none() || find_program("dpkg").is_none() {
+        bail!("this machine cannot unpack Debian's package {package}; please install what is in it");
+    }
+    let _lock = FolderLock::acquire(&cache)?;
+    let scratch = cache.join(format!("unpacking-{package}"));
+    if scratch.exists() {
+        fs::remove_dir_all(&scratch)?; // left by a process that was killed
+    }
+    fs::create_dir_all(&scratch)?;
+    if apt_get_in(&scratch, &["download", package]).is_err() {
+        let _ = apt_get(&["update"]);
+        apt_get_in(&scratch, &["download", package])?;
+    }
+    let archive = fs::read_dir(&scratch)?.next().context("apt-get downloaded nothing")??.path();
+    let out = scratch.join("out");
+    let output = Command::new("dpkg").arg("-x").arg(&archive).arg(&out).output()?;
+    if !output.status.success() {
+        bail!("cannot unpack {}: {}", archive.display(), String::from_utf8_lossy(&output.stderr));
+    }
+    if !folder.is_dir() {
+        fs::rename(out, &folder)?;
+    }
+    fs::remove_dir_all(scratch)?;
+    Ok(folder)
+}
+
 fn apt_get(arguments: &[&str]) -> Result<()> {
+    apt_get_in(Path::new("/"), arguments)
+}
+
+fn apt_get_in(folder: &Path, arguments: &[&str]) -> Result<()> {
     let output = Command::new("apt-get")
         .args(["-q", "-o", "DPkg::Lock::Timeout=120"])
         .args(arguments)
+        .current_dir(folder)
         .env("DEBIAN_FRONTEND", "noninteractive")
         .output()?;
     if !output.status.success() {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::failure::Category;
+use super::figures::Figures;
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
 use crate::api::status::BudgetedRollout;
 
@@ -234,12 +235,8 @@ pub enum Observation {
     Instance {
         /// Which one.
         resource: Key,
-        /// Image of memcached.
-        image: String,
-        /// Pods wanted.
-        desired: i32,
-        /// Pods ready.
-        ready: i32,
+        /// What they are now.
+        figures: Figures,
     },
     /// A resource is gone; so are its series.
     InstanceGone(Key),

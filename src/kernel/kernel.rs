@@ -289,18 +289,10 @@ impl Kernel {
             .into_iter()
             .map(|kind| Observation::Child { kind, result: ChildResult::Unchanged });
         effects.extend(unchanged.map(Effect::Observe));
-        if let Some((image, desired)) = rest.instance {
-            let figures = (image, desired, resource.seen.status.ready_replicas);
-            if resource.reported.as_ref() != Some(&figures) {
-                resource.reported = Some(figures.clone());
-                let (image, desired, ready) = figures;
-                effects.push(Effect::Observe(Observation::Instance {
-                    resource: key.clone(),
-                    image,
-                    desired,
-                    ready,
-                }));
-            }
+        if resource.reported.as_ref() != Some(&rest.figures) {
+            resource.reported = Some(rest.figures.clone());
+            let figures = rest.figures;
+            effects.push(Effect::Observe(Observation::Instance { resource: key.clone(), figures }));
         }
         effects.push(Effect::Observe(Observation::Reconciled {
             resource: key.clone(),

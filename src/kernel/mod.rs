@@ -11,6 +11,7 @@ pub mod effect;
 pub mod event;
 pub mod failure;
 pub mod fight;
+pub mod figures;
 pub mod flight;
 pub mod hash;
 pub mod inputs;

@@ -15,6 +15,7 @@ use super::diff::Differences;
 use super::effect::{Notice, Request, RolloutCause};
 use super::event::Unavailable;
 use super::failure::Category;
+use super::figures::Figures;
 use super::inputs::{self, Inputs};
 use super::live::Live;
 use super::notice;
@@ -124,8 +125,8 @@ pub struct Rest {
     pub unchanged: Vec<ChildKind>,
     /// Kinds that it asks for and that the API server does not serve.
     pub unserved: Vec<ChildKind>,
-    /// Image and pods wanted, of a valid spec.
-    pub instance: Option<(String, i32)>,
+    /// What the metrics show of it.
+    pub figures: Figures,
 }
 
 /// Runs one pass.
@@ -170,7 +171,7 @@ pub fn run(view: &View<'_>) -> Pass {
         let advice = view.advice(&spec, &status);
         pass.sends.push(view.write_status(status, advice));
     } else {
-        pass.rest = Some(report::rest(view, &spec, (&inputs, &planned, changes_at)));
+        pass.rest = Some(report::rest(view, &spec, (&inputs, &planned), Report { status, changes_at }));
     }
     pass.outline = desired.news();
     pass

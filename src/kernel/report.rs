@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use super::desired::{Revision, meta};
 use super::event::Unavailable;
 use super::failure::Category;
+use super::figures::Figures;
 use super::inputs::{self, Inputs};
 use super::live::Live;
 use super::object::ChildKind;
@@ -77,7 +78,7 @@ pub fn invalid(view: &View<'_>, broken: &str) -> Pass {
         failure: Some(Category::Invalid),
         unchanged: Vec::new(),
         unserved: Vec::new(),
-        instance: None,
+        figures: Figures::of(&status, None),
     };
     Pass { rest: Some(rest), ..Pass::default() }
 }
@@ -152,7 +153,8 @@ pub fn is_complete(
 pub fn rest(
     view: &View<'_>,
     spec: &Validated,
-    (inputs, planned, changes_at): (&Inputs, &[Planned], Option<Timestamp>),
+    (inputs, planned): (&Inputs, &[Planned]),
+    Report { status, changes_at }: Report,
 ) -> Rest {
     let fights = planned
         .iter()
@@ -168,7 +170,7 @@ pub fn rest(
         failure: failure(inputs, planned),
         unchanged: planned.iter().filter(|it| it.action == Action::Keep).map(|it| it.kind).collect(),
         unserved: unserved(planned).collect(),
-        instance: Some((spec.image.clone(), desired_replicas(view, spec))),
+        figures: Figures::of(&status, Some((spec.image.clone(), desired_replicas(view, spec)))),
     }
 }
 

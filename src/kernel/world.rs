@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 use super::event::{SecretContent, SeenChild, SeenPod, SeenResource, SeenSecret, Unavailable};
+use super::figures::Figures;
 use super::live::{Live, Slot};
 use super::object::{ChildKind, Key, ResourceVersion, Uid, Watched};
 use super::outline::Outline;
@@ -55,8 +56,8 @@ pub struct Resource {
     /// A status that the API server did not store as it was sent (an older CRD drops fields it does not know),
     /// and what it stored: writing it again would change nothing, for ever.
     pub unstorable: Option<Box<(MemcachedStatus, MemcachedStatus)>>,
-    /// Image, pods wanted and pods ready as the metrics know them.
-    pub reported: Option<(String, i32, i32)>,
+    /// What the metrics show.
+    pub reported: Option<Figures>,
 }
 
 impl Resource {

@@ -15,12 +15,15 @@
 
 pub mod audit;
 pub mod cache;
+mod discovery;
 mod dump;
 pub mod kstatus;
 mod lent;
 pub mod life;
 pub mod memcached;
+pub mod monitors;
 pub mod operator;
+pub mod prometheus;
 mod space;
 mod wait;
 

@@ -14,7 +14,7 @@ use crate::support::features::{self, Features};
 use crate::support::kubelet::Kubelet;
 use crate::support::process::Process;
 use crate::support::requests::Requests;
-use crate::support::{SOON, at_once, await_ready, monitors, plain, resource, secret, up};
+use crate::support::{SOON, at_once, await_ready, plain, resource, secret, up};
 
 const RESOURCES: usize = 20;
 
@@ -72,7 +72,7 @@ async fn settle(space: &Space) -> Result<()> {
 #[tokio::test]
 async fn a_settled_world_costs_no_request_but_watches_and_a_restart_no_more_than_lists() -> Result<()> {
     let cluster = up("quiet", Shape::ControlPlane).await?;
-    monitors::install(&Client::try_from(cluster.config("e2e-test").await?)?).await?;
+    e2e::testing::monitors::install(&Client::try_from(cluster.config("e2e-test").await?)?).await?;
     let process = Process::of(&cluster)?;
     in_namespace_of(&cluster, "quiet", async |space: &Space| {
         let _kubelet = Kubelet::start(space);

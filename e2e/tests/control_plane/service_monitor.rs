@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::Shape;
-use e2e::testing::{Space, await_answer, in_namespace_of};
+use e2e::testing::{Space, await_answer, in_namespace_of, monitors};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::ListParams;
 use memcached_operator::api::Memcached;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::support::operator::{Kill, Operator};
 use crate::support::requests::Requests;
 use crate::support::transport::Straight;
-use crate::support::{SOON, await_ready, children, monitors, plain, ready, up};
+use crate::support::{SOON, await_ready, children, plain, ready, up};
 
 const NAME: &str = "cache";
 /// How long a kind may be served before it is made use of.

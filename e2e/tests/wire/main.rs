@@ -1,4 +1,5 @@
-//! Caches on a real node as their clients meet them: encryption, passwords, the exporter, shutdown, limits, rollouts.
+//! Caches on a real node as their clients meet them: encryption, passwords, the exporter, shutdown, limits, rollouts; and
+//! as Prometheus meets them.
 //!
 //! Every test has a namespace that enforces the `restricted` Pod Security level, so that each pod in here passes it.
 //! The cluster is this program's own: one operator works on it, and it has images that no other test needs.
@@ -8,6 +9,7 @@ mod contexts;
 mod limits;
 mod modes;
 mod pods;
+mod prometheus;
 mod renewal;
 mod rollouts;
 mod shutdown;
@@ -17,7 +19,7 @@ mod tls;
 use anyhow::{Context, Result};
 use e2e::testing::cache::{Cache, install};
 use e2e::testing::operator::{Launch, Operator, binary};
-use e2e::testing::{Space, down_at_the_end, in_namespace_of, unique};
+use e2e::testing::{Space, down_at_the_end, in_namespace_of, monitors, unique};
 use e2e::{Cluster, Shape, image, process};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Patch, PatchParams};
@@ -42,7 +44,9 @@ impl Site {
         let cluster = Cluster::shared(&name, Shape::Node).await?;
         let program = binary()?;
         cluster.load(&image::operator(&program, OWN_IMAGE)?)?;
-        install(&Client::try_from(cluster.config("e2e-test/install").await?)?, &crd()).await?;
+        let client = Client::try_from(cluster.config("e2e-test/install").await?)?;
+        install(&client, &crd()).await?;
+        monitors::install(&client).await?;
         let launch = Launch {
             program,
             kubeconfig: cluster.kubeconfig(),

@@ -2,6 +2,7 @@
 //! by [`super::status`].
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde::{Deserialize, Serialize};
 
 use super::Situation;
 
@@ -9,7 +10,7 @@ use super::Situation;
 const MAX_MESSAGE: usize = 32_768;
 
 /// The types of condition that this operator writes; all others belong to somebody else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Type {
     /// At least one pod serves, or none is wanted.
     Available,
@@ -55,7 +56,7 @@ impl Type {
 }
 
 /// Every reason that a condition of ours, or a Kubernetes Event about a condition, can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "each is the word that `as_str` gives; the tables that use them say when")]
 pub enum Reason {
     Available,
@@ -83,6 +84,32 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Every reason.
+    pub const ALL: [Self; 22] = [
+        Self::Available,
+        Self::Unavailable,
+        Self::Progressing,
+        Self::ProgressingComplete,
+        Self::Degraded,
+        Self::NotDegraded,
+        Self::SecretNotFound,
+        Self::MemcachedReady,
+        Self::MemcachedNotReady,
+        Self::InvalidSpec,
+        Self::NameConflict,
+        Self::ImmutableField,
+        Self::SecretUnreadable,
+        Self::Forbidden,
+        Self::QuotaExceeded,
+        Self::AdmissionDenied,
+        Self::ReplicaFailure,
+        Self::ProgressDeadlineExceeded,
+        Self::NewGeneration,
+        Self::RetryingAfterError,
+        Self::WaitingForGarbageCollection,
+        Self::Paused,
+    ];
+
     /// The condition's `reason`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

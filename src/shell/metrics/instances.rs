@@ -7,18 +7,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::names::{self, Metric};
+use crate::kernel::figures::Figures;
 use crate::kernel::object::Key;
-
-/// What is known of one resource.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Figures {
-    /// Image of memcached.
-    pub(super) image: String,
-    /// Pods wanted.
-    pub(super) desired: i32,
-    /// Pods ready.
-    pub(super) ready: i32,
-}
 
 /// All resources.
 #[derive(Debug, Default)]
@@ -35,27 +25,59 @@ impl Instances {
 
     /// Appends the lines of all resources, in Prometheus' text format.
     pub(super) fn render(&self, text: &mut String) {
-        self.family(text, names::INSTANCE_INFO, |figures| {
-            (format!(",{}=\"{}\"", names::IMAGE, escaped(&figures.image)), 1)
-        });
-        self.family(text, names::INSTANCE_REPLICAS_DESIRED, |figures| (String::new(), figures.desired));
-        self.family(text, names::INSTANCE_REPLICAS_READY, |figures| (String::new(), figures.ready));
-    }
-
-    fn family(&self, text: &mut String, metric: Metric, read: impl Fn(&Figures) -> (String, i32)) {
-        let Metric { name, help } = metric;
-        text.push_str(&format!("# HELP {name} {help}\n# TYPE {name} gauge\n"));
-        for (Key { namespace, name: instance }, figures) in &self.0 {
-            let (more, value) = read(figures);
-            // A String takes everything: there is no error to pass on.
-            let _ = writeln!(
-                text,
-                "{name}{{{}=\"{namespace}\",{}=\"{instance}\"{more}}} {value}",
-                names::NAMESPACE,
-                names::NAME,
-            );
+        family(text, names::INSTANCE_CONDITION);
+        for (key, figures) in &self.0 {
+            for it in &figures.conditions {
+                let labels = [it.of.as_str(), it.reason.as_str()];
+                series(text, names::INSTANCE_CONDITION, (key, &labels), i64::from(it.holds));
+            }
+        }
+        self.family_of_wanted(text, names::INSTANCE_INFO, |image, _| (Some(image), 1));
+        self.family_of_wanted(text, names::INSTANCE_REPLICAS_DESIRED, |_, pods| (None, pods));
+        family(text, names::INSTANCE_REPLICAS_READY);
+        for (key, figures) in &self.0 {
+            series(text, names::INSTANCE_REPLICAS_READY, (key, &[]), figures.ready.into());
+        }
+        family(text, names::INSTANCE_TEMPLATE_REVISION);
+        for (key, figures) in &self.0 {
+            if let Some(revision) = figures.template_revision {
+                series(text, names::INSTANCE_TEMPLATE_REVISION, (key, &[]), revision.into());
+            }
         }
     }
+
+    /// A family of what a valid spec wants: the value of one more label, and the series' value.
+    fn family_of_wanted(
+        &self,
+        text: &mut String,
+        metric: Metric,
+        read: fn(image: &str, pods: i32) -> (Option<&str>, i32),
+    ) {
+        family(text, metric);
+        for (key, figures) in &self.0 {
+            if let Some((image, pods)) = &figures.wanted {
+                let (more, value) = read(image, *pods);
+                series(text, metric, (key, more.as_slice()), value.into());
+            }
+        }
+    }
+}
+
+fn family(text: &mut String, Metric { name, kind, help, .. }: Metric) {
+    // A String takes everything: there is no error to pass on.
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {}", kind.name());
+}
+
+/// One series: its labels are the resource's name and `more`, in the metric's order.
+fn series(text: &mut String, metric: Metric, (key, more): (&Key, &[&str]), value: i64) {
+    let values = [key.namespace.as_str(), key.name.as_str()].into_iter().chain(more.iter().copied());
+    let labels: Vec<String> = metric
+        .labels
+        .iter()
+        .zip(values)
+        .map(|(label, value)| format!("{}=\"{}\"", label.name, escaped(value)))
+        .collect();
+    let _ = writeln!(text, "{}{{{}}} {value}", metric.name, labels.join(","));
 }
 
 /// A label value as the text format wants it: an image is whatever a user wrote.

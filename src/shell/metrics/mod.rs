@@ -3,6 +3,7 @@
 //! `admin` renders it.
 
 mod instances;
+pub mod labels;
 pub mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,12 +17,12 @@ use prometheus::{
     TextEncoder,
 };
 
-use self::instances::{Figures, Instances};
+use self::instances::Instances;
 use self::names::Metric;
 use super::pulse::Pulse;
-use crate::kernel::effect::{ChildResult, Observation, RolloutCause};
+use crate::kernel::effect::Observation;
 use crate::kernel::failure::Category;
-use crate::kernel::object::{ChildKind, Watched};
+use crate::kernel::object::Watched;
 use crate::kernel::rollouts::Standing;
 
 /// What became of a Kubernetes Event that the kernel asked for.
@@ -71,62 +72,35 @@ impl Metrics {
         let registry = Registry::new();
         let all = &registry;
         let metrics = Self {
-            reconcile: counters(all, names::RECONCILE, &[names::RESULT])?,
+            reconcile: counters(all, names::RECONCILE)?,
             reconcile_duration: durations(all, names::RECONCILE_DURATION)?,
-            reconcile_errors: counters(all, names::RECONCILE_ERRORS, &[names::CATEGORY])?,
-            reconcile_resource: counters(
-                all,
-                names::RECONCILE_RESOURCE,
-                &[names::RESOURCE_KIND, names::RESULT],
-            )?,
-            rollouts: counters(all, names::ROLLOUTS, &[names::CAUSE])?,
+            reconcile_errors: counters(all, names::RECONCILE_ERRORS)?,
+            reconcile_resource: counters(all, names::RECONCILE_RESOURCE)?,
+            rollouts: counters(all, names::ROLLOUTS)?,
             rollouts_waiting: added(all, IntGauge::with_opts(opts(names::ROLLOUTS_WAITING))?)?,
             adoption_halted: added(all, IntGauge::with_opts(opts(names::ADOPTION_HALTED))?)?,
             queue_depth: added(all, IntGauge::with_opts(opts(names::QUEUE_DEPTH))?)?,
             leader: added(all, IntGauge::with_opts(opts(names::LEADER))?)?,
-            notices: counters(all, names::NOTICES, &[names::RESULT])?,
+            notices: counters(all, names::NOTICES)?,
             journal_errors: added(all, IntCounter::with_opts(opts(names::JOURNAL_ERRORS))?)?,
             journal_gaps: added(all, IntCounter::with_opts(opts(names::JOURNAL_GAPS))?)?,
-            watch_errors: counters(all, names::WATCH_ERRORS, &[names::KIND])?,
-            watch_restarts: counters(all, names::WATCH_RESTARTS, &[names::KIND])?,
-            watch_unreadable: counters(all, names::WATCH_UNREADABLE, &[names::KIND])?,
-            watch_age: added(all, GaugeVec::new(opts(names::WATCH_LAST_EVENT_AGE), &[names::KIND])?)?,
+            watch_errors: counters(all, names::WATCH_ERRORS)?,
+            watch_restarts: counters(all, names::WATCH_RESTARTS)?,
+            watch_unreadable: counters(all, names::WATCH_UNREADABLE)?,
+            watch_age: added(
+                all,
+                GaugeVec::new(opts(names::WATCH_LAST_EVENT_AGE), &labels_of(names::WATCH_LAST_EVENT_AGE))?,
+            )?,
             pulses: Watched::ALL.map(|kind| (kind, Pulse::new())).into(),
             unserved: Mutex::default(),
             instances: Mutex::default(),
             registry,
         };
-        metrics.start_at_zero();
-        let build = added(&metrics.registry, IntGaugeVec::new(opts(names::BUILD_INFO), &[names::VERSION])?)?;
+        let build = IntGaugeVec::new(opts(names::BUILD_INFO), &labels_of(names::BUILD_INFO))?;
+        let build = added(&metrics.registry, build)?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         metrics.registry.register(Box::new(ProcessCollector::for_self()))?;
         Ok(metrics)
-    }
-
-    fn start_at_zero(&self) {
-        let touch = |counter: &IntCounterVec, labels: &[&str]| drop(counter.with_label_values(labels));
-        for result in [SUCCESS, ERROR] {
-            touch(&self.reconcile, &[result]);
-        }
-        for category in CATEGORIES {
-            touch(&self.reconcile_errors, &[category.label()]);
-        }
-        for cause in CAUSES {
-            touch(&self.rollouts, &[cause.label()]);
-        }
-        for (kind, result) in
-            ChildKind::ALL.iter().flat_map(|kind| CHILD_RESULTS.map(|result| (kind, result)))
-        {
-            touch(&self.reconcile_resource, &[kind.name(), result]);
-        }
-        for result in [NoticeResult::Sent, NoticeResult::Failed, NoticeResult::Dropped] {
-            touch(&self.notices, &[result.label()]);
-        }
-        for kind in Watched::ALL.map(Watched::name) {
-            touch(&self.watch_errors, &[kind]);
-            touch(&self.watch_restarts, &[kind]);
-            touch(&self.watch_unreadable, &[kind]);
-        }
     }
 
     /// Whether the kind is watched: while it is not served, its age says nothing and is not shown.
@@ -150,12 +124,10 @@ impl Metrics {
         match observation {
             Observation::Reconciled { resource: _, millis, failure } => self.came_to_rest(millis, failure),
             Observation::Child { kind, result } => {
-                self.reconcile_resource.with_label_values(&[kind.name(), child_result(result)]).inc();
+                self.reconcile_resource.with_label_values(&[kind.name(), labels::child_result(result)]).inc();
             }
             Observation::Rollout(cause) => self.rollouts.with_label_values(&[cause.label()]).inc(),
-            Observation::Instance { resource, image, desired, ready } => {
-                self.instances().set(resource, Figures { image, desired, ready });
-            }
+            Observation::Instance { resource, figures } => self.instances().set(resource, figures),
             Observation::InstanceGone(resource) => self.instances().remove(&resource),
             Observation::Rollouts(Standing { rolling: _, waiting, adoption_halted }) => {
                 self.rollouts_waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
@@ -171,7 +143,9 @@ impl Metrics {
         if let Some(category) = failure {
             self.reconcile_errors.with_label_values(&[category.label()]).inc();
         }
-        self.reconcile.with_label_values(&[if failure.is_some() { ERROR } else { SUCCESS }]).inc();
+        self.reconcile
+            .with_label_values(&[if failure.is_some() { labels::ERROR } else { labels::SUCCESS }])
+            .inc();
     }
 
     /// Whether this process may write.
@@ -220,25 +194,16 @@ impl Metrics {
             self.watch_age.with_label_values(&[kind.name()]).set(pulse.last().elapsed().as_secs_f64());
         }
         let mut text = TextEncoder::new().encode_to_string(&self.registry.gather())?;
-        self.instances().render(&mut text);
+        // What a process knows of single resources is true only while it leads, and two of them must not tell two
+        // truths.
+        if self.leader.get() == 1 {
+            self.instances().render(&mut text);
+        }
         Ok(text)
     }
 
     fn instances(&self) -> MutexGuard<'_, Instances> {
         self.instances.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-const SUCCESS: &str = "success";
-const ERROR: &str = "error";
-const CHILD_RESULTS: [&str; 4] = ["created", "updated", "unchanged", "deleted"];
-
-const fn child_result(result: ChildResult) -> &'static str {
-    match result {
-        ChildResult::Created => CHILD_RESULTS[0],
-        ChildResult::Updated => CHILD_RESULTS[1],
-        ChildResult::Unchanged => CHILD_RESULTS[2],
-        ChildResult::Deleted => CHILD_RESULTS[3],
     }
 }
 
@@ -252,26 +217,6 @@ impl NoticeResult {
     }
 }
 
-const CATEGORIES: [Category; 9] = [
-    Category::Invalid,
-    Category::ImmutableField,
-    Category::Conflict,
-    Category::Forbidden,
-    Category::QuotaExceeded,
-    Category::AdmissionDenied,
-    Category::NamespaceTerminating,
-    Category::Transient,
-    Category::Internal,
-];
-
-const CAUSES: [RolloutCause; 5] = [
-    RolloutCause::Spec,
-    RolloutCause::Secret,
-    RolloutCause::RestartTrigger,
-    RolloutCause::Drift,
-    RolloutCause::Adoption,
-];
-
 /// In seconds: looking takes microseconds, writing a few requests, being refused up to the requests' deadline.
 const DURATION_BUCKETS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
 
@@ -284,8 +229,17 @@ fn added<C: Collector + Clone + 'static>(registry: &Registry, metric: C) -> prom
     Ok(metric)
 }
 
-fn counters(registry: &Registry, metric: Metric, labels: &[&str]) -> prometheus::Result<IntCounterVec> {
-    added(registry, IntCounterVec::new(opts(metric), labels)?)
+fn labels_of(metric: Metric) -> Vec<&'static str> {
+    metric.labels.iter().map(|label| label.name).collect()
+}
+
+/// Counters by label, each at zero.
+fn counters(registry: &Registry, metric: Metric) -> prometheus::Result<IntCounterVec> {
+    let counters = added(registry, IntCounterVec::new(opts(metric), &labels_of(metric))?)?;
+    for values in labels::combinations(metric.labels) {
+        drop(counters.get_metric_with_label_values(&values)?);
+    }
+    Ok(counters)
 }
 
 fn durations(registry: &Registry, metric: Metric) -> prometheus::Result<Histogram> {
@@ -296,14 +250,31 @@ fn durations(registry: &Registry, metric: Metric) -> prometheus::Result<Histogra
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::figures::{Figures, Standing};
     use crate::kernel::object::Key;
+    use crate::kernel::status::conditions::{Reason, Type};
 
     fn sessions() -> Key {
         Key { namespace: "shop".into(), name: "sessions".into() }
     }
 
+    fn leading() -> Metrics {
+        let metrics = Metrics::new().unwrap();
+        metrics.leading(true);
+        metrics
+    }
+
     fn instance(image: &str) -> Observation {
-        Observation::Instance { resource: sessions(), image: image.into(), desired: 3, ready: 2 }
+        let figures = Figures {
+            wanted: Some((image.into(), 3)),
+            ready: 2,
+            template_revision: Some(1),
+            conditions: vec![
+                Standing { of: Type::Ready, holds: false, reason: Reason::MemcachedNotReady },
+                Standing { of: Type::Reconciling, holds: true, reason: Reason::NewGeneration },
+            ],
+        };
+        Observation::Instance { resource: sessions(), figures }
     }
 
     fn lines_about(metrics: &Metrics, word: &str) -> Vec<String> {
@@ -313,16 +284,19 @@ mod tests {
 
     #[test]
     fn the_series_of_a_resource_change_with_it_and_go_with_it() {
-        let metrics = Metrics::new().unwrap();
+        let metrics = leading();
         metrics.observe(instance("memcached:1.5"));
         metrics.observe(instance("memcached:1.6"));
 
         assert_eq!(
             lines_about(&metrics, "sessions"),
             [
+                r#"memcached_operator_instance_condition{namespace="shop",name="sessions",type="Ready",reason="MemcachedNotReady"} 0"#,
+                r#"memcached_operator_instance_condition{namespace="shop",name="sessions",type="Reconciling",reason="NewGeneration"} 1"#,
                 r#"memcached_operator_instance_info{namespace="shop",name="sessions",image="memcached:1.6"} 1"#,
                 r#"memcached_operator_instance_replicas_desired{namespace="shop",name="sessions"} 3"#,
                 r#"memcached_operator_instance_replicas_ready{namespace="shop",name="sessions"} 2"#,
+                r#"memcached_operator_instance_template_revision{namespace="shop",name="sessions"} 1"#,
             ]
         );
         metrics.observe(Observation::InstanceGone(sessions()));
@@ -330,8 +304,34 @@ mod tests {
     }
 
     #[test]
+    fn a_resource_whose_spec_is_invalid_wants_nothing_that_could_be_shown() {
+        let metrics = leading();
+        let stalled = Standing { of: Type::Stalled, holds: true, reason: Reason::InvalidSpec };
+        let figures = Figures { conditions: vec![stalled], ..Figures::default() };
+        metrics.observe(Observation::Instance { resource: sessions(), figures });
+
+        assert_eq!(
+            lines_about(&metrics, "sessions"),
+            [
+                r#"memcached_operator_instance_condition{namespace="shop",name="sessions",type="Stalled",reason="InvalidSpec"} 1"#,
+                r#"memcached_operator_instance_replicas_ready{namespace="shop",name="sessions"} 0"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn only_a_leader_speaks_of_resources() {
+        let metrics = leading();
+        metrics.observe(instance("memcached:1.6"));
+        metrics.leading(false);
+        assert_eq!(lines_about(&metrics, "sessions"), Vec::<String>::new());
+        metrics.leading(true);
+        assert_eq!(lines_about(&metrics, "sessions").len(), 6);
+    }
+
+    #[test]
     fn an_image_cannot_break_out_of_its_label() {
-        let metrics = Metrics::new().unwrap();
+        let metrics = leading();
         metrics.observe(instance("a\"} 1\nb\\"));
 
         assert_eq!(
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn every_named_metric_is_served_from_the_start() {
-        let metrics = Metrics::new().unwrap();
+        let metrics = leading();
         let text = metrics.render().unwrap();
 
         for Metric { name, .. } in names::ALL {

@@ -1,124 +1,237 @@
-//! Names, units, labels and meanings of all metrics: alerts, dashboard and documentation are held against this
-//! file. Pure data.
+//! Names, types, labels and meanings of all metrics, and what each is good for: what is served, `docs/metrics.md`, the
+//! alerts and the dashboard are held against this file. Pure data.
 //!
 //! A unit is the last word of a name (`_seconds`), `_total` marks a counter. A label's value comes from an enum,
 //! or is the name of an object, or, in `instance_info` only, the image that the user chose.
+
+use super::labels::{self, Label};
 
 /// One metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
     /// Its name.
     pub name: &'static str,
+    /// What is measured how.
+    pub kind: Kind,
+    /// Its labels, in the order in which they are written.
+    pub labels: &'static [Label],
     /// What it means.
     pub help: &'static str,
+    /// What a person does with it.
+    pub usage: &'static str,
 }
 
-const fn metric(name: &'static str, help: &'static str) -> Metric {
-    Metric { name, help }
+/// The type of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Counts since the operator started.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Counts by size.
+    Histogram,
 }
 
-/// Label: why a request failed, [`crate::kernel::failure::Category`].
-pub const CATEGORY: &str = "category";
-/// Label: why pods roll, [`crate::kernel::effect::RolloutCause`].
-pub const CAUSE: &str = "cause";
-/// Label: the image of memcached.
-pub const IMAGE: &str = "image";
-/// Label: a watched kind.
-pub const KIND: &str = "kind";
-/// Label: name of a resource.
-pub const NAME: &str = "name";
-/// Label: namespace of a resource.
-pub const NAMESPACE: &str = "namespace";
-/// Label: kind of a child.
-pub const RESOURCE_KIND: &str = "resource_kind";
-/// Label: how something ended.
-pub const RESULT: &str = "result";
-/// Label: version of the operator.
-pub const VERSION: &str = "version";
+impl Kind {
+    /// As Prometheus names it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
 
-/// 0 or 1.
-pub const ADOPTION_HALTED: Metric = metric(
-    "memcached_operator_adoption_halted",
-    "1 while no resource adopts a newer pod template because one that did is stalled, else 0.",
-);
-/// Label `version`; always 1.
-pub const BUILD_INFO: Metric = metric("memcached_operator_build_info", "The running build; always 1.");
-/// Labels `namespace`, `name`, `image`; always 1.
-pub const INSTANCE_INFO: Metric =
-    metric("memcached_operator_instance_info", "A resource and its image; always 1.");
-/// Labels `namespace`, `name`.
-pub const INSTANCE_REPLICAS_DESIRED: Metric =
-    metric("memcached_operator_instance_replicas_desired", "Pods that a resource wants.");
-/// Labels `namespace`, `name`.
-pub const INSTANCE_REPLICAS_READY: Metric =
-    metric("memcached_operator_instance_replicas_ready", "Pods of a resource that are ready.");
-/// Counts.
-pub const JOURNAL_ERRORS: Metric =
-    metric("memcached_operator_journal_errors_total", "Failures to write the journal.");
-/// Counts.
-pub const JOURNAL_GAPS: Metric = metric(
-    "memcached_operator_journal_gaps_total",
-    "Times that steps were left out of the journal because the disk failed or was too slow.",
-);
-/// 0 or 1.
-pub const LEADER: Metric = metric("memcached_operator_leader", "1 while this process may write, else 0.");
-/// Label `result`.
-pub const NOTICES: Metric =
-    metric("memcached_operator_notices_total", "Kubernetes Events, by whether the API server took them.");
-/// Resources.
-pub const QUEUE_DEPTH: Metric = metric("memcached_operator_queue_depth", "Resources that wait for a pass.");
-/// Histogram.
-pub const RECONCILE_DURATION: Metric = metric(
-    "memcached_operator_reconcile_duration_seconds",
-    "Time from taking a resource from the queue until nothing was left to send for it.",
-);
-/// Label `category`.
-pub const RECONCILE_ERRORS: Metric = metric(
-    "memcached_operator_reconcile_errors_total",
-    "Times that a resource came to rest with a failure, by its category.",
-);
-/// Labels `resource_kind`, `result`.
-pub const RECONCILE_RESOURCE: Metric = metric(
-    "memcached_operator_reconcile_resource_total",
-    "Children written, or found as they should be, by kind and result.",
-);
-/// Label `result`.
-pub const RECONCILE: Metric = metric(
-    "memcached_operator_reconcile_total",
-    "Times that a resource came to rest after passes, by whether all was in place.",
-);
-/// Label `cause`.
-pub const ROLLOUTS: Metric =
-    metric("memcached_operator_rollouts_total", "Rollouts begun, by cause: each empties a cache.");
-/// Resources.
-pub const ROLLOUTS_WAITING: Metric = metric(
-    "memcached_operator_rollouts_waiting",
-    "Resources whose pods are to roll for a changed Secret or a newer template, and that wait for their turn.",
-);
-/// Label `kind`.
-pub const WATCH_ERRORS: Metric =
-    metric("memcached_operator_watch_errors_total", "Failed lists and watches, by kind.");
-/// Label `kind`.
-pub const WATCH_LAST_EVENT_AGE: Metric = metric(
-    "memcached_operator_watch_last_event_age_seconds",
-    "Time since the last sign of life of a watch, bookmarks included.",
-);
-/// Label `kind`.
-pub const WATCH_RESTARTS: Metric =
-    metric("memcached_operator_watch_restarts_total", "Watches begun anew with a list, by kind.");
-/// Label `kind`.
-pub const WATCH_UNREADABLE: Metric = metric(
-    "memcached_operator_watch_unreadable_total",
-    "Objects passed over because they could not be read.",
-);
+const OF_RESOURCE: &[Label] = &[labels::NAMESPACE, labels::NAME];
+
+/// Whether templates wait for a person.
+pub const ADOPTION_HALTED: Metric = Metric {
+    name: "memcached_operator_adoption_halted",
+    kind: Kind::Gauge,
+    labels: &[],
+    help: "1 while no resource adopts a newer pod template because one that did is stalled, else 0.",
+    usage: "1: repair the resource that is stalled; the others go on by themselves.",
+};
+/// The running build.
+pub const BUILD_INFO: Metric = Metric {
+    name: "memcached_operator_build_info",
+    kind: Kind::Gauge,
+    labels: &[labels::VERSION],
+    help: "The running build; always 1.",
+    usage: "See which versions run; its absence means that no operator is scraped.",
+};
+/// Whether a resource is as it should be.
+pub const INSTANCE_CONDITION: Metric = Metric {
+    name: "memcached_operator_instance_condition",
+    kind: Kind::Gauge,
+    labels: &[labels::NAMESPACE, labels::NAME, labels::CONDITION, labels::REASON],
+    help: "A condition of a resource, with its reason: 1 while it is True, 0 while it is False.",
+    usage: "Which caches are not ready (type Ready is 0) and why; the other types are there only while True.",
+};
+/// A resource and its image.
+pub const INSTANCE_INFO: Metric = Metric {
+    name: "memcached_operator_instance_info",
+    kind: Kind::Gauge,
+    labels: &[labels::NAMESPACE, labels::NAME, labels::IMAGE],
+    help: "A resource and its image; always 1.",
+    usage: "Count the caches, and find those with an old image.",
+};
+/// Pods wanted.
+pub const INSTANCE_REPLICAS_DESIRED: Metric = Metric {
+    name: "memcached_operator_instance_replicas_desired",
+    kind: Kind::Gauge,
+    labels: OF_RESOURCE,
+    help: "Pods that a resource wants.",
+    usage: "Compare with the pods that are ready.",
+};
+/// Pods ready.
+pub const INSTANCE_REPLICAS_READY: Metric = Metric {
+    name: "memcached_operator_instance_replicas_ready",
+    kind: Kind::Gauge,
+    labels: OF_RESOURCE,
+    help: "Pods of a resource that are ready.",
+    usage: "Fewer than desired for long: look at the pods' events.",
+};
+/// By which rules the pods were made.
+pub const INSTANCE_TEMPLATE_REVISION: Metric = Metric {
+    name: "memcached_operator_instance_template_revision",
+    kind: Kind::Gauge,
+    labels: OF_RESOURCE,
+    help: "Revision of the rules by which the live pod template of a resource was rendered.",
+    usage: "Find the caches that an upgrade left at older rules: they move with their next rollout.",
+};
+/// Failures to write the journal.
+pub const JOURNAL_ERRORS: Metric = Metric {
+    name: "memcached_operator_journal_errors_total",
+    kind: Kind::Counter,
+    labels: &[],
+    help: "Failures to write the journal.",
+    usage: "Free the journal's disk; the caches do not suffer.",
+};
+/// Steps that are missing from the journal.
+pub const JOURNAL_GAPS: Metric = Metric {
+    name: "memcached_operator_journal_gaps_total",
+    kind: Kind::Counter,
+    labels: &[],
+    help: "Times that steps were left out of the journal because the disk failed or was too slow.",
+    usage: "What lies in a gap cannot be replayed: give the journal a faster disk.",
+};
+/// Who may write.
+pub const LEADER: Metric = Metric {
+    name: "memcached_operator_leader",
+    kind: Kind::Gauge,
+    labels: &[],
+    help: "1 while this process may write, else 0.",
+    usage: "The sum over an installation is 1; 0 for long means that nothing is done for any cache.",
+};
+/// Kubernetes Events.
+pub const NOTICES: Metric = Metric {
+    name: "memcached_operator_notices_total",
+    kind: Kind::Counter,
+    labels: &[labels::NOTICE_RESULT],
+    help: "Kubernetes Events, by whether the API server took them.",
+    usage: "Failed: the operator may not create Events; dropped: more than could be sent.",
+};
+/// Resources that wait.
+pub const QUEUE_DEPTH: Metric = Metric {
+    name: "memcached_operator_queue_depth",
+    kind: Kind::Gauge,
+    labels: &[],
+    help: "Resources that wait for a pass.",
+    usage: "Above 0 for minutes on the leader: the API server is slow, or the operator is stuck.",
+};
+/// How long a resource takes.
+pub const RECONCILE_DURATION: Metric = Metric {
+    name: "memcached_operator_reconcile_duration_seconds",
+    kind: Kind::Histogram,
+    labels: &[],
+    help: "Time from taking a resource from the queue until nothing was left to send for it.",
+    usage: "A rise follows the API server's latency.",
+};
+/// What went wrong.
+pub const RECONCILE_ERRORS: Metric = Metric {
+    name: "memcached_operator_reconcile_errors_total",
+    kind: Kind::Counter,
+    labels: &[labels::CATEGORY],
+    help: "Times that a resource came to rest with a failure, by its category.",
+    usage: "Find the resource by the reason of its condition; the log has each error once.",
+};
+/// What became of children.
+pub const RECONCILE_RESOURCE: Metric = Metric {
+    name: "memcached_operator_reconcile_resource_total",
+    kind: Kind::Counter,
+    labels: &[labels::RESOURCE_KIND, labels::CHILD_RESULT],
+    help: "Children written, or found as they should be, by kind and result.",
+    usage: "Updates without edits by users: somebody else changes the children.",
+};
+/// How passes ended.
+pub const RECONCILE: Metric = Metric {
+    name: "memcached_operator_reconcile_total",
+    kind: Kind::Counter,
+    labels: &[labels::RESULT],
+    help: "Times that a resource came to rest after passes, by whether all was in place.",
+    usage: "The rate of work, and its share of errors.",
+};
+/// Rollouts.
+pub const ROLLOUTS: Metric = Metric {
+    name: "memcached_operator_rollouts_total",
+    kind: Kind::Counter,
+    labels: &[labels::CAUSE],
+    help: "Rollouts begun, by cause: each empties a cache.",
+    usage: "Cause drift: somebody else changes pod templates; the resource's Events name the cache.",
+};
+/// Resources that wait for their turn.
+pub const ROLLOUTS_WAITING: Metric = Metric {
+    name: "memcached_operator_rollouts_waiting",
+    kind: Kind::Gauge,
+    labels: &[],
+    help: "Resources whose pods are to roll for a changed Secret or a newer template, and that wait for their turn.",
+    usage: "How far a rotation or an adoption is; it does not fall: those that roll do not become available.",
+};
+/// Failed lists and watches.
+pub const WATCH_ERRORS: Metric = Metric {
+    name: "memcached_operator_watch_errors_total",
+    kind: Kind::Counter,
+    labels: &[labels::KIND],
+    help: "Failed lists and watches, by kind.",
+    usage: "Rising: the log says what the API server answered; most often a missing RBAC rule.",
+};
+/// Silence of watches.
+pub const WATCH_LAST_EVENT_AGE: Metric = Metric {
+    name: "memcached_operator_watch_last_event_age_seconds",
+    kind: Kind::Gauge,
+    labels: &[labels::KIND],
+    help: "Time since the last sign of life of a watch, bookmarks included.",
+    usage: "Above 5 minutes: the operator does not see changes of this kind.",
+};
+/// Watches begun anew.
+pub const WATCH_RESTARTS: Metric = Metric {
+    name: "memcached_operator_watch_restarts_total",
+    kind: Kind::Counter,
+    labels: &[labels::KIND],
+    help: "Watches begun anew with a list, by kind.",
+    usage: "Every half hour is normal; many more load the API server.",
+};
+/// Objects passed over.
+pub const WATCH_UNREADABLE: Metric = Metric {
+    name: "memcached_operator_watch_unreadable_total",
+    kind: Kind::Counter,
+    labels: &[labels::KIND],
+    help: "Objects passed over because they could not be read.",
+    usage: "Above 0: the log names the object at level debug; the operator treats it as absent.",
+};
 
 /// Every metric of ours; the process metrics (`process_...`) come from the library.
-pub const ALL: [Metric; 20] = [
+pub const ALL: [Metric; 22] = [
     ADOPTION_HALTED,
     BUILD_INFO,
+    INSTANCE_CONDITION,
     INSTANCE_INFO,
     INSTANCE_REPLICAS_DESIRED,
     INSTANCE_REPLICAS_READY,
+    INSTANCE_TEMPLATE_REVISION,
     JOURNAL_ERRORS,
     JOURNAL_GAPS,
     LEADER,

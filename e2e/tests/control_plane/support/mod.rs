@@ -7,7 +7,6 @@ pub(crate) mod faults;
 pub(crate) mod features;
 pub(crate) mod fields;
 pub(crate) mod kubelet;
-pub(crate) mod monitors;
 pub(crate) mod operator;
 pub(crate) mod peer;
 pub(crate) mod process;
@@ -49,7 +48,7 @@ pub(crate) async fn in_space(prefix: &str, body: impl AsyncFnOnce(&Space) -> Res
 
 async fn with_monitors() -> Result<Cluster> {
     let cluster = up("plane", Shape::ControlPlane).await?;
-    monitors::install(&Client::try_from(cluster.config("e2e-test").await?)?).await?;
+    e2e::testing::monitors::install(&Client::try_from(cluster.config("e2e-test").await?)?).await?;
     Ok(cluster)
 }
 

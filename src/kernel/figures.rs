@@ -1,0 +1,53 @@
+//! What the metrics show of one resource. Pure data; a pass that comes to rest makes it of the status that it
+//! computed, so that the metrics are right also where that status cannot be written.
+
+use serde::{Deserialize, Serialize};
+
+use super::status::conditions::{Reason, Type};
+use crate::api::MemcachedStatus;
+
+/// The conditions that say whether a resource is as its spec wants it and, where it is not, why. What the others say
+/// is in the numbers of pods.
+pub const TYPES: [Type; 4] = [Type::Ready, Type::Reconciling, Type::Stalled, Type::Paused];
+
+/// One resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Image of memcached and number of pods wanted, of a valid spec.
+    pub wanted: Option<(String, i32)>,
+    /// Pods that are ready.
+    pub ready: i32,
+    /// Revision of the live pod template; `None` where there is no Deployment.
+    pub template_revision: Option<u32>,
+    /// Those of [`TYPES`] that it has.
+    pub conditions: Vec<Standing>,
+}
+
+/// One condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// Which one.
+    pub of: Type,
+    /// Whether its status is `True`.
+    pub holds: bool,
+    /// Why.
+    pub reason: Reason,
+}
+
+impl Figures {
+    /// The figures of a status and of the image and pods that a valid spec wants.
+    #[must_use]
+    pub fn of(status: &MemcachedStatus, wanted: Option<(String, i32)>) -> Self {
+        let standing = |of: Type| {
+            let condition = status.conditions.iter().find(|it| it.type_ == of.as_str())?;
+            let reason = Reason::ALL.into_iter().find(|it| it.as_str() == condition.reason)?;
+            Some(Standing { of, holds: condition.status == "True", reason })
+        };
+        Self {
+            wanted,
+            ready: status.ready_replicas,
+            template_revision: status.template_revision,
+            conditions: TYPES.into_iter().filter_map(standing).collect(),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The labels of the operator's metrics, and what each can say. Pure data; `names` uses it.
+
+use super::NoticeResult;
+use crate::kernel::effect::{ChildResult, RolloutCause};
+use crate::kernel::failure::Category;
+use crate::kernel::figures;
+use crate::kernel::object::{ChildKind, Watched};
+use crate::kernel::status::conditions::{Reason, Type};
+
+/// A label.
+#[derive(Clone, Copy, Debug)]
+pub struct Label {
+    /// Its name.
+    pub name: &'static str,
+    /// What it can say.
+    pub values: Values,
+}
+
+/// The values of a label.
+#[derive(Clone, Copy, Debug)]
+pub enum Values {
+    /// One of these.
+    OneOf(fn() -> Vec<&'static str>),
+    /// What others chose: a short description.
+    Any(&'static str),
+}
+
+impl Values {
+    /// All values, where they are known beforehand.
+    #[must_use]
+    pub fn known(self) -> Option<Vec<&'static str>> {
+        match self {
+            Self::OneOf(values) => Some(values()),
+            Self::Any(_) => None,
+        }
+    }
+}
+
+const fn one_of(name: &'static str, values: fn() -> Vec<&'static str>) -> Label {
+    Label { name, values: Values::OneOf(values) }
+}
+
+const fn any(name: &'static str, what: &'static str) -> Label {
+    Label { name, values: Values::Any(what) }
+}
+
+/// Why a request failed.
+pub const CATEGORY: Label = one_of("category", || CATEGORIES.map(Category::label).into());
+/// Why pods roll.
+pub const CAUSE: Label = one_of("cause", || CAUSES.map(RolloutCause::label).into());
+/// What became of a child.
+pub const CHILD_RESULT: Label = one_of("result", || CHILD_RESULTS.map(child_result).into());
+/// A condition of a resource.
+pub const CONDITION: Label = one_of("type", || figures::TYPES.map(Type::as_str).into());
+/// The image of memcached.
+pub const IMAGE: Label = any("image", "what the user chose");
+/// A watched kind.
+pub const KIND: Label = one_of("kind", || Watched::ALL.map(Watched::name).into());
+/// The name of a resource.
+pub const NAME: Label = any("name", "of the resource");
+/// The namespace of a resource.
+pub const NAMESPACE: Label = any("namespace", "of the resource");
+/// What became of a Kubernetes Event.
+pub const NOTICE_RESULT: Label = one_of("result", || NOTICE_RESULTS.map(NoticeResult::label).into());
+/// Why a condition is as it is.
+pub const REASON: Label = one_of("reason", reasons);
+/// A kind of child.
+pub const RESOURCE_KIND: Label = one_of("resource_kind", || ChildKind::ALL.map(ChildKind::name).into());
+/// How a resource came to rest.
+pub const RESULT: Label = one_of("result", || [SUCCESS, ERROR].into());
+/// The version of the operator.
+pub const VERSION: Label = any("version", "of the operator");
+
+pub(super) const SUCCESS: &str = "success";
+pub(super) const ERROR: &str = "error";
+
+const CATEGORIES: [Category; 9] = [
+    Category::Invalid,
+    Category::ImmutableField,
+    Category::Conflict,
+    Category::Forbidden,
+    Category::QuotaExceeded,
+    Category::AdmissionDenied,
+    Category::NamespaceTerminating,
+    Category::Transient,
+    Category::Internal,
+];
+
+const CAUSES: [RolloutCause; 5] = [
+    RolloutCause::Spec,
+    RolloutCause::Secret,
+    RolloutCause::RestartTrigger,
+    RolloutCause::Drift,
+    RolloutCause::Adoption,
+];
+
+const CHILD_RESULTS: [ChildResult; 4] =
+    [ChildResult::Created, ChildResult::Updated, ChildResult::Unchanged, ChildResult::Deleted];
+
+const NOTICE_RESULTS: [NoticeResult; 3] = [NoticeResult::Sent, NoticeResult::Failed, NoticeResult::Dropped];
+
+pub(super) const fn child_result(result: ChildResult) -> &'static str {
+    match result {
+        ChildResult::Created => "created",
+        ChildResult::Updated => "updated",
+        ChildResult::Unchanged => "unchanged",
+        ChildResult::Deleted => "deleted",
+    }
+}
+
+/// Those of the conditions that [`figures::TYPES`] has.
+fn reasons() -> Vec<&'static str> {
+    let of_others = |reason: &Reason| {
+        matches!(
+            reason,
+            Reason::Available
+                | Reason::Unavailable
+                | Reason::ProgressingComplete
+                | Reason::Degraded
+                | Reason::NotDegraded
+        )
+    };
+    Reason::ALL.into_iter().filter(|reason| !of_others(reason)).map(Reason::as_str).collect()
+}
+
+/// Every combination of the labels' values; none where one of them is not known beforehand.
+pub(super) fn combinations(labels: &[Label]) -> Vec<Vec<&'static str>> {
+    labels.iter().fold(vec![Vec::new()], |before, label| {
+        let values = label.values.known().unwrap_or_default();
+        let longer = |start: &Vec<&'static str>| {
+            let start = start.clone();
+            values.iter().map(move |value| [start.as_slice(), &[*value]].concat()).collect::<Vec<_>>()
+        };
+        before.iter().flat_map(longer).collect()
+    })
+}

@@ -1,0 +1,163 @@
+//! The alerts: what they name exists, each tells a person what to do, has a section in `docs/alerts.md`, and cases in
+//! `tests/prometheus` in which it fires and in which it does not.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use crate::{expressions, read};
+
+#[derive(Debug, Deserialize)]
+struct Rules {
+    groups: Vec<Group>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Group {
+    rules: Vec<Rule>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Rule {
+    alert: String,
+    expr: String,
+    #[expect(dead_code, reason = "read to see that it is complete")]
+    labels: Labels,
+    annotations: Annotations,
+}
+
+#[derive(Debug, Deserialize)]
+struct Labels {
+    #[expect(dead_code, reason = "that it is one of these is all there is to say of it")]
+    severity: Severity,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Severity {
+    Critical,
+    Warning,
+    Info,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Annotations {
+    summary: String,
+    description: String,
+    runbook_url: String,
+}
+
+/// A file of cases for `promtool test rules`.
+#[derive(Debug, Deserialize)]
+struct Cases {
+    tests: Vec<Case>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Case {
+    #[serde(default)]
+    promql_expr_test: Vec<OfExpression>,
+    #[serde(default)]
+    alert_rule_test: Vec<OfAlert>,
+}
+
+#[derive(Debug, Deserialize)]
+struct OfExpression {
+    expr: String,
+    exp_samples: Vec<Sample>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Sample {
+    labels: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct OfAlert {
+    alertname: String,
+    exp_alerts: Vec<serde_json::Value>,
+}
+
+fn rules() -> Vec<Rule> {
+    let rules: Rules =
+        serde_saphyr::from_str(&read("charts/memcached-operator/files/alerts.yaml")).expect("rules");
+    let rules: Vec<_> = rules.groups.into_iter().flat_map(|group| group.rules).collect();
+    assert!(rules.len() > 15, "there are only {}", rules.len());
+    rules
+}
+
+fn names() -> BTreeSet<String> {
+    rules().into_iter().map(|rule| rule.alert).collect()
+}
+
+/// The words that follow `marker` in a text.
+fn words_after<'a>(text: &'a str, marker: &str) -> impl Iterator<Item = &'a str> {
+    let word = |rest: &'a str| rest.split(|it: char| !it.is_ascii_alphanumeric() && it != '_').next();
+    text.split(marker).skip(1).filter_map(word)
+}
+
+#[test]
+fn every_metric_label_and_value_in_an_alert_exists() {
+    for Rule { alert, expr, annotations: Annotations { summary, description, .. }, .. } in rules() {
+        let labels = expressions::labels(&expr).unwrap_or_else(|problem| panic!("{alert}: {problem}"));
+        let texts = summary + &description;
+        let unknown: Vec<_> = words_after(&texts, "$labels.").filter(|it| !labels.contains(*it)).collect();
+        assert_eq!(unknown, [""; 0], "{alert} has only {labels:?}");
+    }
+}
+
+#[test]
+fn the_expressions_in_the_texts_of_alerts_are_about_metrics_that_exist() {
+    let queries: Vec<_> = rules()
+        .iter()
+        .flat_map(|rule| {
+            words_after(&rule.annotations.summary, "printf \"").map(str::to_owned).collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(queries.len(), 1);
+    assert!(queries.iter().all(|name| expressions::labels(name).is_ok()), "{queries:?}");
+}
+
+#[test]
+fn every_alert_has_a_section_that_its_runbook_leads_to_and_no_section_is_of_another() {
+    let document = read("docs/alerts.md");
+    let sections: BTreeSet<_> =
+        document.lines().filter_map(|line| line.strip_prefix("### ")).map(str::to_owned).collect();
+    assert_eq!(sections, names());
+    for Rule { alert, annotations, .. } in rules() {
+        let anchor = alert.to_lowercase();
+        let page = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/alerts.md");
+        assert_eq!(annotations.runbook_url, format!("{page}#{anchor}"));
+        assert!(annotations.description.ends_with('.') && annotations.summary.ends_with('.'), "{alert}");
+    }
+}
+
+#[test]
+fn every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() {
+    let files = ["tests/prometheus/caches.yaml", "tests/prometheus/operator.yaml"];
+    let cases = files.iter().flat_map(|file| serde_saphyr::from_str::<Cases>(&read(file)).expect(file).tests);
+    let (mut fires, mut is_silent) = (BTreeSet::new(), BTreeSet::new());
+    for Case { promql_expr_test, alert_rule_test } in cases {
+        for OfExpression { expr, exp_samples } in promql_expr_test {
+            let fired: BTreeSet<String> = exp_samples.iter().flat_map(|it| alerts_in(&it.labels)).collect();
+            is_silent.extend(alerts_in(&expr).filter(|name| !fired.contains(name)));
+            fires.extend(fired);
+        }
+        for OfAlert { alertname, exp_alerts } in alert_rule_test {
+            if exp_alerts.is_empty() {
+                is_silent.insert(alertname)
+            } else {
+                fires.insert(alertname)
+            };
+        }
+    }
+    assert_eq!(fires, names());
+    assert_eq!(is_silent, names());
+}
+
+/// The names in a selector of the series `ALERTS`; the first of its labels is the name.
+fn alerts_in(selector: &str) -> impl Iterator<Item = String> {
+    let names = selector.split('"').nth(1).unwrap_or_default();
+    names.split('|').map(str::to_owned).collect::<Vec<_>>().into_iter()
+}

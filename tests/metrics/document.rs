@@ -1,0 +1,111 @@
+//! `docs/metrics.md` is made of the tables, so that it cannot tell anything else.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use crate::path;
+use crate::tables::{self, Entry, EntryLabel};
+
+const HEAD: &str = "\
+# Metrics
+
+What the operator and the exporter serve on `/metrics`. The tables are made by `tests/metrics`; the alerts that use
+them are in [alerts.md](alerts.md), the dashboard is a part of the chart.
+
+## The operator
+
+Series with the labels `namespace` and `name` are about one `Memcached` resource and go with it; only the leader has
+them. The target that Prometheus scrapes has a label `namespace` too, so scrape with `honorLabels: true`, as the chart's
+ServiceMonitor does: else the resource's is called `exported_namespace`, and alerts and dashboard find nothing.
+";
+
+const PROCESS: &str = "
+### Its process
+";
+
+const EXPORTER: &str = "
+## The exporter
+
+One beside each memcached, on port 9150, where `monitoring.enabled` is true. Names, types and labels are those of
+prometheus/memcached_exporter. Prometheus adds the labels of the target: `namespace`, `pod` and `service`, which is the
+name of the cache.
+
+| question | expression |
+|---|---|
+| hit ratio of a cache | `sum by (namespace, service) (rate(memcached_commands_total{command=\"get\",status=\"hit\"}[5m])) / \
+                        sum by (namespace, service) (rate(memcached_commands_total{command=\"get\"}[5m]))` |
+| items thrown out before their time | `sum by (namespace, service) (rate(memcached_items_evicted_total[5m]))` |
+| how full the fullest pod is | `max by (namespace, service) (memcached_current_bytes / memcached_limit_bytes)` |
+| how near the most connections are | `max by (namespace, service) (memcached_current_connections / \
+                        memcached_max_connections)` |
+| which pods are not reached | `memcached_up == 0` |
+
+";
+
+fn labels(entry: &Entry) -> String {
+    let text = |EntryLabel { name, values }: &EntryLabel| match values {
+        Ok(values) => {
+            let values: Vec<_> = values.iter().map(|value| format!("`{value}`")).collect();
+            format!("`{name}`: {}", values.join(", "))
+        }
+        Err(what) => format!("`{name}` {what}"),
+    };
+    entry.labels.iter().map(text).collect::<Vec<_>>().join("; ")
+}
+
+/// By the last word of the name, or the one before `total`.
+fn unit(name: &str) -> &'static str {
+    let name = name.strip_suffix("_total").unwrap_or(name);
+    match name.rsplit('_').next() {
+        Some("seconds") => "seconds",
+        Some("bytes") => "bytes",
+        Some("percent") => "%",
+        _ => "",
+    }
+}
+
+fn document() -> String {
+    let mut text = HEAD.to_owned();
+    text.push_str(
+        "\n| name | type | labels | unit | meaning | what to do with it |\n|---|---|---|---|---|---|\n",
+    );
+    for entry in tables::operator() {
+        let Entry { name, kind, help, usage, .. } = &entry;
+        writeln!(text, "| `{name}` | {kind} | {} | {} | {help} | {usage} |", labels(&entry), unit(name))
+            .unwrap();
+    }
+    text.push_str(PROCESS);
+    short_table(&mut text, &tables::process());
+    text.push_str(EXPORTER.trim_end());
+    text.push('\n');
+    short_table(&mut text, &tables::exporter());
+    text
+}
+
+fn short_table(text: &mut String, entries: &[Entry]) {
+    text.push_str("\n| name | type | labels | unit | meaning |\n|---|---|---|---|---|\n");
+    for entry in entries {
+        let Entry { name, kind, help, .. } = entry;
+        writeln!(text, "| `{name}` | {kind} | {} | {} | {help} |", labels(entry), unit(name)).unwrap();
+    }
+}
+
+#[test]
+fn the_document_says_what_the_code_serves() {
+    let path = path("docs/metrics.md");
+    let fresh = document();
+    if fs::read_to_string(&path).ok().as_deref() != Some(&fresh) {
+        let beside = path.with_extension("md.new");
+        fs::write(&beside, fresh).unwrap();
+        panic!("docs/metrics.md is stale: move {} there and commit it", beside.display());
+    }
+}
+
+#[test]
+fn the_expressions_in_the_document_are_about_metrics_that_exist() {
+    let expressions: Vec<&str> = EXPORTER.lines().filter_map(|line| line.split('`').nth(1)).collect();
+    let expressions =
+        expressions.iter().filter(|text| text.contains("memcached_") && text.contains([' ', '(']));
+    let checked: Vec<_> = expressions.map(|text| crate::expressions::labels(text).unwrap()).collect();
+    assert_eq!(checked.len(), 5);
+}
