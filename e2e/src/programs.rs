@@ -27,6 +27,8 @@ pub enum Family {
     Etcd,
     /// coredns.
     CoreDns,
+    /// kustomize-controller, the part of Flux that applies, waits and prunes (see `tests/gitops`).
+    Flux,
     /// kstatus, our own program around the library that deployment tools ask (see `testing`).
     Kstatus,
 }
@@ -168,6 +170,7 @@ impl Family {
             Self::Kubernetes => "kubernetes",
             Self::Etcd => "etcd",
             Self::CoreDns => "coredns",
+            Self::Flux => "flux",
             Self::Kstatus => "kstatus",
         }
     }
@@ -177,6 +180,7 @@ impl Family {
         match self {
             Self::Kubernetes => "about 6 minutes on 2 cores",
             Self::Etcd | Self::CoreDns => "1 to 2 minutes on 2 cores",
+            Self::Flux => "about 3 minutes on 2 cores",
             Self::Kstatus => "half a minute on 2 cores",
         }
     }
@@ -186,6 +190,7 @@ impl Family {
             Self::Kubernetes => sources!("kubernetes": "go.mod" "go.sum"),
             Self::Etcd => sources!("etcd": "go.mod" "go.sum"),
             Self::CoreDns => sources!("coredns": "go.mod" "go.sum"),
+            Self::Flux => sources!("flux": "go.mod" "go.sum"),
             Self::Kstatus => sources!("kstatus": "go.mod" "go.sum" "main.go"),
         }
     }
@@ -197,6 +202,7 @@ impl Family {
             // Its main package is the module's root, and would be called `server`.
             Self::Etcd => ("etcd", "tool"),
             Self::CoreDns => ("coredns", "tool"),
+            Self::Flux => ("", "tool"),
             Self::Kstatus => ("kstatus", "."),
         }
     }
@@ -209,7 +215,7 @@ impl Family {
                 " -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34",
                 " -X k8s.io/component-base/version.gitTreeState=clean"
             ),
-            Self::Etcd | Self::CoreDns | Self::Kstatus => "-ldflags=-s -w",
+            Self::Etcd | Self::CoreDns | Self::Flux | Self::Kstatus => "-ldflags=-s -w",
         };
         ["-trimpath", "-buildvcs=false", link]
     }
