@@ -31,6 +31,8 @@ pub enum Family {
     Etcd,
     /// coredns.
     CoreDns,
+    /// kustomize-controller, the part of Flux that applies, waits and prunes (see `tests/gitops`).
+    Flux,
     /// kstatus, our own program around the library that deployment tools ask (see `testing`).
     Kstatus,
 }
@@ -204,6 +206,7 @@ impl Family {
             Self::KubernetesNewest => "kubernetes-newest",
             Self::Etcd => "etcd",
             Self::CoreDns => "coredns",
+            Self::Flux => "flux",
             Self::Kstatus => "kstatus",
         }
     }
@@ -213,6 +216,7 @@ impl Family {
         match self {
             Self::Kubernetes | Self::KubernetesNewest => "about 6 minutes on 2 cores",
             Self::Etcd | Self::CoreDns => "1 to 2 minutes on 2 cores",
+            Self::Flux => "about 3 minutes on 2 cores",
             Self::Kstatus => "half a minute on 2 cores",
         }
     }
@@ -223,6 +227,7 @@ impl Family {
             Self::KubernetesNewest => sources!("kubernetes-newest": "go.mod" "go.sum"),
             Self::Etcd => sources!("etcd": "go.mod" "go.sum"),
             Self::CoreDns => sources!("coredns": "go.mod" "go.sum"),
+            Self::Flux => sources!("flux": "go.mod" "go.sum"),
             Self::Kstatus => sources!("kstatus": "go.mod" "go.sum" "main.go"),
         }
     }
@@ -234,6 +239,7 @@ impl Family {
             // Its main package is the module's root, and would be called `server`.
             Self::Etcd => ("etcd", "tool"),
             Self::CoreDns => ("coredns", "tool"),
+            Self::Flux => ("", "tool"),
             Self::Kstatus => ("kstatus", "."),
         }
     }
@@ -243,7 +249,7 @@ impl Family {
             // Without these the server calls itself v0.0.0, and clients that compare versions misbehave.
             Self::Kubernetes => linked_as!("1", "34", "4"),
             Self::KubernetesNewest => linked_as!("1", "36", "3"),
-            Self::Etcd | Self::CoreDns | Self::Kstatus => "-ldflags=-s -w",
+            Self::Etcd | Self::CoreDns | Self::Flux | Self::Kstatus => "-ldflags=-s -w",
         };
         ["-trimpath", "-buildvcs=false", link]
     }
