@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
 use crate::kernel::kernel::Settings;
+use crate::shell::leader::{self, Election, elector};
 use crate::shell::{self, Ended, Options, journal};
 
 /// Options of `run`.
@@ -53,6 +54,33 @@ pub struct Args {
         value_parser = clap::value_parser!(u16).range(1..=1024)
     )]
     pub max_in_flight: u16,
+
+    /// Let one of several operators work, and the others stand by: the one that holds the Lease
+    #[arg(long, env = "MEMCACHED_OPERATOR_LEADER_ELECT")]
+    pub leader_elect: bool,
+
+    /// The Lease that operators compete for
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "MEMCACHED_OPERATOR_LEASE_NAME",
+        default_value = "memcached-operator"
+    )]
+    pub lease_name: String,
+
+    /// The namespace of the Lease [default: the pod's own, or the kubeconfig's]
+    #[arg(long, value_name = "NAMESPACE", env = "MEMCACHED_OPERATOR_LEASE_NAMESPACE")]
+    pub lease_namespace: Option<String>,
+
+    /// How long nobody works when the leader dies, in seconds; a third of it passes between its signs of life
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        env = "MEMCACHED_OPERATOR_LEASE_DURATION",
+        default_value_t = 15,
+        value_parser = clap::value_parser!(u32).range(2..=i64::from(elector::LONGEST))
+    )]
+    pub lease_duration: u32,
 }
 
 /// How log lines look.
@@ -98,12 +126,7 @@ impl LogLevel {
 /// # Errors
 /// When it cannot start, or cannot go on.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { kubeconfig, listen, journal, journal_max_bytes, log_format, log_level, max_in_flight } = args;
-    start_log(log_format, log_level);
-    let options = Options {
-        journal: journal.map(|path| journal::Options { path, max_bytes: journal_max_bytes }),
-        settings: Settings { max_in_flight: max_in_flight.into() },
-    };
+    start_log(args.log_format, args.log_level);
     // One thread: the kernel is one task, and the rest waits for the network.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -111,10 +134,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         .build()
         .context("cannot start the asynchronous runtime")?;
     let ended = runtime.block_on(async {
+        let listen = args.listen;
         let listener = shell::listen(listen).await?;
         tracing::info!(%listen, "serving /metrics, /livez and /readyz");
-        let client = shell::client::connect(kubeconfig.as_deref()).await?;
-        anyhow::Ok(shell::run(listener, client, options, shell::signals()?).await?)
+        let client = shell::client::connect(args.kubeconfig.as_deref()).await?;
+        anyhow::Ok(shell::run(listener, client, options(args).await?, shell::signals()?).await?)
     })?;
     // Not to wait for a disk or a name server that hangs.
     runtime.shutdown_background();
@@ -122,6 +146,32 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Ended::Cleanly => ExitCode::SUCCESS,
         Ended::AtOnce => ExitCode::from(super::INTERRUPTED),
     })
+}
+
+async fn options(args: Args) -> anyhow::Result<Options> {
+    let Args { kubeconfig, listen: _, journal, journal_max_bytes, log_format: _, log_level: _, .. } = args;
+    let Args { max_in_flight, leader_elect, lease_name, lease_namespace, lease_duration, .. } = args;
+    let election = match leader_elect {
+        true => {
+            let (name, namespace, seconds) = (lease_name, lease_namespace, lease_duration);
+            let lease = leader::Options { name, namespace, seconds, pod: pod() };
+            Some(Election::connect(kubeconfig.as_deref(), lease).await?)
+        }
+        false => None,
+    };
+    Ok(Options {
+        journal: journal.map(|path| journal::Options { path, max_bytes: journal_max_bytes }),
+        election,
+        settings: Settings { max_in_flight: max_in_flight.into() },
+    })
+}
+
+/// The name of the pod, or of the machine.
+#[expect(clippy::disallowed_methods, reason = "what Kubernetes says of the pod is no option of the command")]
+fn pod() -> String {
+    let named = ["POD_NAME", "HOSTNAME"].into_iter().filter_map(|name| std::env::var(name).ok());
+    let mut named = named.filter(|name| !name.is_empty());
+    named.next().unwrap_or_else(|| "memcached-operator".to_owned())
 }
 
 /// Log lines go to standard error.

@@ -134,6 +134,9 @@ impl Kernel {
                 BTreeSet::new()
             }
             Event::Leading(leading) => {
+                if leading && !self.leading {
+                    self.take_over();
+                }
                 self.leading = leading;
                 BTreeSet::new()
             }
@@ -152,6 +155,14 @@ impl Kernel {
             }
         }
         dirty
+    }
+
+    /// Another operator may have written meanwhile, and what the metrics knew of each resource was its business.
+    fn take_over(&mut self) {
+        for (key, resource) in &mut self.world.resources {
+            resource.reported = None;
+            self.queue.push(key, Lane::Backlog);
+        }
     }
 
     /// Compares the children of a resource whose turn has not come. What belongs to a batch under way is left to the
@@ -328,7 +339,8 @@ impl Kernel {
     }
 
     fn report_queue(&mut self, effects: &mut Vec<Effect>) {
-        let depth = self.queue.depth();
+        // What waits for another operator does not wait here.
+        let depth = if self.leading { self.queue.depth() } else { 0 };
         if depth != self.reported_depth {
             self.reported_depth = depth;
             effects.push(Effect::Observe(Observation::QueueDepth(depth)));

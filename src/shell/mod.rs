@@ -10,6 +10,7 @@ pub mod clock;
 pub mod effects;
 pub mod journal;
 pub mod kinds;
+pub mod leader;
 pub mod metrics;
 pub mod publish;
 pub mod pulse;
@@ -33,6 +34,7 @@ use self::admin::{Admin, Gate, Gates, Ping};
 use self::clock::Clock;
 use self::effects::Executor;
 use self::journal::{Entry, Journal};
+use self::leader::{Campaign, Election};
 use self::metrics::Metrics;
 use self::publish::{Publication, Publisher};
 use self::sources::Outlet;
@@ -50,10 +52,12 @@ const DRAIN: Duration = client::DEADLINE;
 const FLUSH: Duration = Duration::from_secs(5);
 
 /// What an operator is started with.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// The journal's files, if any.
     pub journal: Option<journal::Options>,
+    /// Where several operators run, the election of the one that writes.
+    pub election: Option<Election>,
     /// What the kernel is told.
     pub settings: Settings,
 }
@@ -78,6 +82,9 @@ pub enum RunError {
     /// The task panicked, which its log line shows: a new process may do better than one that watches half.
     #[error("a watch ended, which is a defect; please report this")]
     WatchEnded(#[source] Option<tokio::task::JoinError>),
+    /// The task panicked, which its log line shows: a new process may be elected.
+    #[error("the leader election ended, which is a defect; please report this")]
+    ElectionEnded,
 }
 
 /// How the operator ended.
@@ -99,7 +106,7 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, RunError> {
 }
 
 /// Runs the operator until `signals` says so twice, or once and everything under way has ended. All that it asks of
-/// the API server goes through `client`, see [`client::connect`].
+/// the API server goes through `client`, see [`client::connect`]; where there is an election, only lists and watches do.
 ///
 /// # Errors
 /// See [`RunError`].
@@ -109,7 +116,7 @@ pub async fn run(
     options: Options,
     signals: mpsc::Receiver<()>,
 ) -> Result<Ended, RunError> {
-    let Options { journal, settings } = options;
+    let Options { journal, election, settings } = options;
     tracing::info!(version = journal::VERSION, "memcached-operator starts");
     let metrics = Arc::new(Metrics::new()?);
     let kernel = Kernel::new(settings);
@@ -119,8 +126,17 @@ pub async fn run(
     let mut pages = JoinSet::new();
     pages.spawn(admin::serve(listener, admin));
 
-    let operator = Operator::new(&client, Parts { kernel, journal, metrics, gates });
-    operator.run(&client, inbox, signals).await
+    let campaign = election.as_ref().map(|election| Campaign::start(election, &gates));
+    let work = election.map_or_else(|| client.clone(), |election| election.work());
+    let operator = Operator::new(&work, Parts { kernel, journal, metrics, gates });
+    operator.run(&client, Calls { campaign, pings: inbox, signals }).await
+}
+
+/// Who may interrupt the main loop.
+struct Calls {
+    campaign: Option<Campaign>,
+    pings: mpsc::Receiver<Ping>,
+    signals: mpsc::Receiver<()>,
 }
 
 /// What the main loop is made of.
@@ -145,13 +161,14 @@ struct Operator {
 }
 
 impl Operator {
-    fn new(client: &Client, parts: Parts) -> Self {
+    /// What the kernel asks for is sent through `work`.
+    fn new(work: &Client, parts: Parts) -> Self {
         let (sender, events) = mpsc::channel(WAITING);
         let sought = watch::Sender::new(BTreeSet::new());
         Self {
             clock: Clock::start(),
-            executor: Executor::new(client.clone(), sender.clone()),
-            publisher: Publisher::spawn(client.clone(), Arc::clone(&parts.metrics)),
+            executor: Executor::new(work.clone(), sender.clone()),
+            publisher: Publisher::spawn(work.clone(), Arc::clone(&parts.metrics)),
             outlet: Outlet {
                 events: sender,
                 gates: parts.gates.clone(),
@@ -166,18 +183,19 @@ impl Operator {
         }
     }
 
-    async fn run(
-        mut self,
-        client: &Client,
-        mut pings: mpsc::Receiver<Ping>,
-        mut signals: mpsc::Receiver<()>,
-    ) -> Result<Ended, RunError> {
+    async fn run(mut self, client: &Client, calls: Calls) -> Result<Ended, RunError> {
+        let Calls { mut campaign, mut pings, mut signals } = calls;
         let mut watches = sources::spawn(client, &self.outlet);
-        self.step(Event::Leading(true));
+        if campaign.is_none() {
+            self.step(Event::Leading(true));
+        }
         loop {
             tokio::select! {
                 Some(()) = signals.recv() => break,
                 Some(ended) = watches.join_next() => return Err(RunError::WatchEnded(ended.err())),
+                leading = changed(&mut campaign) => {
+                    self.step(Event::Leading(leading.ok_or(RunError::ElectionEnded)?));
+                }
                 turn = self.turn(&mut pings) => turn,
             }
         }
@@ -186,6 +204,9 @@ impl Operator {
         self.step(Event::Leading(false));
         let ended = self.drain(&mut pings, &mut signals).await;
         if ended == Ended::Cleanly {
+            if let Some(campaign) = campaign {
+                campaign.withdraw().await;
+            }
             self.close().await;
         }
         Ok(ended)
@@ -279,6 +300,14 @@ impl Operator {
             tracing::warn!("the journal did not reach the disk in time");
         }
         tracing::info!("ended");
+    }
+}
+
+/// Waits until it has changed whether we lead; for ever where nobody else could.
+async fn changed(campaign: &mut Option<Campaign>) -> Option<bool> {
+    match campaign {
+        Some(campaign) => campaign.changed().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -165,9 +165,12 @@ impl Metrics {
         self.reconcile.with_label_values(&[if failure.is_some() { ERROR } else { SUCCESS }]).inc();
     }
 
-    /// Whether this process may write.
+    /// Whether this process may write. The resources are the leader's to report: two would count each twice.
     pub fn leading(&self, leading: bool) {
         self.leader.set(i64::from(leading));
+        if !leading {
+            *self.instances() = Instances::default();
+        }
     }
 
     /// A list or watch failed.

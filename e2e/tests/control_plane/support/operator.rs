@@ -172,7 +172,7 @@ impl Life {
             let inner = client::connect(Some(&self.kubeconfig)).await?;
             let client = confined(inner, &self.namespace, self.interposer);
             let journal = journal::Options { path: self.journal, max_bytes: u64::MAX };
-            let options = Options { journal: Some(journal), settings: Settings::default() };
+            let options = Options { journal: Some(journal), election: None, settings: Settings::default() };
             tokio::select! {
                 ended = shell::run(listener, client, options, signals) => ended.map(|_| ()).map_err(Into::into),
                 () = self.kill.0.notified() => Ok(()),
