@@ -20,6 +20,8 @@ enum Op {
     Wait(u64),
     /// A candidate looks at the time and sends what is due.
     Act(usize),
+    /// A candidate asks and has its answer at once.
+    Ask(usize),
     /// A request reaches the Lease, however long ago it was sent.
     Execute(usize),
     /// An answer reaches its candidate.
@@ -58,9 +60,10 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => (0..6_000u64).prop_map(Op::Wait),
         1 => (10_000..20_000u64).prop_map(Op::Wait),
-        10 => one.clone().prop_map(Op::Act),
-        10 => (0..4usize).prop_map(Op::Execute),
-        10 => (0..4usize).prop_map(Op::Deliver),
+        20 => one.clone().prop_map(Op::Ask),
+        6 => one.clone().prop_map(Op::Act),
+        6 => (0..4usize).prop_map(Op::Execute),
+        3 => (0..4usize).prop_map(Op::Deliver),
         2 => one.clone().prop_map(Op::GiveUp),
         1 => one.clone().prop_map(Op::Kill),
         1 => one.prop_map(Op::LetGo),
@@ -170,6 +173,12 @@ impl Model {
         match op {
             Op::Wait(millis) => self.now += millis,
             Op::Act(at) => self.act(*at),
+            Op::Ask(at) => {
+                let (under_way, answers) = (self.under_way.len(), self.answers.len());
+                self.act(*at);
+                self.execute(under_way);
+                self.deliver(answers);
+            }
             Op::Execute(at) => self.execute(*at),
             Op::Deliver(at) => self.deliver(*at),
             Op::GiveUp(at) => self.give_up(*at),
