@@ -1,5 +1,6 @@
 //! `memcached-operator run`: reads the options, sets up logging and the runtime, hands over to `shell`. IO.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,6 +10,7 @@ use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
 use crate::kernel::kernel::Settings;
+use crate::kernel::object::Scope;
 use crate::shell::leader::{self, Election, elector};
 use crate::shell::{self, Ended, Options, journal};
 
@@ -54,6 +56,15 @@ pub struct Args {
         value_parser = clap::value_parser!(u16).range(1..=1024)
     )]
     pub max_in_flight: u16,
+
+    /// The namespaces to work in, which needs only a Role in each [default: all]
+    #[arg(
+        long,
+        value_name = "NAMESPACES",
+        env = "MEMCACHED_OPERATOR_WATCH_NAMESPACES",
+        value_delimiter = ','
+    )]
+    pub watch_namespaces: Vec<String>,
 
     /// Let one of several operators work, and the others stand by: the one that holds the Lease
     #[arg(long, env = "MEMCACHED_OPERATOR_LEADER_ELECT")]
@@ -149,8 +160,20 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 async fn options(args: Args) -> anyhow::Result<Options> {
-    let Args { kubeconfig, listen: _, journal, journal_max_bytes, log_format: _, log_level: _, .. } = args;
-    let Args { max_in_flight, leader_elect, lease_name, lease_namespace, lease_duration, .. } = args;
+    let Args {
+        kubeconfig,
+        listen: _,
+        journal,
+        journal_max_bytes,
+        log_format: _,
+        log_level: _,
+        max_in_flight,
+        watch_namespaces,
+        leader_elect,
+        lease_name,
+        lease_namespace,
+        lease_duration,
+    } = args;
     let election = match leader_elect {
         true => {
             let (name, namespace, seconds) = (lease_name, lease_namespace, lease_duration);
@@ -162,8 +185,16 @@ async fn options(args: Args) -> anyhow::Result<Options> {
     Ok(Options {
         journal: journal.map(|path| journal::Options { path, max_bytes: journal_max_bytes }),
         election,
+        scopes: scopes(watch_namespaces),
         settings: Settings { max_in_flight: max_in_flight.into() },
     })
+}
+
+/// All namespaces unless some are named. An empty name is what an empty variable of the environment gives.
+fn scopes(namespaces: Vec<String>) -> Vec<Scope> {
+    let named = namespaces.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
+    let named: BTreeSet<_> = named.map(|name| Scope::Namespace(name.to_owned())).collect();
+    if named.is_empty() { vec![Scope::All] } else { named.into_iter().collect() }
 }
 
 /// The name of the pod, or of the machine.

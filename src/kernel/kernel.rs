@@ -41,6 +41,8 @@ pub struct Kernel {
     settings: Settings,
     world: World,
     queue: Queue,
+    /// Resources whose turn came while too little was known of their namespace.
+    held: BTreeSet<Key>,
     leading: bool,
     now: Timestamp,
     next_id: u64,
@@ -70,6 +72,7 @@ impl Kernel {
             settings,
             world: World::default(),
             queue: Queue::default(),
+            held: BTreeSet::new(),
             leading: false,
             now: Timestamp::UNIX_EPOCH,
             next_id: 0,
@@ -81,7 +84,7 @@ impl Kernel {
         }
     }
 
-    /// Whether every required list has been complete once.
+    /// Whether every required list of some namespace has been complete once.
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.world.is_synced()
@@ -104,7 +107,11 @@ impl Kernel {
             && self.flights.len() < self.settings.max_in_flight
             && let Some(key) = self.queue.pop()
         {
-            self.pass(&key, &mut effects);
+            if self.world.is_synced_in(&key.namespace) {
+                self.pass(&key, &mut effects);
+            } else {
+                self.held.insert(key);
+            }
         }
         dirty.iter().for_each(|key| self.compare(key));
         self.report_queue(&mut effects);
@@ -115,12 +122,18 @@ impl Kernel {
     fn fold(&mut self, event: Event, effects: &mut Vec<Effect>) -> BTreeSet<Key> {
         let lane = if self.is_synced() { Lane::Fresh } else { Lane::Backlog };
         let dirty: BTreeSet<Key> = match event {
-            Event::Listing(kind) => {
-                self.world.begin_list(kind);
+            Event::Listing(kind, scope) => {
+                self.world.begin_list(kind, scope);
                 BTreeSet::new()
             }
-            Event::Listed(kind) => self.world.end_list(kind),
-            Event::Unavailable { kind, why } => self.world.lose_kind(kind, why),
+            Event::Listed(kind, scope) => {
+                self.let_in();
+                self.world.end_list(kind, scope)
+            }
+            Event::Unavailable { kind, scope, why } => {
+                self.let_in();
+                self.world.lose_kind(kind, scope, why)
+            }
             Event::Resource(seen) => {
                 let key = seen.key.clone();
                 if self.world.see_resource(*seen) { BTreeSet::from([key]) } else { BTreeSet::new() }
@@ -162,6 +175,13 @@ impl Kernel {
         for (key, resource) in &mut self.world.resources {
             resource.reported = None;
             self.queue.push(key, Lane::Backlog);
+        }
+    }
+
+    /// More is known: perhaps enough for those that were not looked at for want of it.
+    fn let_in(&mut self) {
+        for key in std::mem::take(&mut self.held) {
+            self.queue.push(&key, Lane::Backlog);
         }
     }
 

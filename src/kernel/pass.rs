@@ -260,7 +260,8 @@ impl<'a> View<'a> {
     /// Whether an autoscaler of ours is there, or may be: one that scaled took the number of pods from us, and where they
     /// cannot be listed nobody says that it is gone.
     fn may_be_autoscaled(&self, deployment: &Live) -> bool {
-        let unavailable = self.world.unavailable(ChildKind::HorizontalPodAutoscaler);
+        let unavailable =
+            self.world.unavailable(ChildKind::HorizontalPodAutoscaler, &self.resource.seen.key.namespace);
         let unknown = matches!(unavailable, Some(Unavailable::Refused(_)));
         self.has(ChildKind::HorizontalPodAutoscaler) || (unknown && !deployment.owns_replicas)
     }

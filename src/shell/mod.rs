@@ -41,7 +41,7 @@ use self::sources::Outlet;
 use crate::kernel::effect::Effect;
 use crate::kernel::event::Event;
 use crate::kernel::kernel::{Kernel, Settings};
-use crate::kernel::object::{ChildKind, Watched};
+use crate::kernel::object::{ChildKind, Scope, Watched};
 
 /// Events that wait for the kernel. Small on purpose: a Deployment takes 30 kB, and a full channel slows the API
 /// server down instead of filling memory.
@@ -58,6 +58,8 @@ pub struct Options {
     pub journal: Option<journal::Options>,
     /// Where several operators run, the election of the one that writes.
     pub election: Option<Election>,
+    /// What is watched: all namespaces, or each of some.
+    pub scopes: Vec<Scope>,
     /// What the kernel is told.
     pub settings: Settings,
 }
@@ -116,12 +118,12 @@ pub async fn run(
     options: Options,
     signals: mpsc::Receiver<()>,
 ) -> Result<Ended, RunError> {
-    let Options { journal, election, settings } = options;
+    let Options { journal, election, scopes, settings } = options;
     tracing::info!(version = journal::VERSION, "memcached-operator starts");
     let metrics = Arc::new(Metrics::new()?);
     let kernel = Kernel::new(settings);
     let journal = Journal::start(journal, &kernel, Arc::clone(&metrics));
-    let (gates, (pings, inbox)) = (Gates::new(), mpsc::channel(8));
+    let (gates, (pings, inbox)) = (Gates::new(&scopes), mpsc::channel(8));
     let admin = Admin { metrics: Arc::clone(&metrics), gates: gates.clone(), pings, ring: journal.ring() };
     let mut pages = JoinSet::new();
     pages.spawn(admin::serve(listener, admin));
@@ -129,11 +131,12 @@ pub async fn run(
     let campaign = election.as_ref().map(|election| Campaign::start(election, &gates));
     let work = election.map_or_else(|| client.clone(), |election| election.work());
     let operator = Operator::new(&work, Parts { kernel, journal, metrics, gates });
-    operator.run(&client, Calls { campaign, pings: inbox, signals }).await
+    operator.run(&client, Calls { scopes, campaign, pings: inbox, signals }).await
 }
 
-/// Who may interrupt the main loop.
+/// What is watched, and who may interrupt the main loop.
 struct Calls {
+    scopes: Vec<Scope>,
     campaign: Option<Campaign>,
     pings: mpsc::Receiver<Ping>,
     signals: mpsc::Receiver<()>,
@@ -184,8 +187,8 @@ impl Operator {
     }
 
     async fn run(mut self, client: &Client, calls: Calls) -> Result<Ended, RunError> {
-        let Calls { mut campaign, mut pings, mut signals } = calls;
-        let mut watches = sources::spawn(client, &self.outlet);
+        let Calls { scopes, mut campaign, mut pings, mut signals } = calls;
+        let mut watches = sources::spawn(client, &self.outlet, &scopes);
         if campaign.is_none() {
             self.step(Event::Leading(true));
         }
@@ -241,10 +244,10 @@ impl Operator {
     fn take_note(&mut self, event: &Event) {
         let Parts { gates, metrics, .. } = &self.parts;
         match event {
-            Event::Listed(kind) => {
-                gates.open(Gate::Listed(*kind));
+            Event::Listed(kind, scope) => {
+                gates.open(&Gate::Listed(*kind, scope.clone()));
                 if *kind == Watched::Memcached {
-                    gates.open(Gate::CrdServed);
+                    gates.open(&Gate::CrdServed);
                 }
             }
             Event::Leading(leading) => metrics.leading(*leading),

@@ -197,7 +197,7 @@ impl Candidate {
                 None => true,
             };
             if solved {
-                self.gates.open(Gate::Election);
+                self.gates.open(&Gate::Election);
                 if self.problem.take().is_some() {
                     tracing::info!("asked for the Lease {} with success again", self.store.place());
                 }
@@ -207,7 +207,7 @@ impl Candidate {
         if problem.forbidden {
             self.gates.close(Gate::Election, &problem.message);
         } else {
-            self.gates.explain(Gate::Election, &problem.message);
+            self.gates.explain(&Gate::Election, &problem.message);
         }
         if self.problem.as_ref() != Some(&problem) {
             tracing::warn!("{}", problem.message);

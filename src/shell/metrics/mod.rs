@@ -21,7 +21,7 @@ use self::names::Metric;
 use super::pulse::Pulse;
 use crate::kernel::effect::{ChildResult, Observation, RolloutCause};
 use crate::kernel::failure::Category;
-use crate::kernel::object::{ChildKind, Watched};
+use crate::kernel::object::{ChildKind, Scope, Watched};
 
 /// What became of a Kubernetes Event that the kernel asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,10 +52,16 @@ pub struct Metrics {
     watch_restarts: IntCounterVec,
     watch_unreadable: IntCounterVec,
     watch_age: GaugeVec,
-    pulses: BTreeMap<Watched, Pulse>,
-    /// The kinds that the API server does not serve: there is no watch to be old.
-    unserved: Mutex<BTreeSet<Watched>>,
+    watches: Mutex<Watches>,
     instances: Mutex<Instances>,
+}
+
+/// Every watch there is.
+#[derive(Debug, Default)]
+struct Watches {
+    pulses: BTreeMap<(Watched, Scope), Pulse>,
+    /// Those of kinds that the API server does not serve: there is no watch to be old.
+    unserved: BTreeSet<(Watched, Scope)>,
 }
 
 impl Metrics {
@@ -86,8 +92,7 @@ impl Metrics {
             watch_restarts: counters(all, names::WATCH_RESTARTS, &[names::KIND])?,
             watch_unreadable: counters(all, names::WATCH_UNREADABLE, &[names::KIND])?,
             watch_age: added(all, GaugeVec::new(opts(names::WATCH_LAST_EVENT_AGE), &[names::KIND])?)?,
-            pulses: Watched::ALL.map(|kind| (kind, Pulse::new())).into(),
-            unserved: Mutex::default(),
+            watches: Mutex::default(),
             instances: Mutex::default(),
             registry,
         };
@@ -124,20 +129,22 @@ impl Metrics {
         }
     }
 
-    /// Whether the kind is watched: while it is not served, its age says nothing and is not shown.
-    pub fn watched(&self, kind: Watched, served: bool) {
-        let mut unserved = self.unserved.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Whether the kind is watched there: while it is not served, its age says nothing and is not shown.
+    pub fn watched(&self, kind: Watched, scope: &Scope, served: bool) {
+        let unserved = &mut self.watches().unserved;
         if served {
-            unserved.remove(&kind)
+            unserved.remove(&(kind, scope.clone()))
         } else {
-            unserved.insert(kind)
+            unserved.insert((kind, scope.clone()))
         };
     }
 
-    /// The pulse whose age is the kind's `watch_last_event_age_seconds`.
+    /// A new pulse. The age of a kind's oldest is its `watch_last_event_age_seconds`.
     #[must_use]
-    pub fn pulse(&self, kind: Watched) -> Pulse {
-        self.pulses.get(&kind).cloned().unwrap_or_default()
+    pub fn pulse(&self, kind: Watched, scope: &Scope) -> Pulse {
+        let pulse = Pulse::new();
+        self.watches().pulses.insert((kind, scope.clone()), pulse.clone());
+        pulse
     }
 
     /// Counts what the kernel saw.
@@ -208,14 +215,19 @@ impl Metrics {
     /// # Errors
     /// When the encoder refuses a metric, which would be a defect.
     pub fn render(&self) -> prometheus::Result<String> {
-        let unserved = self.unserved.lock().unwrap_or_else(PoisonError::into_inner);
+        let watches = self.watches();
         self.watch_age.reset();
-        for (kind, pulse) in self.pulses.iter().filter(|(kind, _)| !unserved.contains(kind)) {
-            self.watch_age.with_label_values(&[kind.name()]).set(pulse.last().elapsed().as_secs_f64());
+        for (watch, pulse) in watches.pulses.iter().filter(|(watch, _)| !watches.unserved.contains(watch)) {
+            let age = self.watch_age.with_label_values(&[watch.0.name()]);
+            age.set(pulse.last().elapsed().as_secs_f64().max(age.get()));
         }
         let mut text = TextEncoder::new().encode_to_string(&self.registry.gather())?;
         self.instances().render(&mut text);
         Ok(text)
+    }
+
+    fn watches(&self) -> MutexGuard<'_, Watches> {
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn instances(&self) -> MutexGuard<'_, Instances> {
@@ -357,6 +369,7 @@ mod tests {
     #[test]
     fn every_named_metric_is_served_from_the_start() {
         let metrics = Metrics::new().unwrap();
+        let _watch = metrics.pulse(Watched::Pod, &Scope::All);
         let text = metrics.render().unwrap();
 
         for Metric { name, .. } in names::ALL {
