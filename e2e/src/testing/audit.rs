@@ -25,8 +25,12 @@ pub struct Mark {
 pub struct Request {
     /// When it arrived.
     pub at: Timestamp,
-    /// Who sent it.
+    /// When it was answered, or, of a watch, when it began.
+    pub answered: Timestamp,
+    /// Which program sent it.
     pub user_agent: String,
+    /// As whom: the user who is acted as, where one is.
+    pub user: String,
     /// get, list, watch, create, update, patch, delete, deletecollection; or the HTTP method in lower case.
     pub verb: String,
     /// The plural name, with `/<subresource>` where there is one; a path such as `/readyz` for what is no resource.
@@ -107,9 +111,19 @@ struct Event {
     verb: String,
     #[serde(default)]
     user_agent: String,
+    #[serde(default)]
+    user: User,
+    impersonated_user: Option<User>,
     object_ref: Option<ObjectRef>,
     response_status: Option<ResponseStatus>,
     request_received_timestamp: Timestamp,
+    stage_timestamp: Timestamp,
+}
+
+#[derive(Default, Deserialize)]
+struct User {
+    #[serde(default)]
+    username: String,
 }
 
 #[derive(Deserialize)]
@@ -156,7 +170,9 @@ impl From<Event> for Request {
         };
         Self {
             at: event.request_received_timestamp,
+            answered: event.stage_timestamp,
             user_agent: event.user_agent,
+            user: event.impersonated_user.unwrap_or(event.user).username,
             verb: event.verb,
             resource,
             namespace,
@@ -176,7 +192,8 @@ mod tests {
         json!({
             "auditID": id, "stage": stage, "requestURI": "/apis/apps/v1/deployments?watch=1", "verb": "watch",
             "userAgent": "me/1", "objectRef": {"resource": "deployments", "apiGroup": "apps"},
-            "responseStatus": {"code": 200}, "requestReceivedTimestamp": at,
+            "responseStatus": {"code": 200}, "requestReceivedTimestamp": at, "stageTimestamp": at,
+            "user": {"username": "admin"}, "impersonatedUser": {"username": "somebody"},
         })
         .to_string()
     }
@@ -194,7 +211,9 @@ mod tests {
         let found = requests(log.as_bytes(), from).expect("it is read");
         let wanted = Request {
             at: "2026-01-01T00:00:05Z".parse().expect("a time"),
+            answered: "2026-01-01T00:00:05Z".parse().expect("a time"),
             user_agent: "me/1".to_owned(),
+            user: "somebody".to_owned(),
             verb: "watch".to_owned(),
             resource: "deployments".to_owned(),
             namespace: String::new(),
