@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -78,7 +78,16 @@ impl AuditLog {
     pub fn since(&self, mark: Mark) -> Result<Vec<Request>> {
         let mut file = self.open()?;
         file.seek(SeekFrom::Start(mark.offset))?;
-        requests(BufReader::new(file), mark.at)
+        requests(BufReader::new(file), mark.at, &mut BTreeSet::new())
+    }
+
+    /// What is written from now on, to be read bit by bit.
+    ///
+    /// # Errors
+    /// When the cluster writes no log.
+    pub fn tail(&self) -> Result<Tail> {
+        let Mark { at, offset } = self.mark()?;
+        Ok(Tail { log: self.clone(), from: at, offset, seen: BTreeSet::new() })
     }
 
     fn open(&self) -> Result<File> {
@@ -88,6 +97,35 @@ impl AuditLog {
                 self.file.display()
             )
         })
+    }
+}
+
+/// The end of an audit log, of which each part is read once.
+#[derive(Debug)]
+pub struct Tail {
+    log: AuditLog,
+    from: Timestamp,
+    offset: u64,
+    seen: BTreeSet<String>,
+}
+
+impl Tail {
+    /// The requests that were answered since the last call and whose line has this text in it, as [`AuditLog::since`]
+    /// gives them.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub fn read(&mut self, text: &str) -> Result<Vec<Request>> {
+        let mut file = self.log.open()?;
+        file.seek(SeekFrom::Start(self.offset))?;
+        let mut new = Vec::new();
+        file.read_to_end(&mut new)?;
+        // The last line may be half written.
+        let complete = new.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        self.offset += complete as u64;
+        let lines = String::from_utf8_lossy(&new[..complete]);
+        let lines: Vec<_> = lines.lines().filter(|line| line.contains(text)).collect();
+        requests(lines.join("\n").as_bytes(), self.from, &mut self.seen)
     }
 }
 
@@ -144,8 +182,7 @@ struct ResponseStatus {
     code: u16,
 }
 
-fn requests(log: impl BufRead, from: Timestamp) -> Result<Vec<Request>> {
-    let mut seen = BTreeSet::new();
+fn requests(log: impl BufRead, from: Timestamp, seen: &mut BTreeSet<String>) -> Result<Vec<Request>> {
     let mut requests = Vec::new();
     for line in log.split(b'\n') {
         // The last line may be half written; it is not answered yet then.
@@ -208,7 +245,7 @@ mod tests {
         ]
         .join("\n");
         let from: Timestamp = "2026-01-01T00:00:01Z".parse().expect("a time");
-        let found = requests(log.as_bytes(), from).expect("it is read");
+        let found = requests(log.as_bytes(), from, &mut BTreeSet::new()).expect("it is read");
         let wanted = Request {
             at: "2026-01-01T00:00:05Z".parse().expect("a time"),
             answered: "2026-01-01T00:00:05Z".parse().expect("a time"),

@@ -6,10 +6,11 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use e2e::testing::audit::{AuditLog, Mark, Request};
+use e2e::testing::audit::{AuditLog, Request, Tail};
 use e2e::testing::operator::{Launch, Operator, binary};
 use e2e::testing::{Space, await_answer};
 use jiff::Timestamp;
@@ -34,8 +35,7 @@ pub(crate) struct Arena<'a> {
     /// How long the Lease lasts, in seconds.
     pub(crate) seconds: u32,
     folder: TempDir,
-    log: AuditLog,
-    mark: Mark,
+    seen: Mutex<(Tail, Vec<Request>)>,
 }
 
 /// What the operators did, by the audit log.
@@ -49,8 +49,8 @@ pub(crate) struct Account {
 
 impl<'a> Arena<'a> {
     pub(crate) fn new(space: &'a Space, seconds: u32) -> Result<Self> {
-        let log = AuditLog::of(space.cluster());
-        Ok(Self { space, seconds, folder: TempDir::new()?, mark: log.mark()?, log })
+        let tail = AuditLog::of(space.cluster()).tail()?;
+        Ok(Self { space, seconds, folder: TempDir::new()?, seen: Mutex::new((tail, Vec::new())) })
     }
 
     /// As whom an operator of this name acts.
@@ -119,7 +119,11 @@ impl<'a> Arena<'a> {
     /// What an operator did since the start of the arena.
     pub(crate) fn account(&self) -> Result<Account> {
         let ours = format!("{}:", self.space.name());
-        let mut all = self.log.since(self.mark)?;
+        let mut all = {
+            let (tail, requests) = &mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            requests.extend(tail.read(&ours)?);
+            requests.clone()
+        };
         all.retain(|request| request.user.starts_with(&ours));
         all.sort_by_key(|request| request.at);
         let (lease, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|it| it.resource == "leases");

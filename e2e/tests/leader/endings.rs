@@ -22,8 +22,7 @@ async fn two(arena: &Arena<'_>) -> Result<(Operator, Operator)> {
     Ok((first, second))
 }
 
-#[tokio::test]
-async fn a_leader_that_is_asked_to_end_is_followed_within_3_s() -> Result<()> {
+pub(crate) async fn a_leader_that_is_asked_to_end_is_followed_within_3_s() -> Result<()> {
     in_space("ends", async |space| {
         let arena = Arena::new(space, 15)?;
         let traffic = Traffic::start(space).await?;
@@ -52,8 +51,7 @@ async fn a_leader_that_is_asked_to_end_is_followed_within_3_s() -> Result<()> {
     .await
 }
 
-#[tokio::test]
-async fn a_leader_that_is_killed_is_followed_within_its_lease() -> Result<()> {
+pub(crate) async fn a_leader_that_is_killed_is_followed_within_its_lease() -> Result<()> {
     in_space("killed", async |space| {
         let arena = Arena::new(space, 4)?;
         let _traffic = Traffic::start(space).await?;
@@ -86,8 +84,7 @@ async fn stop(arena: &Arena<'_>, (stopped, other): (&Operator, &str), time: Dura
     await_leads(stopped, false).await
 }
 
-#[tokio::test]
-async fn a_leader_that_stood_still_for_a_minute_writes_nothing_when_it_goes_on() -> Result<()> {
+pub(crate) async fn a_leader_that_stood_still_for_a_minute_writes_nothing_when_it_goes_on() -> Result<()> {
     in_space("stopped", async |space| {
         let arena = Arena::new(space, 3)?;
         let _traffic = Traffic::start(space).await?;
@@ -108,8 +105,7 @@ async fn a_leader_that_stood_still_for_a_minute_writes_nothing_when_it_goes_on()
     .await
 }
 
-#[tokio::test]
-async fn leaders_that_stand_still_again_and_again_never_write_beside_another() -> Result<()> {
+pub(crate) async fn leaders_that_stand_still_again_and_again_never_write_beside_another() -> Result<()> {
     in_space("stops", async |space| {
         let arena = Arena::new(space, 2)?;
         let _traffic = Traffic::start(space).await?;

@@ -36,8 +36,7 @@ async fn await_held(arena: &Arena<'_>) -> Result<String> {
     .await
 }
 
-#[tokio::test]
-async fn a_lease_that_is_deleted_comes_back_and_has_no_two_holders() -> Result<()> {
+pub(crate) async fn a_lease_that_is_deleted_comes_back_and_has_no_two_holders() -> Result<()> {
     in_space("deleted", async |space| {
         let arena = Arena::new(space, 3)?;
         let _traffic = Traffic::start(space).await?;
@@ -64,14 +63,13 @@ async fn a_lease_that_is_deleted_comes_back_and_has_no_two_holders() -> Result<(
     .await
 }
 
-#[tokio::test]
-async fn a_lease_that_is_damaged_is_repaired_and_has_no_two_holders() -> Result<()> {
+pub(crate) async fn a_lease_that_is_damaged_is_repaired_and_has_no_two_holders() -> Result<()> {
     in_space("damaged", async |space| {
         let arena = Arena::new(space, 3)?;
         let _traffic = Traffic::start(space).await?;
         let (first, second) = tokio::try_join!(arena.start("a"), arena.start("b"))?;
         await_any_leads([&first, &second]).await?;
-        let future = "9999-12-31T23:59:59.999999Z";
+        let future = "9000-01-01T00:00:00.000000Z";
         let damages = [
             json!({"spec": {"holderIdentity": ""}}),
             json!({"spec": {"holderIdentity": null}}),
@@ -113,8 +111,7 @@ async fn hold_by_wrong_clock(arena: &Arena<'_>, hours: i64) -> Result<Timestamp>
     Ok(Timestamp::now())
 }
 
-#[tokio::test]
-async fn a_holder_whose_clock_is_wrong_is_followed_neither_too_early_nor_too_late() -> Result<()> {
+pub(crate) async fn a_holder_whose_clock_is_wrong_is_followed_neither_too_early_nor_too_late() -> Result<()> {
     in_space("skewed", async |space| {
         let arena = Arena::new(space, 3)?;
         let _traffic = Traffic::start(space).await?;

@@ -10,9 +10,10 @@ mod namespaces;
 mod partition;
 mod permissions;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use e2e::testing::{Space, await_answer, down_at_the_end, in_namespace_of, unique};
 use e2e::{Cluster, Shape};
+use futures::future::{BoxFuture, join_all};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
@@ -20,6 +21,39 @@ use memcached_operator::api::{Memcached, crd};
 use tokio::sync::OnceCell;
 
 use crate::arena::SOON;
+
+/// A scenario and its end.
+type Scenario = (&'static str, BoxFuture<'static, Result<()>>);
+
+fn scenarios() -> Vec<Scenario> {
+    vec![
+        ("a_leader_that_is_asked_to_end_is_followed_within_3_s", Box::pin(endings::a_leader_that_is_asked_to_end_is_followed_within_3_s())),
+        ("a_leader_that_is_killed_is_followed_within_its_lease", Box::pin(endings::a_leader_that_is_killed_is_followed_within_its_lease())),
+        ("a_leader_that_stood_still_for_a_minute_writes_nothing_when_it_goes_on", Box::pin(endings::a_leader_that_stood_still_for_a_minute_writes_nothing_when_it_goes_on())),
+        ("leaders_that_stand_still_again_and_again_never_write_beside_another", Box::pin(endings::leaders_that_stand_still_again_and_again_never_write_beside_another())),
+        ("a_lease_that_is_deleted_comes_back_and_has_no_two_holders", Box::pin(lease::a_lease_that_is_deleted_comes_back_and_has_no_two_holders())),
+        ("a_lease_that_is_damaged_is_repaired_and_has_no_two_holders", Box::pin(lease::a_lease_that_is_damaged_is_repaired_and_has_no_two_holders())),
+        ("a_holder_whose_clock_is_wrong_is_followed_neither_too_early_nor_too_late", Box::pin(lease::a_holder_whose_clock_is_wrong_is_followed_neither_too_early_nor_too_late())),
+        ("a_leader_that_hears_nothing_any_more_stops_before_another_begins", Box::pin(partition::a_leader_that_hears_nothing_any_more_stops_before_another_begins())),
+        ("a_leader_whose_connections_are_refused_stops_before_another_begins", Box::pin(partition::a_leader_whose_connections_are_refused_stops_before_another_begins())),
+        ("an_operator_that_may_not_have_the_lease_says_so_writes_nothing_and_goes_on_when_it_may", Box::pin(permissions::an_operator_that_may_not_have_the_lease_says_so_writes_nothing_and_goes_on_when_it_may())),
+        ("an_operator_with_roles_in_two_namespaces_works_in_both_and_nowhere_else", Box::pin(namespaces::an_operator_with_roles_in_two_namespaces_works_in_both_and_nowhere_else())),
+    ]
+}
+
+/// They wait most of the time, each for others, so that all of them take little longer than the longest.
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_happens_one_operator_writes_and_only_where_it_may() -> Result<()> {
+    cluster().await?;
+    let tasks = scenarios().into_iter().map(|(name, scenario)| async move {
+        let ended = tokio::spawn(scenario).await.map_err(Into::into).flatten();
+        println!("{name}: {}", if ended.is_ok() { "ok" } else { "FAILED" });
+        ended.err().map(|error| format!("{name}: {error:?}"))
+    });
+    let failed: Vec<_> = join_all(tasks).await.into_iter().flatten().collect();
+    ensure!(failed.is_empty(), "{}", failed.join("\n\n"));
+    Ok(())
+}
 
 static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
 

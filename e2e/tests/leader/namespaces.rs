@@ -90,8 +90,7 @@ async fn in_three(one: &Space, other: &Space, third: &Space) -> Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn an_operator_with_roles_in_two_namespaces_works_in_both_and_nowhere_else() -> Result<()> {
+pub(crate) async fn an_operator_with_roles_in_two_namespaces_works_in_both_and_nowhere_else() -> Result<()> {
     in_space("one", async |one| {
         in_space("other", async |other| {
             in_space("third", async |third| Box::pin(in_three(one, other, third)).await).await

@@ -107,12 +107,10 @@ async fn cut_off(prefix: &str, way: Way) -> Result<()> {
     .await
 }
 
-#[tokio::test]
-async fn a_leader_that_hears_nothing_any_more_stops_before_another_begins() -> Result<()> {
+pub(crate) async fn a_leader_that_hears_nothing_any_more_stops_before_another_begins() -> Result<()> {
     cut_off("silent", Way::Silent).await
 }
 
-#[tokio::test]
-async fn a_leader_whose_connections_are_refused_stops_before_another_begins() -> Result<()> {
+pub(crate) async fn a_leader_whose_connections_are_refused_stops_before_another_begins() -> Result<()> {
     cut_off("refused", Way::Refused).await
 }

@@ -49,9 +49,8 @@ pub(crate) async fn grant(client: &Client, (namespace, user): (&str, &str), more
     Ok(())
 }
 
-#[tokio::test]
-async fn an_operator_that_may_not_have_the_lease_says_so_writes_nothing_and_goes_on_when_it_may() -> Result<()>
-{
+pub(crate) async fn an_operator_that_may_not_have_the_lease_says_so_writes_nothing_and_goes_on_when_it_may()
+-> Result<()> {
     in_space("lease-roles", async |space| {
         let arena = Arena::new(space, 3)?;
         let _traffic = Traffic::start(space).await?;
