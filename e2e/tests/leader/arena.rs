@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use kube::api::{Patch, PatchParams};
 use memcached_operator::api::Memcached;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::process::Command;
 use tokio::task::JoinHandle;
 
 /// Long enough for a busy machine.
@@ -134,14 +134,14 @@ impl<'a> Arena<'a> {
     }
 
     /// Replays what every operator wrote down, and holds the account against the rule. Prints who wrote how often.
-    pub(crate) fn judge(&self) -> Result<Account> {
+    pub(crate) async fn judge(&self) -> Result<Account> {
         let account = self.account()?;
         account.one_writer()?;
         let mut steps = 0;
         for entry in fs::read_dir(self.folder.path())? {
             let path = entry?.path();
             if path.extension().is_some_and(|it| it == "journal") {
-                steps += replayed(&path)?;
+                steps += replayed(&path).await?;
             }
         }
         println!("{}: writes {:?}, {steps} steps replayed", self.space.name(), account.by_user());
@@ -155,11 +155,11 @@ impl<'a> Arena<'a> {
 }
 
 /// The steps in a journal, which decide again as they did. A file whose first line was cut off by a kill has none.
-fn replayed(journal: &Path) -> Result<u64> {
+async fn replayed(journal: &Path) -> Result<u64> {
     if !fs::read(journal)?.contains(&b'\n') {
         return Ok(0);
     }
-    let output = Command::new(binary()?).arg("replay").arg(journal).output()?;
+    let output = Command::new(binary()?).arg("replay").arg(journal).output().await?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     ensure!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
     said.split(' ').next().and_then(|steps| steps.parse().ok()).with_context(|| format!("{said:?}"))

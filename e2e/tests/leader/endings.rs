@@ -45,7 +45,7 @@ pub(crate) async fn a_leader_that_is_asked_to_end_is_followed_within_3_s() -> Re
         let log = arena.log_of("a")?;
         ensure!(log.contains("leads: holds the Lease") && log.contains("let the Lease"), "{log}");
         ensure!(arena.log_of("b")?.contains("follows a_"), "it says who leads");
-        arena.judge()?;
+        arena.judge().await?;
         Ok(())
     })
     .await
@@ -68,7 +68,7 @@ pub(crate) async fn a_leader_that_is_killed_is_followed_within_its_lease() -> Re
             leader = follower;
             follower = arena.start(dies).await?;
         }
-        arena.judge()?;
+        arena.judge().await?;
         Ok(())
     })
     .await
@@ -99,7 +99,7 @@ pub(crate) async fn a_leader_that_stood_still_for_a_minute_writes_nothing_when_i
         let killed = Timestamp::now();
         second.kill()?;
         await_writes(&arena, "a", killed).await?;
-        arena.judge()?;
+        arena.judge().await?;
         Ok(())
     })
     .await
@@ -119,7 +119,7 @@ pub(crate) async fn leaders_that_stand_still_again_and_again_never_write_beside_
             sleep(Duration::from_millis(37 * round)).await;
             stop(&arena, (stopped, other), Duration::from_secs(5)).await?;
         }
-        let account = arena.judge()?;
+        let account = arena.judge().await?;
         ensure!(account.by_user().len() == 2, "both have led");
         Ok(())
     })

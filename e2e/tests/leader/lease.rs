@@ -57,7 +57,7 @@ pub(crate) async fn a_lease_that_is_deleted_comes_back_and_has_no_two_holders() 
         arena.delete().await?;
         await_leads(&lives, true).await?;
         await_writes(&arena, name, killed).await?;
-        arena.judge()?;
+        arena.judge().await?;
         Ok(())
     })
     .await
@@ -90,7 +90,7 @@ pub(crate) async fn a_lease_that_is_damaged_is_repaired_and_has_no_two_holders()
             await_writes(&arena, &holder, damaged).await.with_context(|| damage.to_string())?;
             println!("{damage}: {holder} leads after {} ms", Timestamp::now().duration_since(damaged).as_millis());
         }
-        arena.judge()?;
+        arena.judge().await?;
         Ok(())
     })
     .await

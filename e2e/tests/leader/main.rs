@@ -13,7 +13,7 @@ mod permissions;
 use anyhow::{Context, Result, ensure};
 use e2e::testing::{Space, await_answer, down_at_the_end, in_namespace_of, unique};
 use e2e::{Cluster, Shape};
-use futures::future::{BoxFuture, join_all};
+use futures::future::{LocalBoxFuture, join_all};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
@@ -23,7 +23,7 @@ use tokio::sync::OnceCell;
 use crate::arena::SOON;
 
 /// A scenario and its end.
-type Scenario = (&'static str, BoxFuture<'static, Result<()>>);
+type Scenario = (&'static str, LocalBoxFuture<'static, Result<()>>);
 
 fn scenarios() -> Vec<Scenario> {
     vec![
@@ -46,7 +46,7 @@ fn scenarios() -> Vec<Scenario> {
 async fn whatever_happens_one_operator_writes_and_only_where_it_may() -> Result<()> {
     cluster().await?;
     let tasks = scenarios().into_iter().map(|(name, scenario)| async move {
-        let ended = tokio::spawn(scenario).await.map_err(Into::into).flatten();
+        let ended = scenario.await;
         println!("{name}: {}", if ended.is_ok() { "ok" } else { "FAILED" });
         ended.err().map(|error| format!("{name}: {error:?}"))
     });

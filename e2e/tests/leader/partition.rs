@@ -101,7 +101,7 @@ async fn cut_off(prefix: &str, way: Way) -> Result<()> {
         second.kill()?;
         await_writes(&arena, "a", healed).await?;
         tokio::time::timeout(Duration::from_secs(60), await_leads(&first, true)).await??;
-        arena.judge()?;
+        arena.judge().await?;
         Ok(())
     })
     .await

@@ -91,7 +91,7 @@ pub(crate) async fn an_operator_that_may_not_have_the_lease_says_so_writes_nothi
         grant(&["get", "create", "update"]).await?;
         await_writes(&arena, "a", stopped).await?;
         ensure!(operator.pid() == pid, "it is the same process");
-        let last = arena.judge()?.writes.last().cloned().context("it wrote")?;
+        let last = arena.judge().await?.writes.last().cloned().context("it wrote")?;
         ensure!(last.user == user);
         Ok(())
     })
