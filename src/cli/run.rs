@@ -185,13 +185,13 @@ async fn options(args: Args) -> anyhow::Result<Options> {
     Ok(Options {
         journal: journal.map(|path| journal::Options { path, max_bytes: journal_max_bytes }),
         election,
-        scopes: scopes(watch_namespaces),
+        scopes: scopes(&watch_namespaces),
         settings: Settings { max_in_flight: max_in_flight.into() },
     })
 }
 
 /// All namespaces unless some are named. An empty name is what an empty variable of the environment gives.
-fn scopes(namespaces: Vec<String>) -> Vec<Scope> {
+fn scopes(namespaces: &[String]) -> Vec<Scope> {
     let named = namespaces.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
     let named: BTreeSet<_> = named.map(|name| Scope::Namespace(name.to_owned())).collect();
     if named.is_empty() { vec![Scope::All] } else { named.into_iter().collect() }

@@ -2,7 +2,7 @@
 //!
 //! [`run`] is one task that owns the kernel: it takes events from [`sources`] and [`effects`], gives each its time,
 //! steps the kernel, writes the step into the [`journal`], and carries out what the kernel answered. Everything else
-//! hangs off it by channels. Uses `api` and `kernel`; `cli` calls it with a [`client`], tests with one that fails.
+//! hangs off it by channels; where there is a [`leader`] election, it also says when to [`lead`]. Uses `api` and `kernel`; `cli` calls it with a [`client`], tests with one that fails.
 
 pub mod admin;
 pub mod client;
@@ -10,6 +10,7 @@ pub mod clock;
 pub mod effects;
 pub mod journal;
 pub mod kinds;
+pub mod lead;
 pub mod leader;
 pub mod metrics;
 pub mod publish;
@@ -34,6 +35,7 @@ use self::admin::{Admin, Gate, Gates, Ping};
 use self::clock::Clock;
 use self::effects::Executor;
 use self::journal::{Entry, Journal};
+use self::lead::{Next, Succession};
 use self::leader::{Campaign, Election};
 use self::metrics::Metrics;
 use self::publish::{Publication, Publisher};
@@ -158,6 +160,8 @@ struct Operator {
     publisher: Publisher,
     outlet: Outlet,
     sought: watch::Sender<BTreeSet<ChildKind>>,
+    anew: watch::Sender<u64>,
+    succession: Succession,
     events: mpsc::Receiver<Event>,
     wake: Option<Timestamp>,
     in_flight: usize,
@@ -167,7 +171,7 @@ impl Operator {
     /// What the kernel asks for is sent through `work`.
     fn new(work: &Client, parts: Parts) -> Self {
         let (sender, events) = mpsc::channel(WAITING);
-        let sought = watch::Sender::new(BTreeSet::new());
+        let (sought, anew) = (watch::Sender::new(BTreeSet::new()), watch::Sender::new(0));
         Self {
             clock: Clock::start(),
             executor: Executor::new(work.clone(), sender.clone()),
@@ -177,8 +181,11 @@ impl Operator {
                 gates: parts.gates.clone(),
                 metrics: Arc::clone(&parts.metrics),
                 sought: sought.subscribe(),
+                anew: anew.subscribe(),
             },
             sought,
+            anew,
+            succession: Succession::default(),
             events,
             wake: None,
             in_flight: 0,
@@ -196,15 +203,13 @@ impl Operator {
             tokio::select! {
                 Some(()) = signals.recv() => break,
                 Some(ended) = watches.join_next() => return Err(RunError::WatchEnded(ended.err())),
-                leading = changed(&mut campaign) => {
-                    self.step(Event::Leading(leading.ok_or(RunError::ElectionEnded)?));
-                }
+                leading = changed(&mut campaign) => self.lead(leading.ok_or(RunError::ElectionEnded)?),
                 turn = self.turn(&mut pings) => turn,
             }
         }
         tracing::info!(in_flight = self.in_flight, "ending: no new work, requests under way may finish");
         watches.shutdown().await;
-        self.step(Event::Leading(false));
+        self.lead(false);
         let ended = self.drain(&mut pings, &mut signals).await;
         if ended == Ended::Cleanly {
             if let Some(campaign) = campaign {
@@ -213,6 +218,17 @@ impl Operator {
             self.close().await;
         }
         Ok(ended)
+    }
+
+    /// Whether this process is to lead has changed.
+    fn lead(&mut self, leads: bool) {
+        if !leads {
+            self.succession.lose();
+        } else if self.succession.win() == Next::List {
+            self.anew.send_modify(|times| *times += 1);
+            return;
+        }
+        self.step(Event::Leading(leads));
     }
 
     /// Handles the next thing that happens. May be dropped and called again: nothing is lost.
@@ -232,12 +248,16 @@ impl Operator {
     /// One event through the kernel, and what it answers on its way.
     fn step(&mut self, event: Event) {
         let at = self.clock.now();
+        let leads_then = self.succession.note(&event);
         self.take_note(&event);
         let entry = Entry::begin(at, &event);
         let effects = self.parts.kernel.step(at, event);
         self.parts.journal.record(entry, &effects, &self.parts.kernel);
         for effect in effects {
             self.carry_out(effect);
+        }
+        if leads_then {
+            self.step(Event::Leading(true));
         }
     }
 

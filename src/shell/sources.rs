@@ -59,6 +59,8 @@ pub struct Outlet {
     pub metrics: std::sync::Arc<Metrics>,
     /// The kinds that some resource asks for although the API server did not serve them.
     pub sought: watch::Receiver<BTreeSet<ChildKind>>,
+    /// Changes when the resources have to be listed anew, see [`super::lead`].
+    pub anew: watch::Receiver<u64>,
 }
 
 /// Starts a watch for every kind and scope. A task ends only when nobody takes its events any more.
@@ -206,6 +208,7 @@ where
                 health.outlet.events.send(Event::Listed(health.kind, health.scope.clone())).await.ok()?;
             }
             () = sleep_until(relist_at) => return Some("the watch is old"),
+            () = health.asked_anew() => return Some("this process is to lead"),
             () = sleep_until(silent_at) => {
                 if health.heard_of.max(health.pulse.last()) + SILENCE <= Instant::now() {
                     health.fell_silent();

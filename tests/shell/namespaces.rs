@@ -36,9 +36,14 @@ async fn a_namespace_whose_role_is_missing_or_goes_says_so_and_the_others_go_on(
     let scopes = [namespace("a"), namespace("b")];
     let (gates, metrics) = (Gates::new(&scopes), Arc::new(Metrics::new().unwrap()));
     let (events, mut inbox) = mpsc::channel(100);
-    let sought = watch::Sender::new(BTreeSet::new());
-    let outlet =
-        Outlet { events, gates: gates.clone(), metrics: Arc::clone(&metrics), sought: sought.subscribe() };
+    let (sought, anew) = (watch::Sender::new(BTreeSet::new()), watch::Sender::new(0));
+    let outlet = Outlet {
+        events,
+        gates: gates.clone(),
+        metrics: Arc::clone(&metrics),
+        sought: sought.subscribe(),
+        anew: anew.subscribe(),
+    };
     let _tasks = spawn(&client, &outlet, &scopes);
     // The main loop opens the gates.
     let opening = gates.clone();

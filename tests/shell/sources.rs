@@ -379,3 +379,17 @@ async fn a_list_is_no_news_where_the_watch_is_refused_until_one_has_begun() {
     assert_eq!([&said[3..5], &said[5..7]], [refused, refused]);
     assert_eq!(said[7..], ["listing", "listed"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_is_to_lead_lists_the_resources_anew_and_nothing_else() {
+    let mut watches = watches((Watched::Memcached, MEMCACHEDS), |call, _| quiet(&call));
+    assert_eq!(watches.take(2).await, ["listing", "listed"]);
+    watches.pass(Duration::from_secs(1)).await;
+    let before = watches.calls.matching(|call| !call.is_watch()).len();
+
+    watches.anew.send_modify(|times| *times += 1);
+    assert_eq!(watches.take(2).await, ["listing", "listed"]);
+    watches.pass(Duration::from_secs(1)).await;
+    assert_eq!(watches.calls.matching(|call| !call.is_watch()).len(), before + 1);
+    assert_eq!(watches.lists(), 2);
+}

@@ -39,6 +39,8 @@ pub(crate) struct Watches {
     pub(crate) started: Instant,
     /// The kinds that are looked for.
     pub(crate) sought: watch::Sender<BTreeSet<ChildKind>>,
+    /// Changes when the resources are to be listed anew.
+    pub(crate) anew: watch::Sender<u64>,
     _tasks: JoinSet<()>,
 }
 
@@ -107,15 +109,27 @@ impl Watches {
     pub(crate) fn start(client: &Client, calls: Calls, (kind, path): (Watched, &'static str)) -> Self {
         let (sender, events) = mpsc::channel(8);
         let (gates, metrics) = (Gates::new(&[Scope::All]), Arc::new(Metrics::new().unwrap()));
-        let sought = watch::Sender::new(BTreeSet::new());
+        let (sought, anew) = (watch::Sender::new(BTreeSet::new()), watch::Sender::new(0));
         let outlet = Outlet {
             events: sender,
             gates: gates.clone(),
             metrics: Arc::clone(&metrics),
             sought: sought.subscribe(),
+            anew: anew.subscribe(),
         };
         let tasks = spawn(client, &outlet, &[Scope::All]);
-        Self { kind, path, calls, events, gates, metrics, started: Instant::now(), sought, _tasks: tasks }
+        Self {
+            kind,
+            path,
+            calls,
+            events,
+            gates,
+            metrics,
+            started: Instant::now(),
+            sought,
+            anew,
+            _tasks: tasks,
+        }
     }
 
     /// The next event of the kind.

@@ -45,6 +45,8 @@ pub(crate) struct Account {
     pub(crate) writes: Vec<Request>,
     /// The updates of the Lease that succeeded.
     pub(crate) holds: Vec<Request>,
+    /// The lists of resources.
+    lists: Vec<Request>,
 }
 
 impl<'a> Arena<'a> {
@@ -130,7 +132,9 @@ impl<'a> Arena<'a> {
         let mut holds: Vec<_> =
             lease.into_iter().filter(|it| it.verb == "update" && it.code == 200).collect();
         holds.sort_by_key(|request| request.answered);
-        Ok(Account { writes: others.into_iter().filter(Request::is_write).collect(), holds })
+        let is_list = |it: &&Request| it.verb == "list" && it.resource == "memcacheds";
+        let lists = others.iter().filter(is_list).cloned().collect();
+        Ok(Account { writes: others.into_iter().filter(Request::is_write).collect(), holds, lists })
     }
 
     /// Replays what every operator wrote down, and holds the account against the rule. Prints who wrote how often.
@@ -192,6 +196,12 @@ impl Account {
     /// The writes of a user since a moment.
     pub(crate) fn writes_since(&self, user: &str, since: Timestamp) -> usize {
         self.writes.iter().filter(|write| write.user == user && write.at >= since).count()
+    }
+
+    /// Whether a user listed the resources after a moment and before all its writes since.
+    pub(crate) fn looked_first(&self, user: &str, since: Timestamp) -> bool {
+        let first = |all: &[Request]| all.iter().find(|it| it.user == user && it.at >= since).map(|it| it.at);
+        first(&self.lists).is_some_and(|listed| first(&self.writes).is_some_and(|wrote| listed < wrote))
     }
 
     /// When a user first made himself the holder after a moment.

@@ -39,6 +39,8 @@ pub(crate) async fn a_leader_that_is_asked_to_end_is_followed_within_3_s() -> Re
         println!("taken over {} ms after SIGTERM", taken.as_millis());
         ensure!(taken <= SignedDuration::from_secs(3), "that is more than 3 s");
         ensure!(account.writes_since(&arena.user("a"), account.held_after(&arena.user("b"), asked)?) == 0);
+        let taken = account.held_after(&arena.user("b"), asked)?;
+        ensure!(account.looked_first(&arena.user("b"), taken), "it wrote by what it knew as a follower");
         await_leads(&second, true).await?;
         drop(traffic);
         ensure!(second.terminate().await?.success(), "it ends cleanly");

@@ -103,6 +103,14 @@ impl Health {
         }
     }
 
+    /// Waits until the resources are asked for anew; for ever for other kinds.
+    pub(super) async fn asked_anew(&mut self) {
+        // The sender lives as long as the main loop.
+        if self.kind != Watched::Memcached || self.outlet.anew.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     pub(super) fn tried(&self) {
         if self.kind == Watched::Memcached {
             self.resources_tried.send_replace(true);
