@@ -88,8 +88,8 @@ pub struct Args {
         long,
         value_name = "SECONDS",
         env = "MEMCACHED_OPERATOR_LEASE_DURATION",
-        default_value_t = 15,
-        value_parser = clap::value_parser!(u32).range(2..=i64::from(elector::LONGEST))
+        default_value = "15s",
+        value_parser = lease_seconds
     )]
     pub lease_duration: u32,
 }
@@ -197,6 +197,13 @@ fn scopes(namespaces: &[String]) -> Vec<Scope> {
     if named.is_empty() { vec![Scope::All] } else { named.into_iter().collect() }
 }
 
+fn lease_seconds(text: &str) -> Result<u32, String> {
+    let seconds = text.strip_suffix('s').unwrap_or(text).parse().ok();
+    let possible = 2..=elector::LONGEST;
+    let seconds = seconds.filter(|seconds| possible.contains(seconds));
+    seconds.ok_or_else(|| format!("2s to {}s are possible", elector::LONGEST))
+}
+
 /// The name of the pod, or of the machine.
 #[expect(clippy::disallowed_methods, reason = "what Kubernetes says of the pod is no option of the command")]
 fn pod() -> String {
@@ -216,5 +223,25 @@ pub(super) fn start_log(format: LogFormat, level: LogLevel) {
             log.json().flatten_event(true).with_current_span(false).with_span_list(false).init();
         }
         LogFormat::Text => log.init(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_lasts_some_seconds() {
+        let read =
+            ["15", "15s", "2s", "60s", "1s", "61s", "1m", "", "-3"].map(|text| lease_seconds(text).ok());
+        assert_eq!(read, [Some(15), Some(15), Some(2), Some(60), None, None, None, None, None]);
+    }
+
+    #[test]
+    fn no_namespace_or_an_empty_one_means_all() {
+        let read = |names: &[&str]| scopes(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
+        let namespace = |name: &str| Scope::Namespace(name.to_owned());
+        assert_eq!([read(&[]), read(&[""])], [vec![Scope::All], vec![Scope::All]]);
+        assert_eq!(read(&["b", " a", "", "b"]), [namespace("a"), namespace("b")]);
     }
 }
