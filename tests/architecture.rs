@@ -38,7 +38,15 @@ const LAYERS: [(&str, &[&str]); 5] = [
 ];
 
 /// Folders and files without effects.
-const PURE: [&str; 5] = ["api", "kernel", "exporter/families", "exporter/metrics.rs", "exporter/protocol.rs"];
+const PURE: [&str; 7] = [
+    "api",
+    "kernel",
+    "exporter/families",
+    "exporter/metrics.rs",
+    "exporter/protocol.rs",
+    "shell/lead.rs",
+    "shell/leader/elector.rs",
+];
 
 /// A path that a file names, with where it does.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -14,7 +14,7 @@ use kube::core::DynamicObject;
 use memcached_operator::kernel::effect::Request;
 use memcached_operator::kernel::event::{SecretContent, SeenChild, SeenRollout, Unavailable};
 use memcached_operator::kernel::failure::{Category, Failure};
-use memcached_operator::kernel::object::{ChildKind, Key, ResourceVersion, Uid};
+use memcached_operator::kernel::object::{ChildKind, Key, ResourceVersion, Scope, Uid};
 use memcached_operator::kernel::pass::{self, Pass, Send, View};
 use memcached_operator::kernel::seen;
 use memcached_operator::kernel::setback::{Attempt, Setback};
@@ -131,7 +131,7 @@ fn an_autoscaler_that_cannot_be_taken_away_keeps_the_number_of_pods_and_the_stat
     let mut world = world(&off, vec![service(&off), scaled_by_others(&scaled), autoscaler]);
     let message = "no HorizontalPodAutoscalers for the operator".to_owned();
     let why = Unavailable::Refused(Failure { category: Category::Forbidden, message });
-    world.lose_kind(ChildKind::HorizontalPodAutoscaler, why);
+    world.lose_kind(ChildKind::HorizontalPodAutoscaler, Scope::All, why);
     assert_eq!(sent(&world), Vec::<String>::new());
     let statuses = run(&world).sends;
     let reasons = statuses.iter().flat_map(|send| match send {
@@ -199,7 +199,7 @@ fn an_autoscaler_that_cannot_be_seen_may_be_there_and_keeps_the_number_that_it_s
     let mut unseen = world(&off, children.clone());
     let message = "may not list horizontalpodautoscalers".to_owned();
     let why = Unavailable::Refused(Failure { category: Category::Forbidden, message });
-    unseen.lose_kind(ChildKind::HorizontalPodAutoscaler, why);
+    unseen.lose_kind(ChildKind::HorizontalPodAutoscaler, Scope::All, why);
     assert_eq!(sent(&unseen), Vec::<String>::new());
     assert_eq!(sent(&world(&off, children)), ["apply Deployment"], "nobody else decides");
 }

@@ -1,5 +1,6 @@
 //! `memcached-operator run`: reads the options, sets up logging and the runtime, hands over to `shell`. IO.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,7 +10,9 @@ use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
 
 use crate::kernel::kernel::Settings;
+use crate::kernel::object::Scope;
 use crate::kernel::rollouts::{Adoption, Budget};
+use crate::shell::leader::{self, Election, elector};
 use crate::shell::{self, Ended, Options, journal};
 
 /// Options of `run`.
@@ -68,6 +71,42 @@ pub struct Args {
     /// What becomes of pod templates that an older operator rendered, while nobody edits their resource
     #[arg(long, value_name = "HOW", env = "MEMCACHED_OPERATOR_ADOPT_TEMPLATES", default_value = "off")]
     pub adopt_templates: AdoptTemplates,
+
+    /// The namespaces to work in, which needs only a Role in each [default: all]
+    #[arg(
+        long,
+        value_name = "NAMESPACES",
+        env = "MEMCACHED_OPERATOR_WATCH_NAMESPACES",
+        value_delimiter = ','
+    )]
+    pub watch_namespaces: Vec<String>,
+
+    /// Let one of several operators work, and the others stand by: the one that holds the Lease
+    #[arg(long, env = "MEMCACHED_OPERATOR_LEADER_ELECT")]
+    pub leader_elect: bool,
+
+    /// The Lease that operators compete for
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "MEMCACHED_OPERATOR_LEASE_NAME",
+        default_value = "memcached-operator"
+    )]
+    pub lease_name: String,
+
+    /// The namespace of the Lease [default: the pod's own, or the kubeconfig's]
+    #[arg(long, value_name = "NAMESPACE", env = "MEMCACHED_OPERATOR_LEASE_NAMESPACE")]
+    pub lease_namespace: Option<String>,
+
+    /// How long nobody works when the leader dies, in seconds; a third of it passes between its signs of life
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        env = "MEMCACHED_OPERATOR_LEASE_DURATION",
+        default_value = "15s",
+        value_parser = lease_seconds
+    )]
+    pub lease_duration: u32,
 }
 
 /// What becomes of pod templates of older revisions.
@@ -131,23 +170,7 @@ impl LogLevel {
 /// # Errors
 /// When it cannot start, or cannot go on.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args {
-        kubeconfig,
-        listen,
-        journal,
-        journal_max_bytes,
-        log_format,
-        log_level,
-        max_in_flight,
-        max_concurrent_rollouts,
-        adopt_templates,
-    } = args;
-    let budget = Budget { limit: max_concurrent_rollouts.into(), adoption: adopt_templates.into() };
-    start_log(log_format, log_level);
-    let options = Options {
-        journal: journal.map(|path| journal::Options { path, max_bytes: journal_max_bytes }),
-        settings: Settings { max_in_flight: max_in_flight.into(), rollouts: budget },
-    };
+    start_log(args.log_format, args.log_level);
     // One thread: the kernel is one task, and the rest waits for the network.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -155,10 +178,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         .build()
         .context("cannot start the asynchronous runtime")?;
     let ended = runtime.block_on(async {
+        let listen = args.listen;
         let listener = shell::listen(listen).await?;
         tracing::info!(%listen, "serving /metrics, /livez and /readyz");
-        let client = shell::client::connect(kubeconfig.as_deref()).await?;
-        anyhow::Ok(shell::run(listener, client, options, shell::signals()?).await?)
+        let client = shell::client::connect(args.kubeconfig.as_deref()).await?;
+        anyhow::Ok(shell::run(listener, client, options(args).await?, shell::signals()?).await?)
     })?;
     // Not to wait for a disk or a name server that hangs.
     runtime.shutdown_background();
@@ -166,6 +190,62 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Ended::Cleanly => ExitCode::SUCCESS,
         Ended::AtOnce => ExitCode::from(super::INTERRUPTED),
     })
+}
+
+async fn options(args: Args) -> anyhow::Result<Options> {
+    let Args {
+        kubeconfig,
+        listen: _,
+        journal,
+        journal_max_bytes,
+        log_format: _,
+        log_level: _,
+        max_in_flight,
+        max_concurrent_rollouts,
+        adopt_templates,
+        watch_namespaces,
+        leader_elect,
+        lease_name,
+        lease_namespace,
+        lease_duration,
+    } = args;
+    let election = match leader_elect {
+        true => {
+            let (name, namespace, seconds) = (lease_name, lease_namespace, lease_duration);
+            let lease = leader::Options { name, namespace, seconds, pod: pod() };
+            Some(Election::connect(kubeconfig.as_deref(), lease).await?)
+        }
+        false => None,
+    };
+    let budget = Budget { limit: max_concurrent_rollouts.into(), adoption: adopt_templates.into() };
+    Ok(Options {
+        journal: journal.map(|path| journal::Options { path, max_bytes: journal_max_bytes }),
+        election,
+        scopes: scopes(&watch_namespaces),
+        settings: Settings { max_in_flight: max_in_flight.into(), rollouts: budget },
+    })
+}
+
+/// All namespaces unless some are named. An empty name is what an empty variable of the environment gives.
+fn scopes(namespaces: &[String]) -> Vec<Scope> {
+    let named = namespaces.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
+    let named: BTreeSet<_> = named.map(|name| Scope::Namespace(name.to_owned())).collect();
+    if named.is_empty() { vec![Scope::All] } else { named.into_iter().collect() }
+}
+
+fn lease_seconds(text: &str) -> Result<u32, String> {
+    let seconds = text.strip_suffix('s').unwrap_or(text).parse().ok();
+    let possible = 2..=elector::LONGEST;
+    let seconds = seconds.filter(|seconds| possible.contains(seconds));
+    seconds.ok_or_else(|| format!("2s to {}s are possible", elector::LONGEST))
+}
+
+/// The name of the pod, or of the machine.
+#[expect(clippy::disallowed_methods, reason = "what Kubernetes says of the pod is no option of the command")]
+fn pod() -> String {
+    let named = ["POD_NAME", "HOSTNAME"].into_iter().filter_map(|name| std::env::var(name).ok());
+    let mut named = named.filter(|name| !name.is_empty());
+    named.next().unwrap_or_else(|| "memcached-operator".to_owned())
 }
 
 /// Log lines go to standard error.
@@ -179,5 +259,25 @@ pub(super) fn start_log(format: LogFormat, level: LogLevel) {
             log.json().flatten_event(true).with_current_span(false).with_span_list(false).init();
         }
         LogFormat::Text => log.init(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_lasts_some_seconds() {
+        let read =
+            ["15", "15s", "2s", "60s", "1s", "61s", "1m", "", "-3"].map(|text| lease_seconds(text).ok());
+        assert_eq!(read, [Some(15), Some(15), Some(2), Some(60), None, None, None, None, None]);
+    }
+
+    #[test]
+    fn no_namespace_or_an_empty_one_means_all() {
+        let read = |names: &[&str]| scopes(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
+        let namespace = |name: &str| Scope::Namespace(name.to_owned());
+        assert_eq!([read(&[]), read(&[""])], [vec![Scope::All], vec![Scope::All]]);
+        assert_eq!(read(&["b", " a", "", "b"]), [namespace("a"), namespace("b")]);
     }
 }

@@ -83,6 +83,9 @@ pub enum Request {
         key: Key,
         /// The child that we believe to exist; the request fails if it is another one.
         uid: Uid,
+        /// The version that was looked at, where what the apply does to fields that it lacks depends on who owns them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resource_version: Option<ResourceVersion>,
         /// The whole object, without uid.
         body: Value,
     },

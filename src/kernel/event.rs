@@ -10,20 +10,22 @@ use serde_json::Value;
 
 use super::effect::RequestId;
 use super::failure::Failure;
-use super::object::{ChildKind, Controller, Key, ResourceVersion, Uid, Watched};
+use super::object::{ChildKind, Controller, Key, ResourceVersion, Scope, Uid, Watched};
 use crate::api::{MemcachedSpec, MemcachedStatus};
 
 /// One thing learned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
-    /// A list of this kind began: what is seen until [`Event::Listed`] is all there is.
-    Listing(Watched),
+    /// A list of this kind began: what is seen there until [`Event::Listed`] is all there is.
+    Listing(Watched, Scope),
     /// The list is complete; whatever it lacked is gone.
-    Listed(Watched),
+    Listed(Watched, Scope),
     /// Objects of this kind of child cannot be listed, and so not be dealt with; until the next [`Event::Listed`].
     Unavailable {
         /// Which kind.
         kind: ChildKind,
+        /// Where.
+        scope: Scope,
         /// Why.
         why: Unavailable,
     },

@@ -44,6 +44,8 @@ pub struct Kernel {
     settings: Settings,
     world: World,
     queue: Queue,
+    /// Resources whose turn came while too little was known of their namespace.
+    held: BTreeSet<Key>,
     leading: bool,
     now: Timestamp,
     next_id: u64,
@@ -74,6 +76,7 @@ impl Kernel {
             world: World::new(Rollouts::new(settings.rollouts)),
             settings,
             queue: Queue::default(),
+            held: BTreeSet::new(),
             leading: false,
             now: Timestamp::UNIX_EPOCH,
             next_id: 0,
@@ -86,7 +89,7 @@ impl Kernel {
         }
     }
 
-    /// Whether every required list has been complete once.
+    /// Whether every required list of some namespace has been complete once.
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.world.is_synced()
@@ -110,8 +113,12 @@ impl Kernel {
             && self.flights.len() < self.settings.max_in_flight
             && let Some(key) = self.queue.pop()
         {
-            self.pass(&key, &mut effects);
-            self.call_rollouts();
+            if self.world.is_synced_in(&key.namespace) {
+                self.pass(&key, &mut effects);
+                self.call_rollouts();
+            } else {
+                self.held.insert(key);
+            }
         }
         dirty.iter().for_each(|key| self.compare(key));
         self.report_queue(&mut effects);
@@ -130,12 +137,18 @@ impl Kernel {
     fn fold(&mut self, event: Event, effects: &mut Vec<Effect>) -> BTreeSet<Key> {
         let lane = if self.is_synced() { Lane::Fresh } else { Lane::Backlog };
         let dirty: BTreeSet<Key> = match event {
-            Event::Listing(kind) => {
-                self.world.begin_list(kind);
+            Event::Listing(kind, scope) => {
+                self.world.begin_list(kind, scope);
                 BTreeSet::new()
             }
-            Event::Listed(kind) => self.world.end_list(kind),
-            Event::Unavailable { kind, why } => self.world.lose_kind(kind, why),
+            Event::Listed(kind, scope) => {
+                self.let_in();
+                self.world.end_list(kind, scope)
+            }
+            Event::Unavailable { kind, scope, why } => {
+                self.let_in();
+                self.world.lose_kind(kind, scope, why)
+            }
             Event::Resource(seen) => {
                 let key = seen.key.clone();
                 if self.world.see_resource(*seen) { BTreeSet::from([key]) } else { BTreeSet::new() }
@@ -149,6 +162,9 @@ impl Kernel {
                 BTreeSet::new()
             }
             Event::Leading(leading) => {
+                if leading && !self.leading {
+                    self.take_over();
+                }
                 self.leading = leading;
                 BTreeSet::new()
             }
@@ -167,6 +183,22 @@ impl Kernel {
             }
         }
         dirty
+    }
+
+    /// Another operator may have written meanwhile, and what the metrics knew of each resource was its business.
+    fn take_over(&mut self) {
+        for (key, resource) in &mut self.world.resources {
+            resource.reported = None;
+            self.world.rollouts.restore(key, resource.seen.status.budgeted_rollout);
+            self.queue.push(key, Lane::Backlog);
+        }
+    }
+
+    /// More is known: perhaps enough for those that were not looked at for want of it.
+    fn let_in(&mut self) {
+        for key in std::mem::take(&mut self.held) {
+            self.queue.push(&key, Lane::Backlog);
+        }
     }
 
     /// Compares the children of a resource whose turn has not come. What belongs to a batch under way is left to the
@@ -346,7 +378,8 @@ impl Kernel {
     }
 
     fn report_queue(&mut self, effects: &mut Vec<Effect>) {
-        let depth = self.queue.depth();
+        // What waits for another operator does not wait here.
+        let depth = if self.leading { self.queue.depth() } else { 0 };
         if depth != self.reported_depth {
             self.reported_depth = depth;
             effects.push(Effect::Observe(Observation::QueueDepth(depth)));

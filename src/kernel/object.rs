@@ -187,6 +187,26 @@ impl Watched {
     }
 }
 
+/// Where the objects of one list are.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Scope {
+    /// In every namespace.
+    All,
+    /// In this one.
+    Namespace(String),
+}
+
+impl Scope {
+    /// Whether it includes a namespace.
+    #[must_use]
+    pub fn includes(&self, namespace: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Namespace(own) => own == namespace,
+        }
+    }
+}
+
 /// The owner reference with `controller: true` of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Controller {

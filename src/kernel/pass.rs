@@ -221,7 +221,11 @@ fn send(
     match &planned.action {
         Action::Create => write(Change::Create, Request::Create { kind, key, body: body() }, None),
         Action::Apply { uid, cause } => {
-            write(Change::Update, Request::Apply { kind, key, uid: uid.clone(), body: body() }, *cause)
+            // A number of pods that is left out becomes 1 if it is ours after all: a reply that was lost may hide that.
+            let fenced = kind == ChildKind::Deployment && desired.leaves_replicas();
+            let live = view.resource.live(kind).filter(|_| fenced);
+            let (uid, resource_version) = (uid.clone(), live.map(|live| live.resource_version.clone()));
+            write(Change::Update, Request::Apply { kind, key, uid, resource_version, body: body() }, *cause)
         }
         Action::Patch { resource_version, edits, cause } => {
             let (resource_version, edits) = (resource_version.clone(), edits.clone());
@@ -274,7 +278,8 @@ impl<'a> View<'a> {
     /// Whether an autoscaler of ours is there, or may be: one that scaled took the number of pods from us, and where they
     /// cannot be listed nobody says that it is gone.
     fn may_be_autoscaled(&self, deployment: &Live) -> bool {
-        let unavailable = self.world.unavailable(ChildKind::HorizontalPodAutoscaler);
+        let unavailable =
+            self.world.unavailable(ChildKind::HorizontalPodAutoscaler, &self.resource.seen.key.namespace);
         let unknown = matches!(unavailable, Some(Unavailable::Refused(_)));
         self.has(ChildKind::HorizontalPodAutoscaler) || (unknown && !deployment.owns_replicas)
     }

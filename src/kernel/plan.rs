@@ -110,7 +110,9 @@ fn decide(
     let compared = |live: &Live| live.verdict.differences(kind, hash, || desired.body(kind));
     let differences = slot.live.as_ref().and_then(compared);
     let wanted = match &slot.live {
-        _ if let Some(why) = view.world.unavailable(kind) => Action::Unavailable(why.clone()),
+        _ if let Some(why) = view.world.unavailable(kind, &view.resource.seen.key.namespace) => {
+            Action::Unavailable(why.clone())
+        }
         _ if slot.look => Action::Look,
         None => Action::Create,
         Some(live) => match owner(view, kind, live) {
@@ -135,7 +137,10 @@ fn decide(
 fn unwanted(view: &View<'_>, (kind, desired): (ChildKind, &Blueprint<'_>)) -> Option<Planned> {
     let slot = view.resource.slot(kind);
     let ours = |live: &&Live| matches!(owner(view, kind, live), Owner::Us);
-    let wanted = match (slot.live.as_ref().filter(ours), view.world.unavailable(kind)) {
+    let wanted = match (
+        slot.live.as_ref().filter(ours),
+        view.world.unavailable(kind, &view.resource.seen.key.namespace),
+    ) {
         (None, Some(_)) => return None,
         // It may go on doing what it did, and the status must not be silent about that.
         (Some(_), Some(why)) => Action::Unavailable(why.clone()),

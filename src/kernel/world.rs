@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::event::{SecretContent, SeenChild, SeenPod, SeenResource, SeenSecret, Unavailable};
 use super::figures::Figures;
 use super::live::{Live, Slot};
-use super::object::{ChildKind, Key, ResourceVersion, Uid, Watched};
+use super::object::{ChildKind, Key, ResourceVersion, Scope, Uid, Watched};
 use super::outline::Outline;
 use super::rollouts::Rollouts;
 use super::setback::Setback;
@@ -30,12 +30,12 @@ pub struct World {
     pub rollouts: Rollouts,
     /// Children that came before their resource, until the first complete list of resources.
     early: Vec<SeenChild>,
-    /// The list that is under way for a kind: what it has named so far.
-    listing: Vec<(Watched, BTreeSet<Key>)>,
-    /// The kinds that have been listed completely at least once.
-    listed: BTreeSet<Watched>,
+    /// The lists that are under way: what each has named so far.
+    listing: Vec<(Watched, Scope, BTreeSet<Key>)>,
+    /// The lists that have been complete at least once.
+    listed: BTreeSet<(Watched, Scope)>,
     /// The kinds of children that cannot be dealt with.
-    unavailable: BTreeMap<ChildKind, Unavailable>,
+    unavailable: Vec<(ChildKind, Scope, Unavailable)>,
 }
 
 /// One resource, and what is known of its children.
@@ -131,50 +131,78 @@ impl World {
         Self { rollouts, ..Self::default() }
     }
 
-    /// Whether of every kind it is known what there is, or, where a resource can do without, that this cannot be known:
-    /// before that, absence means nothing and nothing is written.
+    /// Whether enough is known of some namespace to act there.
     #[must_use]
     pub fn is_synced(&self) -> bool {
-        let known = |kind: &Watched| match kind {
-            Watched::Child(child) if !kind.is_required() && self.unavailable.contains_key(child) => true,
-            kind => self.listed.contains(kind),
-        };
-        Watched::ALL.iter().all(known)
+        let resources = self.listed.iter().filter(|(kind, _)| *kind == Watched::Memcached);
+        resources
+            .map(|(_, scope)| scope)
+            .any(|scope| Watched::ALL.iter().all(|kind| self.is_known(*kind, |other| other == scope)))
     }
 
-    /// Why a kind of child cannot be dealt with, if so.
+    /// Whether of every kind it is known what there is in a namespace, or, where a resource can do without, that this
+    /// cannot be known: before that, absence means nothing and nothing is written.
     #[must_use]
-    pub fn unavailable(&self, kind: ChildKind) -> Option<&Unavailable> {
-        self.unavailable.get(&kind)
+    pub fn is_synced_in(&self, namespace: &str) -> bool {
+        Watched::ALL.iter().all(|kind| self.is_known(*kind, |scope| scope.includes(namespace)))
     }
 
-    /// A kind of child cannot be dealt with. Returns the resources concerned: all, because each has to say so if it asks
-    /// for one.
-    pub fn lose_kind(&mut self, kind: ChildKind, why: Unavailable) -> BTreeSet<Key> {
-        if self.unavailable.get(&kind) == Some(&why) {
+    fn is_known(&self, kind: Watched, there: impl Fn(&Scope) -> bool) -> bool {
+        let unavailable = |(other, scope, _): &(ChildKind, Scope, Unavailable)| {
+            !kind.is_required() && Watched::Child(*other) == kind && there(scope)
+        };
+        self.listed.iter().any(|(listed, scope)| *listed == kind && there(scope))
+            || self.unavailable.iter().any(unavailable)
+    }
+
+    /// Whether all resources of a namespace have been seen.
+    fn knows_resources(&self, namespace: &str) -> bool {
+        self.is_known(Watched::Memcached, |scope| scope.includes(namespace))
+    }
+
+    /// Why a kind of child cannot be dealt with in a namespace, if so.
+    #[must_use]
+    pub fn unavailable(&self, kind: ChildKind, namespace: &str) -> Option<&Unavailable> {
+        let found =
+            self.unavailable.iter().find(|(other, scope, _)| *other == kind && scope.includes(namespace));
+        found.map(|(_, _, why)| why)
+    }
+
+    /// A kind of child cannot be dealt with. Returns the resources concerned: all there, because each has to say so if it
+    /// asks for one.
+    pub fn lose_kind(&mut self, kind: ChildKind, scope: Scope, why: Unavailable) -> BTreeSet<Key> {
+        let known = self.unavailable.iter().position(|(other, there, _)| (*other, there) == (kind, &scope));
+        if known.is_some_and(|at| self.unavailable[at].2 == why) {
             return BTreeSet::new();
         }
-        if why == Unavailable::NotServed {
-            for resource in self.resources.values_mut() {
+        let there = self.resources.iter_mut().filter(|(key, _)| scope.includes(&key.namespace));
+        let mut concerned = BTreeSet::new();
+        for (key, resource) in there {
+            if why == Unavailable::NotServed {
                 resource.slots.remove(&kind);
             }
+            concerned.insert(key.clone());
         }
-        self.unavailable.insert(kind, why);
-        self.resources.keys().cloned().collect()
+        match known {
+            Some(at) => self.unavailable[at].2 = why,
+            None => self.unavailable.push((kind, scope, why)),
+        }
+        concerned
     }
 
-    /// A list of a kind begins.
-    pub fn begin_list(&mut self, kind: Watched) {
-        self.listing.retain(|(other, _)| *other != kind);
-        self.listing.push((kind, BTreeSet::new()));
+    /// A list begins.
+    pub fn begin_list(&mut self, kind: Watched, scope: Scope) {
+        self.listing.retain(|(other, there, _)| (*other, there) != (kind, &scope));
+        self.listing.push((kind, scope, BTreeSet::new()));
     }
 
-    /// A list of a kind is complete; whatever it lacked is gone. Returns the resources concerned.
-    pub fn end_list(&mut self, kind: Watched) -> BTreeSet<Key> {
-        let Some(at) = self.listing.iter().position(|(other, _)| *other == kind) else {
+    /// A list is complete; whatever it lacked is gone. Returns the resources concerned.
+    pub fn end_list(&mut self, kind: Watched, scope: Scope) -> BTreeSet<Key> {
+        let Some(at) = self.listing.iter().position(|(other, there, _)| (*other, there) == (kind, &scope))
+        else {
             return BTreeSet::new();
         };
-        let (_, named) = self.listing.swap_remove(at);
+        let (_, _, named) = self.listing.swap_remove(at);
         let known: Vec<Key> = match kind {
             Watched::Memcached => self.resources.keys().cloned().collect(),
             Watched::Child(kind) => self
@@ -186,23 +214,29 @@ impl World {
             Watched::Secret => self.secrets.keys().cloned().collect(),
             Watched::Pod => self.pods.keys().cloned().collect(),
         };
-        let gone = known.iter().filter(|key| !named.contains(key));
+        let here = |key: &Key| scope.includes(&key.namespace);
+        let gone = known.iter().filter(|key| here(key) && !named.contains(key));
         let mut dirty: BTreeSet<Key> = gone.flat_map(|key| self.gone(kind, key)).collect();
-        self.listed.insert(kind);
-        if let Watched::Child(kind) = kind
-            && self.unavailable.remove(&kind).is_some()
-        {
-            dirty.extend(self.resources.keys().cloned());
+        let lost = |(other, there, _): &(ChildKind, Scope, Unavailable)| {
+            Watched::Child(*other) == kind && *there == scope
+        };
+        if let Some(at) = self.unavailable.iter().position(lost) {
+            self.unavailable.swap_remove(at);
+            dirty.extend(self.resources.keys().filter(|key| here(key)).cloned());
         }
         if kind == Watched::Memcached {
-            self.early.clear();
-            self.secrets.retain(|_, secret| !secret.users.is_empty());
+            self.early.retain(|child| !here(&child.key));
+            self.secrets.retain(|key, secret| !here(key) || !secret.users.is_empty());
         }
+        self.listed.insert((kind, scope));
         dirty
     }
 
     fn note_listed(&mut self, kind: Watched, key: &Key) {
-        if let Some((_, named)) = self.listing.iter_mut().find(|(other, _)| *other == kind) {
+        let covers = |(other, scope, _): &&mut (Watched, Scope, BTreeSet<Key>)| {
+            *other == kind && scope.includes(&key.namespace)
+        };
+        if let Some((_, _, named)) = self.listing.iter_mut().find(covers) {
             named.insert(key.clone());
         }
     }
@@ -256,10 +290,11 @@ impl World {
         for name in after {
             self.secrets.entry(name.clone()).or_default().users.insert(resource.clone());
         }
+        let resources_known = self.knows_resources(&resource.namespace);
         for name in before.iter().filter(|name| !after.contains(name)) {
             if let Some(secret) = self.secrets.get_mut(name) {
                 secret.users.remove(resource);
-                if secret.users.is_empty() && self.listed.contains(&Watched::Memcached) {
+                if secret.users.is_empty() && resources_known {
                     self.secrets.remove(name);
                 }
             }
@@ -270,8 +305,9 @@ impl World {
     pub fn see_child(&mut self, seen: SeenChild) -> Option<Key> {
         let key = seen.key.clone();
         self.note_listed(Watched::Child(seen.kind), &key);
+        let resources_known = self.knows_resources(&key.namespace);
         let Some(resource) = self.resources.get_mut(&key) else {
-            if !self.listed.contains(&Watched::Memcached) {
+            if !resources_known {
                 self.early.retain(|child| (child.kind, &child.key) != (seen.kind, &seen.key));
                 self.early.push(seen);
             }
@@ -284,7 +320,7 @@ impl World {
     pub fn see_secret(&mut self, seen: SeenSecret) -> BTreeSet<Key> {
         let SeenSecret { key, uid, resource_version } = seen;
         self.note_listed(Watched::Secret, &key);
-        if !self.listed.contains(&Watched::Memcached) {
+        if !self.knows_resources(&key.namespace) {
             self.secrets.entry(key.clone()).or_default();
         }
         let Some(secret) = self.secrets.get_mut(&key) else { return BTreeSet::new() };

@@ -21,92 +21,97 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::journal::Ring;
 use super::metrics::Metrics;
-use crate::kernel::object::Watched;
+use crate::kernel::object::{Scope, Watched};
 
 /// The main loop must answer within this time.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What has to be true before the operator acts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Gate {
     /// The API server serves our resource. Closes again when it stops to.
     CrdServed,
-    /// The kernel has seen a complete list of this kind. Stays open: what it has seen does not get lost.
-    Listed(Watched),
+    /// The kernel has seen a complete list of this kind. Stays open: what it has seen does not get lost. Only that of a
+    /// single namespace closes when it is forbidden, because those who own the namespace may take its Role away.
+    Listed(Watched, Scope),
+    /// There is a leader election, and it can be taken part in. Closes when that is forbidden: an operator that can
+    /// never lead would otherwise look like one that waits for its turn.
+    Election,
 }
 
 impl Gate {
-    fn all() -> impl Iterator<Item = Self> {
+    fn always(scopes: &[Scope]) -> impl Iterator<Item = Self> {
         let required = Watched::ALL.into_iter().filter(|kind| kind.is_required());
-        std::iter::once(Self::CrdServed).chain(required.map(Self::Listed))
+        let lists =
+            required.flat_map(|kind| scopes.iter().map(move |scope| Self::Listed(kind, scope.clone())));
+        std::iter::once(Self::CrdServed).chain(lists)
     }
 
-    fn describe(self) -> String {
+    fn describe(&self) -> String {
         match self {
             Self::CrdServed => "the API server serves Memcached".to_owned(),
-            Self::Listed(kind) => format!("list of {} complete", kind.name()),
+            Self::Listed(kind, Scope::All) => format!("list of {} complete", kind.name()),
+            Self::Listed(kind, Scope::Namespace(namespace)) => {
+                format!("list of {} in namespace {namespace} complete", kind.name())
+            }
+            Self::Election => "leader election works".to_owned(),
         }
     }
 }
 
-/// Which gates are closed, and why. Clones share it.
+/// All gates, and why those that are closed are. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Gates(Arc<Mutex<BTreeMap<Gate, String>>>);
+pub struct Gates(Arc<Mutex<BTreeMap<Gate, Option<String>>>>);
 
 impl Gates {
-    /// All closed.
+    /// Those that there always are where these scopes are watched, closed.
     #[must_use]
-    pub fn new() -> Self {
-        Self(Arc::new(Mutex::new(Gate::all().map(|gate| (gate, "not yet".to_owned())).collect())))
+    pub fn new(scopes: &[Scope]) -> Self {
+        let closed = Gate::always(scopes).map(|gate| (gate, Some("not yet".to_owned())));
+        Self(Arc::new(Mutex::new(closed.collect())))
     }
 
-    /// The gate is open.
-    pub fn open(&self, gate: Gate) {
-        self.closed().remove(&gate);
+    /// The gate is open, if there is one.
+    pub fn open(&self, gate: &Gate) {
+        if let Some(closed) = self.lock().get_mut(gate) {
+            *closed = None;
+        }
     }
 
-    /// The gate is closed, for this reason.
+    /// The gate is closed, for this reason. From now on there is one.
     pub fn close(&self, gate: Gate, why: &str) {
-        self.closed().insert(gate, why.to_owned());
+        self.lock().insert(gate, Some(why.to_owned()));
     }
 
     /// A better reason why the gate is closed, if it is.
-    pub fn explain(&self, gate: Gate, why: &str) {
-        if let Some(reason) = self.closed().get_mut(&gate) {
+    pub fn explain(&self, gate: &Gate, why: &str) {
+        if let Some(Some(reason)) = self.lock().get_mut(gate) {
             why.clone_into(reason);
         }
     }
 
-    /// Why the gate is closed; `None` when it is open.
+    /// Why the gate is closed; `None` when it is open, or there is none.
     #[must_use]
-    pub fn why(&self, gate: Gate) -> Option<String> {
-        self.closed().get(&gate).cloned()
+    pub fn why(&self, gate: &Gate) -> Option<String> {
+        self.lock().get(gate).cloned().flatten()
     }
 
     /// Whether every gate is open.
     #[must_use]
     pub fn all_open(&self) -> bool {
-        self.closed().is_empty()
+        self.lock().values().all(Option::is_none)
     }
 
     fn report(&self) -> String {
-        let closed = self.closed();
-        Gate::all()
-            .map(|gate| match closed.get(&gate) {
-                None => format!("[+] {}\n", gate.describe()),
-                Some(why) => format!("[-] {}: {why}\n", gate.describe()),
-            })
-            .collect()
+        let line = |(gate, closed): (&Gate, &Option<String>)| match closed {
+            None => format!("[+] {}\n", gate.describe()),
+            Some(why) => format!("[-] {}: {why}\n", gate.describe()),
+        };
+        self.lock().iter().map(line).collect()
     }
 
-    fn closed(&self) -> MutexGuard<'_, BTreeMap<Gate, String>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Gate, Option<String>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Default for Gates {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

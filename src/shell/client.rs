@@ -1,7 +1,7 @@
 //! The connection to the API server, and one request over it. IO.
 //!
 //! Takes a kubeconfig or what the environment offers; gives a [`Client`] without any retry below the kernel, and
-//! [`call`], which bounds every request. `sources` and `effects` call it.
+//! [`call`], which bounds every request. `sources`, `effects` and `leader` call it.
 
 use std::error::Error;
 use std::path::Path;
@@ -10,9 +10,11 @@ use std::time::Duration;
 use http::HeaderValue;
 use http::header::USER_AGENT;
 use kube::Client;
-use kube::client::Body;
+use kube::client::{Body, ClientBuilder};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::core::Status;
+
+use super::leader::fence::Fence;
 
 /// No request may take longer, its answer included; watches aside.
 pub const DEADLINE: Duration = Duration::from_secs(10);
@@ -51,6 +53,20 @@ pub enum ConnectError {
 /// # Errors
 /// When the configuration is missing or unusable.
 pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> {
+    Client::try_from(configuration(kubeconfig).await?).map_err(ConnectError::Client)
+}
+
+/// As [`connect`], but its connections end where the fence says.
+///
+/// # Errors
+/// As [`connect`].
+pub async fn connect_behind(fence: &Fence, kubeconfig: Option<&Path>) -> Result<Client, ConnectError> {
+    let config = configuration(kubeconfig).await?;
+    let builder = ClientBuilder::try_from((config, fence.clone())).map_err(ConnectError::Client)?;
+    Ok(builder.build())
+}
+
+async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectError> {
     let mut config = match kubeconfig {
         Some(path) => from_file(path)
             .await
@@ -65,7 +81,7 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> 
     config.read_timeout = Some(READ_TIMEOUT);
     config.reset_reader_on_write = true;
     config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
-    Client::try_from(config).map_err(ConnectError::Client)
+    Ok(config)
 }
 
 async fn from_file(path: &Path) -> Result<Config, kube::config::KubeconfigError> {

@@ -1,4 +1,5 @@
-//! The one place that reads the clock: each event gets its time here. IO; called by the main loop only.
+//! The one place that reads the clock: each event gets its time here, and the Lease those that people read. IO; called
+//! by the main loop and by `leader`.
 
 use std::time::Duration;
 

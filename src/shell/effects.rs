@@ -120,8 +120,13 @@ fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
                 Expected::Child(kind),
             )
         }
-        Request::Apply { kind, key, uid, body } => {
-            let http = apply(kind, &key, with_metadata(body, "uid", &uid.0));
+        Request::Apply { kind, key, uid, resource_version, body } => {
+            let body = with_metadata(body, "uid", &uid.0);
+            let body = match resource_version {
+                Some(version) => with_metadata(body, "resourceVersion", &version.0),
+                None => body,
+            };
+            let http = apply(kind, &key, body);
             (operation(("apply", "applied"), "patch", Watched::Child(kind), key), http, Expected::Child(kind))
         }
         Request::Patch { kind, key, resource_version, edits } => {

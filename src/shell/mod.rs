@@ -2,7 +2,7 @@
 //!
 //! [`run`] is one task that owns the kernel: it takes events from [`sources`] and [`effects`], gives each its time,
 //! steps the kernel, writes the step into the [`journal`], and carries out what the kernel answered. Everything else
-//! hangs off it by channels. Uses `api` and `kernel`; `cli` calls it with a [`client`], tests with one that fails.
+//! hangs off it by channels; where there is a [`leader`] election, it also says when to [`lead`]. Uses `api` and `kernel`; `cli` calls it with a [`client`], tests with one that fails.
 
 pub mod admin;
 pub mod client;
@@ -10,6 +10,8 @@ pub mod clock;
 pub mod effects;
 pub mod journal;
 pub mod kinds;
+pub mod lead;
+pub mod leader;
 pub mod metrics;
 pub mod publish;
 pub mod pulse;
@@ -33,13 +35,15 @@ use self::admin::{Admin, Gate, Gates, Ping};
 use self::clock::Clock;
 use self::effects::Executor;
 use self::journal::{Entry, Journal};
+use self::lead::{Next, Succession};
+use self::leader::{Campaign, Election};
 use self::metrics::Metrics;
 use self::publish::{Publication, Publisher};
 use self::sources::Outlet;
 use crate::kernel::effect::Effect;
 use crate::kernel::event::Event;
 use crate::kernel::kernel::{Kernel, Settings};
-use crate::kernel::object::{ChildKind, Watched};
+use crate::kernel::object::{ChildKind, Scope, Watched};
 
 /// Events that wait for the kernel. Small on purpose: a Deployment takes 30 kB, and a full channel slows the API
 /// server down instead of filling memory.
@@ -50,10 +54,14 @@ const DRAIN: Duration = client::DEADLINE;
 const FLUSH: Duration = Duration::from_secs(5);
 
 /// What an operator is started with.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// The journal's files, if any.
     pub journal: Option<journal::Options>,
+    /// Where several operators run, the election of the one that writes.
+    pub election: Option<Election>,
+    /// What is watched: all namespaces, or each of some.
+    pub scopes: Vec<Scope>,
     /// What the kernel is told.
     pub settings: Settings,
 }
@@ -78,6 +86,9 @@ pub enum RunError {
     /// The task panicked, which its log line shows: a new process may do better than one that watches half.
     #[error("a watch ended, which is a defect; please report this")]
     WatchEnded(#[source] Option<tokio::task::JoinError>),
+    /// The task panicked, which its log line shows: a new process may be elected.
+    #[error("the leader election ended, which is a defect; please report this")]
+    ElectionEnded,
 }
 
 /// How the operator ended.
@@ -99,7 +110,7 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, RunError> {
 }
 
 /// Runs the operator until `signals` says so twice, or once and everything under way has ended. All that it asks of
-/// the API server goes through `client`, see [`client::connect`].
+/// the API server goes through `client`, see [`client::connect`]; where there is an election, only lists and watches do.
 ///
 /// # Errors
 /// See [`RunError`].
@@ -109,18 +120,28 @@ pub async fn run(
     options: Options,
     signals: mpsc::Receiver<()>,
 ) -> Result<Ended, RunError> {
-    let Options { journal, settings } = options;
+    let Options { journal, election, scopes, settings } = options;
     tracing::info!(version = journal::VERSION, "memcached-operator starts");
     let metrics = Arc::new(Metrics::new()?);
     let kernel = Kernel::new(settings);
     let journal = Journal::start(journal, &kernel, Arc::clone(&metrics));
-    let (gates, (pings, inbox)) = (Gates::new(), mpsc::channel(8));
+    let (gates, (pings, inbox)) = (Gates::new(&scopes), mpsc::channel(8));
     let admin = Admin { metrics: Arc::clone(&metrics), gates: gates.clone(), pings, ring: journal.ring() };
     let mut pages = JoinSet::new();
     pages.spawn(admin::serve(listener, admin));
 
-    let operator = Operator::new(&client, Parts { kernel, journal, metrics, gates });
-    operator.run(&client, inbox, signals).await
+    let campaign = election.as_ref().map(|election| Campaign::start(election, &gates));
+    let work = election.map_or_else(|| client.clone(), |election| election.work());
+    let operator = Operator::new(&work, Parts { kernel, journal, metrics, gates });
+    operator.run(&client, Calls { scopes, campaign, pings: inbox, signals }).await
+}
+
+/// What is watched, and who may interrupt the main loop.
+struct Calls {
+    scopes: Vec<Scope>,
+    campaign: Option<Campaign>,
+    pings: mpsc::Receiver<Ping>,
+    signals: mpsc::Receiver<()>,
 }
 
 /// What the main loop is made of.
@@ -139,26 +160,32 @@ struct Operator {
     publisher: Publisher,
     outlet: Outlet,
     sought: watch::Sender<BTreeSet<ChildKind>>,
+    anew: watch::Sender<u64>,
+    succession: Succession,
     events: mpsc::Receiver<Event>,
     wake: Option<Timestamp>,
     in_flight: usize,
 }
 
 impl Operator {
-    fn new(client: &Client, parts: Parts) -> Self {
+    /// What the kernel asks for is sent through `work`.
+    fn new(work: &Client, parts: Parts) -> Self {
         let (sender, events) = mpsc::channel(WAITING);
-        let sought = watch::Sender::new(BTreeSet::new());
+        let (sought, anew) = (watch::Sender::new(BTreeSet::new()), watch::Sender::new(0));
         Self {
             clock: Clock::start(),
-            executor: Executor::new(client.clone(), sender.clone()),
-            publisher: Publisher::spawn(client.clone(), Arc::clone(&parts.metrics)),
+            executor: Executor::new(work.clone(), sender.clone()),
+            publisher: Publisher::spawn(work.clone(), Arc::clone(&parts.metrics)),
             outlet: Outlet {
                 events: sender,
                 gates: parts.gates.clone(),
                 metrics: Arc::clone(&parts.metrics),
                 sought: sought.subscribe(),
+                anew: anew.subscribe(),
             },
             sought,
+            anew,
+            succession: Succession::default(),
             events,
             wake: None,
             in_flight: 0,
@@ -166,29 +193,42 @@ impl Operator {
         }
     }
 
-    async fn run(
-        mut self,
-        client: &Client,
-        mut pings: mpsc::Receiver<Ping>,
-        mut signals: mpsc::Receiver<()>,
-    ) -> Result<Ended, RunError> {
-        let mut watches = sources::spawn(client, &self.outlet);
-        self.step(Event::Leading(true));
+    async fn run(mut self, client: &Client, calls: Calls) -> Result<Ended, RunError> {
+        let Calls { scopes, mut campaign, mut pings, mut signals } = calls;
+        let mut watches = sources::spawn(client, &self.outlet, &scopes);
+        if campaign.is_none() {
+            self.step(Event::Leading(true));
+        }
         loop {
             tokio::select! {
                 Some(()) = signals.recv() => break,
                 Some(ended) = watches.join_next() => return Err(RunError::WatchEnded(ended.err())),
+                leading = changed(&mut campaign) => self.lead(leading.ok_or(RunError::ElectionEnded)?),
                 turn = self.turn(&mut pings) => turn,
             }
         }
         tracing::info!(in_flight = self.in_flight, "ending: no new work, requests under way may finish");
         watches.shutdown().await;
-        self.step(Event::Leading(false));
+        self.lead(false);
         let ended = self.drain(&mut pings, &mut signals).await;
         if ended == Ended::Cleanly {
+            if let Some(campaign) = campaign {
+                campaign.withdraw().await;
+            }
             self.close().await;
         }
         Ok(ended)
+    }
+
+    /// Whether this process is to lead has changed.
+    fn lead(&mut self, leads: bool) {
+        if !leads {
+            self.succession.lose();
+        } else if self.succession.win() == Next::List {
+            self.anew.send_modify(|times| *times += 1);
+            return;
+        }
+        self.step(Event::Leading(leads));
     }
 
     /// Handles the next thing that happens. May be dropped and called again: nothing is lost.
@@ -208,6 +248,7 @@ impl Operator {
     /// One event through the kernel, and what it answers on its way.
     fn step(&mut self, event: Event) {
         let at = self.clock.now();
+        let leads_then = self.succession.note(&event);
         self.take_note(&event);
         let entry = Entry::begin(at, &event);
         let effects = self.parts.kernel.step(at, event);
@@ -215,15 +256,18 @@ impl Operator {
         for effect in effects {
             self.carry_out(effect);
         }
+        if leads_then {
+            self.step(Event::Leading(true));
+        }
     }
 
     fn take_note(&mut self, event: &Event) {
         let Parts { gates, metrics, .. } = &self.parts;
         match event {
-            Event::Listed(kind) => {
-                gates.open(Gate::Listed(*kind));
+            Event::Listed(kind, scope) => {
+                gates.open(&Gate::Listed(*kind, scope.clone()));
                 if *kind == Watched::Memcached {
-                    gates.open(Gate::CrdServed);
+                    gates.open(&Gate::CrdServed);
                 }
             }
             Event::Leading(leading) => metrics.leading(*leading),
@@ -279,6 +323,14 @@ impl Operator {
             tracing::warn!("the journal did not reach the disk in time");
         }
         tracing::info!("ended");
+    }
+}
+
+/// Waits until it has changed whether we lead; for ever where nobody else could.
+async fn changed(campaign: &mut Option<Campaign>) -> Option<bool> {
+    match campaign {
+        Some(campaign) => campaign.changed().await,
+        None => std::future::pending().await,
     }
 }
 

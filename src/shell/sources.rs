@@ -1,9 +1,9 @@
-//! Where objects come from: one supervised watch per kind. IO.
+//! Where objects come from: one supervised watch per kind, and per namespace where not all are watched. IO.
 //!
 //! Takes a client; gives [`Event`]s through a bounded channel, so that a busy kernel slows the API server's stream
 //! down instead of filling memory. Nothing is cached here. The main loop starts [`spawn`] once.
 //!
-//! Each kind has its own watch, backoff and restart rule: one that is forbidden, absent or broken delays no other.
+//! Each has its own watch, backoff and restart rule: one that is forbidden, absent or broken delays no other.
 //! A restart drops the stream and lists again; what vanished meanwhile is found by the kernel, which is told where
 //! a list begins and ends. [`health`] says when; silence and age restart too.
 //!
@@ -17,6 +17,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use futures::StreamExt;
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::core::{DeserializeGuard, DynamicObject, PartialObjectMeta, Resource};
 use kube::runtime::watcher::{self, watcher};
@@ -33,7 +34,7 @@ use super::metrics::Metrics;
 use super::pulse::monitored;
 use crate::kernel::desired::meta::{MANAGED_BY, MANAGED_BY_LABEL};
 use crate::kernel::event::Event;
-use crate::kernel::object::{ChildKind, Key, Watched};
+use crate::kernel::object::{ChildKind, Key, Scope, Watched};
 use crate::kernel::seen;
 
 /// After this time the API server ends a watch, in seconds. The most that a missed end can cost.
@@ -58,35 +59,62 @@ pub struct Outlet {
     pub metrics: std::sync::Arc<Metrics>,
     /// The kinds that some resource asks for although the API server did not serve them.
     pub sought: watch::Receiver<BTreeSet<ChildKind>>,
+    /// Changes when the resources have to be listed anew, see [`super::lead`].
+    pub anew: watch::Receiver<u64>,
 }
 
-/// Starts a watch for every kind. A task ends only when nobody takes its events any more.
+/// Starts a watch for every kind and scope. A task ends only when nobody takes its events any more.
 #[must_use]
-pub fn spawn(client: &Client, outlet: &Outlet) -> JoinSet<()> {
+pub fn spawn(client: &Client, outlet: &Outlet, scopes: &[Scope]) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
-    let resources_tried = watch::Sender::new(false);
-    for kind in Watched::ALL {
-        let pulse = outlet.metrics.pulse(kind);
-        let client = monitored(client, &pulse);
-        let health = Health::new(kind, (pulse, resources_tried.clone()), outlet.clone());
-        match kind {
-            Watched::Memcached => tasks.spawn(supervise(objects(client, kind), resource, health)),
-            Watched::Child(child_kind) => {
-                tasks.spawn(supervise(objects(client, kind), move |it| child(child_kind, it), health))
-            }
-            // The metadata only: no payload of a Secret that nobody named ever reaches this process.
-            Watched::Secret => {
-                tasks.spawn(supervise(Api::<PartialObjectMeta<Secret>>::all(client), secret, health))
-            }
-            Watched::Pod => tasks.spawn(supervise(Api::<DeserializeGuard<Pod>>::all(client), pod, health)),
-        };
+    for scope in scopes {
+        let resources_tried = watch::Sender::new(false);
+        for kind in Watched::ALL {
+            let pulse = outlet.metrics.pulse(kind, scope);
+            let client = monitored(client, &pulse);
+            let health = Health::new((kind, scope.clone()), (pulse, resources_tried.clone()), outlet.clone());
+            spawn_one(&mut tasks, client, health);
+        }
     }
     tasks
 }
 
+fn spawn_one(tasks: &mut JoinSet<()>, client: Client, health: Health) {
+    let kind = health.kind;
+    match kind {
+        Watched::Memcached => tasks.spawn(supervise(objects(client, &health), resource, health)),
+        Watched::Child(child_kind) => {
+            tasks.spawn(supervise(objects(client, &health), move |it| child(child_kind, it), health))
+        }
+        // The metadata only: no payload of a Secret that nobody named ever reaches this process.
+        Watched::Secret => {
+            let secrets: Api<PartialObjectMeta<Secret>> = api(client, &health.scope);
+            tasks.spawn(supervise(secrets, secret, health))
+        }
+        Watched::Pod => {
+            let pods: Api<DeserializeGuard<Pod>> = api(client, &health.scope);
+            tasks.spawn(supervise(pods, pod, health))
+        }
+    };
+}
+
 /// Dynamic, so that no object can fail to deserialise and stall its kind.
-fn objects(client: Client, kind: Watched) -> Api<DynamicObject> {
-    Api::all_with(client, &kinds::api_resource(kind))
+fn objects(client: Client, health: &Health) -> Api<DynamicObject> {
+    let kind = kinds::api_resource(health.kind);
+    match &health.scope {
+        Scope::All => Api::all_with(client, &kind),
+        Scope::Namespace(namespace) => Api::namespaced_with(client, namespace, &kind),
+    }
+}
+
+fn api<K>(client: Client, scope: &Scope) -> Api<K>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+{
+    match scope {
+        Scope::All => Api::all(client),
+        Scope::Namespace(namespace) => Api::namespaced(client, namespace),
+    }
 }
 
 fn resource(object: &DynamicObject) -> Option<Event> {
@@ -147,7 +175,7 @@ where
             item = stream.next() => match item {
                 Some(Ok(event)) => {
                     for event in pending.events(event, prune, health) {
-                        let complete = matches!(event, Event::Listed(_));
+                        let complete = matches!(event, Event::Listed(..));
                         if complete && health.watch_refused {
                             withheld = Some(health.pulse.begun());
                             continue;
@@ -177,9 +205,10 @@ where
                 withheld = None;
                 health.watch_refused = false;
                 health.listed();
-                health.outlet.events.send(Event::Listed(health.kind)).await.ok()?;
+                health.outlet.events.send(Event::Listed(health.kind, health.scope.clone())).await.ok()?;
             }
             () = sleep_until(relist_at) => return Some("the watch is old"),
+            () = health.asked_anew() => return Some("this process is to lead"),
             () = sleep_until(silent_at) => {
                 if health.heard_of.max(health.pulse.last()) + SILENCE <= Instant::now() {
                     health.fell_silent();
@@ -225,12 +254,13 @@ impl Pending {
             }
             watcher::Event::InitDone => {
                 health.listed();
-                (true, Some(Event::Listed(kind)))
+                (true, Some(Event::Listed(kind, health.scope.clone())))
             }
             watcher::Event::Apply(object) => (false, prune(&object).or_else(|| health.unreadable(&object))),
             watcher::Event::Delete(object) => (false, gone(kind, &object)),
         };
-        let start = (start && std::mem::take(&mut self.list)).then_some(Event::Listing(kind));
+        let start = start && std::mem::take(&mut self.list);
+        let start = start.then(|| Event::Listing(kind, health.scope.clone()));
         start.into_iter().chain(event).collect()
     }
 }

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use memcached_operator::kernel::kernel::{Kernel, Settings};
-use memcached_operator::kernel::object::Watched;
+use memcached_operator::kernel::object::{Scope, Watched};
 use memcached_operator::shell::admin::{Admin, Gate, Gates, PATIENCE, Ping, serve};
 use memcached_operator::shell::journal::Journal;
 use memcached_operator::shell::metrics::Metrics;
@@ -24,7 +24,7 @@ struct Pages {
 async fn pages() -> Pages {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (gates, metrics) = (Gates::new(), Arc::new(Metrics::new().unwrap()));
+    let (gates, metrics) = (Gates::new(&[Scope::All]), Arc::new(Metrics::new().unwrap()));
     let journal = Journal::start(None, &Kernel::new(Settings::default()), Arc::clone(&metrics));
     let (sender, pings) = mpsc::channel(1);
     let admin = Admin { metrics, gates: gates.clone(), pings: sender, ring: journal.ring() };
@@ -35,13 +35,13 @@ async fn pages() -> Pages {
 #[tokio::test]
 async fn ready_means_that_every_gate_is_open_and_a_closed_one_says_why() {
     let pages = pages().await;
-    pages.gates.open(Gate::CrdServed);
+    pages.gates.open(&Gate::CrdServed);
     for kind in Watched::ALL {
-        pages.gates.open(Gate::Listed(kind));
+        pages.gates.open(&Gate::Listed(kind, Scope::All));
     }
     let opened = get(pages.address, "/readyz").await;
     pages.gates.close(Gate::CrdServed, "it was deleted");
-    pages.gates.explain(Gate::Listed(Watched::Pod), "does not matter, the gate is open");
+    pages.gates.explain(&Gate::Listed(Watched::Pod, Scope::All), "does not matter, the gate is open");
     let closed = get(pages.address, "/readyz").await;
 
     let lists = "[+] list of Memcached complete\n[+] list of Service complete\n[+] list of Deployment complete\n\

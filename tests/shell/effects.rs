@@ -101,11 +101,12 @@ async fn a_create_is_an_apply_that_can_only_create() {
 }
 
 #[tokio::test]
-async fn an_apply_carries_the_uid_of_the_child_it_means() {
+async fn an_apply_carries_the_uid_of_the_child_it_means_and_the_version_where_that_counts() {
     let request = Request::Apply {
         kind: ChildKind::Service,
         key: sessions(),
         uid: Uid("u-7".into()),
+        resource_version: Some(ResourceVersion("41".into())),
         body: json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "sessions"}}),
     };
     let (_, call) = sent(request, 200, &stored(deployment())).await;
@@ -121,7 +122,7 @@ async fn an_apply_carries_the_uid_of_the_child_it_means() {
             body: json!({
                 "apiVersion": "v1",
                 "kind": "Service",
-                "metadata": {"name": "sessions", "uid": "u-7"},
+                "metadata": {"name": "sessions", "uid": "u-7", "resourceVersion": "41"},
             }),
         }
     );

@@ -10,7 +10,7 @@ use memcached_operator::api::{MemcachedSpec, MemcachedStatus};
 use memcached_operator::cli::replay::{ReplayError, Summary, replay};
 use memcached_operator::kernel::event::{Event, SeenResource};
 use memcached_operator::kernel::kernel::{Kernel, Settings};
-use memcached_operator::kernel::object::{Key, ResourceVersion, Uid, Watched};
+use memcached_operator::kernel::object::{Key, ResourceVersion, Scope, Uid, Watched};
 use memcached_operator::shell::journal::{Entry, Journal, Options};
 use memcached_operator::shell::metrics::Metrics;
 use tempfile::TempDir;
@@ -34,8 +34,8 @@ impl Run {
         let mut run = Self { kernel, journal, metrics, at, steps: 0 };
         run.step(Event::Leading(true));
         for kind in Watched::ALL {
-            run.step(Event::Listing(kind));
-            run.step(Event::Listed(kind));
+            run.step(Event::Listing(kind, Scope::All));
+            run.step(Event::Listed(kind, Scope::All));
         }
         run
     }

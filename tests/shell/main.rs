@@ -6,6 +6,7 @@
 mod admin;
 mod effects;
 mod journal;
+mod namespaces;
 mod publish;
 mod run;
 mod sources;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use memcached_operator::kernel::event::{Event, Unavailable};
 use memcached_operator::kernel::failure::Category;
 use memcached_operator::kernel::kernel::{Kernel, Settings};
-use memcached_operator::kernel::object::{ChildKind, Key, Watched};
+use memcached_operator::kernel::object::{ChildKind, Key, Scope, Watched};
 use memcached_operator::shell::admin::Gate;
 use memcached_operator::shell::sources::{BACKSTOP, SILENCE};
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ async fn what_was_deleted_in_a_gap_is_gone_for_the_kernel_after_the_next_list() 
     let mut known = Vec::new();
     while known.len() < 2 {
         let event = watches.next().await;
-        let complete = matches!(event, Event::Listed(_));
+        let complete = matches!(event, Event::Listed(..));
         kernel.step(jiff::Timestamp::UNIX_EPOCH, event);
         if complete {
             known.push(kernel.world().resources.keys().cloned().collect::<Vec<_>>());
@@ -213,7 +213,7 @@ async fn a_list_that_is_never_answered_is_given_up_and_tried_again() {
     watches.pass(Duration::from_secs(60)).await;
     let errors: u32 = watches.counted("watch_errors_total").parse().unwrap();
     assert!((3..=5).contains(&errors), "{errors} in a minute, each after 10 s and a growing pause");
-    let why = watches.gates.why(Gate::Listed(SERVICE));
+    let why = watches.gates.why(&Gate::Listed(SERVICE, Scope::All));
     assert_eq!(why.as_deref(), Some("cannot list and watch services: ServiceError: no answer within 10 s"));
 }
 
@@ -238,12 +238,12 @@ async fn a_kind_that_fails_for_ever_delays_no_other_and_reaches_the_kernel_not_a
     while listed.len() < 4 {
         let event = timeout(EVER, watches.events.recv()).await.unwrap().unwrap();
         assert_ne!(kind_of(&event), Some(SERVICE));
-        listed.extend(matches!(event, Event::Listed(_)).then_some(()));
+        listed.extend(matches!(event, Event::Listed(..)).then_some(()));
     }
 
     assert!(watches.started.elapsed() < Duration::from_millis(100));
     assert_eq!(
-        watches.gates.why(Gate::Listed(SERVICE)).as_deref(),
+        watches.gates.why(&Gate::Listed(SERVICE, Scope::All)).as_deref(),
         Some(
             "may not list and watch services: grant both verbs \
              (403 services is forbidden: User \"op\" cannot list resource \"services\")"
@@ -261,7 +261,7 @@ async fn without_the_crd_readiness_says_so_and_the_watch_keeps_trying() {
         });
     watches.pass(Duration::from_millis(100)).await;
     assert_eq!(
-        watches.gates.why(Gate::CrdServed).as_deref(),
+        watches.gates.why(&Gate::CrdServed).as_deref(),
         Some(
             "the API server does not serve memcacheds.memcached.c5c3.io: apply the CustomResourceDefinition that \
              `memcached-operator crd` prints"
@@ -306,7 +306,11 @@ async fn a_kind_that_is_not_served_is_asked_for_again_only_while_a_resource_asks
         ..4 => refusal(404, "NotFound", "the server could not find the requested resource"),
         _ => quiet(&call),
     });
-    let absent = Event::Unavailable { kind: ChildKind::ServiceMonitor, why: Unavailable::NotServed };
+    let absent = Event::Unavailable {
+        kind: ChildKind::ServiceMonitor,
+        scope: Scope::All,
+        why: Unavailable::NotServed,
+    };
     assert_eq!(watches.next().await, absent);
     watches.pass(Duration::from_secs(3_600)).await;
     assert_eq!(asked_at(&watches), [0], "nobody asks for one");
@@ -374,4 +378,18 @@ async fn a_list_is_no_news_where_the_watch_is_refused_until_one_has_begun() {
     assert_eq!(said[..3], ["listing", "listed", "unavailable"]);
     assert_eq!([&said[3..5], &said[5..7]], [refused, refused]);
     assert_eq!(said[7..], ["listing", "listed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_to_lead_lists_the_resources_anew_and_nothing_else() {
+    let mut watches = watches((Watched::Memcached, MEMCACHEDS), |call, _| quiet(&call));
+    assert_eq!(watches.take(2).await, ["listing", "listed"]);
+    watches.pass(Duration::from_secs(1)).await;
+    let before = watches.calls.matching(|call| !call.is_watch()).len();
+
+    watches.anew.send_modify(|times| *times += 1);
+    assert_eq!(watches.take(2).await, ["listing", "listed"]);
+    watches.pass(Duration::from_secs(1)).await;
+    assert_eq!(watches.calls.matching(|call| !call.is_watch()).len(), before + 1);
+    assert_eq!(watches.lists(), 2);
 }

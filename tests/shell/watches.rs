@@ -9,7 +9,7 @@ use axum::body::Body;
 use http::Response;
 use kube::Client;
 use memcached_operator::kernel::event::Event;
-use memcached_operator::kernel::object::{ChildKind, Watched};
+use memcached_operator::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator::shell::admin::Gates;
 use memcached_operator::shell::metrics::Metrics;
 use memcached_operator::shell::sources::{Outlet, spawn};
@@ -39,6 +39,8 @@ pub(crate) struct Watches {
     pub(crate) started: Instant,
     /// The kinds that are looked for.
     pub(crate) sought: watch::Sender<BTreeSet<ChildKind>>,
+    /// Changes when the resources are to be listed anew.
+    pub(crate) anew: watch::Sender<u64>,
     _tasks: JoinSet<()>,
 }
 
@@ -82,8 +84,8 @@ pub(crate) fn service(name: &str, resource_version: &str) -> Value {
 /// What an event is about, short.
 pub(crate) fn short(event: &Event) -> String {
     match event {
-        Event::Listing(_) => "listing".into(),
-        Event::Listed(_) => "listed".into(),
+        Event::Listing(..) => "listing".into(),
+        Event::Listed(..) => "listed".into(),
         Event::Child(child) => format!("{}@{}", child.key.name, child.resource_version.0),
         Event::Gone { key, .. } => format!("{} gone", key.name),
         Event::Pod(pod) => pod.key.name.clone(),
@@ -93,7 +95,7 @@ pub(crate) fn short(event: &Event) -> String {
 
 pub(crate) fn kind_of(event: &Event) -> Option<Watched> {
     match event {
-        Event::Listing(kind) | Event::Listed(kind) | Event::Gone { kind, .. } => Some(*kind),
+        Event::Listing(kind, _) | Event::Listed(kind, _) | Event::Gone { kind, .. } => Some(*kind),
         Event::Resource(_) => Some(Watched::Memcached),
         Event::Child(child) => Some(Watched::Child(child.kind)),
         Event::Unavailable { kind, .. } => Some(Watched::Child(*kind)),
@@ -106,16 +108,28 @@ pub(crate) fn kind_of(event: &Event) -> Option<Watched> {
 impl Watches {
     pub(crate) fn start(client: &Client, calls: Calls, (kind, path): (Watched, &'static str)) -> Self {
         let (sender, events) = mpsc::channel(8);
-        let (gates, metrics) = (Gates::new(), Arc::new(Metrics::new().unwrap()));
-        let sought = watch::Sender::new(BTreeSet::new());
+        let (gates, metrics) = (Gates::new(&[Scope::All]), Arc::new(Metrics::new().unwrap()));
+        let (sought, anew) = (watch::Sender::new(BTreeSet::new()), watch::Sender::new(0));
         let outlet = Outlet {
             events: sender,
             gates: gates.clone(),
             metrics: Arc::clone(&metrics),
             sought: sought.subscribe(),
+            anew: anew.subscribe(),
         };
-        let tasks = spawn(client, &outlet);
-        Self { kind, path, calls, events, gates, metrics, started: Instant::now(), sought, _tasks: tasks }
+        let tasks = spawn(client, &outlet, &[Scope::All]);
+        Self {
+            kind,
+            path,
+            calls,
+            events,
+            gates,
+            metrics,
+            started: Instant::now(),
+            sought,
+            anew,
+            _tasks: tasks,
+        }
     }
 
     /// The next event of the kind.

@@ -8,7 +8,7 @@ use memcached_operator::kernel::effect::{Effect, Request};
 use memcached_operator::kernel::event::{Event, Reply};
 use memcached_operator::kernel::failure::{Category, Failure};
 use memcached_operator::kernel::kernel::{Kernel, Settings};
-use memcached_operator::kernel::object::Watched;
+use memcached_operator::kernel::object::{Scope, Watched};
 use memcached_operator::kernel::rollouts::{Adoption, Budget};
 use proptest::prelude::*;
 
@@ -91,10 +91,10 @@ impl Fleet {
         self.wake = None;
         self.step(Event::Leading(true));
         for kind in Watched::ALL {
-            self.step(Event::Listing(kind));
+            self.step(Event::Listing(kind, Scope::All));
             let listed: Vec<Event> = self.models.values_mut().flat_map(|model| model.list(kind)).collect();
             listed.into_iter().for_each(|event| self.step(event));
-            self.step(Event::Listed(kind));
+            self.step(Event::Listed(kind, Scope::All));
         }
     }
 

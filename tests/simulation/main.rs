@@ -18,7 +18,7 @@ use memcached_operator::kernel::effect::Effect;
 use memcached_operator::kernel::event::{Event, Reply};
 use memcached_operator::kernel::failure::{Category, Failure};
 use memcached_operator::kernel::kernel::{Kernel, Settings};
-use memcached_operator::kernel::object::{ChildKind, Watched};
+use memcached_operator::kernel::object::{ChildKind, Scope, Watched};
 use model::{Model, NAME};
 use proptest::prelude::*;
 
@@ -35,6 +35,8 @@ enum Op {
     Refuse(usize, Category),
     /// The operator is killed and started again.
     Restart,
+    /// It loses the lead, or wins it.
+    Lead(bool),
     /// The user edits the spec: one of a few variants.
     Edit(u8),
     /// The user touches the restart trigger.
@@ -76,6 +78,8 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0..8usize).prop_map(Op::LoseReply),
         2 => ((0..8usize), refusal).prop_map(|(at, why)| Op::Refuse(at, why)),
         1 => Just(Op::Restart),
+        1 => Just(Op::Lead(false)),
+        2 => Just(Op::Lead(true)),
         2 => (0..7u8).prop_map(Op::Edit),
         1 => (0..3u8).prop_map(Op::Trigger),
         2 => proptest::option::weighted(0.7, 0..3u8).prop_map(Op::Secret),
@@ -101,6 +105,8 @@ struct Simulation {
     wake: Option<Timestamp>,
     /// Whether each step is also taken by a kernel that was written down and read back right before.
     with_twin: bool,
+    /// Whether it may write.
+    leads: bool,
     /// Reasons of the Events that were published.
     said: Vec<String>,
 }
@@ -114,6 +120,7 @@ impl Simulation {
             requests: Vec::new(),
             wake: None,
             with_twin: false,
+            leads: false,
             said: Vec::new(),
         };
         simulation.restart();
@@ -125,13 +132,13 @@ impl Simulation {
         self.kernel = Kernel::new(Settings::default());
         self.requests.clear();
         self.wake = None;
-        self.step(Event::Leading(true));
+        self.lead(true);
         for kind in Watched::ALL {
-            self.step(Event::Listing(kind));
+            self.step(Event::Listing(kind, Scope::All));
             for event in self.model.list(kind) {
                 self.step(event);
             }
-            self.step(Event::Listed(kind));
+            self.step(Event::Listed(kind, Scope::All));
         }
     }
 
@@ -144,7 +151,10 @@ impl Simulation {
         assert_eq!(twin.unwrap_or_else(|| effects.clone()), effects);
         for effect in effects {
             match effect {
-                Effect::Send { .. } => self.requests.push(effect),
+                Effect::Send { .. } => {
+                    assert!(self.leads, "a follower asks for {effect:?}");
+                    self.requests.push(effect);
+                }
                 Effect::Wake(at) => self.wake = Some(at),
                 Effect::Publish { notice, .. } => self.said.push(notice.reason),
                 Effect::Seek { .. } | Effect::Observe(_) => {}
@@ -175,6 +185,7 @@ impl Simulation {
             Op::LoseReply(at) => self.answer(*at, true, Some(Category::Transient)),
             Op::Refuse(at, category) => self.answer(*at, false, Some(*category)),
             Op::Restart => self.restart(),
+            Op::Lead(leads) => self.lead(*leads),
             Op::Edit(variant) => self.model.edit(*variant),
             Op::Trigger(value) => self.model.trigger(*value),
             Op::Secret(content) => self.model.set_secret(*content),
@@ -199,8 +210,16 @@ impl Simulation {
         }
     }
 
+    fn lead(&mut self, leads: bool) {
+        self.leads = leads;
+        self.step(Event::Leading(leads));
+    }
+
     /// Faults stop, everybody does their work, time passes. Returns the requests that were sent meanwhile.
     fn settle(&mut self) -> usize {
+        if !self.leads {
+            self.lead(true);
+        }
         let mut sent = 0;
         for _ in 0..10_000 {
             if let Some(event) = self.model.next_event(0) {
@@ -359,7 +378,7 @@ fn no_object_is_kept_while_the_lists_are_not_complete() {
     for order in [[own, service, deployment], [service, deployment, own]] {
         simulation.kernel = Kernel::new(Settings::default());
         for kind in order {
-            simulation.step(Event::Listing(kind));
+            simulation.step(Event::Listing(kind, Scope::All));
             for event in simulation.model.list(kind) {
                 simulation.step(event);
             }

@@ -366,6 +366,11 @@ impl Model {
             Request::ReadChild { kind, .. } => Reply::Child(self.children.get(kind).cloned().map(Box::new)),
             Request::Create { kind, .. } if self.children.contains_key(kind) => conflict("already exists"),
             Request::Create { kind, body, .. } => self.create_child(*kind, body),
+            Request::Apply { kind, resource_version: Some(looked_at), .. }
+                if self.children.get(kind).is_some_and(|it| it.resource_version != *looked_at) =>
+            {
+                conflict("the object has been modified")
+            }
             Request::Apply { kind, uid, body, .. } => match self.children.get(kind) {
                 Some(child) if !diff::in_the_way(*kind, body, &child.content).is_empty() => {
                     let message = "spec.ports[1].name: Duplicate value".to_owned();

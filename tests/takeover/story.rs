@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use memcached_operator::kernel::effect::{Edit, Effect, Observation, Request, RequestId, RolloutCause};
 use memcached_operator::kernel::event::{Event, Reply};
 use memcached_operator::kernel::kernel::{Kernel, Settings};
-use memcached_operator::kernel::object::{ChildKind, Watched};
+use memcached_operator::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator::kernel::seen;
 use memcached_operator::shell::secrets;
 use serde_json::{Value, json};
@@ -65,11 +65,11 @@ impl Story {
         };
         story.step(Event::Leading(true));
         for kind in Watched::ALL {
-            story.step(Event::Listing(kind));
+            story.step(Event::Listing(kind, Scope::All));
             if let Some(seen) = story.seen(kind) {
                 story.step(seen);
             }
-            story.step(Event::Listed(kind));
+            story.step(Event::Listed(kind, Scope::All));
         }
         story
     }

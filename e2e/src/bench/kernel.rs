@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use memcached_operator::kernel::effect::Effect;
 use memcached_operator::kernel::event::{Event, SeenChild, SeenPod, SeenResource, SeenRollout};
 use memcached_operator::kernel::kernel::{Kernel, Settings};
-use memcached_operator::kernel::object::{ChildKind, Key, Watched};
+use memcached_operator::kernel::object::{ChildKind, Key, Scope, Watched};
 use memcached_operator::kernel::seen;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -86,7 +86,7 @@ impl Bench {
         let mut events = vec![Event::Leading(true)];
         let mut deployments = Vec::new();
         for kind in Watched::ALL {
-            events.push(Event::Listing(kind));
+            events.push(Event::Listing(kind, Scope::All));
             let is_there = match kind {
                 Watched::Child(kind) => CHILDREN.contains(&kind),
                 _ => true,
@@ -105,7 +105,7 @@ impl Bench {
                     Watched::Secret | Watched::Pod => {}
                 }
             }
-            events.push(Event::Listed(kind));
+            events.push(Event::Listed(kind, Scope::All));
         }
         let now = Timestamp::now();
         let mut bench = Self { kernel: Kernel::new(Settings::default()), now, deployments, lost: false };

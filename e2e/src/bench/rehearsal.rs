@@ -10,7 +10,7 @@ use kube::core::DynamicObject;
 use memcached_operator::kernel::effect::{Effect, Request};
 use memcached_operator::kernel::event::{Event, Reply, SeenResource};
 use memcached_operator::kernel::kernel::{Kernel, Settings};
-use memcached_operator::kernel::object::{ChildKind, Key, ResourceVersion, Watched};
+use memcached_operator::kernel::object::{ChildKind, Key, ResourceVersion, Scope, Watched};
 use memcached_operator::kernel::seen;
 use serde_json::{Value, json};
 
@@ -22,11 +22,11 @@ use serde_json::{Value, json};
 pub(super) fn requests(resources: &[SeenResource]) -> Result<Vec<(Key, Request)>> {
     let mut waiting: VecDeque<Event> = VecDeque::from([Event::Leading(true)]);
     for kind in Watched::ALL {
-        waiting.push_back(Event::Listing(kind));
+        waiting.push_back(Event::Listing(kind, Scope::All));
         if kind == Watched::Memcached {
             waiting.extend(resources.iter().map(|seen| Event::Resource(Box::new(seen.clone()))));
         }
-        waiting.push_back(Event::Listed(kind));
+        waiting.push_back(Event::Listed(kind, Scope::All));
     }
     let (mut kernel, mut sent) = (Kernel::new(Settings::default()), Vec::new());
     while let Some(event) = waiting.pop_front() {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -25,8 +25,12 @@ pub struct Mark {
 pub struct Request {
     /// When it arrived.
     pub at: Timestamp,
-    /// Who sent it.
+    /// When it was answered, or, of a watch, when it began.
+    pub answered: Timestamp,
+    /// Which program sent it.
     pub user_agent: String,
+    /// As whom: the user who is acted as, where one is.
+    pub user: String,
     /// get, list, watch, create, update, patch, delete, deletecollection; or the HTTP method in lower case.
     pub verb: String,
     /// The plural name, with `/<subresource>` where there is one; a path such as `/readyz` for what is no resource.
@@ -74,7 +78,16 @@ impl AuditLog {
     pub fn since(&self, mark: Mark) -> Result<Vec<Request>> {
         let mut file = self.open()?;
         file.seek(SeekFrom::Start(mark.offset))?;
-        requests(BufReader::new(file), mark.at)
+        requests(BufReader::new(file), mark.at, &mut BTreeSet::new())
+    }
+
+    /// What is written from now on, to be read bit by bit.
+    ///
+    /// # Errors
+    /// When the cluster writes no log.
+    pub fn tail(&self) -> Result<Tail> {
+        let Mark { at, offset } = self.mark()?;
+        Ok(Tail { log: self.clone(), from: at, offset, seen: BTreeSet::new() })
     }
 
     fn open(&self) -> Result<File> {
@@ -84,6 +97,35 @@ impl AuditLog {
                 self.file.display()
             )
         })
+    }
+}
+
+/// The end of an audit log, of which each part is read once.
+#[derive(Debug)]
+pub struct Tail {
+    log: AuditLog,
+    from: Timestamp,
+    offset: u64,
+    seen: BTreeSet<String>,
+}
+
+impl Tail {
+    /// The requests that were answered since the last call and whose line has this text in it, as [`AuditLog::since`]
+    /// gives them.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    pub fn read(&mut self, text: &str) -> Result<Vec<Request>> {
+        let mut file = self.log.open()?;
+        file.seek(SeekFrom::Start(self.offset))?;
+        let mut new = Vec::new();
+        file.read_to_end(&mut new)?;
+        // The last line may be half written.
+        let complete = new.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        self.offset += complete as u64;
+        let lines = String::from_utf8_lossy(&new[..complete]);
+        let lines: Vec<_> = lines.lines().filter(|line| line.contains(text)).collect();
+        requests(lines.join("\n").as_bytes(), self.from, &mut self.seen)
     }
 }
 
@@ -107,9 +149,19 @@ struct Event {
     verb: String,
     #[serde(default)]
     user_agent: String,
+    #[serde(default)]
+    user: User,
+    impersonated_user: Option<User>,
     object_ref: Option<ObjectRef>,
     response_status: Option<ResponseStatus>,
     request_received_timestamp: Timestamp,
+    stage_timestamp: Timestamp,
+}
+
+#[derive(Default, Deserialize)]
+struct User {
+    #[serde(default)]
+    username: String,
 }
 
 #[derive(Deserialize)]
@@ -130,8 +182,7 @@ struct ResponseStatus {
     code: u16,
 }
 
-fn requests(log: impl BufRead, from: Timestamp) -> Result<Vec<Request>> {
-    let mut seen = BTreeSet::new();
+fn requests(log: impl BufRead, from: Timestamp, seen: &mut BTreeSet<String>) -> Result<Vec<Request>> {
     let mut requests = Vec::new();
     for line in log.split(b'\n') {
         // The last line may be half written; it is not answered yet then.
@@ -156,7 +207,9 @@ impl From<Event> for Request {
         };
         Self {
             at: event.request_received_timestamp,
+            answered: event.stage_timestamp,
             user_agent: event.user_agent,
+            user: event.impersonated_user.unwrap_or(event.user).username,
             verb: event.verb,
             resource,
             namespace,
@@ -176,7 +229,8 @@ mod tests {
         json!({
             "auditID": id, "stage": stage, "requestURI": "/apis/apps/v1/deployments?watch=1", "verb": "watch",
             "userAgent": "me/1", "objectRef": {"resource": "deployments", "apiGroup": "apps"},
-            "responseStatus": {"code": 200}, "requestReceivedTimestamp": at,
+            "responseStatus": {"code": 200}, "requestReceivedTimestamp": at, "stageTimestamp": at,
+            "user": {"username": "admin"}, "impersonatedUser": {"username": "somebody"},
         })
         .to_string()
     }
@@ -191,10 +245,12 @@ mod tests {
         ]
         .join("\n");
         let from: Timestamp = "2026-01-01T00:00:01Z".parse().expect("a time");
-        let found = requests(log.as_bytes(), from).expect("it is read");
+        let found = requests(log.as_bytes(), from, &mut BTreeSet::new()).expect("it is read");
         let wanted = Request {
             at: "2026-01-01T00:00:05Z".parse().expect("a time"),
+            answered: "2026-01-01T00:00:05Z".parse().expect("a time"),
             user_agent: "me/1".to_owned(),
+            user: "somebody".to_owned(),
             verb: "watch".to_owned(),
             resource: "deployments".to_owned(),
             namespace: String::new(),

@@ -155,14 +155,22 @@ impl Operator {
         &self.log
     }
 
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// When that is not possible.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("no process id")?;
+        // It is this process' own child and not waited for yet, so the id is still its own.
+        kill_process(pid, signal).context("cannot signal the operator")
+    }
+
     /// Asks it to end (SIGTERM) and waits until it did.
     ///
     /// # Errors
     /// When it is still there after 15 s.
     pub async fn terminate(mut self) -> Result<ExitStatus> {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("no process id")?;
-        // It is this process' own child and not waited for yet, so the id is still its own.
-        kill_process(pid, Signal::TERM).context("cannot signal the operator")?;
+        self.signal(Signal::TERM)?;
         let child = &mut self.child;
         await_answer(("the operator ends after SIGTERM", Duration::from_secs(15)), async || {
             child.try_wait()?.context("it still runs")

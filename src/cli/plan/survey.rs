@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::api::{GROUP, KIND};
 use crate::kernel::event::{Event, SeenResource, Unavailable};
 use crate::kernel::failure::{Category, Failure};
-use crate::kernel::object::{ChildKind, Key, Watched};
+use crate::kernel::object::{ChildKind, Key, Scope, Watched};
 use crate::kernel::{seen, world};
 use crate::shell::client::explain;
 use crate::shell::kinds;
@@ -54,7 +54,10 @@ pub(super) async fn survey(client: &Client, namespace: Option<&str>, wanted: &[V
 }
 
 fn complete(kind: Watched, events: Vec<Event>) -> Vec<Event> {
-    std::iter::once(Event::Listing(kind)).chain(events).chain([Event::Listed(kind)]).collect()
+    std::iter::once(Event::Listing(kind, Scope::All))
+        .chain(events)
+        .chain([Event::Listed(kind, Scope::All)])
+        .collect()
 }
 
 impl Survey<'_> {
@@ -90,12 +93,12 @@ impl Survey<'_> {
             }
             Err(error) if kind.is_required() => Err(self.failed(watched, &error)),
             Err(kube::Error::Api(status)) if status.code == 404 => {
-                Ok(vec![Event::Unavailable { kind, why: Unavailable::NotServed }])
+                Ok(vec![Event::Unavailable { kind, scope: Scope::All, why: Unavailable::NotServed }])
             }
             Err(error) => {
                 let message = self.failed(watched, &error).to_string();
                 let failure = Failure { category: Category::Forbidden, message };
-                Ok(vec![Event::Unavailable { kind, why: Unavailable::Refused(failure) }])
+                Ok(vec![Event::Unavailable { kind, scope: Scope::All, why: Unavailable::Refused(failure) }])
             }
         }
     }

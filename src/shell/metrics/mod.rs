@@ -22,7 +22,7 @@ use self::names::Metric;
 use super::pulse::Pulse;
 use crate::kernel::effect::Observation;
 use crate::kernel::failure::Category;
-use crate::kernel::object::Watched;
+use crate::kernel::object::{Scope, Watched};
 use crate::kernel::rollouts::Standing;
 
 /// What became of a Kubernetes Event that the kernel asked for.
@@ -56,10 +56,16 @@ pub struct Metrics {
     watch_restarts: IntCounterVec,
     watch_unreadable: IntCounterVec,
     watch_age: GaugeVec,
-    pulses: BTreeMap<Watched, Pulse>,
-    /// The kinds that the API server does not serve: there is no watch to be old.
-    unserved: Mutex<BTreeSet<Watched>>,
+    watches: Mutex<Watches>,
     instances: Mutex<Instances>,
+}
+
+/// Every watch there is.
+#[derive(Debug, Default)]
+struct Watches {
+    pulses: BTreeMap<(Watched, Scope), Pulse>,
+    /// Those of kinds that the API server does not serve: there is no watch to be old.
+    unserved: BTreeSet<(Watched, Scope)>,
 }
 
 impl Metrics {
@@ -91,8 +97,7 @@ impl Metrics {
                 all,
                 GaugeVec::new(opts(names::WATCH_LAST_EVENT_AGE), &labels_of(names::WATCH_LAST_EVENT_AGE))?,
             )?,
-            pulses: Watched::ALL.map(|kind| (kind, Pulse::new())).into(),
-            unserved: Mutex::default(),
+            watches: Mutex::default(),
             instances: Mutex::default(),
             registry,
         };
@@ -103,20 +108,22 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// Whether the kind is watched: while it is not served, its age says nothing and is not shown.
-    pub fn watched(&self, kind: Watched, served: bool) {
-        let mut unserved = self.unserved.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Whether the kind is watched there: while it is not served, its age says nothing and is not shown.
+    pub fn watched(&self, kind: Watched, scope: &Scope, served: bool) {
+        let unserved = &mut self.watches().unserved;
         if served {
-            unserved.remove(&kind)
+            unserved.remove(&(kind, scope.clone()))
         } else {
-            unserved.insert(kind)
+            unserved.insert((kind, scope.clone()))
         };
     }
 
-    /// The pulse whose age is the kind's `watch_last_event_age_seconds`.
+    /// A new pulse. The age of a kind's oldest is its `watch_last_event_age_seconds`.
     #[must_use]
-    pub fn pulse(&self, kind: Watched) -> Pulse {
-        self.pulses.get(&kind).cloned().unwrap_or_default()
+    pub fn pulse(&self, kind: Watched, scope: &Scope) -> Pulse {
+        let pulse = Pulse::new();
+        self.watches().pulses.insert((kind, scope.clone()), pulse.clone());
+        pulse
     }
 
     /// Counts what the kernel saw.
@@ -188,10 +195,11 @@ impl Metrics {
     /// # Errors
     /// When the encoder refuses a metric, which would be a defect.
     pub fn render(&self) -> prometheus::Result<String> {
-        let unserved = self.unserved.lock().unwrap_or_else(PoisonError::into_inner);
+        let watches = self.watches();
         self.watch_age.reset();
-        for (kind, pulse) in self.pulses.iter().filter(|(kind, _)| !unserved.contains(kind)) {
-            self.watch_age.with_label_values(&[kind.name()]).set(pulse.last().elapsed().as_secs_f64());
+        for (watch, pulse) in watches.pulses.iter().filter(|(watch, _)| !watches.unserved.contains(watch)) {
+            let age = self.watch_age.with_label_values(&[watch.0.name()]);
+            age.set(pulse.last().elapsed().as_secs_f64().max(age.get()));
         }
         let mut text = TextEncoder::new().encode_to_string(&self.registry.gather())?;
         // What a process knows of single resources is true only while it leads, and two of them must not tell two
@@ -200,6 +208,10 @@ impl Metrics {
             self.instances().render(&mut text);
         }
         Ok(text)
+    }
+
+    fn watches(&self) -> MutexGuard<'_, Watches> {
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn instances(&self) -> MutexGuard<'_, Instances> {
@@ -368,6 +380,7 @@ mod tests {
     #[test]
     fn every_named_metric_is_served_from_the_start() {
         let metrics = leading();
+        let _watch = metrics.pulse(Watched::Pod, &Scope::All);
         let text = metrics.render().unwrap();
 
         for Metric { name, .. } in names::ALL {

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 use super::{Outlet, SILENCE, gone};
 use crate::kernel::event::{Event, Unavailable};
 use crate::kernel::failure::{Category, Failure};
-use crate::kernel::object::Watched;
+use crate::kernel::object::{Scope, Watched};
 use crate::shell::admin::Gate;
 use crate::shell::client::{explain, said};
 use crate::shell::kinds;
@@ -54,6 +54,7 @@ fn verdict(error: &watcher::Error, failures: u32) -> Verdict {
 /// How a kind's watch does, across its restarts.
 pub(super) struct Health {
     pub(super) kind: Watched,
+    pub(super) scope: Scope,
     pub(super) pulse: Pulse,
     pub(super) outlet: Outlet,
     backoff: DefaultBackoff,
@@ -75,12 +76,13 @@ type Complaint = (std::mem::Discriminant<watcher::Error>, Option<u16>);
 
 impl Health {
     pub(super) fn new(
-        kind: Watched,
+        (kind, scope): (Watched, Scope),
         (pulse, resources_tried): (Pulse, watch::Sender<bool>),
         outlet: Outlet,
     ) -> Self {
         Self {
             kind,
+            scope,
             pulse,
             outlet,
             backoff: DefaultBackoff::default(),
@@ -101,6 +103,14 @@ impl Health {
         }
     }
 
+    /// Waits until the resources are asked for anew; for ever for other kinds.
+    pub(super) async fn asked_anew(&mut self) {
+        // The sender lives as long as the main loop.
+        if self.kind != Watched::Memcached || self.outlet.anew.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     pub(super) fn tried(&self) {
         if self.kind == Watched::Memcached {
             self.resources_tried.send_replace(true);
@@ -117,7 +127,7 @@ impl Health {
                 tracing::info!(kind = self.kind.name(), "{}", self.explain(error));
             }
             self.last_failure = Some((complaint, now));
-            self.outlet.metrics.watched(self.kind, false);
+            self.outlet.metrics.watched(self.kind, &self.scope, false);
             return Verdict::Relist;
         }
         self.outlet.metrics.watch_failed(self.kind);
@@ -134,8 +144,20 @@ impl Health {
         if self.kind == Watched::Memcached && complaint.1 == Some(404) {
             self.outlet.gates.close(Gate::CrdServed, &why);
         }
-        self.outlet.gates.explain(Gate::Listed(self.kind), &why);
+        let gate = Gate::Listed(self.kind, self.scope.clone());
+        if self.is_taken_away(error) {
+            self.outlet.gates.close(gate, &why);
+            // Only a complete list opens it again.
+            return Verdict::Relist;
+        }
+        self.outlet.gates.explain(&gate, &why);
         verdict(error, self.failures)
+    }
+
+    /// Whether those who own a namespace do not let us work there (any more): a person has to know, and the other
+    /// namespaces go on.
+    fn is_taken_away(&self, error: &watcher::Error) -> bool {
+        self.kind.is_required() && self.scope != Scope::All && code(error) == Some(403)
     }
 
     /// Whether the API server does not serve a kind that a resource can do without.
@@ -160,7 +182,7 @@ impl Health {
         };
         self.is_listed = false;
         self.watch_refused = !matches!(error, watcher::Error::InitialListFailed(_));
-        Some(Event::Unavailable { kind, why })
+        Some(Event::Unavailable { kind, scope: self.scope.clone(), why })
     }
 
     /// Waits before the next attempt: for a kind that is not served until somebody asks for one, and then a while.
@@ -182,7 +204,10 @@ impl Health {
     }
 
     fn explain(&self, error: &watcher::Error) -> String {
-        let plural = kinds::plural(self.kind);
+        let plural = match &self.scope {
+            Scope::All => kinds::plural(self.kind),
+            Scope::Namespace(namespace) => format!("{} in namespace {namespace}", kinds::plural(self.kind)),
+        };
         match (self.kind, code(error)) {
             (Watched::Memcached, Some(404)) => format!(
                 "the API server does not serve {plural}: apply the CustomResourceDefinition that \
@@ -211,7 +236,7 @@ impl Health {
             return;
         }
         self.is_listed = true;
-        self.outlet.metrics.watched(self.kind, true);
+        self.outlet.metrics.watched(self.kind, &self.scope, true);
         if self.last_failure.take().is_some() {
             tracing::info!(kind = self.kind.name(), "listed {} again", kinds::plural(self.kind));
         }

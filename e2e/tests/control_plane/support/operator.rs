@@ -17,6 +17,7 @@ use anyhow::{Context, Result, anyhow};
 use e2e::testing::{Space, await_answer};
 use memcached_operator::cli::replay::{ReplayError, replay};
 use memcached_operator::kernel::kernel::Settings;
+use memcached_operator::kernel::object::Scope;
 use memcached_operator::shell::{self, Options, client, journal};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
@@ -172,7 +173,12 @@ impl Life {
             let inner = client::connect(Some(&self.kubeconfig)).await?;
             let client = confined(inner, &self.namespace, self.interposer);
             let journal = journal::Options { path: self.journal, max_bytes: u64::MAX };
-            let options = Options { journal: Some(journal), settings: Settings::default() };
+            let options = Options {
+            journal: Some(journal),
+            election: None,
+            scopes: vec![Scope::All],
+            settings: Settings::default(),
+        };
             tokio::select! {
                 ended = shell::run(listener, client, options, signals) => ended.map(|_| ()).map_err(Into::into),
                 () = self.kill.0.notified() => Ok(()),

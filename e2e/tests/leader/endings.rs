@@ -1,0 +1,129 @@
+//! A leader that ends, dies or stands still: another one takes over, and no write of the first comes after it.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use e2e::testing::operator::Operator;
+use jiff::{SignedDuration, Timestamp};
+use rustix::process::Signal;
+use tokio::time::sleep;
+
+use crate::arena::{Arena, Traffic, await_leads, await_writes};
+use crate::in_space;
+
+/// What a busy machine may add.
+const SLACK: SignedDuration = SignedDuration::from_secs(2);
+
+/// Starts two operators, of which the first leads.
+async fn two(arena: &Arena<'_>) -> Result<(Operator, Operator)> {
+    let first = arena.start("a").await?;
+    await_leads(&first, true).await?;
+    let second = arena.start("b").await?;
+    Ok((first, second))
+}
+
+pub(crate) async fn a_leader_that_is_asked_to_end_is_followed_within_3_s() -> Result<()> {
+    in_space("ends", async |space| {
+        let arena = Arena::new(space, 15)?;
+        let traffic = Traffic::start(space).await?;
+        let (first, second) = two(&arena).await?;
+        let (_, page) = second.get("/metrics").await?;
+        ensure!(page.contains("\nmemcached_operator_leader 0\n"), "it follows");
+        ensure!(!page.contains("memcached_operator_instance_info{"), "the leader reports the resources");
+
+        let asked = Timestamp::now();
+        ensure!(first.terminate().await?.success(), "it ends cleanly");
+        await_writes(&arena, "b", asked).await?;
+        let account = arena.account()?;
+        let taken = account.held_after(&arena.user("b"), asked)?.duration_since(asked);
+        println!("taken over {} ms after SIGTERM", taken.as_millis());
+        ensure!(taken <= SignedDuration::from_secs(3), "that is more than 3 s");
+        ensure!(account.writes_since(&arena.user("a"), account.held_after(&arena.user("b"), asked)?) == 0);
+        let taken = account.held_after(&arena.user("b"), asked)?;
+        ensure!(account.looked_first(&arena.user("b"), taken), "it wrote by what it knew as a follower");
+        await_leads(&second, true).await?;
+        drop(traffic);
+        ensure!(second.terminate().await?.success(), "it ends cleanly");
+        let log = arena.log_of("a")?;
+        ensure!(log.contains("leads: holds the Lease") && log.contains("let the Lease"), "{log}");
+        ensure!(arena.log_of("b")?.contains("follows a_"), "it says who leads");
+        arena.judge().await?;
+        Ok(())
+    })
+    .await
+}
+
+pub(crate) async fn a_leader_that_is_killed_is_followed_within_its_lease() -> Result<()> {
+    in_space("killed", async |space| {
+        let arena = Arena::new(space, 4)?;
+        let _traffic = Traffic::start(space).await?;
+        let (mut leader, mut follower) = two(&arena).await?;
+        for (dies, takes) in [("a", "b"), ("b", "a"), ("a", "b")] {
+            await_writes(&arena, dies, Timestamp::now()).await?;
+            let killed = Timestamp::now();
+            leader.kill()?;
+            await_writes(&arena, takes, killed).await?;
+            let taken = arena.account()?.held_after(&arena.user(takes), killed)?.duration_since(killed);
+            println!("taken over {} ms after SIGKILL, with a lease of 4 s", taken.as_millis());
+            // It looks every 0.8 s, so that it may have seen the last renewal so much later.
+            ensure!(taken <= SignedDuration::from_millis(4_800) + SLACK, "that is too late");
+            leader = follower;
+            follower = arena.start(dies).await?;
+        }
+        arena.judge().await?;
+        Ok(())
+    })
+    .await
+}
+
+/// Stops whoever leads for a time, in the midst of its work, and lets it go on.
+async fn stop(arena: &Arena<'_>, (stopped, other): (&Operator, &str), time: Duration) -> Result<()> {
+    stopped.signal(Signal::STOP)?;
+    let at = Timestamp::now();
+    sleep(time).await; // this is what is tested, and not a wait for something
+    await_writes(arena, other, at).await?;
+    stopped.signal(Signal::CONT)?;
+    await_leads(stopped, false).await
+}
+
+pub(crate) async fn a_leader_that_stood_still_for_a_minute_writes_nothing_when_it_goes_on() -> Result<()> {
+    in_space("stopped", async |space| {
+        let arena = Arena::new(space, 3)?;
+        let _traffic = Traffic::start(space).await?;
+        let (first, second) = two(&arena).await?;
+        await_writes(&arena, "a", Timestamp::now()).await?;
+        stop(&arena, (&first, "b"), Duration::from_secs(60)).await?;
+        let went_on = Timestamp::now();
+        await_writes(&arena, "b", went_on).await?;
+        ensure!(arena.log_of("a")?.contains("leads no longer: "), "it says so");
+
+        // It still knows everything, and can take over.
+        let killed = Timestamp::now();
+        second.kill()?;
+        await_writes(&arena, "a", killed).await?;
+        arena.judge().await?;
+        Ok(())
+    })
+    .await
+}
+
+pub(crate) async fn leaders_that_stand_still_again_and_again_never_write_beside_another() -> Result<()> {
+    in_space("stops", async |space| {
+        let arena = Arena::new(space, 2)?;
+        let _traffic = Traffic::start(space).await?;
+        let (first, second) = two(&arena).await?;
+        for round in 0..6_u64 {
+            // Whoever leads, and at another point of its work each time.
+            let holder = arena.holder().await?;
+            let (stopped, other) =
+                if holder.as_deref() == Some("b") { (&second, "a") } else { (&first, "b") };
+            await_leads(stopped, true).await?;
+            sleep(Duration::from_millis(37 * round)).await;
+            stop(&arena, (stopped, other), Duration::from_secs(5)).await?;
+        }
+        let account = arena.judge().await?;
+        ensure!(account.by_user().len() == 2, "both have led");
+        Ok(())
+    })
+    .await
+}

@@ -1,0 +1,136 @@
+//! A Lease that people delete and damage, and holders whose clocks are wrong.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::testing::await_answer;
+use e2e::testing::operator::Operator;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use tokio::time::{interval, sleep};
+
+use crate::arena::{Arena, SOON, Traffic, await_leads, await_writes};
+use crate::in_space;
+
+/// Waits until one of two says that it leads.
+async fn await_any_leads(operators: [&Operator; 2]) -> Result<()> {
+    await_answer(("one leads", SOON + SOON), async || {
+        let mut leaders = 0;
+        for operator in operators {
+            let (_, page) = operator.get("/metrics").await?;
+            leaders += usize::from(page.contains("\nmemcached_operator_leader 1\n"));
+        }
+        ensure!(leaders == 1, "{leaders} lead");
+        Ok(())
+    })
+    .await
+}
+
+/// Waits until an operator of this arena holds the Lease, and says so in it.
+async fn await_held(arena: &Arena<'_>) -> Result<String> {
+    await_answer(("an operator holds the Lease", SOON + SOON), async || {
+        let holder = arena.holder().await?.context("nobody does")?;
+        ensure!(["a", "b"].contains(&holder.as_str()), "{holder} does");
+        Ok(holder)
+    })
+    .await
+}
+
+pub(crate) async fn a_lease_that_is_deleted_comes_back_and_has_no_two_holders() -> Result<()> {
+    in_space("deleted", async |space| {
+        let arena = Arena::new(space, 3)?;
+        let _traffic = Traffic::start(space).await?;
+        let (first, second) = tokio::try_join!(arena.start("a"), arena.start("b"))?;
+        await_any_leads([&first, &second]).await?;
+        for round in 0..8_u64 {
+            let deleted = Timestamp::now();
+            arena.delete().await?;
+            let holder = await_held(&arena).await?;
+            await_writes(&arena, &holder, deleted).await?;
+            sleep(Duration::from_millis(73 * round)).await; // at another point of the renewal each time
+        }
+        // The leader dies with its Lease.
+        let holder = await_held(&arena).await?;
+        let (dies, lives, name) = if holder == "a" { (first, second, "b") } else { (second, first, "a") };
+        let killed = Timestamp::now();
+        dies.kill()?;
+        arena.delete().await?;
+        await_leads(&lives, true).await?;
+        await_writes(&arena, name, killed).await?;
+        arena.judge().await?;
+        Ok(())
+    })
+    .await
+}
+
+pub(crate) async fn a_lease_that_is_damaged_is_repaired_and_has_no_two_holders() -> Result<()> {
+    in_space("damaged", async |space| {
+        let arena = Arena::new(space, 3)?;
+        let _traffic = Traffic::start(space).await?;
+        let (first, second) = tokio::try_join!(arena.start("a"), arena.start("b"))?;
+        await_any_leads([&first, &second]).await?;
+        let future = "9000-01-01T00:00:00.000000Z";
+        let damages = [
+            json!({"spec": {"holderIdentity": ""}}),
+            json!({"spec": {"holderIdentity": null}}),
+            json!({"spec": null}),
+            json!({"spec": {"holderIdentity": "nobody"}}),
+            json!({"spec": {"renewTime": future, "acquireTime": future}}),
+            json!({"spec": {"renewTime": "0001-01-01T00:00:01.000000Z", "leaseDurationSeconds": 1}}),
+            json!({"spec": {"leaseTransitions": i32::MAX}}),
+            json!({"metadata": {"labels": {"touched": "yes"}}}),
+            // Nobody waits for that long.
+            json!({"spec": {"holderIdentity": "nobody", "leaseDurationSeconds": i32::MAX, "renewTime": future}}),
+        ];
+        for damage in damages {
+            let damaged = Timestamp::now();
+            arena.edit(&damage).await.with_context(|| damage.to_string())?;
+            await_any_leads([&first, &second]).await.with_context(|| damage.to_string())?;
+            let holder = await_held(&arena).await.with_context(|| damage.to_string())?;
+            await_writes(&arena, &holder, damaged).await.with_context(|| damage.to_string())?;
+            println!("{damage}: {holder} leads after {} ms", Timestamp::now().duration_since(damaged).as_millis());
+        }
+        arena.judge().await?;
+        Ok(())
+    })
+    .await
+}
+
+/// Holds the Lease as a program does whose clock is `hours` wrong, for 8 s. Gives when it renewed last.
+async fn hold_by_wrong_clock(arena: &Arena<'_>, hours: i64) -> Result<Timestamp> {
+    let mut pace = interval(Duration::from_millis(500));
+    for turn in 0..16 {
+        pace.tick().await;
+        let shown = Timestamp::now() + SignedDuration::from_hours(hours);
+        let renewal = json!({"spec": {
+            "holderIdentity": "other_1", "leaseDurationSeconds": 3, "renewTime": format!("{shown:.6}"),
+        }});
+        arena.edit(&renewal).await?;
+        ensure!(arena.holder().await?.as_deref() == Some("other"), "somebody took it in turn {turn}");
+    }
+    Ok(Timestamp::now())
+}
+
+pub(crate) async fn a_holder_whose_clock_is_wrong_is_followed_neither_too_early_nor_too_late() -> Result<()> {
+    in_space("skewed", async |space| {
+        let arena = Arena::new(space, 3)?;
+        let _traffic = Traffic::start(space).await?;
+        let operator = arena.start("a").await?;
+        await_leads(&operator, true).await?;
+        for hours in [-5, 5] {
+            hold_by_wrong_clock(&arena, hours).await?;
+            let ended = Timestamp::now();
+            await_leads(&operator, true).await?;
+            let waited = Timestamp::now().duration_since(ended);
+            println!("with a clock {hours} h off, taken over after {} ms", waited.as_millis());
+            ensure!(waited < SignedDuration::from_secs(8), "that is too late");
+        }
+        let spec: Value = serde_json::to_value(arena.lease().get("operators").await?)?;
+        let renewed: Timestamp =
+            spec.pointer("/spec/renewTime").and_then(Value::as_str).context("no time")?.parse()?;
+        let off = Timestamp::now().duration_since(renewed).abs();
+        ensure!(off < SignedDuration::from_secs(10), "what people read is {off} off");
+        Ok(())
+    })
+    .await
+}

@@ -1,0 +1,87 @@
+//! Several operators, of which one writes: whatever happens to them, to their connections and to the Lease. And operators
+//! that work in some namespaces only, by which those of these tests stay out of each other's way.
+//!
+//! By the API server's own account, no operator writes unless it was the last to make itself the holder of the Lease.
+
+mod arena;
+mod endings;
+mod lease;
+mod namespaces;
+mod partition;
+mod permissions;
+
+use anyhow::{Context, Result, ensure};
+use e2e::testing::{Space, await_answer, down_at_the_end, in_namespace_of, unique};
+use e2e::{Cluster, Shape};
+use futures::future::{LocalBoxFuture, join_all};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, Client};
+use memcached_operator::api::{Memcached, crd};
+use tokio::sync::OnceCell;
+
+use crate::arena::SOON;
+
+/// A scenario and its end.
+type Scenario = (&'static str, LocalBoxFuture<'static, Result<()>>);
+
+fn scenarios() -> Vec<Scenario> {
+    vec![
+        ("a_leader_that_is_asked_to_end_is_followed_within_3_s", Box::pin(endings::a_leader_that_is_asked_to_end_is_followed_within_3_s())),
+        ("a_leader_that_is_killed_is_followed_within_its_lease", Box::pin(endings::a_leader_that_is_killed_is_followed_within_its_lease())),
+        ("a_leader_that_stood_still_for_a_minute_writes_nothing_when_it_goes_on", Box::pin(endings::a_leader_that_stood_still_for_a_minute_writes_nothing_when_it_goes_on())),
+        ("leaders_that_stand_still_again_and_again_never_write_beside_another", Box::pin(endings::leaders_that_stand_still_again_and_again_never_write_beside_another())),
+        ("a_lease_that_is_deleted_comes_back_and_has_no_two_holders", Box::pin(lease::a_lease_that_is_deleted_comes_back_and_has_no_two_holders())),
+        ("a_lease_that_is_damaged_is_repaired_and_has_no_two_holders", Box::pin(lease::a_lease_that_is_damaged_is_repaired_and_has_no_two_holders())),
+        ("a_holder_whose_clock_is_wrong_is_followed_neither_too_early_nor_too_late", Box::pin(lease::a_holder_whose_clock_is_wrong_is_followed_neither_too_early_nor_too_late())),
+        ("a_leader_that_hears_nothing_any_more_stops_before_another_begins", Box::pin(partition::a_leader_that_hears_nothing_any_more_stops_before_another_begins())),
+        ("a_leader_whose_connections_are_refused_stops_before_another_begins", Box::pin(partition::a_leader_whose_connections_are_refused_stops_before_another_begins())),
+        ("an_operator_that_may_not_have_the_lease_says_so_writes_nothing_and_goes_on_when_it_may", Box::pin(permissions::an_operator_that_may_not_have_the_lease_says_so_writes_nothing_and_goes_on_when_it_may())),
+        ("an_operator_with_roles_in_two_namespaces_works_in_both_and_nowhere_else", Box::pin(namespaces::an_operator_with_roles_in_two_namespaces_works_in_both_and_nowhere_else())),
+    ]
+}
+
+/// They wait most of the time, each for others, so that all of them take little longer than the longest.
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_happens_one_operator_writes_and_only_where_it_may() -> Result<()> {
+    cluster().await?;
+    let tasks = scenarios().into_iter().map(|(name, scenario)| async move {
+        let ended = scenario.await;
+        println!("{name}: {}", if ended.is_ok() { "ok" } else { "FAILED" });
+        ended.err().map(|error| format!("{name}: {error:?}"))
+    });
+    let failed: Vec<_> = join_all(tasks).await.into_iter().flatten().collect();
+    ensure!(failed.is_empty(), "{}", failed.join("\n\n"));
+    Ok(())
+}
+
+static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
+
+/// The cluster of this program; it goes with the program.
+async fn cluster() -> Result<&'static Cluster> {
+    CLUSTER
+        .get_or_try_init(async || {
+            let name = unique("leader");
+            down_at_the_end(env!("CARGO_BIN_EXE_e2e"), &name)?;
+            let cluster = Cluster::shared(&name, Shape::ApiServer).await?;
+            let client = Client::try_from(cluster.config("e2e-test").await?)?;
+            let (definition, definitions) =
+                (crd::crd(), Api::<CustomResourceDefinition>::all(client.clone()));
+            let name = definition.metadata.name.as_deref().context("a definition has a name")?;
+            definitions
+                .patch(name, &PatchParams::apply("e2e-test").force(), &Patch::Apply(&definition))
+                .await?;
+            await_answer(("the definition is served", SOON), async || {
+                let resources: Api<Memcached> = Api::all(client.clone());
+                Ok(resources.list(&ListParams::default()).await.map(|_| ())?)
+            })
+            .await?;
+            Ok(cluster)
+        })
+        .await
+}
+
+/// Runs a test's body in a namespace of this program's cluster.
+async fn in_space(prefix: &str, body: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
+    in_namespace_of(cluster().await?, prefix, body).await
+}

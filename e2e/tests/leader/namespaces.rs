@@ -1,0 +1,101 @@
+//! An operator with a Role in each of two namespaces: it works in both, touches nothing elsewhere, and one of the Roles
+//! that goes and comes back is no matter of the other.
+
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+use e2e::testing::operator::{Launch, Operator, binary};
+use e2e::testing::{Space, audit::AuditLog};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::rbac::v1::RoleBinding;
+use kube::api::DeleteParams;
+use memcached_operator::api::Memcached;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::arena::{SOON, await_page, resource};
+use crate::in_space;
+use crate::permissions::{ROLE, grant};
+
+const USER: &str = "operator-of-two-namespaces";
+
+fn launch(spaces: [&Space; 2], folder: &TempDir) -> Result<Launch> {
+    let [one, other] = spaces.map(Space::name);
+    let mut config: Value = serde_json::from_slice(&fs::read(spaces[0].cluster().kubeconfig())?)?;
+    config["users"][0]["user"]["as"] = json!(USER);
+    let (kubeconfig, log) = (folder.path().join("kubeconfig"), folder.path().join("log"));
+    fs::write(&kubeconfig, config.to_string())?;
+    let namespaces = format!("{one},{other},").into();
+    let env = vec![("MEMCACHED_OPERATOR_WATCH_NAMESPACES".into(), namespaces)];
+    Ok(Launch { program: binary()?, kubeconfig, log, args: vec!["--log-format=text".into()], env })
+}
+
+/// Waits until the Deployment of this resource has so much memory in its arguments.
+async fn await_memory(space: &Space, memory: &str) -> Result<()> {
+    let has =
+        |it: &Deployment| serde_json::to_string(it).is_ok_and(|text| text.contains(&format!("\"{memory}\"")));
+    let wanted = format!("its memcached gets -m {memory}");
+    space.wait::<Deployment>("cache", (&wanted, SOON), |it| it.is_some_and(has)).await?;
+    Ok(())
+}
+
+async fn untouched(space: &Space) -> Result<()> {
+    let resource = space.api::<Memcached>().get("cache").await?;
+    let status = resource.status.context("it has a default status")?;
+    ensure!(status.observed_generation == -1 && status.conditions.is_empty(), "{status:?}");
+    let deployment = space.api::<Deployment>().get_opt("cache").await?;
+    ensure!(deployment.is_none(), "{deployment:?}");
+    Ok(())
+}
+
+async fn in_three(one: &Space, other: &Space, third: &Space) -> Result<()> {
+    let (log, folder) = (AuditLog::of(one.cluster()), TempDir::new()?);
+    let mark = log.mark()?;
+    let client = one.client();
+    for space in [one, other, third] {
+        space.apply(&resource("cache", 71)?).await?;
+    }
+    grant(&client, (one.name(), USER), &[]).await?;
+    let operator = Operator::spawn(&launch([one, other], &folder)?)?;
+
+    // One namespace has no Role yet: it is said, and does not keep the other waiting.
+    let missing =
+        format!("[-] list of Deployment in namespace {} complete: may not list and watch", other.name());
+    await_page(&operator, 503, &missing).await?;
+    await_page(&operator, 503, &format!("[+] list of Deployment in namespace {} complete\n", one.name()))
+        .await?;
+    await_memory(one, "71").await?;
+    untouched(other).await?;
+    grant(&client, (other.name(), USER), &[]).await?;
+    await_page(&operator, 200, "").await?;
+    await_memory(other, "71").await?;
+
+    // It goes, which leaves the other as it was, and comes back.
+    other.api::<RoleBinding>().delete(ROLE, &DeleteParams::default()).await?;
+    // A watch that was allowed goes on until the API server ends it; what tells at once is a write.
+    other.apply(&resource("cache", 72)?).await?;
+    one.apply(&resource("cache", 72)?).await?;
+    await_memory(one, "72").await?;
+    grant(&client, (other.name(), USER), &[]).await?;
+    await_memory(other, "72").await?;
+
+    untouched(third).await?;
+    operator.terminate().await?;
+    let requests = log.since(mark)?;
+    let ours: Vec<_> = requests.into_iter().filter(|request| request.user == USER).collect();
+    ensure!(!ours.is_empty(), "the audit log knows it");
+    for request in ours {
+        ensure!([one.name(), other.name()].contains(&request.namespace.as_str()), "{request:?}");
+    }
+    Ok(())
+}
+
+pub(crate) async fn an_operator_with_roles_in_two_namespaces_works_in_both_and_nowhere_else() -> Result<()> {
+    in_space("one", async |one| {
+        in_space("other", async |other| {
+            in_space("third", async |third| Box::pin(in_three(one, other, third)).await).await
+        })
+        .await
+    })
+    .await
+}

@@ -1,0 +1,234 @@
+//! Nothing that only a leader may send gets past the [`Fence`] once leadership may have been lost. IO; the election
+//! moves it, the clients of `effects` and `publish` are behind it.
+//!
+//! It stands in two places. A request is not begun once it is shut, and one that was begun has to end, here and at the
+//! API server, before anybody else may lead. And a connection dies rather than send another byte: a process that was
+//! stopped between the two goes on where it was, with a request that has been waved through long ago.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use http::uri::PathAndQuery;
+use http::{Request, Uri};
+use kube::Client;
+use kube::client::Body;
+use tokio::sync::RwLock;
+use tokio::time::{Instant, timeout};
+use tower::BoxError;
+
+use super::elector::Timing;
+use crate::shell::client::DEADLINE;
+
+/// Until when a leader may write. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Fence(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    origin: Instant,
+    /// What was begun may take so much longer.
+    grace: Duration,
+    /// In nanoseconds after the origin; 0 is shut.
+    until: AtomicU64,
+    /// Held for reading by every request under way.
+    under_way: Arc<RwLock<()>>,
+}
+
+/// A request that came too late.
+#[derive(Debug, thiserror::Error)]
+enum Stopped {
+    #[error("not sent, because this process does not lead or may have lost the lead")]
+    NotLeading,
+    #[error("no answer within {} ms, after which somebody else may lead", .0.as_millis())]
+    Late(Duration),
+}
+
+impl Fence {
+    /// One that is shut.
+    #[must_use]
+    pub fn new(timing: Timing) -> Self {
+        let (until, under_way) = (AtomicU64::new(0), Arc::default());
+        Self(Arc::new(State { origin: Instant::now(), grace: timing.grace(), until, under_way }))
+    }
+
+    /// The time of the election: since this fence was made, on the monotonic clock.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        self.0.origin.elapsed()
+    }
+
+    /// When a time of the election is.
+    #[must_use]
+    pub fn instant(&self, time: Duration) -> Instant {
+        self.0.origin + time
+    }
+
+    /// Opens until a time of the election, after which it is shut without anybody's doing.
+    pub fn open(&self, until: Duration) {
+        self.0.until.store(u64::try_from(until.as_nanos()).unwrap_or(u64::MAX), Ordering::Release);
+    }
+
+    /// Shuts, also for what is under way.
+    pub fn shut(&self) {
+        self.open(Duration::ZERO);
+    }
+
+    /// Shuts when what is under way has been answered or given up.
+    pub async fn shut_behind(&self) {
+        let _none = self.0.under_way.write().await;
+        self.shut();
+    }
+
+    /// Whether a request may be begun.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.now() < self.until()
+    }
+
+    /// A client for what only a leader may send.
+    #[must_use]
+    pub fn guard(&self, client: &Client) -> Client {
+        let (inner, fence) = (client.clone(), self.clone());
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (inner, fence) = (inner.clone(), fence.clone());
+            async move {
+                let _under_way = Arc::clone(&fence.0.under_way).read_owned().await;
+                let limit = fence.limit().ok_or(Stopped::NotLeading)?;
+                let answer = timeout(limit, inner.send(bounded(request, limit)?)).await;
+                Ok::<_, BoxError>(answer.map_err(|_elapsed| Stopped::Late(limit))??)
+            }
+        });
+        Client::new(service, client.default_namespace())
+    }
+
+    /// How long a request may take that is begun now.
+    fn limit(&self) -> Option<Duration> {
+        let left = (self.until() + self.0.grace).saturating_sub(self.now());
+        self.is_open().then(|| left.min(DEADLINE))
+    }
+
+    fn until(&self) -> Duration {
+        Duration::from_nanos(self.0.until.load(Ordering::Acquire))
+    }
+
+    /// Whether nothing may be under way any more.
+    fn is_past(&self) -> bool {
+        self.now() >= self.until() + self.0.grace
+    }
+}
+
+/// A request that the API server, too, gives up after this time: one that waits in its queues while we are cut off from
+/// it would otherwise be carried out later.
+fn bounded(request: Request<Body>, limit: Duration) -> Result<Request<Body>, http::Error> {
+    let (mut parts, body) = request.into_parts();
+    let target = parts.uri.path_and_query().map_or("/", PathAndQuery::as_str);
+    let join = if target.contains('?') { '&' } else { '?' };
+    let target = format!("{target}{join}timeout={}ms", limit.as_millis().max(1));
+    let mut uri = parts.uri.into_parts();
+    uri.path_and_query = Some(target.parse()?);
+    parts.uri = Uri::from_parts(uri)?;
+    Ok(Request::from_parts(parts, body))
+}
+
+/// Runs the connections of a client: each sends and receives only while the fence allows.
+impl hyper::rt::Executor<Pin<Box<dyn Future<Output = ()> + Send>>> for Fence {
+    fn execute(&self, mut connection: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        let fence = self.clone();
+        tokio::spawn(poll_fn(move |context| {
+            if fence.is_past() { Poll::Ready(()) } else { connection.as_mut().poll(context) }
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use http::Response;
+    use tokio::sync::Notify;
+    use tokio::time::advance;
+
+    use super::*;
+
+    const LEASE: Timing = Timing { lease: Duration::from_secs(15) };
+
+    /// A client that notes what it is asked and answers when it is told to.
+    fn noting() -> (Client, Arc<Mutex<Vec<String>>>, Arc<Notify>) {
+        let (asked, answer) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<Notify>::default());
+        let (notes, told) = (Arc::clone(&asked), Arc::clone(&answer));
+        let service = tower::service_fn(move |request: Request<Body>| {
+            notes.lock().unwrap().push(request.uri().to_string());
+            let told = Arc::clone(&told);
+            async move {
+                told.notified().await;
+                Ok::<_, BoxError>(Response::new(Body::from(Vec::new())))
+            }
+        });
+        (Client::new(service, "default"), asked, answer)
+    }
+
+    async fn sent(client: &Client, uri: &str) -> Result<(), String> {
+        let request = Request::get(uri).body(Body::from(Vec::new())).unwrap();
+        client.send(request).await.map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_begun_ends_before_another_may_lead() {
+        let (client, asked, answer) = noting();
+        let fence = Fence::new(LEASE);
+        let client = fence.guard(&client);
+        let refused = sent(&client, "/a").await.unwrap_err();
+        assert!(refused.contains("does not lead"), "{refused}");
+
+        fence.open(LEASE.valid());
+        answer.notify_one();
+        sent(&client, "/a").await.unwrap();
+        advance(Duration::from_secs(7)).await;
+        let late = sent(&client, "/a?b=c").await.unwrap_err();
+        assert!(late.contains("no answer within 7000 ms"), "{late}");
+        assert_eq!(fence.now(), Duration::from_secs(14), "the lease ends at 15 s");
+        assert!(sent(&client, "/a").await.is_err());
+        assert_eq!(*asked.lock().unwrap(), ["/a?timeout=10000ms", "/a?b=c&timeout=7000ms"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn shutting_behind_waits_for_what_is_under_way() {
+        let (client, _, answer) = noting();
+        let fence = Fence::new(LEASE);
+        fence.open(LEASE.valid());
+        let client = fence.guard(&client);
+        let request = tokio::spawn(async move { sent(&client, "/a").await });
+        tokio::task::yield_now().await;
+        assert!(timeout(Duration::from_secs(1), fence.shut_behind()).await.is_err());
+        assert!(fence.is_open());
+
+        answer.notify_one();
+        fence.shut_behind().await;
+        assert!(!fence.is_open() && request.await.unwrap().is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_wakes_too_late_sends_nothing() {
+        use hyper::rt::Executor as _;
+        let fence = Fence::new(LEASE);
+        fence.open(LEASE.valid());
+        let (sent, wake) = (Arc::<Mutex<Vec<Duration>>>::default(), Arc::<Notify>::default());
+        let (log, waking, clock) = (Arc::clone(&sent), Arc::clone(&wake), fence.clone());
+        fence.execute(Box::pin(async move {
+            loop {
+                waking.notified().await;
+                log.lock().unwrap().push(clock.now());
+            }
+        }));
+        for seconds in [9, 4, 2] {
+            advance(Duration::from_secs(seconds)).await;
+            wake.notify_one();
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(*sent.lock().unwrap(), [9, 13].map(Duration::from_secs));
+    }
+}

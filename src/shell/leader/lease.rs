@@ -1,0 +1,173 @@
+//! The Lease at the API server. Takes what the [`super::elector`] asks; gives the answers, and for people why there was
+//! none. IO; the election calls it, with a client of its own.
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Client;
+use kube::api::{GetParams, PostParams};
+use kube::core::Resource as _;
+use serde_json::{Value, json};
+
+use super::elector::{Answer, Ask, LET_GO, Record};
+use crate::kernel::failure::{Category, classify};
+use crate::shell::client::{CallError, call, said};
+use crate::shell::clock::Clock;
+
+/// One Lease, and who asks for it.
+pub(super) struct Store {
+    pub(super) client: Client,
+    pub(super) namespace: String,
+    pub(super) name: String,
+    /// What it says while it is ours.
+    pub(super) identity: String,
+    /// How long it says that it lasts.
+    pub(super) seconds: u32,
+    /// The time in it is for people, and for `kubectl get leases`.
+    pub(super) clock: Clock,
+    /// The Lease as it was answered last: what others wrote into it goes back as it came.
+    pub(super) object: Value,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Problem {
+    /// What RBAC calls what was asked.
+    pub(super) verb: &'static str,
+    /// For people.
+    pub(super) message: String,
+    /// Whether that is missing in a Role.
+    pub(super) forbidden: bool,
+}
+
+impl Store {
+    /// `namespace/name`.
+    pub(super) fn place(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// Asks, and waits as long as a request may take.
+    pub(super) async fn ask(&mut self, ask: &Ask) -> (Answer, Option<Problem>) {
+        let (verb, request) = match ask {
+            Ask::Read => ("get", self.requests().get(&self.name, &GetParams::default())),
+            Ask::Create => ("create", self.create()),
+            Ask::Hold(version) => ("update", self.update(version, Self::hold)),
+        };
+        self.send(verb, request).await
+    }
+
+    /// Says that it is nobody's, if it still is in this version.
+    pub(super) async fn let_go(&mut self, version: &str) -> Option<Problem> {
+        let request = self.update(version, |store, spec| {
+            spec["holderIdentity"] = "".into();
+            spec["leaseDurationSeconds"] = LET_GO.into();
+            spec["renewTime"] = store.time(&Value::Null).into();
+        });
+        self.send("update", request).await.1
+    }
+
+    async fn send(
+        &mut self,
+        verb: &'static str,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> (Answer, Option<Problem>) {
+        let lost = |message, forbidden| (Answer::Lost, Some(Problem { verb, message, forbidden }));
+        let place = self.place();
+        let request = match request {
+            Ok(request) => request,
+            Err(error) => return lost(format!("cannot {verb} the Lease {place}: {error}"), false),
+        };
+        match call(&self.client, request, |body| serde_json::from_slice::<Value>(body).ok()).await {
+            Ok(object) => match object.as_ref().and_then(record) {
+                Some(record) => {
+                    self.object = object.unwrap_or_default();
+                    (Answer::Lease(record), None)
+                }
+                None => lost(format!("cannot {verb} the Lease {place}: the answer is no Lease"), false),
+            },
+            Err(CallError::Refused(status)) => match status.code {
+                409 => (Answer::Conflict, None),
+                404 if verb != "create" && status.reason == "NotFound" => (Answer::Absent, None),
+                _ => {
+                    let words = said(&status);
+                    match classify(status.code, &status.reason, &status.message) {
+                        Category::Forbidden => lost(
+                            format!(
+                                "the operator lacks the verb {verb} on leases.coordination.k8s.io in namespace {}: \
+                                 grant it in a Role ({words})",
+                                self.namespace
+                            ),
+                            true,
+                        ),
+                        _ => lost(format!("cannot {verb} the Lease {place}: {words}"), false),
+                    }
+                }
+            },
+            Err(CallError::Lost(why)) => lost(format!("cannot {verb} the Lease {place}: {why}"), false),
+        }
+    }
+
+    fn requests(&self) -> kube::core::Request {
+        kube::core::Request::new(Lease::url_path(&(), Some(&self.namespace)))
+    }
+
+    fn create(&self) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self.name},
+            "spec": {"leaseDurationSeconds": self.seconds},
+        });
+        self.requests().create(&PostParams::default(), lease.to_string().into_bytes())
+    }
+
+    /// With the uid and the version of what was answered last: an update of a Lease that is gone would create it.
+    fn update(
+        &mut self,
+        version: &str,
+        change: impl FnOnce(&mut Self, &mut Value),
+    ) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
+        let mut object = self.object.clone();
+        object["metadata"]["resourceVersion"] = version.into();
+        let mut spec = object["spec"].take();
+        if !spec.is_object() {
+            spec = json!({});
+        }
+        change(self, &mut spec);
+        object["spec"] = spec;
+        self.requests().replace(&self.name, &PostParams::default(), object.to_string().into_bytes())
+    }
+
+    fn hold(&mut self, spec: &mut Value) {
+        let now = self.time(&spec["renewTime"]);
+        if spec["holderIdentity"].as_str() != Some(&self.identity) {
+            let transitions = spec["leaseTransitions"].as_i64().unwrap_or_default();
+            spec["leaseTransitions"] = transitions.saturating_add(1).clamp(0, i32::MAX.into()).into();
+            spec["acquireTime"] = now.clone().into();
+        }
+        spec["holderIdentity"] = self.identity.clone().into();
+        spec["leaseDurationSeconds"] = self.seconds.into();
+        spec["renewTime"] = now.into();
+    }
+
+    /// Now, but never what stands there: an update that changes nothing makes no new version, and followers would not
+    /// see that the leader lives.
+    fn time(&mut self, before: &Value) -> String {
+        let format = |time: jiff::Timestamp| time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+        let now = self.clock.now();
+        let text = format(now);
+        if before.as_str() != Some(&text) {
+            return text;
+        }
+        format(now.saturating_add(jiff::SignedDuration::from_micros(1)).unwrap_or(now))
+    }
+}
+
+/// `None` when that is no Lease.
+fn record(object: &Value) -> Option<Record> {
+    let version = object.pointer("/metadata/resourceVersion")?.as_str()?;
+    let holder = object.pointer("/spec/holderIdentity").and_then(Value::as_str);
+    Some(Record {
+        version: version.to_owned(),
+        holder: holder.filter(|holder| !holder.is_empty()).map(str::to_owned),
+        seconds: object.pointer("/spec/leaseDurationSeconds").and_then(Value::as_i64),
+    })
+}

@@ -1,0 +1,292 @@
+//! Which of several operators may write: the one that holds the Lease. IO; the main loop starts a [`Campaign`] and
+//! steps the kernel with what it says.
+//!
+//! [`elector`] decides, [`lease`] asks the API server over a connection of its own, so that renewals wait for nothing
+//! that the operator does, and [`fence`] stands before everything that only a leader may send. No maintained crate does
+//! this: those that were looked at compare the Lease's times with the own wall clock, and renew without a version.
+
+pub mod elector;
+pub mod fence;
+mod lease;
+
+use std::path::Path;
+use std::time::Duration;
+
+use kube::Client;
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep_until, timeout};
+
+use self::elector::{Answer, Ask, Elector, Step, Timing};
+use self::fence::Fence;
+use self::lease::{Problem, Store};
+use super::admin::{Gate, Gates};
+use super::client::{ConnectError, DEADLINE, connect, connect_behind};
+use super::clock::Clock;
+
+/// The Lease that operators compete for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Its name.
+    pub name: String,
+    /// Its namespace; the own one, or the kubeconfig's, where it is not given.
+    pub namespace: Option<String>,
+    /// How long it lasts, in seconds, at least 2 and at most [`elector::LONGEST`].
+    pub seconds: u32,
+    /// Who we are: the name of the pod, for people. What makes it unique is added.
+    pub pod: String,
+}
+
+/// All that a candidate needs.
+#[derive(Clone)]
+pub struct Election {
+    options: Options,
+    fence: Fence,
+    /// For the Lease.
+    lease: Client,
+    /// For what only a leader may send.
+    work: Client,
+}
+
+impl Election {
+    /// Two clients for the cluster, as [`connect`] finds it.
+    ///
+    /// # Errors
+    /// As [`connect`].
+    pub async fn connect(kubeconfig: Option<&Path>, options: Options) -> Result<Self, ConnectError> {
+        let fence = Fence::new(timing(options.seconds));
+        let (lease, work) = (connect(kubeconfig).await?, connect_behind(&fence, kubeconfig).await?);
+        Ok(Self::over(options, (lease, work), fence))
+    }
+
+    /// Over clients that are there already: one for the Lease, one for what only a leader may send.
+    #[must_use]
+    pub fn over(options: Options, (lease, work): (Client, Client), fence: Fence) -> Self {
+        let work = fence.guard(&work);
+        Self { options, fence, lease, work }
+    }
+
+    /// The client that is behind the fence.
+    #[must_use]
+    pub fn work(&self) -> Client {
+        self.work.clone()
+    }
+}
+
+/// The times of a lease of so many seconds.
+#[must_use]
+pub fn timing(seconds: u32) -> Timing {
+    Timing { lease: Duration::from_secs(seconds.into()) }
+}
+
+/// A candidacy under way.
+#[derive(Debug)]
+pub struct Campaign {
+    leading: watch::Receiver<bool>,
+    withdraw: mpsc::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Campaign {
+    /// Runs for the lead until [`Campaign::withdraw`].
+    #[must_use]
+    pub fn start(election: &Election, gates: &Gates) -> Self {
+        let Election { options, fence, lease, work: _ } = election.clone();
+        let (told, leading) = watch::channel(false);
+        let (withdraw, withdrawn) = mpsc::channel(1);
+        gates.close(Gate::Election, "not yet");
+        let identity = unique(&options.pod);
+        let store = Store {
+            namespace: options.namespace.unwrap_or_else(|| lease.default_namespace().to_owned()),
+            client: lease,
+            name: options.name,
+            identity: identity.clone(),
+            seconds: options.seconds,
+            clock: Clock::start(),
+            object: Value::Null,
+        };
+        let timing = timing(options.seconds);
+        let elector = Elector::new(identity, timing);
+        let gates = gates.clone();
+        let candidate =
+            Candidate { store, elector, timing, fence, told, gates, problem: None, follows: None };
+        Self { leading, withdraw, task: tokio::spawn(candidate.run(withdrawn)) }
+    }
+
+    /// Waits until it is another than before who leads, we or not. `None` when the task has ended, which is a defect.
+    pub async fn changed(&mut self) -> Option<bool> {
+        self.leading.changed().await.ok()?;
+        Some(*self.leading.borrow_and_update())
+    }
+
+    /// Lets the Lease go, so that the next leader need not wait for its end.
+    pub async fn withdraw(self) {
+        let Self { leading: _, withdraw, task } = self;
+        // It may have ended, which has been said then.
+        let _ = withdraw.send(()).await;
+        let _ = task.await;
+    }
+}
+
+/// A name that no other process ever has.
+fn unique(pod: &str) -> String {
+    use std::hash::{BuildHasher, RandomState};
+    // A fresh RandomState is the standard library's only source of randomness; no more is needed here.
+    format!("{pod}_{:016x}", RandomState::new().hash_one(std::process::id()))
+}
+
+struct Candidate {
+    store: Store,
+    elector: Elector,
+    timing: Timing,
+    fence: Fence,
+    told: watch::Sender<bool>,
+    gates: Gates,
+    /// Why the last request had no answer, as it was logged.
+    problem: Option<Problem>,
+    /// Who was said to lead.
+    follows: Option<Option<String>>,
+}
+
+impl Candidate {
+    async fn run(mut self, mut withdrawn: mpsc::Receiver<()>) {
+        loop {
+            match self.elector.step(self.fence.now()) {
+                Step::Wait(until) => {
+                    let until = self.next_change().map_or(until, |change| change.min(until));
+                    tokio::select! {
+                        () = sleep_until(self.fence.instant(until)) => {}
+                        _ = withdrawn.recv() => return self.let_go().await,
+                    }
+                }
+                Step::Ask(ask) => {
+                    let sent = self.fence.now();
+                    let asked = timeout(self.timing.request(), self.store.ask(&ask)).await;
+                    let (answer, problem) = asked.unwrap_or_else(|_elapsed| self.too_late(&ask));
+                    self.take_note(&ask, &answer, problem);
+                    self.elector.answered(&ask, answer, (sent, self.fence.now()));
+                }
+            }
+            self.proclaim();
+        }
+    }
+
+    /// When it stops to lead if nothing comes in between.
+    fn next_change(&self) -> Option<Duration> {
+        self.elector.valid_until().filter(|until| *until > self.fence.now())
+    }
+
+    fn too_late(&self, ask: &Ask) -> (Answer, Option<Problem>) {
+        let verb = match ask {
+            Ask::Read => "get",
+            Ask::Create => "create",
+            Ask::Hold(_) => "update",
+        };
+        let millis = self.timing.request().as_millis();
+        let message = format!("cannot {verb} the Lease {}: no answer within {millis} ms", self.store.place());
+        (Answer::Lost, Some(Problem { verb, message, forbidden: false }))
+    }
+
+    /// Logs what is new, and tells readiness: who may not have the Lease will never lead, and would keep silent.
+    fn take_note(&mut self, ask: &Ask, answer: &Answer, problem: Option<Problem>) {
+        let Some(problem) = problem else {
+            let theirs = matches!(answer, Answer::Lease(record) if record.holder.is_some());
+            let solved = match &self.problem {
+                Some(Problem { verb, .. }) => theirs || *verb != "update" || matches!(ask, Ask::Hold(_)),
+                None => true,
+            };
+            if solved {
+                self.gates.open(&Gate::Election);
+                if self.problem.take().is_some() {
+                    tracing::info!("asked for the Lease {} with success again", self.store.place());
+                }
+            }
+            return;
+        };
+        if problem.forbidden {
+            self.gates.close(Gate::Election, &problem.message);
+        } else {
+            self.gates.explain(&Gate::Election, &problem.message);
+        }
+        if self.problem.as_ref() != Some(&problem) {
+            tracing::warn!("{}", problem.message);
+        }
+        self.problem = Some(problem);
+    }
+
+    /// Moves the fence, and says who leads when that has changed.
+    fn proclaim(&mut self) {
+        let now = self.fence.now();
+        match self.elector.valid_until() {
+            // Also when that has passed: what was begun before may end.
+            Some(until) => self.fence.open(until),
+            None => self.fence.shut(),
+        }
+        let (place, me) = (self.store.place(), &self.store.identity);
+        let leads = self.elector.leads(now);
+        let holder = self.elector.holder().map(str::to_owned);
+        if self.told.send_if_modified(|led| std::mem::replace(led, leads) != leads) {
+            match leads {
+                true => tracing::info!(identity = me, "leads: holds the Lease {place}"),
+                false => tracing::warn!(identity = me, "leads no longer: {}", self.why_not()),
+            }
+        }
+        if leads {
+            self.follows = None;
+        } else if let Some(turn) = self.elector.turn()
+            && self.follows.as_ref() != Some(&holder)
+        {
+            match &holder {
+                Some(leader) if leader != me => {
+                    tracing::info!(identity = me, "follows {leader}, who holds the Lease {place}");
+                }
+                _ => {
+                    let wait = turn.saturating_sub(now).as_secs();
+                    tracing::info!(identity = me, "nobody holds the Lease {place}: it is free in {wait} s");
+                }
+            }
+            self.follows = Some(holder);
+        }
+    }
+
+    fn why_not(&self) -> String {
+        let place = self.store.place();
+        match (self.elector.holder(), &self.problem) {
+            (Some(other), _) if other != self.store.identity => format!("{other} holds the Lease {place}"),
+            (_, Some(Problem { message, .. })) => message.clone(),
+            _ => format!("the Lease {place} was not renewed in time; was this process stopped?"),
+        }
+    }
+
+    /// Not while something of ours may still reach the API server: then the Lease has to run out.
+    async fn let_go(mut self) {
+        if timeout(DEADLINE, self.fence.shut_behind()).await.is_err() {
+            self.fence.shut();
+            tracing::warn!("something is still under way: the Lease {} is not let go", self.store.place());
+            return;
+        }
+        let place = self.store.place();
+        match timeout(self.timing.request(), self.give_back()).await {
+            Ok(Some(None)) => tracing::info!("let the Lease {place} go"),
+            Ok(Some(Some(problem))) => tracing::warn!("did not let the Lease go: {}", problem.message),
+            Ok(None) => {} // it is somebody else's
+            Err(_elapsed) => tracing::warn!("did not let the Lease {place} go: no answer"),
+        }
+    }
+
+    /// What came of it, if the Lease is ours.
+    async fn give_back(&mut self) -> Option<Option<Problem>> {
+        let mut version = self.elector.own_version().map(str::to_owned);
+        let me = Some(self.store.identity.clone());
+        if version.is_none() && self.elector.holder() == me.as_deref() {
+            // The last update had no answer.
+            let (answer, _) = self.store.ask(&Ask::Read).await;
+            version = match answer {
+                Answer::Lease(record) if record.holder == me => Some(record.version),
+                _ => None,
+            };
+        }
+        Some(self.store.let_go(&version?).await)
+    }
+}

@@ -1,0 +1,97 @@
+//! The watches of some namespaces instead of all: what each asks for, and what a Role that goes means.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use memcached_operator::kernel::event::Event;
+use memcached_operator::kernel::object::{Scope, Watched};
+use memcached_operator::shell::admin::{Gate, Gates};
+use memcached_operator::shell::metrics::Metrics;
+use memcached_operator::shell::sources::{Outlet, spawn};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep};
+
+use crate::support::{api, refusal};
+use crate::watches::quiet;
+
+const SECRETS_OF_B: &str = "/api/v1/namespaces/b/secrets";
+
+fn namespace(name: &str) -> Scope {
+    Scope::Namespace(name.to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_whose_role_is_missing_or_goes_says_so_and_the_others_go_on() {
+    let granted = Arc::new(AtomicBool::new(false));
+    let grants = Arc::clone(&granted);
+    let (client, calls) = api(move |call| {
+        let refused = call.path == SECRETS_OF_B && !grants.load(Ordering::Relaxed);
+        std::future::ready(match refused {
+            true => refusal(403, "Forbidden", "secrets is forbidden: no"),
+            false => quiet(&call),
+        })
+    });
+    let scopes = [namespace("a"), namespace("b")];
+    let (gates, metrics) = (Gates::new(&scopes), Arc::new(Metrics::new().unwrap()));
+    let (events, mut inbox) = mpsc::channel(100);
+    let (sought, anew) = (watch::Sender::new(BTreeSet::new()), watch::Sender::new(0));
+    let outlet = Outlet {
+        events,
+        gates: gates.clone(),
+        metrics: Arc::clone(&metrics),
+        sought: sought.subscribe(),
+        anew: anew.subscribe(),
+    };
+    let _tasks = spawn(&client, &outlet, &scopes);
+    // The main loop opens the gates.
+    let opening = gates.clone();
+    tokio::spawn(async move {
+        while let Some(event) = inbox.recv().await {
+            if let Event::Listed(kind, scope) = event {
+                opening.open(&Gate::Listed(kind, scope));
+            }
+        }
+    });
+    let closed = || {
+        let required = Watched::ALL.into_iter().filter(|kind| kind.is_required());
+        let all = required.flat_map(|kind| scopes.clone().map(|scope| Gate::Listed(kind, scope)));
+        all.filter_map(|gate| gates.why(&gate)).collect::<Vec<_>>()
+    };
+    let settled = async |wanted: usize| {
+        let began = Instant::now();
+        while closed().len() != wanted {
+            assert!(began.elapsed() < Duration::from_secs(600), "{:?}", closed());
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    settled(1).await;
+    let why =
+        "may not list and watch secrets in namespace b: grant both verbs (403 secrets is forbidden: no)";
+    assert_eq!(closed(), [why]);
+
+    granted.store(true, Ordering::Relaxed);
+    settled(0).await;
+    granted.store(false, Ordering::Relaxed);
+    settled(1).await;
+    assert_eq!(closed(), [why]);
+    granted.store(true, Ordering::Relaxed);
+    settled(0).await;
+
+    let elsewhere = calls
+        .matching(|call| !["/namespaces/a/", "/namespaces/b/"].iter().any(|place| call.path.contains(place)));
+    assert_eq!(elsewhere, [], "a list of all namespaces needs a ClusterRole");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_age_of_a_kind_is_that_of_its_oldest_watch() {
+    let metrics = Metrics::new().unwrap();
+    let _older = metrics.pulse(Watched::Pod, &namespace("a"));
+    tokio::time::advance(Duration::from_secs(30)).await;
+    let _newer = metrics.pulse(Watched::Pod, &namespace("b"));
+    let age = "memcached_operator_watch_last_event_age_seconds{kind=\"Pod\"} 30\n";
+    assert!(metrics.render().unwrap().contains(age));
+    metrics.watched(Watched::Pod, &namespace("a"), false);
+    assert!(!metrics.render().unwrap().contains(age));
+}
