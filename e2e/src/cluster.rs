@@ -23,7 +23,7 @@ use crate::process::{Process, kill_all, marked};
 use crate::programs::Family;
 use crate::record::{Phase, Record};
 use crate::slot::{Port, Slot};
-use crate::{cgroups, control_plane, network, node, packages, paths, programs};
+use crate::{cgroups, chart, control_plane, network, node, packages, paths, programs};
 
 /// How much of Kubernetes runs; each includes those above it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
@@ -215,6 +215,16 @@ impl Cluster {
     pub fn kubectl(&self) -> Result<Command> {
         let mut command = Command::new(Family::Kubernetes.build()?.join("kubectl"));
         // The usual cache is by address, which the next cluster may have too, with other resources.
+        command.env("KUBECONFIG", self.kubeconfig()).env("KUBECACHEDIR", self.folder.join("kubectl-cache"));
+        Ok(command)
+    }
+
+    /// The program helm, with this cluster as its own.
+    ///
+    /// # Errors
+    /// When it cannot be built.
+    pub fn helm(&self) -> Result<Command> {
+        let mut command = chart::helm()?;
         command.env("KUBECONFIG", self.kubeconfig()).env("KUBECACHEDIR", self.folder.join("kubectl-cache"));
         Ok(command)
     }

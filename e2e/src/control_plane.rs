@@ -105,7 +105,8 @@ fn api_server(boot: &Boot) -> Result<Launch> {
         format!("--service-account-signing-key-file={}", pki("service-account.key")),
         format!("--service-cluster-ip-range={}", slot.services()),
         "--authorization-mode=Node,RBAC".to_owned(),
-        "--enable-admission-plugins=NodeRestriction".to_owned(),
+        // The second is off by default, and on where an operator's permissions are looked at closely (OpenShift).
+        "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement".to_owned(),
         "--allow-privileged=true".to_owned(),
     ];
     if boot.record.audit == Audit::Metadata {

@@ -10,6 +10,7 @@
 //! boot       one start of a cluster, step by step
 //! control_plane, node, node_files, network, cgroups, image      the parts
 //! cluster    up, find, down: the parts put together
+//! chart      helm, and the chart as it renders
 //! demo       `make demo`: a cache in a minute, told to a newcomer
 //! bench      what the operator costs, measured against a bare client
 //! testing    what the tests use: clients, namespaces, deadlines, audit log, memcached, the operator
@@ -24,6 +25,7 @@
 pub mod bench;
 mod boot;
 pub mod certs;
+pub mod chart;
 pub mod cgroups;
 pub mod cluster;
 mod control_plane;

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use e2e::cluster::{Audit, Cluster, Options, Shape, down};
-use e2e::packages;
+use e2e::{chart, packages};
 use e2e::programs::Kubernetes;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -58,6 +58,16 @@ enum Subcommands {
     Demo(e2e::demo::Args),
     /// Measure what the operator costs, against a bare client
     Bench(e2e::bench::Args),
+    /// Run helm on this cluster; without one, only what needs none works (template, lint, version)
+    Helm {
+        #[command(flatten)]
+        name: Name,
+        /// Arguments of helm
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// Print manifests/install.yaml as it has to be: the chart rendered with its own values
+    InstallManifest,
     /// Run this cluster's kubectl
     Kubectl {
         #[command(flatten)]
@@ -93,6 +103,14 @@ async fn run(command: Subcommands) -> Result<ExitCode> {
         Subcommands::LoadImage { name, archive } => find(&name.name)?.load_image(&archive)?,
         Subcommands::Demo(args) => e2e::demo::run(&args).await?,
         Subcommands::Bench(args) => return e2e::bench::run(args).await,
+        Subcommands::Helm { name, args } => {
+            let mut helm = match Cluster::find(&name.name)? {
+                Some(cluster) => cluster.helm()?,
+                None => chart::helm()?,
+            };
+            return Err(helm.args(args).exec()).context("cannot run helm");
+        }
+        Subcommands::InstallManifest => print!("{}", chart::install_manifest()?),
         Subcommands::Kubectl { name, args } => {
             return Err(find(&name.name)?.kubectl()?.args(args).exec()).context("cannot run kubectl");
         }

@@ -29,6 +29,8 @@ pub enum Family {
     CoreDns,
     /// kstatus, our own program around the library that deployment tools ask (see `testing`).
     Kstatus,
+    /// helm.
+    Helm,
 }
 
 /// The folders of all that a cluster runs.
@@ -169,6 +171,7 @@ impl Family {
             Self::Etcd => "etcd",
             Self::CoreDns => "coredns",
             Self::Kstatus => "kstatus",
+            Self::Helm => "helm",
         }
     }
 
@@ -176,7 +179,7 @@ impl Family {
     fn expectation(self) -> &'static str {
         match self {
             Self::Kubernetes => "about 6 minutes on 2 cores",
-            Self::Etcd | Self::CoreDns => "1 to 2 minutes on 2 cores",
+            Self::Etcd | Self::CoreDns | Self::Helm => "1 to 2 minutes on 2 cores",
             Self::Kstatus => "half a minute on 2 cores",
         }
     }
@@ -187,6 +190,7 @@ impl Family {
             Self::Etcd => sources!("etcd": "go.mod" "go.sum"),
             Self::CoreDns => sources!("coredns": "go.mod" "go.sum"),
             Self::Kstatus => sources!("kstatus": "go.mod" "go.sum" "main.go"),
+            Self::Helm => sources!("helm": "go.mod" "go.sum"),
         }
     }
 
@@ -198,6 +202,7 @@ impl Family {
             Self::Etcd => ("etcd", "tool"),
             Self::CoreDns => ("coredns", "tool"),
             Self::Kstatus => ("kstatus", "."),
+            Self::Helm => ("", "tool"),
         }
     }
 
@@ -209,6 +214,8 @@ impl Family {
                 " -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34",
                 " -X k8s.io/component-base/version.gitTreeState=clean"
             ),
+            // `helm version` says it, and so does whatever it installs.
+            Self::Helm => "-ldflags=-s -w -X helm.sh/helm/v4/internal/version.version=v4.2.4",
             Self::Etcd | Self::CoreDns | Self::Kstatus => "-ldflags=-s -w",
         };
         ["-trimpath", "-buildvcs=false", link]

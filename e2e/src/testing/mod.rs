@@ -21,6 +21,7 @@ mod lent;
 pub mod life;
 pub mod memcached;
 pub mod operator;
+pub mod permissions;
 mod space;
 mod wait;
 

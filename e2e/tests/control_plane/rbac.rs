@@ -24,6 +24,7 @@ fn rules() -> Vec<[Value; 3]> {
     vec![
         [json!(["memcached.c5c3.io"]), json!(["memcacheds"]), watched.clone()],
         [json!(["memcached.c5c3.io"]), json!(["memcacheds/status"]), json!(["patch"])],
+        [json!(["memcached.c5c3.io"]), json!(["memcacheds/finalizers"]), json!(["update"])],
         [json!(["apps"]), json!(["deployments"]), json!(["list", "watch", "get", "create", "patch"])],
         [json!([""]), json!(["services"]), json!(["list", "watch", "get", "create", "patch"])],
         [json!(["networking.k8s.io"]), json!(["networkpolicies"]), watched.clone()],

@@ -32,7 +32,7 @@ async fn world() -> Result<World> {
     install(&Client::try_from(cluster.config("e2e-test/install").await?)?, &without_rules()?).await?;
     let launch = Launch {
         program: binary()?,
-        kubeconfig: cluster.kubeconfig(),
+        kubeconfig: as_installed(&cluster).await?,
         log: cluster.folder().join("operator.log"),
         args: vec![],
         env: vec![process::mark(cluster.folder())],

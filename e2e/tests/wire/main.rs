@@ -17,6 +17,7 @@ mod tls;
 use anyhow::{Context, Result};
 use e2e::testing::cache::{Cache, install};
 use e2e::testing::operator::{Launch, Operator, binary};
+use e2e::testing::permissions::as_installed;
 use e2e::testing::{Space, down_at_the_end, in_namespace_of, unique};
 use e2e::{Cluster, Shape, image, process};
 use k8s_openapi::api::core::v1::Namespace;
@@ -45,7 +46,7 @@ impl Site {
         install(&Client::try_from(cluster.config("e2e-test/install").await?)?, &crd()).await?;
         let launch = Launch {
             program,
-            kubeconfig: cluster.kubeconfig(),
+            kubeconfig: as_installed(&cluster).await?,
             log: cluster.folder().join("operator.log"),
             args: vec![],
             env: vec![process::mark(cluster.folder())],
