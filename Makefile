@@ -59,6 +59,10 @@ generate: build ## Write the generated files anew
 	@cp manifests/crd.yaml charts/memcached-operator/files/crd.yaml
 	@$(E2E) install-manifest > manifests/install.yaml.new && mv manifests/install.yaml.new manifests/install.yaml
 
+.PHONY: image
+image: build ## Build the operator's image into target/image without a container engine, and list what is in it
+	@$(E2E) pack-image
+
 .PHONY: deny
 deny: ## Check licences and advisories of the dependencies (needs cargo-deny)
 	@cargo deny --locked check

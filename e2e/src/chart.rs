@@ -33,7 +33,8 @@ pub fn folder() -> PathBuf {
     repository().join("charts/memcached-operator")
 }
 
-fn repository() -> &'static Path {
+/// The repository that this program was built from.
+pub fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 

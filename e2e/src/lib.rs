@@ -11,6 +11,7 @@
 //! control_plane, node, node_files, network, cgroups, image      the parts
 //! cluster    up, find, down: the parts put together
 //! chart      helm, and the chart as it renders
+//! shipped    the operator's static binary, its image and what is in it
 //! demo       `make demo`: a cache in a minute, told to a newcomer
 //! bench      what the operator costs, measured against a bare client
 //! testing    what the tests use: clients, namespaces, deadlines, audit log, memcached, the operator
@@ -25,8 +26,8 @@
 pub mod bench;
 mod boot;
 pub mod certs;
-pub mod chart;
 pub mod cgroups;
+pub mod chart;
 pub mod cluster;
 mod control_plane;
 pub mod demo;
@@ -40,6 +41,7 @@ pub mod paths;
 pub mod process;
 pub mod programs;
 mod record;
+pub mod shipped;
 pub mod slot;
 pub mod testing;
 

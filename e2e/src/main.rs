@@ -9,8 +9,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use e2e::cluster::{Audit, Cluster, Options, Shape, down};
-use e2e::{chart, packages};
 use e2e::programs::Kubernetes;
+use e2e::shipped::{self, Profile};
+use e2e::{chart, packages};
+use memcached_operator::kernel::desired::exporter::OWN_IMAGE;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// A real Kubernetes on this machine, in seconds.
@@ -66,6 +68,18 @@ enum Subcommands {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Build the operator's image without a container engine, and the list of what is in it
+    PackImage {
+        /// How the binary is optimised
+        #[arg(long, value_enum, default_value = "image")]
+        profile: Profile,
+        /// The image's name
+        #[arg(long, default_value = OWN_IMAGE)]
+        tag: String,
+        /// Where the files go
+        #[arg(long, default_value = "target/image")]
+        output: PathBuf,
+    },
     /// Print manifests/install.yaml as it has to be: the chart rendered with its own values
     InstallManifest,
     /// Run this cluster's kubectl
@@ -110,6 +124,7 @@ async fn run(command: Subcommands) -> Result<ExitCode> {
             };
             return Err(helm.args(args).exec()).context("cannot run helm");
         }
+        Subcommands::PackImage { profile, tag, output } => shipped::write(profile, &tag, &output)?,
         Subcommands::InstallManifest => print!("{}", chart::install_manifest()?),
         Subcommands::Kubectl { name, args } => {
             return Err(find(&name.name)?.kubectl()?.args(args).exec()).context("cannot run kubectl");

@@ -85,8 +85,6 @@ annotations:
 - {apiGroups: [memcached.c5c3.io], resources: [memcacheds], verbs: [list, watch]}
 # Say what came of it.
 - {apiGroups: [memcached.c5c3.io], resources: [memcacheds/status], verbs: [patch]}
-# Own the objects below, where an admission plugin asks for it (OwnerReferencesPermissionEnforcement; OpenShift has it on).
-- {apiGroups: [memcached.c5c3.io], resources: [memcacheds/finalizers], verbs: [update]}
 # The caches' pods. An apply needs patch, and create where it creates; get looks what is in its way.
 - {apiGroups: [apps], resources: [deployments], verbs: [list, watch, get, create, patch]}
 # Where clients find a cache.
@@ -105,6 +103,14 @@ annotations:
 - {apiGroups: [""], resources: [secrets], verbs: [list, watch, get]}
 # Tell about a resource; patch counts what is said again.
 - {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}
+{{- if .Values.rbac.ownerReferences }}
+# Own all these objects. Here and below the admission plugin OwnerReferencesPermissionEnforcement asks, where it is on.
+- {apiGroups: [memcached.c5c3.io], resources: [memcacheds/finalizers], verbs: [update]}
+# Put a wrong owner reference of a Deployment right, also when taking over from another operator. It is never deleted.
+- {apiGroups: [apps], resources: [deployments], verbs: [delete]}
+# The same of a Service.
+- {apiGroups: [""], resources: [services], verbs: [delete]}
+{{- end }}
 {{- end -}}
 
 {{/* Arguments of the operator's container. */}}

@@ -2,9 +2,10 @@
 //! `manifests/install.yaml` makes, with the roles that are bound to it there and no others. Called by the tests, so that
 //! every operator process that they start works with the chart's permissions.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::authentication::v1::TokenRequest;
@@ -13,6 +14,7 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams
 use kube::{Api, Client};
 use memcached_operator::cli::yaml;
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 use super::unique;
 use crate::chart::{NAMESPACE, RELEASE};
@@ -34,12 +36,26 @@ const KINDS: [(&str, &str); 6] = [
 /// How long a token is good for, in seconds: longer than any run of the tests.
 const TOKEN_LIFE: u64 = 24 * 60 * 60;
 
-/// A kubeconfig of the installed operator's ServiceAccount. The account, its roles and their bindings are applied first:
-/// whatever a test has changed about them is as the manifest says again.
+/// The clusters that this program has asked for a kubeconfig: some tests start hundreds of operators.
+static MADE: Mutex<BTreeSet<PathBuf>> = Mutex::const_new(BTreeSet::new());
+
+/// A kubeconfig of the installed operator's ServiceAccount; the account, its roles and their bindings are applied first.
 ///
 /// # Errors
 /// When the API server refuses, or the manifest cannot be read.
 pub async fn as_installed(cluster: &Cluster) -> Result<PathBuf> {
+    let path = cluster.folder().join("operator.kubeconfig");
+    let mut made = MADE.lock().await;
+    // The next cluster of a name begins with an empty folder.
+    if !(made.contains(&path) && path.exists()) {
+        write(cluster, &path, &install(cluster).await?)?;
+        made.insert(path.clone());
+    }
+    Ok(path)
+}
+
+/// Applies what the manifest says about permissions, and gives a token.
+async fn install(cluster: &Cluster) -> Result<String> {
     let client = Client::try_from(cluster.config("e2e-test/install").await?)?;
     for object in yaml::objects(INSTALL)? {
         if let Some(plural) = plural(&object) {
@@ -49,11 +65,10 @@ pub async fn as_installed(cluster: &Cluster) -> Result<PathBuf> {
     let request = json!({"spec": {"audiences": [], "expirationSeconds": TOKEN_LIFE}});
     let accounts: Api<ServiceAccount> = Api::namespaced(client, NAMESPACE);
     let answer: TokenRequest = accounts
-        .create_subresource("token", RELEASE, &PostParams::default(), serde_json::to_vec(&request)?)
+        .create_subresource("token", RELEASE, &PostParams::default(), &request)
         .await
         .context("the API server gives no token for the operator")?;
-    let token = answer.status.context("the answer holds no token")?.token;
-    write(cluster, &token)
+    Ok(answer.status.context("the answer holds no token")?.token)
 }
 
 fn plural(object: &Value) -> Option<&'static str> {
@@ -77,14 +92,12 @@ async fn apply(client: &Client, object: &Value, plural: &str) -> Result<()> {
 }
 
 /// The administrator's kubeconfig with another user in it.
-fn write(cluster: &Cluster, token: &str) -> Result<PathBuf> {
+fn write(cluster: &Cluster, path: &Path, token: &str) -> Result<()> {
     let mut config: Value = serde_json::from_slice(&fs::read(cluster.kubeconfig())?)?;
     config["users"][0]["user"] = json!({"token": token});
-    let path = cluster.folder().join("operator.kubeconfig");
-    // Another test may be reading the last one.
+    // Another program may be reading the last one.
     let new = cluster.folder().join(unique("operator.kubeconfig"));
     let mut file = fs::File::options().write(true).create_new(true).mode(0o600).open(&new)?;
     std::io::Write::write_all(&mut file, config.to_string().as_bytes())?;
-    fs::rename(&new, &path)?;
-    Ok(path)
+    Ok(fs::rename(&new, path)?)
 }

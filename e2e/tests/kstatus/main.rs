@@ -7,6 +7,7 @@ use anyhow::Result;
 use e2e::testing::cache::{Cache, condition, install, says};
 use e2e::testing::kstatus::Status;
 use e2e::testing::operator::{Launch, Operator, binary};
+use e2e::testing::permissions::as_installed;
 use e2e::testing::{Lent, Space, in_namespace_of, unique};
 use e2e::{Shape, TemporaryCluster, process};
 use k8s_openapi::api::apps::v1::Deployment;

@@ -1,0 +1,1 @@
+//! A release on a real node.
