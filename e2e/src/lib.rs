@@ -5,6 +5,7 @@
 //! packages   what the node needs of the system: found, or installed with apt-get
 //! slot       a small number ─▶ ports, addresses and link name of one cluster, so that two do not meet
 //! process    programs in the background: started, recognised, killed
+//! options    what a cluster can be like
 //! record     what a cluster has on this machine, written to disk before it is made
 //! certs      the cluster's own CA, its certificates and kubeconfigs
 //! boot       one start of a cluster, step by step
@@ -36,6 +37,7 @@ pub mod lock;
 mod network;
 mod node;
 mod node_files;
+mod options;
 pub mod packages;
 pub mod paths;
 pub mod process;
@@ -45,4 +47,4 @@ pub mod shipped;
 pub mod slot;
 pub mod testing;
 
-pub use cluster::{Audit, Cluster, Options, Shape, TemporaryCluster, down};
+pub use cluster::{Audit, Cluster, Options, Owners, Shape, TemporaryCluster, down};

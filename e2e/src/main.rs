@@ -150,7 +150,7 @@ async fn up(name: &str, only: Option<Shape>, audit: Audit) -> Result<ExitCode> {
         biased;
         _ = tokio::signal::ctrl_c() => bail!("interrupted"),
         _ = terminated.recv() => bail!("terminated"),
-        cluster = Cluster::shared(name, Options { shape, audit }) => cluster?,
+        cluster = Cluster::shared(name, Options { audit, ..shape.into() }) => cluster?,
     };
     let text =
         if existed.is_some_and(|processes| processes == cluster.processes()) { "already up" } else { "up" };

@@ -100,81 +100,8 @@ fn every_object_is_one_that_kubernetes_knows_to_the_last_field() -> Result<()> {
 
 #[test]
 fn every_value_reaches_the_pod() -> Result<()> {
-    let objects = rendered(&everything()?)?;
-    let labels = json!({
-        "app.kubernetes.io/instance": "memcached-operator", "app.kubernetes.io/name": "mcd", "pod": "yes", "team": "caches",
-    });
-    let annotations = json!({
-        "example.org/all": "yes", "example.org/pod": "yes", "kubectl.kubernetes.io/default-container": "operator",
-    });
-    let args = [
-        "run",
-        "--listen=[::]:9090",
-        "--log-level=debug",
-        "--log-format=text",
-        "--max-in-flight=8",
-        "--max-concurrent-rollouts=3",
-        "--adopt-templates=budgeted",
-        "--leader-elect",
-        "--lease-name=first",
-        "--lease-namespace=ops",
-        "--lease-duration=30s",
-        "--journal=/journal/journal",
-        "--journal-max-bytes=1048576",
-        "--kubeconfig=/none",
-    ];
-    let values = everything()?;
-    let container = json!({
-        "name": "operator",
-        "image": "registry.example/mcd:2",
-        "imagePullPolicy": "Always",
-        "args": args,
-        "env": values["extraEnv"],
-        "ports": [{"name": "http", "containerPort": 9090, "protocol": "TCP"}],
-        "livenessProbe": {
-            "httpGet": {"path": "/livez", "port": "http"},
-            "failureThreshold": 3, "initialDelaySeconds": 5, "periodSeconds": 20, "timeoutSeconds": 6,
-        },
-        "readinessProbe": {
-            "httpGet": {"path": "/readyz", "port": "http"},
-            "failureThreshold": 3, "initialDelaySeconds": 1, "periodSeconds": 2, "timeoutSeconds": 3,
-        },
-        "resources": {"requests": {"cpu": "1", "memory": "64Mi"}, "limits": {"memory": "1Gi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
-            "privileged": false,
-        },
-        "volumeMounts": [{"name": "journal", "mountPath": "/journal"}],
-    });
-    let spec = json!({
-        "replicas": 3,
-        "strategy": {"type": "RollingUpdate"},
-        "selector": {"matchLabels": {
-            "app.kubernetes.io/instance": "memcached-operator", "app.kubernetes.io/name": "mcd",
-        }},
-        "template": {
-            "metadata": {"labels": labels, "annotations": annotations},
-            "spec": {
-                "serviceAccountName": "cache-keeper",
-                "automountServiceAccountToken": true,
-                "enableServiceLinks": false,
-                "terminationGracePeriodSeconds": 60,
-                "imagePullSecrets": values["imagePullSecrets"],
-                "priorityClassName": "system-cluster-critical",
-                "securityContext": {
-                    "runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 1000,
-                    "seccompProfile": {"type": "RuntimeDefault"},
-                },
-                "nodeSelector": values["nodeSelector"],
-                "tolerations": values["tolerations"],
-                "affinity": values["affinity"],
-                "topologySpreadConstraints": values["topologySpreadConstraints"],
-                "containers": [container],
-                "volumes": [{"name": "journal", "emptyDir": {"sizeLimit": "16Mi"}}],
-            },
-        },
-    });
-    assert_eq!(only(&objects, "Deployment")?["spec"], spec);
+    let expected: Value = serde_saphyr::from_str(include_str!("everything.deployment.yaml"))?;
+    assert_eq!(only(&rendered(&everything()?)?, "Deployment")?["spec"], expected);
     Ok(())
 }
 
