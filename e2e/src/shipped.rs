@@ -16,6 +16,9 @@ use crate::image;
 
 mod materials;
 
+/// How the last step of the build makes the binary static, and small.
+pub const LINKED: [&str; 3] = ["--", "-Ctarget-feature=+crt-static", "-Cstrip=symbols"];
+
 /// How the binary is built: the names are cargo's profiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Profile {
@@ -58,7 +61,8 @@ pub fn static_binary(profile: Profile) -> Result<PathBuf> {
                 "--package=memcached-operator",
                 "--bin=memcached-operator",
             ])
-            .args(["--profile", name, "--", "-Ctarget-feature=+crt-static", "-Cstrip=symbols"])
+            .args(["--profile", name])
+            .args(LINKED)
             .env("CARGO_BUILD_BUILD_DIR", &target)
             .env("CARGO_TARGET_DIR", &output),
     )?;

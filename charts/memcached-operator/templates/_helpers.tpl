@@ -129,7 +129,7 @@ annotations:
 - --leader-elect
 - --lease-name={{ include "memcached-operator.leaseName" . }}
 - --lease-namespace={{ .Release.Namespace }}
-- --lease-duration={{ int64 .Values.leaderElection.leaseDurationSeconds }}s
+- --lease-duration={{ int64 .Values.leaderElection.leaseDurationSeconds }}
 {{- end }}
 {{- if .Values.journal.enabled }}
 - --journal=/journal/journal

@@ -1,6 +1,7 @@
 //! The chart: what helm makes of its values, which values it refuses, and a release's life on a real node.
 
 mod guide;
+mod image;
 mod install;
 mod rendering;
 mod roles;
