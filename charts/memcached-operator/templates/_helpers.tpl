@@ -17,8 +17,8 @@
 
 {{/* What selects the operator's pods. Never changes for a release: a Deployment's selector cannot. */}}
 {{- define "memcached-operator.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "memcached-operator.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "memcached-operator.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{/* Labels of every object; the chart's own win over commonLabels, because selectors rely on them. */}}
@@ -38,7 +38,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- if gt (len .) 2 -}}{{- $labels = merge $labels (index . 2) -}}{{- end -}}
 {{- if gt (len .) 3 -}}{{- $annotations = merge $annotations (index . 3) -}}{{- end -}}
 {{- $annotations = merge $annotations $root.Values.commonAnnotations -}}
-name: {{ index . 1 }}
+name: {{ index . 1 | quote }}
 labels:
   {{- toYaml $labels | nindent 2 }}
 {{- with $annotations }}
@@ -75,8 +75,8 @@ annotations:
 {{/* The ServiceAccount as the subject of a binding. */}}
 {{- define "memcached-operator.subjects" -}}
 - kind: ServiceAccount
-  name: {{ include "memcached-operator.serviceAccountName" . }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ include "memcached-operator.serviceAccountName" . | quote }}
+  namespace: {{ .Release.Namespace | quote }}
 {{- end -}}
 
 {{/* What the operator may do in each namespace that it works in. */}}

@@ -90,7 +90,7 @@ pub(super) fn bill(tree: &Tree, sha256: &str) -> Result<Value> {
 fn component(package: &str, licence: &str) -> Value {
     let (name, version) = package.split_once(' ').unwrap_or((package, ""));
     // Before SPDX expressions, a slash meant a choice.
-    let licence = licence.replace('/', " OR ");
+    let licence = licence.split('/').map(str::trim).collect::<Vec<_>>().join(" OR ");
     json!({
         "type": "library", "bom-ref": reference(package), "name": name, "version": version,
         "purl": reference(package), "licenses": [{"expression": licence}],

@@ -9,7 +9,9 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use memcached_operator::cli::crd::crd_yaml;
+use memcached_operator::cli::yaml;
 use memcached_operator::kernel::desired::exporter::OWN_IMAGE;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -199,6 +201,16 @@ fn a_single_replica_needs_no_budget_and_without_a_leader_no_two_pods_run() -> Re
 
     let words = refusal(&json!({"leaderElection": {"enabled": false}}))?;
     assert!(words.contains("replicaCount is 2, and leaderElection.enabled is false"), "{words}");
+    Ok(())
+}
+
+#[test]
+fn names_of_digits_are_names() -> Result<()> {
+    let values = json!({"fullnameOverride": "1", "nameOverride": "2", "watchNamespaces": ["3"], "priorityClassName": "4"});
+    for object in yaml::objects(&chart::render("5", &values)?)? {
+        serde_json::from_value::<ObjectMeta>(object["metadata"].clone())
+            .context(object["kind"].to_string())?;
+    }
     Ok(())
 }
 
