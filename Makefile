@@ -56,8 +56,14 @@ bench: prerequisites ## Compare the operator with a bare client on a bare API se
 	@target/release/e2e bench $(BENCH)
 
 .PHONY: generate
-generate: prerequisites ## Write the generated files anew
-	@cargo run -q --locked -p memcached-operator -- crd > manifests/crd.yaml.new && mv manifests/crd.yaml.new manifests/crd.yaml
+generate: build ## Write the generated files anew
+	@target/debug/memcached-operator crd > manifests/crd.yaml.new && mv manifests/crd.yaml.new manifests/crd.yaml
+	@cp manifests/crd.yaml charts/memcached-operator/files/crd.yaml
+	@$(E2E) install-manifest > manifests/install.yaml.new && mv manifests/install.yaml.new manifests/install.yaml
+
+.PHONY: image
+image: build ## Build the operator's image into target/image without a container engine, and list what is in it
+	@$(E2E) pack-image
 
 .PHONY: deny
 deny: ## Check licences and advisories of the dependencies (needs cargo-deny)

@@ -5,70 +5,23 @@
 //! at once: one makes the cluster, the others wait and use it.
 
 use std::fs;
-use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use clap::ValueEnum;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use serde::{Deserialize, Serialize};
 
 use crate::boot::Boot;
 use crate::certs::Pki;
 use crate::image::Image;
 use crate::lock::FolderLock;
+pub use crate::options::{Audit, Options, Owners, Shape};
 use crate::process::{Process, kill_all, marked};
 use crate::programs::Family;
 use crate::record::{Phase, Record};
 use crate::slot::{Port, Slot};
-use crate::{cgroups, control_plane, network, node, packages, paths, programs};
-
-/// How much of Kubernetes runs; each includes those above it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
-pub enum Shape {
-    /// etcd and kube-apiserver: objects are stored, and nobody acts on them.
-    ApiServer,
-    /// Controllers too: Deployments make ReplicaSets and pods, which stay Pending.
-    ControlPlane,
-    /// A node too, where the pods run. Needs root.
-    Node,
-}
-
-impl Shape {
-    /// Where the API server listens: with a node on its link, which pods reach and other machines do not.
-    pub(crate) fn api_address(self, slot: Slot) -> Ipv4Addr {
-        match self {
-            Self::Node => slot.host(),
-            Self::ApiServer | Self::ControlPlane => Ipv4Addr::LOCALHOST,
-        }
-    }
-}
-
-/// Whether the API server writes each request's metadata to its audit log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-pub enum Audit {
-    /// One line a request: who, what, when, and the answer's code.
-    Metadata,
-    /// No log, for measurements.
-    Off,
-}
-
-/// What a cluster is to be like.
-#[derive(Debug, Clone, Copy)]
-pub struct Options {
-    /// How much of Kubernetes runs.
-    pub shape: Shape,
-    /// The audit log.
-    pub audit: Audit,
-}
-
-impl From<Shape> for Options {
-    fn from(shape: Shape) -> Self {
-        Self { shape, audit: Audit::Metadata }
-    }
-}
+use crate::{cgroups, chart, control_plane, network, node, packages, paths, programs};
 
 /// A cluster that is up, as far as its record says. A plain description: dropping it changes nothing.
 #[derive(Debug, Clone)]
@@ -219,6 +172,16 @@ impl Cluster {
         Ok(command)
     }
 
+    /// The program helm, with this cluster as its own.
+    ///
+    /// # Errors
+    /// When it cannot be built.
+    pub fn helm(&self) -> Result<Command> {
+        let mut command = chart::helm()?;
+        command.env("KUBECONFIG", self.kubeconfig()).env("KUBECACHEDIR", self.folder.join("kubectl-cache"));
+        Ok(command)
+    }
+
     /// A client configuration for the administrator, with this user agent.
     ///
     /// # Errors
@@ -340,8 +303,8 @@ fn claim_slot(name: &str, folder: &Path, options: Options) -> Result<Record> {
     let slot = Slot::candidates(name).find(|slot| !taken.contains(slot) && slot.free()).context(
         "no place is left for a cluster: all ports from 18000 or networks from 10.200.0.0/16 are in use",
     )?;
-    let Options { shape, audit } = options;
-    let record = Record { slot, shape, audit, phase: Phase::Starting, processes: Vec::new() };
+    let Options { shape, audit, owners } = options;
+    let record = Record { slot, shape, audit, owners, phase: Phase::Starting, processes: Vec::new() };
     record.save(folder)?;
     Ok(record)
 }

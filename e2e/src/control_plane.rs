@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 
 use crate::boot::Boot;
-use crate::cluster::{Audit, Shape};
+use crate::cluster::{Audit, Owners, Shape};
 use crate::process::Launch;
 use crate::slot::Port;
 
@@ -105,7 +105,12 @@ fn api_server(boot: &Boot) -> Result<Launch> {
         format!("--service-account-signing-key-file={}", pki("service-account.key")),
         format!("--service-cluster-ip-range={}", slot.services()),
         "--authorization-mode=Node,RBAC".to_owned(),
-        "--enable-admission-plugins=NodeRestriction".to_owned(),
+        match boot.record.owners {
+            Owners::Unguarded => "--enable-admission-plugins=NodeRestriction".to_owned(),
+            Owners::Guarded => {
+                "--enable-admission-plugins=NodeRestriction,OwnerReferencesPermissionEnforcement".to_owned()
+            }
+        },
         "--allow-privileged=true".to_owned(),
     ];
     if boot.record.audit == Audit::Metadata {

@@ -26,6 +26,7 @@ pub struct Image {
     files: BTreeMap<String, (u32, Vec<u8>)>,
     entrypoint: Vec<String>,
     user: String,
+    labels: BTreeMap<String, String>,
 }
 
 /// The sandbox's image: the system's `sleep`.
@@ -62,14 +63,22 @@ pub fn memcached() -> Result<Image> {
     Ok(image)
 }
 
-/// This project's own image, whose entry point is the operator's binary.
+/// This project's own image, whose entry point is the operator's binary; as the Containerfile makes it.
 ///
 /// # Errors
 /// When the program or one of its libraries cannot be read.
 pub fn operator(program: &Path, tag: &str) -> Result<Image> {
-    let mut image = Image { tags: vec![tag.to_owned()], user: "65532".to_owned(), ..Image::default() };
+    let mut image = Image { tags: vec![tag.to_owned()], user: "65532:65532".to_owned(), ..Image::default() };
     image.add_file(program, "memcached-operator")?;
     image.entrypoint = vec!["/memcached-operator".to_owned()];
+    for (name, value) in [
+        ("title", "memcached-operator"),
+        ("version", env!("CARGO_PKG_VERSION")),
+        ("licenses", env!("CARGO_PKG_LICENSE")),
+        ("source", env!("CARGO_PKG_REPOSITORY")),
+    ] {
+        image.labels.insert(format!("org.opencontainers.image.{name}"), value.to_owned());
+    }
     Ok(image)
 }
 
@@ -110,6 +119,7 @@ impl Image {
                 "User": self.user,
                 "Env": ["PATH=/usr/local/bin:/usr/bin:/bin"],
                 "Entrypoint": self.entrypoint,
+                "Labels": self.labels,
                 "WorkingDir": "/",
             },
             "rootfs": {"type": "layers", "diff_ids": [format!("sha256:{}", sha256(&layer))]},

@@ -5,11 +5,14 @@
 //! packages   what the node needs of the system: found, or installed with apt-get
 //! slot       a small number ─▶ ports, addresses and link name of one cluster, so that two do not meet
 //! process    programs in the background: started, recognised, killed
+//! options    what a cluster can be like
 //! record     what a cluster has on this machine, written to disk before it is made
 //! certs      the cluster's own CA, its certificates and kubeconfigs
 //! boot       one start of a cluster, step by step
 //! control_plane, node, node_files, network, cgroups, image      the parts
 //! cluster    up, find, down: the parts put together
+//! chart      helm, and the chart as it renders
+//! shipped    the operator's static binary, its image and what is in it
 //! demo       `make demo`: a cache in a minute, told to a newcomer
 //! bench      what the operator costs, measured against a bare client
 //! testing    what the tests use: clients, namespaces, deadlines, audit log, memcached, the operator
@@ -25,6 +28,7 @@ pub mod bench;
 mod boot;
 pub mod certs;
 pub mod cgroups;
+pub mod chart;
 pub mod cluster;
 mod control_plane;
 pub mod demo;
@@ -33,12 +37,14 @@ pub mod lock;
 mod network;
 mod node;
 mod node_files;
+mod options;
 pub mod packages;
 pub mod paths;
 pub mod process;
 pub mod programs;
 mod record;
+pub mod shipped;
 pub mod slot;
 pub mod testing;
 
-pub use cluster::{Audit, Cluster, Options, Shape, TemporaryCluster, down};
+pub use cluster::{Audit, Cluster, Options, Owners, Shape, TemporaryCluster, down};

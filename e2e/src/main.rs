@@ -9,8 +9,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use e2e::cluster::{Audit, Cluster, Options, Shape, down};
-use e2e::packages;
 use e2e::programs::Kubernetes;
+use e2e::shipped::{self, Profile};
+use e2e::{chart, packages};
+use memcached_operator::kernel::desired::exporter::OWN_IMAGE;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// A real Kubernetes on this machine, in seconds.
@@ -58,6 +60,28 @@ enum Subcommands {
     Demo(e2e::demo::Args),
     /// Measure what the operator costs, against a bare client
     Bench(e2e::bench::Args),
+    /// Run helm on this cluster; without one, only what needs none works (template, lint, version)
+    Helm {
+        #[command(flatten)]
+        name: Name,
+        /// Arguments of helm
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// Build the operator's image without a container engine, and the list of what is in it
+    PackImage {
+        /// How the binary is optimised
+        #[arg(long, value_enum, default_value = "image")]
+        profile: Profile,
+        /// The image's name
+        #[arg(long, default_value = OWN_IMAGE)]
+        tag: String,
+        /// Where the files go
+        #[arg(long, default_value = "target/image")]
+        output: PathBuf,
+    },
+    /// Print manifests/install.yaml as it has to be: the chart rendered with its own values
+    InstallManifest,
     /// Run this cluster's kubectl
     Kubectl {
         #[command(flatten)]
@@ -93,6 +117,15 @@ async fn run(command: Subcommands) -> Result<ExitCode> {
         Subcommands::LoadImage { name, archive } => find(&name.name)?.load_image(&archive)?,
         Subcommands::Demo(args) => e2e::demo::run(&args).await?,
         Subcommands::Bench(args) => return e2e::bench::run(args).await,
+        Subcommands::Helm { name, args } => {
+            let mut helm = match Cluster::find(&name.name)? {
+                Some(cluster) => cluster.helm()?,
+                None => chart::helm()?,
+            };
+            return Err(helm.args(args).exec()).context("cannot run helm");
+        }
+        Subcommands::PackImage { profile, tag, output } => shipped::write(profile, &tag, &output)?,
+        Subcommands::InstallManifest => print!("{}", chart::install_manifest()?),
         Subcommands::Kubectl { name, args } => {
             return Err(find(&name.name)?.kubectl()?.args(args).exec()).context("cannot run kubectl");
         }
@@ -117,7 +150,7 @@ async fn up(name: &str, only: Option<Shape>, audit: Audit) -> Result<ExitCode> {
         biased;
         _ = tokio::signal::ctrl_c() => bail!("interrupted"),
         _ = terminated.recv() => bail!("terminated"),
-        cluster = Cluster::shared(name, Options { shape, audit }) => cluster?,
+        cluster = Cluster::shared(name, Options { audit, ..shape.into() }) => cluster?,
     };
     let text =
         if existed.is_some_and(|processes| processes == cluster.processes()) { "already up" } else { "up" };

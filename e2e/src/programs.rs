@@ -35,6 +35,8 @@ pub enum Family {
     Flux,
     /// kstatus, our own program around the library that deployment tools ask (see `testing`).
     Kstatus,
+    /// helm.
+    Helm,
 }
 
 /// The folders of all that a cluster runs.
@@ -208,6 +210,7 @@ impl Family {
             Self::CoreDns => "coredns",
             Self::Flux => "flux",
             Self::Kstatus => "kstatus",
+            Self::Helm => "helm",
         }
     }
 
@@ -215,7 +218,7 @@ impl Family {
     fn expectation(self) -> &'static str {
         match self {
             Self::Kubernetes | Self::KubernetesNewest => "about 6 minutes on 2 cores",
-            Self::Etcd | Self::CoreDns => "1 to 2 minutes on 2 cores",
+            Self::Etcd | Self::CoreDns | Self::Helm => "1 to 2 minutes on 2 cores",
             Self::Flux => "about 3 minutes on 2 cores",
             Self::Kstatus => "half a minute on 2 cores",
         }
@@ -229,6 +232,7 @@ impl Family {
             Self::CoreDns => sources!("coredns": "go.mod" "go.sum"),
             Self::Flux => sources!("flux": "go.mod" "go.sum"),
             Self::Kstatus => sources!("kstatus": "go.mod" "go.sum" "main.go"),
+            Self::Helm => sources!("helm": "go.mod" "go.sum"),
         }
     }
 
@@ -241,6 +245,7 @@ impl Family {
             Self::CoreDns => ("coredns", "tool"),
             Self::Flux => ("", "tool"),
             Self::Kstatus => ("kstatus", "."),
+            Self::Helm => ("", "tool"),
         }
     }
 
@@ -249,6 +254,8 @@ impl Family {
             // Without these the server calls itself v0.0.0, and clients that compare versions misbehave.
             Self::Kubernetes => linked_as!("1", "34", "4"),
             Self::KubernetesNewest => linked_as!("1", "36", "3"),
+            // `helm version` says it, and so does whatever it installs.
+            Self::Helm => "-ldflags=-s -w -X helm.sh/helm/v4/internal/version.version=v4.2.4",
             Self::Etcd | Self::CoreDns | Self::Flux | Self::Kstatus => "-ldflags=-s -w",
         };
         ["-trimpath", "-buildvcs=false", link]

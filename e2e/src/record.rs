@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::{Audit, Shape};
+use crate::cluster::{Audit, Owners, Shape};
 use crate::process::Process;
 use crate::slot::Slot;
 
@@ -27,6 +27,8 @@ pub(crate) struct Record {
     pub(crate) slot: Slot,
     pub(crate) shape: Shape,
     pub(crate) audit: Audit,
+    #[serde(default)]
+    pub(crate) owners: Owners,
     pub(crate) phase: Phase,
     pub(crate) processes: Vec<Process>,
 }

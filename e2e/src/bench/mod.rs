@@ -165,7 +165,7 @@ async fn timed(args: &Args) -> Result<Vec<Row>> {
 }
 
 async fn unlogged(name: &str) -> Result<TemporaryCluster> {
-    TemporaryCluster::up(name, Options { shape: Shape::ApiServer, audit: Audit::Off }).await
+    TemporaryCluster::up(name, Options { audit: Audit::Off, ..Shape::ApiServer.into() }).await
 }
 
 async fn large() -> Result<Row> {

@@ -23,6 +23,7 @@ pub mod life;
 pub mod memcached;
 pub mod monitors;
 pub mod operator;
+pub mod permissions;
 pub mod prometheus;
 mod space;
 mod wait;

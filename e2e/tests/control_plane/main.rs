@@ -9,6 +9,7 @@ mod exceptions;
 mod faults;
 mod foreign;
 mod identity;
+mod permissions;
 mod rbac;
 mod refusals;
 mod rejections;

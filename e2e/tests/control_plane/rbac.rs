@@ -24,6 +24,7 @@ fn rules() -> Vec<[Value; 3]> {
     vec![
         [json!(["memcached.c5c3.io"]), json!(["memcacheds"]), watched.clone()],
         [json!(["memcached.c5c3.io"]), json!(["memcacheds/status"]), json!(["patch"])],
+        [json!(["memcached.c5c3.io"]), json!(["memcacheds/finalizers"]), json!(["update"])],
         [json!(["apps"]), json!(["deployments"]), json!(["list", "watch", "get", "create", "patch"])],
         [json!([""]), json!(["services"]), json!(["list", "watch", "get", "create", "patch"])],
         [json!(["networking.k8s.io"]), json!(["networkpolicies"]), watched.clone()],
@@ -72,7 +73,7 @@ async fn an_operator_that_may_not_see_secrets_says_so_and_goes_on_when_it_may() 
     let cluster = up("rbac", Shape::ControlPlane).await?;
     let client = Client::try_from(cluster.config("e2e-test").await?)?;
     let folder = tempfile::TempDir::new()?;
-    let process = Process::of(&cluster)?.with_kubeconfig(acting_as(&cluster, USER, folder.path())?);
+    let process = Process::of(&cluster).await?.with_kubeconfig(acting_as(&cluster, USER, folder.path())?);
     grant(&client, &rules()).await?;
     in_namespace_of(&cluster, "rbac", async |space: &Space| {
         space.apply(&secret("cache", "first")?).await?;

@@ -19,12 +19,12 @@ use crate::support::requests::Requests;
 use crate::support::transport::Straight;
 use crate::support::{SOON, at_once, await_ready, children, in_space, message, plain, reason};
 
-fn name(kind: ChildKind) -> String {
+pub(crate) fn name(kind: ChildKind) -> String {
     format!("squatted-{}", kind.name().to_lowercase())
 }
 
 /// The spec of an object of somebody else.
-fn spec(kind: ChildKind) -> Value {
+pub(crate) fn spec(kind: ChildKind) -> Value {
     let labels = json!({"app": "theirs"});
     let selector = json!({"matchLabels": labels});
     match kind {
@@ -42,7 +42,7 @@ fn spec(kind: ChildKind) -> Value {
 }
 
 /// A resource that asks for a child of this kind, or does not.
-fn resource(kind: ChildKind, asks: bool) -> Result<Memcached> {
+pub(crate) fn resource(kind: ChildKind, asks: bool) -> Result<Memcached> {
     let spec = match (kind, asks) {
         (ChildKind::Service | ChildKind::Deployment, _) | (_, false) => json!({"replicas": 2}),
         (ChildKind::NetworkPolicy, true) => {

@@ -23,6 +23,7 @@ use anyhow::{Context, Result, ensure};
 use caches::{NEW, OLD, OWN, PLAIN, SHARED, all_ready, edit, name, predate, rotate, state};
 use e2e::Shape;
 use e2e::testing::operator::{Launch, Operator, binary, next_binary};
+use e2e::testing::permissions::as_installed;
 use e2e::testing::{Space, await_answer, in_namespace_of};
 use kube::api::ListParams;
 use memcached_operator::api::Memcached;
@@ -45,11 +46,11 @@ struct Shipped {
 }
 
 impl Shipped {
-    fn new(space: &Space) -> Result<Self> {
+    async fn new(space: &Space) -> Result<Self> {
         let folder = TempDir::new()?;
         let launch = Launch {
             program: binary()?,
-            kubeconfig: space.cluster().kubeconfig(),
+            kubeconfig: as_installed(space.cluster()).await?,
             log: folder.path().join("log"),
             args: vec![format!("--max-concurrent-rollouts={LIMIT}").into()],
             env: Vec::new(),
@@ -100,7 +101,7 @@ fn names(range: std::ops::Range<usize>) -> BTreeSet<String> {
 async fn many_caches_are_planned_for_and_rolled_a_few_at_a_time() -> Result<()> {
     let cluster = support::up("fleet", Shape::ControlPlane).await?;
     in_namespace_of(&cluster, "fleet", async |space| {
-        let (operator, kubelet) = (Shipped::new(space)?, Kubelet::start_for(space, Which::All));
+        let (operator, kubelet) = (Shipped::new(space).await?, Kubelet::start_for(space, Which::All));
         let (running, ()) = tokio::try_join!(operator.start(&[]), caches::create(space))?;
         all_ready(space, PATIENCE).await?;
         running.terminate().await?;

@@ -7,6 +7,7 @@ use anyhow::Result;
 use e2e::testing::cache::{Cache, condition, install, says};
 use e2e::testing::kstatus::Status;
 use e2e::testing::operator::{Launch, Operator, binary};
+use e2e::testing::permissions::as_installed;
 use e2e::testing::{Lent, Space, in_namespace_of, unique};
 use e2e::{Shape, TemporaryCluster, process};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -32,7 +33,7 @@ async fn world() -> Result<World> {
     install(&Client::try_from(cluster.config("e2e-test/install").await?)?, &without_rules()?).await?;
     let launch = Launch {
         program: binary()?,
-        kubeconfig: cluster.kubeconfig(),
+        kubeconfig: as_installed(&cluster).await?,
         log: cluster.folder().join("operator.log"),
         args: vec![],
         env: vec![process::mark(cluster.folder())],

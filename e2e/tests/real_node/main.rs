@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 use e2e::process;
 use e2e::testing::cache::{Cache, install};
 use e2e::testing::operator::{Launch, Operator, binary};
+use e2e::testing::permissions::as_installed;
 use e2e::testing::{Lent, Space, in_namespace_of, shared_cluster};
 use kube::Client;
 use memcached_operator::api::crd::crd;
@@ -28,7 +29,7 @@ async fn with_cache(name: &str, body: impl AsyncFnOnce(&Cache<'_>) -> Result<()>
             install(&Client::try_from(cluster.config("e2e-test/install").await?)?, &crd()).await?;
             let launch = Launch {
                 program: binary()?,
-                kubeconfig: cluster.kubeconfig(),
+                kubeconfig: as_installed(&cluster).await?,
                 log: log.clone(),
                 args: vec![],
                 env: vec![process::mark(cluster.folder())],

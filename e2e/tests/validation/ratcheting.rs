@@ -104,7 +104,7 @@ fn violators() -> Vec<(&'static str, Value, Elsewhere)> {
 #[tokio::test]
 async fn a_stored_resource_that_breaks_a_new_rule_takes_a_status_and_goes() -> Result<()> {
     // Its own cluster: the definition belongs to all tests of the shared one.
-    let options = Options { shape: Shape::ApiServer, audit: Audit::Off };
+    let options = Options { audit: Audit::Off, ..Shape::ApiServer.into() };
     let cluster = TemporaryCluster::up("ratcheting", options).await?;
     let client = Client::try_from(cluster.config("e2e-test/ratcheting").await?)?;
     let api = resources(&client, "default", VERSIONS[0]);

@@ -19,6 +19,7 @@ mod tls;
 use anyhow::{Context, Result};
 use e2e::testing::cache::{Cache, install};
 use e2e::testing::operator::{Launch, Operator, binary};
+use e2e::testing::permissions::as_installed;
 use e2e::testing::{Space, down_at_the_end, in_namespace_of, monitors, unique};
 use e2e::{Cluster, Shape, image, process};
 use k8s_openapi::api::core::v1::Namespace;
@@ -49,7 +50,7 @@ impl Site {
         monitors::install(&client).await?;
         let launch = Launch {
             program,
-            kubeconfig: cluster.kubeconfig(),
+            kubeconfig: as_installed(&cluster).await?,
             log: cluster.folder().join("operator.log"),
             args: vec![],
             env: vec![process::mark(cluster.folder())],

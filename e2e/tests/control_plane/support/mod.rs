@@ -21,10 +21,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use e2e::testing::{Space, await_answer, down_at_the_end, in_namespace_of, unique};
-use e2e::{Cluster, Shape};
-use k8s_openapi::api::core::v1::Secret;
+use e2e::{Cluster, Options, Owners, Shape};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use memcached_operator::api::{Memcached, crd};
 use serde_json::{Value, json};
@@ -47,16 +47,36 @@ pub(crate) async fn in_space(prefix: &str, body: impl AsyncFnOnce(&Space) -> Res
 }
 
 async fn with_monitors() -> Result<Cluster> {
-    let cluster = up("plane", Shape::ControlPlane).await?;
-    e2e::testing::monitors::install(&Client::try_from(cluster.config("e2e-test").await?)?).await?;
+    // What the operator is allowed to do has to be enough for the strictest API server.
+    let options = Options { owners: Owners::Guarded, ..Shape::ControlPlane.into() };
+    let cluster = up("plane", options).await?;
+    let client = Client::try_from(cluster.config("e2e-test").await?)?;
+    e2e::testing::monitors::install(&client).await?;
+    resources_may_own(&client).await?;
     Ok(cluster)
 }
 
+/// Waits until the admission plugin that guards owners has learnt what a Memcached is.
+async fn resources_may_own(client: &Client) -> Result<()> {
+    let owner = json!({
+        "apiVersion": "memcached.c5c3.io/v1alpha1", "kind": "Memcached", "name": "none", "uid": "none",
+        "controller": true, "blockOwnerDeletion": true,
+    });
+    let owned: ConfigMap =
+        serde_json::from_value(json!({"metadata": {"name": "owned", "ownerReferences": [owner]}}))?;
+    let objects: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    await_answer(("a Memcached may own something", SOON), async || {
+        Ok(objects.create(&dry_run, &owned).await.map(|_| ())?)
+    })
+    .await
+}
+
 /// A cluster of this program's own, with the definition installed; it goes with the program.
-pub(crate) async fn up(prefix: &str, shape: Shape) -> Result<Cluster> {
+pub(crate) async fn up(prefix: &str, options: impl Into<Options>) -> Result<Cluster> {
     let name = unique(prefix);
     down_at_the_end(env!("CARGO_BIN_EXE_e2e"), &name)?;
-    let cluster = Cluster::shared(&name, shape).await?;
+    let cluster = Cluster::shared(&name, options).await?;
     define(&Client::try_from(cluster.config("e2e-test").await?)?, &crd::crd()).await?;
     Ok(cluster)
 }

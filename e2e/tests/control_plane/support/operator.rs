@@ -14,6 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use e2e::testing::permissions::as_installed;
 use e2e::testing::{Space, await_answer};
 use memcached_operator::cli::replay::{ReplayError, replay};
 use memcached_operator::kernel::kernel::Settings;
@@ -64,7 +65,7 @@ impl Operator {
 
     /// Starts one.
     pub(crate) async fn spawn(space: &Space, interposer: Arc<dyn Interposer>, kill: Kill) -> Result<Self> {
-        Self::spawn_as(space.cluster().kubeconfig(), space, interposer, kill).await
+        Self::spawn_as(as_installed(space.cluster()).await?, space, interposer, kill).await
     }
 
     /// Starts one that acts as whoever this kubeconfig says.

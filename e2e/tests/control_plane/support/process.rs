@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use e2e::Cluster;
 use e2e::testing::operator::{Launch, Operator, binary};
+use e2e::testing::permissions::as_installed;
 use tempfile::TempDir;
 
 /// An operator's process, with a journal that begins new files while it works.
@@ -16,13 +17,14 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn of(cluster: &Cluster) -> Result<Self> {
+    /// With the permissions that the chart gives.
+    pub(crate) async fn of(cluster: &Cluster) -> Result<Self> {
         let folder = TempDir::new()?;
         let journal = folder.path().join("journal");
         let args = ["--journal".into(), journal.into(), "--journal-max-bytes=524288".into()];
         let launch = Launch {
             program: binary()?,
-            kubeconfig: cluster.kubeconfig(),
+            kubeconfig: as_installed(cluster).await?,
             log: folder.path().join("log"),
             args: args.into(),
             env: Vec::new(),
@@ -30,7 +32,7 @@ impl Process {
         Ok(Self { launch, folder })
     }
 
-    /// As somebody else than the administrator.
+    /// As somebody else.
     pub(crate) fn with_kubeconfig(mut self, kubeconfig: PathBuf) -> Self {
         self.launch.kubeconfig = kubeconfig;
         self

@@ -45,6 +45,7 @@ pub(crate) async fn grant(space: &Space, missing: Option<(ChildKind, Verb)>) -> 
     let mut rules = vec![
         rule("memcached.c5c3.io", "memcacheds", &["list", "watch"]),
         rule("memcached.c5c3.io", "memcacheds/status", &["patch"]),
+        rule("memcached.c5c3.io", "memcacheds/finalizers", &["update"]),
         rule("", "pods", &["list", "watch"]),
         rule("", "secrets", &["list", "watch", "get"]),
         rule("events.k8s.io", "events", &["create", "patch"]),

@@ -1,0 +1,141 @@
+{{/* The chart's name, or what takes its place. */}}
+{{- define "memcached-operator.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* The name of every object. At most 52 characters, so that a suffix fits a label value and a Service's name. */}}
+{{- define "memcached-operator.fullname" -}}
+{{- $name := include "memcached-operator.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What selects the operator's pods. Never changes for a release: a Deployment's selector cannot. */}}
+{{- define "memcached-operator.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "memcached-operator.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end -}}
+
+{{/* Labels of every object; the chart's own win over commonLabels, because selectors rely on them. */}}
+{{- define "memcached-operator.labels" -}}
+{{- $own := include "memcached-operator.selectorLabels" . | fromYaml -}}
+{{- $_ := set $own "app.kubernetes.io/version" .Chart.AppVersion -}}
+{{- $_ := set $own "app.kubernetes.io/managed-by" .Release.Service -}}
+{{- $_ := set $own "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_") -}}
+{{- merge $own .Values.commonLabels | toYaml -}}
+{{- end -}}
+
+{{/* The metadata of an object: (list . "name"), and after these maps of more labels and of more annotations. */}}
+{{- define "memcached-operator.metadata" -}}
+{{- $root := index . 0 -}}
+{{- $labels := include "memcached-operator.labels" $root | fromYaml -}}
+{{- $annotations := dict -}}
+{{- if gt (len .) 2 -}}{{- $labels = merge $labels (index . 2) -}}{{- end -}}
+{{- if gt (len .) 3 -}}{{- $annotations = merge $annotations (index . 3) -}}{{- end -}}
+{{- $annotations = merge $annotations $root.Values.commonAnnotations -}}
+name: {{ index . 1 | quote }}
+labels:
+  {{- toYaml $labels | nindent 2 }}
+{{- with $annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* The ServiceAccount's name. */}}
+{{- define "memcached-operator.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "memcached-operator.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Lease's name. */}}
+{{- define "memcached-operator.leaseName" -}}
+{{- default (include "memcached-operator.fullname" .) .Values.leaderElection.leaseName -}}
+{{- end -}}
+
+{{/* The image, by digest where there is one. */}}
+{{- define "memcached-operator.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The ServiceAccount as the subject of a binding. */}}
+{{- define "memcached-operator.subjects" -}}
+- kind: ServiceAccount
+  name: {{ include "memcached-operator.serviceAccountName" . | quote }}
+  namespace: {{ .Release.Namespace | quote }}
+{{- end -}}
+
+{{/* What the operator may do in each namespace that it works in. */}}
+{{- define "memcached-operator.rules" -}}
+# Learn what is wanted.
+- {apiGroups: [memcached.c5c3.io], resources: [memcacheds], verbs: [list, watch]}
+# Say what came of it.
+- {apiGroups: [memcached.c5c3.io], resources: [memcacheds/status], verbs: [patch]}
+# The caches' pods. An apply needs patch, and create where it creates; get looks what is in its way.
+- {apiGroups: [apps], resources: [deployments], verbs: [list, watch, get, create, patch]}
+# Where clients find a cache.
+- {apiGroups: [""], resources: [services], verbs: [list, watch, get, create, patch]}
+# Who may talk to a cache. From here on the objects are features, and deleted when those are switched off.
+- {apiGroups: [networking.k8s.io], resources: [networkpolicies], verbs: [list, watch, get, create, patch, delete]}
+# How many pods of a cache a drain may take.
+- {apiGroups: [policy], resources: [poddisruptionbudgets], verbs: [list, watch, get, create, patch, delete]}
+# How many pods a cache has under load.
+- {apiGroups: [autoscaling], resources: [horizontalpodautoscalers], verbs: [list, watch, get, create, patch, delete]}
+# Where Prometheus finds a cache's metrics. Harmless where the kind does not exist.
+- {apiGroups: [monitoring.coreos.com], resources: [servicemonitors], verbs: [list, watch, get, create, patch, delete]}
+# Why a pod is not ready.
+- {apiGroups: [""], resources: [pods], verbs: [list, watch]}
+# That a Secret changed (its metadata); and the content of those that a Memcached names, of which only a hash is kept.
+- {apiGroups: [""], resources: [secrets], verbs: [list, watch, get]}
+# Tell about a resource; patch counts what is said again.
+- {apiGroups: [events.k8s.io], resources: [events], verbs: [create, patch]}
+{{- if .Values.rbac.ownerReferences }}
+# Own all these objects. Here and below the admission plugin OwnerReferencesPermissionEnforcement asks, where it is on.
+- {apiGroups: [memcached.c5c3.io], resources: [memcacheds/finalizers], verbs: [update]}
+# Put a wrong owner reference of a Deployment right, also when taking over from another operator. It is never deleted.
+- {apiGroups: [apps], resources: [deployments], verbs: [delete]}
+# The same of a Service.
+- {apiGroups: [""], resources: [services], verbs: [delete]}
+{{- end }}
+{{- end -}}
+
+{{/* Arguments of the operator's container. */}}
+{{- define "memcached-operator.args" -}}
+- run
+- --listen={{ .Values.bindAddress }}:{{ .Values.port }}
+- --log-level={{ .Values.log.level }}
+- --log-format={{ .Values.log.format }}
+- --max-in-flight={{ int64 .Values.maxInFlight }}
+- --max-concurrent-rollouts={{ int64 .Values.rollouts.maxConcurrent }}
+- --adopt-templates={{ .Values.rollouts.adoptTemplates }}
+{{- with .Values.watchNamespaces }}
+- --watch-namespaces={{ uniq . | join "," }}
+{{- end }}
+{{- if .Values.leaderElection.enabled }}
+- --leader-elect
+- --lease-name={{ include "memcached-operator.leaseName" . }}
+- --lease-namespace={{ .Release.Namespace }}
+- --lease-duration={{ int64 .Values.leaderElection.leaseDurationSeconds }}
+{{- end }}
+{{- if .Values.journal.enabled }}
+- --journal=/journal/journal
+- --journal-max-bytes={{ int64 .Values.journal.maxBytes }}
+{{- end }}
+{{- with .Values.extraArgs }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}

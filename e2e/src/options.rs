@@ -1,0 +1,67 @@
+//! What a cluster can be like: values that a caller chooses and the cluster's record keeps. Pure; called by `cluster` and
+//! what it is made of.
+
+use std::net::Ipv4Addr;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::slot::Slot;
+
+/// How much of Kubernetes runs; each includes those above it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize, Deserialize)]
+pub enum Shape {
+    /// etcd and kube-apiserver: objects are stored, and nobody acts on them.
+    ApiServer,
+    /// Controllers too: Deployments make ReplicaSets and pods, which stay Pending.
+    ControlPlane,
+    /// A node too, where the pods run. Needs root.
+    Node,
+}
+
+impl Shape {
+    /// Where the API server listens: with a node on its link, which pods reach and other machines do not.
+    pub(crate) fn api_address(self, slot: Slot) -> Ipv4Addr {
+        match self {
+            Self::Node => slot.host(),
+            Self::ApiServer | Self::ControlPlane => Ipv4Addr::LOCALHOST,
+        }
+    }
+}
+
+/// Whether the API server writes each request's metadata to its audit log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub enum Audit {
+    /// One line a request: who, what, when, and the answer's code.
+    Metadata,
+    /// No log, for measurements.
+    Off,
+}
+
+/// Whether the API server asks who may own whom (the admission plugin `OwnerReferencesPermissionEnforcement`, which
+/// OpenShift has on). For up to half a minute it refuses owners of a kind that it has only just learnt of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Owners {
+    /// As Kubernetes is by default.
+    #[default]
+    Unguarded,
+    /// It does.
+    Guarded,
+}
+
+/// What a cluster is to be like.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// How much of Kubernetes runs.
+    pub shape: Shape,
+    /// The audit log.
+    pub audit: Audit,
+    /// Who may own whom.
+    pub owners: Owners,
+}
+
+impl From<Shape> for Options {
+    fn from(shape: Shape) -> Self {
+        Self { shape, audit: Audit::Metadata, owners: Owners::default() }
+    }
+}

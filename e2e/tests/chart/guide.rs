@@ -1,0 +1,69 @@
+//! A page of the documentation as a program: takes its commands and values apart, runs the commands as a reader would,
+//! and says at the end whether any was left out. Called by the tests of the chart.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use e2e::chart::{self, said};
+use e2e::programs::Family;
+
+/// A page, and what a reader has in the shell.
+pub(crate) struct Guide {
+    text: String,
+    path: OsString,
+    kubeconfig: PathBuf,
+    done: BTreeSet<String>,
+}
+
+impl Guide {
+    /// A page of `docs`, for a reader whose kubectl and helm use this kubeconfig.
+    pub(crate) fn open(page: &str, kubeconfig: PathBuf) -> Result<Self> {
+        let folders = [Family::Helm.build()?, Family::Kubernetes.build()?];
+        let usual = env::var_os("PATH").unwrap_or_default();
+        let path = env::join_paths(folders.into_iter().chain(env::split_paths(&usual)))?;
+        Ok(Self { text: read(page)?, path, kubeconfig, done: BTreeSet::new() })
+    }
+
+    /// Runs the first commands of a section that were not run yet; gives what they print.
+    pub(crate) fn run(&mut self, section: &str) -> Result<String> {
+        let text = self.text.split("\n## ").find(|text| text.starts_with(section));
+        let mut commands = blocks(text.with_context(|| format!("no section {section}"))?, "sh").into_iter();
+        let block = commands.find(|block| !self.done.contains(block)).context("all was run already")?;
+        // Not the caches of whoever runs the tests.
+        let home = chart::helm()?;
+        let own = home.get_envs().filter(|(name, _)| name.to_string_lossy().starts_with("HELM_"));
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-euxc", &block]).current_dir(chart::repository());
+        shell.envs(own.filter_map(|(name, value)| Some((name, value?))));
+        shell.env("PATH", &self.path).env("KUBECONFIG", &self.kubeconfig);
+        shell.env("KUBECACHEDIR", self.kubeconfig.with_extension("cache"));
+        let output = said(&mut shell).with_context(|| format!("{section}:\n{block}"))?;
+        self.done.insert(block);
+        Ok(output)
+    }
+
+    /// Every command of the page was run.
+    pub(crate) fn is_done(&self) -> Result<()> {
+        let rest: Vec<_> =
+            blocks(&self.text, "sh").into_iter().filter(|it| !self.done.contains(it)).collect();
+        ensure!(rest.is_empty(), "never run: {rest:?}");
+        Ok(())
+    }
+}
+
+/// The text of a page.
+pub(crate) fn read(page: &str) -> Result<String> {
+    let path = chart::repository().join("docs").join(page);
+    std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// The blocks of code in this language.
+pub(crate) fn blocks(text: &str, language: &str) -> Vec<String> {
+    let fenced = text.split("```").skip(1).step_by(2);
+    let of_language = fenced.filter_map(|block| block.strip_prefix(language)?.strip_prefix('\n'));
+    of_language.map(str::to_owned).collect()
+}

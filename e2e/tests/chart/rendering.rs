@@ -1,0 +1,266 @@
+//! What the objects look like.
+
+use anyhow::{Context, Result, ensure};
+use e2e::chart::{self, said};
+use e2e::testing::permissions::INSTALL;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use memcached_operator::cli::crd::crd_yaml;
+use memcached_operator::cli::yaml;
+use memcached_operator::kernel::desired::exporter::OWN_IMAGE;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::{everything, names, only, refusal, rendered};
+
+#[test]
+fn by_default_there_are_these_objects() -> Result<()> {
+    let expected = [
+        "ClusterRole - memcached-operator",
+        "ClusterRole - memcached-operator-edit",
+        "ClusterRole - memcached-operator-view",
+        "ClusterRoleBinding - memcached-operator",
+        "CustomResourceDefinition - memcacheds.memcached.c5c3.io",
+        "Deployment ops memcached-operator",
+        "PodDisruptionBudget ops memcached-operator",
+        "Role ops memcached-operator-leader",
+        "RoleBinding ops memcached-operator-leader",
+        "Service ops memcached-operator-metrics",
+        "ServiceAccount ops memcached-operator",
+    ];
+    assert_eq!(names(&rendered(&json!({}))?), expected);
+    Ok(())
+}
+
+#[test]
+fn with_everything_on_there_are_these_objects_with_the_chosen_name() -> Result<()> {
+    let expected = [
+        "ClusterRole - caches",
+        "ClusterRole - caches-edit",
+        "ClusterRole - caches-view",
+        "ClusterRoleBinding - caches",
+        "ConfigMap ops caches-dashboard",
+        "CustomResourceDefinition - memcacheds.memcached.c5c3.io",
+        "Deployment ops caches",
+        "NetworkPolicy ops caches",
+        "PodDisruptionBudget ops caches",
+        "PrometheusRule ops caches",
+        "Role ops caches-leader",
+        "RoleBinding ops caches-leader",
+        "Service ops caches-metrics",
+        "ServiceAccount ops cache-keeper",
+        "ServiceMonitor ops caches",
+    ];
+    assert_eq!(names(&rendered(&everything()?)?), expected);
+    Ok(())
+}
+
+/// Every field is known to Kubernetes and has its type: nothing gets lost on the way through.
+fn is_a<K: DeserializeOwned + Serialize>(object: &Value) -> Result<()> {
+    let back = serde_json::to_value(serde_json::from_value::<K>(object.clone())?)?;
+    ensure!(back == *object, "{back:#} is not {object:#}");
+    Ok(())
+}
+
+#[test]
+fn every_object_is_one_that_kubernetes_knows_to_the_last_field() -> Result<()> {
+    let namespaced = json!({"watchNamespaces": ["red", "blue"]});
+    for values in [json!({}), everything()?, namespaced] {
+        for object in rendered(&values)? {
+            match object["kind"].as_str().context("an object has a kind")? {
+                "ClusterRole" => is_a::<ClusterRole>(&object),
+                "ClusterRoleBinding" => is_a::<ClusterRoleBinding>(&object),
+                "ConfigMap" => is_a::<ConfigMap>(&object),
+                // Its numbers come back as floats, and another test holds it against the code to the letter.
+                "CustomResourceDefinition" => {
+                    serde_json::from_value::<CustomResourceDefinition>(object.clone())
+                        .map(|_| ())
+                        .map_err(Into::into)
+                }
+                "Deployment" => is_a::<Deployment>(&object),
+                "NetworkPolicy" => is_a::<NetworkPolicy>(&object),
+                "PodDisruptionBudget" => is_a::<PodDisruptionBudget>(&object),
+                "Role" => is_a::<Role>(&object),
+                "RoleBinding" => is_a::<RoleBinding>(&object),
+                "Service" => is_a::<Service>(&object),
+                "ServiceAccount" => is_a::<ServiceAccount>(&object),
+                // Of the Prometheus operator, which is not Kubernetes.
+                "PrometheusRule" | "ServiceMonitor" => Ok(()),
+                other => Err(anyhow::anyhow!("a {other} is not expected")),
+            }
+            .with_context(|| format!("with {values}"))?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_value_reaches_the_pod() -> Result<()> {
+    let expected: Value = serde_saphyr::from_str(include_str!("everything.deployment.yaml"))?;
+    assert_eq!(only(&rendered(&everything()?)?, "Deployment")?["spec"], expected);
+    Ok(())
+}
+
+#[test]
+fn every_value_reaches_the_objects_beside_the_pod() -> Result<()> {
+    let objects = rendered(&everything()?)?;
+    let selector =
+        json!({"app.kubernetes.io/instance": "memcached-operator", "app.kubernetes.io/name": "mcd"});
+    for object in &objects {
+        let (metadata, name) = (&object["metadata"], &object["metadata"]["name"]);
+        assert_eq!(metadata["labels"]["team"], "caches", "{name}");
+        assert_eq!(metadata["labels"]["app.kubernetes.io/name"], "mcd", "{name}");
+        assert_eq!(metadata["annotations"]["example.org/all"], "yes", "{name}");
+    }
+    let service = only(&objects, "Service")?;
+    assert_eq!(service["metadata"]["annotations"]["example.org/service"], "yes");
+    assert_eq!(
+        service["spec"],
+        json!({
+            "selector": selector,
+            "ports": [{"name": "metrics", "port": 80, "targetPort": "http", "protocol": "TCP"}],
+        })
+    );
+    let monitor = only(&objects, "ServiceMonitor")?;
+    assert_eq!(monitor["metadata"]["labels"]["prometheus"], "main");
+    assert_eq!(
+        monitor["spec"]["endpoints"],
+        json!([{
+            "port": "metrics", "path": "/metrics", "interval": "15s", "scrapeTimeout": "5s", "honorLabels": true,
+        }])
+    );
+    let wanted = monitor["spec"]["selector"]["matchLabels"].as_object().context("it selects by labels")?;
+    for (label, value) in wanted {
+        assert_eq!(&service["metadata"]["labels"][label], value, "the monitor finds the Service");
+    }
+    assert_eq!(only(&objects, "PodDisruptionBudget")?["spec"]["maxUnavailable"], "50%");
+    assert_eq!(
+        only(&objects, "NetworkPolicy")?["spec"],
+        json!({
+            "podSelector": {"matchLabels": selector},
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": [{
+                "ports": [{"port": "http", "protocol": "TCP"}],
+                "from": [{"namespaceSelector": {"matchLabels": {"team": "watchers"}}}],
+            }],
+            "egress": [{"ports": [{"port": 6443, "protocol": "TCP"}]}],
+        })
+    );
+    let account = only(&objects, "ServiceAccount")?;
+    assert_eq!(account["metadata"]["annotations"]["cloud.example/role"], "none");
+    Ok(())
+}
+
+#[test]
+fn alerts_and_dashboard_are_the_files_to_the_letter() -> Result<()> {
+    let objects = rendered(&everything()?)?;
+    let file = |name: &str| std::fs::read_to_string(chart::folder().join("files").join(name));
+    let alerts: Value = serde_saphyr::from_str(&file("alerts.yaml")?)?;
+    assert_eq!(only(&objects, "PrometheusRule")?["spec"], alerts);
+    let dashboard = only(&objects, "ConfigMap")?;
+    assert_eq!(dashboard["metadata"]["labels"]["folder"], "caches");
+    assert_eq!(dashboard["data"]["caches.json"], json!(file("dashboard.json")?.trim_end()));
+    Ok(())
+}
+
+#[test]
+fn a_digest_names_the_image_whatever_the_tag() -> Result<()> {
+    let digest = format!("sha256:{}", "0123456789abcdef".repeat(4));
+    let objects = rendered(&json!({"image": {"digest": digest, "tag": "ignored"}}))?;
+    let image = &only(&objects, "Deployment")?["spec"]["template"]["spec"]["containers"][0]["image"];
+    assert_eq!(*image, json!(format!("ghcr.io/c5c3/memcached-operator-rs@{digest}")));
+    Ok(())
+}
+
+#[test]
+fn the_image_and_the_version_are_those_of_this_build() -> Result<()> {
+    let objects = rendered(&json!({}))?;
+    let deployment = only(&objects, "Deployment")?;
+    assert_eq!(deployment["spec"]["template"]["spec"]["containers"][0]["image"], OWN_IMAGE);
+    assert_eq!(deployment["metadata"]["labels"]["app.kubernetes.io/version"], env!("CARGO_PKG_VERSION"));
+    Ok(())
+}
+
+#[test]
+fn a_single_replica_needs_no_budget_and_without_a_leader_no_two_pods_run() -> Result<()> {
+    let single = rendered(&json!({"replicaCount": 1}))?;
+    assert!(only(&single, "PodDisruptionBudget").is_err());
+
+    let alone = rendered(&json!({"replicaCount": 1, "leaderElection": {"enabled": false}}))?;
+    let spec = &only(&alone, "Deployment")?["spec"];
+    assert_eq!(spec["strategy"], json!({"type": "Recreate"}));
+    let args = spec["template"]["spec"]["containers"][0]["args"].as_array().context("it has arguments")?;
+    assert!(!args.iter().any(|arg| arg.as_str().is_some_and(|arg| arg.contains("lea"))), "{args:?}");
+    assert!(only(&alone, "Role").is_err() && only(&alone, "RoleBinding").is_err());
+
+    let words = refusal(&json!({"leaderElection": {"enabled": false}}))?;
+    assert!(words.contains("replicaCount is 2, and leaderElection.enabled is false"), "{words}");
+    Ok(())
+}
+
+#[test]
+fn names_of_digits_are_names() -> Result<()> {
+    let values = json!({"fullnameOverride": "1", "nameOverride": "2", "watchNamespaces": ["3"], "priorityClassName": "4"});
+    for object in yaml::objects(&chart::render("5", &values)?)? {
+        serde_json::from_value::<ObjectMeta>(object["metadata"].clone())
+            .context(object["kind"].to_string())?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_spread_without_a_selector_is_about_the_operators_own_pods() -> Result<()> {
+    let objects = rendered(&json!({}))?;
+    let spec = &only(&objects, "Deployment")?["spec"];
+    let constraint = &spec["template"]["spec"]["topologySpreadConstraints"][0];
+    assert_eq!(constraint["labelSelector"], spec["selector"]);
+    Ok(())
+}
+
+#[test]
+fn the_definition_is_the_committed_one_and_survives_an_uninstall() -> Result<()> {
+    let committed = std::fs::read_to_string(chart::folder().join("files/crd.yaml"))?;
+    ensure!(
+        committed == crd_yaml()?,
+        "the chart's files/crd.yaml is stale: run `make generate` and commit it"
+    );
+
+    let mut definition = only(&rendered(&json!({}))?, "CustomResourceDefinition")?.clone();
+    assert_eq!(definition["metadata"]["annotations"], json!({"helm.sh/resource-policy": "keep"}));
+    definition["metadata"] = json!({"name": definition["metadata"]["name"]});
+    let [expected] = &memcached_operator::cli::yaml::objects(&committed)?[..] else {
+        anyhow::bail!("one definition is expected");
+    };
+    assert_eq!(definition, *expected);
+
+    let kept = rendered(&json!({"crds": {"keep": false}}))?;
+    assert_eq!(only(&kept, "CustomResourceDefinition")?["metadata"]["annotations"], Value::Null);
+    let none = rendered(&json!({"crds": {"install": false}}))?;
+    assert!(only(&none, "CustomResourceDefinition").is_err());
+    Ok(())
+}
+
+#[test]
+fn the_committed_manifest_is_the_chart_rendered() -> Result<()> {
+    let stale = "manifests/install.yaml is stale: run `make generate` and commit it";
+    ensure!(INSTALL == chart::install_manifest()?, "{stale}");
+    Ok(())
+}
+
+#[test]
+fn a_service_monitor_without_a_service_to_monitor_is_refused() -> Result<()> {
+    let words = refusal(&json!({"serviceMonitor": {"enabled": true}, "metricsService": {"enabled": false}}))?;
+    assert!(words.contains("serviceMonitor.enabled needs metricsService.enabled"), "{words}");
+    Ok(())
+}
+
+#[test]
+fn helm_finds_nothing_to_complain_about() -> Result<()> {
+    said(chart::helm()?.args(["lint", "--strict"]).arg(chart::folder())).map(|_| ())
+}

@@ -1,0 +1,145 @@
+//! What the operator and its users may do.
+
+use anyhow::{Context, Result};
+use e2e::chart;
+use serde_json::{Value, json};
+
+use crate::{OPS, names, only, rendered};
+
+/// A rule: API group, resource, verbs.
+type Rule = (&'static str, &'static str, &'static str);
+
+/// All that the operator may do in a namespace that it works in.
+const RULES: [Rule; 14] = [
+    ("memcached.c5c3.io", "memcacheds", "list watch"),
+    ("memcached.c5c3.io", "memcacheds/status", "patch"),
+    ("apps", "deployments", "list watch get create patch"),
+    ("", "services", "list watch get create patch"),
+    ("networking.k8s.io", "networkpolicies", "list watch get create patch delete"),
+    ("policy", "poddisruptionbudgets", "list watch get create patch delete"),
+    ("autoscaling", "horizontalpodautoscalers", "list watch get create patch delete"),
+    ("monitoring.coreos.com", "servicemonitors", "list watch get create patch delete"),
+    ("", "pods", "list watch"),
+    ("", "secrets", "list watch get"),
+    ("events.k8s.io", "events", "create patch"),
+    ("memcached.c5c3.io", "memcacheds/finalizers", "update"),
+    ("apps", "deployments", "delete"),
+    ("", "services", "delete"),
+];
+
+fn rules(table: &[Rule]) -> Value {
+    let rule = |(group, resources, verbs): &Rule| {
+        let verbs: Vec<_> = verbs.split(' ').collect();
+        json!({"apiGroups": [group], "resources": [resources], "verbs": verbs})
+    };
+    table.iter().map(rule).collect()
+}
+
+/// Who is bound, and to what.
+fn binding(object: &Value) -> [&Value; 2] {
+    [&object["roleRef"], &object["subjects"]]
+}
+
+fn reference(kind: &str, name: &str) -> Value {
+    json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name})
+}
+
+fn account() -> Value {
+    json!([{"kind": "ServiceAccount", "name": "memcached-operator", "namespace": OPS}])
+}
+
+fn named<'a>(objects: &'a [Value], kind: &str, name: &str) -> Result<&'a Value> {
+    let found = objects.iter().find(|it| it["kind"] == kind && it["metadata"]["name"] == name);
+    found.with_context(|| format!("no {kind} {name}"))
+}
+
+#[test]
+fn the_operator_may_do_this_in_all_namespaces_and_nothing_else() -> Result<()> {
+    let objects = rendered(&json!({}))?;
+    assert_eq!(named(&objects, "ClusterRole", "memcached-operator")?["rules"], rules(&RULES));
+    let bound = only(&objects, "ClusterRoleBinding")?;
+    assert_eq!(binding(bound), [&reference("ClusterRole", "memcached-operator"), &account()]);
+
+    let [create, hold] = ["create", "get update"].map(|verbs| ("coordination.k8s.io", "leases", verbs));
+    let mut lease = rules(&[create, hold]);
+    lease[1]["resourceNames"] = json!(["memcached-operator"]);
+    assert_eq!(only(&objects, "Role")?["rules"], lease);
+    let bound = only(&objects, "RoleBinding")?;
+    assert_eq!(binding(bound), [&reference("Role", "memcached-operator-leader"), &account()]);
+    Ok(())
+}
+
+#[test]
+fn what_only_an_admission_plugin_asks_for_can_be_left_out() -> Result<()> {
+    let objects = rendered(&json!({"rbac": {"ownerReferences": false}}))?;
+    assert_eq!(named(&objects, "ClusterRole", "memcached-operator")?["rules"], rules(&RULES[..11]));
+    Ok(())
+}
+
+#[test]
+fn with_namespaces_to_work_in_it_may_do_the_same_there_and_has_no_cluster_role() -> Result<()> {
+    let objects = rendered(&json!({"watchNamespaces": ["red", "blue", "red"], "crds": {"install": false}}))?;
+    let expected = [
+        "Deployment ops memcached-operator",
+        "PodDisruptionBudget ops memcached-operator",
+        "Role blue memcached-operator",
+        "Role ops memcached-operator-leader",
+        "Role red memcached-operator",
+        "RoleBinding blue memcached-operator",
+        "RoleBinding ops memcached-operator-leader",
+        "RoleBinding red memcached-operator",
+        "Service ops memcached-operator-metrics",
+        "ServiceAccount ops memcached-operator",
+    ];
+    assert_eq!(names(&objects), expected);
+    for object in objects.iter().filter(|it| it["metadata"]["namespace"] != OPS) {
+        match object["kind"].as_str() {
+            Some("Role") => assert_eq!(object["rules"], rules(&RULES)),
+            _ => assert_eq!(binding(object), [&reference("Role", "memcached-operator"), &account()]),
+        }
+    }
+    let args = &only(&objects, "Deployment")?["spec"]["template"]["spec"]["containers"][0]["args"];
+    let args = args.as_array().context("it has arguments")?;
+    assert!(args.contains(&json!("--watch-namespaces=red,blue")), "{args:?}");
+    Ok(())
+}
+
+#[test]
+fn users_of_the_clusters_own_roles_may_see_and_change_resources() -> Result<()> {
+    let objects = rendered(&json!({}))?;
+    let group = "memcached.c5c3.io";
+    let view = named(&objects, "ClusterRole", "memcached-operator-view")?;
+    let seen = ["memcacheds", "memcacheds/status", "memcacheds/scale"];
+    assert_eq!(
+        view["rules"],
+        json!([{"apiGroups": [group], "resources": seen, "verbs": ["get", "list", "watch"]}])
+    );
+    assert_eq!(view["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"], "true");
+    let edit = named(&objects, "ClusterRole", "memcached-operator-edit")?;
+    let changes = (group, "memcacheds", "create update patch delete deletecollection");
+    assert_eq!(edit["rules"], rules(&[changes, (group, "memcacheds/scale", "update patch")]));
+    assert_eq!(edit["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-edit"], "true");
+
+    let without = rendered(&json!({"rbac": {"aggregateClusterRoles": false}}))?;
+    assert_eq!(only(&without, "ClusterRole")?["metadata"]["name"], "memcached-operator");
+    Ok(())
+}
+
+#[test]
+fn without_rbac_the_chart_grants_nothing() -> Result<()> {
+    let objects = rendered(&json!({"rbac": {"create": false}, "watchNamespaces": ["red"]}))?;
+    assert!(!names(&objects).iter().any(|name| name.contains("Role")), "{:?}", names(&objects));
+    Ok(())
+}
+
+#[test]
+fn every_rule_is_one_line_and_says_why_it_is_there() -> Result<()> {
+    let manifest = chart::render(OPS, &json!({}))?;
+    let lines: Vec<_> = manifest.lines().map(str::trim).collect();
+    let rules: Vec<_> = (0..lines.len()).filter(|&at| lines[at].starts_with("- {apiGroups:")).collect();
+    assert_eq!(rules.len(), RULES.len() + 5, "those of the operator, its Lease, and of users");
+    for at in rules {
+        assert!(lines[at - 1].starts_with("# ") && lines[at].ends_with('}'), "{}", lines[at]);
+    }
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! The chart's permissions are what the operator uses: no more, because every verb of every rule is seen in the audit
+//! log, and no less, because that is all it has. What only the guard of owners asks for is in no log; the tests of this
+//! program work under it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use e2e::chart;
+use e2e::testing::{Space, await_answer};
+use futures::future::BoxFuture;
+use kube::api::PostParams;
+use memcached_operator::api::Memcached;
+use memcached_operator::cli::yaml;
+use memcached_operator::kernel::object::ChildKind;
+use serde_json::{Value, json};
+
+use crate::squatters;
+use crate::support::features::{self, Features};
+use crate::support::kubelet::Kubelet;
+use crate::support::operator::{Kill, Operator};
+use crate::support::requests::Requests;
+use crate::support::transport::{Answer, Call, Forward, Interposer, Verb};
+use crate::support::{SOON, await_ready, children, in_space, plain, reason};
+
+const NAME: &str = "cache";
+
+/// A resource, with its subresource, and a verb.
+type Right = (String, String);
+
+/// All that the chart grants but what only the guard of owners asks for.
+fn granted() -> Result<BTreeSet<Right>> {
+    let text = chart::render("ops", &json!({"rbac": {"ownerReferences": false}}))?;
+    let role = yaml::objects(&text)?;
+    let role = role.iter().find(|it| it["kind"] == "ClusterRole" && it["metadata"]["name"] == chart::RELEASE);
+    let rules = role.and_then(|role| role["rules"].as_array()).context("the operator's role")?;
+    let words = |value: &Value| serde_json::from_value::<Vec<String>>(value.clone());
+    let mut granted = BTreeSet::new();
+    for rule in rules {
+        for resource in words(&rule["resources"])? {
+            granted.extend(words(&rule["verbs"])?.into_iter().map(|verb| (resource.clone(), verb)));
+        }
+    }
+    Ok(granted)
+}
+
+/// What was used, and granted.
+fn used(requests: &Requests) -> Result<BTreeSet<Right>> {
+    let mut used = BTreeSet::new();
+    for request in requests.all()?.into_iter().filter(|it| it.code < 300) {
+        // An apply that creates is logged as a patch, and needs both.
+        if request.verb == "patch" && request.code == 201 {
+            used.insert((request.resource.clone(), "create".to_owned()));
+        }
+        used.insert((request.resource, request.verb));
+    }
+    Ok(used)
+}
+
+/// Somebody makes an object of their own at the very moment when the operator is about to make a child there.
+struct Overtaken(Space);
+
+impl Interposer for Overtaken {
+    fn interpose(self: Arc<Self>, call: Call, forward: Forward) -> BoxFuture<'static, Answer> {
+        Box::pin(async move {
+            let taken = ChildKind::ALL
+                .into_iter()
+                .find(|kind| kind.plural() == call.resource && squatters::name(*kind) == call.name);
+            if let (Verb::Create, Some(kind)) = (call.verb, taken) {
+                let object = json!({
+                    "apiVersion": kind.api_version(), "kind": kind.name(),
+                    "metadata": {"name": call.name}, "spec": squatters::spec(kind),
+                });
+                let object = serde_json::from_value(object)?;
+                // It is there already when the operator tries again.
+                let _ = children::api(&self.0, kind).create(&PostParams::default(), &object).await;
+            }
+            forward.send().await
+        })
+    }
+}
+
+/// Switches every feature on and off again.
+async fn on_and_off(space: &Space) -> Result<()> {
+    space.apply(&Features::Scaled.resource(NAME)?).await?;
+    await_ready(space, NAME).await?;
+    space.apply(&plain(NAME, &json!({"replicas": 1}))?).await?;
+    await_ready(space, NAME).await?;
+    await_answer(("what was switched off is gone", SOON), async || {
+        for kind in ChildKind::ALL.into_iter().filter(|kind| !kind.is_required()) {
+            ensure!(children::api(space, kind).get_opt(NAME).await?.is_none(), "a {} is left", kind.name());
+        }
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn every_verb_that_the_chart_grants_is_used_and_none_beyond() -> Result<()> {
+    in_space("permissions", async |space: &Space| {
+        let _kubelet = Kubelet::start(space);
+        let requests = Requests::from_now_on(space)?;
+        let operator = Operator::start(space, Arc::new(Overtaken(space.clone())), Kill::default()).await?;
+        for kind in ChildKind::ALL {
+            space.apply(&squatters::resource(kind, true)?).await?;
+        }
+        space.apply(&features::secret(NAME)?).await?;
+        on_and_off(space).await?;
+        // The second time there is nothing new to tell, so that Events are counted up.
+        on_and_off(space).await?;
+        for kind in ChildKind::ALL {
+            let stalled = |it: &Memcached| reason(it, "Stalled") == Some("NameConflict");
+            let wanted = format!("somebody's {} is in its way", kind.name());
+            let name = squatters::name(kind);
+            space.wait::<Memcached>(&name, (&wanted, SOON), |it| it.is_some_and(stalled)).await?;
+        }
+        let granted = granted()?;
+        // Events, and lines of the log, come a little later.
+        await_answer(("what is used is what is granted", SOON), async || {
+            let used = used(&requests)?;
+            let idle: Vec<_> = granted.difference(&used).collect();
+            let beyond: Vec<_> = used.difference(&granted).collect();
+            ensure!(
+                idle.is_empty() && beyond.is_empty(),
+                "idle: {idle:?}, beyond what is granted: {beyond:?}"
+            );
+            Ok(())
+        })
+        .await?;
+        operator.end().await
+    })
+    .await
+}
