@@ -3,6 +3,8 @@
 //!
 //! By the API server's own account, no operator writes unless it was the last to make itself the holder of the Lease.
 
+#![expect(clippy::disallowed_methods, reason = "it measures how long nobody leads")]
+
 mod arena;
 mod endings;
 mod lease;
