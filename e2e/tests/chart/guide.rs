@@ -10,6 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use e2e::chart::{self, said};
 use e2e::programs::Family;
+use e2e::testing::operator::binary;
 
 /// A page, and what a reader has in the shell.
 pub(crate) struct Guide {
@@ -22,7 +23,8 @@ pub(crate) struct Guide {
 impl Guide {
     /// A page of `docs`, for a reader whose kubectl and helm use this kubeconfig.
     pub(crate) fn open(page: &str, kubeconfig: PathBuf) -> Result<Self> {
-        let folders = [Family::Helm.build()?, Family::Kubernetes.build()?];
+        let operator = binary()?.parent().context("a program is in a folder")?.to_owned();
+        let folders = [Family::Helm.build()?, Family::Kubernetes.build()?, operator];
         let usual = env::var_os("PATH").unwrap_or_default();
         let path = env::join_paths(folders.into_iter().chain(env::split_paths(&usual)))?;
         Ok(Self { text: read(page)?, path, kubeconfig, done: BTreeSet::new() })
@@ -33,17 +35,29 @@ impl Guide {
         let text = self.text.split("\n## ").find(|text| text.starts_with(section));
         let mut commands = blocks(text.with_context(|| format!("no section {section}"))?, "sh").into_iter();
         let block = commands.find(|block| !self.done.contains(block)).context("all was run already")?;
+        let output = self.shell(&block).with_context(|| section.to_owned())?;
+        self.done.insert(block);
+        Ok(output)
+    }
+
+    fn shell(&self, block: &str) -> Result<String> {
         // Not the caches of whoever runs the tests.
         let home = chart::helm()?;
         let own = home.get_envs().filter(|(name, _)| name.to_string_lossy().starts_with("HELM_"));
         let mut shell = Command::new("/bin/sh");
-        shell.args(["-euxc", &block]).current_dir(chart::repository());
+        shell.args(["-euxc", block]).current_dir(chart::repository());
         shell.envs(own.filter_map(|(name, value)| Some((name, value?))));
         shell.env("PATH", &self.path).env("KUBECONFIG", &self.kubeconfig);
         shell.env("KUBECACHEDIR", self.kubeconfig.with_extension("cache"));
-        let output = said(&mut shell).with_context(|| format!("{section}:\n{block}"))?;
-        self.done.insert(block);
-        Ok(output)
+        said(&mut shell).with_context(|| block.to_owned())
+    }
+
+    /// Runs all commands of the page, from its beginning to its end.
+    pub(crate) fn run_all(&mut self) -> Result<()> {
+        for block in blocks(&self.text, "sh") {
+            self.shell(&block)?;
+        }
+        Ok(())
     }
 
     /// Every command of the page was run.

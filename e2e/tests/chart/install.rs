@@ -171,6 +171,9 @@ async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
     site.is_installed().await?;
     site.serves(&pod).await?;
     site.nothing_was_forbidden(start)?;
+    for page in ["troubleshooting.md", "upgrade.md"] {
+        Guide::open(page, kubeconfig(space, folder.path())?)?.run_all()?;
+    }
 
     guide.run("Uninstalling")?;
     site.is_gone().await?;

@@ -1,0 +1,82 @@
+//! The pages of `docs` against the code: whatever they name exists. Their commands are run on a real cluster elsewhere.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where a page is not there")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use memcached_operator::kernel::status::conditions::{Reason, Type};
+
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")
+}
+
+/// Name and text of every page.
+fn pages() -> Vec<(String, String)> {
+    let entries = fs::read_dir(docs()).unwrap().map(|entry| entry.unwrap().path());
+    let pages = entries.filter(|path| path.extension().is_some_and(|it| it == "md"));
+    pages
+        .map(|path| {
+            (path.file_name().unwrap().to_string_lossy().into_owned(), fs::read_to_string(path).unwrap())
+        })
+        .collect()
+}
+
+/// The first cells of the rows of all tables of a page, without their backticks.
+fn first_cells(text: &str) -> BTreeSet<String> {
+    let rows = text.lines().filter(|line| line.starts_with("| `"));
+    rows.filter_map(|row| row.split('`').nth(1)).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_page_on_conditions_has_a_row_for_each_type_and_reason_and_no_other() {
+    let text = fs::read_to_string(docs().join("conditions.md")).unwrap();
+    let types = Type::ALL.map(|it| it.as_str().to_owned());
+    let reasons = Reason::ALL.map(|it| it.as_str().to_owned());
+    assert_eq!(first_cells(&text), types.into_iter().chain(reasons).collect());
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    for (page, text) in pages() {
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for link in links.filter(|link| !link.starts_with("https://")) {
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if path.is_empty() { docs().join(&page) } else { docs().join(path) };
+            assert!(target.exists(), "{page}: {link}");
+            if !anchor.is_empty() {
+                let slug = |line: &str| line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-");
+                let text = fs::read_to_string(target).unwrap();
+                assert!(
+                    text.lines().any(|line| line.starts_with('#') && slug(line) == anchor),
+                    "{page}: {link}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_flag_of_the_operator_that_a_page_names_exists() {
+    let help: String = ["run", "validate", "plan", "replay", "exporter"]
+        .iter()
+        .map(|command| {
+            let mut program = Command::new(env!("CARGO_BIN_EXE_memcached-operator"));
+            String::from_utf8(program.args([command, "--help"]).output().unwrap().stdout).unwrap()
+        })
+        .collect();
+    let mut named = 0;
+    for (page, text) in pages() {
+        // In running text only: blocks of commands are run.
+        let prose = text.split("```").step_by(2).collect::<String>();
+        for span in prose.split('`').skip(1).step_by(2).filter(|span| span.starts_with("--")) {
+            let flag = span.split([' ', '=']).next().unwrap();
+            let others = ["--wait", "--take-ownership"].contains(&flag);
+            assert!(others || help.contains(flag), "{page}: {flag}");
+            named += 1;
+        }
+    }
+    assert!(named >= 5, "{named} flags");
+}
