@@ -9,7 +9,8 @@ use anyhow::{Context, Result, ensure};
 use e2e::chart;
 use e2e::testing::{Space, await_answer};
 use futures::future::BoxFuture;
-use kube::api::PostParams;
+use kube::api::{DynamicObject, PostParams};
+use kube::runtime::wait::await_condition;
 use memcached_operator::api::Memcached;
 use memcached_operator::cli::yaml;
 use memcached_operator::kernel::object::ChildKind;
@@ -72,8 +73,16 @@ impl Interposer for Overtaken {
                     "metadata": {"name": call.name}, "spec": squatters::spec(kind),
                 });
                 let object = serde_json::from_value(object)?;
+                let objects = children::api(&self.0, kind);
                 // It is there already when the operator tries again.
-                let _ = children::api(&self.0, kind).create(&PostParams::default(), &object).await;
+                let _ = objects.create(&PostParams::default(), &object).await;
+                // Its controller reports on a budget at once. Told of that by its watch, the operator need not look.
+                if kind == ChildKind::PodDisruptionBudget {
+                    let reported = |it: Option<&DynamicObject>| {
+                        it.is_some_and(|it| it.data["status"]["observedGeneration"] == 1)
+                    };
+                    tokio::time::timeout(SOON, await_condition(objects, &call.name, reported)).await??;
+                }
             }
             forward.send().await
         })
