@@ -90,6 +90,9 @@ fn forbidden(message: &str) -> Category {
         .any(|words| message.contains(words))
     {
         Category::QuotaExceeded
+    } else if message.contains("cannot find RESTMapping") {
+        // The guard of owners learns of a new definition within half a minute.
+        Category::Transient
     } else {
         Category::Forbidden
     }
@@ -231,6 +234,12 @@ mod tests {
         "Forbidden",
         r#"deployments.apps "cache" is forbidden: User "system:serviceaccount:ops:memcached" cannot patch resource "deployments" in API group "apps" in the namespace "shop""#,
         Category::Forbidden
+    )]
+    #[case::a_guard_of_owners_that_does_not_know_the_definition_yet(
+        403,
+        "Forbidden",
+        r#"services "cache" is forbidden: cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion memcached.c5c3.io/v1alpha1 Kind Memcached: no matches for kind "Memcached""#,
+        Category::Transient
     )]
     #[case::a_proxy_without_words(403, "Forbidden", "", Category::Forbidden)]
     #[case::an_exhausted_quota(

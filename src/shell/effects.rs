@@ -256,12 +256,20 @@ impl Operation {
         if category != Category::Forbidden {
             return self.failed(category, &said(status));
         }
-        // A create by apply needs two verbs, and only the API server's words say which one is missing.
-        let verb = if status.message.contains(" cannot create ") { "create" } else { self.verb };
+        let (plural, status_of) = (kinds::plural(self.kind), matches!(self.kind, Watched::Memcached));
+        // A create by apply needs two verbs, and the guard of owners others still: only the API server's words say which
+        // one is missing.
+        let (verb, what) = if status.message.contains("cannot set blockOwnerDeletion") {
+            ("update", format!("{}/finalizers", kinds::plural(Watched::Memcached)))
+        } else if status.message.contains("cannot set an ownerRef on a resource you can't delete") {
+            ("delete", plural)
+        } else if status.message.contains(" cannot create ") {
+            ("create", plural)
+        } else {
+            (self.verb, if status_of { format!("{plural}/status") } else { plural })
+        };
         let missing = format!(
-            "the operator lacks the verb {verb} on {}{} in namespace {}: grant it in its Role or ClusterRole ({})",
-            kinds::plural(self.kind),
-            if matches!(self.kind, Watched::Memcached) { "/status" } else { "" },
+            "the operator lacks the verb {verb} on {what} in namespace {}: grant it in its Role or ClusterRole ({})",
             self.key.namespace,
             said(status),
         );
