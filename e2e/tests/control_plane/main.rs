@@ -13,6 +13,7 @@ mod permissions;
 mod rbac;
 mod refusals;
 mod rejections;
+mod samples;
 mod schema;
 mod service_monitor;
 mod squatters;

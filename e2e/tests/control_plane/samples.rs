@@ -1,0 +1,59 @@
+//! The samples in `manifests`: each is taken by the API server as it stands, and becomes ready.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use e2e::testing::Space;
+use k8s_openapi::api::core::v1::Secret;
+use memcached_operator::api::Memcached;
+use memcached_operator::cli::yaml;
+use serde_json::{Value, json};
+
+use crate::support::kubelet::Kubelet;
+use crate::support::operator::{Kill, Operator};
+use crate::support::transport::Straight;
+use crate::support::{await_ready, in_space};
+
+/// What the samples name and leave to their reader.
+fn certificates() -> Result<Secret> {
+    Ok(serde_json::from_value(json!({
+        "metadata": {"name": "memcached-tls"},
+        "stringData": {"tls.crt": "a certificate", "tls.key": "its key", "ca.crt": "an authority"},
+    }))?)
+}
+
+async fn apply(space: &Space, object: &Value) -> Result<Option<String>> {
+    match object["kind"].as_str() {
+        Some("Secret") => space.apply(&serde_json::from_value::<Secret>(object.clone())?).await.map(|_| None),
+        Some("Memcached") => {
+            let resource: Memcached = serde_json::from_value(object.clone())?;
+            Ok(space.apply(&resource).await?.metadata.name)
+        }
+        other => anyhow::bail!("a sample of kind {other:?}: say here what is to become of it"),
+    }
+}
+
+#[tokio::test]
+async fn every_sample_is_taken_as_it_stands_and_becomes_ready() -> Result<()> {
+    in_space("samples", async |space: &Space| {
+        let _kubelet = Kubelet::start(space);
+        let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+        space.apply(&certificates()?).await?;
+        let mut names = Vec::new();
+        for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/samples"))? {
+            let path = file?.path();
+            for object in yaml::objects(&fs::read_to_string(&path)?)? {
+                let name = apply(space, &object).await.with_context(|| path.display().to_string())?;
+                names.extend(name);
+            }
+        }
+        ensure!(names.len() >= 8, "{names:?}");
+        for name in &names {
+            await_ready(space, name).await.with_context(|| name.clone())?;
+        }
+        operator.end().await
+    })
+    .await
+}
