@@ -89,10 +89,16 @@ pub(crate) async fn by_helm(newcomer: &Newcomer<'_>) -> Result<()> {
     are_rolled_out(newcomer, "memcached:1.6.18").await
 }
 
-/// What a tool applies a second time is as it was, and there is nothing to tell from what the tool wants.
-pub(crate) async fn by_server_side_apply(newcomer: &Newcomer<'_>) -> Result<()> {
-    let sample = "--server-side --field-manager=delivery --filename=manifests/samples/memcached.yaml";
-    newcomer.kubectl(&format!("apply {sample}"))?;
+/// What the tool applies, and as whom.
+const APPLIED: &str = "--server-side --field-manager=delivery --filename=manifests/samples/memcached.yaml";
+
+/// A tool applies a resource.
+pub(crate) fn is_applied(newcomer: &Newcomer<'_>) -> Result<()> {
+    newcomer.kubectl(&format!("apply {APPLIED}")).map(|_| ())
+}
+
+/// What the tool applies a second time is as it was, and there is nothing to tell from what the tool wants.
+pub(crate) async fn is_applied_again(newcomer: &Newcomer<'_>) -> Result<()> {
     newcomer.kubectl("wait mcd/memcached --for=condition=Ready --timeout=60s")?;
     // The operator's own entry, about the status, is none of the tool's business.
     let stored = async || {
@@ -102,17 +108,17 @@ pub(crate) async fn by_server_side_apply(newcomer: &Newcomer<'_>) -> Result<()> 
         anyhow::Ok((metadata.generation, managers, spec))
     };
     let before = stored().await?;
-    newcomer.kubectl(&format!("apply {sample}"))?;
+    is_applied(newcomer)?;
     let after = stored().await?;
     ensure!(after == before && after.1.len() == 1, "{before:?} became {after:?}");
-    let difference = newcomer.kubectl(&format!("diff {sample}"))?;
+    let difference = newcomer.kubectl(&format!("diff {APPLIED}"))?;
     ensure!(difference.is_empty(), "{difference}");
 
     // kubectl ends with 1 where there is one.
     let other = newcomer.folder.path().join("other.yaml");
     let text = fs::read_to_string(e2e::chart::repository().join("manifests/samples/memcached.yaml"))?;
     fs::write(&other, text.replace("maxConnections: 1024", "maxConnections: 1025"))?;
-    let sample = format!("--server-side --field-manager=delivery --filename={}", other.display());
-    ensure!(newcomer.kubectl(&format!("diff {sample}")).is_err(), "an edit makes no difference");
+    let edit = format!("diff --server-side --field-manager=delivery --filename={}", other.display());
+    ensure!(newcomer.kubectl(&edit).is_err(), "an edit makes no difference");
     Ok(())
 }

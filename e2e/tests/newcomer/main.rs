@@ -7,7 +7,8 @@ mod traffic;
 mod watched;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt};
 use memcached_operator::api::Memcached;
+use memcached_operator::kernel::desired::exporter::OWN_IMAGE;
 use memcached_operator::kernel::object::{ChildKind, Watched};
 use memcached_operator::shell::kinds;
 use tempfile::TempDir;
@@ -55,7 +57,7 @@ impl<'a> Newcomer<'a> {
         self.run(self.space.cluster().helm()?, arguments)
     }
 
-    /// No argument here has a space in it.
+    /// As typed; no argument here has a space in it.
     fn run(&self, mut program: Command, arguments: &str) -> Result<String> {
         program.args(arguments.split_ascii_whitespace()).env("KUBECONFIG", &self.kubeconfig);
         said(program.current_dir(chart::repository())).with_context(|| arguments.to_owned())
@@ -107,12 +109,22 @@ async fn breaks_and_is_repaired(newcomer: &Newcomer<'_>, cache: &Cache<'_>) -> R
     watch.alarms().await?;
     let told = |it: &Memcached| {
         says(it, "False", "MemcachedNotReady")
-            && condition(it, "Ready").is_some_and(|ready| ready.message.contains("memcached:none"))
+            && condition(it, "Ready").is_some_and(|ready| ready.message.contains("ImagePull"))
     };
-    cache.is("it says which image is not to be had", told).await?;
+    cache.is("it says that the image is not to be had", told).await?;
     edit("memcached:1.6")?;
     cache.ready().await?;
     watch.calms_down().await
+}
+
+/// The sample, with the exporter of an image that is on the node.
+fn sample(folder: &Path) -> Result<PathBuf> {
+    let text = fs::read_to_string(chart::repository().join("manifests/samples/monitoring.yaml"))?;
+    let enabled = "    enabled: true\n";
+    ensure!(text.contains(enabled), "the sample has changed: adapt this test");
+    let file = folder.join("monitoring.yaml");
+    fs::write(&file, text.replace(enabled, &format!("{enabled}    exporterImage: {OWN_IMAGE}\n")))?;
+    Ok(file)
 }
 
 async fn path(space: &Space) -> Result<()> {
@@ -132,7 +144,7 @@ async fn path(space: &Space) -> Result<()> {
     let before = newcomer.operators().await?;
 
     let cache = Cache::follow(space, SAMPLE).await?;
-    newcomer.kubectl("apply --filename manifests/samples/monitoring.yaml")?;
+    newcomer.kubectl(&format!("apply --filename {}", sample(newcomer.folder.path())?.display()))?;
     newcomer.kubectl(&format!("wait mcd/{SAMPLE} --for=condition=Ready --timeout=60s"))?;
     let pod = cache.only_pod().await?;
     let mut traffic = Traffic::start(&cache).await?;
@@ -148,8 +160,10 @@ async fn path(space: &Space) -> Result<()> {
     ensure!(after.iter().all(|new| before.iter().all(|old| old.uid != new.uid)), "a pod was not replaced");
     traffic.flows().await?;
 
+    delivery::is_applied(&newcomer)?;
     delivery::by_helm(&newcomer).await?;
-    delivery::by_server_side_apply(&newcomer).await?;
+    delivery::is_applied_again(&newcomer).await?;
+    traffic.flows().await?;
     release::nothing_was_forbidden(cluster, start)?;
     let mine = newcomer.belongings().await?;
 
