@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -73,7 +74,9 @@ fn cargo() -> Command {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(repository());
     // Otherwise the tests' own variables would make cargo think that everything has changed.
-    for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("CARGO_PKG_")) {
+    let of_the_test = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+    let is_set_for_it = |name: &OsStr| of_the_test.iter().any(|it| name.to_string_lossy().starts_with(it));
+    for (name, _) in env::vars_os().filter(|(name, _)| is_set_for_it(name)) {
         cargo.env_remove(name);
     }
     cargo

@@ -25,6 +25,7 @@ pub mod monitors;
 pub mod operator;
 pub mod permissions;
 pub mod prometheus;
+pub mod release;
 mod space;
 mod wait;
 

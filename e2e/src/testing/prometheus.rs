@@ -19,12 +19,28 @@ use serde_json::{Value, json};
 
 use super::await_answer;
 use super::operator::get;
+use crate::chart;
 use crate::image::find_program;
 use crate::packages;
 use crate::process::{Launch, Process, kill_all};
 
 /// Long enough for a Prometheus to start on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
+
+/// A scrape a second, an evaluation a second, and pods that come or go.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// The chart's alerts, without the patience that they have with the world.
+///
+/// # Errors
+/// When they cannot be read.
+pub fn rules() -> Result<String> {
+    let line = |line: &str| match line.split_once("for: ") {
+        Some((indent, _)) if indent.trim().is_empty() => format!("{indent}for: 1s\n"),
+        _ => format!("{line}\n"),
+    };
+    Ok(fs::read_to_string(chart::folder().join("files/alerts.yaml"))?.lines().map(line).collect())
+}
 
 fn program(name: &str) -> Result<PathBuf> {
     match find_program(name) {
@@ -151,6 +167,53 @@ impl Prometheus {
         }
         let vector: Vector = self.ask(&format!("/api/v1/query?query={}", encoded(expression))).await?;
         Ok(vector.result)
+    }
+
+    /// Waits until an expression gives exactly one series, with this value, and gives it.
+    ///
+    /// # Errors
+    /// When it does not within a minute: with what it gave last.
+    pub async fn becomes(&self, expression: &str, value: f64) -> Result<Sample> {
+        await_answer((&format!("{expression} is {value}"), ANSWER), async || {
+            let samples = self.query(expression).await?;
+            let [sample] = samples.as_slice() else { bail!("{samples:?}") };
+            ensure!((sample.value()? - value).abs() < 1e-9, "{sample:?}");
+            Ok(sample.clone())
+        })
+        .await
+    }
+
+    /// Waits until an alert on the resource `namespace/name` is in a state, or is none (`None`).
+    ///
+    /// # Errors
+    /// When it is not within a minute: with the states it had last.
+    pub async fn alert_is(
+        &self,
+        alert: &str,
+        (namespace, name): (&str, &str),
+        state: Option<&str>,
+    ) -> Result<()> {
+        let expression = format!("ALERTS{{alertname=\"{alert}\",namespace=\"{namespace}\",name=\"{name}\"}}");
+        await_answer((&format!("{expression} is {state:?}"), ANSWER), async || {
+            let samples = self.query(&expression).await?;
+            let states: Vec<&str> = samples.iter().map(|sample| sample.label("alertstate")).collect();
+            ensure!(states == state.into_iter().collect::<Vec<_>>(), "{states:?}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Waits until it scrapes this many targets, each with success.
+    ///
+    /// # Errors
+    /// When it does not within a minute: with the targets.
+    pub async fn scrapes(&self, count: usize) -> Result<()> {
+        await_answer(("all targets are up", ANSWER), async || {
+            let targets = self.targets().await?;
+            ensure!(targets.len() == count && targets.iter().all(|it| it.health == "up"), "{targets:?}");
+            Ok(())
+        })
+        .await
     }
 
     /// What it scrapes.

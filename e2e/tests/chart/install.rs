@@ -2,26 +2,22 @@
 //! profile, with the operator's image and the chart's permissions. Nothing that happens to it harms a cache.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use e2e::Cluster;
 use e2e::chart::{self, NAMESPACE, RELEASE, said};
-use e2e::shipped::{self, Profile};
-use e2e::testing::audit::{AuditLog, Mark};
+use e2e::testing::audit::AuditLog;
 use e2e::testing::cache::{Cache, SOON};
-use e2e::testing::operator::get;
-use e2e::testing::{Space, await_answer, in_namespace_of, unique};
-use e2e::{Cluster, Shape, TemporaryCluster, image};
+use e2e::testing::{Space, await_answer, in_namespace_of, release};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client};
 use memcached_operator::api::Memcached;
-use memcached_operator::kernel::desired::exporter::OWN_IMAGE;
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::guide::{Guide, blocks, read};
@@ -31,42 +27,16 @@ const CACHE: &str = "minimal";
 
 /// A release and a cache on a cluster.
 struct Site<'a> {
-    cluster: &'a Cluster,
     client: Client,
     cache: Cache<'a>,
 }
 
 impl Site<'_> {
-    fn operators(&self) -> Api<Pod> {
-        Api::namespaced(self.client.clone(), NAMESPACE)
-    }
-
     /// Two pods are ready, and each serves its metrics.
     async fn is_installed(&self) -> Result<()> {
-        let ours = ListParams::default().labels("app.kubernetes.io/name=memcached-operator");
-        let mut pods = self.operators().list(&ours).await?.items;
-        pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
+        let pods = release::pods(&self.client).await?;
         ensure!(pods.len() == 2, "{} pods", pods.len());
-        for pod in &pods {
-            let status = pod.status.as_ref().context("a pod has a status")?;
-            let ready =
-                |it: &k8s_openapi::api::core::v1::PodCondition| it.type_ == "Ready" && it.status == "True";
-            ensure!(status.conditions.iter().flatten().any(ready), "{} is not ready", pod.name_any());
-            let address = format!("{}:8080", status.pod_ip.as_deref().context("a pod has an address")?);
-            let (code, page) = get(address.parse()?, "/metrics").await?;
-            ensure!(code == 200 && page.contains("memcached_operator_build_info"), "{code}: {page}");
-        }
         Ok(())
-    }
-
-    /// No pod of the operator is left; helm itself waits for its Deployment only.
-    async fn is_gone(&self) -> Result<()> {
-        await_answer(("the operator is gone", SOON), async || {
-            let left = self.operators().list(&ListParams::default()).await?.items;
-            ensure!(left.is_empty(), "{} pods are left", left.len());
-            Ok(())
-        })
-        .await
     }
 
     /// The cache is the pod it always was, and has what it always had.
@@ -82,16 +52,6 @@ impl Site<'_> {
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         let definition = definitions.get("memcacheds.memcached.c5c3.io").await?;
         Ok(definition.spec.names.short_names.unwrap_or_default())
-    }
-
-    /// No request of the operator was refused for want of permission.
-    fn nothing_was_forbidden(&self, since: Mark) -> Result<()> {
-        let mut requests = AuditLog::of(self.cluster).since(since)?;
-        requests.retain(|it| it.user_agent.starts_with("memcached-operator/"));
-        ensure!(!requests.is_empty(), "the operator asked for nothing");
-        requests.retain(|it| it.code == 403);
-        ensure!(requests.is_empty(), "forbidden: {requests:?}");
-        Ok(())
     }
 
     /// Whoever may view things in a namespace may view resources.
@@ -126,15 +86,6 @@ impl Site<'_> {
     }
 }
 
-/// The administrator's kubeconfig of somebody who works in this namespace.
-fn kubeconfig(space: &Space, folder: &Path) -> Result<PathBuf> {
-    let mut config: Value = serde_json::from_slice(&fs::read(space.cluster().kubeconfig())?)?;
-    config["contexts"][0]["context"]["namespace"] = json!(space.name());
-    let path = folder.join("kubeconfig");
-    fs::write(&path, config.to_string())?;
-    Ok(path)
-}
-
 /// Puts the definition of an older release in place of the chart's, one without a short name, and replaces the pods.
 fn age_the_definition(cluster: &Cluster, folder: &Path) -> Result<()> {
     let chart = folder.join("chart");
@@ -150,13 +101,13 @@ fn age_the_definition(cluster: &Cluster, folder: &Path) -> Result<()> {
 
 async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
     let folder = TempDir::new()?;
-    let mut guide = Guide::open("install.md", kubeconfig(space, folder.path())?)?;
+    let mut guide = Guide::open("install.md", release::kubeconfig(space, folder.path())?)?;
     let client = Client::try_from(cluster.config("e2e-test/chart").await?)?;
     let start = AuditLog::of(cluster).mark()?;
 
     guide.run("With helm")?;
     let cache = Cache::follow(space, CACHE).await?;
-    let site = Site { cluster, client, cache };
+    let site = Site { client, cache };
     site.is_installed().await?;
     site.viewers_see_resources().await?;
     let shown = guide.run("With helm")?;
@@ -170,13 +121,13 @@ async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
     ensure!(site.short_names().await? == ["mcd"], "the definition is upgraded with the chart");
     site.is_installed().await?;
     site.serves(&pod).await?;
-    site.nothing_was_forbidden(start)?;
+    release::nothing_was_forbidden(cluster, start)?;
     for page in ["troubleshooting.md", "upgrade.md"] {
-        Guide::open(page, kubeconfig(space, folder.path())?)?.run_all()?;
+        Guide::open(page, release::kubeconfig(space, folder.path())?)?.run_all()?;
     }
 
     guide.run("Uninstalling")?;
-    site.is_gone().await?;
+    release::is_gone(&site.client).await?;
     site.is_left_alone().await?;
     site.serves(&pod).await?;
 
@@ -188,22 +139,17 @@ async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
     guide.run("Uninstalling")?;
     site.is_installed().await?;
     site.acts(3).await?;
-    site.nothing_was_forbidden(start)?;
+    release::nothing_was_forbidden(cluster, start)?;
     guide.is_done()
 }
 
 #[tokio::test]
 async fn a_release_is_installed_upgraded_uninstalled_and_taken_over_while_its_caches_serve() -> Result<()> {
-    let binary = shipped::static_binary(Profile::Dev)?;
-    let cluster = TemporaryCluster::up(&unique("chart"), Shape::Node).await?;
-    cluster.load(&image::operator(&binary, OWN_IMAGE)?)?;
+    let cluster = release::cluster("chart").await?;
     let whole = in_namespace_of(&cluster, "caches", async |space| life_of_a_release(&cluster, space).await);
     let outcome = tokio::time::timeout(Duration::from_secs(600), whole).await.context("it takes too long")?;
     if outcome.is_err() {
-        let logs = ["logs", "--namespace", NAMESPACE, "--selector=app.kubernetes.io/name=memcached-operator"];
-        eprintln!("{}", said(cluster.kubectl()?.args(logs)).unwrap_or_default());
-        let pods = ["describe", "pods", "--namespace", NAMESPACE];
-        eprintln!("{}", said(cluster.kubectl()?.args(pods)).unwrap_or_default());
+        eprintln!("{}", release::describe(&cluster));
     }
     outcome
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::cache::Cache;
-use e2e::testing::prometheus::{Prometheus, Sample};
+use e2e::testing::prometheus::{Prometheus, rules};
 use e2e::testing::{await_answer, monitors};
 use kube::Api;
 use kube::api::DynamicObject;
@@ -16,23 +16,14 @@ use serde_json::{Value, json};
 
 use super::{SITE, with_cache};
 
-/// A scrape a second, an evaluation a second, and pods that come or go.
+const NOT_READY: &str = "MemcachedNotReady";
+/// The operator makes it when it sees the resource.
 const SOON: Duration = Duration::from_secs(60);
 
 fn spec(image: &str) -> Value {
     json!({"image": image, "monitoring": {
         "enabled": true, "exporterImage": OWN_IMAGE, "serviceMonitor": {"interval": "1s", "scrapeTimeout": "1s"},
     }})
-}
-
-/// The chart's alerts, without the patience that they have with the world.
-fn rules() -> Result<String> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/memcached-operator/files/alerts.yaml");
-    let line = |line: &str| match line.split_once("for: ") {
-        Some((indent, _)) if indent.trim().is_empty() => format!("{indent}for: 1s\n"),
-        _ => format!("{line}\n"),
-    };
-    Ok(std::fs::read_to_string(path)?.lines().map(line).collect())
 }
 
 /// The operator, which is no pod here: as the chart's ServiceMonitor has it scraped, labels of its target included.
@@ -57,37 +48,8 @@ async fn watching(cache: &Cache<'_>) -> Result<Prometheus> {
     configs.push(operator()?);
     let folder = cluster.folder().join(format!("prometheus-{}", cache.space.name()));
     let prometheus = Prometheus::start((folder, cluster.folder()), &configs, &rules()?).await?;
-    await_answer(("all targets are up", SOON), async || {
-        let targets = prometheus.targets().await?;
-        ensure!(targets.len() == 2 && targets.iter().all(|it| it.health == "up"), "{targets:?}");
-        Ok(())
-    })
-    .await?;
+    prometheus.scrapes(2).await?;
     Ok(prometheus)
-}
-
-/// Waits until an expression gives exactly one series, with this value, and gives it.
-async fn becomes(prometheus: &Prometheus, expression: &str, value: f64) -> Result<Sample> {
-    await_answer((&format!("{expression} is {value}"), SOON), async || {
-        let samples = prometheus.query(expression).await?;
-        let [sample] = samples.as_slice() else { anyhow::bail!("{samples:?}") };
-        ensure!((sample.value()? - value).abs() < 1e-9, "{sample:?}");
-        Ok(sample.clone())
-    })
-    .await
-}
-
-/// Waits until the alert on this cache is in a state, or is none (`None`).
-async fn alert_is(prometheus: &Prometheus, cache: &Cache<'_>, state: Option<&str>) -> Result<()> {
-    let of = format!("namespace=\"{}\",name=\"{}\"", cache.space.name(), cache.name);
-    let expression = format!("ALERTS{{alertname=\"MemcachedNotReady\",{of}}}");
-    await_answer((&format!("{expression} is {state:?}"), SOON), async || {
-        let samples = prometheus.query(&expression).await?;
-        let states: Vec<&str> = samples.iter().map(|sample| sample.label("alertstate")).collect();
-        ensure!(states == state.into_iter().collect::<Vec<_>>(), "{states:?}");
-        Ok(())
-    })
-    .await
 }
 
 #[tokio::test]
@@ -96,6 +58,7 @@ async fn prometheus_tells_how_a_cache_does_and_an_alert_fires_while_its_image_is
         cache.apply(&spec("memcached:1.6")).await?;
         cache.ready().await?;
         let prometheus = watching(cache).await?;
+        let on = (cache.space.name(), cache.name);
 
         let mut client = cache.connect().await?;
         client.set("here", b"1").await?;
@@ -106,8 +69,8 @@ async fn prometheus_tells_how_a_cache_does_and_an_alert_fires_while_its_image_is
         let gets = |more: &str| {
             format!("sum by (namespace, service) (memcached_commands_total{{{of},command=\"get\"{more}}})")
         };
-        becomes(&prometheus, &format!("{} / {}", gets(",status=\"hit\""), gets("")), 0.75).await?;
-        let up = becomes(&prometheus, &format!("memcached_up{{{of}}}"), 1.0).await?;
+        prometheus.becomes(&format!("{} / {}", gets(",status=\"hit\""), gets("")), 0.75).await?;
+        let up = prometheus.becomes(&format!("memcached_up{{{of}}}"), 1.0).await?;
         let labels: Vec<_> = up.labels.keys().map(String::as_str).collect();
         ensure!(
             labels == ["__name__", "container", "endpoint", "instance", "job", "namespace", "pod", "service"],
@@ -116,23 +79,23 @@ async fn prometheus_tells_how_a_cache_does_and_an_alert_fires_while_its_image_is
 
         let of = format!("namespace=\"{}\",name=\"{}\"", cache.space.name(), cache.name);
         let condition = format!("memcached_operator_instance_condition{{{of},type=\"Ready\"}}");
-        let ready = becomes(&prometheus, &condition, 1.0).await?;
+        let ready = prometheus.becomes(&condition, 1.0).await?;
         ensure!(ready.label("reason") == "MemcachedReady", "{ready:?}");
         for metric in ["replicas_desired", "replicas_ready", "template_revision"] {
-            becomes(&prometheus, &format!("memcached_operator_instance_{metric}{{{of}}}"), 1.0).await?;
+            prometheus.becomes(&format!("memcached_operator_instance_{metric}{{{of}}}"), 1.0).await?;
         }
-        becomes(&prometheus, "memcached_operator_leader{namespace=\"operators\"}", 1.0).await?;
-        alert_is(&prometheus, cache, None).await?;
+        prometheus.becomes("memcached_operator_leader{namespace=\"operators\"}", 1.0).await?;
+        prometheus.alert_is(NOT_READY, on, None).await?;
 
         cache.apply(&spec("memcached:none")).await?;
-        alert_is(&prometheus, cache, Some("firing")).await?;
-        let ready = becomes(&prometheus, &condition, 0.0).await?;
+        prometheus.alert_is(NOT_READY, on, Some("firing")).await?;
+        let ready = prometheus.becomes(&condition, 0.0).await?;
         ensure!(ready.label("reason") == "MemcachedNotReady", "{ready:?}");
         ensure!(client.get("here").await?.is_some(), "the old pod lost what it held");
 
         cache.apply(&spec("memcached:1.6")).await?;
         cache.ready().await?;
-        alert_is(&prometheus, cache, None).await
+        prometheus.alert_is(NOT_READY, on, None).await
     })
     .await
 }
