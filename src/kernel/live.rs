@@ -24,6 +24,9 @@ pub struct Slot {
     pub live: Option<Live>,
     /// Our knowledge was proven wrong by a conflict: read before anything is written.
     pub look: bool,
+    /// What sat here last and is gone: an answer that was given before that may come after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<Uid>,
     /// Why the last write failed.
     pub setback: Option<Setback>,
     /// How often it was put back.
@@ -132,8 +135,10 @@ impl Slot {
         self.live.as_ref().is_some_and(|live| live.verdict.is_open())
     }
 
-    /// Takes in what was seen. Returns whether that was news.
+    /// Takes in what a watch or a list says. Returns whether that was news.
     pub fn see(&mut self, seen: SeenChild) -> bool {
+        // A list may be older than what was known, and lack what is there all the same: a watch then brings it back.
+        self.lost.take_if(|lost| *lost == seen.uid);
         if let Some(live) = &self.live
             && live.uid == seen.uid
             && (live.resource_version == seen.resource_version
@@ -145,12 +150,25 @@ impl Slot {
         true
     }
 
+    /// Takes in the answer to a read.
+    pub fn find(&mut self, seen: SeenChild) {
+        self.look = false;
+        if !self.has_lost(&seen) {
+            self.see(seen);
+        }
+    }
+
+    /// Whether this speaks of what is gone by now.
+    fn has_lost(&self, seen: &SeenChild) -> bool {
+        self.lost.as_ref() == Some(&seen.uid)
+    }
+
     /// Takes in the answer to a write. It is to be compared again also where it changed nothing: else a verdict about
     /// another desired object would have the same write sent for ever.
     pub fn answer(&mut self, seen: SeenChild) {
         let older =
             |live: &Live| live.uid == seen.uid && seen.resource_version.is_older_than(&live.resource_version);
-        if !self.live.as_ref().is_some_and(older) {
+        if !self.live.as_ref().is_some_and(older) && !self.has_lost(&seen) {
             self.replace(seen);
         }
     }
@@ -169,7 +187,9 @@ impl Slot {
     /// Takes in that nothing sits here. Returns what was known to.
     pub fn lose(&mut self) -> Option<Live> {
         self.look = false;
-        self.live.take()
+        let live = self.live.take()?;
+        self.lost = Some(live.uid.clone());
+        Some(live)
     }
 }
 
@@ -286,6 +306,26 @@ mod tests {
         assert!(!slot.see(service("a", "9")), "a late event would undo what we know of our own write");
         assert!(slot.see(service("a", "11")));
         assert!(slot.see(service("b", "9")));
+    }
+
+    #[test]
+    fn an_answer_about_what_is_gone_by_now_brings_nothing_back_and_a_watch_does() {
+        let mut slot = Slot { look: true, ..Slot::default() };
+        slot.see(service("a", "1"));
+        slot.lose();
+        slot.find(service("a", "1"));
+        slot.answer(service("a", "2"));
+        assert_eq!((&slot.live, slot.look), (&None, false));
+        slot.see(service("b", "3"));
+        slot.find(service("a", "1"));
+        assert_eq!(slot.live.as_ref().map(|live| live.uid.0.as_str()), Some("b"));
+        slot.lose();
+        slot.find(service("c", "4"));
+        assert_eq!(slot.live.as_ref().map(|live| live.uid.0.as_str()), Some("c"));
+        slot.lose();
+        assert!(slot.see(service("c", "5")), "the list that lacked it was an old one");
+        slot.answer(service("c", "6"));
+        assert_eq!(slot.live.map(|live| live.resource_version.0), Some("6".to_owned()));
     }
 
     #[test]

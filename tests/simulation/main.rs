@@ -14,7 +14,7 @@ mod fleet;
 mod model;
 
 use jiff::{SignedDuration, Timestamp};
-use memcached_operator::kernel::effect::Effect;
+use memcached_operator::kernel::effect::{Effect, RequestId};
 use memcached_operator::kernel::event::{Event, Reply};
 use memcached_operator::kernel::failure::{Category, Failure};
 use memcached_operator::kernel::kernel::{Kernel, Settings};
@@ -29,6 +29,10 @@ enum Op {
     Deliver(usize),
     /// A request is executed and answered.
     Execute(usize),
+    /// A request is executed, and its answer is on its way for a while.
+    Delay(usize),
+    /// An answer that was on its way arrives.
+    Arrive(usize),
     /// A request is executed, and its answer is lost.
     LoseReply(usize),
     /// A request is refused.
@@ -75,6 +79,8 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         8 => (0..8usize).prop_map(Op::Deliver),
         8 => (0..8usize).prop_map(Op::Execute),
+        2 => (0..8usize).prop_map(Op::Delay),
+        2 => (0..8usize).prop_map(Op::Arrive),
         2 => (0..8usize).prop_map(Op::LoseReply),
         2 => ((0..8usize), refusal).prop_map(|(at, why)| Op::Refuse(at, why)),
         1 => Just(Op::Restart),
@@ -102,6 +108,8 @@ struct Simulation {
     model: Model,
     now: Timestamp,
     requests: Vec<Effect>,
+    /// Answers on their way.
+    late: Vec<(RequestId, Reply)>,
     wake: Option<Timestamp>,
     /// Whether each step is also taken by a kernel that was written down and read back right before.
     with_twin: bool,
@@ -118,6 +126,7 @@ impl Simulation {
             model: Model::default(),
             now: Timestamp::from_second(1_800_000_000).unwrap(),
             requests: Vec::new(),
+            late: Vec::new(),
             wake: None,
             with_twin: false,
             leads: false,
@@ -131,6 +140,7 @@ impl Simulation {
     fn restart(&mut self) {
         self.kernel = Kernel::new(Settings::default());
         self.requests.clear();
+        self.late.clear();
         self.wake = None;
         self.lead(true);
         for kind in Watched::ALL {
@@ -174,6 +184,19 @@ impl Simulation {
         self.step(Event::Done { id, reply });
     }
 
+    fn delay(&mut self, at: usize) {
+        let Some(at) = at.checked_rem(self.requests.len()) else { return };
+        let Effect::Send { id, request, .. } = self.requests.remove(at) else { return };
+        let reply = self.model.execute(&request);
+        self.late.push((id, reply));
+    }
+
+    fn arrive(&mut self, at: usize) {
+        let Some(at) = at.checked_rem(self.late.len()) else { return };
+        let (id, reply) = self.late.remove(at);
+        self.step(Event::Done { id, reply });
+    }
+
     fn apply(&mut self, op: &Op) {
         match op {
             Op::Deliver(at) => {
@@ -182,6 +205,8 @@ impl Simulation {
                 }
             }
             Op::Execute(at) => self.answer(*at, true, None),
+            Op::Delay(at) => self.delay(*at),
+            Op::Arrive(at) => self.arrive(*at),
             Op::LoseReply(at) => self.answer(*at, true, Some(Category::Transient)),
             Op::Refuse(at, category) => self.answer(*at, false, Some(*category)),
             Op::Restart => self.restart(),
@@ -224,6 +249,8 @@ impl Simulation {
         for _ in 0..10_000 {
             if let Some(event) = self.model.next_event(0) {
                 self.step(event);
+            } else if !self.late.is_empty() {
+                self.arrive(0);
             } else if !self.requests.is_empty() {
                 sent += 1;
                 self.answer(0, true, None);

@@ -61,9 +61,7 @@ impl Kernel {
                 }
             }
             (Sent::ReadChild(kind), Reply::Child(Some(seen))) => {
-                let slot = resource.slot_mut(kind);
-                slot.look = false;
-                slot.see(*seen);
+                resource.slot_mut(kind).find(*seen);
             }
             (Sent::Write { kind, .. } | Sent::ReadChild(kind), Reply::Child(None)) => {
                 resource.slot_mut(kind).lose();
