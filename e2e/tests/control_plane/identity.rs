@@ -2,6 +2,7 @@
 //! for, and nothing is written for a resource that is being deleted.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::{Space, await_answer};
@@ -12,6 +13,7 @@ use kube::{Api, Resource, ResourceExt};
 use memcached_operator::api::Memcached;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 
 use crate::support::kubelet::Kubelet;
 use crate::support::operator::{Kill, Operator};
@@ -225,6 +227,27 @@ async fn an_object_of_somebody_else_is_named_counted_as_none_and_left_alone_to_t
 }
 
 /// Deletes the resource and makes it anew, at once.
+/// The garbage collector looks for new kinds every half minute, and lists all of them before it goes on: until it has
+/// found ours, it collects nothing that a resource owned.
+async fn collector_is_at_work(space: &Space) -> Result<()> {
+    static SEEN: OnceCell<()> = OnceCell::const_new();
+    let see = async || {
+        let owner = space.apply(&plain("owner", &json!({"replicas": 0}))?).await?;
+        let reference = json!({
+            "apiVersion": "memcached.c5c3.io/v1alpha1", "kind": "Memcached", "name": "owner", "uid": owner.uid(),
+        });
+        let owned = json!({"metadata": {"name": "owned", "ownerReferences": [reference]}});
+        space.apply(&serde_json::from_value::<ConfigMap>(owned)?).await?;
+        space.api::<Memcached>().delete("owner", &DeleteParams::background()).await?;
+        await_answer(("the garbage collector knows our kind", Duration::from_secs(180)), async || {
+            ensure!(space.api::<ConfigMap>().get_opt("owned").await?.is_none());
+            Ok(())
+        })
+        .await
+    };
+    SEEN.get_or_try_init(see).await.map(|_| ())
+}
+
 async fn replace(space: &Space) -> Result<Memcached> {
     space.api::<Memcached>().delete(NAME, &DeleteParams::background()).await?;
     space.apply(&plain(NAME, &json!({"replicas": 1}))?).await
@@ -234,6 +257,7 @@ async fn replace(space: &Space) -> Result<Memcached> {
 async fn a_resource_made_anew_ends_with_children_of_its_own_and_never_takes_the_old_ones_for_a_strangers()
 -> Result<()> {
     in_space("anew", async |space: &Space| {
+        collector_is_at_work(space).await?;
         let _kubelet = Kubelet::start(space);
         let record = Record::start(space).await?;
         let mut operator = operator(space).await?;
@@ -262,6 +286,7 @@ async fn a_resource_made_anew_ends_with_children_of_its_own_and_never_takes_the_
 async fn while_the_children_of_an_earlier_resource_are_collected_the_new_one_says_so_and_waits() -> Result<()>
 {
     in_space("collected", async |space: &Space| {
+        collector_is_at_work(space).await?;
         let _kubelet = Kubelet::start(space);
         let record = Record::start(space).await?;
         let mut operator = operator(space).await?;
