@@ -3,15 +3,12 @@
 //! applies, and watches that deliver in order per kind and late.
 
 mod objects;
+mod rollouts;
 mod specs;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use memcached_operator::api::MemcachedStatus;
-use memcached_operator::api::validate::validate;
-use memcached_operator::kernel::desired::deployment::deployment;
-use memcached_operator::kernel::desired::peer::Carried;
-use memcached_operator::kernel::desired::{Intent, LiveTemplate, Revision};
 use memcached_operator::kernel::diff;
 use memcached_operator::kernel::effect::Request;
 use memcached_operator::kernel::event::{
@@ -226,18 +223,6 @@ impl Model {
         });
     }
 
-    /// The autoscaler knows no figures, so that it keeps the number within its bounds; zero switches it off.
-    fn autoscale(&mut self) {
-        let Some(autoscaler) = self.children.get(&ChildKind::HorizontalPodAutoscaler) else { return };
-        let bound = |name: &str| autoscaler.content["spec"][name].as_i64().unwrap();
-        let (least, most) = (bound("minReplicas"), bound("maxReplicas"));
-        let asked =
-            self.children.get(&ChildKind::Deployment).and_then(|it| it.content["spec"]["replicas"].as_i64());
-        if let Some(asked) = asked.filter(|asked| *asked != 0) {
-            self.scale(asked.clamp(least, most));
-        }
-    }
-
     pub(crate) fn tamper_port(&mut self) {
         self.change_child(ChildKind::Service, |child| {
             // Between an eviction and the apply after it there is none.
@@ -291,54 +276,6 @@ impl Model {
                 *rollout = done;
             }
         });
-    }
-
-    /// The new pods do not come up, and the deadline for that is over.
-    pub(crate) fn fail_rollout(&mut self) {
-        self.change_child(ChildKind::Deployment, |child| {
-            let observed_generation = child.generation;
-            let rollout = child.rollout.get_or_insert_default();
-            rollout.observed_generation = observed_generation;
-            rollout.updated = rollout.replicas;
-            rollout.available = 0;
-            rollout.deadline_exceeded = Some("has timed out progressing".to_owned());
-        });
-    }
-
-    /// The Deployment gets the pod template of the Go peer, as if this operator had taken it over and all was well.
-    pub(crate) fn predate(&mut self) {
-        let resource = self.resource();
-        let spec = validate(&resource.key.name, resource.spec.as_ref().unwrap()).unwrap();
-        let intent = Intent {
-            key: &resource.key,
-            uid: &resource.uid,
-            spec: &spec,
-            replicas: Some(spec.replicas),
-            secret_hash: None,
-            restart_trigger: None,
-        };
-        let carried = Carried::default();
-        let live = LiveTemplate { revision: Revision::PEER, hash: intent.hash(), carried, foreign: None };
-        let body = deployment(&intent, Some(&live)).body;
-        self.change_child(ChildKind::Deployment, |child| {
-            (child.content, child.owned) = (content(&body), owned(ChildKind::Deployment, &body));
-        });
-        while self.work() {}
-        self.rollouts = 0;
-    }
-
-    /// Whether its pods are being replaced: the template is another than the one that all of them run.
-    pub(crate) fn is_rolling(&self) -> bool {
-        let child = self.deployment();
-        let rollout = child.rollout.clone().unwrap_or_default();
-        let behind = rollout.observed_generation < child.generation;
-        self.rollouts > 0
-            && (behind || rollout.available < rollout.replicas || rollout.updated < rollout.replicas)
-    }
-
-    /// The Deployment, as far as a test of many asks.
-    pub(crate) fn deployment(&self) -> &SeenChild {
-        &self.children[&ChildKind::Deployment]
     }
 
     /// What the cluster does by itself. Returns whether anything was left to do.
