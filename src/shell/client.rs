@@ -149,7 +149,9 @@ pub fn explain(error: &kube::Error) -> String {
 #[must_use]
 pub fn said(status: &Status) -> String {
     let words = if status.message.is_empty() { &status.reason } else { &status.message };
-    format!("{} {words}", status.code).trim_end().to_owned()
+    let code = status.code.to_string();
+    // `404 page not found`, of a path that is not served, says it itself.
+    if words.starts_with(&code) { words.clone() } else { format!("{code} {words}").trim_end().to_owned() }
 }
 
 fn chain(error: &(dyn Error + 'static)) -> String {
@@ -164,4 +166,17 @@ fn chain(error: &(dyn Error + 'static)) -> String {
         cause = next.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_its_code_once() {
+        let said = |code, words| super::said(&Status { code, ..Status::failure(words, "Reason") });
+        assert_eq!(said(404, "404 page not found"), "404 page not found");
+        assert_eq!(said(403, "no"), "403 no");
+        assert_eq!(said(500, ""), "500 Reason");
+    }
 }
