@@ -221,16 +221,19 @@ async fn options(args: Args) -> anyhow::Result<Options> {
     Ok(Options {
         journal: journal.map(|path| journal::Options { path, max_bytes: journal_max_bytes }),
         election,
-        scopes: scopes(&watch_namespaces),
-        settings: Settings { max_in_flight: max_in_flight.into(), rollouts: budget },
+        settings: Settings {
+            max_in_flight: max_in_flight.into(),
+            rollouts: budget,
+            scopes: scopes(&watch_namespaces),
+        },
     })
 }
 
 /// All namespaces unless some are named. An empty name is what an empty variable of the environment gives.
-fn scopes(namespaces: &[String]) -> Vec<Scope> {
+fn scopes(namespaces: &[String]) -> BTreeSet<Scope> {
     let named = namespaces.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
     let named: BTreeSet<_> = named.map(|name| Scope::Namespace(name.to_owned())).collect();
-    if named.is_empty() { vec![Scope::All] } else { named.into_iter().collect() }
+    if named.is_empty() { [Scope::All].into() } else { named }
 }
 
 fn lease_seconds(text: &str) -> Result<u32, String> {
@@ -277,7 +280,7 @@ mod tests {
     fn no_namespace_or_an_empty_one_means_all() {
         let read = |names: &[&str]| scopes(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
         let namespace = |name: &str| Scope::Namespace(name.to_owned());
-        assert_eq!([read(&[]), read(&[""])], [vec![Scope::All], vec![Scope::All]]);
-        assert_eq!(read(&["b", " a", "", "b"]), [namespace("a"), namespace("b")]);
+        assert_eq!([read(&[]), read(&[""])], [[Scope::All].into(), [Scope::All].into()]);
+        assert_eq!(read(&["b", " a", "", "b"]), [namespace("a"), namespace("b")].into());
     }
 }

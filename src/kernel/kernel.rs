@@ -15,7 +15,7 @@ use super::effect::{ChildResult, Effect, Observation, Request, RequestId};
 use super::event::Event;
 use super::failure::{Category, Failure};
 use super::flight::{Flight, Sent};
-use super::object::{ChildKind, Key};
+use super::object::{ChildKind, Key, Scope};
 use super::outline::Outline;
 use super::pass::{self, Judged, Pass, Send, View};
 use super::queue::{Lane, Queue};
@@ -30,11 +30,13 @@ pub struct Settings {
     pub max_in_flight: usize,
     /// How pods roll that nobody's edit asked to roll.
     pub rollouts: Budget,
+    /// Where it works.
+    pub scopes: BTreeSet<Scope>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { max_in_flight: 64, rollouts: Budget::default() }
+        Self { max_in_flight: 64, rollouts: Budget::default(), scopes: [Scope::All].into() }
     }
 }
 
@@ -73,7 +75,7 @@ impl Kernel {
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
-            world: World::new(Rollouts::new(settings.rollouts)),
+            world: World::new(Rollouts::new(settings.rollouts, settings.scopes.clone())),
             settings,
             queue: Queue::default(),
             held: BTreeSet::new(),

@@ -5,13 +5,13 @@
 //! available again. A turn stands in the resource's status before the first pod goes, so that another operator knows of
 //! it. Who adopts a newer template and does not come back keeps all others from adopting it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::effect::RolloutCause;
 use super::inputs::Inputs;
-use super::object::Key;
+use super::object::{Key, Scope};
 use super::outline::Blueprint;
 use super::pass::View;
 use super::plan::{self, Action, Planned};
@@ -48,6 +48,8 @@ impl Default for Budget {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Rollouts {
     budget: Budget,
+    /// Where resources have not been seen that may have a turn: until they have, nobody else gets one.
+    unseen: BTreeSet<Scope>,
     turns: BTreeMap<Key, Turn>,
     /// Those that were not called yet.
     waiting: BTreeMap<Key, BudgetedRollout>,
@@ -97,10 +99,15 @@ pub struct Standing {
 }
 
 impl Rollouts {
-    /// Nobody rolls.
+    /// Nothing is known of the resources in these scopes.
     #[must_use]
-    pub const fn new(budget: Budget) -> Self {
-        Self { budget, turns: BTreeMap::new(), waiting: BTreeMap::new() }
+    pub const fn new(budget: Budget, unseen: BTreeSet<Scope>) -> Self {
+        Self { budget, unseen, turns: BTreeMap::new(), waiting: BTreeMap::new() }
+    }
+
+    /// All resources in a scope have been seen.
+    pub fn saw(&mut self, scope: &Scope) {
+        self.unseen.remove(scope);
     }
 
     /// Whether templates of older revisions are to be replaced.
@@ -169,7 +176,8 @@ impl Rollouts {
     }
 
     fn has_turn_for(&self, cause: BudgetedRollout) -> bool {
-        self.turns.len() < self.budget.limit
+        self.unseen.is_empty()
+            && self.turns.len() < self.budget.limit
             && (cause != BudgetedRollout::Adoption || !self.is_adoption_halted())
     }
 
@@ -234,7 +242,7 @@ mod tests {
     }
 
     fn of_one() -> Rollouts {
-        Rollouts::new(Budget { limit: 1, adoption: Adoption::Budgeted })
+        Rollouts::new(Budget { limit: 1, adoption: Adoption::Budgeted }, BTreeSet::new())
     }
 
     fn rolling(cause: BudgetedRollout) -> Place {
@@ -258,7 +266,8 @@ mod tests {
 
     #[test]
     fn one_that_stalls_keeps_others_from_adopting_and_from_nothing_else() {
-        let mut rollouts = Rollouts::new(Budget { limit: 2, adoption: Adoption::Budgeted });
+        let budget = Budget { limit: 2, adoption: Adoption::Budgeted };
+        let mut rollouts = Rollouts::new(budget, BTreeSet::new());
         rollouts.note(&key("a"), Place::Rolling(Turn { cause: Adopting, stalled: true }));
         rollouts.note(&key("b"), Place::Waiting(Adopting));
         assert_eq!(rollouts.place(&key("b"), Some(Adopting), true), Place::Waiting(Adopting));
@@ -267,6 +276,18 @@ mod tests {
         assert_eq!(rollouts.standing(), Standing { rolling: 1, waiting: 1, adoption_halted: true });
         rollouts.note(&key("a"), rolling(Adopting));
         assert_eq!(rollouts.call(), vec![key("b")]);
+    }
+
+    #[test]
+    fn nobody_gets_a_turn_before_all_are_seen_that_may_have_one() {
+        let scopes = ["m", "n"].map(|name| Scope::Namespace(name.into()));
+        let mut rollouts = Rollouts::new(Budget { limit: 1, adoption: Adoption::Off }, scopes.clone().into());
+        rollouts.saw(&scopes[1]);
+        assert_eq!(rollouts.place(&key("a"), Some(Secret), true), Place::Waiting(Secret));
+        rollouts.note(&key("a"), Place::Waiting(Secret));
+        assert_eq!(rollouts.call(), vec![]);
+        rollouts.saw(&scopes[0]);
+        assert_eq!(rollouts.call(), vec![key("a")]);
     }
 
     #[test]

@@ -225,6 +225,7 @@ impl World {
             dirty.extend(self.resources.keys().filter(|key| here(key)).cloned());
         }
         if kind == Watched::Memcached {
+            self.rollouts.saw(&scope);
             self.early.retain(|child| !here(&child.key));
             self.secrets.retain(|key, secret| !here(key) || !secret.users.is_empty());
         }

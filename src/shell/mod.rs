@@ -60,9 +60,7 @@ pub struct Options {
     pub journal: Option<journal::Options>,
     /// Where several operators run, the election of the one that writes.
     pub election: Option<Election>,
-    /// What is watched: all namespaces, or each of some.
-    pub scopes: Vec<Scope>,
-    /// What the kernel is told.
+    /// What the kernel is told, and where it works.
     pub settings: Settings,
 }
 
@@ -120,7 +118,8 @@ pub async fn run(
     options: Options,
     signals: mpsc::Receiver<()>,
 ) -> Result<Ended, RunError> {
-    let Options { journal, election, scopes, settings } = options;
+    let Options { journal, election, settings } = options;
+    let scopes: Vec<Scope> = settings.scopes.iter().cloned().collect();
     tracing::info!(version = journal::VERSION, "memcached-operator starts");
     let metrics = Arc::new(Metrics::new()?);
     let kernel = Kernel::new(settings);

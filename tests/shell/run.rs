@@ -11,7 +11,6 @@ use axum::extract::{Request, State};
 use http::Response;
 use memcached_operator::cli::replay::replay;
 use memcached_operator::kernel::kernel::Settings;
-use memcached_operator::kernel::object::Scope;
 use memcached_operator::shell::{self, Ended, Options, RunError, client, journal};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -85,12 +84,7 @@ impl Operator {
         });
         std::fs::write(&kubeconfig, config.to_string()).unwrap();
         let journal = journal::Options { path: directory.path().join("journal"), max_bytes: u64::MAX };
-        let options = Options {
-            journal: Some(journal),
-            election: None,
-            scopes: vec![Scope::All],
-            settings: Settings::default(),
-        };
+        let options = Options { journal: Some(journal), election: None, settings: Settings::default() };
         let client = client::connect(Some(&kubeconfig)).await.unwrap();
         let listener = shell::listen((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
         let admin = listener.local_addr().unwrap();

@@ -1,5 +1,7 @@
 //! Watches under every fault that a transport or an API server can have. The clock is paused: hours pass in no time.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use memcached_operator::kernel::event::{Event, Unavailable};
@@ -9,7 +11,7 @@ use memcached_operator::kernel::object::{ChildKind, Key, Scope, Watched};
 use memcached_operator::shell::admin::Gate;
 use memcached_operator::shell::sources::{BACKSTOP, SILENCE};
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::support::{Frame, answer, api, event, page, refusal, watch};
 use crate::watches::{
@@ -378,6 +380,26 @@ async fn a_list_is_no_news_where_the_watch_is_refused_until_one_has_begun() {
     assert_eq!(said[..3], ["listing", "listed", "unavailable"]);
     assert_eq!([&said[3..5], &said[5..7]], [refused, refused]);
     assert_eq!(said[7..], ["listing", "listed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_to_lead_does_not_wait_until_it_would_have_tried_again() {
+    let served = Arc::new(AtomicBool::new(true));
+    let serves = Arc::clone(&served);
+    let mut watches = watches((Watched::Memcached, MEMCACHEDS), move |call, _| match call.is_watch() {
+        _ if !serves.load(Ordering::Relaxed) => refusal(503, "ServiceUnavailable", "cut off"),
+        true => watch(vec![Frame::Wait(Duration::from_secs(1))]),
+        false => page(&[], "10", None),
+    });
+    assert_eq!(watches.take(2).await, ["listing", "listed"]);
+    served.store(false, Ordering::Relaxed);
+    watches.pass(Duration::from_secs(300)).await;
+
+    served.store(true, Ordering::Relaxed);
+    let asked = Instant::now();
+    watches.anew.send_modify(|times| *times += 1);
+    assert_eq!(watches.take(2).await, ["listing", "listed"]);
+    assert!(asked.elapsed() < Duration::from_millis(100), "{:?}", asked.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,8 +16,7 @@ use crate::model::Model;
 
 /// Turns at a time.
 const LIMIT: usize = 2;
-const SETTINGS: Settings =
-    Settings { max_in_flight: 64, rollouts: Budget { limit: LIMIT, adoption: Adoption::Budgeted } };
+const BUDGET: Budget = Budget { limit: LIMIT, adoption: Adoption::Budgeted };
 /// The annotation that a rotation changes.
 const HASH: &str = "/spec/template/metadata/annotations/memcached.c5c3.io~1secret-hash";
 const REVISION: &str = "/metadata/annotations/memcached.c5c3.io~1template-revision";
@@ -75,7 +74,7 @@ impl Fleet {
         let now = Timestamp::from_second(1_800_000_000).unwrap();
         let mut fleet = Self { kernel, models, now, requests: Vec::new(), wake: None, halted: false };
         fleet.secrets().set_secret(Some(9));
-        fleet.restart(Settings::default());
+        fleet.restart(Budget::default());
         fleet.settle();
         fleet.models.values_mut().take(old).for_each(Model::predate);
         fleet
@@ -85,8 +84,8 @@ impl Fleet {
         self.models.values_mut().next().unwrap()
     }
 
-    fn restart(&mut self, settings: Settings) {
-        self.kernel = Kernel::new(settings);
+    fn restart(&mut self, rollouts: Budget) {
+        self.kernel = Kernel::new(Settings { rollouts, ..Settings::default() });
         self.requests.clear();
         self.wake = None;
         self.step(Event::Leading(true));
@@ -136,7 +135,7 @@ impl Fleet {
             Op::LoseReply(at) => self.answer(*at, true),
             Op::Deliver(at) => drop(self.deliver(at % size)),
             Op::RollOut(at) => self.models.values_mut().nth(at % size).unwrap().roll_out(),
-            Op::Restart => self.restart(SETTINGS),
+            Op::Restart => self.restart(BUDGET),
             Op::Rotate(content) => self.secrets().set_secret(Some(*content)),
         }
     }
@@ -156,7 +155,7 @@ impl Fleet {
                 self.answer(0, false);
                 left = left.wrapping_sub(1);
                 if left == 0 {
-                    self.restart(SETTINGS);
+                    self.restart(BUDGET);
                     killed = true;
                 }
             } else if self.models.values_mut().any(Model::work) {
@@ -194,7 +193,7 @@ proptest! {
         history in proptest::collection::vec(op(), 0..200),
     ) {
         let mut fleet = Fleet::new(8, 4);
-        fleet.restart(SETTINGS);
+        fleet.restart(BUDGET);
         fleet.secrets().set_secret(Some(5));
         for op in &history {
             fleet.apply(op);
@@ -215,7 +214,7 @@ fn a_turn_outlives_an_operator_that_is_killed_at_any_request_of_a_rotation_and_a
     let mut cut = 1;
     loop {
         let mut fleet = Fleet::new(6, 2);
-        fleet.restart(SETTINGS);
+        fleet.restart(BUDGET);
         fleet.secrets().set_secret(Some(5));
         if !fleet.settle_after(cut) {
             break;
@@ -229,7 +228,7 @@ fn a_turn_outlives_an_operator_that_is_killed_at_any_request_of_a_rotation_and_a
 #[test]
 fn one_that_adopts_and_stalls_keeps_the_others_from_it_also_after_a_restart_and_until_it_is_repaired() {
     let mut fleet = Fleet::new(4, 4);
-    fleet.restart(SETTINGS);
+    fleet.restart(BUDGET);
     for _ in 0..2 {
         while fleet.models.values().all(|model| model.rollouts == 0) {
             if fleet.requests.is_empty() {
@@ -251,7 +250,7 @@ fn one_that_adopts_and_stalls_keeps_the_others_from_it_also_after_a_restart_and_
         let stalled = &fleet.models["cache-00"].resource().status.conditions;
         let stalled = stalled.iter().find(|condition| condition.type_ == "Stalled").unwrap();
         assert!(stalled.message.contains("no other cache adopts"), "{}", stalled.message);
-        fleet.restart(SETTINGS);
+        fleet.restart(BUDGET);
     }
     fleet.settle();
     assert!(!fleet.halted);
@@ -261,11 +260,11 @@ fn one_that_adopts_and_stalls_keeps_the_others_from_it_also_after_a_restart_and_
 #[test]
 fn who_is_told_to_leave_templates_alone_leaves_them_alone() {
     let mut fleet = Fleet::new(3, 3);
-    fleet.restart(Settings::default());
+    fleet.restart(Budget::default());
     fleet.settle();
     assert_eq!(fleet.at(REVISION), [Some("0"); 3]);
     fleet.now += SignedDuration::from_mins(1);
-    fleet.restart(SETTINGS);
+    fleet.restart(BUDGET);
     fleet.settle();
     assert_eq!(fleet.at(REVISION), [Some("1"); 3]);
 }

@@ -5,22 +5,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
-use e2e::chart;
+use anyhow::{Result, ensure};
 use e2e::testing::{Space, await_answer};
 use futures::future::BoxFuture;
 use kube::api::{DynamicObject, PostParams};
 use kube::runtime::wait::await_condition;
 use memcached_operator::api::Memcached;
-use memcached_operator::cli::yaml;
 use memcached_operator::kernel::object::ChildKind;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::squatters;
 use crate::support::features::{self, Features};
 use crate::support::kubelet::Kubelet;
 use crate::support::operator::{Kill, Operator};
 use crate::support::requests::Requests;
+use crate::support::roles;
 use crate::support::transport::{Answer, Call, Forward, Interposer, Verb};
 use crate::support::{SOON, await_ready, children, in_space, plain, reason};
 
@@ -31,18 +30,8 @@ type Right = (String, String);
 
 /// All that the chart grants but what only the guard of owners asks for.
 fn granted() -> Result<BTreeSet<Right>> {
-    let text = chart::render("ops", &json!({"rbac": {"ownerReferences": false}}))?;
-    let role = yaml::objects(&text)?;
-    let role = role.iter().find(|it| it["kind"] == "ClusterRole" && it["metadata"]["name"] == chart::RELEASE);
-    let rules = role.and_then(|role| role["rules"].as_array()).context("the operator's role")?;
-    let words = |value: &Value| serde_json::from_value::<Vec<String>>(value.clone());
-    let mut granted = BTreeSet::new();
-    for rule in rules {
-        for resource in words(&rule["resources"])? {
-            granted.extend(words(&rule["verbs"])?.into_iter().map(|verb| (resource.clone(), verb)));
-        }
-    }
-    Ok(granted)
+    let granted = roles::granted(&json!({"rbac": {"ownerReferences": false}}))?;
+    Ok(granted.into_iter().map(|right| (right.resource, right.verb)).collect())
 }
 
 /// What was used, and granted.

@@ -15,8 +15,9 @@ use e2e::testing::{Space, await_answer};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use memcached_operator::api::Memcached;
+use memcached_operator::shell::leader::elector::LET_GO;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -96,6 +97,14 @@ impl<'a> Arena<'a> {
 
     pub(crate) fn lease(&self) -> Api<Lease> {
         self.space.api()
+    }
+
+    /// Makes a Lease that was let go: whoever comes first need not wait for one that is lost.
+    pub(crate) async fn let_go(&self) -> Result<()> {
+        let spec = json!({"holderIdentity": "", "leaseDurationSeconds": LET_GO});
+        let lease = json!({"metadata": {"name": LEASE}, "spec": spec});
+        self.lease().create(&PostParams::default(), &serde_json::from_value(lease)?).await?;
+        Ok(())
     }
 
     /// Edits the Lease as a person could.
@@ -222,6 +231,20 @@ pub(crate) async fn await_leads(operator: &Operator, leads: bool) -> Result<()> 
     .await
 }
 
+/// Waits until one of `a` and `b` says that it leads, and gives its name.
+pub(crate) async fn await_leader(operators: [&Operator; 2]) -> Result<&'static str> {
+    await_answer(("one leads", SOON + SOON), async || {
+        let mut leaders = Vec::new();
+        for (name, operator) in ["a", "b"].into_iter().zip(operators) {
+            let (_, page) = operator.get("/metrics").await?;
+            leaders.extend(page.contains("\nmemcached_operator_leader 1\n").then_some(name));
+        }
+        ensure!(leaders.len() == 1, "{leaders:?} lead");
+        Ok(leaders[0])
+    })
+    .await
+}
+
 /// Waits until an operator's `/readyz` has this code and these words.
 pub(crate) async fn await_page(operator: &Operator, wanted: u16, words: &str) -> Result<()> {
     await_answer((&format!("/readyz says {wanted} {words:?}"), SOON), async || {
@@ -248,7 +271,7 @@ impl Traffic {
         }
         let space = space.clone();
         Ok(Self(tokio::spawn(async move {
-            let mut pace = tokio::time::interval(Duration::from_millis(100));
+            let mut pace = tokio::time::interval(Duration::from_millis(300));
             for turn in 0.. {
                 pace.tick().await;
                 let name = format!("cache-{}", turn % RESOURCES);

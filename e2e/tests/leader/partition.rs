@@ -78,7 +78,7 @@ fn server_of(arena: &Arena<'_>) -> Result<SocketAddr> {
 
 async fn cut_off(prefix: &str, way: Way) -> Result<()> {
     in_space(prefix, async |space| {
-        let arena = Arena::new(space, 4)?;
+        let arena = Arena::new(space, 6)?;
         let _traffic = Traffic::start(space).await?;
         let proxy = Proxy::to(server_of(&arena)?).await?;
         let url = format!("https://{}", proxy.address);

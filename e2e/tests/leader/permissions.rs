@@ -52,7 +52,7 @@ pub(crate) async fn grant(client: &Client, (namespace, user): (&str, &str), more
 pub(crate) async fn an_operator_that_may_not_have_the_lease_says_so_writes_nothing_and_goes_on_when_it_may()
 -> Result<()> {
     in_space("lease-roles", async |space| {
-        let arena = Arena::new(space, 3)?;
+        let arena = Arena::new(space, 6)?;
         let _traffic = Traffic::start(space).await?;
         let user = arena.user("a");
         let client = space.client();

@@ -87,9 +87,13 @@ impl Forecast {
     /// Nothing is known yet. All that would take turns is shown at once.
     #[must_use]
     pub fn new(now: Timestamp, adoption: Adoption) -> Self {
-        let rollouts = Budget { limit: usize::MAX, adoption };
+        let settings = Settings {
+            max_in_flight: usize::MAX,
+            rollouts: Budget { limit: usize::MAX, adoption },
+            ..Settings::default()
+        };
         Self {
-            kernel: Kernel::new(Settings { max_in_flight: usize::MAX, rollouts }),
+            kernel: Kernel::new(settings),
             now,
             plans: BTreeMap::new(),
             live: BTreeMap::new(),

@@ -61,7 +61,7 @@ impl Timing {
     /// A follower looks so often: a Lease that is let go is taken within this time.
     #[must_use]
     pub fn look(self) -> Duration {
-        (self.lease / 5).min(Duration::from_millis(1_500))
+        (self.lease / 5).min(Duration::from_secs(1))
     }
 }
 

@@ -199,8 +199,14 @@ impl Health {
         let _ = sought.wait_for(|kinds| kinds.contains(&kind)).await;
     }
 
+    /// Not where the resources are to be listed anew: whoever is to lead waits for that, and nobody writes meanwhile.
     async fn back_off(&mut self) {
-        sleep(self.backoff.next().unwrap_or(FORGET)).await;
+        let pause = self.backoff.next().unwrap_or(FORGET);
+        let mut anew = self.outlet.anew.clone();
+        tokio::select! {
+            () = sleep(pause) => {}
+            Ok(()) = anew.changed(), if self.kind == Watched::Memcached => {}
+        }
     }
 
     fn explain(&self, error: &watcher::Error) -> String {

@@ -18,7 +18,6 @@ use e2e::testing::permissions::as_installed;
 use e2e::testing::{Space, await_answer};
 use memcached_operator::cli::replay::{ReplayError, replay};
 use memcached_operator::kernel::kernel::Settings;
-use memcached_operator::kernel::object::Scope;
 use memcached_operator::shell::{self, Options, client, journal};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
@@ -65,16 +64,7 @@ impl Operator {
 
     /// Starts one.
     pub(crate) async fn spawn(space: &Space, interposer: Arc<dyn Interposer>, kill: Kill) -> Result<Self> {
-        Self::spawn_as(as_installed(space.cluster()).await?, space, interposer, kill).await
-    }
-
-    /// Starts one that acts as whoever this kubeconfig says.
-    pub(crate) async fn spawn_as(
-        kubeconfig: PathBuf,
-        space: &Space,
-        interposer: Arc<dyn Interposer>,
-        kill: Kill,
-    ) -> Result<Self> {
+        let kubeconfig = as_installed(space.cluster()).await?;
         let journal = TempDir::new()?;
         let (told, address) = oneshot::channel();
         let (ending, ended) = oneshot::channel();
@@ -177,7 +167,6 @@ impl Life {
             let options = Options {
             journal: Some(journal),
             election: None,
-            scopes: vec![Scope::All],
             settings: Settings::default(),
         };
             tokio::select! {

@@ -1,37 +1,55 @@
-//! What an operator may do: takes a namespace and what to leave out, gives a user who may do the rest there. Called by
-//! the tests of missing permissions.
+//! What an operator may do: takes the chart's rules, a namespace and what to leave out, gives a user who may do the rest
+//! there. Called by the tests of permissions.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
-use e2e::Cluster;
+use anyhow::{Context, Result};
 use e2e::testing::Space;
+use e2e::{Cluster, chart};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use memcached_operator::kernel::object::ChildKind;
+use memcached_operator::cli::yaml;
 use serde_json::{Value, json};
 
-const NAME: &str = "memcached-operator";
-
-/// What may be done to each kind of child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
-    List,
-    Watch,
-    Get,
-    Create,
-    Patch,
-    Delete,
+/// One verb on one resource, its subresource included.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Right {
+    pub(crate) group: String,
+    pub(crate) resource: String,
+    pub(crate) verb: String,
 }
 
-impl Verb {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::List, Self::Watch, Self::Get, Self::Create, Self::Patch, Self::Delete];
-
-    /// As a Role says it.
-    pub(crate) fn name(self) -> String {
-        format!("{self:?}").to_lowercase()
+impl Right {
+    /// The resource as the operator names it: `memcacheds.memcached.c5c3.io/status`.
+    pub(crate) fn full_name(&self) -> String {
+        let Self { group, resource, .. } = self;
+        let group = if group.is_empty() { String::new() } else { format!(".{group}") };
+        match resource.split_once('/') {
+            Some((resource, sub)) => format!("{resource}{group}/{sub}"),
+            None => format!("{resource}{group}"),
+        }
     }
+}
+
+/// What the chart grants with these values where the operator works.
+pub(crate) fn granted(values: &Value) -> Result<BTreeSet<Right>> {
+    let objects = yaml::objects(&chart::render("ops", values)?)?;
+    let is_role = |it: &&Value| it["kind"] == "ClusterRole" || it["kind"] == "Role";
+    let role = objects.iter().filter(is_role).find(|it| it["metadata"]["name"] == chart::RELEASE);
+    let rules = role.and_then(|role| role["rules"].as_array()).context("the operator's role")?;
+    let words = |value: &Value| serde_json::from_value::<Vec<String>>(value.clone());
+    let mut granted = BTreeSet::new();
+    for rule in rules {
+        for group in words(&rule["apiGroups"])? {
+            for resource in words(&rule["resources"])? {
+                for verb in words(&rule["verbs"])? {
+                    granted.insert(Right { group: group.clone(), resource: resource.clone(), verb });
+                }
+            }
+        }
+    }
+    Ok(granted)
 }
 
 /// Whom an operator of this namespace acts as.
@@ -39,28 +57,19 @@ pub(crate) fn user(space: &Space) -> String {
     format!("operator-of-{}", space.name())
 }
 
-/// Lets the user do everything in this namespace that an operator needs, but not what is missing.
-pub(crate) async fn grant(space: &Space, missing: Option<(ChildKind, Verb)>) -> Result<()> {
-    let rule = |groups: &str, resources: &str, verbs: &[&str]| json!({"apiGroups": [groups], "resources": [resources], "verbs": verbs});
-    let mut rules = vec![
-        rule("memcached.c5c3.io", "memcacheds", &["list", "watch"]),
-        rule("memcached.c5c3.io", "memcacheds/status", &["patch"]),
-        rule("memcached.c5c3.io", "memcacheds/finalizers", &["update"]),
-        rule("", "pods", &["list", "watch"]),
-        rule("", "secrets", &["list", "watch", "get"]),
-        rule("events.k8s.io", "events", &["create", "patch"]),
-    ];
-    rules.extend(ChildKind::ALL.map(|kind| {
-        let granted = Verb::ALL.into_iter().filter(|verb| missing != Some((kind, *verb))).map(Verb::name);
-        let group = kind.api_version().split_once('/').map_or("", |(group, _)| group);
-        json!({"apiGroups": [group], "resources": [kind.plural()], "verbs": granted.collect::<Vec<_>>()})
-    }));
-    let metadata = json!({"name": NAME});
+/// Gives the user these rights in this namespace, and no others.
+pub(crate) async fn grant(space: &Space, rights: impl IntoIterator<Item = &Right>) -> Result<()> {
+    let rule = |right: &Right| {
+        let Right { group, resource, verb } = right;
+        json!({"apiGroups": [group], "resources": [resource], "verbs": [verb]})
+    };
+    let rules: Vec<_> = rights.into_iter().map(rule).collect();
+    let metadata = json!({"name": chart::RELEASE});
     let subject = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user(space)});
     let role = json!({"metadata": metadata, "rules": rules});
     let binding = json!({
         "metadata": metadata, "subjects": [subject],
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": chart::RELEASE},
     });
     space.apply::<Role>(&serde_json::from_value(role)?).await?;
     space.apply::<RoleBinding>(&serde_json::from_value(binding)?).await?;
