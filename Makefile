@@ -10,9 +10,12 @@ BENCH ?=
 # The cluster that the tests share; another name than the demo's, so that the two do not meet.
 TEST_CLUSTER := tests
 
+# The tests that need an API server and its controllers, but no node: they run on the newest Kubernetes too.
+OF_THE_API_SERVER := --test control_plane --test features --test kstatus --test validation
 # Tests of how the operator gets along with failures that it is shown by its own transport, not by the API server: they
-# take most of the time, and run on the oldest Kubernetes only.
-SAME_ON_EVERY_VERSION := --skip crash:: --skip faults:: --skip watches:: --skip killed_at_any_write
+# take most of the time, and run on the oldest Kubernetes only. So do the pairs and generated resources of `features`.
+SAME_ON_EVERY_VERSION := --skip crash:: --skip faults:: --skip watches:: --skip killed_at_any_write \
+    --skip matrix:: --skip twice::
 
 .PHONY: help
 help: ## List the targets
@@ -53,8 +56,9 @@ test: test-prerequisites ## All tests, those on a real Kubernetes included
 	@cargo build --workspace --bins --locked
 	@trap '$(E2E) down --name $(TEST_CLUSTER)' EXIT; trap 'exit 130' INT TERM; \
 	    cargo test --workspace --locked --no-fail-fast -- --show-output
-	@E2E_KUBERNETES=newest cargo test --workspace --locked --no-fail-fast --test control_plane --test validation \
-	    -- $(SAME_ON_EVERY_VERSION)
+	@trap '$(E2E) down --name $(TEST_CLUSTER)' EXIT; trap 'exit 130' INT TERM; \
+	    export E2E_KUBERNETES=newest; \
+	    cargo test --workspace --locked --no-fail-fast $(OF_THE_API_SERVER) -- $(SAME_ON_EVERY_VERSION)
 
 .PHONY: bench
 bench: prerequisites ## Compare the operator with a bare client on a bare API server

@@ -59,6 +59,9 @@ impl Cluster {
                     options.shape
                 );
             }
+            if broken.is_none() && cluster.record.programs != programs.control_plane {
+                bail!("cluster {name} is of another build of Kubernetes; run `e2e down --name {name}` first");
+            }
             match broken {
                 None => return Ok(cluster),
                 Some(why) => eprintln!("cluster {name} is broken ({why}); making it anew"),
@@ -66,7 +69,7 @@ impl Cluster {
         }
         tear_down(&folder)?;
         let unfinished = Unfinished { folder: folder.clone(), lock: Some(lock) };
-        let record = claim_slot(name, &folder, options)?;
+        let record = claim_slot(name, (&folder, &programs.control_plane), options)?;
         let mut boot = Boot::new(folder.clone(), record, programs);
         start(&mut boot)
             .await
@@ -293,7 +296,7 @@ pub(crate) async fn config(kubeconfig: &Path, user_agent: &str) -> Result<kube::
 }
 
 /// Takes a slot that nothing on this machine uses, and records it before anything is made.
-fn claim_slot(name: &str, folder: &Path, options: Options) -> Result<Record> {
+fn claim_slot(name: &str, (folder, programs): (&Path, &Path), options: Options) -> Result<Record> {
     let state = paths::state()?;
     let _lock = FolderLock::acquire(&state)?;
     let mut taken = Vec::new();
@@ -304,7 +307,8 @@ fn claim_slot(name: &str, folder: &Path, options: Options) -> Result<Record> {
         "no place is left for a cluster: all ports from 18000 or networks from 10.200.0.0/16 are in use",
     )?;
     let Options { shape, audit, owners } = options;
-    let record = Record { slot, shape, audit, owners, phase: Phase::Starting, processes: Vec::new() };
+    let (phase, programs) = (Phase::Starting, programs.to_owned());
+    let record = Record { slot, shape, audit, owners, programs, phase, processes: Vec::new() };
     record.save(folder)?;
     Ok(record)
 }

@@ -58,17 +58,28 @@ impl Kubernetes {
     /// # Errors
     /// As [`Family::build`].
     pub fn build() -> Result<Self> {
-        let control_plane = match env::var(WHICH).as_deref() {
-            Err(_) | Ok("" | "oldest") => Family::Kubernetes,
-            Ok("newest") => Family::KubernetesNewest,
-            Ok(other) => bail!("{WHICH} is {other:?}; it may be oldest (the default) or newest"),
-        };
         Ok(Self {
-            control_plane: control_plane.build()?,
+            control_plane: Self::wanted()?.build()?,
             node: Family::Kubernetes.build()?,
             etcd: Family::Etcd.build()?,
             coredns: Family::CoreDns.build()?,
         })
+    }
+
+    /// The version of the control plane, as it names itself: `v1.34.4`.
+    ///
+    /// # Errors
+    /// When the environment asks for one that there is not.
+    pub fn version() -> Result<&'static str> {
+        Self::wanted()?.version().context("a control plane has a version")
+    }
+
+    fn wanted() -> Result<Family> {
+        match env::var(WHICH).as_deref() {
+            Err(_) | Ok("" | "oldest") => Ok(Family::Kubernetes),
+            Ok("newest") => Ok(Family::KubernetesNewest),
+            Ok(other) => bail!("{WHICH} is {other:?}; it may be oldest (the default) or newest"),
+        }
     }
 }
 
@@ -249,6 +260,12 @@ impl Family {
         }
     }
 
+    /// The version of Kubernetes that the linker writes into it.
+    fn version(self) -> Option<&'static str> {
+        let [.., link] = self.flags();
+        link.split_once("version.gitVersion=")?.1.split(' ').next()
+    }
+
     fn flags(self) -> [&'static str; 3] {
         let link = match self {
             // Without these the server calls itself v0.0.0, and clients that compare versions misbehave.
@@ -292,4 +309,18 @@ fn go_version() -> Result<String> {
         bail!("`go env GOVERSION` failed; {needs}: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_calls_itself_what_it_was_built_from() {
+        for family in [Family::Kubernetes, Family::KubernetesNewest] {
+            let version = family.version().expect("a control plane has a version");
+            let (_, modules) = family.sources()[0];
+            assert!(modules.contains(&format!("\tk8s.io/kubernetes {version}\n")), "{version} in {modules}");
+        }
+    }
 }

@@ -29,6 +29,9 @@ pub(crate) struct Record {
     pub(crate) audit: Audit,
     #[serde(default)]
     pub(crate) owners: Owners,
+    /// The folder of the control plane's programs: which Kubernetes it is.
+    #[serde(default)]
+    pub(crate) programs: PathBuf,
     pub(crate) phase: Phase,
     pub(crate) processes: Vec<Process>,
 }

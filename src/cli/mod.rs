@@ -19,6 +19,8 @@ use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
 use serde_json::Value;
 
+/// Exit code of a wrong command line, as `sysexits.h` has it: the 2 that is usual is what `plan` says of a change.
+const USAGE: u8 = 64;
 /// Exit code of a second signal, as shells report an interrupt.
 const INTERRUPTED: u8 = 130;
 
@@ -26,7 +28,8 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0    run, exporter: ended after SIGTERM or SIGINT with nothing under way; else: done, and all is well
   1    it did not work, or what was checked is not well: standard error or output says what and why
-  2    plan: something would change; else: the command line is wrong
+  2    plan: something would change
+  64   the command line is wrong
   130  run, exporter: ended at once after a second signal";
 
 #[derive(Debug, Parser)]
@@ -71,7 +74,14 @@ enum Command {
 /// Parses the command line and does what it says.
 #[must_use]
 pub fn main() -> ExitCode {
-    let Cli { command, run } = Cli::parse();
+    let Cli { command, run } = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Where nobody reads it, there is nobody to tell.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
     let ended = match command.unwrap_or(Command::Run(run)) {
         Command::Run(args) => run::run(args),
         Command::Crd => crd::run(),

@@ -33,6 +33,8 @@ pub struct Request {
     pub user: String,
     /// get, list, watch, create, update, patch, delete, deletecollection; or the HTTP method in lower case.
     pub verb: String,
+    /// The API group; empty for the core and for what is no resource.
+    pub group: String,
     /// The plural name, with `/<subresource>` where there is one; a path such as `/readyz` for what is no resource.
     pub resource: String,
     /// Empty for objects without one.
@@ -164,8 +166,11 @@ struct User {
     username: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct ObjectRef {
+    #[serde(default)]
+    api_group: String,
     #[serde(default)]
     resource: String,
     #[serde(default)]
@@ -197,20 +202,20 @@ fn requests(log: impl BufRead, from: Timestamp, seen: &mut BTreeSet<String>) -> 
 
 impl From<Event> for Request {
     fn from(event: Event) -> Self {
-        let path = event.uri.split('?').next().unwrap_or_default().to_owned();
-        let (resource, namespace, name) = match event.object_ref {
-            None => (path, String::new(), String::new()),
-            Some(object) if object.subresource.is_empty() => (object.resource, object.namespace, object.name),
-            Some(object) => {
-                (format!("{}/{}", object.resource, object.subresource), object.namespace, object.name)
-            }
-        };
+        let path = || event.uri.split('?').next().unwrap_or_default().to_owned();
+        let object =
+            event.object_ref.unwrap_or_else(|| ObjectRef { resource: path(), ..ObjectRef::default() });
+        let ObjectRef { api_group: group, mut resource, subresource, namespace, name } = object;
+        if !subresource.is_empty() {
+            resource = format!("{resource}/{subresource}");
+        }
         Self {
             at: event.request_received_timestamp,
             answered: event.stage_timestamp,
             user_agent: event.user_agent,
             user: event.impersonated_user.unwrap_or(event.user).username,
             verb: event.verb,
+            group,
             resource,
             namespace,
             name,
@@ -252,6 +257,7 @@ mod tests {
             user_agent: "me/1".to_owned(),
             user: "somebody".to_owned(),
             verb: "watch".to_owned(),
+            group: "apps".into(),
             resource: "deployments".to_owned(),
             namespace: String::new(),
             name: String::new(),

@@ -26,22 +26,35 @@ pub mod operator;
 pub mod permissions;
 pub mod prometheus;
 pub mod release;
+pub mod rights;
 mod space;
 mod wait;
 
 use std::hash::{BuildHasher, RandomState};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use kube::Client;
 
 pub use lent::Lent;
 pub use space::{Space, in_namespace, in_namespace_of};
 pub use wait::{await_answer, await_object};
 
 use crate::cluster::{Cluster, Shape};
+use crate::programs::Kubernetes;
 
 /// The name of the cluster that all test programs share; `make test` removes it at the end.
 pub const SHARED: &str = "tests";
+
+/// Whether the API server is of the version that was asked for.
+///
+/// # Errors
+/// When it is of another, or does not say so.
+pub async fn is_of_the_right_version(client: &Client) -> Result<()> {
+    let (found, wanted) = (client.apiserver_version().await?.git_version, Kubernetes::version()?);
+    ensure!(found == wanted, "the API server is of {found} instead of {wanted}");
+    Ok(())
+}
 
 /// The cluster that all test programs share, made by whichever comes first.
 ///

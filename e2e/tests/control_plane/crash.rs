@@ -18,7 +18,7 @@ use crate::support::cut::{AtWrite, Position};
 use crate::support::kubelet::Kubelet;
 use crate::support::operator::{Kill, Operator, REPLAYED};
 use crate::support::transport::Straight;
-use crate::support::{SOON, at_once, await_ready, in_space, resource, secret, state};
+use crate::support::{SOON, at_once, await_ready, collector_is_at_work, in_space, resource, secret, state};
 
 const NAME: &str = "cache";
 
@@ -58,11 +58,30 @@ impl Scenario {
         }
     }
 
+    /// Waits until it has come to what it is about; what comes later may still move.
+    async fn await_end(self, space: &Space, before: Option<&str>) -> Result<()> {
+        match self {
+            Self::Create | Self::Edit => {}
+            Self::Rotate => {
+                await_answer(("the pods have the new Secret", SOON), async || {
+                    let now = template_hash(space).await?;
+                    ensure!(now.as_deref() != before, "the template is still of the Secret {before:?}");
+                    Ok(())
+                })
+                .await?;
+            }
+            Self::Delete => return await_nothing_left(space).await,
+        }
+        await_ready(space, NAME).await.map(|_| ())
+    }
+
     /// The end without a kill.
     async fn end(self, space: &Space) -> Result<Value> {
         self.prepare(space).await?;
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+        let before = template_hash(space).await?;
         self.play(space).await?;
+        self.await_end(space, before.as_deref()).await?;
         let end = state::at_rest(space, NAME).await?;
         operator.end().await?;
         let conditions = end.pointer("/resource/status/conditions").and_then(Value::as_array);
@@ -81,6 +100,14 @@ async fn delete(space: &Space) -> Result<()> {
     Ok(())
 }
 
+/// What the pods know of the Secret.
+async fn template_hash(space: &Space) -> Result<Option<String>> {
+    let deployment = space.api::<Deployment>().get_opt(NAME).await?;
+    let template = deployment.and_then(|it| it.spec).map(|spec| spec.template);
+    let annotations = template.and_then(|it| it.metadata).and_then(|it| it.annotations);
+    Ok(annotations.and_then(|mut all| all.remove("memcached.c5c3.io/secret-hash")))
+}
+
 /// Removes everything, and waits until the garbage collector has.
 async fn clear(space: &Space) -> Result<()> {
     if space.api::<Memcached>().get_opt(NAME).await?.is_some() {
@@ -89,6 +116,11 @@ async fn clear(space: &Space) -> Result<()> {
     if space.api::<Secret>().get_opt(NAME).await?.is_some() {
         space.api::<Secret>().delete(NAME, &DeleteParams::default()).await?;
     }
+    await_nothing_left(space).await
+}
+
+/// Waits until the garbage collector has removed all children.
+async fn await_nothing_left(space: &Space) -> Result<()> {
     await_answer(("nothing is left of the last resource", SOON), async || {
         let all = ListParams::default();
         let left = space.api::<Deployment>().list(&all).await?.items.len()
@@ -143,6 +175,7 @@ async fn an_operator_that_is_killed_at_any_write_leaves_nothing_that_another_doe
         lanes.map(|(scenario, position)| async move {
             let mut points = 0;
             in_space("crash", async |space: &Space| {
+                collector_is_at_work(space).await?;
                 points = every_write(space, scenario, position).await?;
                 Ok(())
             })

@@ -26,8 +26,6 @@ use crate::support::transport::Straight;
 use crate::support::{SOON, at_once, await_ready, children, features, in_space, reason, resource, secret};
 use crate::tampering::{Meddling, another, wider};
 
-/// How long a drift may last.
-const LIMIT: Duration = Duration::from_secs(5);
 /// Resources that are worked on at a time.
 const AT_ONCE: usize = 6;
 /// Cases of one resource: few enough that nobody takes them for a fight.
@@ -230,7 +228,7 @@ impl Lane {
                 *wanted_writes.entry(format!("{} {name}", case.child.plural())).or_default() += written;
             }
             // The API server logs a request a little after it has answered.
-            let counted = await_answer(("each repair is one write", LIMIT), async || {
+            let counted = await_answer(("each repair is one write", SOON), async || {
                 let mut found = requests.of_children()?;
                 found.retain(|child, _| child.ends_with(&format!(" {name}")));
                 ensure!(
@@ -265,7 +263,6 @@ async fn each_field_that_we_own_is_repaired_with_one_write_whoever_changes_or_re
         let (count, slowest) = (repaired.len(), repaired.last().copied().unwrap_or_default());
         println!("{cases} cases, {count} repaired, the slowest after {slowest:?}");
         ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
-        ensure!(slowest <= LIMIT, "a drift lasted {slowest:?}");
         operator.end().await
     })
     .await

@@ -6,6 +6,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
+use e2e::chart::RELEASE;
+use e2e::testing::audit::Request;
+use e2e::testing::rights::{self, Right};
 use e2e::testing::{Space, await_answer};
 use futures::future::BoxFuture;
 use kube::api::{DynamicObject, PostParams};
@@ -19,30 +22,27 @@ use crate::support::features::{self, Features};
 use crate::support::kubelet::Kubelet;
 use crate::support::operator::{Kill, Operator};
 use crate::support::requests::Requests;
-use crate::support::roles;
 use crate::support::transport::{Answer, Call, Forward, Interposer, Verb};
 use crate::support::{SOON, await_ready, children, in_space, plain, reason};
 
 const NAME: &str = "cache";
 
-/// A resource, with its subresource, and a verb.
-type Right = (String, String);
-
 /// All that the chart grants but what only the guard of owners asks for.
 fn granted() -> Result<BTreeSet<Right>> {
-    let granted = roles::granted(&json!({"rbac": {"ownerReferences": false}}))?;
-    Ok(granted.into_iter().map(|right| (right.resource, right.verb)).collect())
+    rights::granted(RELEASE, &json!({"rbac": {"ownerReferences": false}}))
 }
 
 /// What was used, and granted.
 fn used(requests: &Requests) -> Result<BTreeSet<Right>> {
     let mut used = BTreeSet::new();
-    for request in requests.all()?.into_iter().filter(|it| it.code < 300) {
+    for Request { group, resource, verb, code, .. } in requests.all()?.into_iter().filter(|it| it.code < 300)
+    {
+        let right = Right { group, resource, verb };
         // An apply that creates is logged as a patch, and needs both.
-        if request.verb == "patch" && request.code == 201 {
-            used.insert((request.resource.clone(), "create".to_owned()));
+        if right.verb == "patch" && code == 201 {
+            used.insert(Right { verb: "create".to_owned(), ..right.clone() });
         }
-        used.insert((request.resource, request.verb));
+        used.insert(right);
     }
     Ok(used)
 }
@@ -65,8 +65,8 @@ impl Interposer for Overtaken {
                 let objects = children::api(&self.0, kind);
                 // It is there already when the operator tries again.
                 let _ = objects.create(&PostParams::default(), &object).await;
-                // Its controller reports on a budget at once. Told of that by its watch, the operator need not look.
-                if kind == ChildKind::PodDisruptionBudget {
+                // Its controller reports on these at once. Told of that by its watch, the operator need not look.
+                if matches!(kind, ChildKind::PodDisruptionBudget | ChildKind::Deployment) {
                     let reported = |it: Option<&DynamicObject>| {
                         it.is_some_and(|it| it.data["status"]["observedGeneration"] == 1)
                     };

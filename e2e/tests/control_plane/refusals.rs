@@ -6,7 +6,9 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use e2e::chart::RELEASE;
 use e2e::testing::operator::{Launch, Operator, binary};
+use e2e::testing::rights::{Right, acting_as, grant, granted};
 use e2e::testing::{Space, await_answer};
 use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::ChildKind;
@@ -17,7 +19,6 @@ use crate::rejections::{await_told, others};
 use crate::support::features::{self, Features};
 use crate::support::kubelet::Kubelet;
 use crate::support::requests::Requests;
-use crate::support::roles::{Right, acting_as, grant, granted, user};
 use crate::support::{SOON, at_once, await_ready, children, in_space};
 
 const NAME: &str = "cache";
@@ -113,6 +114,16 @@ fn without(kind: ChildKind) -> Result<Memcached> {
     Ok(resource)
 }
 
+/// Whom an operator of this namespace acts as.
+fn user(space: &Space) -> String {
+    format!("operator-of-{}", space.name())
+}
+
+/// Gives that user these rights here.
+async fn allow(space: &Space, rights: impl IntoIterator<Item = &Right>) -> Result<()> {
+    grant(&space.client(), (Some(space.name()), &user(space)), rights).await
+}
+
 /// An operator's process that works here, as the user of this namespace.
 fn launch(space: &Space, folder: &TempDir) -> Result<Launch> {
     Ok(Launch {
@@ -144,7 +155,7 @@ async fn await_logged(operator: &Operator, words: &str) -> Result<()> {
 async fn lacks(space: &Space, right: &Right, all: &BTreeSet<Right>) -> Result<()> {
     let folder = TempDir::new()?;
     let _kubelet = Kubelet::start(space);
-    grant(space, all.iter().filter(|it| *it != right)).await?;
+    allow(space, all.iter().filter(|it| *it != right)).await?;
     space.apply(&features::secret(NAME)?).await?;
     space.apply(&Features::Scaled.resource(NAME)?).await?;
     let operator = Operator::spawn(&launch(space, &folder)?)?;
@@ -169,7 +180,7 @@ async fn lacks(space: &Space, right: &Right, all: &BTreeSet<Right>) -> Result<()
         }
         Told::Nowhere => {}
     }
-    grant(space, all).await?;
+    allow(space, all).await?;
     await_page(&operator, 200, "").await?;
     await_ready(space, NAME).await?;
     if let Told::SwitchedOff(kind) = told(right) {
@@ -183,7 +194,7 @@ async fn lacks(space: &Space, right: &Right, all: &BTreeSet<Right>) -> Result<()
 #[tokio::test]
 async fn each_verb_of_the_chart_that_is_missing_is_named_harms_nothing_else_and_is_taken_up_when_it_is_granted()
 -> Result<()> {
-    let all = granted(&json!({"watchNamespaces": ["anywhere"]}))?;
+    let all = granted(RELEASE, &json!({"watchNamespaces": ["anywhere"]}))?;
     let ended = at_once(
         10,
         all.iter().map(async |right| {

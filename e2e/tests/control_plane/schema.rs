@@ -1,7 +1,7 @@
 //! The tables by which `kernel::diff` compares children, against the API server's own description of how it merges them.
 
 use anyhow::{Context, Result, ensure};
-use e2e::testing::Space;
+use e2e::testing::{Space, is_of_the_right_version};
 use memcached_operator::kernel::diff::{is_replaced_map, merge_keys};
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Map, Value};
@@ -110,6 +110,11 @@ fn disagreement(kind: ChildKind, fields: &str, schema: &Value) -> Option<String>
     let atomic = schema["x-kubernetes-map-type"] == "atomic";
     (atomic != is_replaced_map(kind, fields) && schema["type"] == "object")
         .then(|| format!("{kind:?} {fields}: replaced as a whole: {atomic}"))
+}
+
+#[tokio::test]
+async fn the_api_server_is_of_the_version_that_was_asked_for() -> Result<()> {
+    in_space("version", async |space: &Space| is_of_the_right_version(&space.client()).await).await
 }
 
 #[tokio::test]

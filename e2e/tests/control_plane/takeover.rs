@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, ensure};
-use e2e::testing::{Space, await_answer, in_namespace_of};
+use e2e::testing::{Space, await_answer, in_namespace_of, monitors};
 use e2e::{Cluster, Shape};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::events::v1::Event;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ListParams, Patch, PatchParams};
-use kube::{Api, Client, ResourceExt};
+use kube::{Client, ResourceExt};
 use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
@@ -41,32 +40,7 @@ async fn in_space(prefix: &str, body: impl AsyncFnOnce(&Space) -> Result<()>) ->
 
 async fn with_monitors() -> Result<Cluster> {
     let cluster = up("takeover", Shape::ControlPlane).await?;
-    let client = Client::try_from(cluster.config("e2e-test").await?)?;
-    let name = "servicemonitors.monitoring.coreos.com";
-    let definition = json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": name},
-        "spec": {
-            "group": "monitoring.coreos.com",
-            "names": {"kind": "ServiceMonitor", "plural": "servicemonitors", "singular": "servicemonitor"},
-            "scope": "Namespaced",
-            "versions": [{
-                "name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-            }],
-        },
-    });
-    let definitions: Api<CustomResourceDefinition> = Api::all(client);
-    definitions.patch(name, &PatchParams::apply("e2e-test"), &Patch::Apply(definition)).await?;
-    await_answer(("ServiceMonitors are served", SOON), async || {
-        let definition = json!(definitions.get(name).await?);
-        let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
-        let served = |it: &Value| it["type"] == "Established" && it["status"] == "True";
-        ensure!(conditions.is_some_and(|all| all.iter().any(served)), "not yet");
-        Ok(())
-    })
-    .await?;
+    monitors::install(&Client::try_from(cluster.config("e2e-test").await?)?).await?;
     Ok(cluster)
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, ensure};
 use e2e::testing::{Space, await_answer};
 use kube::ResourceExt;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use memcached_operator::api::Memcached;
 use memcached_operator::api::validate::validate;
 use memcached_operator::kernel::desired::{Desired, Intent, LiveTemplate, children};
@@ -38,6 +38,20 @@ async fn versions(space: &Space, name: &str) -> Result<Versions> {
     let resource = space.api::<Memcached>().get(name).await?;
     versions.extend(resource.resource_version().map(|version| ("Memcached", version)));
     Ok(versions)
+}
+
+/// Waits until the controllers of some children have said what they have to say.
+async fn await_reports(space: &Space, name: &str) -> Result<()> {
+    for kind in [ChildKind::PodDisruptionBudget, ChildKind::HorizontalPodAutoscaler] {
+        await_answer(("its controller has reported", SOON), async || {
+            let child = world::children(space, kind).get_opt(name).await?;
+            let reported = |it: &DynamicObject| it.data["status"]["conditions"].is_array();
+            ensure!(child.as_ref().is_none_or(reported), "{name}: {child:?}");
+            Ok(())
+        })
+        .await?;
+    }
+    Ok(())
 }
 
 /// What the operator would apply now.
@@ -109,7 +123,8 @@ async fn batch(space: &Space, operator: Operator, specs: &[Value]) -> Result<Ope
     let name = |number| format!("cache-{number:03}");
     let settle = specs.iter().enumerate().map(|(number, spec)| async move {
         world::apply(space, &name(number), spec).await?;
-        await_ready(space, &name(number)).await.with_context(|| spec.to_string())
+        await_ready(space, &name(number)).await.with_context(|| spec.to_string())?;
+        await_reports(space, &name(number)).await
     });
     at_once(AT_ONCE, settle).await?;
     let again =

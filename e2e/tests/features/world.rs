@@ -3,14 +3,13 @@
 
 use anyhow::{Context, Result};
 use e2e::testing::Space;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, ResourceExt};
 use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::{ChildKind, FIELD_MANAGER};
 use serde_json::{Map, Value, json};
 
-use crate::support::{SOON, plain, secret};
+use crate::support::{plain, secret};
 
 /// Fields that differ from one object to the next, or count what happened to it. A template's hash stands for the
 /// resource's name too.
@@ -28,7 +27,7 @@ const MASKED: [&str; 11] = [
     "memcached.c5c3.io/template-hash",
 ];
 
-/// Gives a namespace the Secrets that features name, and the cluster the definition of a ServiceMonitor.
+/// Gives a namespace the Secrets that features name.
 pub(crate) async fn furnish(space: &Space) -> Result<()> {
     space.apply(&secret("passwords", "first\n")?).await?;
     let certificates = json!({
@@ -36,30 +35,7 @@ pub(crate) async fn furnish(space: &Space) -> Result<()> {
         "stringData": {"tls.crt": "a certificate", "tls.key": "its key", "ca.crt": "an authority"},
     });
     space.apply(&serde_json::from_value::<k8s_openapi::api::core::v1::Secret>(certificates)?).await?;
-    define_service_monitors(space).await
-}
-
-async fn define_service_monitors(space: &Space) -> Result<()> {
-    let definition: CustomResourceDefinition = serde_json::from_value(json!({
-        "metadata": {"name": "servicemonitors.monitoring.coreos.com"},
-        "spec": {
-            "group": "monitoring.coreos.com",
-            "scope": "Namespaced",
-            "names": {"kind": "ServiceMonitor", "plural": "servicemonitors"},
-            "versions": [{
-                "name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
-            }],
-        },
-    }))?;
-    let definitions: Api<CustomResourceDefinition> = Api::all(space.client());
-    let params = PatchParams::apply("e2e-test").force();
-    definitions.patch("servicemonitors.monitoring.coreos.com", &params, &Patch::Apply(&definition)).await?;
-    let monitors = children(space, ChildKind::ServiceMonitor);
-    e2e::testing::await_answer(("ServiceMonitors are served", SOON), async || {
-        Ok(monitors.get_opt("none").await.map(|_| ())?)
-    })
-    .await
+    Ok(())
 }
 
 /// The children of a kind.

@@ -4,7 +4,9 @@
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
+use e2e::chart::RELEASE;
 use e2e::testing::operator::{Launch, Operator, binary};
+use e2e::testing::rights::grant;
 use e2e::testing::{Space, audit::AuditLog};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::rbac::v1::RoleBinding;
@@ -15,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::arena::{SOON, await_page, resource};
 use crate::in_space;
-use crate::permissions::{ROLE, grant};
+use crate::permissions::of_the_chart;
 
 const USER: &str = "operator-of-two-namespaces";
 
@@ -51,11 +53,11 @@ async fn untouched(space: &Space) -> Result<()> {
 async fn in_three(one: &Space, other: &Space, third: &Space) -> Result<()> {
     let (log, folder) = (AuditLog::of(one.cluster()), TempDir::new()?);
     let mark = log.mark()?;
-    let client = one.client();
+    let (client, rights) = (one.client(), of_the_chart()?);
     for space in [one, other, third] {
         space.apply(&resource("cache", 71)?).await?;
     }
-    grant(&client, (one.name(), USER), &[]).await?;
+    grant(&client, (Some(one.name()), USER), &rights).await?;
     let operator = Operator::spawn(&launch([one, other], &folder)?)?;
 
     // One namespace has no Role yet: it is said, and does not keep the other waiting.
@@ -66,17 +68,17 @@ async fn in_three(one: &Space, other: &Space, third: &Space) -> Result<()> {
         .await?;
     await_memory(one, "71").await?;
     untouched(other).await?;
-    grant(&client, (other.name(), USER), &[]).await?;
+    grant(&client, (Some(other.name()), USER), &rights).await?;
     await_page(&operator, 200, "").await?;
     await_memory(other, "71").await?;
 
     // It goes, which leaves the other as it was, and comes back.
-    other.api::<RoleBinding>().delete(ROLE, &DeleteParams::default()).await?;
+    other.api::<RoleBinding>().delete(RELEASE, &DeleteParams::default()).await?;
     // A watch that was allowed goes on until the API server ends it; what tells at once is a write.
     other.apply(&resource("cache", 72)?).await?;
     one.apply(&resource("cache", 72)?).await?;
     await_memory(one, "72").await?;
-    grant(&client, (other.name(), USER), &[]).await?;
+    grant(&client, (Some(other.name()), USER), &rights).await?;
     await_memory(other, "72").await?;
 
     untouched(third).await?;

@@ -1,52 +1,20 @@
-//! What an operator may do: takes a namespace, a user and the rules about the Lease, and grants the rest. And operators
-//! that lack something.
+//! An operator that lacks something of what the chart lets it do with the Lease.
+
+use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
+use e2e::chart::RELEASE;
 use e2e::testing::operator::Operator;
+use e2e::testing::rights::{LEADER, Right, grant, granted};
 use jiff::Timestamp;
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
-use memcached_operator::kernel::object::ChildKind;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::arena::{Arena, Traffic, await_leads, await_page, await_writes};
 use crate::in_space;
 
-pub(crate) const ROLE: &str = "memcached-operator";
-
-fn rule(groups: &str, resources: &str, verbs: &[&str]) -> Value {
-    json!({"apiGroups": [groups], "resources": [resources], "verbs": verbs})
-}
-
-/// Lets a user work in a namespace, with these rules in addition.
-pub(crate) async fn grant(client: &Client, (namespace, user): (&str, &str), more: &[Value]) -> Result<()> {
-    let mut rules = vec![
-        rule("memcached.c5c3.io", "memcacheds", &["list", "watch"]),
-        rule("memcached.c5c3.io", "memcacheds/status", &["patch"]),
-        rule("", "pods", &["list", "watch"]),
-        rule("", "secrets", &["list", "watch", "get"]),
-        rule("events.k8s.io", "events", &["create", "patch"]),
-    ];
-    rules.extend(ChildKind::ALL.map(|kind| {
-        let group = kind.api_version().split_once('/').map_or("", |(group, _)| group);
-        rule(group, kind.plural(), &["list", "watch", "get", "create", "patch", "delete"])
-    }));
-    rules.extend_from_slice(more);
-    let api = "rbac.authorization.k8s.io";
-    let role = json!({
-        "apiVersion": format!("{api}/v1"), "kind": "Role", "metadata": {"name": ROLE}, "rules": rules,
-    });
-    let binding = json!({
-        "apiVersion": format!("{api}/v1"), "kind": "RoleBinding", "metadata": {"name": ROLE},
-        "roleRef": {"apiGroup": api, "kind": "Role", "name": ROLE},
-        "subjects": [{"apiGroup": api, "kind": "User", "name": user}],
-    });
-    let params = PatchParams::apply("e2e-test").force();
-    Api::<Role>::namespaced(client.clone(), namespace).patch(ROLE, &params, &Patch::Apply(role)).await?;
-    let bindings = Api::<RoleBinding>::namespaced(client.clone(), namespace);
-    bindings.patch(ROLE, &params, &Patch::Apply(binding)).await?;
-    Ok(())
+/// What the chart lets an operator of some namespaces do there.
+pub(crate) fn of_the_chart() -> Result<BTreeSet<Right>> {
+    granted(RELEASE, &json!({"watchNamespaces": ["anywhere"]}))
 }
 
 pub(crate) async fn an_operator_that_may_not_have_the_lease_says_so_writes_nothing_and_goes_on_when_it_may()
@@ -56,9 +24,12 @@ pub(crate) async fn an_operator_that_may_not_have_the_lease_says_so_writes_nothi
         let _traffic = Traffic::start(space).await?;
         let user = arena.user("a");
         let client = space.client();
+        let (work, lease) = (of_the_chart()?, granted(LEADER, &json!({}))?);
+        let verbs: Vec<_> = lease.iter().map(|right| right.verb.as_str()).collect();
+        ensure!(verbs == ["create", "get", "update"], "what the chart grants on the Lease: {verbs:?}");
         let grant = async |verbs: &[&str]| {
-            let lease = (!verbs.is_empty()).then(|| rule("coordination.k8s.io", "leases", verbs));
-            grant(&client, (space.name(), &user), lease.as_slice()).await
+            let lease = lease.iter().filter(|right| verbs.contains(&right.verb.as_str()));
+            grant(&client, (Some(space.name()), &user), work.iter().chain(lease)).await
         };
         grant(&[]).await?;
         let operator = Operator::spawn(&arena.launch("a", &[], None)?)?;

@@ -13,7 +13,7 @@ mod rules;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use e2e::testing::{Space, await_answer, in_namespace};
+use e2e::testing::{Space, await_answer, in_namespace, is_of_the_right_version};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::core::Status;
@@ -85,6 +85,11 @@ async fn dry_run(
 fn causes(status: &Status) -> Vec<(String, String)> {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     causes.map(|StatusCause { field, message, .. }| (field.clone(), message.clone())).collect()
+}
+
+#[tokio::test]
+async fn the_api_server_is_of_the_version_that_was_asked_for() -> Result<()> {
+    in_namespace("version", async |space: &Space| is_of_the_right_version(&space.client()).await).await
 }
 
 #[tokio::test]

@@ -122,7 +122,7 @@ impl Survey<'_> {
         let (plural, why) = (kinds::plural(kind), explain(error));
         let hint = match error {
             kube::Error::Api(status) if status.code == 404 && kind == Watched::Memcached => {
-                "; install the CustomResourceDefinition: memcached-operator crd | kubectl apply -f -"
+                "; install the CustomResourceDefinition: memcached-operator crd | kubectl apply --server-side -f -"
             }
             _ => "",
         };

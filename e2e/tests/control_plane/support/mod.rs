@@ -12,20 +12,19 @@ pub(crate) mod peer;
 pub(crate) mod process;
 pub(crate) mod record;
 pub(crate) mod requests;
-pub(crate) mod roles;
 pub(crate) mod state;
 pub(crate) mod transport;
 
 use std::future::Future;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use e2e::testing::{Space, await_answer, down_at_the_end, in_namespace_of, unique};
 use e2e::{Cluster, Options, Owners, Shape};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, ResourceExt};
 use memcached_operator::api::{Memcached, crd};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -70,6 +69,27 @@ async fn resources_may_own(client: &Client) -> Result<()> {
         Ok(objects.create(&dry_run, &owned).await.map(|_| ())?)
     })
     .await
+}
+
+/// Waits until the garbage collector of this program's cluster knows our kind: it looks for new ones every half minute,
+/// and lists all of them before it goes on; until then it collects nothing that a resource owned.
+pub(crate) async fn collector_is_at_work(space: &Space) -> Result<()> {
+    static SEEN: OnceCell<()> = OnceCell::const_new();
+    let see = async || {
+        let owner = space.apply(&plain("owner", &json!({"replicas": 0}))?).await?;
+        let reference = json!({
+            "apiVersion": "memcached.c5c3.io/v1alpha1", "kind": "Memcached", "name": "owner", "uid": owner.uid(),
+        });
+        let owned = json!({"metadata": {"name": "owned", "ownerReferences": [reference]}});
+        space.apply(&serde_json::from_value::<ConfigMap>(owned)?).await?;
+        space.api::<Memcached>().delete("owner", &DeleteParams::background()).await?;
+        await_answer(("the garbage collector knows our kind", Duration::from_secs(180)), async || {
+            ensure!(space.api::<ConfigMap>().get_opt("owned").await?.is_none(), "nothing is collected yet");
+            Ok(())
+        })
+        .await
+    };
+    SEEN.get_or_try_init(see).await.map(|_| ())
 }
 
 /// A cluster of this program's own, with the definition installed; it goes with the program.
