@@ -10,7 +10,8 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWrite
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-const DEADLINE: Duration = Duration::from_secs(5);
+/// Memcached answers in no time, but the machine may be busy.
+const DEADLINE: Duration = Duration::from_secs(10);
 
 /// What bytes go through both ways: a socket, or a port that the API server forwards.
 trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -26,7 +27,7 @@ impl Memcached {
     /// Connects.
     ///
     /// # Errors
-    /// When nobody answers at the address within 5 s.
+    /// When nobody answers at the address within 10 s.
     pub async fn connect(address: impl Into<SocketAddr>) -> Result<Self> {
         let address = address.into();
         let stream = timeout(DEADLINE, TcpStream::connect(address))

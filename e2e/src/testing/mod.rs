@@ -18,15 +18,18 @@ pub mod cache;
 mod discovery;
 mod dump;
 pub mod kstatus;
+pub mod kubelet;
 mod lent;
 pub mod life;
 pub mod memcached;
 pub mod monitors;
+pub mod nodes;
 pub mod operator;
 pub mod permissions;
 pub mod prometheus;
 pub mod release;
 pub mod rights;
+pub mod serving;
 mod space;
 mod wait;
 

@@ -53,6 +53,28 @@ fn named<'a>(objects: &'a [Value], kind: &str, name: &str) -> Result<&'a Value> 
     found.with_context(|| format!("no {kind} {name}"))
 }
 
+/// The rows of the documentation's table, one resource each.
+fn documented() -> Vec<(&'static str, String)> {
+    let page = include_str!("../../../docs/security.md");
+    let table = page.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
+    let rows = table.take_while(|line| line.starts_with('|')).map(|line| {
+        let mut cells = line.trim_matches('|').split('|').map(str::trim);
+        (cells.next().unwrap_or_default(), cells.next().unwrap_or_default().replace(", ", " "))
+    });
+    rows.flat_map(|(what, verbs)| what.split(", ").map(move |it| (it, verbs.clone()))).collect()
+}
+
+#[test]
+fn the_documentation_lists_what_is_granted() {
+    let lease = ("coordination.k8s.io", "leases", "create get update");
+    let mut granted: Vec<_> =
+        RULES.into_iter().chain([lease]).map(|(_, resource, verbs)| (resource, verbs.to_owned())).collect();
+    let mut documented = documented();
+    granted.sort();
+    documented.sort();
+    assert_eq!(documented, granted);
+}
+
 #[test]
 fn the_operator_may_do_this_in_all_namespaces_and_nothing_else() -> Result<()> {
     let objects = rendered(&json!({}))?;

@@ -1,20 +1,15 @@
 //! Rollouts on a cluster with as many nodes as replicas: with hard anti-affinity no pod finds a node beside those it
 //! replaces, and the rollout ends all the same. The scheduler is real; nodes are objects whose heartbeat a test keeps.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::Space;
-use futures::TryStreamExt;
-use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
-use kube::{Api, ResourceExt};
+use e2e::testing::nodes::Nodes;
+use e2e::testing::serving::Serving;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
 
 use crate::support::kubelet::{Kubelet, Which};
 use crate::support::operator::{Kill, Operator};
@@ -25,111 +20,6 @@ use crate::world;
 const REPLICAS: usize = 3;
 /// Keeps the pods of other tests off these nodes.
 const TAINT: &str = "e2e-test/rollouts";
-
-/// Nodes for one resource; their heartbeat ends when this is dropped.
-struct Nodes(JoinHandle<()>);
-
-impl Drop for Nodes {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-impl Nodes {
-    async fn make(space: &Space, name: &str) -> Result<Self> {
-        let nodes: Api<Node> = Api::all(space.client());
-        let names: Vec<_> = (0..REPLICAS).map(|number| format!("{}-{name}-{number}", space.name())).collect();
-        for node in &names {
-            let labels = json!({"kubernetes.io/hostname": node, TAINT: name});
-            let object = json!({
-                "metadata": {"name": node, "labels": labels},
-                "spec": {"taints": [{"key": TAINT, "value": name, "effect": "NoSchedule"}]},
-            });
-            nodes.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
-            beat(&nodes, node).await?;
-        }
-        Ok(Self(tokio::spawn(async move {
-            loop {
-                for node in &names {
-                    // The next one comes soon.
-                    let _ = beat(&nodes, node).await;
-                }
-                tokio::time::sleep(Duration::from_secs(5)).await;
-            }
-        })))
-    }
-}
-
-#[expect(clippy::disallowed_methods, reason = "a heartbeat says when it was")]
-async fn beat(nodes: &Api<Node>, node: &str) -> Result<()> {
-    let room = json!({"cpu": "8", "memory": "16Gi", "pods": "50"});
-    let status = json!({"status": {"capacity": room, "allocatable": room, "conditions": [
-        {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": Timestamp::now().to_string()},
-    ]}});
-    nodes.patch_status(node, &PatchParams::default(), &Patch::Strategic(status)).await?;
-    Ok(())
-}
-
-/// The fewest pods that were ready at any time; it watches until it is dropped.
-struct Fewest {
-    seen: Arc<Mutex<Seen>>,
-    task: JoinHandle<()>,
-}
-
-#[derive(Default)]
-struct Seen {
-    /// Whether each pod is ready.
-    pods: BTreeMap<String, bool>,
-    fewest: Option<usize>,
-}
-
-impl Drop for Fewest {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
-    let ready = conditions.into_iter().any(|it| it.type_ == "Ready" && it.status == "True");
-    ready && pod.metadata.deletion_timestamp.is_none()
-}
-
-impl Fewest {
-    async fn follow(space: &Space, name: &str) -> Result<Self> {
-        let ours = format!("app.kubernetes.io/instance={name}");
-        let pods = space.api::<Pod>();
-        let list = pods.list(&ListParams::default().labels(&ours)).await?;
-        let from = list.metadata.resource_version.context("a list has a version")?;
-        let now = list.items.iter().map(|pod| (pod.name_any(), is_ready(pod))).collect();
-        let seen = Arc::new(Mutex::new(Seen { pods: now, fewest: None }));
-        let kept = Arc::clone(&seen);
-        let task = tokio::spawn(async move {
-            let params = WatchParams::default().labels(&ours).timeout(290);
-            let Ok(events) = pods.watch(&params, &from).await else { return };
-            let mut events = std::pin::pin!(events);
-            while let Ok(Some(event)) = events.try_next().await {
-                let mut seen = kept.lock().unwrap_or_else(PoisonError::into_inner);
-                match event {
-                    WatchEvent::Added(pod) | WatchEvent::Modified(pod) => {
-                        seen.pods.insert(pod.name_any(), is_ready(&pod));
-                    }
-                    WatchEvent::Deleted(pod) => drop(seen.pods.remove(&pod.name_any())),
-                    WatchEvent::Bookmark(_) | WatchEvent::Error(_) => {}
-                }
-                let ready = seen.pods.values().filter(|ready| **ready).count();
-                seen.fewest = Some(seen.fewest.map_or(ready, |fewest| fewest.min(ready)));
-            }
-        });
-        Ok(Self { seen, task })
-    }
-
-    fn so_far(&self) -> Result<usize> {
-        ensure!(!self.task.is_finished(), "the watch ended");
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.fewest.context("nothing happened to any pod")
-    }
-}
 
 struct Case {
     name: &'static str,
@@ -177,15 +67,17 @@ impl Case {
     }
 
     async fn roll(&self, space: &Space) -> Result<()> {
-        let _nodes = Nodes::make(space, self.name).await?;
+        let names = (0..REPLICAS).map(|number| format!("{}-{}-{number}", space.name(), self.name)).collect();
+        let _nodes = Nodes::register(space.client(), names, (TAINT, self.name)).await?;
         world::apply(space, self.name, &self.spec(2)).await?;
         await_ready(space, self.name).await?;
         for threads in [3, 4] {
-            let fewest = Fewest::follow(space, self.name).await?;
+            let serving = Serving::follow(space, self.name).await?;
             world::apply(space, self.name, &self.spec(threads)).await?;
             await_ready(space, self.name).await?;
-            let found = fewest.so_far()?;
-            ensure!(found >= self.least, "{found} pods were ready, and {} have to be", self.least);
+            let counts = serving.finish().await?;
+            let enough = counts.len() > 1 && counts.iter().all(|count| *count >= self.least);
+            ensure!(enough, "{counts:?} pods were ready, and {} have to be", self.least);
         }
         let ours = ListParams::default().labels(&format!("app.kubernetes.io/instance={}", self.name));
         let pods = space.api::<Pod>().list(&ours).await?.items;

@@ -83,7 +83,7 @@ pub(crate) async fn by_helm(newcomer: &Newcomer<'_>) -> Result<()> {
     newcomer.space.apply::<Service>(&serde_json::from_value(foreign)?).await?;
     chart(&folder, &CACHES, &spec)?;
     chart(&folder, &["taken"], &spec)?;
-    let failure = helm("upgrade", "20s").err().context("helm calls ready what can never be")?;
+    let failure = helm("upgrade", "60s").err().context("helm calls ready what can never be")?;
     let told = format!("Memcached/{}/taken not ready. status: Failed", newcomer.space.name());
     ensure!(format!("{failure:#}").contains(&told), "{failure:#}");
     are_rolled_out(newcomer, "memcached:1.6.18").await

@@ -181,7 +181,7 @@ async fn path(space: &Space) -> Result<()> {
 async fn a_cache_serves_throughout_all_that_a_newcomer_does_and_outlives_the_operator() -> Result<()> {
     let cluster = release::cluster("newcomer").await?;
     let whole = in_namespace_of(&cluster, "caches", path);
-    let outcome = tokio::time::timeout(Duration::from_secs(420), whole).await.context("it takes too long")?;
+    let outcome = tokio::time::timeout(Duration::from_secs(840), whole).await.context("it takes too long")?;
     if outcome.is_err() {
         eprintln!("{}", release::describe(&cluster));
     }

@@ -43,9 +43,13 @@ async fn with_its_resource_all_of_a_cache_goes_and_no_finalizer_is_needed() -> R
     with_cache("deletion", async |cache| {
         cache.apply(&json!({"replicas": 2})).await?;
         cache.ready().await?;
-        let whole = remains(cache).await?;
-        // The resource, Deployment, ReplicaSet, two pods, Service and what Kubernetes derives from it.
-        assert_eq!(whole.len(), 7, "{whole:#?}");
+        let whole = await_answer(("all of it is there", SOON), async || {
+            let whole = remains(cache).await?;
+            // The resource, Deployment, ReplicaSet, two pods, Service and what Kubernetes derives from it.
+            ensure!(whole.len() == 7, "{whole:#?}");
+            Ok(whole)
+        })
+        .await?;
         assert!(whole.iter().all(|object| object.ends_with("[]")), "{whole:#?}");
 
         cache.space.api::<Memcached>().delete(cache.name, &DeleteParams::background()).await?;

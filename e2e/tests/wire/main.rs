@@ -13,7 +13,6 @@ mod prometheus;
 mod renewal;
 mod rollouts;
 mod shutdown;
-mod spare_nodes;
 mod tls;
 
 use anyhow::{Context, Result};

@@ -21,7 +21,7 @@ use tokio_rustls::TlsConnector;
 
 /// The name in the caches' certificates.
 const SERVER: &str = "cache.test";
-const DEADLINE: Duration = Duration::from_secs(5);
+const DEADLINE: Duration = Duration::from_secs(10);
 
 /// An authority and what it issues: a cache's certificate, and a client's.
 pub(crate) struct Authority {

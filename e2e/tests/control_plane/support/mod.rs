@@ -6,7 +6,6 @@ pub(crate) mod cut;
 pub(crate) mod faults;
 pub(crate) mod features;
 pub(crate) mod fields;
-pub(crate) mod kubelet;
 pub(crate) mod operator;
 pub(crate) mod peer;
 pub(crate) mod process;
@@ -14,6 +13,8 @@ pub(crate) mod record;
 pub(crate) mod requests;
 pub(crate) mod state;
 pub(crate) mod transport;
+
+pub(crate) use e2e::testing::kubelet;
 
 use std::future::Future;
 use std::time::Duration;

@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use e2e::testing::Space;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -17,8 +16,11 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::Space;
+
 /// The stand-in; it stops when this is dropped.
-pub(crate) struct Kubelet {
+#[derive(Debug)]
+pub struct Kubelet {
     task: JoinHandle<()>,
     held: watch::Sender<BTreeSet<String>>,
 }
@@ -30,33 +32,46 @@ impl Drop for Kubelet {
 }
 
 /// Which pods it takes for its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Which {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
     /// All, though they have no node.
     All,
     /// Those that the scheduler gave a node.
     Scheduled,
+    /// Those that it gave one of these.
+    On(Vec<String>),
+}
+
+impl Which {
+    fn includes(&self, pod: &Pod) -> bool {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref());
+        match self {
+            Self::All => true,
+            Self::Scheduled => node.is_some(),
+            Self::On(nodes) => node.is_some_and(|node| nodes.contains(node)),
+        }
+    }
 }
 
 impl Kubelet {
     /// Starts it for the pods of a namespace.
-    pub(crate) fn start(space: &Space) -> Self {
+    pub fn start(space: &Space) -> Self {
         Self::start_for(space, Which::All)
     }
 
     /// Starts it for some pods of a namespace.
-    pub(crate) fn start_for(space: &Space, which: Which) -> Self {
+    pub fn start_for(space: &Space, which: Which) -> Self {
         let held = watch::Sender::new(BTreeSet::new());
         Self { task: tokio::spawn(run(space.api(), which, held.subscribe())), held }
     }
 
     /// Pods of this resource that are made from now on do not come up.
-    pub(crate) fn hold(&self, resource: &str) {
+    pub fn hold(&self, resource: &str) {
         self.held.send_if_modified(|held| held.insert(resource.to_owned()));
     }
 
     /// They do.
-    pub(crate) fn release(&self, resource: &str) {
+    pub fn release(&self, resource: &str) {
         self.held.send_if_modified(|held| held.remove(resource));
     }
 }
@@ -69,8 +84,8 @@ async fn run(pods: Api<Pod>, which: Which, mut held: watch::Receiver<BTreeSet<St
         loop {
             tokio::select! {
                 pod = seen.next() => match pod {
-                    Some(Ok(pod)) => look(&pods, &pod, (which, &held)).await,
-                    Some(Err(_)) => {}
+                    Some(Ok(pod)) if which.includes(&pod) => look(&pods, &pod, &held).await,
+                    Some(_) => {}
                     None => return,
                 },
                 // All are looked at again.
@@ -80,14 +95,13 @@ async fn run(pods: Api<Pod>, which: Which, mut held: watch::Receiver<BTreeSet<St
     }
 }
 
-async fn look(pods: &Api<Pod>, pod: &Pod, (which, held): (Which, &watch::Receiver<BTreeSet<String>>)) {
+async fn look(pods: &Api<Pod>, pod: &Pod, held: &watch::Receiver<BTreeSet<String>>) {
     let ready = pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
-    let has_node = pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
     let is_held = pod.labels().get(INSTANCE_LABEL).is_some_and(|name| held.borrow().contains(name));
     // Where these fail, the pod is gone.
     if pod.metadata.deletion_timestamp.is_some() {
         let _ = end(pods, pod).await;
-    } else if !ready && !is_held && (has_node || which == Which::All) {
+    } else if !ready && !is_held {
         let _ = report(pods, pod).await;
     }
 }
