@@ -99,7 +99,7 @@ fn shown(panel: &Value) -> String {
 }
 
 /// What somebody on call has to see, by the type of the panel, and what stands in one such panel.
-const SEEN: [(&str, &str, &[&str]); 18] = [
+const SEEN: [(&str, &str, &[&str]); 20] = [
     ("how many caches are not ready", "stat", &["instance_condition{", r#"type="Ready"} == 0"#]),
     (
         "which caches are not ready and why",
@@ -108,7 +108,7 @@ const SEEN: [(&str, &str, &[&str]); 18] = [
     ),
     ("which pods are missing", "timeseries", &["instance_replicas_desired", "instance_replicas_ready"]),
     ("which image and template a cache has", "table", &["instance_info", "column image", "column Value"]),
-    ("which pods are not reached", "timeseries", &["by (namespace, service)", "memcached_up"]),
+    ("which pods are not reached", "timeseries", &["by (namespace, service)", "memcached_up{"]),
     (
         "hit ratio",
         "timeseries",
@@ -131,12 +131,14 @@ const SEEN: [(&str, &str, &[&str]); 18] = [
         &["connections_rejected_total", "connections_listener_disabled_total"],
     ),
     ("rollouts and their causes", "timeseries", &["by (cause)", "memcached_operator_rollouts_total"]),
-    ("who leads", "stat", &["memcached_operator_leader"]),
+    ("whether one leads", "stat", &["sum(memcached_operator_leader{"]),
     ("how many operators run", "stat", &["memcached_operator_build_info"]),
     ("how the operator gets on", "timeseries", &["by (result)", "memcached_operator_reconcile_total"]),
     ("how long it takes", "timeseries", &["histogram_quantile", "reconcile_duration_seconds_bucket"]),
     ("what goes wrong", "timeseries", &["by (category)", "memcached_operator_reconcile_errors_total"]),
     ("what waits", "timeseries", &["memcached_operator_queue_depth"]),
+    ("what it cannot watch", "timeseries", &["by (kind)", "watch_errors_total"]),
+    ("what memory it takes", "timeseries", &["process_resident_memory_bytes"]),
     ("what it does not hear of", "timeseries", &["by (kind)", "watch_last_event_age_seconds"]),
 ];
 
