@@ -55,6 +55,7 @@ fn folder() -> TempDir {
 #[rstest]
 #[case("--version", 0)]
 #[case("crd", 0)]
+#[case("help", 0)]
 #[case("validate -f good.json", 0)]
 #[case("validate -f good.json -o json", 0)]
 #[case("validate -f bad.json", 1)]

@@ -1,4 +1,5 @@
-//! The pages of `docs` against the code: whatever they name exists. Their commands are run on a real cluster elsewhere.
+//! The pages of `docs` and the README against the code: whatever they name exists, and every command is where the test
+//! of a release on a real cluster (`e2e/tests/chart`) finds it, which runs the blocks `sh` of every page.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where a page is not there")]
 
@@ -79,4 +80,38 @@ fn every_flag_of_the_operator_that_a_page_names_exists() {
         }
     }
     assert!(named >= 5, "{named} flags");
+}
+
+/// What begins a command.
+const PROGRAMS: [&str; 8] =
+    ["cargo", "curl", "e2e", "export", "helm", "kubectl", "make", "memcached-operator"];
+
+/// Whether this is a program with arguments. `kubectl apply` and the like are only a command's name.
+fn is_command(text: &str) -> bool {
+    let mut words = text.split_whitespace();
+    let program = words.next().and_then(|word| word.rsplit('/').next()).unwrap_or_default();
+    let arguments: Vec<_> = words.collect();
+    let is_name = |word: &str| word.starts_with(char::is_alphabetic) && !word.contains(['/', '=', '.']);
+    PROGRAMS.contains(&program) && !matches!(*arguments, []) && !matches!(*arguments, [name] if is_name(name))
+}
+
+#[test]
+fn every_command_stands_in_a_block_that_is_run() {
+    assert!(is_command("kubectl get mcd") && is_command("target/debug/e2e --help"));
+    assert!(!is_command("kubectl get") && !is_command("memcached-operator"));
+    let readme = fs::read_to_string(docs().with_file_name("README.md")).unwrap();
+    for (page, text) in pages().into_iter().chain([("README.md".to_owned(), readme)]) {
+        let mut parts = text.split("```");
+        for prose in parts.clone().step_by(2) {
+            let inline = prose.split('`').skip(1).step_by(2).find(|span| is_command(span));
+            assert_eq!(inline, None, "{page}: a block `sh` is run, this is not");
+        }
+        let _ = parts.next();
+        for (language, block) in parts.step_by(2).filter_map(|block| block.split_once('\n')) {
+            let is_run = language == "sh" || (language == "console" && page == "README.md");
+            let hidden =
+                block.lines().find(|line| !is_run && is_command(line.trim_start_matches(['$', ' '])));
+            assert_eq!(hidden, None, "{page}: nobody runs a block {language:?}");
+        }
+    }
 }

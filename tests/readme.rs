@@ -98,3 +98,27 @@ fn every_link_into_the_repository_leads_somewhere() {
         assert!(root().join(link).exists(), "{link}");
     }
 }
+
+#[test]
+fn every_command_is_one_that_a_test_runs() {
+    let pages = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let pages: Vec<_> = pages.map(|path| fs::read_to_string(path).unwrap()).collect();
+    let of_page = |page: &String| -> Vec<String> {
+        let fenced = page.split("```").skip(1).step_by(2).filter_map(|block| block.strip_prefix("sh\n"));
+        fenced.flat_map(str::lines).map(|line| line.trim().to_owned()).collect()
+    };
+    let run: Vec<_> = pages.iter().flat_map(of_page).collect();
+    let mut seen = 0;
+    for line in blocks("sh").into_iter().flat_map(str::lines) {
+        // The targets of make are held above and run by their own tests, the exporter by those of the exporter.
+        let elsewhere = ["make ", "memcached-operator exporter ", "    --tls "];
+        if !elsewhere.iter().any(|it| line.starts_with(it)) {
+            assert!(
+                run.iter().any(|it| it == line),
+                "no page of docs has it, and only those are run: {line}"
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen >= 3, "{seen} commands");
+}

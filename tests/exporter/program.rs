@@ -84,3 +84,13 @@ async fn each_new_reason_is_logged_once_without_the_password_and_sigterm_ends_it
     assert_eq!(told, expected.map(|(level, reason)| (level.to_owned(), reason)));
     assert!(within("the end", program.child.wait()).await.unwrap().success());
 }
+
+#[tokio::test]
+async fn the_command_in_the_readme_starts_an_exporter() {
+    let readme = include_str!("../../README.md");
+    let (_, rest) = readme.split_once("\nmemcached-operator exporter ").unwrap();
+    let command = rest.split("```").next().unwrap().replace("\\\n", " ");
+    let arguments: Vec<_> = command.split_whitespace().collect();
+    let log = Program::start(&arguments).line().await.unwrap();
+    assert!(log["listen"].as_str().unwrap().starts_with("127.0.0.1:"), "{log}");
+}

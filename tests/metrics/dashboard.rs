@@ -84,3 +84,70 @@ fn panels_have_ids_of_their_own_and_do_not_overlap() {
         }
     }
 }
+
+/// What a panel shows: its expressions, and for a table the columns that it does not hide.
+fn shown(panel: &Value) -> String {
+    let expressions = panel["targets"].as_array().into_iter().flatten().map(|target| text(target, "expr"));
+    let options = &panel["transformations"][0]["options"];
+    let renamed = options["renameByName"].as_object().into_iter().flatten();
+    let visible = renamed.filter(|(name, _)| options["excludeByName"][name.as_str()] != true);
+    expressions
+        .map(str::to_owned)
+        .chain(visible.map(|(name, _)| format!("column {name}")))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// What somebody on call has to see, by the type of the panel, and what stands in one such panel.
+const SEEN: [(&str, &str, &[&str]); 20] = [
+    ("how many caches are not ready", "stat", &["instance_condition{", r#"type="Ready"} == 0"#]),
+    (
+        "which caches are not ready and why",
+        "table",
+        &[r#"type="Ready"} == 0"#, "column namespace", "column name", "column type", "column reason"],
+    ),
+    ("which pods are missing", "timeseries", &["instance_replicas_desired", "instance_replicas_ready"]),
+    ("which image and template a cache has", "table", &["instance_info", "column image", "column Value"]),
+    ("which pods are not reached", "timeseries", &["by (namespace, service)", "memcached_up{"]),
+    (
+        "hit ratio",
+        "timeseries",
+        &["by (namespace, service)", r#"memcached_commands_total{"#, r#"command="get",status="hit""#, " / "],
+    ),
+    ("evictions", "timeseries", &["by (namespace, service)", "memcached_items_evicted_total"]),
+    (
+        "memory",
+        "timeseries",
+        &["by (namespace, service)", "memcached_current_bytes", "memcached_limit_bytes"],
+    ),
+    (
+        "connections",
+        "timeseries",
+        &["by (namespace, service)", "memcached_current_connections", "memcached_max_connections"],
+    ),
+    (
+        "clients turned away",
+        "timeseries",
+        &["connections_rejected_total", "connections_listener_disabled_total"],
+    ),
+    ("rollouts and their causes", "timeseries", &["by (cause)", "memcached_operator_rollouts_total"]),
+    ("whether one leads", "stat", &["sum(memcached_operator_leader{"]),
+    ("how many operators run", "stat", &["memcached_operator_build_info"]),
+    ("how the operator gets on", "timeseries", &["by (result)", "memcached_operator_reconcile_total"]),
+    ("how long it takes", "timeseries", &["histogram_quantile", "reconcile_duration_seconds_bucket"]),
+    ("what goes wrong", "timeseries", &["by (category)", "memcached_operator_reconcile_errors_total"]),
+    ("what waits", "timeseries", &["memcached_operator_queue_depth"]),
+    ("what it cannot watch", "timeseries", &["by (kind)", "watch_errors_total"]),
+    ("what memory it takes", "timeseries", &["process_resident_memory_bytes"]),
+    ("what it does not hear of", "timeseries", &["by (kind)", "watch_last_event_age_seconds"]),
+];
+
+#[test]
+fn whoever_is_on_call_sees_what_is_wrong_and_why() {
+    let dashboard = dashboard();
+    for (what, kind, parts) in SEEN {
+        let shows =
+            |panel: &Value| panel["type"] == kind && parts.iter().all(|part| shown(panel).contains(part));
+        assert!(panels(&dashboard).iter().any(shows), "no {kind} shows {what}");
+    }
+}

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
@@ -21,7 +21,7 @@ pub(crate) struct Guide {
 }
 
 impl Guide {
-    /// A page of `docs`, for a reader whose kubectl and helm use this kubeconfig.
+    /// A page of this repository, for a reader whose kubectl and helm use this kubeconfig.
     pub(crate) fn open(page: &str, kubeconfig: PathBuf) -> Result<Self> {
         let operator = binary()?.parent().context("a program is in a folder")?.to_owned();
         let folders = [Family::Helm.build()?, Family::Kubernetes.build()?, operator];
@@ -40,7 +40,8 @@ impl Guide {
         Ok(output)
     }
 
-    fn shell(&self, block: &str) -> Result<String> {
+    /// What these commands print.
+    pub(crate) fn shell(&self, block: &str) -> Result<String> {
         // Not the caches of whoever runs the tests.
         let home = chart::helm()?;
         let own = home.get_envs().filter(|(name, _)| name.to_string_lossy().starts_with("HELM_"));
@@ -52,10 +53,25 @@ impl Guide {
         said(&mut shell).with_context(|| block.to_owned())
     }
 
-    /// Runs all commands of the page, from its beginning to its end.
-    pub(crate) fn run_all(&mut self) -> Result<()> {
-        for block in blocks(&self.text, "sh") {
-            self.shell(&block)?;
+    /// Runs all commands of the page in one shell, from its beginning to its end.
+    pub(crate) fn run_all(&self) -> Result<()> {
+        self.shell(&blocks(&self.text, "sh").concat()).map(|_| ())
+    }
+
+    /// Runs what a reader types at a prompt, in this folder, and finds in what is printed all that the page shows but
+    /// ages.
+    pub(crate) fn type_in(&self, folder: &Path) -> Result<()> {
+        let shown = blocks(&self.text, "console").concat();
+        let commands: Vec<_> = shown.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
+        let program = format!("cd {}\n{}\n", folder.display(), commands.join("\n"));
+        let printed = self.shell(&program)?;
+        let is_age = |word: &str| word.strip_suffix('s').is_some_and(|it| it.parse::<u32>().is_ok());
+        let words = |line: &str| -> Vec<_> {
+            line.split_whitespace().filter(|word| !is_age(word)).map(str::to_owned).collect()
+        };
+        let lines: Vec<_> = printed.lines().map(words).collect();
+        for line in shown.lines().filter(|line| !line.starts_with("$ ")) {
+            ensure!(lines.contains(&words(line)), "no line {line:?} in {printed}");
         }
         Ok(())
     }
@@ -69,9 +85,22 @@ impl Guide {
     }
 }
 
+/// The pages of `docs` that have commands, in their order.
+pub(crate) fn pages() -> Result<Vec<String>> {
+    let mut pages = Vec::new();
+    for entry in std::fs::read_dir(chart::repository().join("docs"))? {
+        let page = format!("docs/{}", entry?.file_name().display());
+        if !blocks(&read(&page)?, "sh").is_empty() {
+            pages.push(page);
+        }
+    }
+    pages.sort();
+    Ok(pages)
+}
+
 /// The text of a page.
 pub(crate) fn read(page: &str) -> Result<String> {
-    let path = chart::repository().join("docs").join(page);
+    let path = chart::repository().join(page);
     std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
 }
 

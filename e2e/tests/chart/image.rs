@@ -1,14 +1,17 @@
 //! The operator's image: as it is made without a container engine, held against the Containerfile.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::Read;
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use e2e::chart;
+use e2e::chart::{self, said};
 use e2e::image;
 use e2e::shipped::{self, Profile};
 use memcached_operator::kernel::desired::exporter::OWN_IMAGE;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 /// The files of an archive.
 fn files(archive: &[u8]) -> Result<BTreeMap<String, Vec<u8>>> {
@@ -42,22 +45,64 @@ fn the_image_holds_one_static_file_and_is_what_the_containerfile_says() -> Resul
 
     let name = manifest[0]["Config"].as_str().context("a configuration")?;
     let config: Value = serde_json::from_slice(archive.get(name).context("a configuration")?)?;
-    let containerfile = std::fs::read_to_string(chart::repository().join("Containerfile"))?;
+    let containerfile = fs::read_to_string(chart::repository().join("Containerfile"))?;
     assert_eq!(config["config"]["User"], json!(instruction(&containerfile, "USER")?));
     let entry_point: Value = serde_json::from_str(&instruction(&containerfile, "ENTRYPOINT")?)?;
     assert_eq!(config["config"]["Entrypoint"], entry_point);
-    let said = instruction(&containerfile, "LABEL")?;
+    let wanted = instruction(&containerfile, "LABEL")?;
     let labels = config["config"]["Labels"].as_object().context("labels")?;
-    ensure!(labels.len() == said.split_whitespace().count(), "{labels:?} is not {said}");
+    ensure!(labels.len() == wanted.split_whitespace().count(), "{labels:?} is not {wanted}");
     for (label, value) in labels {
-        assert!(said.contains(&format!("{label}={value}")), "no {label}={value} in {said}");
+        assert!(wanted.contains(&format!("{label}={value}")), "no {label}={value} in {wanted}");
     }
     Ok(())
 }
 
 #[test]
+fn packing_leaves_the_image_and_the_list_of_what_is_in_it_and_says_how_big_they_are() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let mut pack = Command::new(env!("CARGO_BIN_EXE_e2e"));
+    pack.args(["pack-image", "--profile=dev", "--tag=shop/operator:1", "--output"]).arg(folder.path());
+    let printed = said(&mut pack)?;
+    let [image, list] =
+        ["tar", "cdx.json"].map(|end| folder.path().join(format!("memcached-operator.{end}")));
+
+    let archive = fs::read(&image)?;
+    let content = files(&archive)?;
+    let manifest: Value = serde_json::from_slice(content.get("manifest.json").context("a manifest")?)?;
+    assert_eq!(manifest[0]["RepoTags"], json!(["shop/operator:1"]));
+    let layer = files(content.get("layer.tar").context("a layer")?)?;
+    let binary = layer.get("memcached-operator").context("a binary")?;
+
+    let bill: Value = serde_json::from_slice(&fs::read(&list)?)?;
+    let components = bill["components"].as_array().context("components")?;
+    assert!(components.len() > 50, "{} components", components.len());
+    for part in ["kube", "serde", "tokio"] {
+        assert!(components.iter().any(|it| it["name"] == part), "no {part} in {bill:#}");
+    }
+
+    let digest = bill["metadata"]["component"]["hashes"][0]["content"].as_str().context("a digest")?;
+    let own: String = Sha256::digest(binary).iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(digest, own);
+
+    let [binary, archive] = [binary, &archive].map(|bytes| bytes.len() as f64 / 1e6);
+    let lines: Vec<_> =
+        printed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(
+        lines,
+        [
+            "shop/operator:1".to_owned(),
+            format!("binary {binary:.1} MB, static, sha256 {digest}"),
+            format!("image {archive:.1} MB, {}", image.display()),
+            format!("SBOM {} components, {}", components.len(), list.display()),
+        ]
+    );
+    Ok(())
+}
+
+#[test]
 fn the_containerfile_builds_with_the_compiler_that_is_tested() -> Result<()> {
-    let read = |name: &str| std::fs::read_to_string(chart::repository().join(name));
+    let read = |name: &str| fs::read_to_string(chart::repository().join(name));
     let (containerfile, toolchain) = (read("Containerfile")?, read("rust-toolchain.toml")?);
     let version = toolchain.lines().find_map(|line| line.strip_prefix("channel = "));
     let version = version.context("a version")?.trim_matches('"');

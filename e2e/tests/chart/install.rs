@@ -15,13 +15,17 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::ListParams;
 use kube::{Api, Client};
 use memcached_operator::api::Memcached;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::guide::{Guide, blocks, read};
+use crate::guide::{Guide, blocks, pages, read};
+use crate::notes;
 
+/// The page whose commands are the test's own.
+const INSTALLING: &str = "docs/install.md";
 /// The cache that the documentation makes.
 const CACHE: &str = "minimal";
 
@@ -78,6 +82,20 @@ impl Site<'_> {
         Ok(())
     }
 
+    /// Neither the definition is left, nor anything that it defined.
+    async fn nobody_has_a_cache(&self) -> Result<()> {
+        let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        let left = definitions.get_opt("memcacheds.memcached.c5c3.io").await?;
+        ensure!(left.is_none(), "the definition is still there");
+        let deployments = self.cache.space.api::<Deployment>();
+        await_answer(("the caches go with their resources", SOON), async || {
+            let left = deployments.list(&ListParams::default()).await?.items.len();
+            ensure!(left == 0, "{left} Deployments are left");
+            Ok(())
+        })
+        .await
+    }
+
     /// Somebody acts on an edit.
     async fn acts(&self, replicas: i32) -> Result<()> {
         self.cache.apply(&json!({"replicas": replicas})).await?;
@@ -99,19 +117,33 @@ fn age_the_definition(cluster: &Cluster, folder: &Path) -> Result<()> {
     said(cluster.helm()?.args(upgrade).arg(&chart)).map(|_| ())
 }
 
+/// The commands of every other page, and of the README, by somebody who has the release and the cache.
+fn read_everything(space: &Space, folder: &Path) -> Result<()> {
+    let open = |page: &str| Guide::open(page, release::kubeconfig(space, folder)?);
+    for page in pages()?.iter().filter(|page| *page != INSTALLING) {
+        open(page)?.run_all().with_context(|| page.clone())?;
+    }
+    let resource = blocks(&read("README.md")?, "yaml").into_iter().next().context("a resource")?;
+    fs::write(folder.join("cache.yaml"), resource)?;
+    open("README.md")?.type_in(folder).context("README.md")
+}
+
 async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
     let folder = TempDir::new()?;
-    let mut guide = Guide::open("install.md", release::kubeconfig(space, folder.path())?)?;
+    let mut guide = Guide::open(INSTALLING, release::kubeconfig(space, folder.path())?)?;
     let client = Client::try_from(cluster.config("e2e-test/chart").await?)?;
     let start = AuditLog::of(cluster).mark()?;
 
-    guide.run("With helm")?;
+    let installed = guide.run("With helm")?;
     let cache = Cache::follow(space, CACHE).await?;
     let site = Site { client, cache };
     site.is_installed().await?;
     site.viewers_see_resources().await?;
     let shown = guide.run("With helm")?;
     ensure!(shown.contains("MemcachedReady"), "{shown}");
+    guide.run("Values that matter")?;
+    let log = guide.shell(&notes::commands(notes::of(&installed)?))?;
+    ensure!(log.contains("memcached.memcached.c5c3.io/sessions condition met"), "the notes: {log}");
     site.cache.connect().await?.set("kept", b"all along").await?;
     let pod = site.cache.only_pod().await?;
 
@@ -122,9 +154,7 @@ async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
     site.is_installed().await?;
     site.serves(&pod).await?;
     release::nothing_was_forbidden(cluster, start)?;
-    for page in ["troubleshooting.md", "upgrade.md"] {
-        Guide::open(page, release::kubeconfig(space, folder.path())?)?.run_all()?;
-    }
+    read_everything(space, folder.path())?;
 
     guide.run("Uninstalling")?;
     release::is_gone(&site.client).await?;
@@ -140,6 +170,8 @@ async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
     site.is_installed().await?;
     site.acts(3).await?;
     release::nothing_was_forbidden(cluster, start)?;
+    guide.run("Removing everything")?;
+    site.nobody_has_a_cache().await?;
     guide.is_done()
 }
 
@@ -156,7 +188,7 @@ async fn a_release_is_installed_upgraded_uninstalled_and_taken_over_while_its_ca
 
 #[test]
 fn the_values_of_the_documentation_are_accepted() -> Result<()> {
-    let blocks = blocks(&read("install.md")?, "yaml");
+    let blocks = blocks(&read(INSTALLING)?, "yaml");
     assert!(blocks.len() > 3);
     for block in blocks {
         chart::render(NAMESPACE, &serde_saphyr::from_str(&block)?).context(block)?;

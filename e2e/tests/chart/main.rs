@@ -3,6 +3,7 @@
 mod guide;
 mod image;
 mod install;
+mod notes;
 mod rendering;
 mod roles;
 mod values;

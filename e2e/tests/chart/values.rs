@@ -146,6 +146,45 @@ fn what_is_misspelt_or_of_the_wrong_type_is_refused_with_its_place() -> Result<(
     Ok(())
 }
 
+/// Every value of the Go operator's chart that means the same here.
+fn of_the_go_operators_chart() -> Value {
+    json!({
+        "replicaCount": 1,
+        "nameOverride": "caches",
+        "fullnameOverride": "caches",
+        "image": {"repository": "registry.example/operator", "tag": "1", "pullPolicy": "Always"},
+        "imagePullSecrets": [{"name": "registry"}],
+        "resources": {"limits": {"cpu": "500m", "memory": "128Mi"}, "requests": {"cpu": "10m"}},
+        "serviceAccount": {"create": true, "annotations": {"cloud.example/role": "none"}, "name": "caches"},
+        "rbac": {"create": true},
+        "leaderElection": {"enabled": true},
+        "serviceMonitor": {
+            "enabled": true, "interval": "30s", "scrapeTimeout": "10s", "additionalLabels": {"release": "main"},
+        },
+        "networkPolicy": {"enabled": true},
+        "watchNamespaces": ["shop"],
+        "podSecurityContext": {"runAsNonRoot": true},
+        "securityContext": {"capabilities": {"drop": ["ALL"]}},
+        "nodeSelector": {"role": "infra"},
+        "tolerations": [{"key": "infra", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+    })
+}
+
+#[test]
+fn the_values_of_the_go_operators_chart_are_taken_and_those_without_a_meaning_here_are_documented()
+-> Result<()> {
+    chart::render("ops", &of_the_go_operators_chart())?;
+    let page = std::fs::read_to_string(chart::repository().join("docs/changing-over.md"))?;
+    for absent in ["webhook.enabled", "certmanager.enabled", "crds.managedByHelm"] {
+        let (section, key) = absent.split_once('.').context("two words")?;
+        let said = refusal(&json!({section: {key: true}}))?;
+        assert!(said.contains("not allowed"), "{absent}: {said}");
+        assert!(page.contains(&format!("`{absent}`")), "docs/changing-over.md does not speak of {absent}");
+    }
+    Ok(())
+}
+
 #[test]
 fn the_test_that_sets_everything_forgets_no_section() -> Result<()> {
     let values: Value = serde_saphyr::from_str(&file("values.yaml")?)?;

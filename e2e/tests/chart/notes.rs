@@ -1,0 +1,69 @@
+//! What helm says after an install: the notes of the chart, and the commands in them.
+
+use anyhow::{Context, Result};
+use e2e::chart::{self, NAMESPACE, RELEASE, said};
+
+/// The notes in what `helm install` printed.
+pub(crate) fn of(printed: &str) -> Result<&str> {
+    Ok(printed.split_once("\nNOTES:\n").with_context(|| format!("no notes: {printed}"))?.1)
+}
+
+/// Their commands as a reader copies them, with their indentation.
+pub(crate) fn commands(notes: &str) -> String {
+    notes.split_inclusive('\n').filter(|line| line.starts_with("  ")).collect()
+}
+
+/// The notes on an install with these values, which is not carried out.
+fn with(values: &str) -> Result<String> {
+    let mut install = chart::helm()?;
+    install.args(["install", RELEASE]).arg(chart::folder()).args(["--namespace", NAMESPACE]);
+    let printed = said(install.args(["--dry-run=client", "--set", values]))?;
+    Ok(of(&printed)?.to_owned())
+}
+
+#[test]
+fn the_notes_say_what_is_installed_where_it_works_and_what_to_try() -> Result<()> {
+    let notes = r#"
+memcached-operator VERSION is installed as memcached-operator in namespace memcached-operator-system.
+
+It works in all namespaces.
+
+A first cache:
+
+  echo '{"apiVersion": "memcached.c5c3.io/v1beta1", "kind": "Memcached",
+         "metadata": {"name": "sessions"}, "spec": {"replicas": 2}}' | kubectl apply --filename -
+  kubectl wait mcd/sessions --for=condition=Ready --timeout=120s
+
+What the operator does and why:
+
+  kubectl --namespace memcached-operator-system logs deployment/memcached-operator --all-pods
+"#;
+    let notes = notes.replace("VERSION", env!("CARGO_PKG_VERSION"));
+    assert_eq!(with("replicaCount=2")?.trim(), notes.trim());
+    Ok(())
+}
+
+#[test]
+fn the_notes_follow_the_values_and_warn_of_those_that_may_hurt() -> Result<()> {
+    for (values, parts) in [
+        ("fullnameOverride=mcd", &["is installed as mcd in", "logs deployment/mcd --all-pods"][..]),
+        (
+            "watchNamespaces={red,blue}",
+            &[
+                "It works in: red, blue.",
+                "A first cache in red:",
+                "apply --namespace red",
+                "wait --namespace red mcd/",
+            ],
+        ),
+        ("crds.install=false", &["not part of this release: install and upgrade it yourself"]),
+        ("crds.keep=false", &["WARNING: crds.keep is off. Uninstalling this release deletes"]),
+        ("replicaCount=1", &["There is one replica: while it is replaced, nobody acts on changes."]),
+    ] {
+        let notes = with(values)?;
+        for part in parts {
+            assert!(notes.contains(part), "{values}: no {part:?} in {notes}");
+        }
+    }
+    Ok(())
+}
