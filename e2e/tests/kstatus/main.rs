@@ -4,10 +4,12 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use anyhow::Result;
+use e2e::testing::audit::AuditLog;
 use e2e::testing::cache::{Cache, condition, install, says};
 use e2e::testing::kstatus::Status;
 use e2e::testing::operator::{Launch, Operator, binary};
 use e2e::testing::permissions::as_installed;
+use e2e::testing::release::nothing_was_forbidden_in;
 use e2e::testing::{Lent, Space, in_namespace_of, unique};
 use e2e::{Shape, TemporaryCluster, process};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -59,7 +61,9 @@ fn without_rules() -> Result<CustomResourceDefinition> {
 async fn with_cache(body: impl AsyncFnOnce(&Cache<'_>) -> Result<()>) -> Result<()> {
     let world = WORLD.borrow(world).await?;
     in_namespace_of(&world.cluster, "kstatus", async |space: &Space| {
-        body(&Cache::follow(space, "cache").await?).await
+        let start = AuditLog::of(&world.cluster).mark()?;
+        body(&Cache::follow(space, "cache").await?).await?;
+        nothing_was_forbidden_in(space, start)
     })
     .await
 }
