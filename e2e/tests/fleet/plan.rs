@@ -1,4 +1,5 @@
-//! What `plan` says about the fleet, to programs and to people, against what the operator does then. Called by the test.
+//! What `plan` says about the fleet, to programs and to people, against what the operator does then.
+//! Called by the test.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +23,10 @@ const SCALED: std::ops::Range<usize> = EDITED.end..EDITED.end + 5;
 const OPEN: usize = SCALED.end;
 
 const ARGS: &str = "spec.template.spec.containers[name=memcached].args";
+/// By default, and with two threads.
+const FOUR: &str = r#"["-m","64","-c","1024","-t","4","-I","1m"]"#;
+const TWO: &str = r#"["-m","64","-c","1024","-t","2","-I","1m"]"#;
+const SECRET: &str = "spec.template.metadata.annotations[memcached.c5c3.io/secret-hash]";
 const LIMIT: &str = "spec.template.spec.containers[name=memcached].resources.limits.memory";
 
 /// Hashes of one moment.
@@ -149,9 +154,13 @@ fn written(space: &Space, since: Mark) -> Result<BTreeSet<(String, String, Strin
     Ok(found)
 }
 
+fn of_one(space: &Space, at: usize, children: &Value) -> Value {
+    json!({"namespace": space.name(), "name": name(at), "templateRevision": 1, "children": children})
+}
+
 /// The plan for one resource of each sort, as programs get it.
 fn of_programs(space: &Space, (before, after): (&Hashes, &Hashes)) -> Vec<Value> {
-    let resource = |at: usize, children: Value| json!({"namespace": space.name(), "name": name(at), "templateRevision": 1, "children": children});
+    let resource = |at: usize, children: Value| of_one(space, at, &children);
     let rolled = |at: usize, cause: &str, field: Value| {
         let fields = [before.field(after, at), field];
         let children = json!([{"kind": "Deployment", "action": "change", "fields": fields}]);
@@ -159,21 +168,14 @@ fn of_programs(space: &Space, (before, after): (&Hashes, &Hashes)) -> Vec<Value>
         resource["rolls"] = json!(cause);
         resource
     };
-    let (args, more) = (
-        json!(["-m", "64", "-c", "1024", "-t", "4", "-I", "1m"]),
-        json!({
-            "path": "spec.replicas", "from": 1, "to": 2,
-        }),
-    );
-    let mut fewer = args.clone();
-    fewer[5] = json!("2");
-    let secret = "spec.template.metadata.annotations[memcached.c5c3.io/secret-hash]";
+    let arguments = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    let more = json!({"path": "spec.replicas", "from": 1, "to": 2});
     let mut old = resource(OLD.start, json!([]));
     old["templateRevision"] = json!(0);
     vec![
-        rolled(OWN.start, "secret", json!({"path": secret, "from": before.own, "to": after.own})),
+        rolled(OWN.start, "secret", json!({"path": SECRET, "from": before.own, "to": after.own})),
         old,
-        rolled(EDITED.start, "spec", json!({"path": ARGS, "from": args, "to": fewer})),
+        rolled(EDITED.start, "spec", json!({"path": ARGS, "from": arguments(FOUR), "to": arguments(TWO)})),
         resource(SCALED.start, json!([{"kind": "Deployment", "action": "change", "fields": [more]}])),
         resource(OPEN, json!([{"kind": "NetworkPolicy", "action": "create"}])),
         resource(GUARDED, json!([{"kind": "NetworkPolicy", "action": "delete"}])),
@@ -188,16 +190,12 @@ fn of_people(space: &Space, (before, after): (&Hashes, &Hashes)) -> String {
     let rolls =
         |cause: &str| format!(": pods roll, cause {cause}; the cache will be empty\n  change Deployment\n");
     let (by_secret, by_spec) = (rolls("secret"), rolls("spec"));
-    let secret = "spec.template.metadata.annotations[memcached.c5c3.io/secret-hash]";
     let of = |at: usize| match at {
-        at if OWN.contains(&at) => format!("{by_secret}    ~ {secret}: \"{own}\" -> \"{new_own}\"\n"),
+        at if OWN.contains(&at) => format!("{by_secret}    ~ {SECRET}: \"{own}\" -> \"{new_own}\"\n"),
         at if OLD.contains(&at) => {
             "\n  its pod template is of revision 0; this build's newest is 1\n".to_owned()
         }
-        at if EDITED.contains(&at) => format!(
-            "{by_spec}    ~ {ARGS}: [\"-m\",\"64\",\"-c\",\"1024\",\"-t\",\"4\",\"-I\",\"1m\"] -> \
-             [\"-m\",\"64\",\"-c\",\"1024\",\"-t\",\"2\",\"-I\",\"1m\"]\n"
-        ),
+        at if EDITED.contains(&at) => format!("{by_spec}    ~ {ARGS}: {FOUR} -> {TWO}\n"),
         at if SCALED.contains(&at) => "\n  change Deployment\n    ~ spec.replicas: 1 -> 2\n".to_owned(),
         OPEN => "\n  create NetworkPolicy\n".to_owned(),
         GUARDED => "\n  delete NetworkPolicy\n".to_owned(),
@@ -205,17 +203,16 @@ fn of_people(space: &Space, (before, after): (&Hashes, &Hashes)) -> String {
     };
     let each = (OWN.start..=LIMITED).map(|at| format!("Memcached {namespace}/{}{}", name(at), of(at)));
     each.collect::<String>()
-        + "28 of 200 resources would change (children: 1 created, 26 changed, 1 deleted); the pods of 21 would roll. \
-           With pod templates of older revisions: 20.\n"
+        + "28 of 200 resources would change (children: 1 created, 26 changed, 1 deleted); the pods of 21 would \
+           roll. With pod templates of older revisions: 20.\n"
 }
 
 /// One that is new, one edited, one with a feature switched off, and one as it is.
 pub(crate) async fn of_files_says_what_they_would_do(space: &Space, operator: &Shipped) -> Result<()> {
     let (guarded, edited, kept) = (name(OPEN), name(LIMITED + 1), name(LIMITED + 2));
     let resource = |name: &str, spec: &str| {
-        format!(
-            "apiVersion: memcached.c5c3.io/v1beta1\nkind: Memcached\nmetadata: {{name: {name}}}\nspec: {spec}\n---\n"
-        )
+        let kind = "---\napiVersion: memcached.c5c3.io/v1beta1\nkind: Memcached";
+        format!("{kind}\nmetadata: {{name: {name}}}\nspec: {spec}\n")
     };
     let unchanged = resource(&kept, "{}");
     let all = [
@@ -238,8 +235,7 @@ Memcached {namespace}/{guarded}
   delete NetworkPolicy
 Memcached {namespace}/{edited}: pods roll, cause spec; the cache will be empty
   change Deployment
-    ~ {ARGS}: [\"-m\",\"64\",\"-c\",\"1024\",\"-t\",\"4\",\"-I\",\"1m\"] -> \
-         [\"-m\",\"64\",\"-c\",\"1024\",\"-t\",\"2\",\"-I\",\"1m\"]
+    ~ {ARGS}: {FOUR} -> {TWO}
 Memcached {namespace}/new
   create Service
   create Deployment
