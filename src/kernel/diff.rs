@@ -11,7 +11,7 @@ mod taken;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use owned::{no_longer_desired, not_owned, owned_part};
+pub use owned::{let_go, no_longer_desired, not_owned, owned_part};
 pub use path::Path;
 pub use taken::in_the_way;
 

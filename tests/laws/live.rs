@@ -4,7 +4,7 @@
 
 use memcached_operator::kernel::desired::peer::Carried;
 use memcached_operator::kernel::desired::{LiveTemplate, Revision};
-use memcached_operator::kernel::diff::{drift, no_longer_desired, owned_part};
+use memcached_operator::kernel::diff::{drift, let_go, no_longer_desired, owned_part};
 use memcached_operator::kernel::object::ChildKind;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -177,6 +177,25 @@ fn an_entry_of_a_form_that_we_do_not_know_is_passed_over() {
 #[case::nothing_owned(json!({}), json!({}), &[])]
 fn every_form_of_ownership_is_read(#[case] desired: Value, #[case] owned: Value, #[case] gone: &[&str]) {
     assert_eq!(no_longer_desired(&desired, &owned), gone);
+}
+
+#[test]
+fn what_goes_is_told_with_what_of_ours_is_there_and_an_item_as_a_whole() {
+    let live = json!({
+        "kept": 1, "limits": {"cpu": "1"},
+        "volumes": [{"name": "a", "secret": {"defaultMode": 420, "secretName": "s"}}, {"name": "b"}],
+    });
+    let owned = json!({
+        "f:gone already": {}, "f:kept": {}, "f:limits": {"f:cpu": {}},
+        "f:volumes": {"k:{\"name\":\"a\"}": {".": {}, "f:name": {}, "f:secret": {"f:secretName": {}}}},
+    });
+    let wanted = [
+        ("limits.cpu".to_owned(), json!("1")),
+        ("volumes[name=a]".to_owned(), json!({"name": "a", "secret": {"secretName": "s"}})),
+    ];
+    assert_eq!(let_go(&json!({"kept": 2}), (&live, &owned)), wanted);
+    let desired = json!({"kept": 2, "limits": {}, "volumes": [{"name": "b"}]});
+    assert_eq!(let_go(&desired, (&live, &owned)), wanted);
 }
 
 #[test]

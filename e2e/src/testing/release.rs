@@ -12,7 +12,7 @@ use kube::{Api, Client, ResourceExt};
 use memcached_operator::kernel::desired::exporter::OWN_IMAGE;
 use serde_json::{Value, json};
 
-use super::audit::{AuditLog, Mark};
+use super::audit::{AuditLog, Mark, Request};
 use super::operator::get;
 use super::{Space, await_answer, unique};
 use crate::chart::{NAMESPACE, said};
@@ -103,8 +103,21 @@ pub async fn is_gone(client: &Client) -> Result<()> {
 /// # Errors
 /// When one was: with all of them; or when there was no request at all.
 pub fn nothing_was_forbidden(cluster: &Cluster, since: Mark) -> Result<()> {
+    forbidden_nowhere(cluster, since, |_| true)
+}
+
+/// As [`nothing_was_forbidden`], where other tests have namespaces too: one that is going refuses whatever is new.
+///
+/// # Errors
+/// When a request that belongs to this namespace, or to none, was refused; or when there was none.
+pub fn nothing_was_forbidden_in(space: &Space, since: Mark) -> Result<()> {
+    let concerns = |it: &Request| it.namespace.is_empty() || it.namespace == space.name();
+    forbidden_nowhere(space.cluster(), since, concerns)
+}
+
+fn forbidden_nowhere(cluster: &Cluster, since: Mark, concerns: impl Fn(&Request) -> bool) -> Result<()> {
     let mut requests = AuditLog::of(cluster).since(since)?;
-    requests.retain(|it| it.user_agent.starts_with("memcached-operator/"));
+    requests.retain(|it| it.user_agent.starts_with("memcached-operator/") && concerns(it));
     ensure!(!requests.is_empty(), "the operator asked for nothing");
     requests.retain(|it| it.code == 403);
     ensure!(requests.is_empty(), "forbidden: {requests:?}");

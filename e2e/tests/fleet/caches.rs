@@ -1,6 +1,6 @@
 //! The caches of the fleet, and what their users and an older operator do to them. Called by the test.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -10,16 +10,18 @@ use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use memcached_operator::api::Memcached;
+use memcached_operator::api::crd::crd;
 use memcached_operator::api::validate::validate;
 use memcached_operator::kernel::desired::deployment::deployment;
-use memcached_operator::kernel::desired::meta::{SECRET_HASH, TEMPLATE_REVISION};
+use memcached_operator::kernel::desired::meta::{SECRET_HASH, TEMPLATE_HASH, TEMPLATE_REVISION};
 use memcached_operator::kernel::desired::peer::Carried;
 use memcached_operator::kernel::desired::{Intent, LiveTemplate, Revision};
-use memcached_operator::kernel::object::{ChildKind, FIELD_MANAGER, Key, Uid};
+use memcached_operator::kernel::object::{ChildKind, FIELD_MANAGER, Key, Uid, Watched};
+use memcached_operator::shell::kinds;
 use serde_json::{Value, json};
 
 use crate::support::children::api;
-use crate::support::{at_once, plain, ready, secret};
+use crate::support::{at_once, define, plain, ready, secret};
 
 /// Those that mount the Secret `shared`.
 pub(crate) const SHARED: Range<usize> = 0..50;
@@ -27,8 +29,12 @@ pub(crate) const SHARED: Range<usize> = 0..50;
 pub(crate) const OWN: Range<usize> = 50..60;
 /// Those that an older operator left.
 pub(crate) const OLD: Range<usize> = 60..80;
-/// All others.
+/// All others; two of them are special.
 pub(crate) const PLAIN: Range<usize> = 80..200;
+/// It has a NetworkPolicy.
+pub(crate) const GUARDED: usize = 96;
+/// Its pods have a limit.
+pub(crate) const LIMITED: usize = 97;
 /// All.
 pub(crate) const NEW: Range<usize> = 0..200;
 
@@ -48,6 +54,8 @@ pub(crate) async fn create(space: &Space) -> Result<()> {
     let spec = |at| match at {
         at if SHARED.contains(&at) => json!({"security": {"sasl": sasl("shared")}}),
         at if OWN.contains(&at) => json!({"security": {"sasl": sasl("own")}}),
+        GUARDED => json!({"security": {"networkPolicy": {"enabled": true}}}),
+        LIMITED => json!({"resources": {"limits": {"memory": "256Mi"}}}),
         _ => json!({}),
     };
     at_once(AT_ONCE, NEW.map(async |at| space.apply(&plain(&name(at), &spec(at))?).await)).await?;
@@ -82,7 +90,7 @@ pub(crate) async fn all_ready(space: &Space, limit: Duration) -> Result<()> {
 /// All resources and children.
 pub(crate) async fn state(space: &Space) -> Result<Value> {
     let mut objects = vec![json!(space.api::<Memcached>().list(&ListParams::default()).await?.items)];
-    for kind in [ChildKind::Deployment, ChildKind::Service] {
+    for kind in [ChildKind::Deployment, ChildKind::Service, ChildKind::NetworkPolicy] {
         objects.push(json!(api(space, kind).list(&ListParams::default()).await?.items));
     }
     Ok(Value::from(objects))
@@ -135,6 +143,39 @@ pub(crate) async fn secret_hashes(space: &Space, range: Range<usize>) -> Result<
         annotations.get(SECRET_HASH).cloned()
     };
     all.iter().map(|it| hash(it).context("a template without a hash")).collect()
+}
+
+/// The hash by which each Deployment knows the intent that its template was rendered from, by name.
+pub(crate) async fn template_hashes(space: &Space) -> Result<BTreeMap<String, String>> {
+    let hash = |it: &Deployment| Some((it.name_any(), it.annotations().get(TEMPLATE_HASH)?.clone()));
+    Ok(deployments(space, NEW).await?.iter().filter_map(hash).collect())
+}
+
+/// Gives the definition one more field, which no build here knows.
+pub(crate) async fn define_later(space: &Space) -> Result<()> {
+    let mut definition = serde_json::to_value(crd())?;
+    for version in definition["spec"]["versions"].as_array_mut().context("it has versions")? {
+        let fields = version.pointer_mut("/schema/openAPIV3Schema/properties/spec/properties");
+        fields.context("its spec has fields")?["later"] = json!({"type": "string"});
+    }
+    define(&space.client(), &serde_json::from_value(definition)?).await
+}
+
+/// Sets that field, as its user, once the API server knows it.
+pub(crate) async fn set_later(space: &Space, at: usize) -> Result<()> {
+    await_answer(("the API server knows the field", Duration::from_secs(60)), async || {
+        edit(space, at, &json!({"later": "kept"})).await?;
+        ensure!(later(space, at).await? == "kept", "it prunes it");
+        Ok(())
+    })
+    .await
+}
+
+/// What that field holds.
+pub(crate) async fn later(space: &Space, at: usize) -> Result<Value> {
+    let resource = kinds::api_resource(Watched::Memcached);
+    let resources: Api<DynamicObject> = Api::namespaced_with(space.client(), space.name(), &resource);
+    Ok(resources.get(&name(at)).await?.data["spec"]["later"].clone())
 }
 
 /// How many are rendered by this build's newest rules.

@@ -8,26 +8,29 @@
 )]
 
 mod caches;
+mod plan;
 #[path = "../control_plane/support/mod.rs"]
 #[allow(dead_code, reason = "shared with the tests of the control plane, and each program uses a part")]
 mod support;
 mod witness;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use caches::{NEW, OLD, OWN, PLAIN, SHARED, all_ready, edit, name, predate, rotate, state};
+use caches::{NEW, OLD, PLAIN, SHARED, all_ready, edit, name, rotate, state};
 use e2e::Shape;
+use e2e::testing::audit::AuditLog;
 use e2e::testing::operator::{Launch, Operator, binary, next_binary};
 use e2e::testing::permissions::as_installed;
+use e2e::testing::release::nothing_was_forbidden;
 use e2e::testing::{Space, await_answer, in_namespace_of};
 use kube::api::ListParams;
 use memcached_operator::api::Memcached;
-use serde_json::{Value, json};
+use serde_json::json;
 use support::kubelet::{Kubelet, Which};
 use tempfile::TempDir;
 use witness::Witness;
@@ -68,29 +71,15 @@ impl Shipped {
         Operator::start(&launch).await
     }
 
-    /// What `plan` prints as JSON, and its exit code.
-    fn plan(&self, more: &[&str]) -> Result<(Value, i32)> {
+    /// What `plan` prints, and its exit code.
+    fn plan(&self, more: &[&str]) -> Result<(String, i32)> {
         let mut command = Command::new(&self.launch.program);
-        command.args(["plan", "-o", "json", "--kubeconfig"]).arg(&self.launch.kubeconfig).args(more);
+        command.args(["plan", "--kubeconfig"]).arg(&self.launch.kubeconfig).args(more);
         let output = command.output()?;
         let code = output.status.code().context("it was killed")?;
         ensure!(code != 1, "{}", String::from_utf8_lossy(&output.stderr));
-        Ok((serde_json::from_slice(&output.stdout)?, code))
+        Ok((String::from_utf8(output.stdout)?, code))
     }
-}
-
-/// Name and cause of the resources that roll by a plan.
-fn rolls(plan: &Value) -> BTreeMap<String, String> {
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let resources = plan["resources"].as_array().unwrap().iter();
-    resources.filter(|it| !it["rolls"].is_null()).map(|it| (text(&it["name"]), text(&it["rolls"]))).collect()
-}
-
-/// Names of the resources of which a plan would write a child.
-fn changed(plan: &Value) -> BTreeSet<String> {
-    let resources = plan["resources"].as_array().unwrap().iter();
-    let changed = resources.filter(|it| !it["children"].as_array().unwrap().is_empty());
-    changed.map(|it| it["name"].as_str().unwrap().to_owned()).collect()
 }
 
 fn names(range: std::ops::Range<usize>) -> BTreeSet<String> {
@@ -100,65 +89,20 @@ fn names(range: std::ops::Range<usize>) -> BTreeSet<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_caches_are_planned_for_and_rolled_a_few_at_a_time() -> Result<()> {
     let cluster = support::up("fleet", Shape::ControlPlane).await?;
+    let start = AuditLog::of(&cluster).mark()?;
     in_namespace_of(&cluster, "fleet", async |space| {
         let (operator, kubelet) = (Shipped::new(space).await?, Kubelet::start_for(space, Which::All));
         let (running, ()) = tokio::try_join!(operator.start(&[]), caches::create(space))?;
         all_ready(space, PATIENCE).await?;
         running.terminate().await?;
-        a_plan_says_exactly_what_happens_then(space, &operator).await?;
+        plan::says_exactly_what_happens_then(space, &operator).await?;
+        plan::of_files_says_what_they_would_do(space, &operator).await?;
         a_rotation_takes_turns_also_across_a_kill(space, &operator).await?;
         older_templates_are_adopted_in_turns_and_not_past_one_that_fails(space, &operator, &kubelet).await?;
-        an_upgrade_and_a_downgrade_roll_nothing(space, &operator).await
+        an_upgrade_and_a_downgrade_roll_nothing(space, &operator).await?;
+        nothing_was_forbidden(&cluster, start)
     })
     .await
-}
-
-async fn a_plan_says_exactly_what_happens_then(space: &Space, operator: &Shipped) -> Result<()> {
-    let (settled, code) = operator.plan(&[])?;
-    assert_eq!((&settled["resources"], code), (&json!([]), 0));
-    assert_eq!(settled["summary"]["resources"], NEW.end);
-
-    for at in OLD {
-        predate(space, at).await?;
-    }
-    rotate(space, "own").await?;
-    let (edited, scaled) = (PLAIN.start..PLAIN.start + 10, PLAIN.start + 10..PLAIN.start + 15);
-    for at in edited.clone() {
-        edit(space, at, &json!({"memcached": {"threads": 2}})).await?;
-    }
-    for at in scaled.clone() {
-        edit(space, at, &json!({"replicas": 2})).await?;
-    }
-    let before = state(space).await?;
-    let (plan, code) = operator.plan(&[])?;
-    let (adopting, _) = operator.plan(&["--adopt-templates=budgeted"])?;
-    assert_eq!(state(space).await?, before, "a plan wrote something");
-
-    let causes = |names: BTreeSet<String>, cause: &'static str| {
-        names.into_iter().map(move |it| (it, cause.to_owned()))
-    };
-    let mut expected: BTreeMap<String, String> =
-        causes(names(OWN), "secret").chain(causes(names(edited), "spec")).collect();
-    assert_eq!((rolls(&plan), code), (expected.clone(), 2));
-    let with_scaled: BTreeSet<String> = expected.keys().cloned().chain(names(scaled)).collect();
-    assert_eq!(changed(&plan), with_scaled);
-    assert_eq!(plan["summary"]["outdated"], OLD.len());
-    expected.extend(causes(names(OLD), "adoption"));
-    assert_eq!(rolls(&adopting), expected);
-
-    let witness = Witness::start(space).await?;
-    let running = operator.start(&[]).await?;
-    all_ready(space, PATIENCE).await?;
-    await_answer(("every number is as asked for", PATIENCE), async || {
-        let (rest, code) = operator.plan(&[])?;
-        ensure!(code == 0, "{rest}");
-        Ok(())
-    })
-    .await?;
-    running.terminate().await?;
-    assert_eq!(witness.rolled().await?, rolls(&plan).into_keys().collect());
-    println!("a plan for {} resources foretold what changed", NEW.end);
-    Ok(())
 }
 
 async fn a_rotation_takes_turns_also_across_a_kill(space: &Space, operator: &Shipped) -> Result<()> {
@@ -238,11 +182,13 @@ async fn older_templates_are_adopted_in_turns_and_not_past_one_that_fails(
     Ok(())
 }
 
-/// A later build rolls who is edited, and nobody else; so does this one after it.
+/// A later build rolls who is edited, and nobody else; so does this one after it, and a field that it does not know stays.
 async fn an_upgrade_and_a_downgrade_roll_nothing(space: &Space, operator: &Shipped) -> Result<()> {
     let witness = Witness::start(space).await?;
-    let before = state(space).await?;
     let (first, second) = (PLAIN.end - 2, PLAIN.end - 1);
+    caches::define_later(space).await?;
+    caches::set_later(space, first).await?;
+    let before = state(space).await?;
 
     let later = operator.start_next().await?;
     assert_eq!(state(space).await?, before, "an upgrade wrote something");
@@ -266,6 +212,7 @@ async fn an_upgrade_and_a_downgrade_roll_nothing(space: &Space, operator: &Shipp
     all_ready(space, PATIENCE).await?;
     assert_eq!(witness.rolled().await?, BTreeSet::from([name(first), name(second)]));
     assert_eq!(witness.rollouts().await?, 2, "the downgrade rolled what the upgrade had rolled");
+    assert_eq!(caches::later(space, first).await?, json!("kept"));
     earlier.terminate().await?;
     println!("an upgrade and a downgrade of {} caches rolled none but the edited", NEW.end);
     Ok(())

@@ -14,6 +14,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client};
+use memcached_operator::api::KIND;
 use serde_json::{Value, json};
 
 use crate::source;
@@ -121,6 +122,7 @@ impl<'a> Flux<'a> {
             status["lastAppliedRevision"] == revision && ready(status)["status"] == "True"
         })
         .await
+        .map(|_| ())
     }
 
     /// Asks it to look again, and waits until it did and all is well.
@@ -131,16 +133,23 @@ impl<'a> Flux<'a> {
             status["lastHandledReconcileAt"] == token && ready(status)["status"] == "True"
         })
         .await
+        .map(|_| ())
     }
 
-    /// Waits until it says that what a revision asks for does not become healthy.
-    pub(crate) async fn fails(&self, revision: &str) -> Result<()> {
-        self.says(&format!("{revision} fails"), |status| {
+    /// Waits until it says that what a revision asks for does not become healthy, and why: that this resource failed. It
+    /// says something else where it waited for nothing until its timeout.
+    pub(crate) async fn gives_up(&self, revision: &str, resource: &str) -> Result<()> {
+        let failed = |status: &Value| {
             status["lastAttemptedRevision"] == revision
                 && ready(status)["status"] == "False"
                 && ready(status)["reason"] == "HealthCheckFailed"
-        })
-        .await
+        };
+        let status = self.says(&format!("{revision} fails"), failed).await?;
+        let name = format!("{KIND}/{}/{resource}", self.space.name());
+        let wanted = format!("failed early due to stalled resources: [{name} status: 'Failed']");
+        let said = ready(&status)["message"].as_str().unwrap_or_default();
+        ensure!(said.ends_with(&wanted), "{said} instead of {wanted}");
+        Ok(())
     }
 
     /// Has it remove everything that it applied, and waits until it did.
@@ -153,12 +162,11 @@ impl<'a> Flux<'a> {
         .await
     }
 
-    async fn says(&self, what: &str, condition: impl Fn(&Value) -> bool) -> Result<()> {
+    async fn says(&self, what: &str, condition: impl Fn(&Value) -> bool) -> Result<Value> {
         let outcome = await_answer((what, SOON), async || {
-            let object = self.objects().get(NAME).await?;
-            let status = &object.data["status"];
-            ensure!(condition(status), "{status}");
-            Ok(())
+            let status = self.objects().get(NAME).await?.data["status"].take();
+            ensure!(condition(&status), "{status}");
+            Ok(status)
         });
         outcome.await.with_context(|| {
             let log = fs::read_to_string(&self.log).unwrap_or_default();

@@ -11,8 +11,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::process;
+use e2e::testing::audit::AuditLog;
 use e2e::testing::cache::{install, says};
 use e2e::testing::operator::{Launch, Operator, binary};
+use e2e::testing::permissions::as_installed;
+use e2e::testing::release::nothing_was_forbidden_in;
 use e2e::testing::{Space, in_namespace_of, shared_cluster};
 use k8s_openapi::api::core::v1::Service;
 use kube::api::ListParams;
@@ -75,7 +78,7 @@ async fn story(space: &Space) -> Result<()> {
     let taken = taken.replace("name: memcached\n", "name: taken\n");
     fs::write(repository.folder().join("taken.yaml"), taken)?;
     repository.publish("third").await?;
-    flux.fails("third").await?;
+    flux.gives_up("third", "taken").await?;
 
     flux.remove().await?;
     let left = space.api::<Memcached>().list(&ListParams::default()).await?.items;
@@ -90,12 +93,17 @@ async fn flux_applies_samples_waits_until_they_are_ready_sees_no_drift_and_prune
     let log = cluster.folder().join("gitops-operator.log");
     let launch = Launch {
         program: binary()?,
-        kubeconfig: cluster.kubeconfig(),
+        kubeconfig: as_installed(&cluster).await?,
         log: log.clone(),
         args: vec![],
         env: vec![process::mark(cluster.folder())],
     };
     let _operator = Operator::start(&launch).await?;
-    let outcome = in_namespace_of(&cluster, "gitops", story).await;
+    let start = AuditLog::of(&cluster).mark()?;
+    let outcome = in_namespace_of(&cluster, "gitops", async |space| {
+        story(space).await?;
+        nothing_was_forbidden_in(space, start)
+    })
+    .await;
     outcome.with_context(|| format!("the operator's log is {}", log.display()))
 }

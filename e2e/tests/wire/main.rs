@@ -16,9 +16,11 @@ mod shutdown;
 mod tls;
 
 use anyhow::{Context, Result};
+use e2e::testing::audit::AuditLog;
 use e2e::testing::cache::{Cache, install};
 use e2e::testing::operator::{Launch, Operator, binary};
 use e2e::testing::permissions::as_installed;
+use e2e::testing::release::nothing_was_forbidden_in;
 use e2e::testing::{Space, down_at_the_end, in_namespace_of, monitors, unique};
 use e2e::{Cluster, Shape, image, process};
 use k8s_openapi::api::core::v1::Namespace;
@@ -67,7 +69,9 @@ async fn in_restricted(prefix: &str, body: impl AsyncFnOnce(&Space) -> Result<()
         let namespaces: Api<Namespace> = Api::all(space.client());
         let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
         namespaces.patch(space.name(), &PatchParams::default(), &patch).await?;
-        body(space).await
+        let start = AuditLog::of(&site.cluster).mark()?;
+        body(space).await?;
+        nothing_was_forbidden_in(space, start)
     })
     .await;
     let log = std::fs::read_to_string(site.operator.log()).unwrap_or_default();

@@ -45,7 +45,8 @@ pub struct ChildPlan {
     pub kind: &'static str,
     /// What would be done.
     pub action: Verb,
-    /// The fields that would be others afterwards.
+    /// The fields that would be others afterwards; none of a child that is created or deleted, nor where only their
+    /// owner changes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<Field>,
 }
@@ -67,9 +68,9 @@ pub enum Verb {
 pub struct Field {
     /// As [`diff::Path`].
     pub path: String,
-    /// What is there; null where nothing is, or where only its ownership changes.
+    /// What is there; null where nothing is.
     pub from: Value,
-    /// What is to be there; null where the field goes.
+    /// What is to be there; null where the operator sets nothing any more: it goes, unless somebody else sets it too.
     pub to: Value,
 }
 
@@ -214,8 +215,9 @@ fn fields(kind: ChildKind, body: &Value, live: &SeenChild) -> Vec<Field> {
         from: change.live.cloned().unwrap_or_default(),
         to: change.desired.clone(),
     });
-    let gone = live.owned.as_ref().map(|owned| diff::no_longer_desired(body, owned)).unwrap_or_default();
-    let gone = gone.into_iter().map(|path| Field { path, from: Value::Null, to: Value::Null });
+    let gone =
+        live.owned.as_ref().map(|owned| diff::let_go(body, (&live.content, owned))).unwrap_or_default();
+    let gone = gone.into_iter().map(|(path, from)| Field { path, from, to: Value::Null });
     changed.chain(gone).collect()
 }
 

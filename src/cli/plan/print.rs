@@ -12,6 +12,8 @@ use crate::kernel::desired::meta::TEMPLATE_HASH;
 
 /// Longer values are cut in the text.
 const WIDTH: usize = 160;
+/// Of those, what stays before the place where two values differ.
+const CONTEXT: usize = 20;
 
 /// The plan as it is printed.
 pub(super) fn text(plans: &[ResourcePlan], output: Output) -> Result<String> {
@@ -52,29 +54,38 @@ fn resource(plan: &ResourcePlan) -> String {
 
 fn child(plan: &ChildPlan) -> String {
     let ChildPlan { kind, action, fields } = plan;
-    let verb = match action {
-        Verb::Create => "create",
-        Verb::Change => "change",
-        Verb::Delete => "delete",
+    let mut text = match action {
+        Verb::Create => format!("  create {kind}\n"),
+        Verb::Change if fields.is_empty() => format!("  change {kind}: only who sets its fields\n"),
+        Verb::Change => format!("  change {kind}\n"),
+        Verb::Delete => format!("  delete {kind}\n"),
     };
-    let mut text = format!("  {verb} {kind}\n");
     let bookkeeping = format!("metadata.annotations[{TEMPLATE_HASH}]");
     for Field { path, from, to } in fields.iter().filter(|field| field.path != bookkeeping) {
         let _ = match (from, to) {
-            (Value::Null, Value::Null) => writeln!(text, "    {path}: goes, or changes its owner"),
-            (Value::Null, to) => writeln!(text, "    {path}: {}", short(to)),
-            (from, to) => writeln!(text, "    {path}: {} -> {}", short(from), short(to)),
+            (Value::Null, to) => writeln!(text, "    + {path}: {}", cut(&to.to_string(), 0)),
+            (from, Value::Null) => writeln!(text, "    - {path}: {}", cut(&from.to_string(), 0)),
+            (from, to) => writeln!(text, "    ~ {path}: {}", transition(from, to)),
         };
     }
     text
 }
 
-fn short(value: &Value) -> String {
-    let text = value.to_string();
-    match text.char_indices().nth(WIDTH) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text,
-    }
+/// Both values, from shortly before the place where they differ if one is too long to be printed whole.
+fn transition(from: &Value, to: &Value) -> String {
+    let (from, to) = (from.to_string(), to.to_string());
+    let same = from.chars().zip(to.chars()).take_while(|(from, to)| from == to).count();
+    let longest = from.chars().count().max(to.chars().count());
+    let skipped = if longest > WIDTH { same.saturating_sub(CONTEXT) } else { 0 };
+    format!("{} -> {}", cut(&from, skipped), cut(&to, skipped))
+}
+
+/// At most [`WIDTH`] characters of a text, after the first few.
+fn cut(text: &str, skipped: usize) -> String {
+    let shown: String = text.chars().skip(skipped).take(WIDTH).collect();
+    let before = if skipped > 0 { "…" } else { "" };
+    let after = if text.chars().count() > skipped + WIDTH { "…" } else { "" };
+    format!("{before}{shown}{after}")
 }
 
 fn summary(plans: &[ResourcePlan]) -> Value {
@@ -94,13 +105,147 @@ fn summary(plans: &[ResourcePlan]) -> Value {
 fn line(plans: &[ResourcePlan]) -> String {
     let summary = summary(plans);
     let count = |name: &str| summary[name].as_u64().unwrap_or_default();
-    format!(
-        "{} of {} resources would change: {} children created, {} changed, {} deleted; the pods of {} would roll.\n",
-        count("changed"),
-        count("resources"),
-        count("created"),
-        count("updated"),
-        count("deleted"),
-        count("rolled"),
-    )
+    let mut text = match count("changed") {
+        0 => format!("Nothing would change; resources looked at: {}.", count("resources")),
+        changed => format!(
+            "{changed} of {} resources would change (children: {} created, {} changed, {} deleted); the pods of {} \
+             would roll.",
+            count("resources"),
+            count("created"),
+            count("updated"),
+            count("deleted"),
+            count("rolled"),
+        ),
+    };
+    for (name, what) in
+        [("problems", "With problems (!)"), ("outdated", "With pod templates of older revisions")]
+    {
+        if count(name) > 0 {
+            let _ = write!(text, " {what}: {}.", count(name));
+        }
+    }
+    text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(path: &str, from: Value, to: Value) -> Field {
+        Field { path: path.to_owned(), from, to }
+    }
+
+    fn child(kind: &'static str, action: Verb, fields: Vec<Field>) -> ChildPlan {
+        ChildPlan { kind, action, fields }
+    }
+
+    fn plan(name: &str, children: Vec<ChildPlan>) -> ResourcePlan {
+        ResourcePlan {
+            namespace: "shop".to_owned(),
+            name: name.to_owned(),
+            children,
+            rolls: None,
+            template_revision: Some(Revision::NEWEST.0),
+            problem: None,
+        }
+    }
+
+    /// One of each kind.
+    fn plans() -> Vec<ResourcePlan> {
+        let edited = vec![
+            field("metadata.annotations[memcached.c5c3.io/template-hash]", json!("a"), json!("b")),
+            field("spec.replicas", json!(1), json!(2)),
+            field("spec.template.spec.volumes[name=tls]", Value::Null, json!({"name": "tls"})),
+            field("spec.template.spec.nodeSelector", json!({"disk": "fast"}), Value::Null),
+        ];
+        let guarded = vec![
+            child("NetworkPolicy", Verb::Create, Vec::new()),
+            child("Deployment", Verb::Change, edited),
+            child("Service", Verb::Change, Vec::new()),
+            child("PodDisruptionBudget", Verb::Delete, Vec::new()),
+        ];
+        vec![
+            ResourcePlan { rolls: Some("spec"), ..plan("carts", guarded) },
+            ResourcePlan {
+                problem: Some("Paused: the resource is paused".to_owned()),
+                ..plan("frozen", vec![])
+            },
+            ResourcePlan { template_revision: Some(0), ..plan("old", vec![]) },
+            plan("settled", vec![]),
+        ]
+    }
+
+    #[test]
+    fn people_read_what_changes_field_by_field_and_why_pods_roll() {
+        let newest = Revision::NEWEST.0;
+        let wanted = format!(
+            "\
+Memcached shop/carts: pods roll, cause spec; the cache will be empty
+  create NetworkPolicy
+  change Deployment
+    ~ spec.replicas: 1 -> 2
+    + spec.template.spec.volumes[name=tls]: {{\"name\":\"tls\"}}
+    - spec.template.spec.nodeSelector: {{\"disk\":\"fast\"}}
+  change Service: only who sets its fields
+  delete PodDisruptionBudget
+Memcached shop/frozen
+  ! Paused: the resource is paused
+Memcached shop/old
+  its pod template is of revision 0; this build's newest is {newest}
+1 of 4 resources would change (children: 1 created, 2 changed, 1 deleted); the pods of 1 would roll. \
+With problems (!): 1. With pod templates of older revisions: 1.
+"
+        );
+        assert_eq!(text(&plans(), Output::Text).unwrap(), wanted);
+    }
+
+    #[test]
+    fn programs_read_the_same_with_the_bookkeeping() {
+        let of_frozen = "Paused: the resource is paused";
+        let newest = Revision::NEWEST.0;
+        let fields = json!([
+            {"path": "metadata.annotations[memcached.c5c3.io/template-hash]", "from": "a", "to": "b"},
+            {"path": "spec.replicas", "from": 1, "to": 2},
+            {"path": "spec.template.spec.volumes[name=tls]", "from": null, "to": {"name": "tls"}},
+            {"path": "spec.template.spec.nodeSelector", "from": {"disk": "fast"}, "to": null},
+        ]);
+        let wanted = json!({
+            "resources": [
+                {
+                    "namespace": "shop", "name": "carts", "rolls": "spec", "templateRevision": newest,
+                    "children": [
+                        {"kind": "NetworkPolicy", "action": "create"},
+                        {"kind": "Deployment", "action": "change", "fields": fields},
+                        {"kind": "Service", "action": "change"},
+                        {"kind": "PodDisruptionBudget", "action": "delete"},
+                    ],
+                },
+                {"namespace": "shop", "name": "frozen", "children": [], "templateRevision": newest, "problem": of_frozen},
+                {"namespace": "shop", "name": "old", "children": [], "templateRevision": 0},
+            ],
+            "summary": {
+                "resources": 4, "changed": 1, "created": 1, "updated": 2, "deleted": 1, "rolled": 1,
+                "problems": 1, "outdated": 1,
+            },
+        });
+        let printed: Value = serde_json::from_str(&text(&plans(), Output::Json).unwrap()).unwrap();
+        assert_eq!(printed, wanted);
+    }
+
+    #[test]
+    fn nothing_to_do_is_said_so() {
+        let text = text(&[plan("settled", vec![])], Output::Text).unwrap();
+        assert_eq!(text, "Nothing would change; resources looked at: 1.\n");
+    }
+
+    #[test]
+    fn of_values_too_long_for_a_line_the_part_that_differs_is_printed() {
+        let arguments = |last: &str| json!(["-o".repeat(60), last, "-v"]);
+        let wide = vec![field("args", arguments("old"), arguments(&"new".repeat(60)))];
+        let text = super::child(&child("Deployment", Verb::Change, wide));
+        let same = "o-o-o-o-o-o-o-o-o\",\"";
+        let new = &"new".repeat(60)[..WIDTH - CONTEXT];
+        let wanted = format!("  change Deployment\n    ~ args: …{same}old\",\"-v\"] -> …{same}{new}…\n");
+        assert_eq!(text, wanted);
+    }
 }

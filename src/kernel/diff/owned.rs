@@ -18,6 +18,15 @@ pub fn no_longer_desired(desired: &Value, owned: &Value) -> Vec<Path> {
     gone
 }
 
+/// As [`no_longer_desired`], for people: with what is live there of ours, and the item of a list that goes as a whole
+/// named once. Where nothing is live there is nothing to say.
+#[must_use]
+pub fn let_go(desired: &Value, (live, owned): (&Value, &Value)) -> Vec<(Path, Value)> {
+    let mut found = Vec::new();
+    find_let_go(&mut Trail::default(), Some(desired), (live, owned), &mut found);
+    found
+}
+
 /// Fields of `desired` that `owned` does not list, in the order of `desired`: somebody else has set them. Who changes
 /// anything in a list or map that is replaced as a whole takes all of it, also where what we desire is still in there.
 /// What says which object it is nobody owns.
@@ -71,6 +80,27 @@ fn find_gone(trail: &mut Trail, desired: Option<&Value>, owned: &Value, gone: &m
     }
     if leaf && desired.is_none() {
         gone.push(trail.to_path());
+    }
+}
+
+fn find_let_go(
+    trail: &mut Trail,
+    desired: Option<&Value>,
+    (live, owned): (&Value, &Value),
+    found: &mut Vec<(Path, Value)>,
+) {
+    for (entry, owned) in entries(owned) {
+        let Some(live) = entry.of(live) else { continue };
+        let desired = desired.and_then(|desired| entry.of(desired));
+        let has_fields = matches!(entry, Entry::Field(_)) && entries(owned).next().is_some();
+        entry.step(trail);
+        if desired.is_some() || has_fields {
+            find_let_go(trail, desired, (live, owned), found);
+        } else {
+            let ours = entry.with_keys(owned_part(live, owned));
+            found.push((trail.to_path(), ours.unwrap_or_default()));
+        }
+        trail.pop();
     }
 }
 
