@@ -179,7 +179,8 @@ async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
 async fn a_release_is_installed_upgraded_uninstalled_and_taken_over_while_its_caches_serve() -> Result<()> {
     let cluster = release::cluster("chart").await?;
     let whole = in_namespace_of(&cluster, "caches", async |space| life_of_a_release(&cluster, space).await);
-    let outcome = tokio::time::timeout(Duration::from_secs(1200), whole).await.context("it takes too long")?;
+    let outcome =
+        tokio::time::timeout(Duration::from_secs(1200), whole).await.context("it takes too long")?;
     if outcome.is_err() {
         eprintln!("{}", release::describe(&cluster));
     }
