@@ -93,12 +93,12 @@ fn of_availability() -> Vec<Row> {
     let drained = "a_budget_slows_a_drain_down_and_never_stops_it";
     let spread = json!([{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}]);
     let preset = "highAvailability.antiAffinityPreset";
-    let three = json!({"replicas": 3});
+    let two = json!({"replicas": 2});
     let other = with(&json!({"replicas": 3}), "highAvailability.podDisruptionBudget.enabled", json!(true));
     vec![
         row(
             preset,
-            set(&three, preset, json!("hard")),
+            set(&two, preset, json!("hard")),
             "a_rollout_ends_on_as_many_nodes_as_pods_and_never_has_fewer_ready_than_it_may",
         ),
         played(&json!({}), "highAvailability.topologySpreadConstraints", spread),
