@@ -251,7 +251,7 @@ async fn an_autoscaler_and_the_operator_never_fight_wherever_the_operator_is_kil
         .await?;
         Ok(points)
     });
-    let points = at_once(16, lanes).await?;
+    let points = at_once(12, lanes).await?;
     let cuts = points.iter().sum::<usize>();
     println!("{} scenarios of autoscaling, {cuts} cut points, none with too few pods", scenarios.len());
     ensure!(cuts >= scenarios.len() * 2, "each scenario has some writes");
