@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::core::v1::{ObjectReference, Pod, Secret};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{ListParams, Patch, PatchParams};
@@ -168,6 +169,34 @@ impl<'a> Cache<'a> {
     /// What the API server answers.
     pub async fn replica_sets(&self) -> Result<usize> {
         Ok(self.space.api::<ReplicaSet>().list(&ListParams::default()).await?.items.len())
+    }
+
+    /// Reasons of the Warnings about the resource, in the order of their names, once the Event is there that says that
+    /// it is ready: what there is to say of pods that are made is said before.
+    ///
+    /// # Errors
+    /// When that Event is not there within [`SOON`].
+    pub async fn warnings(&self) -> Result<Vec<String>> {
+        let about = |event: &Event| {
+            let of = |it: &ObjectReference| {
+                it.kind.as_deref() == Some(KIND) && it.name.as_deref() == Some(self.name)
+            };
+            event.regarding.as_ref().is_some_and(of)
+        };
+        let reasons = |events: &[Event], severity: &str| {
+            let of_severity = events.iter().filter(|it| it.type_.as_deref() == Some(severity));
+            of_severity.filter_map(|it| it.reason.clone()).collect::<Vec<_>>()
+        };
+        await_answer(("an Event says that it is ready", SOON), async || {
+            let mut events = self.space.api::<Event>().list(&ListParams::default()).await?.items;
+            events.retain(about);
+            let normal = reasons(&events, "Normal");
+            ensure!(normal.iter().any(|reason| reason == "MemcachedReady"), "only {normal:?}");
+            let mut warnings = reasons(&events, "Warning");
+            warnings.sort();
+            Ok(warnings)
+        })
+        .await
     }
 
     /// Everything that happened until now.

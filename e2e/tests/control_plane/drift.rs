@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::exceptions::{Outcome, expected, writes};
 use crate::support::features::Features;
-use crate::support::fields::{Leaf, leaves};
+use crate::support::fields::{Leaf, leaves, ours};
 use crate::support::kubelet::Kubelet;
 use crate::support::operator::{Kill, Operator};
 use crate::support::requests::Requests;
@@ -63,12 +63,6 @@ impl Sample {
             Self::Featured(features) => features.children(),
         }
     }
-}
-
-/// Our fields of a child with their values.
-fn ours(child: &DynamicObject) -> Result<BTreeMap<String, Value>> {
-    let raw = json!(child);
-    leaves(child)?.into_iter().map(|leaf| Ok((leaf.path.clone(), leaf.value(&raw)?))).collect()
 }
 
 /// One thing that somebody does.

@@ -29,7 +29,8 @@ const HAND: &str = "hand";
 /// What happens, and what has to come of it.
 struct Scenario {
     name: &'static str,
-    before: Value,
+    /// The specs that the resource has had, each until it was ready.
+    before: Vec<Value>,
     play: Play,
     /// minReplicas, the least of those that apply meanwhile.
     fewest: i64,
@@ -61,25 +62,33 @@ fn with_exporter(mut spec: Value) -> Value {
     spec
 }
 
+/// Those with the most writes first, so that none of them is left to run alone.
 fn scenarios() -> Vec<Scenario> {
-    let scenario = |name, before, play, fewest, end| Scenario { name, before, play, fewest, end };
+    let scenario = |name, before: &[Value], play, fewest, end| {
+        let before = before.to_vec();
+        Scenario { name, before, play, fewest, end }
+    };
+    let exporter = with_exporter;
+    let spec = Play::Spec;
     vec![
-        scenario("on from the start", Value::Null, Play::Spec(on(0, (2, 4))), 2, 2),
-        scenario("on", off(3), Play::Spec(on(3, (2, 4))), 2, 3),
-        scenario("on, from fewer than the fewest", off(1), Play::Spec(on(1, (3, 4))), 3, 3),
-        scenario("on, from more than the most", off(4), Play::Spec(on(4, (2, 3))), 2, 3),
-        scenario("on from zero", off(0), Play::Spec(on(0, (2, 4))), 2, 2),
-        scenario("on, the count to return to changed at once", off(3), Play::Spec(on(1, (2, 4))), 2, 3),
-        scenario("on with an exporter", off(3), Play::Spec(with_exporter(on(3, (2, 4)))), 2, 3),
-        scenario("off", on(3, (2, 4)), Play::Spec(off(3)), 2, 3),
-        scenario("off, while somebody deletes it", on(3, (2, 4)), Play::SpecAndDelete(off(3)), 2, 3),
-        scenario("the fewest raised", on(0, (2, 4)), Play::Spec(on(0, (3, 4))), 2, 3),
-        scenario("the most lowered", on(0, (4, 5)), Play::Spec(on(0, (2, 3))), 2, 3),
-        scenario("the count to return to changed", on(3, (2, 4)), Play::Spec(on(1, (2, 4))), 2, 2),
-        scenario("scaled by hand within bounds", on(0, (2, 4)), Play::Scale(4), 2, 4),
-        scenario("scaled by hand to too few", on(0, (2, 4)), Play::Scale(1), 2, 2),
-        scenario("scaled by hand to too many", on(0, (2, 4)), Play::Scale(9), 2, 4),
-        scenario("somebody deletes it", on(3, (2, 4)), Play::SpecAndDelete(on(3, (2, 4))), 2, 2),
+        scenario("on with an exporter", &[off(3)], spec(exporter(on(3, (2, 4)))), 2, 3),
+        scenario("on from the start", &[], spec(on(0, (2, 4))), 2, 2),
+        scenario("on, from fewer than the fewest", &[off(1)], spec(on(1, (3, 4))), 3, 3),
+        scenario("on, from more than the most", &[off(4)], spec(on(4, (2, 3))), 2, 3),
+        scenario("scaled by hand to too many", &[on(0, (2, 4))], Play::Scale(9), 2, 4),
+        scenario("scaled by hand to too few", &[on(0, (2, 4))], Play::Scale(1), 2, 2),
+        scenario("on from zero", &[off(0)], spec(on(0, (2, 4))), 2, 2),
+        scenario("off", &[on(3, (2, 4))], spec(off(3)), 2, 3),
+        scenario("off, while somebody deletes it", &[on(3, (2, 4))], Play::SpecAndDelete(off(3)), 2, 3),
+        scenario("off with an exporter", &[exporter(on(3, (2, 4)))], spec(exporter(off(3))), 2, 3),
+        scenario("the fewest raised", &[on(0, (2, 4))], spec(on(0, (3, 4))), 2, 3),
+        scenario("the most lowered", &[on(0, (4, 5))], spec(on(0, (2, 3))), 2, 3),
+        scenario("on", &[off(3)], spec(on(3, (2, 4))), 2, 3),
+        scenario("on again", &[on(3, (2, 4)), off(3)], spec(on(3, (2, 4))), 2, 3),
+        scenario("on, the count to return to changed at once", &[off(3)], spec(on(1, (2, 4))), 2, 3),
+        scenario("scaled by hand within bounds", &[on(0, (2, 4))], Play::Scale(4), 2, 4),
+        scenario("somebody deletes it", &[on(3, (2, 4))], Play::SpecAndDelete(on(3, (2, 4))), 2, 2),
+        scenario("the count to return to changed", &[on(3, (2, 4))], spec(on(1, (2, 4))), 2, 2),
     ]
 }
 
@@ -115,26 +124,24 @@ async fn fired(cut: &AtWrite) {
 
 impl Scenario {
     /// What the spec is in the end.
-    fn last_spec(&self) -> &Value {
+    fn last_spec(&self) -> Option<&Value> {
         match &self.play {
-            Play::Spec(spec) | Play::SpecAndDelete(spec) => spec,
-            Play::Scale(_) => &self.before,
+            Play::Spec(spec) | Play::SpecAndDelete(spec) => Some(spec),
+            Play::Scale(_) => self.before.last(),
         }
     }
 
     fn is_on_in_the_end(&self) -> bool {
-        self.last_spec().get("autoscaling").is_some()
+        self.last_spec().is_some_and(|spec| spec.get("autoscaling").is_some())
     }
 
-    /// Brings a resource to where the scenario begins, under an operator without a fault.
+    /// Brings a resource to where the scenario begins.
     async fn prepare(&self, space: &Space, name: &str) -> Result<()> {
-        if self.before.is_null() {
-            return Ok(());
+        for spec in &self.before {
+            world::apply(space, name, spec).await?;
+            await_ready(space, name).await.with_context(|| format!("before {}", self.name))?;
         }
-        let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
-        world::apply(space, name, &self.before).await?;
-        await_ready(space, name).await?;
-        operator.kill().await
+        Ok(())
     }
 
     async fn play(&self, space: &Space, name: &str) -> Result<()> {
@@ -176,41 +183,53 @@ impl Scenario {
             ensure!(has >= least || by_hand, "{has} replicas after {had}, by {:?}", owners(now));
         }
         let first = objects().next().map(replicas).unwrap_or_default();
-        let fewest_at_first = if self.before.is_null() { self.fewest } else { 0 };
+        let fewest_at_first = if self.before.is_empty() { self.fewest } else { 0 };
         ensure!(first >= fewest_at_first, "{first} replicas at first");
         Ok(())
+    }
+
+    /// Plays it under an operator that is killed at a write of its own. Gives whether there was such a write.
+    async fn cut_short(&self, space: &Space, name: &str, cut: AtWrite) -> Result<bool> {
+        let cut = Arc::new(cut);
+        let operator = Operator::start(space, Arc::clone(&cut) as Arc<_>, cut.kill.clone()).await?;
+        self.play(space, name).await?;
+        let ended = tokio::select! {
+            ended = self.await_end(space, name) => ended,
+            () = fired(&cut) => Ok(()),
+        };
+        let fired = cut.fired();
+        operator.kill().await?;
+        if !fired {
+            ended?;
+        }
+        Ok(fired)
     }
 
     /// Plays it with a kill at every write, one after the other, until there is none. Gives how many there were.
     async fn every_write(&self, space: &Space, position: Position) -> Result<usize> {
         let _kubelet = Kubelet::start(space);
+        let run = |number| format!("run-{number}");
+        let mut faultless = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+        self.prepare(space, &run(1)).await?;
         for number in 1.. {
-            let (plan, name) =
-                (format!("{}, killed {position:?} at write {number}", self.name), format!("run-{number}"));
-            self.prepare(space, &name).await.with_context(|| format!("before {plan}"))?;
+            let plan = || format!("{}, killed {position:?} at write {number}", self.name);
+            let (name, next) = (run(number), run(number + 1));
             let life = Life::follow(&space.client(), space.name(), &name).await?;
-            let cut = Arc::new(AtWrite::new(number, position));
-            let operator = Operator::start(space, Arc::clone(&cut) as Arc<_>, cut.kill.clone()).await?;
-            self.play(space, &name).await?;
-            let ended = tokio::select! {
-                ended = self.await_end(space, &name) => ended.with_context(|| plan.clone()),
-                () = fired(&cut) => Ok(()),
-            };
-            let fired = cut.fired();
-            operator.kill().await?;
-            let fresh = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+            faultless.kill().await?;
+            let fired = self.cut_short(space, &name, AtWrite::new(number, position)).await;
+            let fired = fired.with_context(plan)?;
+            faultless = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
             if fired {
-                self.await_end(space, &name).await.with_context(|| plan.clone())?;
-            } else {
-                ended?;
+                // Whoever brings this one to its end can make the next one meanwhile.
+                let ended = async { self.await_end(space, &name).await.with_context(plan) };
+                tokio::try_join!(ended, self.prepare(space, &next))?;
             }
-            self.judge(&life.story().await?.deployment).with_context(|| plan.clone())?;
+            self.judge(&life.story().await?.deployment).with_context(plan)?;
             if !fired {
-                quiet::nobody_writes(space).await.context(plan)?;
-                fresh.kill().await?;
+                quiet::nobody_writes(space).await.with_context(plan)?;
+                faultless.kill().await?;
                 return Ok(number - 1);
             }
-            fresh.kill().await?;
             space.api::<Memcached>().delete(&name, &DeleteParams::background()).await?;
         }
         anyhow::bail!("there is always another write")

@@ -10,8 +10,8 @@ use e2e::testing::{Space, await_answer};
 
 use crate::support::SOON;
 
-/// How long nobody may write: more than a round of the autoscaler, which goes around every 5 s here.
-const QUIET: Duration = Duration::from_secs(6);
+/// How long nobody may write: more than a round of the autoscaler, which goes around every 2 s here.
+const QUIET: Duration = Duration::from_secs(3);
 
 /// Waits until for some seconds nobody has written a Deployment of the namespace, nor the operator anything.
 pub(crate) async fn nobody_writes(space: &Space) -> Result<()> {

@@ -136,6 +136,7 @@ async fn under_the_headroom(name: &str, memory: i32, size: usize) -> Result<()> 
         let process = process(memory, false);
         cache.apply(&spec(&process, headroom(&process))).await?;
         cache.ready().await?;
+        assert_eq!(cache.warnings().await?, Vec::<String>::new());
         let address = cache.addresses(1).await?[0];
         let halves = stream::iter(0..CONNECTIONS).map(async |_| {
             let mut stream = TcpStream::connect(address).await?;
@@ -172,6 +173,7 @@ async fn a_cache_full_of_connections_with_tls_lives_under_the_headroom() -> Resu
         let process = process(64, true);
         cache.apply(&spec(&process, headroom(&process))).await?;
         cache.ready().await?;
+        assert_eq!(cache.warnings().await?, Vec::<String>::new());
         let address = cache.addresses(1).await?[0];
         let mut client = authority.connect(address, None).await?;
         // One by one: memcached 1.6.18 hangs on many sets at once over TLS.
@@ -190,12 +192,13 @@ async fn a_cache_full_of_connections_with_tls_lives_under_the_headroom() -> Resu
 }
 
 #[tokio::test]
-async fn the_least_limit_that_is_admitted_is_too_tight_for_items_of_every_size() -> Result<()> {
+async fn the_least_limit_that_is_admitted_is_warned_of_and_too_tight_for_items_of_every_size() -> Result<()> {
     with_cache("tight", async |cache| {
         let process = process(64, false);
         assert!(headroom(&process) > rules::MEMORY_OVERHEAD_MB);
         cache.apply(&spec(&process, rules::MEMORY_OVERHEAD_MB)).await?;
         cache.ready().await?;
+        assert_eq!(cache.warnings().await?, ["MemoryLimitTight"]);
         assert!(fill(cache.addresses(1).await?[0], 64, 100).await.is_err());
         await_answer(("its end is told", PATIENCE), async || {
             let last = memcached_status(cache).await?.last_state.and_then(|last| last.terminated);

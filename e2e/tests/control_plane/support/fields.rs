@@ -1,9 +1,11 @@
 //! Which fields of an object the operator owns, by the API server's own account: the leaves of our entry in
-//! `managedFields`. Called by `drift`.
+//! `managedFields`. Called by the tests of drift and of the table of fields.
+
+use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
 use kube::core::DynamicObject;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// One field, or one item of a list.
 #[derive(Clone, Debug)]
@@ -30,6 +32,12 @@ pub(crate) fn leaves(object: &DynamicObject) -> Result<Vec<Leaf>> {
     let mut leaves = Vec::new();
     collect(&fields.0, &mut Vec::new(), &mut leaves)?;
     Ok(leaves)
+}
+
+/// Our fields of a child with their values.
+pub(crate) fn ours(child: &DynamicObject) -> Result<BTreeMap<String, Value>> {
+    let raw = json!(child);
+    leaves(child)?.into_iter().map(|leaf| Ok((leaf.path.clone(), leaf.value(&raw)?))).collect()
 }
 
 fn collect(owned: &Value, steps: &mut Vec<Step>, leaves: &mut Vec<Leaf>) -> Result<()> {
