@@ -187,11 +187,11 @@ async fn an_upgrade_and_a_downgrade_roll_nothing(space: &Space, operator: &Shipp
     let witness = Witness::start(space).await?;
     let (first, second) = (PLAIN.end - 2, PLAIN.end - 1);
     caches::define_later(space).await?;
-    caches::set_later(space, first).await?;
     let before = state(space).await?;
 
     let later = operator.start_next().await?;
     assert_eq!(state(space).await?, before, "an upgrade wrote something");
+    caches::set_later(space, first).await?;
     edit(space, first, &json!({"memcached": {"threads": 3}})).await?;
     let newer = ("it is rendered by the later build's rules", PATIENCE);
     let at_two = |it: Option<&Memcached>| it.is_some_and(|it| support::ready(it) && revision(it) == Some(2));
