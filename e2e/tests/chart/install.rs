@@ -3,9 +3,10 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use e2e::Cluster;
 use e2e::chart::{self, NAMESPACE, RELEASE, said};
 use e2e::testing::audit::AuditLog;
@@ -117,15 +118,32 @@ fn age_the_definition(cluster: &Cluster, folder: &Path) -> Result<()> {
     said(cluster.helm()?.args(upgrade).arg(&chart)).map(|_| ())
 }
 
-/// The commands of every other page, and of the README, by somebody who has the release and the cache.
-fn read_everything(space: &Space, folder: &Path) -> Result<()> {
-    let open = |page: &str| Guide::open(page, release::kubeconfig(space, folder)?);
-    for page in pages()?.iter().filter(|page| *page != INSTALLING) {
-        open(page)?.run_all().with_context(|| page.clone())?;
-    }
-    let resource = blocks(&read("README.md")?, "yaml").into_iter().next().context("a resource")?;
-    fs::write(folder.join("cache.yaml"), resource)?;
-    open("README.md")?.type_in(folder).context("README.md")
+/// What people do who have the release and the cache: one follows the notes, one the README, one every other page. All
+/// at once, because most of it is waiting for pods.
+fn read_everything(space: &Space, folder: &Path, notes: &str) -> Result<()> {
+    let kubeconfig = release::kubeconfig(space, folder)?;
+    let open = |page: &str| Guide::open(page, kubeconfig.clone());
+    let follow_notes = || -> Result<()> {
+        let printed = open(INSTALLING)?.shell(&notes::commands(notes)).context("the notes")?;
+        ensure!(printed.contains("memcached.memcached.c5c3.io/sessions condition met"), "{printed}");
+        Ok(())
+    };
+    let follow_readme = || -> Result<()> {
+        let resource = blocks(&read("README.md")?, "yaml").into_iter().next().context("a resource")?;
+        fs::write(folder.join("cache.yaml"), resource)?;
+        open("README.md")?.type_in(folder).context("README.md")
+    };
+    let follow_pages = || -> Result<()> {
+        for page in pages()?.iter().filter(|page| *page != INSTALLING) {
+            open(page)?.run_all().with_context(|| page.clone())?;
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let others = [scope.spawn(follow_notes), scope.spawn(follow_readme)];
+        follow_pages()?;
+        others.into_iter().try_for_each(|it| it.join().map_err(|_| anyhow!("a reader panicked"))?)
+    })
 }
 
 async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
@@ -142,8 +160,6 @@ async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
     let shown = guide.run("With helm")?;
     ensure!(shown.contains("MemcachedReady"), "{shown}");
     guide.run("Values that matter")?;
-    let log = guide.shell(&notes::commands(notes::of(&installed)?))?;
-    ensure!(log.contains("memcached.memcached.c5c3.io/sessions condition met"), "the notes: {log}");
     site.cache.connect().await?.set("kept", b"all along").await?;
     let pod = site.cache.only_pod().await?;
 
@@ -154,7 +170,7 @@ async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
     site.is_installed().await?;
     site.serves(&pod).await?;
     release::nothing_was_forbidden(cluster, start)?;
-    read_everything(space, folder.path())?;
+    read_everything(space, folder.path(), notes::of(&installed)?)?;
 
     guide.run("Uninstalling")?;
     release::is_gone(&site.client).await?;
