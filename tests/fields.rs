@@ -38,7 +38,7 @@ fn document() -> String {
     let mut text = format!(
         "# Fields\n\nEvery field of `spec`, what it changes in the children, and the test that shows it on a real \
          cluster.\n`made` is said of a child that is there only with the field. This table is made by \
-         `tests/fields.rs`, and\n`{PLAYED}` holds every row of\nit against a real API server.\n\n\
+         `tests/fields.rs`;\n`{PLAYED}` plays every row.\n\n\
          | field | changes | shown by |\n|---|---|---|\n"
     );
     for row in rows() {
