@@ -10,6 +10,8 @@ BENCH ?=
 # The cluster that the tests share; another name than the demo's, so that the two do not meet.
 TEST_CLUSTER := tests
 
+# Generated cases are the same each time, so that a red test is about what changed; `make search` looks for new ones.
+SEED := 1
 # The tests that need an API server and its controllers, but no node: they run on the newest Kubernetes too.
 OF_THE_API_SERVER := --test control_plane --test features --test kstatus --test validation
 # Tests of how the operator gets along with failures that it is shown by its own transport, not by the API server: they
@@ -55,10 +57,14 @@ test: test-prerequisites ## All tests, those on a real Kubernetes included
 	@cp target/debug/memcached-operator target/debug/memcached-operator-next
 	@cargo build --workspace --bins --locked
 	@trap '$(E2E) down --name $(TEST_CLUSTER)' EXIT; trap 'exit 130' INT TERM; \
-	    cargo test --workspace --locked --no-fail-fast -- --show-output
+	    PROPTEST_RNG_SEED=$(SEED) cargo test --workspace --locked --no-fail-fast -- --show-output
 	@trap '$(E2E) down --name $(TEST_CLUSTER)' EXIT; trap 'exit 130' INT TERM; \
 	    export E2E_KUBERNETES=newest; \
 	    cargo test --workspace --locked --no-fail-fast $(OF_THE_API_SERVER) -- $(SAME_ON_EVERY_VERSION)
+
+.PHONY: search
+search: ## Look for a history or a resource that breaks a law: many cases, others each time
+	@PROPTEST_CASES=2000 cargo test --workspace --locked --test simulation --test laws
 
 .PHONY: bench
 bench: prerequisites ## Compare the operator with a bare client on a bare API server

@@ -94,13 +94,14 @@ impl Kernel {
                 }) {
                     content.unite(known);
                 }
-                let newer = match &entry.presence {
-                    Presence::Present(uid, version) => {
-                        *uid == content.uid && content.resource_version.is_older_than(version)
+                let is_old = match &entry.presence {
+                    Presence::Present(uid, version) if *uid == content.uid => {
+                        content.resource_version.is_older_than(version)
                     }
-                    Presence::Unknown | Presence::Absent => false,
+                    // The watch has told of its end, or of another one, since it was asked for.
+                    other => other != known,
                 };
-                if !newer {
+                if !is_old {
                     entry.presence = Presence::Present(content.uid.clone(), content.resource_version.clone());
                     entry.content = Some(content);
                 }
