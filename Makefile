@@ -59,7 +59,7 @@ test: test-prerequisites ## All tests, those on a real Kubernetes included
 	@trap '$(E2E) down --name $(TEST_CLUSTER)' EXIT; trap 'exit 130' INT TERM; \
 	    PROPTEST_RNG_SEED=$(SEED) cargo test --workspace --locked --no-fail-fast -- --show-output
 	@trap '$(E2E) down --name $(TEST_CLUSTER)' EXIT; trap 'exit 130' INT TERM; \
-	    export E2E_KUBERNETES=newest; \
+	    export E2E_KUBERNETES=newest PROPTEST_RNG_SEED=$(SEED); \
 	    cargo test --workspace --locked --no-fail-fast $(OF_THE_API_SERVER) -- $(SAME_ON_EVERY_VERSION)
 
 .PHONY: search
