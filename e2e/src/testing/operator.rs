@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -138,6 +138,20 @@ impl Operator {
     /// When it does not answer within 5 s.
     pub async fn get(&self, path: &str) -> Result<(u16, String)> {
         get(self.address, path).await
+    }
+
+    /// Waits until `/readyz` has this status and these words.
+    ///
+    /// # Errors
+    /// When it still has not after a minute: with what it says.
+    pub async fn await_readyz(&self, wanted: u16, words: &str) -> Result<()> {
+        let limit = Duration::from_secs(60);
+        await_answer((&format!("/readyz says {wanted} {words:?}"), limit), async || {
+            let (code, page) = self.get("/readyz").await?;
+            ensure!(code == wanted && page.contains(words), "{code}: {page}");
+            Ok(())
+        })
+        .await
     }
 
     /// Where its HTTP server listens.

@@ -5,9 +5,8 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use e2e::Shape;
 use e2e::chart::RELEASE;
-use e2e::testing::operator::Operator;
 use e2e::testing::rights::{Right, acting_as, grant, granted};
-use e2e::testing::{Space, await_answer, in_namespace_of};
+use e2e::testing::{Space, in_namespace_of};
 use kube::Client;
 use memcached_operator::api::Memcached;
 use serde_json::json;
@@ -16,15 +15,6 @@ use crate::support::process::Process;
 use crate::support::{SOON, await_ready, reason, resource, secret, up};
 
 const USER: &str = "system:serviceaccount:ops:memcached-operator";
-
-async fn await_page(operator: &Operator, wanted: u16, words: &str) -> Result<()> {
-    await_answer((&format!("/readyz says {words:?}"), SOON), async || {
-        let (code, page) = operator.get("/readyz").await?;
-        ensure!(code == wanted && page.contains(words), "{code}: {page}");
-        Ok(())
-    })
-    .await
-}
 
 #[tokio::test]
 async fn an_operator_that_may_not_see_secrets_says_so_and_goes_on_when_it_may() -> Result<()> {
@@ -42,8 +32,8 @@ async fn an_operator_that_may_not_see_secrets_says_so_and_goes_on_when_it_may() 
         space.apply(&secret("cache", "first")?).await?;
         space.apply(&resource("cache", 0, 64)?).await?;
         let operator = process.spawn()?;
-        await_page(&operator, 503, "may not list and watch secrets: grant both verbs").await?;
-        await_page(&operator, 503, "[+] list of Deployment complete").await?;
+        operator.await_readyz(503, "may not list and watch secrets: grant both verbs").await?;
+        operator.await_readyz(503, "[+] list of Deployment complete").await?;
         ensure!(operator.get("/livez").await?.0 == 200, "it is alive");
         let log = fs::read_to_string(operator.log())?;
         let said = log.lines().filter(|line| line.contains("may not list and watch secrets")).count();
@@ -57,7 +47,7 @@ async fn an_operator_that_may_not_see_secrets_says_so_and_goes_on_when_it_may() 
         // Half of it: it may see that there are Secrets, but not what is in them.
         let pid = operator.pid();
         grant(&client, (None, USER), &without(&["get"])).await?;
-        await_page(&operator, 200, "[+] list of Secret complete").await?;
+        operator.await_readyz(200, "[+] list of Secret complete").await?;
         let unreadable = |it: &Memcached| reason(it, "Reconciling") == Some("SecretUnreadable");
         let found =
             space.wait("cache", ("it cannot read its Secret", SOON), |it| it.is_some_and(unreadable)).await?;

@@ -135,15 +135,6 @@ fn launch(space: &Space, folder: &TempDir) -> Result<Launch> {
     })
 }
 
-async fn await_page(operator: &Operator, wanted: u16, words: &str) -> Result<()> {
-    await_answer((&format!("/readyz says {wanted} {words}"), SOON), async || {
-        let (code, page) = operator.get("/readyz").await?;
-        ensure!(code == wanted && page.contains(words), "{code}: {page}");
-        Ok(())
-    })
-    .await
-}
-
 async fn await_logged(operator: &Operator, words: &str) -> Result<()> {
     await_answer((&format!("the log says {words}"), SOON), async || {
         ensure!(fs::read_to_string(operator.log())?.contains(words), "not yet");
@@ -161,9 +152,9 @@ async fn lacks(space: &Space, right: &Right, all: &BTreeSet<Right>) -> Result<()
     let operator = Operator::spawn(&launch(space, &folder)?)?;
     let words = words(right, space);
     match told(right) {
-        Told::Readiness => await_page(&operator, 503, &words).await?,
+        Told::Readiness => operator.await_readyz(503, &words).await?,
         Told::Resource(reason) => {
-            await_page(&operator, 200, "").await?;
+            operator.await_readyz(200, "").await?;
             await_told(space, NAME, (reason, &words)).await?;
             if let Some(kind) = child(right) {
                 harms_nobody(space, kind).await?;
@@ -181,7 +172,7 @@ async fn lacks(space: &Space, right: &Right, all: &BTreeSet<Right>) -> Result<()
         Told::Nowhere => {}
     }
     allow(space, all).await?;
-    await_page(&operator, 200, "").await?;
+    operator.await_readyz(200, "").await?;
     await_ready(space, NAME).await?;
     if let Told::SwitchedOff(kind) = told(right) {
         let left = children::api(space, kind).get_opt(NAME).await?;

@@ -245,16 +245,6 @@ pub(crate) async fn await_leader(operators: [&Operator; 2]) -> Result<&'static s
     .await
 }
 
-/// Waits until an operator's `/readyz` has this code and these words.
-pub(crate) async fn await_page(operator: &Operator, wanted: u16, words: &str) -> Result<()> {
-    await_answer((&format!("/readyz says {wanted} {words:?}"), SOON), async || {
-        let (code, page) = operator.get("/readyz").await?;
-        ensure!(code == wanted && page.contains(words), "{code}: {page}");
-        Ok(())
-    })
-    .await
-}
-
 /// Edits of resources, one after the other, until it is dropped: whoever leads has something to write.
 pub(crate) struct Traffic(JoinHandle<Result<()>>);
 

@@ -15,7 +15,7 @@ use memcached_operator::api::Memcached;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::arena::{SOON, await_page, resource};
+use crate::arena::{SOON, resource};
 use crate::in_space;
 use crate::permissions::of_the_chart;
 
@@ -63,13 +63,14 @@ async fn in_three(one: &Space, other: &Space, third: &Space) -> Result<()> {
     // One namespace has no Role yet: it is said, and does not keep the other waiting.
     let missing =
         format!("[-] list of Deployment in namespace {} complete: may not list and watch", other.name());
-    await_page(&operator, 503, &missing).await?;
-    await_page(&operator, 503, &format!("[+] list of Deployment in namespace {} complete\n", one.name()))
+    operator.await_readyz(503, &missing).await?;
+    operator
+        .await_readyz(503, &format!("[+] list of Deployment in namespace {} complete\n", one.name()))
         .await?;
     await_memory(one, "71").await?;
     untouched(other).await?;
     grant(&client, (Some(other.name()), USER), &rights).await?;
-    await_page(&operator, 200, "").await?;
+    operator.await_readyz(200, "").await?;
     await_memory(other, "71").await?;
 
     // It goes, which leaves the other as it was, and comes back.

@@ -9,7 +9,7 @@ use e2e::testing::rights::{LEADER, Right, grant, granted};
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::arena::{Arena, Traffic, await_leads, await_page, await_writes};
+use crate::arena::{Arena, Traffic, await_leads, await_writes};
 use crate::in_space;
 
 /// What the chart lets an operator of some namespaces do there.
@@ -42,7 +42,7 @@ pub(crate) async fn an_operator_that_may_not_have_the_lease_says_so_writes_nothi
                 "lacks the verb {missing} on leases.coordination.k8s.io in namespace {}",
                 space.name()
             );
-            await_page(&operator, 503, &words).await?;
+            operator.await_readyz(503, &words).await?;
             let said = arena.log_of("a")?.lines().filter(|line| line.contains(&words)).count();
             ensure!(said == 1, "it says {words:?} {said} times");
         }
@@ -50,14 +50,14 @@ pub(crate) async fn an_operator_that_may_not_have_the_lease_says_so_writes_nothi
 
         grant(&["get", "create", "update"]).await?;
         await_leads(&operator, true).await?;
-        await_page(&operator, 200, "[+] leader election works").await?;
+        operator.await_readyz(200, "[+] leader election works").await?;
         await_writes(&arena, "a", Timestamp::now()).await?;
 
         // Taken away from a leader: it stops in time, and says why.
         grant(&["get", "create"]).await?;
         await_leads(&operator, false).await?;
         let stopped = Timestamp::now();
-        await_page(&operator, 503, "lacks the verb update on leases").await?;
+        operator.await_readyz(503, "lacks the verb update on leases").await?;
         ensure!(arena.account()?.writes_since(&user, stopped) == 0, "it goes on");
         grant(&["get", "create", "update"]).await?;
         await_writes(&arena, "a", stopped).await?;
