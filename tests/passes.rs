@@ -212,7 +212,7 @@ fn a_look_that_failed_waits_though_something_else_is_wanted_now() {
     let slot = world.resources.values_mut().next().unwrap().slot_mut(ChildKind::Service);
     slot.look = true;
     assert_eq!(looks(&world), 1);
-    let sent = Attempt { body: "what was wanted before".to_owned(), against: String::new() };
+    let sent = Attempt { body: "what was wanted before".to_owned(), ..Attempt::default() };
     let at = (&Uid("uid".to_owned()), Timestamp::UNIX_EPOCH);
     let slot = world.resources.values_mut().next().unwrap().slot_mut(ChildKind::Service);
     slot.setback = Some(Setback::after(None, failure, sent, at));

@@ -75,7 +75,8 @@ pub enum Request {
         /// The whole object.
         body: Value,
     },
-    /// Server-side apply to the incarnation with this uid.
+    /// Server-side apply to this version of this incarnation. Who decided on it may not lead any more when it arrives: then
+    /// the API server refuses it, because somebody wrote since.
     Apply {
         /// Its kind.
         kind: ChildKind,
@@ -83,10 +84,9 @@ pub enum Request {
         key: Key,
         /// The child that we believe to exist; the request fails if it is another one.
         uid: Uid,
-        /// The version that was looked at, where what the apply does to fields that it lacks depends on who owns them.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        resource_version: Option<ResourceVersion>,
-        /// The whole object, without uid.
+        /// The version that was looked at: the request fails if it is not the newest.
+        resource_version: ResourceVersion,
+        /// The whole object, without uid and version.
         body: Value,
     },
     /// JSON patch of this version: takes away what is in the way of an apply, and sets right what the API server says we

@@ -220,11 +220,8 @@ fn send(
     };
     match &planned.action {
         Action::Create => write(Change::Create, Request::Create { kind, key, body: body() }, None),
-        Action::Apply { uid, cause } => {
-            // A number of pods that is left out becomes 1 if it is ours after all: a reply that was lost may hide that.
-            let fenced = kind == ChildKind::Deployment && desired.leaves_replicas();
-            let live = view.resource.live(kind).filter(|_| fenced);
-            let (uid, resource_version) = (uid.clone(), live.map(|live| live.resource_version.clone()));
+        Action::Apply { uid, resource_version, cause } => {
+            let (uid, resource_version) = (uid.clone(), resource_version.clone());
             write(Change::Update, Request::Apply { kind, key, uid, resource_version, body: body() }, *cause)
         }
         Action::Patch { resource_version, edits, cause } => {
@@ -386,12 +383,18 @@ impl<'a> View<'a> {
     /// What is tried with a write of the child whose desired body has this hash.
     #[must_use]
     pub fn attempt_at(&self, kind: ChildKind, hash: &str) -> Attempt {
-        let live = self.resource.slot(kind).live.as_ref().map(Live::edition).unwrap_or_default();
-        Attempt { body: hash.to_owned(), against: format!("{} {live}", self.resource.seen.generation) }
+        let live = self.resource.slot(kind).live.as_ref();
+        let edition = live.map(Live::edition).unwrap_or_default();
+        Attempt {
+            body: hash.to_owned(),
+            against: format!("{} {edition}", self.resource.seen.generation),
+            version: live.map(|live| live.resource_version.clone()),
+        }
     }
 
     fn attempt_at_status(&self) -> Attempt {
-        Attempt { body: String::new(), against: self.resource.seen.resource_version.0.clone() }
+        let against = self.resource.seen.resource_version.0.clone();
+        Attempt { against, ..Attempt::default() }
     }
 
     /// Whether the status has to be written: times aside, and not when the API server would store what is

@@ -23,6 +23,9 @@ pub enum Action {
     Apply {
         /// The incarnation to apply to.
         uid: Uid,
+        /// The version that was looked at. What a late apply would undo depends on it, and so does whether a number of
+        /// pods that is left out becomes 1: it does if it is ours after all, which a reply that was lost may hide.
+        resource_version: ResourceVersion,
         /// Why pods roll, if they do.
         cause: Option<RolloutCause>,
     },
@@ -205,7 +208,7 @@ fn repair(live: &Live, differences: Option<&Differences>, cause: Option<RolloutC
             edits: in_the_way.iter().map(|path| Edit::Remove { path: path.clone() }).collect(),
             cause,
         },
-        _ => Action::Apply { uid: live.uid.clone(), cause },
+        _ => Action::Apply { uid: live.uid.clone(), resource_version: live.resource_version.clone(), cause },
     }
 }
 

@@ -122,10 +122,7 @@ fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
         }
         Request::Apply { kind, key, uid, resource_version, body } => {
             let body = with_metadata(body, "uid", &uid.0);
-            let body = match resource_version {
-                Some(version) => with_metadata(body, "resourceVersion", &version.0),
-                None => body,
-            };
+            let body = with_metadata(body, "resourceVersion", &resource_version.0);
             let http = apply(kind, &key, body);
             (operation(("apply", "applied"), "patch", Watched::Child(kind), key), http, Expected::Child(kind))
         }
@@ -195,8 +192,8 @@ fn delete(
     requests(Watched::Child(kind), key).delete(&key.name, &params)
 }
 
-/// The condition under which a write may happen: `resourceVersion: "1"` lets an apply create and nothing else, a
-/// uid lets it change this incarnation and nothing else.
+/// The condition under which a write may happen: `resourceVersion: "1"` lets an apply create and nothing else, a uid and
+/// a version let it change this version of this incarnation and nothing else.
 fn with_metadata(mut body: Value, field: &str, value: &str) -> Value {
     body["metadata"][field] = value.into();
     body

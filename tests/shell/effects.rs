@@ -101,12 +101,12 @@ async fn a_create_is_an_apply_that_can_only_create() {
 }
 
 #[tokio::test]
-async fn an_apply_carries_the_uid_of_the_child_it_means_and_the_version_where_that_counts() {
+async fn an_apply_carries_the_uid_and_the_version_of_the_child_it_means() {
     let request = Request::Apply {
         kind: ChildKind::Service,
         key: sessions(),
         uid: Uid("u-7".into()),
-        resource_version: Some(ResourceVersion("41".into())),
+        resource_version: ResourceVersion("41".into()),
         body: json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "sessions"}}),
     };
     let (_, call) = sent(request, 200, &stored(deployment())).await;

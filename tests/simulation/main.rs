@@ -35,6 +35,8 @@ enum Op {
     Arrive(usize),
     /// A request is executed, and its answer is lost.
     LoseReply(usize),
+    /// A request of an operator that is gone is executed: another one leads, and has written perhaps.
+    ExecuteLate(usize),
     /// A request is refused.
     Refuse(usize, Category),
     /// The operator is killed and started again.
@@ -82,6 +84,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0..8usize).prop_map(Op::Delay),
         2 => (0..8usize).prop_map(Op::Arrive),
         2 => (0..8usize).prop_map(Op::LoseReply),
+        2 => (0..8usize).prop_map(Op::ExecuteLate),
         2 => ((0..8usize), refusal).prop_map(|(at, why)| Op::Refuse(at, why)),
         1 => Just(Op::Restart),
         1 => Just(Op::Lead(false)),
@@ -108,6 +111,8 @@ struct Simulation {
     model: Model,
     now: Timestamp,
     requests: Vec<Effect>,
+    /// Requests of operators that are gone, on their way. Nobody waits for their answers.
+    left_behind: Vec<Effect>,
     /// Answers on their way.
     late: Vec<(RequestId, Reply)>,
     wake: Option<Timestamp>,
@@ -126,6 +131,7 @@ impl Simulation {
             model: Model::default(),
             now: Timestamp::from_second(1_800_000_000).unwrap(),
             requests: Vec::new(),
+            left_behind: Vec::new(),
             late: Vec::new(),
             wake: None,
             with_twin: false,
@@ -136,10 +142,10 @@ impl Simulation {
         simulation
     }
 
-    /// All memory is lost; lists come anew.
+    /// All memory is lost, or another operator leads, which is the same; lists come anew. What was sent is on its way.
     fn restart(&mut self) {
         self.kernel = Kernel::new(Settings::default());
-        self.requests.clear();
+        self.left_behind.append(&mut self.requests);
         self.late.clear();
         self.wake = None;
         self.lead(true);
@@ -184,6 +190,12 @@ impl Simulation {
         self.step(Event::Done { id, reply });
     }
 
+    fn execute_late(&mut self, at: usize) {
+        let Some(at) = at.checked_rem(self.left_behind.len()) else { return };
+        let Effect::Send { request, .. } = self.left_behind.remove(at) else { return };
+        self.model.execute(&request);
+    }
+
     fn delay(&mut self, at: usize) {
         let Some(at) = at.checked_rem(self.requests.len()) else { return };
         let Effect::Send { id, request, .. } = self.requests.remove(at) else { return };
@@ -208,6 +220,7 @@ impl Simulation {
             Op::Delay(at) => self.delay(*at),
             Op::Arrive(at) => self.arrive(*at),
             Op::LoseReply(at) => self.answer(*at, true, Some(Category::Transient)),
+            Op::ExecuteLate(at) => self.execute_late(*at),
             Op::Refuse(at, category) => self.answer(*at, false, Some(*category)),
             Op::Restart => self.restart(),
             Op::Lead(leads) => self.lead(*leads),
@@ -350,6 +363,80 @@ fn who_keeps_changing_a_child_is_named_and_gets_few_answers_a_minute() {
     let reconciling = status.conditions.iter().find(|it| it.type_ == "Reconciling").unwrap();
     assert_eq!(reconciling.reason, "RetryingAfterError");
     assert!(reconciling.message.contains("somebody keeps changing fields"), "{}", reconciling.message);
+    simulation.settle();
+    simulation.model.check_converged();
+}
+
+#[test]
+fn what_a_former_leader_sent_changes_nothing_once_the_next_one_wrote() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.settle();
+    // One edit after the other is decided on by one operator and comes late, after the next operator has done it.
+    for edit in [1, 2, 3, 4, 5, 6, 0] {
+        simulation.model.set_secret(Some(edit));
+        simulation.model.edit(edit);
+        while let Some(event) = simulation.model.next_event(0) {
+            simulation.step(event);
+        }
+        simulation.restart();
+        simulation.settle();
+        let before = simulation.model.version();
+        assert!(!simulation.left_behind.is_empty(), "edit {edit} is decided on");
+        while !simulation.left_behind.is_empty() {
+            simulation.execute_late(0);
+        }
+        assert_eq!(simulation.model.version(), before, "edit {edit}: a late write");
+        simulation.model.check_converged();
+    }
+}
+
+/// Carries out what is asked for until nothing is, while the Deployment's status moves before every write of it. `told` says
+/// whether the watch is as fast as the answers. Gives what was sent.
+fn sent_while_the_status_moves(simulation: &mut Simulation, (times, told): (usize, bool)) -> Vec<String> {
+    let mut sent = Vec::new();
+    while let Some(Effect::Send { request, .. }) = simulation.requests.first() {
+        let name = request_name(request);
+        let races = sent.iter().filter(|before| **before == name).count();
+        if name == "apply Deployment" && races < times {
+            simulation.model.move_status();
+        }
+        while told && let Some(event) = simulation.model.next_event(0) {
+            simulation.step(event);
+        }
+        sent.push(name);
+        simulation.answer(0, true, None);
+    }
+    sent
+}
+
+#[test]
+fn an_edit_waits_for_no_clock_though_the_status_of_the_deployment_moves_all_the_time() {
+    for (told, race) in [(true, &["apply Deployment"][..]), (false, &["apply Deployment", "read Deployment"][..])] {
+        let mut simulation = Simulation::new();
+        simulation.model.create_resource();
+        simulation.settle();
+        simulation.model.edit(1);
+        let edited = simulation.model.next_event(0).unwrap();
+        simulation.step(edited);
+        let sent = sent_while_the_status_moves(&mut simulation, (4, told));
+        let expected = [race.repeat(4), ["apply Deployment", "status"].to_vec()].concat();
+        assert_eq!(sent, expected, "the watch is fast: {told}");
+        simulation.settle();
+        simulation.model.check_converged();
+    }
+}
+
+#[test]
+fn an_edit_that_loses_every_race_slows_down() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.settle();
+    simulation.model.edit(1);
+    let edited = simulation.model.next_event(0).unwrap();
+    simulation.step(edited);
+    let sent = sent_while_the_status_moves(&mut simulation, (usize::MAX, true));
+    assert_eq!(sent, [["apply Deployment"; 6].as_slice(), &["status"]].concat());
     simulation.settle();
     simulation.model.check_converged();
 }

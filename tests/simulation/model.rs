@@ -303,8 +303,10 @@ impl Model {
             Request::ReadChild { kind, .. } => Reply::Child(self.children.get(kind).cloned().map(Box::new)),
             Request::Create { kind, .. } if self.children.contains_key(kind) => conflict("already exists"),
             Request::Create { kind, body, .. } => self.create_child(*kind, body),
-            Request::Apply { kind, resource_version: Some(looked_at), .. }
-                if self.children.get(kind).is_some_and(|it| it.resource_version != *looked_at) =>
+            // An empty version is none, to an API server.
+            Request::Apply { kind, resource_version: looked_at, .. }
+                if !looked_at.0.is_empty()
+                    && self.children.get(kind).is_some_and(|it| it.resource_version != *looked_at) =>
             {
                 conflict("the object has been modified")
             }

@@ -147,7 +147,9 @@ fn failed(resource: &mut Resource, sent: Sent, (failure, when): (Failure, (&Uid,
     match sent {
         Sent::Write { kind, attempt, .. } => {
             let slot = resource.slot_mut(kind);
-            slot.look = failure.category == Category::Conflict;
+            // Where the watch has told meanwhile of what came first, that is known.
+            let is_news = slot.live.as_ref().map(|live| &live.resource_version) == attempt.version.as_ref();
+            slot.look = failure.category == Category::Conflict && is_news;
             slot.setback = Some(Setback::after(slot.setback.as_ref(), failure, attempt, when));
         }
         Sent::ReadChild(kind) => {
