@@ -412,7 +412,9 @@ fn sent_while_the_status_moves(simulation: &mut Simulation, (times, told): (usiz
 
 #[test]
 fn an_edit_waits_for_no_clock_though_the_status_of_the_deployment_moves_all_the_time() {
-    for (told, race) in [(true, &["apply Deployment"][..]), (false, &["apply Deployment", "read Deployment"][..])] {
+    for (told, race) in
+        [(true, &["apply Deployment"][..]), (false, &["apply Deployment", "read Deployment"][..])]
+    {
         let mut simulation = Simulation::new();
         simulation.model.create_resource();
         simulation.settle();
