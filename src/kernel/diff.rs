@@ -24,6 +24,9 @@ use path::Trail;
 pub struct Differences {
     /// Fields that an apply would change.
     pub paths: Vec<Path>,
+    /// Fields that are as desired and that somebody else has set: an apply would change who owns them, and nothing else.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unowned: Vec<Path>,
     /// What has to be removed before the API server takes an apply, see [`in_the_way`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub in_the_way: Vec<String>,
@@ -32,15 +35,35 @@ pub struct Differences {
 /// Compares a live child with the desired one. `owned` is what our entry in managedFields lists.
 #[must_use]
 pub fn differences(kind: ChildKind, desired: &Value, (live, owned): (&Value, Option<&Value>)) -> Differences {
-    let mut paths = drift(kind, desired, live);
+    let mut found = Differences { paths: drift(kind, desired, live), ..Differences::default() };
     if let Some(owned) = owned {
-        paths.extend(no_longer_desired(desired, owned));
-        let lost = not_owned(desired, owned);
-        paths.extend(lost.into_iter().filter(|path| !paths.contains(path)).collect::<Vec<_>>());
+        found.paths.extend(no_longer_desired(desired, owned));
+        let mut lost = not_owned(desired, owned);
+        lost.retain(|path| !found.paths.contains(path));
+        // What is replaced as a whole loses what others added to it.
+        let loses = if lost.is_empty() { Vec::new() } else { replaced(kind, desired, live) };
+        let changes =
+            |path: &Path| loses.iter().any(|it| path::is_within(it, path) || path::is_within(path, it));
+        let (changed, unowned) = lost.into_iter().partition(changes);
+        found.paths.extend::<Vec<_>>(changed);
+        found.unowned = unowned;
     }
-    Differences {
-        in_the_way: if paths.is_empty() { Vec::new() } else { in_the_way(kind, desired, live) },
-        paths,
+    if !found.is_empty() {
+        found.in_the_way = in_the_way(kind, desired, live);
+    }
+    found
+}
+
+impl Differences {
+    /// Whether an apply would change nothing, also not who owns what.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty() && self.unowned.is_empty()
+    }
+
+    /// Fields of a Deployment's pod template that an apply would change.
+    pub fn of_template(&self) -> impl Iterator<Item = &Path> {
+        self.paths.iter().filter(|path| path::is_within(path, "spec.template"))
     }
 }
 
@@ -50,6 +73,14 @@ pub fn differences(kind: ChildKind, desired: &Value, (live, owned): (&Value, Opt
 #[must_use]
 pub fn drift(kind: ChildKind, desired: &Value, live: &Value) -> Vec<Path> {
     changes(kind, desired, live).into_iter().map(|change| change.path).collect()
+}
+
+/// As [`drift`], and also lists that are replaced as a whole whose items hold more than is desired: a default of the API
+/// server's, or what somebody added and an apply would take away.
+fn replaced(kind: ChildKind, desired: &Value, live: &Value) -> Vec<Path> {
+    let mut comparison = Comparison { to_the_letter: true, ..Comparison::new(kind) };
+    comparison.value(desired, live);
+    comparison.found.into_iter().map(|change| change.path).collect()
 }
 
 /// One field that an apply would change.
@@ -66,7 +97,7 @@ pub struct Change<'a> {
 /// As [`drift`], with what the fields hold and are to hold.
 #[must_use]
 pub fn changes<'a>(kind: ChildKind, desired: &'a Value, live: &'a Value) -> Vec<Change<'a>> {
-    let mut comparison = Comparison { kind, trail: Trail::default(), found: Vec::new() };
+    let mut comparison = Comparison::new(kind);
     comparison.value(desired, live);
     comparison.found
 }
@@ -155,9 +186,15 @@ struct Comparison<'a> {
     kind: ChildKind,
     trail: Trail,
     found: Vec<Change<'a>>,
+    /// Whether lists that are replaced as a whole have to be equal.
+    to_the_letter: bool,
 }
 
 impl<'a> Comparison<'a> {
+    fn new(kind: ChildKind) -> Self {
+        Self { kind, trail: Trail::default(), found: Vec::new(), to_the_letter: false }
+    }
+
     fn note(&mut self, desired: &'a Value, live: Option<&'a Value>) {
         self.found.push(Change { path: self.trail.to_path(), live, desired });
     }
@@ -208,7 +245,7 @@ impl<'a> Comparison<'a> {
     /// The API server sets fields of the items to their defaults, so each has to contain its counterpart.
     fn replaced_list(&mut self, desired: &'a Value, live: &'a Value) {
         let (before, ours, theirs) = (self.found.len(), items(desired), items(live));
-        if ours.len() == theirs.len() {
+        if desired == live || (ours.len() == theirs.len() && !self.to_the_letter) {
             ours.iter().zip(theirs).for_each(|(desired, live)| self.value(desired, live));
             if self.found.len() == before {
                 return;

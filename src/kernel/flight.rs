@@ -20,6 +20,16 @@ pub struct Flight {
     pub sent: Sent,
 }
 
+/// Pods that a write is to replace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replacement {
+    /// Why.
+    pub cause: RolloutCause,
+    /// Generation of the Deployment that was looked at: where the answer has no newer one, the API server stored nothing
+    /// else than was there, and no pod is replaced.
+    pub generation: i64,
+}
+
 /// What was sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Sent {
@@ -40,8 +50,8 @@ pub enum Sent {
         kind: ChildKind,
         /// What is tried with it.
         attempt: Attempt,
-        /// Why pods roll, if they do.
-        cause: Option<RolloutCause>,
+        /// The pods that it replaces, if it does.
+        replaces: Option<Replacement>,
         /// What is to be said when it is done.
         notices: Vec<Notice>,
         /// What it does to the child.

@@ -274,8 +274,8 @@ impl Kernel {
     /// The request of a send, and what its reply will be understood by.
     fn prepare(&self, send: Send) -> (Request, Sent) {
         match send {
-            Send::Write { request, kind, attempt, change, cause, notices } => {
-                (request, Sent::Write { kind, attempt, change, cause, notices })
+            Send::Write { request, kind, attempt, change, replaces, notices } => {
+                (request, Sent::Write { kind, attempt, change, replaces, notices })
             }
             Send::Status { status, attempt, notices, request } => {
                 (request, Sent::Status { status, attempt, notices })

@@ -16,6 +16,7 @@ use super::effect::{Notice, Request, RolloutCause};
 use super::event::Unavailable;
 use super::failure::Category;
 use super::figures::Figures;
+use super::flight::Replacement;
 use super::inputs::{self, Inputs};
 use super::live::Live;
 use super::notice;
@@ -73,8 +74,8 @@ pub enum Send {
         attempt: Attempt,
         /// What it does to the child.
         change: Change,
-        /// Why pods roll, if they do.
-        cause: Option<RolloutCause>,
+        /// The pods that it replaces, if it does.
+        replaces: Option<Replacement>,
         /// What is to be said when it is done.
         notices: Vec<Notice>,
     },
@@ -216,7 +217,9 @@ fn send(
         let makes_pods = cause.is_some() || (kind == ChildKind::Deployment && change == Change::Create);
         let notices = if makes_pods { advice() } else { Vec::new() };
         let attempt = view.attempt_at(kind, &planned.hash);
-        Some(Send::Write { request, kind, attempt, change, cause, notices })
+        let generation = view.resource.live(kind).map_or(0, |live| live.generation);
+        let replaces = cause.map(|cause| Replacement { cause, generation });
+        Some(Send::Write { request, kind, attempt, change, replaces, notices })
     };
     match &planned.action {
         Action::Create => write(Change::Create, Request::Create { kind, key, body: body() }, None),

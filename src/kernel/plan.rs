@@ -202,7 +202,7 @@ fn before_apply(kind: ChildKind, desired: &Blueprint<'_>, live: &Live) -> Option
 
 fn repair(live: &Live, differences: Option<&Differences>, cause: Option<RolloutCause>) -> Action {
     match differences {
-        Some(Differences { paths, .. }) if paths.is_empty() => Action::Keep,
+        Some(differences) if differences.is_empty() => Action::Keep,
         Some(Differences { in_the_way, .. }) if !in_the_way.is_empty() => Action::Patch {
             resource_version: live.resource_version.clone(),
             edits: in_the_way.iter().map(|path| Edit::Remove { path: path.clone() }).collect(),
@@ -259,9 +259,8 @@ fn rollout_cause(
 ) -> Option<RolloutCause> {
     let same_intent = desired.keeps_template();
     // What was compared may have been let go since.
-    let template_differs = differences.map_or(!same_intent || desired.adopts_newest(), |it| {
-        it.paths.iter().any(|path| path.starts_with("spec.template"))
-    });
+    let template_differs = differences
+        .map_or(!same_intent || desired.adopts_newest(), |found| found.of_template().next().is_some());
     // What differs in a recognised template are defaults of the API server: it sets them again.
     if !template_differs || desired.recognises_template() {
         None

@@ -203,8 +203,7 @@ fn worst_trouble(view: &View<'_>, inputs: &Inputs, planned: &[Planned]) -> Optio
 /// Whether the pods' template is the desired one.
 fn template_in_place(desired: &Blueprint<'_>, planned: &[Planned]) -> bool {
     let deployment = planned.iter().find(|it| it.kind == ChildKind::Deployment);
-    let drifted = deployment
-        .and_then(|it| it.differences.as_ref())
-        .is_some_and(|it| it.paths.iter().any(|path| path.starts_with("spec.template")));
+    let drifted =
+        deployment.and_then(|it| it.differences.as_ref()).is_some_and(|it| it.of_template().next().is_some());
     !drifted && desired.keeps_template()
 }

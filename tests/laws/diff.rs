@@ -197,6 +197,19 @@ proptest! {
     }
 
     #[test]
+    fn what_somebody_else_has_taken_and_not_changed_differs_in_nothing_but_its_owner(given in given()) {
+        for (kind, body) in both(&given) {
+            let told_apart = |node: &Node| node.leaf && !node.key && !is_alone(&node.pointer, &body);
+            for node in nodes(&body).into_iter().filter(told_apart) {
+                let owned = owned(&removed(&node.pointer, &body));
+                let found = differences(kind, &body, (&body, Some(&owned)));
+                prop_assert_eq!(&found.paths, &Vec::<String>::new());
+                prop_assert!(names(&found.unowned, &node), "{node:?}: {:?}", found.unowned);
+            }
+        }
+    }
+
+    #[test]
     fn the_owned_part_of_what_others_added_to_is_what_we_applied(given in given()) {
         for (_, body) in both(&given) {
             let part = owned_part(&with_additions_of_others(&body), &owned(&body));

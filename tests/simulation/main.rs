@@ -14,7 +14,7 @@ mod fleet;
 mod model;
 
 use jiff::{SignedDuration, Timestamp};
-use memcached_operator::kernel::effect::{Effect, RequestId};
+use memcached_operator::kernel::effect::{Effect, Observation, RequestId};
 use memcached_operator::kernel::event::{Event, Reply};
 use memcached_operator::kernel::failure::{Category, Failure};
 use memcached_operator::kernel::kernel::{Kernel, Settings};
@@ -53,6 +53,8 @@ enum Op {
     TouchSecret,
     /// Somebody changes the live pod template.
     TamperTemplate,
+    /// Somebody sets fields of the live pod template to what they are.
+    TakeTemplate,
     /// Somebody scales the Deployment.
     TamperReplicas(u8),
     /// Somebody gives our port another number.
@@ -94,6 +96,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => proptest::option::weighted(0.7, 0..3u8).prop_map(Op::Secret),
         1 => Just(Op::TouchSecret),
         1 => Just(Op::TamperTemplate),
+        1 => Just(Op::TakeTemplate),
         1 => (0..5u8).prop_map(Op::TamperReplicas),
         1 => Just(Op::TamperPort),
         1 => Just(Op::DeleteService),
@@ -122,6 +125,8 @@ struct Simulation {
     leads: bool,
     /// Reasons of the Events that were published.
     said: Vec<String>,
+    /// Rollouts that the metrics count.
+    counted: usize,
 }
 
 impl Simulation {
@@ -137,6 +142,7 @@ impl Simulation {
             with_twin: false,
             leads: false,
             said: Vec::new(),
+            counted: 0,
         };
         simulation.restart();
         simulation
@@ -173,6 +179,7 @@ impl Simulation {
                 }
                 Effect::Wake(at) => self.wake = Some(at),
                 Effect::Publish { notice, .. } => self.said.push(notice.reason),
+                Effect::Observe(Observation::Rollout(_)) => self.counted += 1,
                 Effect::Seek { .. } | Effect::Observe(_) => {}
             }
         }
@@ -229,6 +236,7 @@ impl Simulation {
             Op::Secret(content) => self.model.set_secret(*content),
             Op::TouchSecret => self.model.touch_secret(),
             Op::TamperTemplate => self.model.tamper_template(),
+            Op::TakeTemplate => self.model.take_template(),
             Op::TamperReplicas(replicas) => self.model.tamper_replicas(*replicas),
             Op::TamperPort => self.model.tamper_port(),
             Op::DeleteService => self.model.delete_service(),
@@ -320,6 +328,8 @@ proptest! {
         simulation.settle();
         let (rollouts, causes) = (simulation.model.rollouts, simulation.model.causes);
         prop_assert!(rollouts <= causes, "{rollouts} rollouts for {causes} causes");
+        let counted = simulation.counted;
+        prop_assert!(counted <= rollouts, "{counted} rollouts are counted, and {rollouts} happened");
     }
 
     #[test]
@@ -523,6 +533,35 @@ fn what_a_status_says_is_published_though_the_watch_tells_of_it_before_the_reply
         }
     }
     assert_eq!(simulation.said, ["Created", "Created", "MemcachedReady"]);
+}
+
+#[test]
+fn a_template_that_is_taken_back_and_one_that_the_api_server_stores_as_it_was_are_no_rollouts() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.settle();
+    simulation.said.clear();
+    simulation.model.take_template();
+    assert!(simulation.settle() > 0, "it is taken back");
+    assert_eq!((simulation.said.as_slice(), simulation.counted), (&[][..], 0));
+    simulation.model.edit(2);
+    let applies = |it: &Effect| matches!(it, Effect::Send { request, .. } if request_name(request) == "apply Deployment");
+    while !simulation.requests.iter().any(applies) {
+        match simulation.model.next_event(0) {
+            Some(event) => simulation.step(event),
+            None => simulation.answer(0, true, None),
+        }
+    }
+    let at = simulation.requests.iter().position(applies).unwrap();
+    let Effect::Send { id, .. } = simulation.requests.remove(at) else { unreachable!() };
+    let as_it_was = Reply::Child(Some(Box::new(simulation.model.deployment().clone())));
+    simulation.step(Event::Done { id, reply: as_it_was });
+    assert_eq!((simulation.said.as_slice(), simulation.counted), (&[][..], 0));
+    simulation.settle();
+    assert_eq!(
+        (simulation.said.as_slice(), simulation.counted),
+        (&["RolloutStarted".to_owned(), "MemcachedReady".to_owned()][..], 1)
+    );
 }
 
 fn request_name(request: &memcached_operator::kernel::effect::Request) -> String {

@@ -209,6 +209,14 @@ impl Model {
         });
     }
 
+    /// Who sets a field owns it, and we do not any more.
+    pub(crate) fn take_template(&mut self) {
+        self.change_child(ChildKind::Deployment, |child| {
+            let ours = child.owned.as_mut().and_then(|it| it.pointer_mut("/f:spec/f:template/f:spec"));
+            ours.and_then(Value::as_object_mut).map(|fields| fields.remove("f:containers"));
+        });
+    }
+
     pub(crate) fn tamper_replicas(&mut self, replicas: u8) {
         self.scale(i64::from(replicas));
     }

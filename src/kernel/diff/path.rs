@@ -75,6 +75,11 @@ impl Trail {
     }
 }
 
+/// Whether a path leads to a field or to something in it.
+pub(super) fn is_within(path: &str, field: &str) -> bool {
+    path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+}
+
 /// A scalar without the quotes of JSON.
 pub(super) fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)

@@ -6,7 +6,7 @@ use super::Kernel;
 use crate::kernel::effect::{ChildResult, Effect, Notice, Observation, RequestId, RolloutCause};
 use crate::kernel::event::Reply;
 use crate::kernel::failure::{Category, Failure};
-use crate::kernel::flight::{Flight, Sent};
+use crate::kernel::flight::{Flight, Replacement, Sent};
 use crate::kernel::notice;
 use crate::kernel::object::{ChildKind, Key, Uid};
 use crate::kernel::pass::Change;
@@ -40,9 +40,12 @@ impl Kernel {
         let publish = |notice| Effect::Publish { resource: key.clone(), uid: uid.clone(), notice };
         match (sent, reply) {
             (sent, Reply::Failed(failure)) => failed(resource, sent, (failure, (&uid, self.now))),
-            (Sent::Write { kind, cause, change, notices, attempt }, Reply::Child(seen))
+            (Sent::Write { kind, replaces, change, notices, attempt }, Reply::Child(seen))
                 if seen.is_some() || change == Change::Delete =>
             {
+                let is_another =
+                    |it: &Replacement| seen.as_ref().is_some_and(|seen| seen.generation > it.generation);
+                let cause = replaces.filter(is_another).map(|it| it.cause);
                 let said = of_write(&key, (kind, change), cause).into_iter().chain(notices);
                 effects.extend(said.map(publish));
                 effects.extend(cause.map(|cause| Effect::Observe(Observation::Rollout(cause))));
