@@ -132,6 +132,18 @@ pub const CONTAINER: &str = "memcached";
 /// For a share of a CPU request that there is not. A limit is a request too.
 pub const CPU_REQUEST: &str = "resources.requests.cpu is required when using CPU utilization metrics";
 
+/// Items at most of a list that the API server merges by keys; CEL's cost budget needs a bound.
+pub const KEYED_ITEMS: usize = 64;
+/// For two constraints that the API server takes for one: it refuses the Deployment.
+pub const SPREAD_DIFFERS: &str = "topologySpreadConstraints must not have two items with the same topologyKey and \
+                                  whenUnsatisfiable";
+/// Characters of a topologyKey at most: those of a label's key, prefix and slash included.
+pub const TOPOLOGY_KEY_LENGTH: usize = 317;
+/// Characters of whenUnsatisfiable at most: more than Kubernetes' words have.
+pub const WHEN_UNSATISFIABLE_LENGTH: usize = 63;
+/// For two references that the API server takes for one: it refuses the Deployment.
+pub const PULL_SECRETS_DIFFER: &str = "imagePullSecrets must not have two items with the same name";
+
 /// Values of `spec.pod.imagePullPolicy`.
 pub const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
 

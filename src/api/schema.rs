@@ -62,6 +62,32 @@ pub(super) fn annotations(field: &mut Schema) {
     field.insert("maxProperties".to_owned(), json!(rules::LABELS));
 }
 
+/// For a list of one of Kubernetes' own types, and texts by which its items are told apart, with the characters of each
+/// at most; CEL's cost budget needs bounds.
+fn keyed(field: &mut Schema, keys: &[(&str, usize)]) {
+    embedded(field);
+    field.insert("maxItems".to_owned(), json!(rules::KEYED_ITEMS));
+    for (key, length) in keys {
+        if let Some(Value::Object(key)) = field.pointer_mut(&format!("/items/properties/{key}")) {
+            key.insert("maxLength".to_owned(), json!(length));
+        }
+    }
+}
+
+/// For `imagePullSecrets`.
+pub(super) fn pull_secrets(field: &mut Schema) {
+    keyed(field, &[("name", rules::OBJECT_NAME_LENGTH)]);
+}
+
+/// For `topologySpreadConstraints`.
+pub(super) fn spread(field: &mut Schema) {
+    let lengths = [
+        ("topologyKey", rules::TOPOLOGY_KEY_LENGTH),
+        ("whenUnsatisfiable", rules::WHEN_UNSATISFIABLE_LENGTH),
+    ];
+    keyed(field, &lengths);
+}
+
 fn is_int_or_string(schema: &Schema) -> bool {
     schema.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true))
 }

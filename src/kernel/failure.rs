@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 /// Why a request failed, and so what to do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Category {
-    /// The API server refused the object for what it says (400, 422, 413): wait for a change.
+    /// The API server refused the object for what it says (400, 422, 413; 500 with words about its type): wait for a
+    /// change.
     Invalid,
     /// A field that cannot change would have to (422, "field is immutable"): wait for a change.
     ImmutableField,
@@ -64,6 +65,7 @@ pub struct Failure {
 pub fn classify(code: u16, reason: &str, message: &str) -> Category {
     match code {
         400..500 if denied_by_admission(message) => Category::AdmissionDenied,
+        _ if has_no_type(message) => Category::Invalid,
         400 | 413 => Category::Invalid,
         403 => forbidden(message),
         404 => not_found(reason, message),
@@ -80,6 +82,15 @@ fn denied_by_admission(message: &str) -> bool {
     // ValidatingAdmissionPolicy 'x' with binding 'y' denied request: ...
     let policy = message.contains(" is forbidden: ") && message.contains("' denied request: ");
     webhook || policy || message.contains("violates PodSecurity")
+}
+
+/// Whether the object that we sent does not fit the API server's types: two items of a list with the same keys, a field
+/// that it does not know. It says so with code 500, and would say it again. Of the object that it has stored it says
+/// "failed to create typed live object".
+fn has_no_type(message: &str) -> bool {
+    ["failed to create typed patch object (", "failed to convert new typed object ("]
+        .iter()
+        .any(|words| message.contains(words))
 }
 
 fn forbidden(message: &str) -> Category {
@@ -306,6 +317,26 @@ mod tests {
         500,
         "InternalError",
         r#"Internal error occurred: failed calling webhook "policy.example.com": connection refused"#,
+        Category::Transient
+    )]
+    #[case::two_items_of_one_key(
+        500,
+        "",
+        r#"failed to create typed patch object (shop/cache; apps/v1, Kind=Deployment): errors:
+  .spec.template.spec.imagePullSecrets: duplicate entries for key [name="registry"]"#,
+        Category::Invalid
+    )]
+    #[case::a_field_that_this_version_does_not_know(
+        500,
+        "",
+        "failed to create typed patch object (shop/cache; autoscaling/v2, Kind=HorizontalPodAutoscaler): \
+         .spec.behavior.scaleDown.tolerance: field not declared in schema",
+        Category::Invalid
+    )]
+    #[case::a_stored_object_that_fits_no_type(
+        500,
+        "",
+        "failed to create typed live object (shop/cache; apps/v1, Kind=Deployment): .spec.x: field not declared in schema",
         Category::Transient
     )]
     #[case::no_answer(0, "", "connection reset by peer", Category::Transient)]

@@ -101,7 +101,7 @@ async fn generated_resources_are_judged_alike() -> Result<()> {
 }
 
 /// The fields that have a rule of their own, in the order of the alphabet.
-const EVERY_RULE: [&str; 47] = [
+const EVERY_RULE: [&str; 52] = [
     "metadata.name",
     "spec.autoscaling.behavior.scaleDown.tolerance",
     "spec.autoscaling.behavior.scaleUp.tolerance",
@@ -115,6 +115,9 @@ const EVERY_RULE: [&str; 47] = [
     "spec.highAvailability.podDisruptionBudget",
     "spec.highAvailability.podDisruptionBudget.maxUnavailable",
     "spec.highAvailability.podDisruptionBudget.minAvailable",
+    "spec.highAvailability.topologySpreadConstraints",
+    "spec.highAvailability.topologySpreadConstraints[].topologyKey",
+    "spec.highAvailability.topologySpreadConstraints[].whenUnsatisfiable",
     "spec.image",
     "spec.memcached.extraArgs",
     "spec.memcached.extraArgs[]",
@@ -133,6 +136,8 @@ const EVERY_RULE: [&str; 47] = [
     "spec.monitoring.serviceMonitor.scrapeTimeout",
     "spec.pod.annotations",
     "spec.pod.imagePullPolicy",
+    "spec.pod.imagePullSecrets",
+    "spec.pod.imagePullSecrets[].name",
     "spec.pod.labels",
     "spec.pod.labels.k",
     "spec.pod.nodeSelector",

@@ -60,6 +60,7 @@ fn scaled(fields: &Value) -> Value {
 
 fn violators() -> Vec<(&'static str, Value, Elsewhere)> {
     use Elsewhere::{Editable, Refused};
+    let zone = json!({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"});
     vec![
         ("1-name", json!({}), Editable),
         ("dotted.name", json!({}), Editable),
@@ -94,6 +95,8 @@ fn violators() -> Vec<(&'static str, Value, Elsewhere)> {
         ("label", json!({"pod": {"labels": {"memcached.c5c3.io/x": ""}}}), Editable),
         ("label-value", json!({"pod": {"nodeSelector": {"k": "-"}}}), Editable),
         ("annotation", json!({"service": {"annotations": {"a b": ""}}}), Editable),
+        ("pull-secrets", json!({"pod": {"imagePullSecrets": [{"name": "a"}, {"name": "a"}]}}), Editable),
+        ("spread", json!({"highAvailability": {"topologySpreadConstraints": [zone, zone]}}), Editable),
         // What several sections decide together can sit in none of them.
         ("budget", budget(&json!({"minAvailable": 2})), Refused),
         ("cpu", scaled(&json!({"maxReplicas": 2})), Refused),

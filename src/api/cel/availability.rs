@@ -59,6 +59,17 @@ pub(in crate::api) fn min_available() -> ValidationRule {
     }
 }
 
+/// `topologySpreadConstraints`: the API server merges them by two keys, and two items of the same keys are none.
+#[must_use]
+pub(in crate::api) fn spread_differs() -> ValidationRule {
+    let same = "a.topologyKey == b.topologyKey && a.whenUnsatisfiable == b.whenUnsatisfiable";
+    ValidationRule {
+        rule: format!("self.all(a, self.exists_one(b, {same}))"),
+        message: Some(rules::SPREAD_DIFFERS.to_owned()),
+        ..ValidationRule::default()
+    }
+}
+
 /// `gracefulShutdown`: a pod is not killed before it was told to end.
 #[must_use]
 pub(in crate::api) fn grace() -> ValidationRule {

@@ -108,6 +108,16 @@ pub(super) fn item_size_of_memory() -> ValidationRule {
     }
 }
 
+/// `spec.pod.imagePullSecrets`: the API server merges them by name, and two items of one name are none.
+#[must_use]
+pub(super) fn pull_secrets_differ() -> ValidationRule {
+    ValidationRule {
+        rule: "self.all(a, self.exists_one(b, a.name == b.name))".to_owned(),
+        message: Some(rules::PULL_SECRETS_DIFFER.to_owned()),
+        ..ValidationRule::default()
+    }
+}
+
 /// An item of `spec.memcached.extraArgs`.
 #[must_use]
 pub(super) fn argument() -> ValidationRule {

@@ -22,7 +22,10 @@ pub struct HighAvailability {
     /// How pods spread over zones and nodes, as in a pod. A constraint without a labelSelector counts the pods of
     /// this cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = schema::embedded)]
+    #[schemars(
+        transform = schema::spread,
+        extend("x-kubernetes-validations" = [cel::availability::spread_differs()])
+    )]
     pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
     /// What a node's drain may take from the cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]

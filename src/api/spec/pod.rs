@@ -56,7 +56,10 @@ pub struct Pod {
     pub priority_class_name: Option<String>,
     /// Secrets with credentials for the registry, as in a pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = schema::embedded)]
+    #[schemars(
+        transform = schema::pull_secrets,
+        extend("x-kubernetes-validations" = [cel::pull_secrets_differ()])
+    )]
     pub image_pull_secrets: Option<Vec<LocalObjectReference>>,
     /// When the images of all containers are pulled. Unset: as Kubernetes decides from the image's tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use k8s_openapi::api::core::v1::TopologySpreadConstraint;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use regex::Regex;
 
@@ -51,10 +52,22 @@ pub(super) fn availability(
             "hard" => AntiAffinity::Hard,
             _ => AntiAffinity::Soft,
         }),
-        spread: raw.topology_spread_constraints.clone().unwrap_or_default(),
+        spread: spread(findings, raw.topology_spread_constraints.as_deref().unwrap_or_default()),
         disruption,
         graceful_shutdown,
     }
+}
+
+fn spread(findings: &mut Findings, raw: &[TopologySpreadConstraint]) -> Vec<TopologySpreadConstraint> {
+    let path = "spec.highAvailability.topologySpreadConstraints";
+    for (at, it) in raw.iter().enumerate() {
+        findings.length(format!("{path}[{at}].topologyKey"), &it.topology_key, rules::TOPOLOGY_KEY_LENGTH);
+        let (word, longest) = (&it.when_unsatisfiable, rules::WHEN_UNSATISFIABLE_LENGTH);
+        findings.length(format!("{path}[{at}].whenUnsatisfiable"), word, longest);
+    }
+    let keys: Vec<_> = raw.iter().map(|it| (&it.topology_key, &it.when_unsatisfiable)).collect();
+    findings.differ(path, &keys, rules::SPREAD_DIFFERS);
+    raw.to_vec()
 }
 
 fn budget(findings: &mut Findings, raw: &PodDisruptionBudget, pods: Pods) -> Option<DisruptionLimit> {

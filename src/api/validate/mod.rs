@@ -15,6 +15,7 @@ mod pod;
 mod process;
 mod security;
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -136,6 +137,14 @@ impl Findings {
             format!("Unsupported value: \"{word}\": supported values: {}", words.join(", "))
         });
         known.then_some(word)
+    }
+
+    /// A list that the API server merges by keys: whether no two of its items have the same.
+    fn differ<K: Ord>(&mut self, path: &str, keys: &[K], message: &str) {
+        let (count, max) = (keys.len(), rules::KEYED_ITEMS);
+        self.check(count <= max, path, || format!("Too many: {count}: must have at most {max} items"));
+        let distinct: BTreeSet<_> = keys.iter().collect();
+        self.check(distinct.len() == count, path, || message.to_owned());
     }
 
     /// The name of another object.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::LocalObjectReference;
+
 use super::{Findings, labels};
 use crate::api::rules;
 use crate::api::spec::{Pod, Service};
@@ -36,11 +38,21 @@ pub(super) fn pod(findings: &mut Findings, raw: Option<&Pod>) -> PodSettings {
         affinity: affinity.as_deref().cloned(),
         priority_class_name: findings
             .object_name("spec.pod.priorityClassName", priority_class_name.as_deref()),
-        image_pull_secrets: image_pull_secrets.clone().unwrap_or_default(),
+        image_pull_secrets: pull_secrets(findings, image_pull_secrets.as_deref().unwrap_or_default()),
         image_pull_policy: findings
             .word("spec.pod.imagePullPolicy", image_pull_policy.as_deref(), &rules::PULL_POLICIES)
             .map(str::to_owned),
         service_account_name: findings
             .object_name("spec.pod.serviceAccountName", service_account_name.as_deref()),
     }
+}
+
+fn pull_secrets(findings: &mut Findings, raw: &[LocalObjectReference]) -> Vec<LocalObjectReference> {
+    let path = "spec.pod.imagePullSecrets";
+    for (at, LocalObjectReference { name }) in raw.iter().enumerate() {
+        findings.length(format!("{path}[{at}].name"), name, rules::OBJECT_NAME_LENGTH);
+    }
+    let names: Vec<_> = raw.iter().map(|it| &it.name).collect();
+    findings.differ(path, &names, rules::PULL_SECRETS_DIFFER);
+    raw.to_vec()
 }

@@ -47,7 +47,12 @@ pub(super) fn high_availability() -> impl Strategy<Value = Value> {
             json!({"enabled": on, "preStopDelaySeconds": delay, "terminationGracePeriodSeconds": grace})
         });
     let zones = json!({"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"});
-    let spread = mostly(&[Value::Null, json!([]), json!([zones])], &[json!(["zone"]), json!({})]);
+    let soft = json!({"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"});
+    let long = json!({"maxSkew": 1, "topologyKey": "a".repeat(318), "whenUnsatisfiable": "b".repeat(64)});
+    let spread = mostly(
+        &[Value::Null, json!([]), json!([zones]), json!([zones, soft])],
+        &[json!(["zone"]), json!({}), json!([zones, soft, zones]), json!([long])],
+    );
     (text(&["soft", "hard"], &["Soft", "none"]), optional(budget), optional(graceful), spread).prop_map(
         |(preset, budget, graceful, spread)| {
             json!({
@@ -223,7 +228,11 @@ pub(super) fn pod() -> impl Strategy<Value = Value> {
     let tolerations =
         mostly(&[Value::Null, json!([]), json!([{"operator": "Exists"}])], &[json!({}), json!([{"key": 1}])]);
     let affinity = mostly(&[Value::Null, json!({}), json!({"podAntiAffinity": {}})], &[json!("soft")]);
-    let secrets = mostly(&[Value::Null, json!([]), json!([{"name": "registry"}])], &[json!(["registry"])]);
+    let named = |names: &[&str]| names.iter().map(|name| json!({"name": name})).collect::<Value>();
+    let secrets = mostly(
+        &[Value::Null, json!([]), named(&["registry"]), named(&["registry", ""])],
+        &[json!(["registry"]), named(&["a", "b", "a"]), named(&[&"a".repeat(254)])],
+    );
     let policy = text(&["Always", "IfNotPresent", "Never"], &["always", "Sometimes"]);
     (maps, (tolerations, affinity, secrets, policy), (object_name(), object_name())).prop_map(
         |((labels, annotations, nodes), (tolerations, affinity, secrets, policy), (priority, account))| {

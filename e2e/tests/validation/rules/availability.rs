@@ -1,6 +1,6 @@
 //! `spec.highAvailability`, and with it the numbers of `spec.autoscaling`.
 
-use memcached_operator::api::rules::PERCENT_PATTERN;
+use memcached_operator::api::rules::{PERCENT_PATTERN, SPREAD_DIFFERS};
 use serde_json::{Value, json};
 
 use super::{Case, case, unchecked};
@@ -13,6 +13,7 @@ pub(super) fn cases() -> Vec<Case> {
     let mut cases = budgets();
     cases.extend(limits());
     cases.extend(ends_of_pods());
+    cases.extend(spread());
     let preset = |word: &str| json!({"highAvailability": {"antiAffinityPreset": word}});
     cases.push(unchecked(
         preset("hard"),
@@ -106,6 +107,36 @@ fn limits() -> Vec<Case> {
             scaled((1, 2), json!("99%")),
             MIN,
             of("99%", "maxReplicas (2) when rounded up"),
+        ),
+    ]
+}
+
+/// The API server merges them by two keys: two items of the same keys are refused with the Deployment.
+fn spread() -> Vec<Case> {
+    let path = "spec.highAvailability.topologySpreadConstraints";
+    let with = |items: Value| json!({"highAvailability": {"topologySpreadConstraints": items}});
+    let item = |key: &str, otherwise: &str| json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": otherwise});
+    let (hard, soft) = ("DoNotSchedule", "ScheduleAnyway");
+    let many = |count: i32| with((0..count).map(|at| item(&at.to_string(), hard)).collect());
+    vec![
+        case(
+            with(json!([item("zone", hard), item("zone", soft), item("node", hard)])),
+            with(json!([item("zone", hard), item("node", hard), item("zone", hard)])),
+            path,
+            format!("Invalid value: \"array\": {SPREAD_DIFFERS}"),
+        ),
+        unchecked(many(64), many(65), path, "Too many: 65: must have at most 64 items"),
+        unchecked(
+            with(json!([item(&"a".repeat(317), hard)])),
+            with(json!([item(&"a".repeat(318), hard)])),
+            "spec.highAvailability.topologySpreadConstraints[0].topologyKey",
+            "Too long: may not be more than 317 bytes",
+        ),
+        unchecked(
+            with(json!([item("zone", &"a".repeat(63))])),
+            with(json!([item("zone", &"a".repeat(64))])),
+            "spec.highAvailability.topologySpreadConstraints[0].whenUnsatisfiable",
+            "Too long: may not be more than 63 bytes",
         ),
     ]
 }

@@ -12,6 +12,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases.extend(bounds());
     cases.extend(metrics());
     cases.extend(names_and_words());
+    cases.extend(pull_secrets());
     cases
 }
 
@@ -184,6 +185,29 @@ fn names_and_words() -> Vec<Case> {
             with("imagePullPolicy", "always"),
             "spec.pod.imagePullPolicy",
             "Unsupported value: \"always\": supported values: \"Always\", \"IfNotPresent\", \"Never\"",
+        ),
+    ]
+}
+
+/// The API server merges them by name: two items of one name are refused with the Deployment.
+fn pull_secrets() -> Vec<Case> {
+    let path = "spec.pod.imagePullSecrets";
+    let with = |names: &[String]| {
+        let items: Vec<_> = names.iter().map(|name| json!({"name": name})).collect();
+        json!({"pod": {"imagePullSecrets": items}})
+    };
+    let named = |names: &[&str]| with(&names.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let many = |count: i32| with(&(0..count).map(|at| at.to_string()).collect::<Vec<_>>());
+    let twice = format!("Invalid value: \"array\": {}", rules::PULL_SECRETS_DIFFER);
+    vec![
+        case(named(&["a", "b", ""]), named(&["a", "b", "a"]), path, twice.clone()),
+        case(named(&[""]), named(&["", ""]), path, twice),
+        unchecked(many(64), many(65), path, "Too many: 65: must have at most 64 items"),
+        unchecked(
+            named(&[&"a".repeat(253)]),
+            named(&[&"a".repeat(254)]),
+            "spec.pod.imagePullSecrets[0].name",
+            "Too long: may not be more than 253 bytes",
         ),
     ]
 }

@@ -43,6 +43,35 @@ fn a_section_that_says_nothing_asks_for_soft_anti_affinity(#[case] section: Valu
 }
 
 #[test]
+fn two_constraints_that_the_api_server_takes_for_one_are_refused() {
+    let path = "spec.highAvailability.topologySpreadConstraints";
+    let item = |key: &str, otherwise: &str| json!({"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": otherwise});
+    let found = |items: Value| violations(&json!({"highAvailability": {"topologySpreadConstraints": items}}));
+    let (hard, soft) = ("DoNotSchedule", "ScheduleAnyway");
+    assert_eq!(found(json!([item("zone", hard), item("zone", soft), item("node", hard)])), [""; 0]);
+    let mut other_skew = item("zone", hard);
+    other_skew["maxSkew"] = json!(2);
+    assert_eq!(
+        found(json!([item("zone", hard), item("node", hard), other_skew])),
+        [format!(
+            "{path}: topologySpreadConstraints must not have two items with the same topologyKey and whenUnsatisfiable"
+        )]
+    );
+    let (key, word) = ("a".repeat(318), "a".repeat(64));
+    assert_eq!(found(json!([item(&key[1..], &word[1..])])), [""; 0]);
+    assert_eq!(
+        found(json!([item("zone", hard), item(&key, &word)])),
+        [
+            format!("{path}[1].topologyKey: Too long: may not be more than 317 bytes"),
+            format!("{path}[1].whenUnsatisfiable: Too long: may not be more than 63 bytes"),
+        ]
+    );
+    let many = |count: i32| (0..count).map(|at| item(&at.to_string(), hard)).collect();
+    assert_eq!(found(many(64)), [""; 0]);
+    assert_eq!(found(many(65)), [format!("{path}: Too many: 65: must have at most 64 items")]);
+}
+
+#[test]
 fn an_unknown_preset_is_refused() {
     let path = "spec.highAvailability.antiAffinityPreset";
     assert_eq!(

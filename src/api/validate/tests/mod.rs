@@ -4,6 +4,7 @@ mod autoscaling;
 mod availability;
 mod labels;
 mod monitoring;
+mod pod;
 mod security;
 
 use rstest::rstest;
