@@ -11,10 +11,11 @@
 //! ```
 //!
 //! A folder uses only those above it: `api` nothing, `kernel` only `api`, `shell` both, `cli` all. `exporter` stands
-//! beside them: it uses nothing, and only `cli` uses it.
+//! beside them: only `cli` uses it. `web` serves the pages of `shell` and of `exporter`, and uses nothing.
 
 pub mod api;
 pub mod cli;
 pub mod exporter;
 pub mod kernel;
 pub mod shell;
+pub mod web;

@@ -1,5 +1,5 @@
-//! The layers hold: `api` uses nothing of the crate, `kernel` only `api`, `shell` nothing of `cli`, `exporter` nothing
-//! and only `cli` uses it; and what is pure reaches neither the network nor clock, environment, disk or threads.
+//! The layers hold: `api` uses nothing of the crate, `kernel` only `api`, `shell` nothing of `cli`, `exporter` only
+//! `web`, which uses nothing, and only `cli` uses `exporter`; and what is pure reaches neither the network nor clock, environment, disk or threads.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -29,12 +29,13 @@ const IMPURE: [&str; 17] = [
 ];
 
 /// A layer and the layers it may use.
-const LAYERS: [(&str, &[&str]); 5] = [
+const LAYERS: [(&str, &[&str]); 6] = [
+    ("web", &["web"]),
     ("api", &["api"]),
     ("kernel", &["api", "kernel"]),
-    ("shell", &["api", "kernel", "shell"]),
-    ("exporter", &["exporter"]),
-    ("cli", &["api", "kernel", "shell", "exporter", "cli"]),
+    ("shell", &["api", "kernel", "web", "shell"]),
+    ("exporter", &["web", "exporter"]),
+    ("cli", &["api", "kernel", "web", "shell", "exporter", "cli"]),
 ];
 
 /// Folders and files without effects.

@@ -76,6 +76,7 @@ fn folder() -> TempDir {
 #[case("plan --help", 0)]
 #[case("run --kubeconfig absent --listen 127.0.0.1:0", 1)]
 #[case("run --max-concurrent-rollouts 0", 64)]
+#[case("run --journal-listen 0.0.0.0:8081", 64)]
 #[case("run --adopt-templates all", 64)]
 #[case("dance", 64)]
 fn the_exit_code_says_how_it_went(#[case] line: &str, #[case] code: i32) {

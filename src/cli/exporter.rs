@@ -156,12 +156,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         });
         let mut serving = std::pin::pin!(serving);
         tokio::select! {
-            ended = &mut serving => ended?,
+            () = &mut serving => {}
             _ = signals.recv() => {
                 drop(told);
                 tokio::select! {
                     // A scrape under way ends within its time; a client that only holds its connection need not.
-                    ended = tokio::time::timeout(timeout, serving) => ended.unwrap_or(Ok(()))?,
+                    _ = tokio::time::timeout(timeout, serving) => {}
                     _ = signals.recv() => return Ok(ExitCode::from(super::INTERRUPTED)),
                 }
             }

@@ -132,19 +132,20 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// See [`ReplayError`].
 pub fn replay(journal: impl BufRead) -> Result<Summary, ReplayError> {
-    let mut lines = journal.lines().zip(1..).map(|(text, line)| match text {
+    // Bytes, not text: a kill may cut the last line within a character.
+    let mut lines = journal.split(b'\n').zip(1..).map(|(text, line)| match text {
         Ok(text) => Ok((line, text)),
         Err(source) => Err(ReplayError::Read { line, source }),
     });
     let first = lines.next().transpose()?.map(|(_, text)| text).unwrap_or_default();
     let Opening { version, snapshot } =
-        serde_json::from_str::<Opening<Kernel>>(&first).map_err(ReplayError::NoSnapshot)?;
+        serde_json::from_slice::<Opening<Kernel>>(&first).map_err(ReplayError::NoSnapshot)?;
     let mut kernel = snapshot;
     let mut lines = lines.peekable();
     let mut summary = Summary { steps: 0, effects: 0, cut_off: false };
     while let Some(line) = lines.next() {
         let (line, text) = line?;
-        let Step { at, event, effects: recorded } = match serde_json::from_str(&text) {
+        let Step { at, event, effects: recorded } = match serde_json::from_slice(&text) {
             Ok(step) => step,
             Err(_) if lines.peek().is_none() => {
                 summary.cut_off = true;

@@ -12,6 +12,7 @@ use tracing_subscriber::EnvFilter;
 use crate::kernel::kernel::Settings;
 use crate::kernel::object::Scope;
 use crate::kernel::rollouts::{Adoption, Budget};
+use crate::shell::admin::Loopback;
 use crate::shell::leader::{self, Election, elector};
 use crate::shell::{self, Ended, Options, journal};
 
@@ -39,6 +40,17 @@ pub struct Args {
         value_parser = clap::value_parser!(u64).range(64 * 1024..)
     )]
     pub journal_max_bytes: u64,
+
+    /// Where the newest steps are served, as /debug/journal: an address of loopback, which `kubectl port-forward`
+    /// reaches, or `off`
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        env = "MEMCACHED_OPERATOR_JOURNAL_LISTEN",
+        default_value = "127.0.0.1:8081",
+        value_parser = journal_page
+    )]
+    pub journal_listen: JournalPage,
 
     /// How log lines look
     #[arg(long, value_name = "FORMAT", env = "MEMCACHED_OPERATOR_LOG_FORMAT", default_value = "json")]
@@ -107,6 +119,15 @@ pub struct Args {
         value_parser = lease_seconds
     )]
     pub lease_duration: u32,
+}
+
+/// Whether the newest steps are shown, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalPage {
+    /// They are not.
+    Off,
+    /// There.
+    At(Loopback),
 }
 
 /// What becomes of pod templates of older revisions.
@@ -198,6 +219,7 @@ async fn options(args: Args) -> anyhow::Result<Options> {
         listen: _,
         journal,
         journal_max_bytes,
+        journal_listen,
         log_format: _,
         log_level: _,
         max_in_flight,
@@ -220,6 +242,10 @@ async fn options(args: Args) -> anyhow::Result<Options> {
     let budget = Budget { limit: max_concurrent_rollouts.into(), adoption: adopt_templates.into() };
     Ok(Options {
         journal: journal.map(|path| journal::Options { path, max_bytes: journal_max_bytes }),
+        journal_page: match journal_listen {
+            JournalPage::Off => None,
+            JournalPage::At(address) => Some(address),
+        },
         election,
         settings: Settings {
             max_in_flight: max_in_flight.into(),
@@ -234,6 +260,15 @@ fn scopes(namespaces: &[String]) -> BTreeSet<Scope> {
     let named = namespaces.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
     let named: BTreeSet<_> = named.map(|name| Scope::Namespace(name.to_owned())).collect();
     if named.is_empty() { [Scope::All].into() } else { named }
+}
+
+fn journal_page(text: &str) -> Result<JournalPage, String> {
+    if text == "off" {
+        return Ok(JournalPage::Off);
+    }
+    let address: SocketAddr =
+        text.parse().map_err(|_| "it must be ADDR:PORT, such as 127.0.0.1:8081, or off".to_owned())?;
+    Loopback::try_from(address).map(JournalPage::At).map_err(|error| error.to_string())
 }
 
 fn lease_seconds(text: &str) -> Result<u32, String> {
@@ -268,6 +303,22 @@ pub(super) fn start_log(format: LogFormat, level: LogLevel) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_journal_is_shown_on_loopback_or_nowhere() {
+        let read = |text: &str| journal_page(text).map(|page| format!("{page:?}"));
+        for good in ["127.0.0.1:8081", "127.0.0.2:0", "[::1]:8081", "[::ffff:127.0.0.1]:8081"] {
+            assert!(matches!(journal_page(good), Ok(JournalPage::At(_))), "{good}: {:?}", read(good));
+        }
+        assert_eq!(journal_page("off"), Ok(JournalPage::Off));
+        for bad in ["0.0.0.0:8081", "[::]:8081", "10.0.0.1:8081", "[fd00::1]:1"] {
+            let refusal = journal_page(bad).unwrap_err();
+            assert!(refusal.starts_with(bad) && refusal.contains("is not on loopback"), "{bad}: {refusal}");
+        }
+        for bad in ["", "8081", "localhost:8081", "127.0.0.1"] {
+            assert!(journal_page(bad).unwrap_err().contains("ADDR:PORT"), "{bad}");
+        }
+    }
 
     #[test]
     fn a_lease_lasts_some_seconds() {

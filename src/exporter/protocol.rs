@@ -117,13 +117,14 @@ pub struct Credentials {
 pub struct NoCredentials;
 
 impl Credentials {
-    /// The first line of a file of memcached's form: `user:password`, the password being all that follows the first
-    /// colon. Its newline may be missing.
+    /// The first line of a file of memcached's form: `user:password`. The password begins after the first colon and ends
+    /// where memcached says that it does: at a newline, a carriage return, a zero byte or the end of the file.
     ///
     /// # Errors
     /// When the first line that is not empty is of another form.
     pub fn parse(file: &[u8]) -> Result<Self, NoCredentials> {
-        let line = file.split(|byte| *byte == b'\n').find(|line| !line.is_empty()).ok_or(NoCredentials)?;
+        let ends = |byte: &u8| matches!(byte, b'\n' | b'\r' | b'\0');
+        let line = file.split(ends).find(|line| !line.is_empty()).ok_or(NoCredentials)?;
         let colon = line.iter().position(|byte| *byte == b':').ok_or(NoCredentials)?;
         let mut value = line.to_vec();
         if let Some(byte) = value.get_mut(colon) {
@@ -203,6 +204,9 @@ mod tests {
     #[case(b"\nuser:pass:word x\nother:y\n", b"set auth 0 0 16\r\nuser pass:word x\r\n")]
     #[case(b"u:\xff\n", b"set auth 0 0 3\r\nu \xff\r\n")]
     #[case(b"u:\n", b"set auth 0 0 2\r\nu \r\n")]
+    #[case(b"\r\nuser:password\r\nother:y\r\n", b"set auth 0 0 13\r\nuser password\r\n")]
+    #[case(b"user:pass\rword\n", b"set auth 0 0 9\r\nuser pass\r\n")]
+    #[case(b"user:pass\0word\n", b"set auth 0 0 9\r\nuser pass\r\n")]
     fn the_first_line_is_presented_as_memcached_wants_it(#[case] file: &[u8], #[case] request: &[u8]) {
         assert_eq!(Credentials::parse(file).ok().unwrap().request(), request);
     }

@@ -25,6 +25,7 @@ use tokio::sync::Semaphore;
 use super::metrics;
 use super::protocol::Figures;
 use super::target::{ScrapeError, Target};
+use crate::web;
 
 /// Connections to memcached at once: it has a limit, and those are for its clients.
 const AT_ONCE: usize = 4;
@@ -56,14 +57,7 @@ fn instead(address: SocketAddr, error: &io::Error) -> Option<SocketAddr> {
 }
 
 /// Serves until `end`, and what was asked before that.
-///
-/// # Errors
-/// When the listener breaks.
-pub async fn serve(
-    listener: TcpListener,
-    target: Target,
-    end: impl Future<Output = ()> + Send + 'static,
-) -> io::Result<()> {
+pub async fn serve(listener: TcpListener, target: Target, end: impl Future<Output = ()>) {
     let exporter = Exporter { target, turns: Semaphore::new(AT_ONCE), standing: Mutex::default() };
     let router = Router::new()
         .route(
@@ -73,7 +67,7 @@ pub async fn serve(
         .route("/livez", get(async || "ok\n"))
         .route("/metrics", get(page))
         .with_state(Arc::new(exporter));
-    axum::serve(listener, router).with_graceful_shutdown(end).await
+    web::serve(listener, router, end).await;
 }
 
 async fn page(State(exporter): State<Arc<Exporter>>) -> Response {

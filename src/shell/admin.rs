@@ -1,17 +1,19 @@
-//! `/metrics`, `/livez`, `/readyz` and `/debug/journal` on one port. IO; the main loop binds it before anything
-//! else and keeps the [`Gates`] up to date.
+//! `/metrics`, `/livez` and `/readyz` on one port, and `/debug/journal` on one of loopback. IO; the main loop binds the
+//! first before anything else and keeps the [`Gates`] up to date.
 //!
 //! Ready means that the operator would act on an edit now: every gate is open. Alive means that the main loop
 //! answers. An API server that is away closes nothing that was open: neither restarting the operator nor taking it
 //! out of a Service would bring the API server back.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::future::pending;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{ConnectInfo, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -22,6 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::journal::Ring;
 use super::metrics::Metrics;
 use crate::kernel::object::{Scope, Watched};
+use crate::web;
 
 /// The main loop must answer within this time.
 pub const PATIENCE: Duration = Duration::from_secs(5);
@@ -115,6 +118,32 @@ impl Gates {
     }
 }
 
+/// An address that only those reach who are in the pod, or may forward a port to it: for what a journal holds. A port that
+/// others reach cannot tell them apart by their address, because a sidecar hands on from loopback what came from anywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loopback(SocketAddr);
+
+/// An address that others may reach too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0} is not on loopback: a journal is for 127.0.0.1 or [::1] only, where `kubectl port-forward` reaches it"
+)]
+pub struct NotLoopback(SocketAddr);
+
+impl TryFrom<SocketAddr> for Loopback {
+    type Error = NotLoopback;
+
+    fn try_from(address: SocketAddr) -> Result<Self, NotLoopback> {
+        if address.ip().to_canonical().is_loopback() { Ok(Self(address)) } else { Err(NotLoopback(address)) }
+    }
+}
+
+impl fmt::Display for Loopback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// A question to the main loop: are you there? The answer is to send something back.
 pub type Ping = oneshot::Sender<()>;
 
@@ -127,22 +156,33 @@ pub struct Admin {
     pub gates: Gates,
     /// Asked by `/livez`.
     pub pings: mpsc::Sender<Ping>,
-    /// Printed by `/debug/journal`.
-    pub ring: Ring,
 }
 
-/// Serves until the task is dropped.
-///
-/// # Errors
-/// When the listener breaks.
-pub async fn serve(listener: TcpListener, admin: Admin) -> std::io::Result<()> {
-    let router = Router::new()
+/// Serves what probes and Prometheus ask for, until the task is dropped.
+pub async fn serve(listener: TcpListener, admin: Admin) {
+    let pages = Router::new()
         .route("/metrics", get(metrics))
         .route("/livez", get(livez))
         .route("/readyz", get(readyz))
-        .route("/debug/journal", get(journal))
         .with_state(admin);
-    axum::serve(listener, router.into_make_service_with_connect_info::<SocketAddr>()).await
+    web::serve(listener, pages, pending()).await;
+}
+
+/// Serves the last steps, until the task is dropped. The journal is evidence and never in the way: where the address
+/// cannot be had, because another operator of this machine has it, the log says so and everything else goes on.
+pub async fn show_journal(address: Loopback, ring: Ring) {
+    match TcpListener::bind(address.0).await {
+        Ok(listener) => {
+            tracing::info!(listen = %address, "serving /debug/journal");
+            let pages = Router::new().route("/debug/journal", get(journal)).with_state(ring);
+            web::serve(listener, pages, pending()).await;
+        }
+        Err(error) => tracing::warn!(
+            listen = %address,
+            %error,
+            "cannot serve /debug/journal, everything else goes on: choose another address with --journal-listen"
+        ),
+    }
 }
 
 async fn metrics(State(admin): State<Admin>) -> Response {
@@ -169,11 +209,6 @@ async fn readyz(State(admin): State<Admin>) -> Response {
     (status, admin.gates.report()).into_response()
 }
 
-/// The last steps, for whoever may forward a port to the pod: they hold what users wrote into their resources.
-async fn journal(ConnectInfo(peer): ConnectInfo<SocketAddr>, State(admin): State<Admin>) -> Response {
-    if !peer.ip().to_canonical().is_loopback() {
-        let text = "served to the pod's own addresses only: use `kubectl port-forward`\n";
-        return (StatusCode::FORBIDDEN, text).into_response();
-    }
-    ([(CONTENT_TYPE, "application/jsonl")], admin.ring.lines()).into_response()
+async fn journal(State(ring): State<Ring>) -> Response {
+    ([(CONTENT_TYPE, "application/jsonl")], ring.lines()).into_response()
 }

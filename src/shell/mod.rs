@@ -31,7 +31,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use self::admin::{Admin, Gate, Gates, Ping};
+use self::admin::{Admin, Gate, Gates, Loopback, Ping};
 use self::clock::Clock;
 use self::effects::Executor;
 use self::journal::{Entry, Journal};
@@ -58,6 +58,8 @@ const FLUSH: Duration = Duration::from_secs(5);
 pub struct Options {
     /// The journal's files, if any.
     pub journal: Option<journal::Options>,
+    /// Where the last steps of the journal are shown, if anywhere.
+    pub journal_page: Option<Loopback>,
     /// Where several operators run, the election of the one that writes.
     pub election: Option<Election>,
     /// What the kernel is told, and where it works.
@@ -118,16 +120,19 @@ pub async fn run(
     options: Options,
     signals: mpsc::Receiver<()>,
 ) -> Result<Ended, RunError> {
-    let Options { journal, election, settings } = options;
+    let Options { journal, journal_page, election, settings } = options;
     let scopes: Vec<Scope> = settings.scopes.iter().cloned().collect();
     tracing::info!(version = journal::VERSION, "memcached-operator starts");
     let metrics = Arc::new(Metrics::new()?);
     let kernel = Kernel::new(settings);
     let journal = Journal::start(journal, &kernel, Arc::clone(&metrics));
     let (gates, (pings, inbox)) = (Gates::new(&scopes), mpsc::channel(8));
-    let admin = Admin { metrics: Arc::clone(&metrics), gates: gates.clone(), pings, ring: journal.ring() };
+    let admin = Admin { metrics: Arc::clone(&metrics), gates: gates.clone(), pings };
     let mut pages = JoinSet::new();
     pages.spawn(admin::serve(listener, admin));
+    if let Some(address) = journal_page {
+        pages.spawn(admin::show_journal(address, journal.ring()));
+    }
 
     let campaign = election.as_ref().map(|election| Campaign::start(election, &gates));
     let work = election.map_or_else(|| client.clone(), |election| election.work());

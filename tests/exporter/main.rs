@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod certificates;
+#[path = "../crowd/mod.rs"]
+mod crowd;
 mod names;
 mod program;
 mod scrapes;

@@ -15,6 +15,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::certificates::Authority;
+use crate::crowd;
 use crate::names::upstream;
 use crate::support::{Exporter, Memcached, plain, within};
 
@@ -245,6 +246,21 @@ async fn a_memcached_that_wants_a_password_is_up_for_the_right_one(#[case] own: 
     assert_eq!(Exporter::watch(target).await.up().await, up);
 }
 
+/// Where a password ends is for memcached to say: both read the same file.
+#[rstest]
+#[case::lines_of_windows(b"watch:pass:word\r\nother:one\r\n")]
+#[case::a_carriage_return_within(b"watch:pass\rword\nother:one\n")]
+#[case::a_zero_byte_within(b"watch:pass\0word\n")]
+#[tokio::test]
+async fn a_password_ends_where_memcached_ends_it(#[case] file: &[u8]) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("users");
+    fs::write(&path, file).unwrap();
+    let memcached = Memcached::start(&["-Y", &path.display().to_string()]).await;
+    let target = Target { password_file: Some(path), ..plain(memcached.address) };
+    assert_eq!(Exporter::watch(target).await.up().await, 1.0);
+}
+
 #[tokio::test]
 async fn a_changed_password_works_at_the_next_scrape() {
     let folder = tempfile::tempdir().unwrap();
@@ -341,6 +357,13 @@ async fn the_other_pages_answer_without_memcached() {
     let (status, text) = exporter.get("/").await;
     assert_eq!((status, text.contains("/metrics")), (200, true), "{text}");
     assert_eq!(exporter.get("/none").await.0, 404);
+}
+
+#[tokio::test]
+async fn a_crowd_that_asks_nothing_holds_few_connections_and_keeps_nobody_out() {
+    let memcached = Memcached::start(&[]).await;
+    let exporter = Exporter::watch(plain(memcached.address)).await;
+    crowd::keeps_nobody_out(exporter.address, "/metrics").await;
 }
 
 #[tokio::test]

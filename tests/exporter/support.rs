@@ -105,7 +105,7 @@ pub(crate) fn plain(address: SocketAddr) -> Target {
 
 /// An exporter in this process.
 pub(crate) struct Exporter {
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Exporter {

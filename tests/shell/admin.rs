@@ -3,15 +3,20 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use jiff::Timestamp;
+use memcached_operator::kernel::event::Event;
 use memcached_operator::kernel::kernel::{Kernel, Settings};
 use memcached_operator::kernel::object::{Scope, Watched};
-use memcached_operator::shell::admin::{Admin, Gate, Gates, PATIENCE, Ping, serve};
-use memcached_operator::shell::journal::Journal;
+use memcached_operator::shell::admin::{Admin, Gate, Gates, Loopback, PATIENCE, Ping, serve, show_journal};
+use memcached_operator::shell::journal::{Entry, Journal};
 use memcached_operator::shell::metrics::Metrics;
-use tokio::net::TcpListener;
+use memcached_operator::web;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
+use crate::crowd;
 use crate::support::get;
 
 /// The pages, without an operator behind them.
@@ -25,9 +30,8 @@ async fn pages() -> Pages {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
     let (gates, metrics) = (Gates::new(&[Scope::All]), Arc::new(Metrics::new().unwrap()));
-    let journal = Journal::start(None, &Kernel::new(Settings::default()), Arc::clone(&metrics));
     let (sender, pings) = mpsc::channel(1);
-    let admin = Admin { metrics, gates: gates.clone(), pings: sender, ring: journal.ring() };
+    let admin = Admin { metrics, gates: gates.clone(), pings: sender };
     tokio::spawn(serve(listener, admin));
     Pages { address, gates, pings }
 }
@@ -83,7 +87,66 @@ async fn metrics_are_prometheus_text() {
 }
 
 #[tokio::test]
-async fn the_journal_is_shown_to_loopback() {
+async fn the_journal_has_a_port_of_loopback_and_is_on_no_other() {
+    let kernel = Kernel::new(Settings::default());
+    let mut journal = Journal::start(None, &kernel, Arc::new(Metrics::new().unwrap()));
+    journal.record(Entry::begin(Timestamp::UNIX_EPOCH, &Event::Leading(true)), &[], &kernel);
+    // The port is free again when it is taken. Of an address of its own, where nobody else takes it.
+    let address = TcpListener::bind("127.0.0.4:0").await.unwrap().local_addr().unwrap();
+    let shown = tokio::spawn(show_journal(Loopback::try_from(address).unwrap(), journal.ring()));
+    let (status, body) = asked_until_there(address, "/debug/journal").await;
+    let step = "{\"at\":\"1970-01-01T00:00:00Z\",\"event\":{\"Leading\":true},\"effects\":[]}\n";
+    assert_eq!((status, body.as_str()), (200, step));
+    assert_eq!(get(address, "/metrics").await.0, 404);
+    shown.abort();
+
+    assert_eq!(
+        get(pages().await.address, "/debug/journal").await.0,
+        404,
+        "a sidecar may hand on from loopback"
+    );
+}
+
+/// The page, once somebody listens there.
+async fn asked_until_there(address: SocketAddr, path: &str) -> (u16, String) {
+    while TcpStream::connect(address).await.is_err() {
+        tokio::task::yield_now().await;
+    }
+    get(address, path).await
+}
+
+#[tokio::test]
+async fn a_port_of_the_journal_that_is_taken_keeps_nothing_from_going_on() {
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = Loopback::try_from(taken.local_addr().unwrap()).unwrap();
+    let journal = Journal::start(None, &Kernel::new(Settings::default()), Arc::new(Metrics::new().unwrap()));
+    // It says so in the log, and ends.
+    show_journal(address, journal.ring()).await;
+}
+
+#[tokio::test]
+async fn a_crowd_that_asks_nothing_holds_few_connections_and_keeps_nobody_out() {
+    crowd::keeps_nobody_out(pages().await.address, "/readyz").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_does_not_finish_asking_has_to_go() {
     let pages = pages().await;
-    assert_eq!(get(pages.address, "/debug/journal").await, (200, String::new()));
+    let started = Instant::now();
+    let mut half = TcpStream::connect(pages.address).await.unwrap();
+    half.write_all(b"GET /readyz HTTP/1.1\r\nhost: op").await.unwrap();
+    // An end or a reset: what counts is that nobody waits for the rest.
+    let _ = half.read_to_end(&mut Vec::new()).await;
+    assert!((web::PATIENCE..2 * web::PATIENCE).contains(&started.elapsed()), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_connection_ends_with_its_answer() {
+    let pages = pages().await;
+    let mut idle = TcpStream::connect(pages.address).await.unwrap();
+    idle.write_all(b"GET /readyz HTTP/1.1\r\nhost: operator\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    let ended = timeout(web::PATIENCE / 2, idle.read_to_string(&mut answer)).await;
+    assert!(ended.is_ok(), "the connection is held");
+    assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
 }

@@ -186,6 +186,11 @@ fn a_line_that_was_cut_off_is_left_out_at_the_end_and_an_error_elsewhere() {
 
     let summary = replay(&text.as_bytes()[..text.len() - 20]).unwrap();
     assert_eq!((summary.steps, summary.cut_off), (steps - 1, true));
+    // What users write is not ASCII, and a kill knows no characters.
+    let within_a_letter =
+        [text.as_bytes(), &br#"{"at":"2026-11-21T10:00:00Z","event":{"why":"gr"#[..], &"ö".as_bytes()[..1]];
+    let summary = replay(&within_a_letter.concat()[..]).unwrap();
+    assert_eq!((summary.steps, summary.cut_off), (steps, true));
     let torn = text.replacen("\"effects\":", "\"effe", 1);
     assert!(matches!(replay(torn.as_bytes()), Err(ReplayError::NoStep { line: 2, .. })));
     let headless = text.split_once('\n').unwrap().1;

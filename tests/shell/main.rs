@@ -4,6 +4,8 @@
 #![expect(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod admin;
+#[path = "../crowd/mod.rs"]
+mod crowd;
 mod effects;
 mod journal;
 mod namespaces;

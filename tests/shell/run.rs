@@ -84,7 +84,12 @@ impl Operator {
         });
         std::fs::write(&kubeconfig, config.to_string()).unwrap();
         let journal = journal::Options { path: directory.path().join("journal"), max_bytes: u64::MAX };
-        let options = Options { journal: Some(journal), election: None, settings: Settings::default() };
+        let options = Options {
+            journal: Some(journal),
+            journal_page: None,
+            election: None,
+            settings: Settings::default(),
+        };
         let client = client::connect(Some(&kubeconfig)).await.unwrap();
         let listener = shell::listen((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
         let admin = listener.local_addr().unwrap();

@@ -117,6 +117,7 @@ annotations:
 {{- define "memcached-operator.args" -}}
 - run
 - --listen={{ .Values.bindAddress }}:{{ .Values.port }}
+- --journal-listen={{ with int64 .Values.journal.port }}127.0.0.1:{{ . }}{{ else }}off{{ end }}
 - --log-level={{ .Values.log.level }}
 - --log-format={{ .Values.log.format }}
 - --max-in-flight={{ int64 .Values.maxInFlight }}

@@ -31,7 +31,9 @@ pub(super) async fn start(stage: &Stage) -> Result<Operator> {
     kill_all(known.operator.as_slice())?;
     // The port is free again when the operator takes it.
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-    let mut arguments = vec!["run".to_owned(), format!("--listen={address}"), "--log-format=text".to_owned()];
+    let mut arguments = ["run", &format!("--listen={address}"), "--journal-listen=off", "--log-format=text"]
+        .map(str::to_owned)
+        .to_vec();
     if let Some(kubeconfig) = &stage.kubeconfig {
         arguments.push(format!("--kubeconfig={}", kubeconfig.display()));
     }

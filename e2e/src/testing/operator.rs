@@ -87,6 +87,8 @@ impl Operator {
             .arg("--kubeconfig")
             .arg(&launch.kubeconfig)
             .arg(format!("--listen={address}"))
+            // Its usual port is for one operator a machine.
+            .arg("--journal-listen=off")
             .args(&launch.args)
             .envs(launch.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())

@@ -205,6 +205,21 @@ fn a_single_replica_needs_no_budget_and_without_a_leader_no_two_pods_run() -> Re
 }
 
 #[test]
+fn the_journal_is_shown_on_a_port_of_loopback_of_its_own_or_not_at_all() -> Result<()> {
+    for (port, argument) in [(9999, "--journal-listen=127.0.0.1:9999"), (0, "--journal-listen=off")] {
+        let objects = rendered(&json!({"journal": {"port": port}, "networkPolicy": {"enabled": true}}))?;
+        let container = &only(&objects, "Deployment")?["spec"]["template"]["spec"]["containers"][0];
+        let args = container["args"].as_array().context("it has arguments")?;
+        assert!(args.contains(&json!(argument)), "{args:?}");
+        let open = &only(&objects, "NetworkPolicy")?["spec"]["ingress"];
+        assert_eq!(open, &json!([{"ports": [{"port": "http", "protocol": "TCP"}]}]));
+    }
+    let words = refusal(&json!({"port": 9999, "journal": {"port": 9999}}))?;
+    assert!(words.contains("port and journal.port are both 9999"), "{words}");
+    Ok(())
+}
+
+#[test]
 fn names_of_digits_are_names() -> Result<()> {
     let values = json!({"fullnameOverride": "1", "nameOverride": "2", "watchNamespaces": ["3"], "priorityClassName": "4"});
     for object in yaml::objects(&chart::render("5", &values)?)? {

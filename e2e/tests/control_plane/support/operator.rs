@@ -166,6 +166,7 @@ impl Life {
             let journal = journal::Options { path: self.journal, max_bytes: u64::MAX };
             let options = Options {
             journal: Some(journal),
+            journal_page: None,
             election: None,
             settings: Settings::default(),
         };

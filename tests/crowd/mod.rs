@@ -1,0 +1,43 @@
+//! A crowd before a server of pages: takes its address, opens thousands of connections that send half a request, and
+//! says how many are held and whether somebody who asks is answered meanwhile. Shared by the tests of both servers.
+
+use std::io::{ErrorKind, Read as _};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use memcached_operator::web;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Times that a part of the crowd comes: not all at once, because a test may open a thousand files.
+const WAVES: usize = 4;
+const WAVE: usize = 500;
+/// Less than the server's patience: the answer must not wait for the crowd to go.
+const SOON: Duration = Duration::from_secs(4);
+
+/// Whoever asks for the page in front of the crowd gets one, and few of the crowd are still connected then.
+pub(crate) async fn keeps_nobody_out(address: SocketAddr, path: &str) {
+    const { assert!(SOON.as_secs() < web::PATIENCE.as_secs()) };
+    for _ in 0..WAVES {
+        let mut crowd = Vec::new();
+        for _ in 0..WAVE {
+            let mut one = TcpStream::connect(address).await.unwrap();
+            one.write_all(b"GET / HTTP/1.1\r\nhost: no").await.unwrap();
+            crowd.push(one.into_std().unwrap());
+        }
+        let answer = timeout(SOON, ask(address, path)).await.expect("an answer in time");
+        assert!(answer.starts_with("HTTP/1.1 "), "{answer:?}");
+        let held = crowd.iter_mut().filter_map(|one| one.read(&mut [0]).err());
+        let held = held.filter(|error| error.kind() == ErrorKind::WouldBlock).count();
+        assert!(held <= web::AT_ONCE, "{held} of {WAVE} that ask nothing are held");
+    }
+}
+
+async fn ask(address: SocketAddr, path: &str) -> String {
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    socket.write_all(format!("GET {path} HTTP/1.1\r\nhost: pages\r\n\r\n").as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await.unwrap();
+    answer
+}
