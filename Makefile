@@ -63,8 +63,12 @@ test: test-prerequisites ## All tests, those on a real Kubernetes included
 	    cargo test --workspace --locked --no-fail-fast $(OF_THE_API_SERVER) -- $(SAME_ON_EVERY_VERSION)
 
 .PHONY: search
-search: ## Look for a history or a resource that breaks a law: many cases, others each time
-	@PROPTEST_CASES=2000 cargo test --workspace --locked --test simulation --test laws
+search: ## Look for a history or a resource that breaks a law: 20,000 cases, others each time
+	@PROPTEST_CASES=20000 cargo test --release -p memcached-operator --locked --test simulation --test laws
+
+.PHONY: mutants
+mutants: test-prerequisites ## Put old defects back, one at a time, and see that their tests find them
+	@scripts/mutants
 
 .PHONY: bench
 bench: prerequisites ## Compare the operator with a bare client on a bare API server

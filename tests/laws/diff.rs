@@ -126,7 +126,8 @@ fn names(paths: &[String], node: &Node) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    // One takes as long as many of the others.
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 10))]
 
     #[test]
     fn what_is_as_desired_is_no_drift_and_neither_is_what_others_add(given in given()) {
