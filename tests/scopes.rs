@@ -145,3 +145,41 @@ fn who_wins_the_lead_again_looks_at_every_resource() {
     run.step(Event::Leading(true));
     assert_eq!(run.worked_on.len(), 2);
 }
+
+#[test]
+fn resources_that_come_and_go_leave_nothing_behind_where_nobody_works_on_them() {
+    let follower = || {
+        let mut run = Run::leading();
+        run.step(Event::Leading(false));
+        run.list_all_but(None, "a");
+        run
+    };
+    let of_a_namespace_that_is_not_listed = || {
+        let mut run = Run::leading();
+        run.list_all_but(None, "b");
+        run.list(Watched::Memcached, "a");
+        run
+    };
+    for mut run in [follower(), of_a_namespace_that_is_not_listed()] {
+        let snapshot = |run: &Run| serde_json::to_value(&run.kernel).unwrap();
+        let mut before = snapshot(&run);
+        for number in 0..100 {
+            let key = Key { namespace: "a".to_owned(), name: format!("job-{number}") };
+            let resource = json!({
+                "metadata": {
+                    "namespace": key.namespace, "name": key.name, "uid": key.name, "resourceVersion": "2", "generation": 1,
+                },
+                "spec": {},
+            });
+            let seen = seen::resource(&serde_json::from_value(resource).unwrap()).unwrap();
+            run.step(Event::Resource(Box::new(seen)));
+            run.step(Event::Gone { kind: Watched::Memcached, key });
+        }
+        let after = snapshot(&run);
+        // Numbers that only grow.
+        for counter in ["turn", "next"] {
+            before["queue"][counter] = after["queue"][counter].clone();
+        }
+        assert_eq!(before, after);
+    }
+}

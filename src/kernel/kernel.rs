@@ -179,12 +179,21 @@ impl Kernel {
             if self.world.resources.contains_key(key) {
                 self.queue.push(key, lane);
             } else {
-                self.queue.forget(key);
+                self.forget(key);
                 self.seek(key, &[], effects);
                 effects.push(Effect::Observe(Observation::InstanceGone(key.clone())));
             }
         }
         dirty
+    }
+
+    /// A resource is gone. Requests of its last batch may be under way: the turn ends with their answers.
+    fn forget(&mut self, key: &Key) {
+        self.queue.forget(key);
+        self.held.remove(key);
+        if self.turns.get(key).is_some_and(|turn| turn.outstanding == 0) {
+            self.turns.remove(key);
+        }
     }
 
     /// Another operator may have written meanwhile, and what the metrics knew of each resource was its business.

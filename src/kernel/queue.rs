@@ -5,7 +5,7 @@
 //! bounds how many come back a second, so that a thousand resources that failed together do not retry
 //! together.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -31,10 +31,13 @@ pub enum Lane {
 /// The keys that wait.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Queue {
-    /// Where each waiting key counts; an entry of the other lane is a leftover and is skipped.
-    lanes: BTreeMap<Key, Lane>,
-    fresh: VecDeque<Key>,
-    backlog: VecDeque<Key>,
+    /// Where each waiting key stands.
+    places: BTreeMap<Key, (Lane, u64)>,
+    /// The keys of each lane by when they came, so that one that goes leaves nothing behind.
+    fresh: BTreeMap<u64, Key>,
+    backlog: BTreeMap<u64, Key>,
+    /// The number of the key that comes next.
+    next: u64,
     turn: u32,
     timers: BTreeSet<(Timestamp, Key)>,
     timer_of: BTreeMap<Key, Timestamp>,
@@ -46,42 +49,42 @@ pub struct Queue {
 impl Queue {
     /// Adds a key, or moves it from the backlog to the fresh lane.
     pub fn push(&mut self, key: &Key, lane: Lane) {
-        match (self.lanes.get(key), lane) {
-            (Some(Lane::Fresh), _) | (Some(Lane::Backlog), Lane::Backlog) => return,
-            _ => {}
+        if self.places.get(key).is_some_and(|(now, _)| *now == Lane::Fresh || *now == lane) {
+            return;
         }
-        self.lanes.insert(key.clone(), lane);
-        match lane {
-            Lane::Fresh => self.fresh.push_back(key.clone()),
-            Lane::Backlog => self.backlog.push_back(key.clone()),
-        }
+        self.leave(key);
+        let number = self.next;
+        self.next += 1;
+        self.places.insert(key.clone(), (lane, number));
+        self.lane(lane).insert(number, key.clone());
     }
 
     /// Takes the next key.
     pub fn pop(&mut self) -> Option<Key> {
         self.turn = (self.turn + 1) % BACKLOG_TURN;
         let order = if self.turn == 0 { [Lane::Backlog, Lane::Fresh] } else { [Lane::Fresh, Lane::Backlog] };
-        order.into_iter().find_map(|lane| self.pop_lane(lane))
+        let (_, key) = order.into_iter().find_map(|lane| self.lane(lane).pop_first())?;
+        self.places.remove(&key);
+        Some(key)
     }
 
-    fn pop_lane(&mut self, lane: Lane) -> Option<Key> {
-        let keys = match lane {
+    const fn lane(&mut self, lane: Lane) -> &mut BTreeMap<u64, Key> {
+        match lane {
             Lane::Fresh => &mut self.fresh,
             Lane::Backlog => &mut self.backlog,
-        };
-        while let Some(key) = keys.pop_front() {
-            if self.lanes.get(&key) == Some(&lane) {
-                self.lanes.remove(&key);
-                return Some(key);
-            }
         }
-        None
+    }
+
+    fn leave(&mut self, key: &Key) {
+        if let Some((lane, number)) = self.places.remove(key) {
+            self.lane(lane).remove(&number);
+        }
     }
 
     /// Number of keys that wait for a pass, timers aside.
     #[must_use]
     pub fn depth(&self) -> usize {
-        self.lanes.len()
+        self.places.len()
     }
 
     /// Brings a key back at this time; replaces the key's earlier timer. `None` takes the timer away.
@@ -97,7 +100,7 @@ impl Queue {
 
     /// Forgets everything about a key.
     pub fn forget(&mut self, key: &Key) {
-        self.lanes.remove(key);
+        self.leave(key);
         self.set_timer(key, None);
     }
 
@@ -171,6 +174,21 @@ mod tests {
             queue.push(&key(name), Lane::Fresh);
         }
         assert_eq!(drain(&mut queue), ["f1", "f2", "f3", "b1", "f4", "f5", "f6", "b2", "b3"]);
+    }
+
+    #[test]
+    fn a_key_that_is_forgotten_leaves_nothing_behind() {
+        let mut queue = Queue::default();
+        for lane in [Lane::Backlog, Lane::Fresh] {
+            queue.push(&key("a"), lane);
+        }
+        queue.push(&key("b"), Lane::Backlog);
+        queue.set_timer(&key("a"), Some(at(50)));
+        queue.forget(&key("a"));
+        queue.forget(&key("b"));
+        let next = queue.next;
+        let empty = Queue { next, ..Queue::default() };
+        assert_eq!(serde_json::to_string(&queue).unwrap(), serde_json::to_string(&empty).unwrap());
     }
 
     #[test]

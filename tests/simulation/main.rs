@@ -169,8 +169,11 @@ impl Simulation {
             let snapshot = serde_json::to_vec(&self.kernel).unwrap();
             serde_json::from_slice::<Kernel>(&snapshot).unwrap().step(self.now, event.clone())
         });
+        let unanswered = self.requests.len() + self.late.len();
         let effects = self.kernel.step(self.now, event);
         assert_eq!(twin.unwrap_or_else(|| effects.clone()), effects);
+        let sends = effects.iter().any(|effect| matches!(effect, Effect::Send { .. }));
+        assert!(!sends || unanswered == 0, "two batches at once: {effects:?} beside {unanswered} requests");
         for effect in effects {
             match effect {
                 Effect::Send { .. } => {
@@ -259,6 +262,13 @@ impl Simulation {
     fn lead(&mut self, leads: bool) {
         self.leads = leads;
         self.step(Event::Leading(leads));
+    }
+
+    /// The watches tell all that they have to tell.
+    fn hear(&mut self) {
+        while let Some(event) = self.model.next_event(0) {
+            self.step(event);
+        }
     }
 
     /// Faults stop, everybody does their work, time passes. Returns the requests that were sent meanwhile.
@@ -466,6 +476,34 @@ fn a_new_resource_costs_two_children_and_one_status() {
     }
     assert_eq!(writes, ["create Service", "create Deployment", "status"]);
     assert_eq!(simulation.model.resource().key.name, NAME);
+}
+
+#[test]
+fn a_resource_that_is_created_anew_waits_for_the_last_batch_of_the_one_before_it() {
+    let under_way = |simulation: &Simulation| -> Vec<String> {
+        let requests = simulation.requests.iter();
+        let name = |it: &Effect| match it {
+            Effect::Send { request, .. } => request_name(request),
+            other => format!("{other:?}"),
+        };
+        requests.map(name).collect()
+    };
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.hear();
+    assert_eq!(under_way(&simulation), ["create Service", "create Deployment"]);
+    simulation.model.delete_resource();
+    simulation.hear();
+    simulation.answer(0, false, Some(Category::Transient));
+    simulation.model.create_resource();
+    simulation.hear();
+    assert_eq!(under_way(&simulation), ["create Deployment"], "of the resource that is gone");
+    simulation.answer(0, false, Some(Category::Transient));
+    assert_eq!(under_way(&simulation), ["create Service", "create Deployment"]);
+    simulation.answer(0, true, None);
+    assert_eq!(under_way(&simulation), ["create Deployment"]);
+    simulation.settle();
+    simulation.model.check_converged();
 }
 
 #[test]

@@ -19,24 +19,13 @@ impl Kernel {
     /// resource is queued again.
     pub(super) fn land(&mut self, id: RequestId, reply: Reply, effects: &mut Vec<Effect>) {
         let Some(Flight { resource: key, uid, sent }) = self.flights.remove(&id) else { return };
-        if let Some(turn) = self.turns.get_mut(&key) {
-            turn.outstanding = turn.outstanding.saturating_sub(1);
-            if turn.outstanding == 0 {
-                self.queue.push(&key, Lane::Fresh);
-            }
-        }
+        self.count_down(&key, &uid);
         // Secrets belong to many: what was read of one stays true when the reader is gone.
         if let Sent::ReadSecret { key: secret, keys, known } = sent {
             self.land_secret(&secret, (keys, &known), (reply, &uid));
             return;
         }
-        let Some(resource) = self.world.resources.get_mut(&key) else {
-            self.turns.remove(&key);
-            return;
-        };
-        if resource.seen.uid != uid {
-            return;
-        }
+        let Some(resource) = self.world.resources.get_mut(&key).filter(|it| it.seen.uid == uid) else { return };
         let publish = |notice| Effect::Publish { resource: key.clone(), uid: uid.clone(), notice };
         match (sent, reply) {
             (sent, Reply::Failed(failure)) => failed(resource, sent, (failure, (&uid, self.now))),
@@ -78,6 +67,23 @@ impl Kernel {
             }
             // A reply of another request's shape proves nothing; the next pass sees the world as it was.
             _ => {}
+        }
+    }
+
+    /// One request less of a batch. The batch of an earlier resource of this name is waited for too, because it may
+    /// still write the children, but whose turn it was is not there any more to rest.
+    fn count_down(&mut self, key: &Key, uid: &Uid) {
+        let Some(turn) = self.turns.get_mut(key) else { return };
+        turn.outstanding = turn.outstanding.saturating_sub(1);
+        if turn.outstanding > 0 {
+            return;
+        }
+        let present = self.world.resources.get(key).map(|resource| &resource.seen.uid);
+        if present != Some(uid) {
+            self.turns.remove(key);
+        }
+        if present.is_some() {
+            self.queue.push(key, Lane::Fresh);
         }
     }
 
