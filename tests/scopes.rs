@@ -135,6 +135,22 @@ fn a_kind_that_is_forbidden_in_one_namespace_is_there_in_another() {
 }
 
 #[test]
+fn where_resources_may_not_be_listed_any_more_nothing_is_asked_for_until_they_were_and_the_others_go_on() {
+    let mut run = Run::leading();
+    run.step(Event::Leading(false));
+    for name in ["a", "b"] {
+        run.list_all_but(None, name);
+    }
+    run.step(Event::Unlistable(Watched::Memcached, namespace("b")));
+    run.step(Event::Leading(true));
+    assert_eq!(run.worked_on, BTreeSet::from(["a".to_owned()]), "what is known of the other is old");
+    run.list(Watched::Secret, "b");
+    assert_eq!(run.worked_on.len(), 1, "another kind says nothing about that");
+    run.list(Watched::Memcached, "b");
+    assert_eq!(run.worked_on.len(), 2);
+}
+
+#[test]
 fn who_wins_the_lead_again_looks_at_every_resource() {
     let mut run = Run::leading();
     run.step(Event::Leading(false));
@@ -162,8 +178,11 @@ fn resources_that_come_and_go_leave_nothing_behind_where_nobody_works_on_them() 
     };
     for mut run in [follower(), of_a_namespace_that_is_not_listed()] {
         let snapshot = |run: &Run| serde_json::to_value(&run.kernel).unwrap();
-        let mut before = snapshot(&run);
+        let mut before = serde_json::Value::Null;
         for number in 0..100 {
+            if number == 1 {
+                before = snapshot(&run);
+            }
             let key = Key { namespace: "a".to_owned(), name: format!("job-{number}") };
             let resource = json!({
                 "metadata": {

@@ -45,6 +45,8 @@ pub enum Effect {
         /// Whether it is wanted.
         wanted: bool,
     },
+    /// List every kind anew: versions have gone back, and nothing is decided before.
+    ListAnew,
     /// Something that the metrics count.
     Observe(Observation),
 }

@@ -10,16 +10,30 @@ use serde_json::Value;
 
 use super::effect::RequestId;
 use super::failure::Failure;
+use super::lists::Moment;
 use super::object::{ChildKind, Controller, Key, ResourceVersion, Scope, Uid, Watched};
 use crate::api::{MemcachedSpec, MemcachedStatus};
 
 /// One thing learned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
-    /// A list of this kind began: what is seen there until [`Event::Listed`] is all there is.
+    /// A request for a list has its first answer, which follows: it begins, or there is none to be had.
+    Asked {
+        /// Of which kind.
+        kind: Watched,
+        /// Where.
+        scope: Scope,
+        /// When the request left.
+        left: Departure,
+    },
+    /// A list of this kind began: what is seen there until [`Event::Listed`] is all there is. Where [`Event::Asked`] did
+    /// not say when its request left, it left just now.
     Listing(Watched, Scope),
     /// The list is complete; whatever it lacked is gone.
     Listed(Watched, Scope),
+    /// A list without which nothing can be done is refused, or what it asks for is not served: nothing is written there
+    /// until the next [`Event::Listed`].
+    Unlistable(Watched, Scope),
     /// Objects of this kind of child cannot be listed, and so not be dealt with; until the next [`Event::Listed`].
     Unavailable {
         /// Which kind.
@@ -55,6 +69,15 @@ pub enum Event {
     Leading(bool),
     /// Time has passed; sent when a [`super::effect::Effect::Wake`] is due.
     Tick,
+}
+
+/// When the request of a list left: what a list says is as old as that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Departure {
+    /// After so many answers to requests of the kernel.
+    pub answers: Moment,
+    /// After the resources had been asked for anew so often, because this process was to lead.
+    pub anew: u64,
 }
 
 /// Why a kind of child cannot be dealt with.

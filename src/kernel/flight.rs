@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::effect::{Notice, RolloutCause};
+use super::live::Sight;
 use super::object::{ChildKind, Key, Uid};
 use super::pass::Change;
 use super::setback::Attempt;
@@ -42,8 +43,8 @@ pub enum Sent {
         /// What was known of it then.
         known: Presence,
     },
-    /// A read of what sits at a child's place.
-    ReadChild(ChildKind),
+    /// A read of what sits at a child's place, and what was known of that then.
+    ReadChild(ChildKind, Sight),
     /// A write of a child.
     Write {
         /// Which child.

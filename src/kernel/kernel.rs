@@ -15,6 +15,7 @@ use super::effect::{ChildResult, Effect, Observation, Request, RequestId};
 use super::event::Event;
 use super::failure::{Category, Failure};
 use super::flight::{Flight, Sent};
+use super::lists::Moment;
 use super::object::{ChildKind, Key, Scope};
 use super::outline::Outline;
 use super::pass::{self, Judged, Pass, Send, View};
@@ -97,6 +98,12 @@ impl Kernel {
         self.world.is_synced()
     }
 
+    /// How many requests have been answered: what the shell says when the request of a list leaves.
+    #[must_use]
+    pub const fn answers(&self) -> Moment {
+        self.world.lists.now()
+    }
+
     /// Everything known, for those who look on.
     #[must_use]
     pub const fn world(&self) -> &World {
@@ -108,6 +115,10 @@ impl Kernel {
         self.now = at;
         let mut effects = Vec::new();
         let dirty = self.fold(event, &mut effects);
+        if self.world.has_gone_back() {
+            self.queue_all();
+            effects.push(Effect::ListAnew);
+        }
         self.queue.fire(at);
         self.call_rollouts();
         while self.leading
@@ -139,13 +150,21 @@ impl Kernel {
     fn fold(&mut self, event: Event, effects: &mut Vec<Effect>) -> BTreeSet<Key> {
         let lane = if self.is_synced() { Lane::Fresh } else { Lane::Backlog };
         let dirty: BTreeSet<Key> = match event {
+            Event::Asked { kind, scope, left } => {
+                self.world.lists.ask(kind, scope, left.answers);
+                BTreeSet::new()
+            }
             Event::Listing(kind, scope) => {
-                self.world.begin_list(kind, scope);
+                self.world.lists.begin(kind, scope);
                 BTreeSet::new()
             }
             Event::Listed(kind, scope) => {
                 self.let_in();
-                self.world.end_list(kind, scope)
+                self.world.end_list(kind, &scope)
+            }
+            Event::Unlistable(kind, scope) => {
+                self.world.lose_list(kind, scope);
+                BTreeSet::new()
             }
             Event::Unavailable { kind, scope, why } => {
                 self.let_in();
@@ -187,6 +206,10 @@ impl Kernel {
         dirty
     }
 
+    fn queue_all(&mut self) {
+        self.world.resources.keys().for_each(|key| self.queue.push(key, Lane::Backlog));
+    }
+
     /// A resource is gone. Requests of its last batch may be under way: the turn ends with their answers.
     fn forget(&mut self, key: &Key) {
         self.queue.forget(key);
@@ -201,8 +224,8 @@ impl Kernel {
         for (key, resource) in &mut self.world.resources {
             resource.reported = None;
             self.world.rollouts.restore(key, resource.seen.status.budgeted_rollout);
-            self.queue.push(key, Lane::Backlog);
         }
+        self.queue_all();
     }
 
     /// More is known: perhaps enough for those that were not looked at for want of it.
@@ -267,7 +290,7 @@ impl Kernel {
         let uid = resource.seen.uid.clone();
         let outstanding = pass.sends.len();
         for send in pass.sends {
-            let (request, sent) = self.prepare(send);
+            let (request, sent) = self.prepare(key, send);
             let id = RequestId(self.next_id);
             self.next_id += 1;
             self.flights.insert(id, Flight { resource: key.clone(), uid: uid.clone(), sent });
@@ -281,7 +304,7 @@ impl Kernel {
     }
 
     /// The request of a send, and what its reply will be understood by.
-    fn prepare(&self, send: Send) -> (Request, Sent) {
+    fn prepare(&self, key: &Key, send: Send) -> (Request, Sent) {
         match send {
             Send::Write { request, kind, attempt, change, replaces, notices } => {
                 (request, Sent::Write { kind, attempt, change, replaces, notices })
@@ -303,7 +326,10 @@ impl Kernel {
                     | Request::Create { kind, .. }
                     | Request::Apply { kind, .. }
                     | Request::Patch { kind, .. }
-                    | Request::Delete { kind, .. } => Sent::ReadChild(*kind),
+                    | Request::Delete { kind, .. } => {
+                        let resource = self.world.resources.get(key);
+                        Sent::ReadChild(*kind, resource.map(|it| it.slot(*kind).sight()).unwrap_or_default())
+                    }
                     Request::PatchStatus { .. } => Sent::Status {
                         status: Box::default(),
                         attempt: Attempt::default(),

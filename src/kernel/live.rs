@@ -11,6 +11,7 @@ use super::diff::{self, Differences};
 use super::event::{SeenChild, SeenRollout};
 use super::fight::Repairs;
 use super::legacy::Legacy;
+use super::lists::Moment;
 use super::object::{ChildKind, Controller, ResourceVersion, Uid};
 use super::setback::Setback;
 
@@ -27,11 +28,24 @@ pub struct Slot {
     /// What sat here last and is gone: an answer that was given before that may come after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<Uid>,
+    /// When a request about it was answered last.
+    #[serde(default)]
+    pub answered: Moment,
+    /// Whether the same version may stand for something else: versions went back, and come again.
+    #[serde(default)]
+    pub doubtful: bool,
     /// Why the last write failed.
     pub setback: Option<Setback>,
     /// How often it was put back.
     #[serde(default)]
     pub repairs: Repairs,
+}
+
+/// What is known of a child's place at one time, short: to tell whether something was learned since.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sight {
+    live: Option<(Uid, ResourceVersion)>,
+    lost: Option<Uid>,
 }
 
 /// A live object at a child's place.
@@ -150,6 +164,43 @@ impl Slot {
         true
     }
 
+    /// What is known of this place now.
+    #[must_use]
+    pub fn sight(&self) -> Sight {
+        let live = self.live.as_ref().map(|live| (live.uid.clone(), live.resource_version.clone()));
+        Sight { live, lost: self.lost.clone() }
+    }
+
+    /// Whether something of this version is older than what is known.
+    #[must_use]
+    pub fn is_ahead_of(&self, seen: &SeenChild) -> bool {
+        self.live.as_ref().is_some_and(|live| seen.resource_version.is_older_than(&live.resource_version))
+    }
+
+    /// Takes in what a list says, or a read that nothing was learned since: it is so, whatever was known. Returns
+    /// whether that was news.
+    pub fn overrule(&mut self, seen: SeenChild) -> bool {
+        self.look = false;
+        self.lost.take_if(|lost| *lost == seen.uid);
+        let same = |live: &Live| live.uid == seen.uid && live.resource_version == seen.resource_version;
+        if !self.doubtful && self.live.as_ref().is_some_and(same) {
+            return false;
+        }
+        self.replace(seen);
+        true
+    }
+
+    /// Takes in what a list says whose request left before an answer to ours came. Returns whether that was news.
+    pub fn see_late(&mut self, seen: SeenChild) -> bool {
+        !self.has_lost(&seen) && !self.is_ahead_of(&seen) && self.see(seen)
+    }
+
+    /// Versions went back: those that are known may come again for something else, and what was refused may be taken.
+    pub fn doubt(&mut self) {
+        self.doubtful = true;
+        self.setback.take_if(|setback| setback.retry_at.is_none());
+    }
+
     /// Takes in the answer to a read.
     pub fn find(&mut self, seen: SeenChild) {
         self.look = false;
@@ -174,7 +225,7 @@ impl Slot {
     }
 
     fn replace(&mut self, seen: SeenChild) {
-        self.look = false;
+        (self.look, self.doubtful) = (false, false);
         let judged = self.live.take().and_then(|live| live.verdict.judgement());
         // Most events are about a status: what was found out about the rest stands.
         let judged = judged.filter(|it| it.of == Some(fingerprint(&seen.content, seen.owned.as_ref())));
@@ -326,6 +377,21 @@ mod tests {
         assert!(slot.see(service("c", "5")), "the list that lacked it was an old one");
         slot.answer(service("c", "6"));
         assert_eq!(slot.live.map(|live| live.resource_version.0), Some("6".to_owned()));
+    }
+
+    #[test]
+    fn a_list_overrules_what_is_newer_and_one_that_left_before_an_answer_does_not() {
+        let mut slot = Slot::default();
+        slot.see(service("a", "10"));
+        assert!(!slot.see_late(service("a", "9")));
+        assert!(!slot.see_late(service("b", "9")), "it is of before ours");
+        assert!(slot.overrule(service("a", "9")), "versions went back");
+        assert!(!slot.overrule(service("a", "9")));
+        slot.doubt();
+        assert!(slot.overrule(service("a", "9")), "the same version may stand for something else");
+        slot.lose();
+        assert!(!slot.see_late(service("a", "9")), "it was gone after the list's request had left");
+        assert!(slot.overrule(service("a", "9")));
     }
 
     #[test]

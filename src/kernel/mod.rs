@@ -18,6 +18,7 @@ pub mod inputs;
 #[expect(clippy::module_inception, reason = "the one entry of the folder is what the folder is called after")]
 pub mod kernel;
 pub mod legacy;
+pub mod lists;
 pub mod live;
 pub mod notice;
 pub mod object;

@@ -110,6 +110,12 @@ impl Rollouts {
         self.unseen.remove(scope);
     }
 
+    /// The resources in a scope cannot be seen. Those that are known to have a turn keep it; those of which nothing is
+    /// known, and perhaps never will be, keep nobody waiting.
+    pub fn pass_over(&mut self, scope: &Scope) {
+        self.unseen.remove(scope);
+    }
+
     /// Whether templates of older revisions are to be replaced.
     #[must_use]
     pub fn adopts(&self) -> bool {
@@ -288,6 +294,19 @@ mod tests {
         assert_eq!(rollouts.call(), vec![]);
         rollouts.saw(&scopes[0]);
         assert_eq!(rollouts.call(), vec![key("a")]);
+    }
+
+    #[test]
+    fn resources_that_cannot_be_seen_keep_nobody_waiting_and_those_that_are_known_keep_their_turn() {
+        let scopes = ["m", "n"].map(|name| Scope::Namespace(name.into()));
+        let mut rollouts = Rollouts::new(Budget { limit: 1, adoption: Adoption::Off }, scopes.clone().into());
+        rollouts.saw(&scopes[1]);
+        rollouts.pass_over(&scopes[0]);
+        assert_eq!(rollouts.place(&key("a"), Some(Secret), true), rolling(Secret));
+        let hidden = Key { namespace: "m".into(), name: "b".into() };
+        rollouts.note(&hidden, rolling(Secret));
+        rollouts.pass_over(&scopes[0]);
+        assert_eq!(rollouts.place(&key("a"), Some(Secret), true), Place::Waiting(Secret));
     }
 
     #[test]

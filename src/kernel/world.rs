@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::event::{SecretContent, SeenChild, SeenPod, SeenResource, SeenSecret, Unavailable};
 use super::figures::Figures;
-use super::live::{Live, Slot};
+use super::lists::{Lists, Moment, Word};
+use super::live::{Live, Sight, Slot};
 use super::object::{ChildKind, Key, ResourceVersion, Scope, Uid, Watched};
 use super::outline::Outline;
 use super::rollouts::Rollouts;
@@ -30,10 +31,8 @@ pub struct World {
     pub rollouts: Rollouts,
     /// Children that came before their resource, until the first complete list of resources.
     early: Vec<SeenChild>,
-    /// The lists that are under way: what each has named so far.
-    listing: Vec<(Watched, Scope, BTreeSet<Key>)>,
-    /// The lists that have been complete at least once.
-    listed: BTreeSet<(Watched, Scope)>,
+    /// The lists that are under way, and those that have been complete.
+    pub lists: Lists,
     /// The kinds of children that cannot be dealt with.
     unavailable: Vec<(ChildKind, Scope, Unavailable)>,
 }
@@ -51,6 +50,9 @@ pub struct Resource {
     /// The Secret hash that was computed or found on the live template: kept while a Secret is missing or
     /// unreadable, so that no pod rolls.
     pub secret_hash: Option<String>,
+    /// When a write of its status was answered last.
+    #[serde(default)]
+    pub answered: Moment,
     /// Why the last status write, or the last pass, failed.
     pub setback: Option<Setback>,
     /// A status that the API server did not store as it was sent (an older CRD drops fields it does not know),
@@ -67,6 +69,7 @@ impl Resource {
             slots: BTreeMap::new(),
             outline: None,
             secret_hash: None,
+            answered: Moment::default(),
             setback: None,
             unstorable: None,
             reported: None,
@@ -106,6 +109,9 @@ pub struct Secret {
     pub presence: Presence,
     /// What it held when it was read last in this run.
     pub content: Option<SecretContent>,
+    /// When a read of it was answered last.
+    #[serde(default)]
+    pub answered: Moment,
     /// Why it could not be read.
     pub setback: Option<Setback>,
     /// The resources that name it.
@@ -134,10 +140,8 @@ impl World {
     /// Whether enough is known of some namespace to act there.
     #[must_use]
     pub fn is_synced(&self) -> bool {
-        let resources = self.listed.iter().filter(|(kind, _)| *kind == Watched::Memcached);
-        resources
-            .map(|(_, scope)| scope)
-            .any(|scope| Watched::ALL.iter().all(|kind| self.is_known(*kind, |other| other == scope)))
+        let mut scopes = self.lists.scopes(Watched::Memcached);
+        scopes.any(|scope| Watched::ALL.iter().all(|kind| self.is_known(*kind, |other| other == scope)))
     }
 
     /// Whether of every kind it is known what there is in a namespace, or, where a resource can do without, that this
@@ -151,13 +155,20 @@ impl World {
         let unavailable = |(other, scope, _): &(ChildKind, Scope, Unavailable)| {
             !kind.is_required() && Watched::Child(*other) == kind && there(scope)
         };
-        self.listed.iter().any(|(listed, scope)| *listed == kind && there(scope))
-            || self.unavailable.iter().any(unavailable)
+        self.lists.is_complete(kind, &there) || self.unavailable.iter().any(unavailable)
     }
 
     /// Whether all resources of a namespace have been seen.
     fn knows_resources(&self, namespace: &str) -> bool {
-        self.is_known(Watched::Memcached, |scope| scope.includes(namespace))
+        self.lists.was_complete(Watched::Memcached, |scope| scope.includes(namespace))
+    }
+
+    /// A list without which nothing can be done is refused: what is known there may be old, and nobody else waits for it.
+    pub fn lose_list(&mut self, kind: Watched, scope: Scope) {
+        if kind == Watched::Memcached {
+            self.rollouts.pass_over(&scope);
+        }
+        self.lists.refuse(kind, scope);
     }
 
     /// Why a kind of child cannot be dealt with in a namespace, if so.
@@ -190,71 +201,95 @@ impl World {
         concerned
     }
 
-    /// A list begins.
-    pub fn begin_list(&mut self, kind: Watched, scope: Scope) {
-        self.listing.retain(|(other, there, _)| (*other, there) != (kind, &scope));
-        self.listing.push((kind, scope, BTreeSet::new()));
-    }
-
     /// A list is complete; whatever it lacked is gone. Returns the resources concerned.
-    pub fn end_list(&mut self, kind: Watched, scope: Scope) -> BTreeSet<Key> {
-        let Some(at) = self.listing.iter().position(|(other, there, _)| (*other, there) == (kind, &scope))
-        else {
-            return BTreeSet::new();
-        };
-        let (_, _, named) = self.listing.swap_remove(at);
-        let known: Vec<Key> = match kind {
-            Watched::Memcached => self.resources.keys().cloned().collect(),
+    pub fn end_list(&mut self, kind: Watched, scope: &Scope) -> BTreeSet<Key> {
+        let Some(listing) = self.lists.end(kind, scope) else { return BTreeSet::new() };
+        self.early.retain(|child| Watched::Child(child.kind) != kind || !listing.lacks(&child.key));
+        let known: Vec<(Key, Moment)> = match kind {
+            // A resource was listed before anything could be asked of it.
+            Watched::Memcached => self.resources.keys().map(|key| (key.clone(), Moment::default())).collect(),
             Watched::Child(kind) => self
                 .resources
                 .iter()
                 .filter(|(_, it)| it.live(kind).is_some())
-                .map(|(key, _)| key.clone())
+                .map(|(key, it)| (key.clone(), it.slot(kind).answered))
                 .collect(),
-            Watched::Secret => self.secrets.keys().cloned().collect(),
-            Watched::Pod => self.pods.keys().cloned().collect(),
+            Watched::Secret => self.secrets.iter().map(|(key, it)| (key.clone(), it.answered)).collect(),
+            Watched::Pod => self.pods.keys().map(|key| (key.clone(), Moment::default())).collect(),
         };
+        let mut dirty = BTreeSet::new();
+        for (key, answered) in known.iter().filter(|(key, _)| listing.lacks(key)) {
+            dirty.append(&mut match listing.left_before(*answered) {
+                true => self.doubt(kind, key),
+                false => self.gone(kind, key),
+            });
+        }
         let here = |key: &Key| scope.includes(&key.namespace);
-        let gone = known.iter().filter(|key| here(key) && !named.contains(key));
-        let mut dirty: BTreeSet<Key> = gone.flat_map(|key| self.gone(kind, key)).collect();
         let lost = |(other, there, _): &(ChildKind, Scope, Unavailable)| {
-            Watched::Child(*other) == kind && *there == scope
+            Watched::Child(*other) == kind && there == scope
         };
         if let Some(at) = self.unavailable.iter().position(lost) {
             self.unavailable.swap_remove(at);
             dirty.extend(self.resources.keys().filter(|key| here(key)).cloned());
         }
         if kind == Watched::Memcached {
-            self.rollouts.saw(&scope);
+            self.rollouts.saw(scope);
             self.early.retain(|child| !here(&child.key));
             self.secrets.retain(|key, secret| !here(key) || !secret.users.is_empty());
         }
-        self.listed.insert((kind, scope));
         dirty
     }
 
-    fn note_listed(&mut self, kind: Watched, key: &Key) {
-        let covers = |(other, scope, _): &&mut (Watched, Scope, BTreeSet<Key>)| {
-            *other == kind && scope.includes(&key.namespace)
-        };
-        if let Some((_, _, named)) = self.listing.iter_mut().find(covers) {
-            named.insert(key.clone());
+    /// A list lacks what an answer told of after the list's request had left: it may have come since, or gone since.
+    fn doubt(&mut self, kind: Watched, key: &Key) -> BTreeSet<Key> {
+        match kind {
+            Watched::Child(kind) => {
+                let resource = self.resources.get_mut(key);
+                resource.into_iter().for_each(|resource| resource.slot_mut(kind).look = true);
+                BTreeSet::from([key.clone()])
+            }
+            Watched::Secret => self.secrets.get_mut(key).map_or_else(BTreeSet::new, |secret| {
+                secret.presence = Presence::Unknown;
+                secret.users.clone()
+            }),
+            Watched::Memcached | Watched::Pod => BTreeSet::new(),
         }
+    }
+
+    /// Whether versions were found to have gone back, as they do when etcd is restored from a backup. The same version may
+    /// then come again for other content, and what was refused for good was refused in another history.
+    pub fn has_gone_back(&mut self) -> bool {
+        let went_back = self.lists.take_went_back();
+        if went_back {
+            self.secrets.values_mut().for_each(|secret| secret.content = None);
+            for resource in self.resources.values_mut() {
+                resource.setback.take_if(|setback| setback.retry_at.is_none());
+                resource.secret_hash = None;
+                resource.slots.values_mut().for_each(Slot::doubt);
+            }
+        }
+        went_back
     }
 
     /// A resource was seen. Returns whether that was news.
     pub fn see_resource(&mut self, seen: SeenResource) -> bool {
         let key = seen.key.clone();
-        self.note_listed(Watched::Memcached, &key);
+        let answered = self.resources.get(&key).map(|known| known.answered).unwrap_or_default();
+        let word = self.lists.hear(Watched::Memcached, &key, answered);
         let after = secret_names(&seen);
         let before = self.resources.get(&key).map(|known| secret_names(&known.seen)).unwrap_or_default();
+        let older = |known: &Resource| seen.resource_version.is_older_than(&known.seen.resource_version);
+        let goes_back = word == Word::List && self.resources.get(&key).is_some_and(older);
+        if goes_back {
+            self.lists.go_back(Watched::Memcached, &key);
+        }
         // Of one that is known, this operator decides, and what it wrote may come back late.
         if self.resources.get(&key).is_none_or(|known| known.seen.uid != seen.uid) {
             self.rollouts.restore(&key, seen.status.budgeted_rollout);
         }
         match self.resources.get_mut(&key) {
             Some(known) if seen.uid == known.seen.uid => {
-                if seen.resource_version.is_older_than(&known.seen.resource_version) {
+                if older(known) && !goes_back {
                     return false;
                 }
                 let news = known.seen != seen;
@@ -269,8 +304,8 @@ impl World {
             Some(known) => {
                 // Another incarnation: what is known of the children stays true, what was decided does not.
                 let mut fresh = Resource::new(seen);
-                for (kind, slot) in std::mem::take(&mut known.slots) {
-                    fresh.slot_mut(kind).live = slot.live;
+                for (kind, Slot { live, answered, doubtful, .. }) in std::mem::take(&mut known.slots) {
+                    *fresh.slot_mut(kind) = Slot { live, answered, doubtful, ..Slot::default() };
                 }
                 *known = fresh;
             }
@@ -304,8 +339,9 @@ impl World {
 
     /// A child was seen. Returns the resource concerned, if that was news to one.
     pub fn see_child(&mut self, seen: SeenChild) -> Option<Key> {
-        let key = seen.key.clone();
-        self.note_listed(Watched::Child(seen.kind), &key);
+        let (key, kind) = (seen.key.clone(), Watched::Child(seen.kind));
+        let answered = self.resources.get(&key).map(|resource| resource.slot(seen.kind).answered);
+        let word = self.lists.hear(kind, &key, answered.unwrap_or_default());
         let resources_known = self.knows_resources(&key.namespace);
         let Some(resource) = self.resources.get_mut(&key) else {
             if !resources_known {
@@ -314,22 +350,53 @@ impl World {
             }
             return None;
         };
-        resource.slot_mut(seen.kind).see(seen).then_some(key)
+        let slot = resource.slot_mut(seen.kind);
+        let is_news = match word {
+            Word::Watch => slot.see(seen),
+            Word::EarlierList => slot.see_late(seen),
+            Word::List => {
+                if slot.is_ahead_of(&seen) {
+                    self.lists.go_back(kind, &key);
+                }
+                slot.overrule(seen)
+            }
+        };
+        is_news.then_some(key)
+    }
+
+    /// A child was read, and this was known of it when it was asked for: where nothing was heard since, it is so, whatever
+    /// was known.
+    pub fn find_child(&mut self, seen: SeenChild, known: &Sight) {
+        let Some(resource) = self.resources.get_mut(&seen.key) else { return };
+        let slot = resource.slot_mut(seen.kind);
+        slot.answered = self.lists.now();
+        if slot.sight() != *known {
+            slot.find(seen);
+            return;
+        }
+        if slot.is_ahead_of(&seen) {
+            self.lists.go_back(Watched::Child(seen.kind), &seen.key);
+        }
+        slot.overrule(seen);
     }
 
     /// A Secret exists in this version. Returns the resources that use it.
     pub fn see_secret(&mut self, seen: SeenSecret) -> BTreeSet<Key> {
         let SeenSecret { key, uid, resource_version } = seen;
-        self.note_listed(Watched::Secret, &key);
+        let answered = self.secrets.get(&key).map(|secret| secret.answered).unwrap_or_default();
+        let word = self.lists.hear(Watched::Secret, &key, answered);
         if !self.knows_resources(&key.namespace) {
             self.secrets.entry(key.clone()).or_default();
         }
         let Some(secret) = self.secrets.get_mut(&key) else { return BTreeSet::new() };
-        let stale = matches!(&secret.presence, Presence::Present(known, version)
+        let is_older = matches!(&secret.presence, Presence::Present(known, version)
             if *known == uid && resource_version.is_older_than(version));
         let seen = Presence::Present(uid, resource_version);
-        if stale || secret.presence == seen {
+        if secret.presence == seen || (is_older && word != Word::List) {
             return BTreeSet::new();
+        }
+        if is_older {
+            self.lists.go_back(Watched::Secret, &key);
         }
         secret.presence = seen;
         secret.setback = None;
@@ -338,7 +405,7 @@ impl World {
 
     /// A pod was seen. Returns its resource, if its problem is news.
     pub fn see_pod(&mut self, seen: SeenPod) -> Option<Key> {
-        self.note_listed(Watched::Pod, &seen.key);
+        self.lists.hear(Watched::Pod, &seen.key, Moment::default());
         let resource = Key { namespace: seen.key.namespace.clone(), name: seen.instance.clone() };
         let key = seen.key.clone();
         let problem = seen.problem.clone();

@@ -6,7 +6,7 @@
 //! whoever begins to lead lists the resources first. What is older of the children is harmless: each write carries what
 //! it was decided on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::kernel::event::Event;
 use crate::kernel::object::{Scope, Watched};
@@ -14,9 +14,12 @@ use crate::kernel::object::{Scope, Watched};
 /// The way to the lead.
 #[derive(Debug, Default)]
 pub struct Succession {
-    /// The lists of resources that have been complete once.
-    listed: Vec<Scope>,
-    /// The lists that are waited for, and whether each has begun; `None` when nobody is to lead, or leads already.
+    /// Where resources have been listed once.
+    listed: BTreeSet<Scope>,
+    /// How often they were asked for anew.
+    asked: u64,
+    /// Where an answer is waited for, and whether the one that is coming was asked for after the lead was won: one that
+    /// was on its way then says nothing. `None` when nobody is to lead, or leads already.
     awaited: Option<BTreeMap<Scope, bool>>,
 }
 
@@ -25,8 +28,8 @@ pub struct Succession {
 pub enum Next {
     /// Nothing is known yet, so that nothing is old: lead.
     Lead,
-    /// List the resources, and lead when [`Succession::note`] says so.
-    List,
+    /// Ask for the resources anew, for this time, and lead when [`Succession::note`] says so.
+    List(u64),
 }
 
 impl Succession {
@@ -35,8 +38,9 @@ impl Succession {
         if self.listed.is_empty() {
             return Next::Lead;
         }
+        self.asked += 1;
         self.awaited = Some(self.listed.iter().map(|scope| (scope.clone(), false)).collect());
-        Next::List
+        Next::List(self.asked)
     }
 
     /// It is not to lead any more.
@@ -44,38 +48,67 @@ impl Succession {
         self.awaited = None;
     }
 
-    /// Whether this event was the last that was waited for.
+    /// Whether this event was the last that was waited for. A refusal is an answer too: the kernel leaves alone what is
+    /// there until it was listed, and nobody else has to wait for that.
     pub fn note(&mut self, event: &Event) -> bool {
         match event {
-            Event::Listing(Watched::Memcached, scope) => {
+            Event::Asked { kind: Watched::Memcached, scope, left } => {
                 if let Some(begun) = self.awaited.as_mut().and_then(|awaited| awaited.get_mut(scope)) {
-                    *begun = true;
+                    *begun = left.anew >= self.asked;
                 }
             }
             Event::Listed(Watched::Memcached, scope) => {
-                if !self.listed.contains(scope) {
-                    self.listed.push(scope.clone());
-                }
-                if let Some(awaited) = &mut self.awaited {
-                    awaited.retain(|other, begun| other != scope || !*begun);
-                }
+                self.listed.insert(scope.clone());
+                self.answered(scope);
             }
+            Event::Unlistable(Watched::Memcached, scope) => self.answered(scope),
             _ => {}
         }
         self.awaited.take_if(|awaited| awaited.is_empty()).is_some()
+    }
+
+    fn answered(&mut self, scope: &Scope) {
+        if let Some(awaited) = &mut self.awaited {
+            awaited.retain(|other, begun| other != scope || !*begun);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::event::Departure;
 
-    fn listing(name: &str) -> Event {
-        Event::Listing(Watched::Memcached, Scope::Namespace(name.into()))
+    const KIND: Watched = Watched::Memcached;
+
+    fn scope(name: &str) -> Scope {
+        Scope::Namespace(name.into())
+    }
+
+    /// The first answer to a request that left after the resources were asked for anew so often.
+    fn asked(name: &str, anew: u64) -> Event {
+        Event::Asked { kind: KIND, scope: scope(name), left: Departure { anew, ..Departure::default() } }
     }
 
     fn listed(name: &str) -> Event {
-        Event::Listed(Watched::Memcached, Scope::Namespace(name.into()))
+        Event::Listed(KIND, scope(name))
+    }
+
+    fn refused(name: &str) -> Event {
+        Event::Unlistable(KIND, scope(name))
+    }
+
+    /// One that has listed two namespaces.
+    fn follower() -> Succession {
+        let mut succession = Succession::default();
+        for event in [asked("a", 0), listed("a"), asked("b", 0), listed("b")] {
+            assert!(!succession.note(&event));
+        }
+        succession
+    }
+
+    fn told<const N: usize>(succession: &mut Succession, events: [Event; N]) -> [bool; N] {
+        events.map(|event| succession.note(&event))
     }
 
     #[test]
@@ -84,23 +117,42 @@ mod tests {
     }
 
     #[test]
-    fn who_knows_something_leads_after_lists_that_began_afterwards() {
-        let mut succession = Succession::default();
-        for event in [listing("a"), listed("a"), listing("b"), listed("b"), listing("a")] {
-            assert!(!succession.note(&event));
-        }
-        assert_eq!(succession.win(), Next::List);
-        let told = [listed("a"), listing("b"), listed("b"), listing("a"), listed("a"), listed("a")]
-            .map(|event| succession.note(&event));
-        assert_eq!(told, [false, false, false, false, true, false]);
+    fn who_knows_something_leads_after_lists_that_were_asked_for_afterwards() {
+        let mut succession = follower();
+        succession.note(&asked("a", 0));
+        assert_eq!(succession.win(), Next::List(1));
+        let events =
+            [listed("a"), asked("b", 0), listed("b"), asked("b", 1), listed("b"), asked("a", 1), listed("a")];
+        assert_eq!(told(&mut succession, events), [false, false, false, false, false, false, true]);
+        assert_eq!(told(&mut succession, [asked("a", 1), listed("a")]), [false, false]);
+    }
+
+    #[test]
+    fn a_list_that_was_asked_for_after_an_earlier_win_is_not_one_of_now() {
+        let mut succession = follower();
+        succession.win();
+        succession.lose();
+        assert_eq!(succession.win(), Next::List(2));
+        let events = [asked("a", 2), listed("a"), asked("b", 1), listed("b")];
+        assert_eq!(told(&mut succession, events), [false; 4]);
+        assert_eq!(told(&mut succession, [asked("b", 2), listed("b")]), [false, true]);
+    }
+
+    #[test]
+    fn a_namespace_that_may_not_be_listed_any_more_keeps_nobody_from_leading() {
+        let mut succession = follower();
+        succession.note(&refused("b"));
+        succession.win();
+        let events = [asked("a", 1), listed("a"), refused("b"), asked("b", 1), refused("b")];
+        assert_eq!(told(&mut succession, events), [false, false, false, false, true]);
     }
 
     #[test]
     fn who_loses_before_the_lists_are_complete_does_not_lead() {
-        let mut succession = Succession::default();
-        succession.note(&listed("a"));
+        let mut succession = follower();
         succession.win();
         succession.lose();
-        assert!(![listing("a"), listed("a")].iter().any(|event| succession.note(event)));
+        let events = ["a", "b"].map(|name| [asked(name, 1), listed(name)]);
+        assert!(!events.as_flattened().iter().any(|event| succession.note(event)));
     }
 }

@@ -22,6 +22,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -165,6 +166,7 @@ struct Operator {
     outlet: Outlet,
     sought: watch::Sender<BTreeSet<ChildKind>>,
     anew: watch::Sender<u64>,
+    over: watch::Sender<u64>,
     succession: Succession,
     events: mpsc::Receiver<Event>,
     wake: Option<Timestamp>,
@@ -175,7 +177,7 @@ impl Operator {
     /// What the kernel asks for is sent through `work`.
     fn new(work: &Client, parts: Parts) -> Self {
         let (sender, events) = mpsc::channel(WAITING);
-        let (sought, anew) = (watch::Sender::new(BTreeSet::new()), watch::Sender::new(0));
+        let (sought, [anew, over]) = (watch::Sender::new(BTreeSet::new()), [0; 2].map(watch::Sender::new));
         Self {
             clock: Clock::start(),
             executor: Executor::new(work.clone(), sender.clone()),
@@ -186,9 +188,12 @@ impl Operator {
                 metrics: Arc::clone(&parts.metrics),
                 sought: sought.subscribe(),
                 anew: anew.subscribe(),
+                over: over.subscribe(),
+                answers: Arc::default(),
             },
             sought,
             anew,
+            over,
             succession: Succession::default(),
             events,
             wake: None,
@@ -228,8 +233,8 @@ impl Operator {
     fn lead(&mut self, leads: bool) {
         if !leads {
             self.succession.lose();
-        } else if self.succession.win() == Next::List {
-            self.anew.send_modify(|times| *times += 1);
+        } else if let Next::List(times) = self.succession.win() {
+            self.anew.send_replace(times);
             return;
         }
         self.step(Event::Leading(leads));
@@ -256,6 +261,7 @@ impl Operator {
         self.take_note(&event);
         let entry = Entry::begin(at, &event);
         let effects = self.parts.kernel.step(at, event);
+        self.outlet.answers.store(self.parts.kernel.answers().0, Ordering::Relaxed);
         self.parts.journal.record(entry, &effects, &self.parts.kernel);
         for effect in effects {
             self.carry_out(effect);
@@ -298,6 +304,13 @@ impl Operator {
                         kinds.remove(&kind)
                     };
                 });
+            }
+            Effect::ListAnew => {
+                tracing::warn!(
+                    "resource versions have gone back, as when etcd is restored from a backup: every kind is listed anew, \
+                     and nothing is written before"
+                );
+                self.over.send_modify(|times| *times += 1);
             }
             Effect::Observe(observation) => self.parts.metrics.observe(observation),
         }

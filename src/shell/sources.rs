@@ -14,6 +14,8 @@ mod health;
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -33,7 +35,7 @@ use super::kinds;
 use super::metrics::Metrics;
 use super::pulse::monitored;
 use crate::kernel::desired::meta::{MANAGED_BY, MANAGED_BY_LABEL};
-use crate::kernel::event::Event;
+use crate::kernel::event::{Departure, Event};
 use crate::kernel::object::{ChildKind, Key, Scope, Watched};
 use crate::kernel::seen;
 
@@ -56,11 +58,15 @@ pub struct Outlet {
     /// Told why a list does not complete.
     pub gates: Gates,
     /// Counts failures, holds the pulses.
-    pub metrics: std::sync::Arc<Metrics>,
+    pub metrics: Arc<Metrics>,
     /// The kinds that some resource asks for although the API server did not serve them.
     pub sought: watch::Receiver<BTreeSet<ChildKind>>,
-    /// Changes when the resources have to be listed anew, see [`super::lead`].
+    /// How often the resources had to be listed anew, see [`super::lead`].
     pub anew: watch::Receiver<u64>,
+    /// Changes when every kind has to be listed anew.
+    pub over: watch::Receiver<u64>,
+    /// How many requests the kernel knows to be answered.
+    pub answers: Arc<AtomicU64>,
 }
 
 /// Starts a watch for every kind and scope. A task ends only when nobody takes its events any more.
@@ -188,10 +194,13 @@ where
                 }
                 Some(Err(error)) => {
                     let mut verdict = health.failed(&error);
-                    if let Some(event) = health.gives_up(&error) {
-                        health.outlet.events.send(event).await.ok()?;
+                    let news = health.gives_up(&error, pending.left);
+                    if news.is_some() {
                         // Only a complete list takes that back.
                         verdict = Verdict::Relist;
+                    }
+                    for event in news.into_iter().flatten() {
+                        health.outlet.events.send(event).await.ok()?;
                     }
                     health.wait(&error).await;
                     health.heard_of = Instant::now();
@@ -208,7 +217,7 @@ where
                 health.outlet.events.send(Event::Listed(health.kind, health.scope.clone())).await.ok()?;
             }
             () = sleep_until(relist_at) => return Some("the watch is old"),
-            () = health.asked_anew() => return Some("this process is to lead"),
+            why = health.asked_anew() => return Some(why),
             () = sleep_until(silent_at) => {
                 if health.heard_of.max(health.pulse.last()) + SILENCE <= Instant::now() {
                     health.fell_silent();
@@ -229,11 +238,13 @@ async fn change(of: &mut Option<watch::Receiver<u64>>) {
     drop(changed);
 }
 
-/// A list that has been announced by the stream but has not brought anything: the kernel hears of it with the first
-/// page, so that a list that fails again and again does not reach it at all.
+/// A list that the stream is about to ask for, or has asked for, but that has not brought anything: the kernel hears of
+/// it with the first page, so that a list that fails again and again does not reach it at all.
 #[derive(Debug, Default)]
 struct Pending {
     list: bool,
+    /// When its request left. What the kernel is told of on its way here counts as later, which is the safe side.
+    left: Departure,
 }
 
 impl Pending {
@@ -245,8 +256,9 @@ impl Pending {
     ) -> Vec<Event> {
         let kind = health.kind;
         let (start, event) = match event {
+            // The request leaves when the stream is polled next; of all pages the first one's tells how old they are.
             watcher::Event::Init => {
-                self.list = true;
+                *self = Self { list: true, left: health.departure() };
                 (false, None)
             }
             watcher::Event::InitApply(object) => {
@@ -260,8 +272,8 @@ impl Pending {
             watcher::Event::Delete(object) => (false, gone(kind, &object)),
         };
         let start = start && std::mem::take(&mut self.list);
-        let start = start.then(|| Event::Listing(kind, health.scope.clone()));
-        start.into_iter().chain(event).collect()
+        let start = start.then(|| [health.asked(self.left), Event::Listing(kind, health.scope.clone())]);
+        start.into_iter().flatten().chain(event).collect()
     }
 }
 

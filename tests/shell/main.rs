@@ -12,5 +12,6 @@ mod namespaces;
 mod publish;
 mod run;
 mod sources;
+mod succession;
 mod support;
 mod watches;

@@ -36,13 +36,15 @@ async fn a_namespace_whose_role_is_missing_or_goes_says_so_and_the_others_go_on(
     let scopes = [namespace("a"), namespace("b")];
     let (gates, metrics) = (Gates::new(&scopes), Arc::new(Metrics::new().unwrap()));
     let (events, mut inbox) = mpsc::channel(100);
-    let (sought, anew) = (watch::Sender::new(BTreeSet::new()), watch::Sender::new(0));
+    let (sought, [anew, over]) = (watch::Sender::new(BTreeSet::new()), [0; 2].map(watch::Sender::new));
     let outlet = Outlet {
         events,
         gates: gates.clone(),
         metrics: Arc::clone(&metrics),
         sought: sought.subscribe(),
         anew: anew.subscribe(),
+        over: over.subscribe(),
+        answers: Arc::default(),
     };
     let _tasks = spawn(&client, &outlet, &scopes);
     // The main loop opens the gates.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -41,6 +41,10 @@ pub(crate) struct Watches {
     pub(crate) sought: watch::Sender<BTreeSet<ChildKind>>,
     /// Changes when the resources are to be listed anew.
     pub(crate) anew: watch::Sender<u64>,
+    /// Changes when every kind is to be listed anew.
+    pub(crate) over: watch::Sender<u64>,
+    /// How many requests are answered.
+    pub(crate) answers: Arc<AtomicU64>,
     _tasks: JoinSet<()>,
 }
 
@@ -95,7 +99,10 @@ pub(crate) fn short(event: &Event) -> String {
 
 pub(crate) fn kind_of(event: &Event) -> Option<Watched> {
     match event {
-        Event::Listing(kind, _) | Event::Listed(kind, _) | Event::Gone { kind, .. } => Some(*kind),
+        Event::Listing(kind, _)
+        | Event::Listed(kind, _)
+        | Event::Unlistable(kind, _)
+        | Event::Gone { kind, .. } => Some(*kind),
         Event::Resource(_) => Some(Watched::Memcached),
         Event::Child(child) => Some(Watched::Child(child.kind)),
         Event::Unavailable { kind, .. } => Some(Watched::Child(*kind)),
@@ -109,13 +116,16 @@ impl Watches {
     pub(crate) fn start(client: &Client, calls: Calls, (kind, path): (Watched, &'static str)) -> Self {
         let (sender, events) = mpsc::channel(8);
         let (gates, metrics) = (Gates::new(&[Scope::All]), Arc::new(Metrics::new().unwrap()));
-        let (sought, anew) = (watch::Sender::new(BTreeSet::new()), watch::Sender::new(0));
+        let (sought, [anew, over]) = (watch::Sender::new(BTreeSet::new()), [0; 2].map(watch::Sender::new));
+        let answers = Arc::new(AtomicU64::new(0));
         let outlet = Outlet {
             events: sender,
             gates: gates.clone(),
             metrics: Arc::clone(&metrics),
             sought: sought.subscribe(),
             anew: anew.subscribe(),
+            over: over.subscribe(),
+            answers: Arc::clone(&answers),
         };
         let tasks = spawn(client, &outlet, &[Scope::All]);
         Self {
@@ -128,6 +138,8 @@ impl Watches {
             started: Instant::now(),
             sought,
             anew,
+            over,
+            answers,
             _tasks: tasks,
         }
     }

@@ -105,7 +105,7 @@ impl Fleet {
                 Effect::Observe(memcached_operator::kernel::effect::Observation::Rollouts(standing)) => {
                     self.halted = standing.adoption_halted;
                 }
-                Effect::Publish { .. } | Effect::Seek { .. } | Effect::Observe(_) => {}
+                Effect::Publish { .. } | Effect::Seek { .. } | Effect::ListAnew | Effect::Observe(_) => {}
             }
         }
     }

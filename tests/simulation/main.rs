@@ -10,12 +10,16 @@
     reason = "a test ends where the model is not as it should be"
 )]
 
+mod disasters;
 mod fleet;
 mod model;
 
+use std::collections::BTreeMap;
+
+use disasters::{Disaster, bars, disaster};
 use jiff::{SignedDuration, Timestamp};
 use memcached_operator::kernel::effect::{Effect, Observation, RequestId};
-use memcached_operator::kernel::event::{Event, Reply};
+use memcached_operator::kernel::event::{Departure, Event, Reply};
 use memcached_operator::kernel::failure::{Category, Failure};
 use memcached_operator::kernel::kernel::{Kernel, Settings};
 use memcached_operator::kernel::object::{ChildKind, Scope, Watched};
@@ -71,6 +75,8 @@ enum Op {
     RollOut,
     /// Time passes.
     Wait(u16),
+    /// Something befalls the whole API server.
+    Befall(Disaster),
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -105,6 +111,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::CollectGarbage),
         3 => Just(Op::RollOut),
         2 => (0..2000u16).prop_map(Op::Wait),
+        3 => disaster().prop_map(Op::Befall),
     ]
 }
 
@@ -116,6 +123,12 @@ struct Simulation {
     requests: Vec<Effect>,
     /// Requests of operators that are gone, on their way. Nobody waits for their answers.
     left_behind: Vec<Effect>,
+    /// The lists that were asked for and are not answered.
+    asked: BTreeMap<Watched, Departure>,
+    /// Whether the operator knows that it may not list the resources.
+    barred: bool,
+    /// How often it found that versions had gone back.
+    times_listed_anew: usize,
     /// Answers on their way.
     late: Vec<(RequestId, Reply)>,
     wake: Option<Timestamp>,
@@ -137,6 +150,9 @@ impl Simulation {
             now: Timestamp::from_second(1_800_000_000).unwrap(),
             requests: Vec::new(),
             left_behind: Vec::new(),
+            asked: BTreeMap::new(),
+            barred: false,
+            times_listed_anew: 0,
             late: Vec::new(),
             wake: None,
             with_twin: false,
@@ -153,9 +169,14 @@ impl Simulation {
         self.kernel = Kernel::new(Settings::default());
         self.left_behind.append(&mut self.requests);
         self.late.clear();
+        self.asked.clear();
         self.wake = None;
         self.lead(true);
         for kind in Watched::ALL {
+            if kind == Watched::Memcached && !self.model.has_role {
+                self.step(Event::Unlistable(kind, Scope::All));
+                continue;
+            }
             self.step(Event::Listing(kind, Scope::All));
             for event in self.model.list(kind) {
                 self.step(event);
@@ -169,11 +190,13 @@ impl Simulation {
             let snapshot = serde_json::to_vec(&self.kernel).unwrap();
             serde_json::from_slice::<Kernel>(&snapshot).unwrap().step(self.now, event.clone())
         });
+        self.barred = bars(&event).unwrap_or(self.barred);
         let unanswered = self.requests.len() + self.late.len();
         let effects = self.kernel.step(self.now, event);
         assert_eq!(twin.unwrap_or_else(|| effects.clone()), effects);
         let sends = effects.iter().any(|effect| matches!(effect, Effect::Send { .. }));
         assert!(!sends || unanswered == 0, "two batches at once: {effects:?} beside {unanswered} requests");
+        assert!(!sends || !self.barred, "{effects:?} where the resources may not be listed");
         for effect in effects {
             match effect {
                 Effect::Send { .. } => {
@@ -183,6 +206,10 @@ impl Simulation {
                 Effect::Wake(at) => self.wake = Some(at),
                 Effect::Publish { notice, .. } => self.said.push(notice.reason),
                 Effect::Observe(Observation::Rollout(_)) => self.counted += 1,
+                Effect::ListAnew => {
+                    self.times_listed_anew += 1;
+                    Watched::ALL.into_iter().for_each(|kind| self.ask(kind));
+                }
                 Effect::Seek { .. } | Effect::Observe(_) => {}
             }
         }
@@ -194,7 +221,7 @@ impl Simulation {
         }
         let at = at % self.requests.len();
         let Effect::Send { id, request, .. } = self.requests.remove(at) else { return };
-        let executed = execute.then(|| self.model.execute(&request));
+        let executed = execute.then(|| self.model.respond(&request));
         let failed = |category| Reply::Failed(Failure { category, message: format!("{category:?}") });
         let reply = lost.map(failed).or(executed).unwrap();
         self.step(Event::Done { id, reply });
@@ -203,13 +230,13 @@ impl Simulation {
     fn execute_late(&mut self, at: usize) {
         let Some(at) = at.checked_rem(self.left_behind.len()) else { return };
         let Effect::Send { request, .. } = self.left_behind.remove(at) else { return };
-        self.model.execute(&request);
+        self.model.respond(&request);
     }
 
     fn delay(&mut self, at: usize) {
         let Some(at) = at.checked_rem(self.requests.len()) else { return };
         let Effect::Send { id, request, .. } = self.requests.remove(at) else { return };
-        let reply = self.model.execute(&request);
+        let reply = self.model.respond(&request);
         self.late.push((id, reply));
     }
 
@@ -247,6 +274,7 @@ impl Simulation {
             Op::Recreate => self.model.create_resource(),
             Op::CollectGarbage => self.model.collect_garbage(),
             Op::RollOut => self.model.roll_out(),
+            Op::Befall(disaster) => self.befall(disaster),
             Op::Wait(millis) => self.wait(SignedDuration::from_millis(i64::from(*millis))),
         }
     }
@@ -285,7 +313,7 @@ impl Simulation {
             } else if !self.requests.is_empty() {
                 sent += 1;
                 self.answer(0, true, None);
-            } else if self.model.work() {
+            } else if self.model.work() || self.catch_up() {
             } else if let Some(at) = self.wake
                 && at.duration_since(self.now) < SignedDuration::from_mins(20)
             {

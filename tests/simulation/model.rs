@@ -2,12 +2,14 @@
 //! collector. It keeps the rules that the kernel relies on: uids, resourceVersions, generations, create-only
 //! applies, and watches that deliver in order per kind and late.
 
+mod disasters;
 mod objects;
 mod rollouts;
 mod specs;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use disasters::Backup;
 use memcached_operator::api::MemcachedStatus;
 use memcached_operator::kernel::diff;
 use memcached_operator::kernel::effect::Request;
@@ -32,10 +34,19 @@ pub(crate) struct Model {
     /// Of the resource and its children.
     key: Key,
     version: u64,
+    /// How often etcd was restored: each history has versions of its own.
+    history: u64,
+    /// How many objects there ever were: a uid is not given out a second time.
+    born: u64,
     resource: Option<SeenResource>,
     children: BTreeMap<ChildKind, SeenChild>,
     secret: Option<(SeenSecret, u8)>,
     watches: BTreeMap<Watched, VecDeque<Event>>,
+    /// The kinds whose watch hears of nothing.
+    cut: BTreeSet<Watched>,
+    backup: Option<Box<Backup>>,
+    /// Whether the operator may do anything.
+    pub(crate) has_role: bool,
     /// Pod templates that replaced another one on a live Deployment.
     pub(crate) rollouts: usize,
     /// Things that somebody did which may make pods roll.
@@ -53,10 +64,15 @@ impl Model {
         Self {
             key: key(name),
             version: 0,
+            history: 0,
+            born: 0,
             resource: None,
             children: BTreeMap::new(),
             secret: None,
             watches: BTreeMap::new(),
+            cut: BTreeSet::new(),
+            backup: None,
+            has_role: true,
             rollouts: 0,
             causes: 0,
         }
@@ -72,11 +88,18 @@ impl Model {
 
     fn tick(&mut self) -> ResourceVersion {
         self.version += 1;
-        ResourceVersion(self.version.to_string())
+        ResourceVersion((1_000 * self.version + self.history).to_string())
+    }
+
+    fn uid(&mut self, what: &str) -> Uid {
+        self.born += 1;
+        Uid(format!("{what}-{}", self.born))
     }
 
     fn tell(&mut self, kind: Watched, event: Event) {
-        self.watches.entry(kind).or_default().push_back(event);
+        if !self.cut.contains(&kind) {
+            self.watches.entry(kind).or_default().push_back(event);
+        }
     }
 
     /// The next event of the `at`-th watch that has one.
@@ -89,6 +112,7 @@ impl Model {
     /// A complete list of a kind; events that wait on its watch are contained in it.
     pub(crate) fn list(&mut self, kind: Watched) -> Vec<Event> {
         self.watches.remove(&kind);
+        self.cut.remove(&kind);
         match kind {
             Watched::Memcached => {
                 self.resource.iter().map(|it| Event::Resource(Box::new(it.clone()))).collect()
@@ -113,10 +137,10 @@ impl Model {
             return;
         }
         self.causes += 1;
-        let version = self.tick();
+        let (version, uid) = (self.tick(), self.uid("mcd"));
         self.store_resource(SeenResource {
             key: self.key.clone(),
-            uid: Uid(format!("mcd-{}", version.0)),
+            uid,
             resource_version: version,
             generation: 1,
             deleting: false,
@@ -163,7 +187,7 @@ impl Model {
                     }
                     None => {
                         self.causes += 1;
-                        Uid(format!("secret-{}", version.0))
+                        self.uid("secret")
                     }
                 };
                 let secret = SeenSecret { key: key(SECRET), uid, resource_version: version };
@@ -363,7 +387,7 @@ impl Model {
         let child = SeenChild {
             kind,
             key: self.key.clone(),
-            uid: Uid(format!("child-{}", version.0)),
+            uid: self.uid("child"),
             resource_version: version,
             generation: 1,
             deleting: false,

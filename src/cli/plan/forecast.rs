@@ -145,7 +145,11 @@ impl Forecast {
                     queue.push_back((id, resource, request));
                 }
                 Effect::Observe(Observation::Rollout(cause)) => self.note_rollout(answered, cause),
-                Effect::Publish { .. } | Effect::Wake(_) | Effect::Seek { .. } | Effect::Observe(_) => {}
+                Effect::Publish { .. }
+                | Effect::Wake(_)
+                | Effect::Seek { .. }
+                | Effect::ListAnew
+                | Effect::Observe(_) => {}
             }
         }
     }

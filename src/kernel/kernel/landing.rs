@@ -8,7 +8,7 @@ use crate::kernel::event::Reply;
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::flight::{Flight, Replacement, Sent};
 use crate::kernel::notice;
-use crate::kernel::object::{ChildKind, Key, Uid};
+use crate::kernel::object::{ChildKind, Key, Uid, Watched};
 use crate::kernel::pass::Change;
 use crate::kernel::queue::Lane;
 use crate::kernel::setback::{Attempt, Setback};
@@ -20,12 +20,15 @@ impl Kernel {
     pub(super) fn land(&mut self, id: RequestId, reply: Reply, effects: &mut Vec<Effect>) {
         let Some(Flight { resource: key, uid, sent }) = self.flights.remove(&id) else { return };
         self.count_down(&key, &uid);
+        let answered = self.world.lists.answer();
         // Secrets belong to many: what was read of one stays true when the reader is gone.
         if let Sent::ReadSecret { key: secret, keys, known } = sent {
             self.land_secret(&secret, (keys, &known), (reply, &uid));
             return;
         }
-        let Some(resource) = self.world.resources.get_mut(&key).filter(|it| it.seen.uid == uid) else { return };
+        let Some(resource) = self.world.resources.get_mut(&key).filter(|it| it.seen.uid == uid) else {
+            return;
+        };
         let publish = |notice| Effect::Publish { resource: key.clone(), uid: uid.clone(), notice };
         match (sent, reply) {
             (sent, Reply::Failed(failure)) => failed(resource, sent, (failure, (&uid, self.now))),
@@ -45,22 +48,22 @@ impl Kernel {
                 };
                 effects.push(Effect::Observe(Observation::Child { kind, result }));
                 let slot = resource.slot_mut(kind);
-                slot.setback = None;
+                (slot.setback, slot.answered) = (None, answered);
                 slot.repairs.note(&attempt.body, self.now);
                 match seen {
                     Some(seen) => slot.answer(*seen),
                     None => drop(slot.lose()),
                 }
             }
-            (Sent::ReadChild(kind), Reply::Child(Some(seen))) => {
-                resource.slot_mut(kind).find(*seen);
-            }
-            (Sent::Write { kind, .. } | Sent::ReadChild(kind), Reply::Child(None)) => {
-                resource.slot_mut(kind).lose();
+            (Sent::ReadChild(_, known), Reply::Child(Some(seen))) => self.world.find_child(*seen, &known),
+            (Sent::Write { kind, .. } | Sent::ReadChild(kind, _), Reply::Child(None)) => {
+                let slot = resource.slot_mut(kind);
+                slot.answered = answered;
+                slot.lose();
             }
             (Sent::Status { status, notices, .. }, Reply::Status(stored)) => {
                 effects.extend(notices.into_iter().map(publish));
-                resource.setback = None;
+                (resource.setback, resource.answered) = (None, answered);
                 resource.unstorable =
                     (*status != stored.status).then(|| Box::new((*status, stored.status.clone())));
                 self.world.see_resource(*stored);
@@ -93,6 +96,7 @@ impl Kernel {
         (keys, known): (Vec<String>, &Presence),
         (reply, uid): (Reply, &Uid),
     ) {
+        let answered = self.world.lists.now();
         let Some(entry) = self.world.secrets.get_mut(secret) else { return };
         match reply {
             Reply::Secret(Some(mut content)) => {
@@ -103,20 +107,23 @@ impl Kernel {
                 }) {
                     content.unite(known);
                 }
-                let is_old = match &entry.presence {
-                    Presence::Present(uid, version) if *uid == content.uid => {
-                        content.resource_version.is_older_than(version)
-                    }
-                    // The watch has told of its end, or of another one, since it was asked for.
-                    other => other != known,
-                };
-                if !is_old {
+                entry.answered = answered;
+                let is_older = matches!(&entry.presence, Presence::Present(uid, version)
+                    if *uid == content.uid && content.resource_version.is_older_than(version));
+                let is_newer = matches!(&entry.presence, Presence::Present(uid, _) if *uid == content.uid);
+                // The watch may have told something newer since it was asked for.
+                let unchanged = entry.presence == *known;
+                if is_older && unchanged {
+                    self.world.lists.go_back(Watched::Secret, secret);
+                }
+                if unchanged || (is_newer && !is_older) {
                     entry.presence = Presence::Present(content.uid.clone(), content.resource_version.clone());
                     entry.content = Some(content);
                 }
                 entry.setback = None;
             }
             Reply::Secret(None) => {
+                entry.answered = answered;
                 // Only if the watch told nothing newer meanwhile; else the next pass reads again.
                 if entry.presence == *known {
                     entry.presence = Presence::Absent;
@@ -161,7 +168,7 @@ fn failed(resource: &mut Resource, sent: Sent, (failure, when): (Failure, (&Uid,
             slot.look = failure.category == Category::Conflict && is_news;
             slot.setback = Some(Setback::after(slot.setback.as_ref(), failure, attempt, when));
         }
-        Sent::ReadChild(kind) => {
+        Sent::ReadChild(kind, _) => {
             let slot = resource.slot_mut(kind);
             let attempt = slot.setback.as_ref().map(|setback| setback.sent.clone()).unwrap_or_default();
             slot.setback = Some(Setback::after(slot.setback.as_ref(), failure, attempt, when));

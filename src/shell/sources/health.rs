@@ -1,6 +1,7 @@
 //! How a kind's watch does: counts and logs its failures, says what each means for the watch and for the kernel, and how
 //! long to wait. IO only in that it waits; called by [`super`], which runs the watches.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use kube::core::Resource;
@@ -9,8 +10,9 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 use super::{Outlet, SILENCE, gone};
-use crate::kernel::event::{Event, Unavailable};
+use crate::kernel::event::{Departure, Event, Unavailable};
 use crate::kernel::failure::{Category, Failure};
+use crate::kernel::lists::Moment;
 use crate::kernel::object::{Scope, Watched};
 use crate::shell::admin::Gate;
 use crate::shell::client::{explain, said};
@@ -67,6 +69,8 @@ pub(super) struct Health {
     /// Whether lists may be had but no watch: a complete list is then no news before a watch has begun, or the kernel
     /// would believe that all is well until the next refusal, over and over.
     pub(super) watch_refused: bool,
+    /// When the request left whose refusal the kernel knows of; `None` since a list was complete.
+    refused: Option<Departure>,
     /// Whether a list of resources has been complete, or has failed, for the first time.
     resources_tried: watch::Sender<bool>,
 }
@@ -91,6 +95,7 @@ impl Health {
             last_failure: None,
             is_listed: false,
             watch_refused: false,
+            refused: None,
             resources_tried,
         }
     }
@@ -103,12 +108,28 @@ impl Health {
         }
     }
 
-    /// Waits until the resources are asked for anew; for ever for other kinds.
-    pub(super) async fn asked_anew(&mut self) {
-        // The sender lives as long as the main loop.
-        if self.kind != Watched::Memcached || self.outlet.anew.changed().await.is_err() {
-            std::future::pending::<()>().await;
+    /// Waits until a list is asked for, and says why.
+    pub(super) async fn asked_anew(&mut self) -> &'static str {
+        let Outlet { anew, over, .. } = &mut self.outlet;
+        // The senders live as long as the main loop.
+        tokio::select! {
+            Ok(()) = anew.changed(), if self.kind == Watched::Memcached => "this process is to lead",
+            Ok(()) = over.changed() => "versions have gone back",
+            else => std::future::pending().await,
         }
+    }
+
+    /// What a request that leaves now has to say about that.
+    pub(super) fn departure(&mut self) -> Departure {
+        let answers = Moment(self.outlet.answers.load(Ordering::Relaxed));
+        // Who asks for a list after this is told so by `asked_anew`.
+        self.outlet.over.mark_unchanged();
+        Departure { answers, anew: *self.outlet.anew.borrow_and_update() }
+    }
+
+    /// The first answer has come to a request that left then.
+    pub(super) fn asked(&self, left: Departure) -> Event {
+        Event::Asked { kind: self.kind, scope: self.scope.clone(), left }
     }
 
     pub(super) fn tried(&self) {
@@ -157,7 +178,9 @@ impl Health {
     /// Whether those who own a namespace do not let us work there (any more): a person has to know, and the other
     /// namespaces go on.
     fn is_taken_away(&self, error: &watcher::Error) -> bool {
-        self.kind.is_required() && self.scope != Scope::All && code(error) == Some(403)
+        let concerns =
+            self.kind == Watched::Memcached || (self.kind.is_required() && self.scope != Scope::All);
+        concerns && code(error) == Some(403)
     }
 
     /// Whether the API server does not serve a kind that a resource can do without.
@@ -165,24 +188,37 @@ impl Health {
         !self.kind.is_required() && code(error) == Some(404)
     }
 
-    /// What the kernel has to know of a kind that a resource can do without. A failure that passes is none of its
-    /// business once there was a list: what it knows is as good as it was.
-    pub(super) fn gives_up(&mut self, error: &watcher::Error) -> Option<Event> {
-        let kind = match self.kind {
-            Watched::Child(kind) if !kind.is_required() => kind,
-            _ => return None,
-        };
-        let why = match code(error) {
-            Some(404) => Unavailable::NotServed,
-            Some(403) => refused(Category::Forbidden, self.explain(error)),
-            _ if !self.is_listed && self.failures >= LENIENCE => {
-                refused(Category::Transient, self.explain(error))
+    /// What the kernel has to know of the resources, or of a kind that a resource can do without. `None` where it goes on
+    /// with what it knows: a failure that passes is none of its business once there was a list.
+    pub(super) fn gives_up(&mut self, error: &watcher::Error, left: Departure) -> Option<Vec<Event>> {
+        let scope = self.scope.clone();
+        let told = match (self.kind, code(error)) {
+            (Watched::Memcached, Some(403 | 404)) => self.say_refused(left),
+            (Watched::Child(kind), code) if !kind.is_required() => {
+                let why = match code {
+                    Some(404) => Unavailable::NotServed,
+                    Some(403) => refused(Category::Forbidden, self.explain(error)),
+                    _ if !self.is_listed && self.failures >= LENIENCE => {
+                        refused(Category::Transient, self.explain(error))
+                    }
+                    _ => return None,
+                };
+                vec![Event::Unavailable { kind, scope, why }]
             }
             _ => return None,
         };
         self.is_listed = false;
         self.watch_refused = !matches!(error, watcher::Error::InitialListFailed(_));
-        Some(Event::Unavailable { kind, scope: self.scope.clone(), why })
+        Some(told)
+    }
+
+    /// The resources are refused: told once, and once more to who is to lead since and waits for an answer.
+    fn say_refused(&mut self, left: Departure) -> Vec<Event> {
+        if self.refused.is_some_and(|known| known.anew == left.anew) {
+            return Vec::new();
+        }
+        self.refused = Some(left);
+        vec![self.asked(left), Event::Unlistable(self.kind, self.scope.clone())]
     }
 
     /// Waits before the next attempt: for a kind that is not served until somebody asks for one, and then a while.
@@ -199,13 +235,14 @@ impl Health {
         let _ = sought.wait_for(|kinds| kinds.contains(&kind)).await;
     }
 
-    /// Not where the resources are to be listed anew: whoever is to lead waits for that, and nobody writes meanwhile.
+    /// Not where a list is asked for: whoever is to lead waits for that, and nobody writes meanwhile.
     async fn back_off(&mut self) {
         let pause = self.backoff.next().unwrap_or(FORGET);
-        let mut anew = self.outlet.anew.clone();
+        let Outlet { mut anew, mut over, .. } = self.outlet.clone();
         tokio::select! {
             () = sleep(pause) => {}
             Ok(()) = anew.changed(), if self.kind == Watched::Memcached => {}
+            Ok(()) = over.changed() => {}
         }
     }
 
@@ -241,7 +278,7 @@ impl Health {
         if self.watch_refused {
             return;
         }
-        self.is_listed = true;
+        (self.is_listed, self.refused) = (true, None);
         self.outlet.metrics.watched(self.kind, &self.scope, true);
         if self.last_failure.take().is_some() {
             tracing::info!(kind = self.kind.name(), "listed {} again", kinds::plural(self.kind));
