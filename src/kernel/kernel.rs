@@ -289,6 +289,10 @@ impl Kernel {
         }
         let uid = resource.seen.uid.clone();
         let outstanding = pass.sends.len();
+        for kind in pass.sends.iter().filter_map(Send::child) {
+            // Its answer is newer than what is gone by now.
+            resource.slot_mut(kind).lost = None;
+        }
         for send in pass.sends {
             let (request, sent) = self.prepare(key, send);
             let id = RequestId(self.next_id);
@@ -347,6 +351,7 @@ impl Kernel {
         self.seek(key, unserved, effects);
         let Some((rest, resource)) = rest.zip(self.world.resources.get_mut(key)) else { return };
         self.queue.set_timer(key, rest.wake_at);
+        resource.inherited &= rest.failure.is_some();
         for kind in &rest.unchanged {
             // It came to what was wanted without that write: the next conflict is a first one again.
             let resolved = |setback: &mut Setback| setback.failure.category == Category::Conflict;

@@ -14,6 +14,7 @@ use super::legacy::Legacy;
 use super::lists::Moment;
 use super::object::{ChildKind, Controller, ResourceVersion, Uid};
 use super::setback::Setback;
+use super::sight::{Absence, Recheck, carries_label};
 
 /// Where a record of ownership says that a Deployment's number of pods is owned.
 pub const REPLICAS: &str = "/f:spec/f:replicas";
@@ -25,15 +26,21 @@ pub struct Slot {
     pub live: Option<Live>,
     /// Our knowledge was proven wrong by a conflict: read before anything is written.
     pub look: bool,
-    /// What sat here last and is gone: an answer that was given before that may come after it.
+    /// What sat here last and is gone, and its version: an answer to a request that was sent before that may come after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lost: Option<Uid>,
+    pub lost: Option<(Uid, ResourceVersion)>,
     /// When a request about it was answered last.
     #[serde(default)]
     pub answered: Moment,
     /// Whether the same version may stand for something else: versions went back, and come again.
     #[serde(default)]
     pub doubtful: bool,
+    /// What it means that nothing is known to sit here.
+    #[serde(default)]
+    pub absence: Absence,
+    /// When what sits here is read again, where no watch tells of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recheck: Option<Recheck>,
     /// Why the last write failed.
     pub setback: Option<Setback>,
     /// How often it was put back.
@@ -45,7 +52,7 @@ pub struct Slot {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sight {
     live: Option<(Uid, ResourceVersion)>,
-    lost: Option<Uid>,
+    lost: Option<(Uid, ResourceVersion)>,
 }
 
 /// A live object at a child's place.
@@ -59,6 +66,8 @@ pub struct Live {
     pub generation: i64,
     /// Whether a deletionTimestamp is set.
     pub deleting: bool,
+    /// Whether it carries our label, so that the watch tells of it.
+    pub in_sight: bool,
     /// Who controls it.
     pub controller: Option<Controller>,
     /// Who else writes its fields.
@@ -152,7 +161,7 @@ impl Slot {
     /// Takes in what a watch or a list says. Returns whether that was news.
     pub fn see(&mut self, seen: SeenChild) -> bool {
         // A list may be older than what was known, and lack what is there all the same: a watch then brings it back.
-        self.lost.take_if(|lost| *lost == seen.uid);
+        self.lost.take_if(|(lost, _)| *lost == seen.uid);
         if let Some(live) = &self.live
             && live.uid == seen.uid
             && (live.resource_version == seen.resource_version
@@ -181,7 +190,7 @@ impl Slot {
     /// whether that was news.
     pub fn overrule(&mut self, seen: SeenChild) -> bool {
         self.look = false;
-        self.lost.take_if(|lost| *lost == seen.uid);
+        self.lost.take_if(|(lost, _)| *lost == seen.uid);
         let same = |live: &Live| live.uid == seen.uid && live.resource_version == seen.resource_version;
         if !self.doubtful && self.live.as_ref().is_some_and(same) {
             return false;
@@ -197,7 +206,7 @@ impl Slot {
 
     /// Versions went back: those that are known may come again for something else, and what was refused may be taken.
     pub fn doubt(&mut self) {
-        self.doubtful = true;
+        (self.doubtful, self.absence) = (true, Absence::Likely);
         self.setback.take_if(|setback| setback.retry_at.is_none());
     }
 
@@ -211,7 +220,10 @@ impl Slot {
 
     /// Whether this speaks of what is gone by now.
     fn has_lost(&self, seen: &SeenChild) -> bool {
-        self.lost.as_ref() == Some(&seen.uid)
+        let gone = |(uid, version): &(Uid, ResourceVersion)| {
+            *uid == seen.uid || seen.resource_version.is_older_than(version)
+        };
+        self.lost.as_ref().is_some_and(gone)
     }
 
     /// Takes in the answer to a write. It is to be compared again also where it changed nothing: else a verdict about
@@ -226,21 +238,47 @@ impl Slot {
 
     fn replace(&mut self, seen: SeenChild) {
         (self.look, self.doubtful) = (false, false);
-        let judged = self.live.take().and_then(|live| live.verdict.judgement());
+        let before = self.live.take();
+        self.recheck.take_if(|_| before.as_ref().is_none_or(|before| before.uid != seen.uid));
+        let judged = before.and_then(|live| live.verdict.judgement());
         // Most events are about a status: what was found out about the rest stands.
         let judged = judged.filter(|it| it.of == Some(fingerprint(&seen.content, seen.owned.as_ref())));
         let live = self.live.insert(Live::from(seen));
+        self.recheck.take_if(|_| live.in_sight);
         if let Verdict::Unjudged { before, .. } = &mut live.verdict {
             *before = judged;
         }
     }
 
-    /// Takes in that nothing sits here. Returns what was known to.
+    /// Takes in that the watch shows nothing here any more. Returns what was known to be here: not what the watch had
+    /// let go of before, which it says but once.
     pub fn lose(&mut self) -> Option<Live> {
+        let live = self.live.take_if(|live| live.in_sight)?;
         self.look = false;
-        let live = self.live.take()?;
-        self.lost = Some(live.uid.clone());
+        self.absence = Absence::Likely;
+        self.lost = Some((live.uid.clone(), live.resource_version.clone()));
         Some(live)
+    }
+
+    /// Takes in an answer that says that nothing is here.
+    pub fn find_nothing(&mut self) {
+        self.look = false;
+        self.recheck = None;
+        self.absence = Absence::Proven;
+        self.live = None;
+    }
+
+    /// A create was not told that something is here.
+    pub fn no_conflict(&mut self) {
+        if self.absence == Absence::Unproven {
+            self.absence = Absence::Likely;
+        }
+    }
+
+    /// Whether something sits here that no watch tells of.
+    #[must_use]
+    pub fn is_out_of_sight(&self) -> bool {
+        self.live.as_ref().is_some_and(|live| !live.in_sight)
     }
 }
 
@@ -272,6 +310,7 @@ impl From<SeenChild> for Live {
             resource_version: seen.resource_version,
             generation: seen.generation,
             deleting: seen.deleting,
+            in_sight: carries_label(&seen.content),
             controller: seen.controller,
             managers: seen.managers,
             rollout: seen.rollout,
@@ -321,6 +360,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::kernel::desired::meta::labels;
     use crate::kernel::object::Key;
 
     fn service(uid: &str, version: &str) -> SeenChild {
@@ -332,7 +372,7 @@ mod tests {
             generation: 0,
             deleting: false,
             controller: None,
-            content: json!({"spec": {"clusterIP": "None"}}),
+            content: json!({"metadata": {"labels": labels("x")}, "spec": {"clusterIP": "None"}}),
             owned: None,
             entry: None,
             peers: None,
@@ -392,6 +432,29 @@ mod tests {
         slot.lose();
         assert!(!slot.see_late(service("a", "9")), "it was gone after the list's request had left");
         assert!(slot.overrule(service("a", "9")));
+    }
+
+    #[test]
+    fn an_answer_is_not_believed_after_the_next_one_of_its_name_went_too() {
+        let mut slot = Slot::default();
+        slot.see(service("theirs", "7"));
+        slot.lose();
+        slot.answer(service("ours", "5"));
+        assert_eq!(slot.live, None);
+        slot.answer(service("ours", "8"));
+        assert!(slot.live.is_some());
+    }
+
+    #[test]
+    fn what_has_left_the_watch_is_not_lost_once_more_when_the_watch_says_so_late() {
+        let mut slot = Slot::default();
+        let taken = SeenChild { content: json!({"spec": {}}), ..service("a", "2") };
+        slot.see(service("a", "1"));
+        slot.find(taken.clone());
+        assert_eq!(slot.lose(), None);
+        assert!(slot.is_out_of_sight());
+        slot.find_nothing();
+        assert_eq!((slot.live, slot.absence), (None, Absence::Proven));
     }
 
     #[test]

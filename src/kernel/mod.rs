@@ -30,5 +30,6 @@ pub mod report;
 pub mod rollouts;
 pub mod seen;
 pub mod setback;
+pub mod sight;
 pub mod status;
 pub mod world;

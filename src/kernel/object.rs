@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::{GROUP, KIND};
+
 /// The one field manager, for ever: a renamed manager would leave every field it owned behind.
 pub const FIELD_MANAGER: &str = "memcached-operator";
 
@@ -218,4 +220,12 @@ pub struct Controller {
     pub name: String,
     /// Uid of the owner.
     pub uid: Uid,
+}
+
+impl Controller {
+    /// Whether it is a resource of ours, of whatever version.
+    #[must_use]
+    pub fn is_memcached(&self) -> bool {
+        self.kind == KIND && self.api_version.split('/').next() == Some(GROUP)
+    }
 }

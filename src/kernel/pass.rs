@@ -93,6 +93,17 @@ pub enum Send {
     },
 }
 
+impl Send {
+    /// The child that it reads or writes.
+    #[must_use]
+    pub const fn child(&self) -> Option<ChildKind> {
+        match self {
+            Self::Write { kind, .. } | Self::Read(Request::ReadChild { kind, .. }) => Some(*kind),
+            Self::Read(_) | Self::Status { .. } => None,
+        }
+    }
+}
+
 /// What a write does to a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Change {
@@ -165,9 +176,13 @@ pub fn run(view: &View<'_>) -> Pass {
         ..Pass::default()
     };
     let advice = || advice::of_pods(&spec, &inputs);
-    let sends = planned.iter().filter_map(|it| send(view, &desired, (it, &advice))).collect::<Vec<_>>();
-    if !sends.is_empty() && view.may_send_children(&planned, place) {
-        pass.sends = sends;
+    let sends = planned.iter().filter_map(|it| send(view, &desired, (it, &advice)));
+    let (reads, writes): (Vec<_>, Vec<_>) = sends.partition(|it| matches!(it, Send::Read(_)));
+    if !reads.is_empty() {
+        // What is written, and said, depends on what they find.
+        pass.sends = reads;
+    } else if !writes.is_empty() && view.may_send_children(&planned, place) {
+        pass.sends = writes;
     } else if view.status_differs(&status) {
         let advice = view.advice(&spec, &status);
         pass.sends.push(view.write_status(status, advice));

@@ -5,12 +5,13 @@ use super::effect::{Edit, RolloutCause};
 use super::event::Unavailable;
 use super::failure::{Category, Failure};
 use super::inputs::Inputs;
-use super::live::{Live, REPLICAS};
+use super::live::{Live, REPLICAS, Slot};
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
 use super::outline::Blueprint;
 use super::pass::View;
+use super::sight::Absence;
 use super::status::Trouble;
-use crate::api::GROUP;
+use crate::api::status::NEVER_OBSERVED;
 
 /// What to do about one child.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +40,8 @@ pub enum Action {
         /// Why pods roll, if they do.
         cause: Option<RolloutCause>,
     },
-    /// A conflict showed that we know less than we thought: read what is there.
+    /// Less is known than has to be, see [`super::sight`], or less than we thought, as a conflict showed: read what is
+    /// there.
     Look,
     /// Nobody asks for it any more: delete exactly what was seen.
     Delete {
@@ -96,7 +98,7 @@ pub fn plan(view: &View<'_>, desired: &Blueprint<'_>, inputs: &Inputs) -> Vec<Pl
         let action = &deployment.action;
         let unguarded = !guarded && (*action == Action::Create || action.cause().is_some());
         if unguarded || (inputs.hold_templates() && action.writes()) {
-            deployment.action = Action::Hold;
+            deployment.action = or_look(view, deployment.kind, Action::Hold);
         }
     }
     planned
@@ -117,6 +119,8 @@ fn decide(
             Action::Unavailable(why.clone())
         }
         _ if slot.look => Action::Look,
+        // Else somebody else's object would cost a write after every restart.
+        None if slot.absence == Absence::Unproven && was_handled_before(view) => Action::Look,
         None => Action::Create,
         Some(live) => match owner(view, kind, live) {
             Owner::Foreign(whose) => Action::Foreign(whose),
@@ -147,7 +151,7 @@ fn unwanted(view: &View<'_>, (kind, desired): (ChildKind, &Blueprint<'_>)) -> Op
         (None, Some(_)) => return None,
         // It may go on doing what it did, and the status must not be silent about that.
         (Some(_), Some(why)) => Action::Unavailable(why.clone()),
-        _ if slot.look => Action::Look,
+        _ if slot.look || may_be_left(view, slot) => Action::Look,
         (None, None) => return None,
         (Some(live), None) => {
             Action::Delete { uid: live.uid.clone(), resource_version: live.resource_version.clone() }
@@ -164,11 +168,52 @@ fn permitted(
     wanted: Action,
 ) -> Action {
     if wanted.writes() && desired.is_paused() {
-        return Action::Paused;
+        return or_look(view, kind, Action::Paused);
     }
-    let held = held_back(view, (kind, hash), &wanted)
-        .or_else(|| fought_over(view, kind, hash).filter(|_| wanted.writes()));
-    held.filter(|_| wanted.sends()).unwrap_or(wanted)
+    if !wanted.sends() {
+        return or_look(view, kind, wanted);
+    }
+    let fight = || fought_over(view, kind, hash).filter(|_| wanted.writes());
+    match held_back(view, (kind, hash), &wanted).or_else(fight) {
+        Some(held) => or_look(view, kind, held),
+        None => wanted,
+    }
+}
+
+/// Whether this resource has a status: a new one gets its children without a look before.
+fn was_handled_before(view: &View<'_>) -> bool {
+    view.resource.seen.status.observed_generation != NEVER_OBSERVED
+}
+
+/// Whether a child that nobody asks for may be there without our label: one that has gone from the watch, or that the
+/// operator may have been kept from deleting before this run. Else a settled resource would cost reads at every restart.
+fn may_be_left(view: &View<'_>, slot: &Slot) -> bool {
+    slot.live.is_none()
+        && match slot.absence {
+            Absence::Proven => false,
+            Absence::Likely => true,
+            Absence::Unproven => view.resource.inherited,
+        }
+}
+
+/// The action, which sends nothing; or a look, where the action rests on what no watch tells of and it is time for one.
+#[must_use]
+pub fn or_look(view: &View<'_>, kind: ChildKind, action: Action) -> Action {
+    let (slot, generation) = (view.resource.slot(kind), view.resource.seen.generation);
+    let due = match (&action, &slot.live) {
+        (Action::Unavailable(_), _) => false,
+        (_, Some(live)) => {
+            !live.in_sight && slot.recheck.as_ref().is_none_or(|it| it.is_due(generation, view.now))
+        }
+        // It would have been created, which finds out.
+        (Action::Paused | Action::Hold, None) => {
+            slot.absence != Absence::Proven
+                && was_handled_before(view)
+                && held_back(view, (kind, ""), &Action::Look).is_none()
+        }
+        (_, None) => false,
+    };
+    if due { Action::Look } else { action }
 }
 
 /// Somebody keeps changing what we put back: it stays as they want it for a while, and the status names them. `None`
@@ -233,7 +278,7 @@ fn owner(view: &View<'_>, kind: ChildKind, live: &Live) -> Owner {
     let Key { namespace, name } = &view.resource.seen.key;
     let what = format!("{} {namespace}/{name}", kind.name());
     match &live.controller {
-        Some(owner) if owner.kind == "Memcached" && owner.api_version.split('/').next() == Some(GROUP) => {
+        Some(owner) if owner.is_memcached() => {
             if owner.uid == view.resource.seen.uid && live.deleting {
                 Owner::Earlier(format!("{what} is being deleted"))
             } else if owner.uid == view.resource.seen.uid {

@@ -164,7 +164,10 @@ pub fn rest(
         view.world.secrets.get(&view.key_of(&secret.name)).and_then(|secret| secret.setback.as_ref())
     });
     let retries = children.chain(secrets).filter_map(|setback| setback.retry_at);
-    let times = retries.chain(retry_of_status(view)).chain(fights).chain(changes_at);
+    let rechecks = planned
+        .iter()
+        .filter_map(|it| view.resource.slot(it.kind).recheck.as_ref().map(|recheck| recheck.at));
+    let times = retries.chain(rechecks).chain(retry_of_status(view)).chain(fights).chain(changes_at);
     Rest {
         wake_at: times.filter(|at| *at > view.now).min(),
         failure: failure(inputs, planned),

@@ -230,7 +230,7 @@ pub fn course<'a>(
         Place::Waiting(_) => {
             let rolls = |it: &&mut Planned| it.action.cause().and_then(RolloutCause::budgeted).is_some();
             if let Some(deployment) = planned.iter_mut().find(rolls) {
-                deployment.action = Action::AwaitTurn;
+                deployment.action = plan::or_look(view, deployment.kind, Action::AwaitTurn);
             }
             Course { desired, planned, place }
         }

@@ -9,7 +9,7 @@ use kube::core::DynamicObject;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::desired::meta::INSTANCE_LABEL;
+use super::desired::meta::{INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
 use super::event::{PeersEntry, SeenChild, SeenPod, SeenResource, SeenRollout, SeenSecret};
 use super::object::{ChildKind, Controller, FIELD_MANAGER, Key, PEERS_FIELD_MANAGER, ResourceVersion, Uid};
 use crate::api::{MemcachedSpec, MemcachedStatus, RESTART_TRIGGER};
@@ -51,12 +51,35 @@ pub fn resource(object: &DynamicObject) -> Option<SeenResource> {
     })
 }
 
-/// An object of a child's kind.
+/// An object of a child's kind. Of what is somebody else's only that: nothing of its content may reach the journal.
 #[must_use]
 pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
     let meta = &object.metadata;
     let Identity { key, uid, resource_version } = identity(meta)?;
     let controller = meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+    let whose = SeenChild {
+        kind,
+        key,
+        uid,
+        resource_version,
+        generation: meta.generation.unwrap_or_default(),
+        deleting: meta.deletion_timestamp.is_some(),
+        controller: controller.map(|owner| Controller {
+            api_version: owner.api_version.clone(),
+            kind: owner.kind.clone(),
+            name: owner.name.clone(),
+            uid: Uid(owner.uid.clone()),
+        }),
+        content: json!({"metadata": {"labels": our_label(meta)}}),
+        owned: None,
+        entry: None,
+        peers: None,
+        managers: Vec::new(),
+        rollout: None,
+    };
+    if is_foreign(meta, whose.controller.as_ref()) {
+        return Some(whose);
+    }
     let managed = || meta.managed_fields.iter().flatten();
     let entry = managed().position(|entry| {
         entry.manager.as_deref() == Some(FIELD_MANAGER)
@@ -70,18 +93,6 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
     managers.sort();
     managers.dedup();
     Some(SeenChild {
-        kind,
-        key,
-        uid,
-        resource_version,
-        generation: meta.generation.unwrap_or_default(),
-        deleting: meta.deletion_timestamp.is_some(),
-        controller: controller.map(|owner| Controller {
-            api_version: owner.api_version.clone(),
-            kind: owner.kind.clone(),
-            name: owner.name.clone(),
-            uid: Uid(owner.uid.clone()),
-        }),
         content: json!({
             "metadata": {
                 "labels": meta.labels,
@@ -95,7 +106,28 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
         peers: controller.and_then(|owner| peers_entry(meta.managed_fields.iter().flatten(), owner)),
         managers,
         rollout: (kind == ChildKind::Deployment).then(|| rollout(object.data.get("status"))),
+        ..whose
     })
+}
+
+/// Whether an object is none of this operator's business but for the place that it takes: somebody else controls it, or
+/// nobody does and nothing says that this operator or the peer made it.
+fn is_foreign(meta: &ObjectMeta, controller: Option<&Controller>) -> bool {
+    let made = |entry: &ManagedFieldsEntry| match entry.manager.as_deref() {
+        Some(FIELD_MANAGER) => true,
+        Some(PEERS_FIELD_MANAGER) => our_label(meta).is_some(),
+        _ => false,
+    };
+    match controller {
+        Some(controller) => !controller.is_memcached(),
+        None => !meta.managed_fields.iter().flatten().any(made),
+    }
+}
+
+/// Our label, by which the watches see what they see.
+fn our_label(meta: &ObjectMeta) -> Option<Value> {
+    let value = meta.labels.as_ref()?.get(MANAGED_BY_LABEL).filter(|value| *value == MANAGED_BY)?;
+    Some(json!({MANAGED_BY_LABEL: value}))
 }
 
 /// The entry of the Go peer: an update by the name that such operators have by default, which wrote the reference to
@@ -255,6 +287,53 @@ mod tests {
                 rollout: Some(SeenRollout { observed_generation: 2, ready: 1, ..SeenRollout::default() }),
             }
         );
+    }
+
+    #[test]
+    fn of_an_object_of_somebody_else_nothing_is_kept_but_whose_it_is() {
+        let deployment = |labels: Value, owner: Option<(&str, &str)>, manager: &str| {
+            let owners = owner.map(|(api_version, kind)| {
+                json!([{"apiVersion": api_version, "kind": kind, "name": "theirs", "uid": "o", "controller": true}])
+            });
+            let container = json!({"name": "c", "env": [{"name": "DB_PASSWORD", "value": "hunter2"}]});
+            let seen = child(
+                ChildKind::Deployment,
+                &object(json!({
+                    "metadata": {
+                        "namespace": "n", "name": "x", "uid": "u", "resourceVersion": "7", "generation": 3,
+                        "labels": labels, "ownerReferences": owners, "annotations": {"secret": "hunter2"},
+                        "managedFields": [{
+                            "manager": manager, "operation": "Apply", "fieldsV1": {"f:metadata": {"f:hunter2": {}}},
+                        }],
+                    },
+                    "spec": {"template": {"spec": {"containers": [container]}}},
+                    "status": {"conditions": [
+                        {"type": "ReplicaFailure", "status": "True", "message": "hunter2"},
+                    ]},
+                })),
+            );
+            json!(seen.unwrap())
+        };
+        let plain = json!({"app": "hunter2"});
+        let labelled = json!({"app": "hunter2", "app.kubernetes.io/managed-by": "memcached-operator"});
+        for (labels, owner) in [
+            (&plain, None),
+            (&labelled, None),
+            (&labelled, Some(("example.com/v1", "Memcached"))),
+            (&plain, Some(("apps/v1", "ReplicaSet"))),
+        ] {
+            let seen = deployment(labels.clone(), owner, "helm");
+            assert!(!seen.to_string().contains("hunter2"), "{seen:#}");
+            assert_eq!(seen["controller"]["kind"].as_str(), owner.map(|(_, kind)| kind));
+            let label = &seen["content"]["metadata"]["labels"]["app.kubernetes.io/managed-by"];
+            assert_eq!(label.is_string(), *labels == labelled, "whether the watch tells of it");
+        }
+        for (owner, manager) in
+            [(Some(("memcached.c5c3.io/v1alpha1", "Memcached")), "helm"), (None, "memcached-operator")]
+        {
+            let seen = deployment(labelled.clone(), owner, manager);
+            assert!(seen["content"]["spec"].is_object(), "it is ours: {seen:#}");
+        }
     }
 
     #[test]

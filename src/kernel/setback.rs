@@ -4,7 +4,7 @@
 //! shorten nor lengthen it. A write that lost a race against somebody else's is no failure of that kind: it is tried again
 //! at once, a few times in a row.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::failure::{self, Category, Failure};
@@ -31,6 +31,15 @@ pub struct Setback {
     pub sent: Attempt,
 }
 
+/// How long to wait after so many attempts. The jitter is keyed by the resource's uid, so that resources that fail
+/// together do not retry together, and a replay gives the same times.
+#[must_use]
+pub fn delay(category: Category, attempts: u32, uid: &Uid) -> Option<SignedDuration> {
+    let digest = hash::of_parts([uid.0.as_str(), &attempts.to_string()]);
+    let seed = u64::from_str_radix(digest.get(..16).unwrap_or("0"), 16).unwrap_or(0);
+    failure::retry(category, attempts, seed)
+}
+
 /// What was tried.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
@@ -45,8 +54,7 @@ pub struct Attempt {
 }
 
 impl Setback {
-    /// The setback after `failure`, given the one before. The jitter is keyed by the resource's uid, so that
-    /// resources that fail together do not retry together, and a replay gives the same times.
+    /// The setback after `failure`, given the one before.
     #[must_use]
     pub fn after(
         before: Option<&Self>,
@@ -60,14 +68,10 @@ impl Setback {
             return Self { failure, attempts, races, retry_at: Some(now), sent };
         }
         let attempts = before.map_or(1, |before| before.attempts.saturating_add(1));
-        let digest = hash::of_parts([uid.0.as_str(), &attempts.to_string()]);
-        let seed = u64::from_str_radix(digest.get(..16).unwrap_or("0"), 16).unwrap_or(0);
         let retry_at = match failure.category {
             // The object is another one than we thought: look at once, and only then slow down.
             Category::Conflict if attempts == 1 => Some(now),
-            category => {
-                failure::retry(category, attempts, seed).and_then(|delay| now.checked_add(delay).ok())
-            }
+            category => delay(category, attempts, uid).and_then(|delay| now.checked_add(delay).ok()),
         };
         Self { failure, attempts, races: 0, retry_at, sent }
     }

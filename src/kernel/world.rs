@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::event::{SecretContent, SeenChild, SeenPod, SeenResource, SeenSecret, Unavailable};
@@ -16,6 +17,9 @@ use super::object::{ChildKind, Key, ResourceVersion, Scope, Uid, Watched};
 use super::outline::Outline;
 use super::rollouts::Rollouts;
 use super::setback::Setback;
+use super::sight::Recheck;
+use super::status::patch;
+use crate::api::status::NEVER_OBSERVED;
 use crate::api::{MemcachedSpec, MemcachedStatus};
 
 /// Everything known.
@@ -60,11 +64,17 @@ pub struct Resource {
     pub unstorable: Option<Box<(MemcachedStatus, MemcachedStatus)>>,
     /// What the metrics show.
     pub reported: Option<Figures>,
+    /// Whether its status, when this run saw it first, told of work that may have been left undone, and no pass has come
+    /// through since: a child that nobody asks for any more is to be looked for.
+    #[serde(default)]
+    pub inherited: bool,
 }
 
 impl Resource {
     fn new(seen: SeenResource) -> Self {
         Self {
+            inherited: seen.status.observed_generation != NEVER_OBSERVED
+                && (seen.status.observed_generation != seen.generation || patch::says_hindered(&seen.status)),
             seen,
             slots: BTreeMap::new(),
             outline: None,
@@ -94,6 +104,14 @@ impl Resource {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.slots.values().any(Slot::is_open)
+    }
+
+    /// What sits at the place of a child was read, or could not be: where no watch tells of it, it will be again.
+    pub fn recheck_later(&mut self, kind: ChildKind, now: Timestamp) {
+        let Self { seen, slots, .. } = self;
+        if let Some(slot) = slots.get_mut(&kind).filter(|slot| slot.is_out_of_sight()) {
+            slot.recheck = Some(Recheck::after(slot.recheck.as_ref(), seen.generation, (&seen.uid, now)));
+        }
     }
 
     /// The place of a child, to change it.
@@ -211,7 +229,7 @@ impl World {
             Watched::Child(kind) => self
                 .resources
                 .iter()
-                .filter(|(_, it)| it.live(kind).is_some())
+                .filter(|(_, it)| it.live(kind).is_some_and(|live| live.in_sight))
                 .map(|(key, it)| (key.clone(), it.slot(kind).answered))
                 .collect(),
             Watched::Secret => self.secrets.iter().map(|(key, it)| (key.clone(), it.answered)).collect(),
@@ -378,6 +396,13 @@ impl World {
             self.lists.go_back(Watched::Child(seen.kind), &seen.key);
         }
         slot.overrule(seen);
+    }
+
+    /// See [`Resource::recheck_later`].
+    pub fn recheck_later(&mut self, key: &Key, kind: ChildKind, now: Timestamp) {
+        if let Some(resource) = self.resources.get_mut(key) {
+            resource.recheck_later(kind, now);
+        }
     }
 
     /// A Secret exists in this version. Returns the resources that use it.

@@ -139,12 +139,18 @@ fn pod(object: &DeserializeGuard<Pod>) -> Option<Event> {
     object.0.as_ref().ok().and_then(seen::pod).map(Event::Pod)
 }
 
+/// By which label a kind is watched. What is somebody else's reaches this process only where a request runs into it.
+#[must_use]
+pub fn label_selector(kind: Watched) -> Option<String> {
+    match kind {
+        Watched::Child(_) | Watched::Pod => Some(format!("{MANAGED_BY_LABEL}={MANAGED_BY}")),
+        Watched::Memcached | Watched::Secret => None,
+    }
+}
+
 fn config(kind: Watched) -> watcher::Config {
     let config = watcher::Config::default().timeout(WATCH_TIMEOUT).page_size(PAGE);
-    match kind {
-        Watched::Pod => config.labels(&format!("{MANAGED_BY_LABEL}={MANAGED_BY}")),
-        _ => config,
-    }
+    watcher::Config { label_selector: label_selector(kind), ..config }
 }
 
 /// Runs one watch after another until nobody takes the events any more.

@@ -9,6 +9,7 @@ use memcached_operator::kernel::failure::Category;
 use memcached_operator::kernel::kernel::{Kernel, Settings};
 use memcached_operator::kernel::object::{ChildKind, Key, Scope, Watched};
 use memcached_operator::shell::admin::Gate;
+use memcached_operator::shell::kinds;
 use memcached_operator::shell::sources::{BACKSTOP, SILENCE};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
@@ -64,7 +65,7 @@ async fn the_resources_are_listed_before_everything_else_and_a_failure_of_theirs
 }
 
 #[tokio::test(start_paused = true)]
-async fn secrets_are_watched_as_metadata_and_pods_by_our_label() {
+async fn secrets_are_watched_as_metadata_and_all_that_we_make_by_our_label() {
     let mut watches = watches((Watched::Secret, "/api/v1/secrets"), |call, _| quiet(&call));
     watches.take(2).await;
     watches.pass(Duration::from_secs(1)).await;
@@ -72,10 +73,14 @@ async fn secrets_are_watched_as_metadata_and_pods_by_our_label() {
     for call in watches.calls.matching(|call| call.path == "/api/v1/secrets") {
         assert!(call.accept.starts_with("application/json;as=PartialObjectMetadata"), "{}", call.accept);
     }
-    let pods = watches.calls.matching(|call| call.path == "/api/v1/pods");
-    assert_eq!(pods.len(), 2, "a list and a watch");
-    for call in pods {
-        assert_eq!(call.param("labelSelector"), "app.kubernetes.io/managed-by=memcached-operator");
+    for kind in Watched::ALL {
+        let plural = kinds::plural(kind);
+        let plural = plural.split('.').next().unwrap();
+        let calls = watches.calls.matching(|call| call.path.ends_with(&format!("/{plural}")));
+        assert_eq!(calls.len(), 2, "a list and a watch of {plural}");
+        let all = matches!(kind, Watched::Memcached | Watched::Secret);
+        let wanted = if all { "" } else { "app.kubernetes.io/managed-by=memcached-operator" };
+        assert!(calls.iter().all(|call| call.param("labelSelector") == wanted), "{plural}");
     }
 }
 

@@ -13,6 +13,7 @@
 mod disasters;
 mod fleet;
 mod model;
+mod sight;
 
 use std::collections::BTreeMap;
 
@@ -65,6 +66,12 @@ enum Op {
     TamperPort,
     /// Somebody deletes the Service.
     DeleteService,
+    /// Somebody takes our label off a child.
+    TakeLabel(ChildKind),
+    /// Somebody puts an object of their own in a child's place, with our label or without.
+    Squat(ChildKind, bool),
+    /// Somebody takes theirs away.
+    MakeRoom(ChildKind),
     /// The user deletes the resource.
     Delete,
     /// The user creates it anew.
@@ -106,6 +113,9 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..5u8).prop_map(Op::TamperReplicas),
         1 => Just(Op::TamperPort),
         1 => Just(Op::DeleteService),
+        2 => child().prop_map(Op::TakeLabel),
+        1 => (child(), any::<bool>()).prop_map(|(kind, labelled)| Op::Squat(kind, labelled)),
+        1 => child().prop_map(Op::MakeRoom),
         1 => Just(Op::Delete),
         1 => Just(Op::Recreate),
         1 => Just(Op::CollectGarbage),
@@ -113,6 +123,16 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0..2000u16).prop_map(Op::Wait),
         3 => disaster().prop_map(Op::Befall),
     ]
+}
+
+/// A kind that the specs here ask for.
+fn child() -> impl Strategy<Value = ChildKind> + Clone {
+    proptest::sample::select(vec![
+        ChildKind::NetworkPolicy,
+        ChildKind::Service,
+        ChildKind::Deployment,
+        ChildKind::HorizontalPodAutoscaler,
+    ])
 }
 
 /// The operator, the API server, and what is between them.
@@ -270,6 +290,9 @@ impl Simulation {
             Op::TamperReplicas(replicas) => self.model.tamper_replicas(*replicas),
             Op::TamperPort => self.model.tamper_port(),
             Op::DeleteService => self.model.delete_service(),
+            Op::TakeLabel(kind) => self.model.take_label(*kind),
+            Op::Squat(kind, labelled) => self.model.squat(*kind, *labelled),
+            Op::MakeRoom(kind) => self.model.make_room(*kind),
             Op::Delete => self.model.delete_resource(),
             Op::Recreate => self.model.create_resource(),
             Op::CollectGarbage => self.model.collect_garbage(),
@@ -299,8 +322,15 @@ impl Simulation {
         }
     }
 
-    /// Faults stop, everybody does their work, time passes. Returns the requests that were sent meanwhile.
+    /// Whatever is somebody else's goes, faults stop, everybody does their work, time passes. Returns the requests that
+    /// were sent meanwhile.
     fn settle(&mut self) -> usize {
+        ChildKind::ALL.into_iter().for_each(|kind| self.model.make_room(kind));
+        self.settle_beside_others(usize::MAX)
+    }
+
+    /// As [`Self::settle`], but what is somebody else's stays, and so many times are awaited.
+    fn settle_beside_others(&mut self, mut times: usize) -> usize {
         if !self.leads {
             self.lead(true);
         }
@@ -316,7 +346,9 @@ impl Simulation {
             } else if self.model.work() || self.catch_up() {
             } else if let Some(at) = self.wake
                 && at.duration_since(self.now) < SignedDuration::from_mins(20)
+                && times > 0
             {
+                times -= 1;
                 self.wait(at.duration_since(self.now));
             } else {
                 return sent;

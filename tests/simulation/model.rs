@@ -4,6 +4,7 @@
 
 mod disasters;
 mod objects;
+mod others;
 mod rollouts;
 mod specs;
 
@@ -19,9 +20,9 @@ use memcached_operator::kernel::event::{
 use memcached_operator::kernel::failure::{Category, Failure};
 use memcached_operator::kernel::hash;
 use memcached_operator::kernel::object::{ChildKind, Controller, Key, ResourceVersion, Uid, Watched};
-use objects::{applied, conflict, content, edit, give_up_replicas, merged, owned, template};
+use objects::{applied, conflict, content, edit, give_up_replicas, is_labelled, merged, owned, template};
 use serde_json::{Value, json};
-use specs::spec;
+use specs::{spec, wanted};
 
 pub(crate) const NAME: &str = "cache";
 const SECRET: &str = "credentials";
@@ -118,7 +119,8 @@ impl Model {
                 self.resource.iter().map(|it| Event::Resource(Box::new(it.clone()))).collect()
             }
             Watched::Child(kind) => {
-                self.children.get(&kind).map(|it| Event::Child(Box::new(it.clone()))).into_iter().collect()
+                let labelled = self.children.get(&kind).filter(|child| is_labelled(child));
+                labelled.map(|it| Event::Child(Box::new(it.clone()))).into_iter().collect()
             }
             Watched::Secret => self.secret.iter().map(|(it, _)| Event::Secret(it.clone())).collect(),
             Watched::Pod => Vec::new(),
@@ -216,10 +218,25 @@ impl Model {
                 return;
             }
             self.rollouts += usize::from(template(&before) != template(&child));
-            child.generation += i64::from(before.content != child.content);
+            let meant =
+                |it: &SeenChild| (it.content["spec"].clone(), it.content["metadata"]["annotations"].clone());
+            child.generation += i64::from(meant(&before) != meant(&child));
             child.resource_version = self.tick();
-            self.children.insert(kind, child.clone());
-            self.tell(Watched::Child(kind), Event::Child(Box::new(child)));
+            self.put(kind, Some(child));
+        }
+    }
+
+    /// Stores a child, or takes it away, and tells what a watch by label does: what loses its label is gone for it.
+    fn put(&mut self, kind: ChildKind, child: Option<SeenChild>) {
+        let before = match child.clone() {
+            Some(child) => self.children.insert(kind, child),
+            None => self.children.remove(&kind),
+        };
+        let watched = Watched::Child(kind);
+        if let Some(child) = child.filter(is_labelled) {
+            self.tell(watched, Event::Child(Box::new(child)));
+        } else if before.is_some_and(|before| is_labelled(&before)) {
+            self.tell(watched, Event::Gone { kind: watched, key: self.key.clone() });
         }
     }
 
@@ -227,7 +244,7 @@ impl Model {
         // The tampering rolls once, and so does putting it back.
         self.causes += 2;
         let mark = self.version;
-        self.change_child(ChildKind::Deployment, |child| {
+        self.change_own(ChildKind::Deployment, |child| {
             child.content["spec"]["template"]["spec"]["containers"][0]["image"] =
                 json!(format!("evil:{mark}"));
         });
@@ -247,7 +264,7 @@ impl Model {
 
     /// Whoever scales owns the number.
     fn scale(&mut self, replicas: i64) {
-        self.change_child(ChildKind::Deployment, |child| {
+        self.change_own(ChildKind::Deployment, |child| {
             if child.content["spec"]["replicas"] != json!(replicas) {
                 child.content["spec"]["replicas"] = json!(replicas);
                 give_up_replicas(child);
@@ -256,7 +273,7 @@ impl Model {
     }
 
     pub(crate) fn tamper_port(&mut self) {
-        self.change_child(ChildKind::Service, |child| {
+        self.change_own(ChildKind::Service, |child| {
             // Between an eviction and the apply after it there is none.
             if let Some(port) = child.content.pointer_mut("/spec/ports/0/port") {
                 *port = json!(11311);
@@ -265,12 +282,9 @@ impl Model {
     }
 
     fn delete_child(&mut self, kind: ChildKind) {
-        if self.children.remove(&kind).is_some() {
+        if self.children.contains_key(&kind) {
             self.tick();
-            self.tell(
-                Watched::Child(kind),
-                Event::Gone { kind: Watched::Child(kind), key: self.key.clone() },
-            );
+            self.put(kind, None);
         }
     }
 
@@ -290,7 +304,7 @@ impl Model {
 
     /// The Deployment controller: observes first, then everything is rolled out.
     pub(crate) fn roll_out(&mut self) {
-        self.change_child(ChildKind::Deployment, |child| {
+        self.change_own(ChildKind::Deployment, |child| {
             let wanted = i32::try_from(child.content["spec"]["replicas"].as_i64().unwrap()).unwrap();
             let done = SeenRollout {
                 observed_generation: child.generation,
@@ -320,6 +334,7 @@ impl Model {
     }
 
     pub(crate) fn execute(&mut self, request: &Request) -> Reply {
+        self.check_touches_own(request);
         match request {
             Request::ReadSecret { secret, keys } => {
                 Reply::Secret(self.secret.as_ref().filter(|(seen, _)| seen.key == *secret).map(
@@ -404,8 +419,7 @@ impl Model {
             managers: Vec::new(),
             rollout: (kind == ChildKind::Deployment).then(SeenRollout::default),
         };
-        self.children.insert(kind, child.clone());
-        self.tell(Watched::Child(kind), Event::Child(Box::new(child.clone())));
+        self.put(kind, Some(child.clone()));
         Reply::Child(Some(Box::new(child)))
     }
 
@@ -424,9 +438,11 @@ impl Model {
         }
     }
 
-    /// The one Secret is missing while it is wanted: a restarted operator has nothing to read then.
+    /// The children that are wanted and that no list shows: a restarted operator reads each once, because something without
+    /// our label may be there.
     pub(crate) fn missing_reads(&self) -> usize {
-        0
+        let Some(resource) = &self.resource else { return 0 };
+        wanted(resource).iter().filter(|(kind, wanted)| *wanted && !self.children.contains_key(kind)).count()
     }
 
     pub(crate) fn check_converged(&self) {
@@ -434,19 +450,14 @@ impl Model {
             assert!(self.children.is_empty(), "children of a deleted resource");
             return;
         };
-        let spec = resource.spec.as_ref().unwrap();
-        let guarded = spec.security.as_ref().is_some_and(|it| it.network_policy.is_some());
-        for (kind, wanted) in [
-            (ChildKind::Service, true),
-            (ChildKind::Deployment, true),
-            (ChildKind::NetworkPolicy, guarded),
-            (ChildKind::HorizontalPodAutoscaler, spec.autoscaling.is_some()),
-        ] {
+        for (kind, wanted) in wanted(resource) {
             assert_eq!(self.children.contains_key(&kind), wanted, "{}", kind.name());
         }
         for child in self.children.values() {
             assert_eq!(child.controller.as_ref().unwrap().uid, resource.uid);
+            assert!(is_labelled(child), "{}", child.kind.name());
         }
+        let spec = resource.spec.as_ref().unwrap();
         let deployment = &self.children[&ChildKind::Deployment].content;
         let replicas = deployment["spec"]["replicas"].as_i64().unwrap();
         match &spec.autoscaling {

@@ -148,6 +148,10 @@ impl Story {
                 }
                 Reply::Status(Box::new(seen::resource(&dynamic(resource.clone())).expect("a resource")))
             }
+            Request::ReadChild { kind, .. } => {
+                let live = self.live.get(kind.name());
+                live.map_or(Reply::Child(None), |object| child(*kind, object))
+            }
             Request::Delete { kind, .. } => {
                 self.live.remove(kind.name());
                 Reply::Child(None)
@@ -162,6 +166,7 @@ impl Story {
             .iter()
             .map(|request| match request {
                 Request::ReadSecret { .. } => "read Secret".to_owned(),
+                Request::ReadChild { kind, .. } => format!("read {}", kind.name()),
                 Request::Patch { kind, .. } => format!("patch {}", kind.name()),
                 Request::Apply { kind, .. } => format!("apply {}", kind.name()),
                 Request::PatchStatus { .. } => "status".to_owned(),

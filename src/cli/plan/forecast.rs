@@ -13,6 +13,7 @@ use crate::kernel::desired::{LiveTemplate, Revision};
 use crate::kernel::diff;
 use crate::kernel::effect::{Effect, Observation, Request, RequestId, RolloutCause};
 use crate::kernel::event::{Event, Reply, SeenChild};
+use crate::kernel::failure::{Category, Failure};
 use crate::kernel::kernel::{Kernel, Settings};
 use crate::kernel::object::{ChildKind, Key};
 use crate::kernel::rollouts::{Adoption, Budget};
@@ -82,6 +83,8 @@ pub struct Forecast {
     live: BTreeMap<(ChildKind, Key), SeenChild>,
     writes: VecDeque<(RequestId, Key, Request)>,
     reads: VecDeque<(RequestId, Key, Request)>,
+    /// Creates that wait for a read: whether something is there that has not our label, no list says.
+    creates: BTreeMap<RequestId, (Key, Request)>,
 }
 
 impl Forecast {
@@ -100,6 +103,7 @@ impl Forecast {
             live: BTreeMap::new(),
             writes: VecDeque::new(),
             reads: VecDeque::new(),
+            creates: BTreeMap::new(),
         }
     }
 
@@ -112,23 +116,39 @@ impl Forecast {
                 let plan = ResourcePlan { namespace, name, children, rolls, template_revision, problem };
                 self.plans.insert(seen.key.clone(), plan);
             }
-            Event::Child(seen) => {
-                if let Some(plan) =
-                    self.plans.get_mut(&seen.key).filter(|_| seen.kind == ChildKind::Deployment)
-                {
-                    let live = LiveTemplate::of(&seen.content, seen.owned.as_ref());
-                    plan.template_revision = live.map(|live| live.revision.0);
-                }
-                self.live.insert((seen.kind, seen.key.clone()), (**seen).clone());
-            }
+            Event::Child(seen) | Event::Done { reply: Reply::Child(Some(seen)), .. } => self.note_child(seen),
             _ => {}
         }
-        self.step(event, None);
+        if let Some(event) = self.answered(event) {
+            self.step(event, None);
+        }
         while let Some((id, key, request)) = self.writes.pop_front() {
             if let Some(reply) = self.pretend(&key, &request) {
                 self.step(Event::Done { id, reply }, Some(&key));
             }
         }
+    }
+
+    fn note_child(&mut self, seen: &SeenChild) {
+        if let Some(plan) = self.plans.get_mut(&seen.key).filter(|_| seen.kind == ChildKind::Deployment) {
+            let live = LiveTemplate::of(&seen.content, seen.owned.as_ref());
+            plan.template_revision = live.map(|live| live.revision.0);
+        }
+        self.live.insert((seen.kind, seen.key.clone()), seen.clone());
+    }
+
+    /// The event; where it is the answer to the read in the place of a create, what the create would be answered.
+    fn answered(&mut self, event: Event) -> Option<Event> {
+        let Event::Done { id, reply } = event else { return Some(event) };
+        let reply = match (self.creates.remove(&id), reply) {
+            (Some((key, create)), Reply::Child(None)) => self.pretend(&key, &create)?,
+            (Some((key, _)), Reply::Child(Some(found))) => {
+                let message = format!("{} {key} already exists", found.kind.name());
+                Reply::Failed(Failure { category: Category::Conflict, message })
+            }
+            (_, reply) => reply,
+        };
+        Some(Event::Done { id, reply })
     }
 
     /// What only the API server can answer.
@@ -139,6 +159,10 @@ impl Forecast {
     fn step(&mut self, event: Event, answered: Option<&Key>) {
         for effect in self.kernel.step(self.now, event) {
             match effect {
+                Effect::Send { id, resource, request: create @ Request::Create { .. } } => {
+                    self.reads.extend(first_read(&create).map(|read| (id, resource.clone(), read)));
+                    self.creates.insert(id, (resource, create));
+                }
                 Effect::Send { id, resource, request } => {
                     let reads = matches!(request, Request::ReadSecret { .. } | Request::ReadChild { .. });
                     let queue = if reads { &mut self.reads } else { &mut self.writes };
@@ -210,6 +234,12 @@ impl Forecast {
         }
         plans.into_values().collect()
     }
+}
+
+/// The read of what may sit where this is to be created.
+fn first_read(create: &Request) -> Option<Request> {
+    let Request::Create { kind, key, .. } = create else { return None };
+    Some(Request::ReadChild { kind: *kind, key: key.clone() })
 }
 
 /// The fields that an apply would change, and those that go because it lacks them.

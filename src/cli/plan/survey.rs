@@ -15,7 +15,7 @@ use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::{ChildKind, Key, Scope, Watched};
 use crate::kernel::{seen, world};
 use crate::shell::client::explain;
-use crate::shell::kinds;
+use crate::shell::{kinds, sources};
 
 /// Objects of one page.
 const PAGE: u32 = 250;
@@ -61,6 +61,7 @@ fn complete(kind: Watched, events: Vec<Event>) -> Vec<Event> {
 }
 
 impl Survey<'_> {
+    /// As the watches see it: children by our label.
     async fn list(&self, kind: Watched) -> kube::Result<Vec<DynamicObject>> {
         let resource = kinds::api_resource(kind);
         let apis: Vec<Api<DynamicObject>> = match &self.namespaces {
@@ -72,6 +73,7 @@ impl Survey<'_> {
         let mut objects = Vec::new();
         for api in apis {
             let mut page = ListParams::default().limit(PAGE);
+            page.label_selector = sources::label_selector(kind);
             loop {
                 let list = api.list(&page).await?;
                 objects.extend(list.items);

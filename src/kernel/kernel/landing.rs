@@ -52,14 +52,17 @@ impl Kernel {
                 slot.repairs.note(&attempt.body, self.now);
                 match seen {
                     Some(seen) => slot.answer(*seen),
-                    None => drop(slot.lose()),
+                    None => slot.find_nothing(),
                 }
             }
-            (Sent::ReadChild(_, known), Reply::Child(Some(seen))) => self.world.find_child(*seen, &known),
+            (Sent::ReadChild(kind, known), Reply::Child(Some(seen))) => {
+                self.world.find_child(*seen, &known);
+                self.world.recheck_later(&key, kind, self.now);
+            }
             (Sent::Write { kind, .. } | Sent::ReadChild(kind, _), Reply::Child(None)) => {
                 let slot = resource.slot_mut(kind);
                 slot.answered = answered;
-                slot.lose();
+                slot.find_nothing();
             }
             (Sent::Status { status, notices, .. }, Reply::Status(stored)) => {
                 effects.extend(notices.into_iter().map(publish));
@@ -166,10 +169,18 @@ fn failed(resource: &mut Resource, sent: Sent, (failure, when): (Failure, (&Uid,
             // Where the watch has told meanwhile of what came first, that is known.
             let is_news = slot.live.as_ref().map(|live| &live.resource_version) == attempt.version.as_ref();
             slot.look = failure.category == Category::Conflict && is_news;
+            if failure.category != Category::Conflict {
+                slot.no_conflict();
+            }
             slot.setback = Some(Setback::after(slot.setback.as_ref(), failure, attempt, when));
         }
         Sent::ReadChild(kind, _) => {
+            resource.recheck_later(kind, when.1);
             let slot = resource.slot_mut(kind);
+            // What was known of it before stands until it can be read.
+            if slot.is_out_of_sight() && !slot.look {
+                return;
+            }
             let attempt = slot.setback.as_ref().map(|setback| setback.sent.clone()).unwrap_or_default();
             slot.setback = Some(Setback::after(slot.setback.as_ref(), failure, attempt, when));
         }

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::conditions::Reason;
 use crate::api::MemcachedStatus;
 use crate::api::status::NEVER_OBSERVED;
 
@@ -34,6 +35,18 @@ pub fn says_ready(status: &MemcachedStatus) -> bool {
 #[must_use]
 pub fn says_stalled(status: &MemcachedStatus) -> bool {
     status.conditions.iter().any(|condition| condition.type_ == "Stalled" && condition.status == "True")
+}
+
+/// Whether a status tells readers that something may keep the operator from deleting a child.
+#[must_use]
+pub fn says_hindered(status: &MemcachedStatus) -> bool {
+    let hindered = [Reason::Paused, Reason::Forbidden, Reason::AdmissionDenied, Reason::RetryingAfterError]
+        .map(Reason::as_str);
+    status.conditions.iter().any(|condition| {
+        matches!(condition.type_.as_str(), "Reconciling" | "Stalled")
+            && condition.status == "True"
+            && hindered.contains(&condition.reason.as_str())
+    })
 }
 
 #[cfg(test)]
