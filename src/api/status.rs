@@ -27,6 +27,10 @@ pub struct MemcachedStatus {
     /// The last generation that was fully reached or ended stalled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconciled_generation: Option<i64>,
+    /// The last generation at which the pods' template was in place, where that is not reconciledGeneration; 0 where it
+    /// never was. Only a newer generation announces another template as the user's own edit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template_generation: Option<i64>,
     /// Available, Progressing, Degraded, Ready; Reconciling or Stalled only while true.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
@@ -61,19 +65,70 @@ pub struct MemcachedStatus {
     /// Why its pods roll although nobody edited the resource: at most a few caches do so at a time, and this one is among
     /// them until all its pods are available again.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub budgeted_rollout: Option<BudgetedRollout>,
+    pub budgeted_rollout: Option<RecordedRollout>,
+    /// Why, where budgetedRollout has no word for it and says Secret: Definition, when what the stored spec means changed
+    /// though nobody edited it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budgeted_rollout_cause: Option<String>,
     /// Since when the operator has been refused what it needs; after 10 minutes the resource is stalled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Time>,
 }
 
 /// Why pods roll although nobody edited the resource. That concerns many resources at once, so each waits for its turn.
+/// Secret stands for what budgetedRolloutCause says, where that is there.
+// A definition that was released knows these two and no other: it refuses a status with a third. A turn has to be on
+// record under every definition, or another operator would not know of it; so a cause that came later is recorded as a
+// Secret's, whose turns end and halt as its own do, and by its name in a field that an older definition drops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum RecordedRollout {
+    /// The content of a Secret that the pods mount changed.
+    Secret,
+    /// The operator renders pod templates by newer rules, and was told to adopt them.
+    Adoption,
+}
+
+/// Why pods roll although nobody edited the resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum BudgetedRollout {
     /// The content of a Secret that the pods mount changed.
     Secret,
     /// The operator renders pod templates by newer rules, and was told to adopt them.
     Adoption,
+    /// What the stored spec means changed: another definition, or another release of the operator, reads it otherwise.
+    Definition,
+}
+
+/// [`BudgetedRollout::Definition`] on record.
+const DEFINITION: &str = "Definition";
+
+impl BudgetedRollout {
+    /// As every definition takes it.
+    #[must_use]
+    pub const fn recorded(self) -> RecordedRollout {
+        match self {
+            Self::Secret | Self::Definition => RecordedRollout::Secret,
+            Self::Adoption => RecordedRollout::Adoption,
+        }
+    }
+
+    /// What the record leaves open.
+    #[must_use]
+    pub fn recorded_cause(self) -> Option<String> {
+        (self == Self::Definition).then(|| DEFINITION.to_owned())
+    }
+}
+
+impl MemcachedStatus {
+    /// Why the resource has a turn at rolling its pods, if it has one.
+    #[must_use]
+    pub fn turn(&self) -> Option<BudgetedRollout> {
+        Some(match (self.budgeted_rollout?, self.budgeted_rollout_cause.as_deref()) {
+            (RecordedRollout::Adoption, _) => BudgetedRollout::Adoption,
+            (RecordedRollout::Secret, Some(DEFINITION)) => BudgetedRollout::Definition,
+            (RecordedRollout::Secret, _) => BudgetedRollout::Secret,
+        })
+    }
 }
 
 /// One version of one Secret: enough to know after a restart that nothing has to be read again.
@@ -93,6 +148,7 @@ impl Default for MemcachedStatus {
         Self {
             observed_generation: NEVER_OBSERVED,
             reconciled_generation: None,
+            template_generation: None,
             conditions: Vec::new(),
             replicas: 0,
             ready_replicas: 0,
@@ -103,6 +159,7 @@ impl Default for MemcachedStatus {
             unserved_kinds: Vec::new(),
             secrets: Vec::new(),
             budgeted_rollout: None,
+            budgeted_rollout_cause: None,
             failing_since: None,
         }
     }
@@ -114,6 +171,7 @@ impl<'de> Deserialize<'de> for MemcachedStatus {
         Ok(Self {
             observed_generation: value(&raw, "observedGeneration").unwrap_or(NEVER_OBSERVED),
             reconciled_generation: value(&raw, "reconciledGeneration"),
+            template_generation: value(&raw, "templateGeneration"),
             conditions: values(&raw, "conditions"),
             replicas: value(&raw, "replicas").unwrap_or_default(),
             ready_replicas: value(&raw, "readyReplicas").unwrap_or_default(),
@@ -124,6 +182,7 @@ impl<'de> Deserialize<'de> for MemcachedStatus {
             unserved_kinds: values(&raw, "unservedKinds"),
             secrets: values(&raw, "secrets"),
             budgeted_rollout: value(&raw, "budgetedRollout"),
+            budgeted_rollout_cause: value(&raw, "budgetedRolloutCause"),
             failing_since: value(&raw, "failingSince"),
         })
     }
@@ -150,6 +209,7 @@ mod tests {
         json!({
             "observedGeneration": 3,
             "reconciledGeneration": 2,
+            "templateGeneration": 3,
             "conditions": [{
                 "type": "Ready",
                 "status": "True",
@@ -166,6 +226,7 @@ mod tests {
             "serverList": ["cache.default:11211"],
             "secrets": [{"name": "passwords", "uid": "6487cc27", "resourceVersion": "376"}],
             "budgetedRollout": "Secret",
+            "budgetedRolloutCause": "Definition",
             "failingSince": "2026-11-21T10:00:00Z",
         })
     }
@@ -174,6 +235,23 @@ mod tests {
     fn a_status_is_read_as_it_was_written() {
         let status: MemcachedStatus = serde_json::from_value(full()).unwrap();
         assert_eq!(serde_json::to_value(status).unwrap(), full());
+    }
+
+    #[rstest]
+    #[case(BudgetedRollout::Secret)]
+    #[case(BudgetedRollout::Adoption)]
+    #[case(BudgetedRollout::Definition)]
+    fn a_turn_is_on_record_also_under_a_definition_that_does_not_know_its_cause(
+        #[case] cause: BudgetedRollout,
+    ) {
+        let mut status = MemcachedStatus {
+            budgeted_rollout: Some(cause.recorded()),
+            budgeted_rollout_cause: cause.recorded_cause(),
+            ..MemcachedStatus::default()
+        };
+        assert_eq!(status.turn(), Some(cause));
+        status.budgeted_rollout_cause = None;
+        assert!(status.turn().is_some());
     }
 
     #[rstest]

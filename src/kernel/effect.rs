@@ -176,6 +176,9 @@ pub enum RolloutCause {
     Drift,
     /// This build renders templates by newer rules, and was told to adopt them.
     Adoption,
+    /// The spec reads otherwise than when the template was in place, and no new generation says that somebody edited it:
+    /// another definition drops or adds fields, or this release does not know one.
+    Definition,
 }
 
 impl RolloutCause {
@@ -188,6 +191,7 @@ impl RolloutCause {
             Self::RestartTrigger => "restart_trigger",
             Self::Drift => "drift",
             Self::Adoption => "adoption",
+            Self::Definition => "definition",
         }
     }
 
@@ -197,6 +201,7 @@ impl RolloutCause {
         match self {
             Self::Secret => Some(BudgetedRollout::Secret),
             Self::Adoption => Some(BudgetedRollout::Adoption),
+            Self::Definition => Some(BudgetedRollout::Definition),
             Self::Spec | Self::RestartTrigger | Self::Drift => None,
         }
     }

@@ -223,7 +223,7 @@ impl Kernel {
     fn take_over(&mut self) {
         for (key, resource) in &mut self.world.resources {
             resource.reported = None;
-            self.world.rollouts.restore(key, resource.seen.status.budgeted_rollout);
+            self.world.rollouts.restore(key, resource.seen.status.turn());
         }
         self.queue_all();
     }

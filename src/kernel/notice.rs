@@ -58,6 +58,10 @@ pub fn rollout_started(cause: RolloutCause) -> Notice {
             "RollOutAdoption",
             "this operator renders pod templates by newer rules, and was told to adopt them",
         ),
+        RolloutCause::Definition => (
+            "RollOutDefinition",
+            "what the stored spec means changed though nobody edited it (another definition or release)",
+        ),
     };
     normal("RolloutStarted", action, format!("Replacing pods, cause {}: {words}", cause.label()))
 }

@@ -26,7 +26,7 @@ use super::plan::{self, Action, Planned};
 use super::report::{self, Report};
 use super::rollouts::{self, Course, Place};
 use super::setback::Attempt;
-use super::status::patch;
+use super::status::{self, patch};
 use super::world::{Resource, World};
 use crate::api::validate::{self, Violation};
 use crate::api::{MemcachedSpec, MemcachedStatus, Validated};
@@ -355,6 +355,14 @@ impl<'a> View<'a> {
             secret_hash: inputs.hash.as_deref(),
             restart_trigger: self.resource.seen.restart_trigger.as_deref(),
         }
+    }
+
+    /// Whether a new generation says that another template is the user's edit: one newer than the last at which the
+    /// template was in place.
+    #[must_use]
+    pub fn is_announced(&self) -> bool {
+        let seen = &self.resource.seen;
+        status::template_generation(&seen.status, seen.generation).is_none_or(|last| seen.generation > last)
     }
 
     /// Whether children may be written before the status. A template change that no new generation announces

@@ -317,8 +317,13 @@ fn rollout_cause(
         Some(RolloutCause::RestartTrigger)
     } else if inputs.changed_unseen || desired.differs_by_secrets_only(live.secret_hash.as_deref()) {
         Some(RolloutCause::Secret)
-    } else {
+    } else if view.is_announced() {
         Some(RolloutCause::Spec)
+    } else if live.template.is_none() {
+        // Nobody asked for another template, and somebody took away what says where this one comes from.
+        Some(RolloutCause::Drift)
+    } else {
+        Some(RolloutCause::Definition)
     }
 }
 

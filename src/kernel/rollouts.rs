@@ -1,7 +1,7 @@
 //! Turns at rolling pods that nobody's edit asked to roll. Pure; part of the world, asked and told by the pass.
 //!
-//! A Secret that fifty caches mount, or an operator that adopts newer pod templates, concerns many caches at once, and a
-//! cache that rolled is empty. So only a few roll at a time: each takes a turn, which ends when all its pods are
+//! A Secret that fifty caches mount, an operator that adopts newer pod templates, or a definition that drops a field that
+//! many use, concerns many caches at once, and a cache that rolled is empty. So only a few roll at a time: each takes a turn, which ends when all its pods are
 //! available again. A turn stands in the resource's status before the first pod goes, so that another operator knows of
 //! it. Who adopts a newer template and does not come back keeps all others from adopting it.
 

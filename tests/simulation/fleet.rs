@@ -21,6 +21,10 @@ const BUDGET: Budget = Budget { limit: LIMIT, adoption: Adoption::Budgeted };
 const HASH: &str = "/spec/template/metadata/annotations/memcached.c5c3.io~1secret-hash";
 const REVISION: &str = "/metadata/annotations/memcached.c5c3.io~1template-revision";
 
+/// The variant of a spec that asks for more memory, and what asks for it.
+const MORE_MEMORY: u8 = 2;
+const ARGS: &str = "/spec/template/spec/containers/0/args/1";
+
 /// One step of a history; numbers pick among what there is.
 #[derive(Clone, Debug)]
 enum Op {
@@ -60,24 +64,48 @@ struct Fleet {
 }
 
 impl Fleet {
+    /// Resources in order, all settled, with this variant of a spec.
+    fn of(size: usize, variant: u8) -> Self {
+        let mut fleet = Self::unsettled(size, |_| variant);
+        fleet.restart(Budget::default());
+        fleet.settle();
+        fleet.restart(BUDGET);
+        fleet
+    }
+
     /// Resources in order, all settled. Those before `old` carry the peer's template, those after it mount the Secret.
     fn new(size: usize, old: usize) -> Self {
+        let mut fleet = Self::unsettled(size, |at| if at < old { 0 } else { 3 });
+        fleet.secrets().set_secret(Some(9));
+        fleet.restart(Budget::default());
+        fleet.settle();
+        fleet.models.values_mut().take(old).for_each(Model::predate);
+        fleet
+    }
+
+    fn unsettled(size: usize, variant: impl Fn(usize) -> u8) -> Self {
         let mut models: BTreeMap<String, Model> = (0..size)
             .map(|it| format!("cache-{it:02}"))
             .map(|name| (name.clone(), Model::named(&name)))
             .collect();
         for (at, model) in models.values_mut().enumerate() {
             model.create_resource();
-            model.edit(if at < old { 0 } else { 3 });
+            model.edit(variant(at));
         }
         let kernel = Kernel::new(Settings::default());
         let now = Timestamp::from_second(1_800_000_000).unwrap();
-        let mut fleet = Self { kernel, models, now, requests: Vec::new(), wake: None, halted: false };
-        fleet.secrets().set_secret(Some(9));
-        fleet.restart(Budget::default());
-        fleet.settle();
-        fleet.models.values_mut().take(old).for_each(Model::predate);
-        fleet
+        Self { kernel, models, now, requests: Vec::new(), wake: None, halted: false }
+    }
+
+    /// Somebody applies an older definition: the watches end, and lists come anew.
+    fn redefine(&mut self) {
+        self.models.values_mut().for_each(Model::redefine);
+        self.list(Watched::Memcached);
+    }
+
+    /// How often each has rolled.
+    fn rolled(&self) -> Vec<usize> {
+        self.models.values().map(|model| model.rollouts).collect()
     }
 
     fn secrets(&mut self) -> &mut Model {
@@ -89,12 +117,14 @@ impl Fleet {
         self.requests.clear();
         self.wake = None;
         self.step(Event::Leading(true));
-        for kind in Watched::ALL {
-            self.step(Event::Listing(kind, Scope::All));
-            let listed: Vec<Event> = self.models.values_mut().flat_map(|model| model.list(kind)).collect();
-            listed.into_iter().for_each(|event| self.step(event));
-            self.step(Event::Listed(kind, Scope::All));
-        }
+        Watched::ALL.into_iter().for_each(|kind| self.list(kind));
+    }
+
+    fn list(&mut self, kind: Watched) {
+        self.step(Event::Listing(kind, Scope::All));
+        let listed: Vec<Event> = self.models.values_mut().flat_map(|model| model.list(kind)).collect();
+        listed.into_iter().for_each(|event| self.step(event));
+        self.step(Event::Listed(kind, Scope::All));
     }
 
     fn step(&mut self, event: Event) {
@@ -272,4 +302,48 @@ fn who_is_told_to_leave_templates_alone_leaves_them_alone() {
     fleet.restart(BUDGET);
     fleet.settle();
     assert_eq!(fleet.at(REVISION), [Some("1"); 3]);
+}
+
+#[test]
+fn an_older_definition_that_drops_a_field_of_many_rolls_a_few_at_a_time_wherever_the_operator_is_killed() {
+    let mut fleet = Fleet::of(30, MORE_MEMORY);
+    assert_eq!(fleet.rolled(), [0; 30]);
+    fleet.redefine();
+    fleet.settle();
+    assert_eq!((fleet.at(ARGS), fleet.rolled()), (vec![Some("64"); 30], vec![1; 30]));
+    let mut cut = 1;
+    loop {
+        let mut fleet = Fleet::of(4, MORE_MEMORY);
+        fleet.redefine();
+        if !fleet.settle_after(cut) {
+            break;
+        }
+        assert_eq!(
+            (fleet.at(ARGS), fleet.rolled()),
+            (vec![Some("64"); 4], vec![1; 4]),
+            "killed at request {cut}"
+        );
+        cut += 1;
+    }
+    assert!(cut > 12, "{cut} requests are too few to show anything");
+}
+
+#[test]
+fn an_edit_does_not_wait_behind_those_that_nobody_edited() {
+    let mut fleet = Fleet::of(6, MORE_MEMORY);
+    fleet.redefine();
+    // The first two have their turn; their pods stay away.
+    while fleet.rolled().iter().sum::<usize>() < LIMIT || !fleet.requests.is_empty() {
+        (0..6).any(|at| fleet.deliver(at));
+        fleet.answer(0, false);
+    }
+    assert_eq!(fleet.rolled(), [1, 1, 0, 0, 0, 0]);
+    fleet.models.get_mut("cache-04").unwrap().edit(6);
+    while fleet.deliver(4) || !fleet.requests.is_empty() {
+        fleet.answer(0, false);
+    }
+    assert_eq!(fleet.rolled(), [1, 1, 0, 0, 1, 0]);
+    while fleet.models.get_mut("cache-04").unwrap().work() {}
+    fleet.settle();
+    assert_eq!(fleet.rolled(), [1; 6]);
 }

@@ -52,6 +52,8 @@ pub(crate) struct Model {
     pub(crate) rollouts: usize,
     /// Things that somebody did which may make pods roll.
     pub(crate) causes: usize,
+    /// Whether the definition is an older one, which knows neither `memcached` nor the newest fields of the status.
+    older: bool,
 }
 
 impl Default for Model {
@@ -76,6 +78,7 @@ impl Model {
             has_role: true,
             rollouts: 0,
             causes: 0,
+            older: false,
         }
     }
 
@@ -387,6 +390,7 @@ impl Model {
             Request::PatchStatus { resource_version, status } => match self.resource.clone() {
                 Some(mut resource) if resource.resource_version == *resource_version => {
                     resource.status = merged(&resource.status, status);
+                    self.prune(&mut resource);
                     self.check_claim(&resource);
                     Reply::Status(Box::new(self.store_resource(resource)))
                 }

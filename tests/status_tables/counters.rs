@@ -194,6 +194,7 @@ fn the_numbers_mirror_the_deployment() {
     let expected = MemcachedStatus {
         observed_generation: 2,
         reconciled_generation: None,
+        template_generation: Some(2),
         conditions: Vec::new(),
         replicas: 4,
         ready_replicas: 3,
@@ -206,6 +207,7 @@ fn the_numbers_mirror_the_deployment() {
         unserved_kinds: Vec::new(),
         secrets,
         budgeted_rollout: None,
+        budgeted_rollout_cause: None,
         failing_since: None,
     };
     assert_eq!(numbers(&situation), expected);

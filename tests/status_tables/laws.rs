@@ -63,7 +63,9 @@ prop_compose! {
         place in select(vec![
             Place::Outside,
             Place::Waiting(BudgetedRollout::Secret),
+            Place::Waiting(BudgetedRollout::Definition),
             Place::Rolling(Turn { cause: BudgetedRollout::Adoption, stalled: false }),
+            Place::Rolling(Turn { cause: BudgetedRollout::Definition, stalled: false }),
         ]),
         millis in 0..1_500_000_i64,
     ) -> Situation<'static> {
@@ -110,11 +112,12 @@ prop_compose! {
     fn statuses()(
         observed_generation in -1..4_i64,
         reconciled_generation in option::of(0..5_i64),
+        template_generation in option::of(0..5_i64),
         conditions in conditions(),
         failing_since in option::of((-700..700_i64).prop_map(|seconds| Time(at(seconds)))),
     ) -> MemcachedStatus {
         MemcachedStatus {
-            observed_generation, reconciled_generation, conditions, failing_since, ..MemcachedStatus::default()
+            observed_generation, reconciled_generation, template_generation, conditions, failing_since, ..MemcachedStatus::default()
         }
     }
 }

@@ -1,4 +1,5 @@
-//! A stored resource that breaks a rule which is newer than it: its status can still say so, and it can go.
+//! A stored resource under another definition than the one that it was made under. One that breaks a newer rule: its
+//! status can still say so, and it can go. One with a field that an older definition does not know: what becomes of it.
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::await_answer;
@@ -155,5 +156,84 @@ async fn live(api: &Api<DynamicObject>, (name, spec): (&str, &Value), elsewhere:
         Elsewhere::Refused => assert!(edit.is_err(), "{name} can be edited elsewhere"),
     }
     api.delete(name, &DeleteParams::default()).await.with_context(|| format!("{name}: its deletion"))?;
+    Ok(())
+}
+
+/// The definition of an earlier release, which does not know these fields.
+fn older() -> Result<CustomResourceDefinition> {
+    let mut crd = serde_json::to_value(crd::crd())?;
+    for version in crd["spec"]["versions"].as_array_mut().context("it has versions")? {
+        let mut forget = |at: &str, field: &str| {
+            let fields = version.pointer_mut(&format!("/schema/openAPIV3Schema/properties/{at}/properties"));
+            fields.and_then(Value::as_object_mut)?.remove(field)
+        };
+        forget("spec/properties/pod", "priorityClassName").context("a field that reaches pods")?;
+        forget("status", "templateGeneration").context("a field of the status")?;
+        forget("status", "budgetedRolloutCause").context("a field of the status")?;
+    }
+    Ok(serde_json::from_value(crd)?)
+}
+
+/// Field, generation and version of a resource.
+async fn read(api: &Api<DynamicObject>, name: &str) -> Result<(Value, Option<i64>, Option<String>)> {
+    let DynamicObject { metadata, data, .. } = api.get(name).await?;
+    let field = data["spec"]["pod"]["priorityClassName"].clone();
+    Ok((field, metadata.generation, metadata.resource_version))
+}
+
+#[tokio::test]
+async fn an_older_definition_hides_a_field_and_the_first_write_of_a_status_loses_it() -> Result<()> {
+    let options = Options { audit: Audit::Off, ..Shape::ApiServer.into() };
+    let cluster = TemporaryCluster::up("older", options).await?;
+    let client = Client::try_from(cluster.config("e2e-test/older").await?)?;
+    let api = resources(&client, "default", VERSIONS[0]);
+    let is = |name: &'static str, expected: Value| {
+        let api = api.clone();
+        async move {
+            await_answer(("the definition is in effect", SOON), async || {
+                let (field, ..) = read(&api, name).await?;
+                ensure!(field == expected, "{name}: {field}");
+                Ok(())
+            })
+            .await
+        }
+    };
+    install(&client, &crd::crd()).await?;
+    let spec = json!({"spec": {"pod": {"priorityClassName": "fast"}}});
+    for name in ["written", "untouched"] {
+        api.create(&PostParams::default(), &resource(name, VERSIONS[0], &spec)).await?;
+    }
+    let before = read(&api, "written").await?;
+    assert_eq!(before.0, json!("fast"));
+
+    // Whoever looks does not see the field; nothing else says that anything changed, and nothing is lost.
+    install(&client, &older()?).await?;
+    is("written", Value::Null).await?;
+    let hidden = read(&api, "written").await?;
+    assert_eq!((hidden.1, &hidden.2), (before.1, &before.2));
+    install(&client, &crd::crd()).await?;
+    is("written", json!("fast")).await?;
+
+    // A turn is on record there, but not by a word that it does not know.
+    install(&client, &older()?).await?;
+    is("written", Value::Null).await?;
+    let status = async |status: Value| {
+        api.patch_status("written", &PatchParams::default(), &Patch::Merge(json!({"status": status}))).await
+    };
+    let unknown = status(json!({"budgetedRollout": "Definition"})).await;
+    assert!(matches!(&unknown, Err(kube::Error::Api(it)) if it.code == 422), "{unknown:?}");
+    let turn = json!({
+        "observedGeneration": 1, "templateGeneration": 1,
+        "budgetedRollout": "Secret", "budgetedRolloutCause": "Definition",
+    });
+    let stored = status(turn).await?.data["status"].clone();
+    assert_eq!(stored, json!({"observedGeneration": 1, "budgetedRollout": "Secret"}));
+
+    // That write has stored the spec as it was read.
+    install(&client, &crd::crd()).await?;
+    is("untouched", json!("fast")).await?;
+    let lost = read(&api, "written").await?;
+    assert_eq!((lost.0, lost.1), (Value::Null, before.1));
+    assert_ne!(lost.2, before.2);
     Ok(())
 }

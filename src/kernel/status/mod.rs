@@ -17,7 +17,7 @@ use super::failure::Category;
 use super::object::Key;
 use super::rollouts::Place;
 use crate::api::MemcachedStatus;
-use crate::api::status::SecretVersion;
+use crate::api::status::{BudgetedRollout, SecretVersion};
 use conditions::Type;
 use standing::{PATIENCE, Standing};
 
@@ -120,9 +120,15 @@ pub fn status(situation: &Situation<'_>, previous: &MemcachedStatus) -> Memcache
     verdicts.extend(conditions::paused(situation));
     let rollout = situation.deployment.as_ref();
     let key = situation.key;
+    let reconciled_generation = if ended { Some(situation.generation) } else { reconciled };
+    let turn = match situation.place {
+        Place::Rolling(turn) => Some(turn.cause),
+        Place::Outside | Place::Waiting(_) => None,
+    };
     MemcachedStatus {
         observed_generation: situation.generation,
-        reconciled_generation: if ended { Some(situation.generation) } else { reconciled },
+        reconciled_generation,
+        template_generation: stored_template_generation(situation, previous, reconciled_generation),
         conditions: conditions::follow(&previous.conditions, verdicts, (situation.generation, &Time(now))),
         replicas: rollout.map_or(0, |rollout| rollout.seen.replicas),
         ready_replicas: situation.ready(),
@@ -132,12 +138,34 @@ pub fn status(situation: &Situation<'_>, previous: &MemcachedStatus) -> Memcache
         server_list: situation.servers.clone(),
         unserved_kinds: situation.unserved.iter().map(ToString::to_string).collect(),
         secrets: situation.secrets.clone(),
-        budgeted_rollout: match situation.place {
-            Place::Rolling(turn) => Some(turn.cause),
-            Place::Outside | Place::Waiting(_) => None,
-        },
+        budgeted_rollout: turn.map(BudgetedRollout::recorded),
+        budgeted_rollout_cause: turn.and_then(BudgetedRollout::recorded_cause),
         failing_since: failing_since.map(Time),
     }
+}
+
+/// The last generation at which the template was in place, as far as a status says; `None` where it says nothing.
+///
+/// Where no such generation is stored it is `reconciledGeneration`, and that is the safe reading of a status that an
+/// older operator wrote or of which an older definition drops the field: what was reached had its template in place,
+/// and what only ended stalled waits for a turn at worst, where the other reading would roll many caches at once. A
+/// resource that was never reconciled is new, and one whose numbers are from before a restore rolls when it is edited.
+#[must_use]
+pub fn template_generation(status: &MemcachedStatus, generation: i64) -> Option<i64> {
+    status.template_generation.or(status.reconciled_generation).filter(|it| *it <= generation)
+}
+
+/// The same as it is to be stored: where it is the generation that was reached, that says it, so that a resource at rest
+/// needs no write for it.
+fn stored_template_generation(
+    situation: &Situation<'_>,
+    previous: &MemcachedStatus,
+    reconciled: Option<i64>,
+) -> Option<i64> {
+    let in_place = situation.deployment.as_ref().is_some_and(|rollout| rollout.carries_template);
+    let before = template_generation(previous, situation.generation);
+    let last = if in_place { Some(situation.generation) } else { before.or(reconciled.map(|_| 0)) };
+    last.filter(|_| last != reconciled)
 }
 
 /// Since when the operator is refused what it needs. A refusal keeps its start; a moment that says nothing

@@ -199,9 +199,17 @@ fn with_halt(message: String, situation: &Situation<'_>) -> String {
 
 /// What still has to happen on the way back to a generation that was reached before.
 fn work_left(situation: &Situation<'_>) -> String {
-    if situation.place == Place::Waiting(BudgetedRollout::Secret) {
-        return "A Secret changed; pods are replaced once fewer other caches replace theirs (--max-concurrent-rollouts)"
-            .to_owned();
+    let waits_since = match situation.place {
+        Place::Waiting(BudgetedRollout::Secret) => Some("A Secret changed"),
+        Place::Waiting(BudgetedRollout::Definition) => {
+            Some("What the stored spec means changed though nobody edited it")
+        }
+        Place::Waiting(BudgetedRollout::Adoption) | Place::Outside | Place::Rolling(_) => None,
+    };
+    if let Some(event) = waits_since {
+        return format!(
+            "{event}; pods are replaced once fewer other caches replace theirs (--max-concurrent-rollouts)"
+        );
     }
     let rollout = progressing(situation);
     if rollout.holds { rollout.message } else { "Waiting for changes to children to be confirmed".to_owned() }

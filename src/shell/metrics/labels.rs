@@ -86,12 +86,13 @@ const CATEGORIES: [Category; 9] = [
     Category::Internal,
 ];
 
-const CAUSES: [RolloutCause; 5] = [
+const CAUSES: [RolloutCause; 6] = [
     RolloutCause::Spec,
     RolloutCause::Secret,
     RolloutCause::RestartTrigger,
     RolloutCause::Drift,
     RolloutCause::Adoption,
+    RolloutCause::Definition,
 ];
 
 const CHILD_RESULTS: [ChildResult; 4] =

@@ -180,7 +180,8 @@ pub const ROLLOUTS: Metric = Metric {
     kind: Kind::Counter,
     labels: &[labels::CAUSE],
     help: "Rollouts begun, by cause: each empties a cache.",
-    usage: "Cause drift: somebody else changes pod templates; the resource's Events name the cache.",
+    usage: "Cause drift: somebody else changes pod templates; the resource's Events name the cache. Cause definition: an older definition \
+            or release reads the stored specs otherwise.",
 };
 /// Resources that wait for their turn.
 pub const ROLLOUTS_WAITING: Metric = Metric {
