@@ -8,7 +8,9 @@ use memcached_operator::kernel::event::SeenRollout;
 use memcached_operator::kernel::failure::Category;
 use memcached_operator::kernel::rollouts::{Place, Turn};
 use memcached_operator::kernel::status::rollout::Rollout;
-use memcached_operator::kernel::status::{MissingSecret, Situation, Trouble, next_change, status};
+use memcached_operator::kernel::status::{
+    MissingSecret, Situation, Trouble, next_change, status, template_generation,
+};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -226,6 +228,18 @@ proptest! {
         let kept = before.reconciled_generation.filter(|before| *before <= it.generation);
         let ended = (is(&shown, "Ready") && !is(&shown, "Reconciling")) || is(&shown, "Stalled");
         prop_assert_eq!(shown.reconciled_generation, if ended { Some(it.generation) } else { kept });
+    }
+
+    #[test]
+    fn a_template_was_last_in_place_at_this_generation_exactly_where_the_deployment_carries_it(
+        it in situations(),
+        before in statuses(),
+    ) {
+        let last = |status: &MemcachedStatus| template_generation(status, it.generation).filter(|last| *last > 0);
+        let shown = status(&it, &before);
+        let carries = it.deployment.as_ref().is_some_and(|live| live.carries_template);
+        prop_assert_eq!(last(&shown), if carries { Some(it.generation) } else { last(&before) });
+        prop_assert!(shown.template_generation.is_none() || shown.template_generation != shown.reconciled_generation);
     }
 
     #[test]
