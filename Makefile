@@ -50,6 +50,7 @@ check: test-prerequisites ## Quick loop: format, clippy, pure tests
 	@cargo test -p memcached-operator --locked
 
 .PHONY: test
+# A first part that fails keeps the second one from nothing: both say what they found, and then it fails.
 test: test-prerequisites ## All tests, those on a real Kubernetes included
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --locked -- -D warnings
@@ -57,10 +58,12 @@ test: test-prerequisites ## All tests, those on a real Kubernetes included
 	@cp target/debug/memcached-operator target/debug/memcached-operator-next
 	@cargo build --workspace --bins --locked
 	@trap '$(E2E) down --name $(TEST_CLUSTER)' EXIT; trap 'exit 130' INT TERM; \
-	    PROPTEST_RNG_SEED=$(SEED) cargo test --workspace --locked --no-fail-fast -- --show-output
-	@trap '$(E2E) down --name $(TEST_CLUSTER)' EXIT; trap 'exit 130' INT TERM; \
-	    export E2E_KUBERNETES=newest PROPTEST_RNG_SEED=$(SEED); \
-	    cargo test --workspace --locked --no-fail-fast $(OF_THE_API_SERVER) -- $(SAME_ON_EVERY_VERSION)
+	    export PROPTEST_RNG_SEED=$(SEED); outcome=0; \
+	    cargo test --workspace --locked --no-fail-fast -- --show-output || outcome=1; \
+	    $(E2E) down --name $(TEST_CLUSTER) || outcome=1; \
+	    export E2E_KUBERNETES=newest; \
+	    cargo test --workspace --locked --no-fail-fast $(OF_THE_API_SERVER) -- $(SAME_ON_EVERY_VERSION) || outcome=1; \
+	    exit $$outcome
 
 .PHONY: search
 search: ## Look for a history or a resource that breaks a law: 20,000 cases, others each time
