@@ -10,6 +10,7 @@ mod faults;
 mod foreign;
 mod identity;
 mod permissions;
+mod races;
 mod rbac;
 mod refusals;
 mod rejections;
