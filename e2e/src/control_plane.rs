@@ -7,7 +7,8 @@ use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde_json::json;
+use memcached_operator::api::GROUP;
+use serde_json::{Value, json};
 
 use crate::boot::Boot;
 use crate::cluster::{Audit, Owners, Shape};
@@ -113,8 +114,10 @@ fn api_server(boot: &Boot) -> Result<Launch> {
         },
         "--allow-privileged=true".to_owned(),
     ];
-    if boot.record.audit == Audit::Metadata {
-        args.extend(audit(boot)?);
+    match boot.record.audit {
+        Audit::Metadata => args.extend(audit(boot, &[])?),
+        Audit::Bodies => args.extend(audit(boot, &[bodies()])?),
+        Audit::Off => {}
     }
     if boot.record.shape == Shape::ApiServer {
         // Nobody would make the ServiceAccount that this plugin waits for, so that no pod could be created.
@@ -124,14 +127,29 @@ fn api_server(boot: &Boot) -> Result<Launch> {
     Ok(Launch { name: "kube-apiserver", program, args: args.into_iter().map(OsString::from).collect() })
 }
 
-/// Each request, once, with its user agent: what shows that a client sent none.
-fn audit(boot: &Boot) -> Result<[String; 3]> {
+/// The writes of what an operator writes, whole.
+fn bodies() -> Value {
+    let groups = [GROUP, "apps", "autoscaling", "events.k8s.io", "networking.k8s.io", "policy"];
+    let groups = groups.map(|group| json!({"group": group}));
+    let mut resources = vec![json!({"group": "", "resources": ["services", "events"]})];
+    resources.extend(groups);
+    json!({
+        "level": "RequestResponse",
+        "verbs": ["create", "update", "patch", "delete"],
+        "resources": resources,
+        "omitManagedFields": true,
+    })
+}
+
+/// Each request, once, with its user agent: what shows that a client sent none. The first of the rules that fits counts.
+fn audit(boot: &Boot, rules: &[Value]) -> Result<[String; 3]> {
     let policy = boot.folder.join("audit-policy.json");
+    let all = json!({"level": "Metadata"});
     let content = json!({
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
         "omitStages": ["RequestReceived"],
-        "rules": [{"level": "Metadata"}],
+        "rules": rules.iter().chain([&all]).collect::<Vec<_>>(),
     });
     fs::write(&policy, content.to_string()).context("cannot write the audit policy")?;
     Ok([

@@ -15,6 +15,7 @@
 //! shipped    the operator's static binary, its image and what is in it
 //! demo       `make demo`: a cache in a minute, told to a newcomer
 //! bench      what the operator costs, measured against a bare client
+//! stopgo     leaders that stand still, many times under load
 //! testing    what the tests use: clients, namespaces, deadlines, audit log, memcached, the operator
 //! ```
 //!
@@ -45,6 +46,7 @@ pub mod programs;
 mod record;
 pub mod shipped;
 pub mod slot;
+pub mod stopgo;
 pub mod testing;
 
 pub use cluster::{Audit, Cluster, Options, Owners, Shape, TemporaryCluster, down};

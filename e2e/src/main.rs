@@ -60,6 +60,8 @@ enum Subcommands {
     Demo(e2e::demo::Args),
     /// Measure what the operator costs, against a bare client
     Bench(e2e::bench::Args),
+    /// Stop and wake leaders many times under load, and see that no late write does harm
+    Stopgo(e2e::stopgo::Args),
     /// Run helm on this cluster; without one, only what needs none works (template, lint, version)
     Helm {
         #[command(flatten)]
@@ -117,6 +119,7 @@ async fn run(command: Subcommands) -> Result<ExitCode> {
         Subcommands::LoadImage { name, archive } => find(&name.name)?.load_image(&archive)?,
         Subcommands::Demo(args) => e2e::demo::run(&args).await?,
         Subcommands::Bench(args) => return e2e::bench::run(args).await,
+        Subcommands::Stopgo(args) => return e2e::stopgo::run(args).await,
         Subcommands::Helm { name, args } => {
             let mut helm = match Cluster::find(&name.name)? {
                 Some(cluster) => cluster.helm()?,

@@ -29,11 +29,14 @@ impl Shape {
     }
 }
 
-/// Whether the API server writes each request's metadata to its audit log.
+/// What the API server writes of each request to its audit log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum Audit {
     /// One line a request: who, what, when, and the answer's code.
     Metadata,
+    /// Of the operator's writes also what was sent and what came of it: for which version of an object a write was, and
+    /// which one it made.
+    Bodies,
     /// No log, for measurements.
     Off,
 }

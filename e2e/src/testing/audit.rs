@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::cluster::Cluster;
 
@@ -43,6 +44,10 @@ pub struct Request {
     pub name: String,
     /// The HTTP status of the answer.
     pub code: u16,
+    /// The version of the object that it says it is for, by [`crate::Audit::Bodies`].
+    pub named: Option<u64>,
+    /// The version of the object that was answered, by the same.
+    pub answer: Option<u64>,
 }
 
 impl Request {
@@ -156,6 +161,10 @@ struct Event {
     impersonated_user: Option<User>,
     object_ref: Option<ObjectRef>,
     response_status: Option<ResponseStatus>,
+    #[serde(default)]
+    request_object: Value,
+    #[serde(default)]
+    response_object: Value,
     request_received_timestamp: Timestamp,
     stage_timestamp: Timestamp,
 }
@@ -200,6 +209,18 @@ fn requests(log: impl BufRead, from: Timestamp, seen: &mut BTreeSet<String>) -> 
     Ok(requests)
 }
 
+/// The version that a request says it is for: in an object, in the preconditions of a deletion, or in a JSON patch.
+fn named(body: &Value) -> Option<u64> {
+    let of_edit = |edit: &&Value| edit["path"] == "/metadata/resourceVersion";
+    let edit = body.as_array().and_then(|edits| edits.iter().find(of_edit)).map(|edit| &edit["value"]);
+    let condition = || body.pointer("/preconditions/resourceVersion");
+    version(edit.or_else(condition).or_else(|| body.pointer("/metadata/resourceVersion"))?)
+}
+
+fn version(text: &Value) -> Option<u64> {
+    text.as_str()?.parse().ok()
+}
+
 impl From<Event> for Request {
     fn from(event: Event) -> Self {
         let path = || event.uri.split('?').next().unwrap_or_default().to_owned();
@@ -220,6 +241,8 @@ impl From<Event> for Request {
             namespace,
             name,
             code: event.response_status.map_or(0, |status| status.code),
+            named: named(&event.request_object),
+            answer: event.response_object.pointer("/metadata/resourceVersion").and_then(version),
         }
     }
 }
@@ -262,9 +285,26 @@ mod tests {
             namespace: String::new(),
             name: String::new(),
             code: 200,
+            named: None,
+            answer: None,
         };
         assert_eq!(found, vec![wanted]);
         let key = ("me/1".to_owned(), "watch".to_owned(), "deployments".to_owned());
         assert_eq!(count(&found), BTreeMap::from([(key, 1)]));
+    }
+
+    #[test]
+    fn a_write_names_its_version_in_one_of_three_places() {
+        for body in [
+            json!({"kind": "Service", "metadata": {"uid": "u", "resourceVersion": "41"}}),
+            json!([{"op": "replace", "path": "/metadata/resourceVersion", "value": "41"}, {"op": "remove", "path": "/a"}]),
+            json!({"kind": "DeleteOptions", "preconditions": {"uid": "u", "resourceVersion": "41"}}),
+        ] {
+            assert_eq!(named(&body), Some(41), "{body}");
+        }
+        for body in [json!(null), json!({"metadata": {"uid": "u"}}), json!([{"op": "remove", "path": "/a"}])]
+        {
+            assert_eq!(named(&body), None, "{body}");
+        }
     }
 }

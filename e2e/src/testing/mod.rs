@@ -13,6 +13,8 @@
 //! }
 //! ```
 
+pub mod account;
+pub mod arena;
 pub mod audit;
 pub mod cache;
 mod discovery;

@@ -1,14 +1,12 @@
-//! A leader that ends, dies or stands still: another one takes over, and no write of the first comes after it.
+//! A leader that ends, dies or stands still: another one takes over, and no write of the first takes effect after its own.
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use e2e::testing::operator::Operator;
+use e2e::testing::arena::{Arena, PACE, Traffic, await_leader, await_leads, await_writes, stop_and_go, two};
 use jiff::{SignedDuration, Timestamp};
 use rustix::process::Signal;
-use tokio::time::sleep;
 
-use crate::arena::{Arena, Traffic, await_leader, await_leads, await_writes};
 use crate::in_space;
 
 /// The Lease of those who die without a word, in seconds, and the longest that nobody leads then: a follower looks every
@@ -17,19 +15,11 @@ use crate::in_space;
 const LEASE: u32 = 8;
 const LEADERLESS: SignedDuration = SignedDuration::from_millis(8_000 + 1_000 + 4_000);
 
-/// Starts two operators, of which the first leads.
-async fn two(arena: &Arena<'_>) -> Result<(Operator, Operator)> {
-    let first = arena.start("a").await?;
-    await_leads(&first, true).await?;
-    let second = arena.start("b").await?;
-    Ok((first, second))
-}
-
 pub(crate) async fn a_leader_that_is_asked_to_end_is_followed_within_3_s() -> Result<()> {
     in_space("ends", async |space| {
         let arena = Arena::new(space, 15)?;
         arena.let_go().await?;
-        let traffic = Traffic::start(space).await?;
+        let traffic = Traffic::start(space, PACE).await?;
         let (first, second) = two(&arena).await?;
         let (_, page) = second.get("/metrics").await?;
         ensure!(page.contains("\nmemcached_operator_leader 0\n"), "it follows");
@@ -60,7 +50,7 @@ pub(crate) async fn a_leader_that_is_asked_to_end_is_followed_within_3_s() -> Re
 pub(crate) async fn a_leader_that_is_killed_is_followed_within_its_lease() -> Result<()> {
     in_space("killed", async |space| {
         let arena = Arena::new(space, LEASE)?;
-        let _traffic = Traffic::start(space).await?;
+        let _traffic = Traffic::start(space, PACE).await?;
         let (first, second) = two(&arena).await?;
         let mut operators = [first, second];
         for _ in 0..3 {
@@ -83,23 +73,13 @@ pub(crate) async fn a_leader_that_is_killed_is_followed_within_its_lease() -> Re
     .await
 }
 
-/// Stops whoever leads for a time, in the midst of its work, and lets it go on.
-async fn stop(arena: &Arena<'_>, (stopped, other): (&Operator, &str), time: Duration) -> Result<()> {
-    stopped.signal(Signal::STOP)?;
-    let at = Timestamp::now();
-    sleep(time).await; // this is what is tested, and not a wait for something
-    await_writes(arena, other, at).await?;
-    stopped.signal(Signal::CONT)?;
-    await_leads(stopped, false).await
-}
-
-pub(crate) async fn a_leader_that_stood_still_for_a_minute_writes_nothing_when_it_goes_on() -> Result<()> {
+pub(crate) async fn a_leader_that_stood_still_for_a_minute_does_no_harm_when_it_goes_on() -> Result<()> {
     in_space("stopped", async |space| {
         let arena = Arena::new(space, 6)?;
-        let _traffic = Traffic::start(space).await?;
+        let _traffic = Traffic::start(space, PACE).await?;
         let (first, second) = two(&arena).await?;
         await_writes(&arena, "a", Timestamp::now()).await?;
-        stop(&arena, (&first, "b"), Duration::from_secs(60)).await?;
+        arena.stand_still((&first, "a"), ("b", Duration::from_secs(60))).await?;
         let went_on = Timestamp::now();
         await_writes(&arena, "b", went_on).await?;
         ensure!(arena.log_of("a")?.contains("leads no longer: "), "it says so");
@@ -114,20 +94,9 @@ pub(crate) async fn a_leader_that_stood_still_for_a_minute_writes_nothing_when_i
     .await
 }
 
-pub(crate) async fn leaders_that_stand_still_again_and_again_never_write_beside_another() -> Result<()> {
+pub(crate) async fn leaders_that_stand_still_again_and_again_never_write_over_another() -> Result<()> {
     in_space("stops", async |space| {
-        let arena = Arena::new(space, 4)?;
-        let _traffic = Traffic::start(space).await?;
-        let (first, second) = two(&arena).await?;
-        for round in 0..6_u64 {
-            // Whoever leads, and at another point of its work each time.
-            let leader = await_leader([&first, &second]).await?;
-            let (stopped, other) = if leader == "b" { (&second, "a") } else { (&first, "b") };
-            sleep(Duration::from_millis(37 * round)).await;
-            stop(&arena, (stopped, other), Duration::from_secs(6)).await?;
-        }
-        let account = arena.judge().await?;
-        ensure!(account.by_user().len() == 2, "both have led");
+        println!("six stops: {:?}", stop_and_go(space, 6, PACE).await?);
         Ok(())
     })
     .await

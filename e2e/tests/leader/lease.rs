@@ -8,8 +8,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio::time::{interval, sleep};
 
-use crate::arena::{Arena, SOON, Traffic, await_leader, await_leads, await_writes};
 use crate::in_space;
+use e2e::testing::arena::{Arena, PACE, SOON, Traffic, await_leader, await_leads, await_writes};
 
 /// How long these Leases last, in seconds: long enough that a leader on a busy machine renews in time.
 const LEASE: u32 = 6;
@@ -27,7 +27,7 @@ async fn await_held(arena: &Arena<'_>) -> Result<String> {
 pub(crate) async fn a_lease_that_is_deleted_comes_back_and_has_no_two_holders() -> Result<()> {
     in_space("deleted", async |space| {
         let arena = Arena::new(space, LEASE)?;
-        let _traffic = Traffic::start(space).await?;
+        let _traffic = Traffic::start(space, PACE).await?;
         let (first, second) = tokio::try_join!(arena.start("a"), arena.start("b"))?;
         await_leader([&first, &second]).await?;
         for round in 0..6_u64 {
@@ -55,7 +55,7 @@ pub(crate) async fn a_lease_that_is_deleted_comes_back_and_has_no_two_holders() 
 async fn damaged(prefix: &str, damages: impl IntoIterator<Item = Value>) -> Result<()> {
     in_space(prefix, async |space| {
         let arena = Arena::new(space, LEASE)?;
-        let _traffic = Traffic::start(space).await?;
+        let _traffic = Traffic::start(space, PACE).await?;
         let (first, second) = tokio::try_join!(arena.start("a"), arena.start("b"))?;
         await_leader([&first, &second]).await?;
         for damage in damages {
@@ -118,7 +118,7 @@ async fn hold_by_wrong_clock(arena: &Arena<'_>, hours: i64) -> Result<()> {
 pub(crate) async fn a_holder_whose_clock_is_wrong_is_followed_neither_too_early_nor_too_late() -> Result<()> {
     in_space("skewed", async |space| {
         let arena = Arena::new(space, LEASE)?;
-        let _traffic = Traffic::start(space).await?;
+        let _traffic = Traffic::start(space, PACE).await?;
         let operator = arena.start("a").await?;
         await_leads(&operator, true).await?;
         for hours in [-5, 5] {

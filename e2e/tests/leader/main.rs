@@ -1,28 +1,23 @@
 //! Several operators, of which one writes: whatever happens to them, to their connections and to the Lease. And operators
 //! that work in some namespaces only, by which those of these tests stay out of each other's way.
 //!
-//! By the API server's own account, no operator writes unless it was the last to make itself the holder of the Lease.
+//! By the API server's own account, no operator writes unless it was the last to make itself the holder of the Lease; but
+//! for what a process that stood still had in hand, which does no harm ([`e2e::testing::account`]).
 
 #![expect(clippy::disallowed_methods, reason = "it measures how long nobody leads")]
 
-mod arena;
 mod endings;
 mod lease;
 mod namespaces;
 mod partition;
 mod permissions;
 
-use anyhow::{Context, Result, ensure};
-use e2e::testing::{Space, await_answer, down_at_the_end, in_namespace_of, unique};
-use e2e::{Cluster, Shape};
+use anyhow::{Result, ensure};
+use e2e::testing::arena::define;
+use e2e::testing::{Space, down_at_the_end, in_namespace_of, unique};
+use e2e::{Audit, Cluster, Options, Shape};
 use futures::future::{LocalBoxFuture, join_all};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ListParams, Patch, PatchParams};
-use kube::{Api, Client};
-use memcached_operator::api::{Memcached, crd};
 use tokio::sync::OnceCell;
-
-use crate::arena::SOON;
 
 /// A scenario and its end.
 type Scenario = (&'static str, LocalBoxFuture<'static, Result<()>>);
@@ -31,8 +26,8 @@ fn scenarios() -> Vec<Scenario> {
     vec![
         ("a_leader_that_is_asked_to_end_is_followed_within_3_s", Box::pin(endings::a_leader_that_is_asked_to_end_is_followed_within_3_s())),
         ("a_leader_that_is_killed_is_followed_within_its_lease", Box::pin(endings::a_leader_that_is_killed_is_followed_within_its_lease())),
-        ("a_leader_that_stood_still_for_a_minute_writes_nothing_when_it_goes_on", Box::pin(endings::a_leader_that_stood_still_for_a_minute_writes_nothing_when_it_goes_on())),
-        ("leaders_that_stand_still_again_and_again_never_write_beside_another", Box::pin(endings::leaders_that_stand_still_again_and_again_never_write_beside_another())),
+        ("a_leader_that_stood_still_for_a_minute_does_no_harm_when_it_goes_on", Box::pin(endings::a_leader_that_stood_still_for_a_minute_does_no_harm_when_it_goes_on())),
+        ("leaders_that_stand_still_again_and_again_never_write_over_another", Box::pin(endings::leaders_that_stand_still_again_and_again_never_write_over_another())),
         ("a_lease_that_is_deleted_comes_back_and_has_no_two_holders", Box::pin(lease::a_lease_that_is_deleted_comes_back_and_has_no_two_holders())),
         ("a_lease_that_is_damaged_is_repaired_and_has_no_two_holders", Box::pin(lease::a_lease_that_is_damaged_is_repaired_and_has_no_two_holders())),
         ("nobody_waits_as_long_as_a_damaged_lease_says", Box::pin(lease::nobody_waits_as_long_as_a_damaged_lease_says())),
@@ -73,19 +68,9 @@ async fn cluster() -> Result<&'static Cluster> {
         .get_or_try_init(async || {
             let name = unique("leader");
             down_at_the_end(env!("CARGO_BIN_EXE_e2e"), &name)?;
-            let cluster = Cluster::shared(&name, Shape::ApiServer).await?;
-            let client = Client::try_from(cluster.config("e2e-test").await?)?;
-            let (definition, definitions) =
-                (crd::crd(), Api::<CustomResourceDefinition>::all(client.clone()));
-            let name = definition.metadata.name.as_deref().context("a definition has a name")?;
-            definitions
-                .patch(name, &PatchParams::apply("e2e-test").force(), &Patch::Apply(&definition))
-                .await?;
-            await_answer(("the definition is served", SOON), async || {
-                let resources: Api<Memcached> = Api::all(client.clone());
-                Ok(resources.list(&ListParams::default()).await.map(|_| ())?)
-            })
-            .await?;
+            let options = Options { audit: Audit::Bodies, ..Shape::ApiServer.into() };
+            let cluster = Cluster::shared(&name, options).await?;
+            define(&cluster).await?;
             Ok(cluster)
         })
         .await

@@ -15,9 +15,9 @@ use memcached_operator::api::Memcached;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::arena::{SOON, resource};
 use crate::in_space;
 use crate::permissions::of_the_chart;
+use e2e::testing::arena::{SOON, resource};
 
 const USER: &str = "operator-of-two-namespaces";
 

@@ -13,8 +13,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::arena::{Arena, Traffic, await_leads, await_writes};
 use crate::in_space;
+use e2e::testing::arena::{Arena, PACE, Traffic, await_leads, await_writes};
 
 /// What becomes of the operator's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ fn server_of(arena: &Arena<'_>) -> Result<SocketAddr> {
 async fn cut_off(prefix: &str, way: Way) -> Result<()> {
     in_space(prefix, async |space| {
         let arena = Arena::new(space, 6)?;
-        let _traffic = Traffic::start(space).await?;
+        let _traffic = Traffic::start(space, PACE).await?;
         let proxy = Proxy::to(server_of(&arena)?).await?;
         let url = format!("https://{}", proxy.address);
         let first = Operator::start(&arena.launch("a", &["system:masters"], Some(&url))?).await?;

@@ -9,8 +9,8 @@ use e2e::testing::rights::{LEADER, Right, grant, granted};
 use jiff::Timestamp;
 use serde_json::json;
 
-use crate::arena::{Arena, Traffic, await_leads, await_writes};
 use crate::in_space;
+use e2e::testing::arena::{Arena, PACE, Traffic, await_leads, await_writes};
 
 /// What the chart lets an operator of some namespaces do there.
 pub(crate) fn of_the_chart() -> Result<BTreeSet<Right>> {
@@ -21,7 +21,7 @@ pub(crate) async fn an_operator_that_may_not_have_the_lease_says_so_writes_nothi
 -> Result<()> {
     in_space("lease-roles", async |space| {
         let arena = Arena::new(space, 6)?;
-        let _traffic = Traffic::start(space).await?;
+        let _traffic = Traffic::start(space, PACE).await?;
         let user = arena.user("a");
         let client = space.client();
         let (work, lease) = (of_the_chart()?, granted(LEADER, &json!({}))?);
@@ -62,7 +62,7 @@ pub(crate) async fn an_operator_that_may_not_have_the_lease_says_so_writes_nothi
         grant(&["get", "create", "update"]).await?;
         await_writes(&arena, "a", stopped).await?;
         ensure!(operator.pid() == pid, "it is the same process");
-        let last = arena.judge().await?.writes.last().cloned().context("it wrote")?;
+        let last = arena.judge().await?.0.writes.last().cloned().context("it wrote")?;
         ensure!(last.user == user);
         Ok(())
     })

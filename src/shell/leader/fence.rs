@@ -1,9 +1,13 @@
-//! Nothing that only a leader may send gets past the [`Fence`] once leadership may have been lost. IO; the election
+//! What only a leader may send has to pass the [`Fence`], which shuts before leadership may have been lost. IO; the election
 //! moves it, the clients of `effects` and `publish` are behind it.
 //!
 //! It stands in two places. A request is not begun once it is shut, and one that was begun has to end, here and at the
-//! API server, before anybody else may lead. And a connection dies rather than send another byte: a process that was
+//! API server, before anybody else may lead. And a connection dies rather than be polled again: a process that was
 //! stopped between the two goes on where it was, with a request that has been waved through long ago.
+//!
+//! It cannot stop everything: a process that is stopped between the question and the system call after it sends, when it
+//! goes on, what it had prepared, one request at most. No check on this side closes that. The API server does: each write
+//! names the version of the object that it was decided on, and is refused once somebody has written to that object.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

@@ -1,7 +1,7 @@
 //! Where operators compete: takes a namespace, gives operators that work there and nowhere else, each as a user of its
-//! own, with resources that are edited all the time. Afterwards the API server's own account says who wrote when.
+//! own, with resources that are edited all the time. Afterwards the API server's own account says who wrote when. Called by
+//! the tests of leadership and by `e2e stopgo`. The cluster has an audit log with bodies ([`crate::Audit::Bodies`]).
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
@@ -9,60 +9,65 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use e2e::testing::audit::{AuditLog, Request, Tail};
-use e2e::testing::operator::{Launch, Operator, binary};
-use e2e::testing::{Space, await_answer};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
-use memcached_operator::api::Memcached;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use memcached_operator::api::{Memcached, crd};
 use memcached_operator::shell::leader::elector::LET_GO;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
+
+use super::account::{Account, Late, Pause};
+use super::audit::{AuditLog, Request, Tail};
+use super::operator::{Launch, Operator, binary};
+use super::{Space, await_answer};
+use crate::Cluster;
 
 /// Long enough for a busy machine.
-pub(crate) const SOON: Duration = Duration::from_secs(60);
+pub const SOON: Duration = Duration::from_secs(60);
 /// The Lease in each namespace.
 const LEASE: &str = "operators";
 /// The resources that are edited.
 const RESOURCES: usize = 4;
 
 /// A namespace, and what happened there since.
-pub(crate) struct Arena<'a> {
-    pub(crate) space: &'a Space,
+pub struct Arena<'a> {
+    /// The namespace.
+    pub space: &'a Space,
     /// How long the Lease lasts, in seconds.
-    pub(crate) seconds: u32,
+    pub seconds: u32,
     folder: TempDir,
     seen: Mutex<(Tail, Vec<Request>)>,
-}
-
-/// What the operators did, by the audit log.
-#[derive(Debug)]
-pub(crate) struct Account {
-    /// Everything but reads and the Lease, in order of arrival.
-    pub(crate) writes: Vec<Request>,
-    /// The updates of the Lease that succeeded.
-    pub(crate) holds: Vec<Request>,
-    /// The lists of resources.
-    lists: Vec<Request>,
+    pauses: Mutex<Vec<Pause>>,
 }
 
 impl<'a> Arena<'a> {
-    pub(crate) fn new(space: &'a Space, seconds: u32) -> Result<Self> {
+    /// What happens in the namespace from now on.
+    ///
+    /// # Errors
+    /// When the cluster writes no audit log.
+    pub fn new(space: &'a Space, seconds: u32) -> Result<Self> {
         let tail = AuditLog::of(space.cluster()).tail()?;
-        Ok(Self { space, seconds, folder: TempDir::new()?, seen: Mutex::new((tail, Vec::new())) })
+        let (seen, pauses) = (Mutex::new((tail, Vec::new())), Mutex::default());
+        Ok(Self { space, seconds, folder: TempDir::new()?, seen, pauses })
     }
 
     /// As whom an operator of this name acts.
-    pub(crate) fn user(&self, name: &str) -> String {
+    pub fn user(&self, name: &str) -> String {
         format!("{}:{name}", self.space.name())
     }
 
     /// How an operator is started, whose requests go to `server` where one is given.
-    pub(crate) fn launch(&self, name: &str, groups: &[&str], server: Option<&str>) -> Result<Launch> {
+    ///
+    /// # Errors
+    /// When its files cannot be written.
+    pub fn launch(&self, name: &str, groups: &[&str], server: Option<&str>) -> Result<Launch> {
         let mut config: Value = serde_json::from_slice(&fs::read(self.space.cluster().kubeconfig())?)?;
         config["users"][0]["user"]["as"] = json!(self.user(name));
         config["users"][0]["user"]["as-groups"] = json!(groups);
@@ -91,16 +96,23 @@ impl<'a> Arena<'a> {
     }
 
     /// Starts an operator that may do everything, and waits until it is ready, be it a leader or not.
-    pub(crate) async fn start(&self, name: &str) -> Result<Operator> {
+    ///
+    /// # Errors
+    /// When it ends, or is not ready in time.
+    pub async fn start(&self, name: &str) -> Result<Operator> {
         Operator::start(&self.launch(name, &["system:masters"], None)?).await
     }
 
-    pub(crate) fn lease(&self) -> Api<Lease> {
+    /// The Leases of the namespace.
+    pub fn lease(&self) -> Api<Lease> {
         self.space.api()
     }
 
     /// Makes a Lease that was let go: whoever comes first need not wait for one that is lost.
-    pub(crate) async fn let_go(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn let_go(&self) -> Result<()> {
         let spec = json!({"holderIdentity": "", "leaseDurationSeconds": LET_GO});
         let lease = json!({"metadata": {"name": LEASE}, "spec": spec});
         self.lease().create(&PostParams::default(), &serde_json::from_value(lease)?).await?;
@@ -108,27 +120,39 @@ impl<'a> Arena<'a> {
     }
 
     /// Edits the Lease as a person could.
-    pub(crate) async fn edit(&self, change: &Value) -> Result<()> {
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn edit(&self, change: &Value) -> Result<()> {
         let patch = Patch::Merge(change);
         self.lease().patch(LEASE, &PatchParams::default(), &patch).await?;
         Ok(())
     }
 
     /// Deletes the Lease as a person could.
-    pub(crate) async fn delete(&self) -> Result<()> {
-        drop(self.lease().delete(LEASE, &kube::api::DeleteParams::default()).await?);
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn delete(&self) -> Result<()> {
+        drop(self.lease().delete(LEASE, &DeleteParams::default()).await?);
         Ok(())
     }
 
     /// The name of the operator that holds the Lease.
-    pub(crate) async fn holder(&self) -> Result<Option<String>> {
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn holder(&self) -> Result<Option<String>> {
         let lease = self.lease().get_opt(LEASE).await?;
         let holder = lease.and_then(|lease| lease.spec).and_then(|spec| spec.holder_identity);
         Ok(holder.and_then(|holder| holder.split_once('_').map(|(name, _)| name.to_owned())))
     }
 
     /// What an operator did since the start of the arena.
-    pub(crate) fn account(&self) -> Result<Account> {
+    ///
+    /// # Errors
+    /// When the audit log cannot be read.
+    pub fn account(&self) -> Result<Account> {
         let ours = format!("{}:", self.space.name());
         let mut all = {
             let (tail, requests) = &mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,13 +167,38 @@ impl<'a> Arena<'a> {
         holds.sort_by_key(|request| request.answered);
         let is_list = |it: &&Request| it.verb == "list" && it.resource == "memcacheds";
         let lists = others.iter().filter(is_list).cloned().collect();
-        Ok(Account { writes: others.into_iter().filter(Request::is_write).collect(), holds, lists })
+        let writes = others.into_iter().filter(Request::is_write).collect();
+        let pauses = self.pauses.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Ok(Account { writes, holds, lists, pauses })
     }
 
-    /// Replays what every operator wrote down, and holds the account against the rule. Prints who wrote how often.
-    pub(crate) async fn judge(&self) -> Result<Account> {
+    /// Stops whoever leads for a time, in the midst of its work, and lets it go on.
+    ///
+    /// # Errors
+    /// When nobody else takes over, or it does not give up the lead.
+    pub async fn stand_still(
+        &self,
+        (stopped, name): (&Operator, &str),
+        (other, time): (&str, Duration),
+    ) -> Result<()> {
+        stopped.signal(Signal::STOP)?;
+        let at = Timestamp::now();
+        sleep(time).await; // this is what is tested, and not a wait for something
+        await_writes(self, other, at).await?;
+        let pause = Pause { user: self.user(name), ended: Timestamp::now() };
+        self.pauses.lock().unwrap_or_else(PoisonError::into_inner).push(pause);
+        stopped.signal(Signal::CONT)?;
+        await_leads(stopped, false).await
+    }
+
+    /// Replays what every operator wrote down, and holds the account against the rule. Prints who wrote how often, and
+    /// gives how many writes were late.
+    ///
+    /// # Errors
+    /// What broke the rule, or a journal that does not replay.
+    pub async fn judge(&self) -> Result<(Account, Late)> {
         let account = self.account()?;
-        account.one_writer()?;
+        let late = account.one_writer()?;
         let mut steps = 0;
         for entry in fs::read_dir(self.folder.path())? {
             let path = entry?.path();
@@ -157,12 +206,15 @@ impl<'a> Arena<'a> {
                 steps += replayed(&path).await?;
             }
         }
-        println!("{}: writes {:?}, {steps} steps replayed", self.space.name(), account.by_user());
-        Ok(account)
+        println!("{}: writes {:?}, {steps} steps replayed, {late:?}", self.space.name(), account.by_user());
+        Ok((account, late))
     }
 
     /// An operator's log.
-    pub(crate) fn log_of(&self, name: &str) -> Result<String> {
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn log_of(&self, name: &str) -> Result<String> {
         Ok(fs::read_to_string(self.folder.path().join(format!("{name}.log")))?)
     }
 }
@@ -178,50 +230,11 @@ async fn replayed(journal: &Path) -> Result<u64> {
     said.split(' ').next().and_then(|steps| steps.parse().ok()).with_context(|| format!("{said:?}"))
 }
 
-impl Account {
-    /// Whoever writes is the last who made himself the holder of the Lease, from the write's arrival to its answer.
-    fn one_writer(&self) -> Result<()> {
-        for write in &self.writes {
-            let before = self.holds.iter().rev().find(|hold| hold.answered <= write.at);
-            let during =
-                self.holds.iter().find(|hold| hold.answered > write.at && hold.answered <= write.answered);
-            for hold in before.into_iter().chain(during) {
-                ensure!(hold.user == write.user, "{write:?} while the Lease was not its own: {hold:?}");
-            }
-            ensure!(before.is_some(), "{write:?} before anybody held the Lease");
-        }
-        Ok(())
-    }
-
-    /// How often each user wrote.
-    pub(crate) fn by_user(&self) -> BTreeMap<&str, usize> {
-        let mut counts = BTreeMap::new();
-        for write in &self.writes {
-            *counts.entry(write.user.as_str()).or_default() += 1;
-        }
-        counts
-    }
-
-    /// The writes of a user since a moment.
-    pub(crate) fn writes_since(&self, user: &str, since: Timestamp) -> usize {
-        self.writes.iter().filter(|write| write.user == user && write.at >= since).count()
-    }
-
-    /// Whether a user listed the resources after a moment and before all its writes since.
-    pub(crate) fn looked_first(&self, user: &str, since: Timestamp) -> bool {
-        let first = |all: &[Request]| all.iter().find(|it| it.user == user && it.at >= since).map(|it| it.at);
-        first(&self.lists).is_some_and(|listed| first(&self.writes).is_some_and(|wrote| listed < wrote))
-    }
-
-    /// When a user first made himself the holder after a moment.
-    pub(crate) fn held_after(&self, user: &str, since: Timestamp) -> Result<Timestamp> {
-        let hold = self.holds.iter().find(|hold| hold.user == user && hold.at >= since);
-        hold.map(|hold| hold.answered).with_context(|| format!("{user} never held the Lease"))
-    }
-}
-
 /// Waits until an operator says that it leads.
-pub(crate) async fn await_leads(operator: &Operator, leads: bool) -> Result<()> {
+///
+/// # Errors
+/// When it does not in time.
+pub async fn await_leads(operator: &Operator, leads: bool) -> Result<()> {
     let line = format!("\nmemcached_operator_leader {}\n", u8::from(leads));
     await_answer((&format!("it leads: {leads}"), SOON), async || {
         let (_, page) = operator.get("/metrics").await?;
@@ -232,7 +245,10 @@ pub(crate) async fn await_leads(operator: &Operator, leads: bool) -> Result<()> 
 }
 
 /// Waits until one of `a` and `b` says that it leads, and gives its name.
-pub(crate) async fn await_leader(operators: [&Operator; 2]) -> Result<&'static str> {
+///
+/// # Errors
+/// When none of them does in time, or both do.
+pub async fn await_leader(operators: [&Operator; 2]) -> Result<&'static str> {
     await_answer(("one leads", SOON + SOON), async || {
         let mut leaders = Vec::new();
         for (name, operator) in ["a", "b"].into_iter().zip(operators) {
@@ -246,7 +262,8 @@ pub(crate) async fn await_leader(operators: [&Operator; 2]) -> Result<&'static s
 }
 
 /// Edits of resources, one after the other, until it is dropped: whoever leads has something to write.
-pub(crate) struct Traffic(JoinHandle<Result<()>>);
+#[derive(Debug)]
+pub struct Traffic(JoinHandle<Result<()>>);
 
 impl Drop for Traffic {
     fn drop(&mut self) {
@@ -255,13 +272,17 @@ impl Drop for Traffic {
 }
 
 impl Traffic {
-    pub(crate) async fn start(space: &Space) -> Result<Self> {
+    /// Makes the resources and begins to edit them, one each `pace`.
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn start(space: &Space, pace: Duration) -> Result<Self> {
         for number in 0..RESOURCES {
             space.apply(&resource(&format!("cache-{number}"), 64)?).await?;
         }
         let space = space.clone();
         Ok(Self(tokio::spawn(async move {
-            let mut pace = tokio::time::interval(Duration::from_millis(300));
+            let mut pace = tokio::time::interval(pace);
             for turn in 0.. {
                 pace.tick().await;
                 let name = format!("cache-{}", turn % RESOURCES);
@@ -273,7 +294,11 @@ impl Traffic {
     }
 }
 
-pub(crate) fn resource(name: &str, memory: usize) -> Result<Memcached> {
+/// A small resource of a name, whose pods are others with other memory.
+///
+/// # Errors
+/// Never: it has the shape of one.
+pub fn resource(name: &str, memory: usize) -> Result<Memcached> {
     Ok(serde_json::from_value(json!({
         "apiVersion": "memcached.c5c3.io/v1beta1",
         "kind": "Memcached",
@@ -283,11 +308,68 @@ pub(crate) fn resource(name: &str, memory: usize) -> Result<Memcached> {
 }
 
 /// Waits until a user has written something since a moment.
-pub(crate) async fn await_writes(arena: &Arena<'_>, name: &str, since: Timestamp) -> Result<()> {
+///
+/// # Errors
+/// When it does not in time.
+pub async fn await_writes(arena: &Arena<'_>, name: &str, since: Timestamp) -> Result<()> {
     let user = arena.user(name);
     await_answer((&format!("{user} writes"), SOON), async || {
         ensure!(arena.account()?.writes_since(&user, since) > 0, "nothing yet");
         Ok(())
+    })
+    .await
+}
+
+/// One edit each so often.
+pub const PACE: Duration = Duration::from_millis(300);
+
+/// Starts two operators, of which the first leads.
+///
+/// # Errors
+/// When they do not start, or it does not lead.
+pub async fn two(arena: &Arena<'_>) -> Result<(Operator, Operator)> {
+    let first = arena.start("a").await?;
+    await_leads(&first, true).await?;
+    let second = arena.start("b").await?;
+    Ok((first, second))
+}
+
+/// How long a Lease lasts that is lost again and again, in seconds, and how long its holder stands still.
+const SHORT: (u32, Duration) = (4, Duration::from_secs(6));
+
+/// Two operators, of which the one that leads stands still, again and again, while resources are edited.
+///
+/// # Errors
+/// What broke the rule of one writer, or when an operator does not do its part.
+pub async fn stop_and_go(space: &Space, rounds: u32, pace: Duration) -> Result<Late> {
+    let (seconds, time) = SHORT;
+    let arena = Arena::new(space, seconds)?;
+    let _traffic = Traffic::start(space, pace).await?;
+    let (first, second) = two(&arena).await?;
+    for round in 0..rounds {
+        // Whoever leads, and at another point of its work each time.
+        let leader = await_leader([&first, &second]).await?;
+        let (stopped, other) = if leader == "b" { (&second, "a") } else { (&first, "b") };
+        sleep(Duration::from_millis(37) * round).await;
+        arena.stand_still((stopped, leader), (other, time)).await?;
+    }
+    let (account, late) = arena.judge().await?;
+    ensure!(account.by_user().len() == 2, "both have led");
+    Ok(late)
+}
+
+/// Has a cluster serve our kind.
+///
+/// # Errors
+/// What the API server answers, or when it does not serve the kind in time.
+pub async fn define(cluster: &Cluster) -> Result<()> {
+    let client = Client::try_from(cluster.config("e2e-test").await?)?;
+    let (definition, definitions) = (crd::crd(), Api::<CustomResourceDefinition>::all(client.clone()));
+    let name = definition.metadata.name.as_deref().context("a definition has a name")?;
+    definitions.patch(name, &PatchParams::apply("e2e-test").force(), &Patch::Apply(&definition)).await?;
+    await_answer(("the definition is served", SOON), async || {
+        let resources: Api<Memcached> = Api::all(client.clone());
+        Ok(resources.list(&ListParams::default()).await.map(|_| ())?)
     })
     .await
 }

@@ -1,0 +1,255 @@
+//! What competing operators did, by the API server's own account, and the rule that it is held against: takes requests
+//! from an audit log, gives what broke the rule. Pure; called by [`super::arena`].
+//!
+//! The rule: whoever writes holds the Lease. A process that is stopped by the system in the midst of a system call sends
+//! what it had prepared when it goes on, before any of its own checks can run: such a request may arrive, but it must do no
+//! harm. No write of a former leader takes effect on an object on which a write of the next one did.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result, ensure};
+use jiff::{SignedDuration, Timestamp};
+
+use super::audit::Request;
+
+/// A process that goes on has sent what it had prepared within this time, or never does.
+const AWAKE: SignedDuration = SignedDuration::from_secs(5);
+
+/// What the operators did.
+#[derive(Debug, Default)]
+pub struct Account {
+    /// Everything but reads and the Lease, in order of arrival.
+    pub writes: Vec<Request>,
+    /// The updates of the Lease that succeeded, in order of their answers.
+    pub holds: Vec<Request>,
+    /// The lists of resources.
+    pub lists: Vec<Request>,
+    /// Processes that stood still.
+    pub pauses: Vec<Pause>,
+}
+
+/// A process that stood still.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pause {
+    /// Whose process.
+    pub user: String,
+    /// When it went on.
+    pub ended: Timestamp,
+}
+
+/// How many writes came after another had taken the Lease.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Late {
+    /// All of them.
+    pub sent: usize,
+    /// Those that changed their object, because nobody had since it was looked at.
+    pub took_effect: usize,
+}
+
+impl std::ops::AddAssign for Late {
+    fn add_assign(&mut self, other: Self) {
+        self.sent += other.sent;
+        self.took_effect += other.took_effect;
+    }
+}
+
+impl Request {
+    /// The object that it is about, whichever part of it.
+    fn object(&self) -> [&str; 4] {
+        let resource = self.resource.split('/').next().unwrap_or_default();
+        [&self.group, resource, &self.namespace, &self.name]
+    }
+
+    /// Where in the history of its object it took effect, or may have: in the order of versions. `None` when it
+    /// changed nothing.
+    fn effect(&self) -> Option<(u64, bool)> {
+        match (self.code, self.named, self.answer) {
+            (200..300, Some(named), Some(answer)) if named == answer => None,
+            (200..300, _, Some(answer)) => Some((answer, false)),
+            (400..500, ..) => None,
+            // A deletion, or an answer that does not say: right after the version that it was for.
+            (_, Some(named), _) => Some((named, true)),
+            _ => Some((u64::MAX, true)),
+        }
+    }
+}
+
+impl Account {
+    /// Holds the account against the rule. Gives how many writes were late.
+    ///
+    /// # Errors
+    /// What broke the rule.
+    pub fn one_writer(&self) -> Result<Late> {
+        let (mut late, mut explained) = (Late::default(), BTreeSet::new());
+        for write in &self.writes {
+            ensure!(write.named.is_some() || write.resource == "events", "{write:?} names no version");
+            let before = self.holds.iter().rev().find(|hold| hold.answered <= write.at);
+            let before = before.with_context(|| format!("{write:?} before anybody held the Lease"))?;
+            if before.user != write.user {
+                let pause = self.excuse(write).with_context(|| {
+                    format!(
+                        "{write:?} while the Lease was not its own, and it had not stood still: {before:?}"
+                    )
+                })?;
+                // An operator has one thread for all its requests, and that is in the midst of one of them at most.
+                ensure!(explained.insert(pause), "{write:?} is the second late one of its process");
+                self.does_no_harm(write)?;
+                late += Late { sent: 1, took_effect: write.effect().is_some().into() };
+            }
+            let during =
+                self.holds.iter().find(|hold| hold.answered > write.at && hold.answered <= write.answered);
+            let other = during.filter(|hold| hold.user != write.user);
+            ensure!(other.is_none(), "{write:?} while another took the Lease: {other:?}");
+        }
+        Ok(late)
+    }
+
+    /// The pause that explains why a write is late: its process has just gone on.
+    fn excuse(&self, write: &Request) -> Option<usize> {
+        let explains =
+            |it: &Pause| it.user == write.user && (it.ended..=it.ended + AWAKE).contains(&write.at);
+        self.pauses.iter().rposition(explains)
+    }
+
+    /// Nobody else's write took effect on the same object before it, since its process held the Lease.
+    fn does_no_harm(&self, late: &Request) -> Result<()> {
+        let Some(effect) = late.effect() else { return Ok(()) };
+        let own = self.holds.iter().rev().find(|hold| hold.user == late.user && hold.answered <= late.at);
+        let own = own.with_context(|| format!("{late:?} by one that never held the Lease"))?;
+        let overwritten = self.writes.iter().find(|it| {
+            it.user != late.user
+                && it.at >= own.answered
+                && it.object() == late.object()
+                && it.effect().is_some_and(|earlier| earlier < effect)
+        });
+        ensure!(
+            overwritten.is_none(),
+            "{late:?} took effect, after one of the next leader had: {overwritten:?}"
+        );
+        Ok(())
+    }
+
+    /// How often each user wrote.
+    #[must_use]
+    pub fn by_user(&self) -> BTreeMap<&str, usize> {
+        let mut counts = BTreeMap::new();
+        for write in &self.writes {
+            *counts.entry(write.user.as_str()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// The writes of a user since a moment.
+    #[must_use]
+    pub fn writes_since(&self, user: &str, since: Timestamp) -> usize {
+        self.writes.iter().filter(|write| write.user == user && write.at >= since).count()
+    }
+
+    /// Whether a user listed the resources after a moment and before all its writes since.
+    #[must_use]
+    pub fn looked_first(&self, user: &str, since: Timestamp) -> bool {
+        let first = |all: &[Request]| all.iter().find(|it| it.user == user && it.at >= since).map(|it| it.at);
+        first(&self.lists).is_some_and(|listed| first(&self.writes).is_some_and(|wrote| listed < wrote))
+    }
+
+    /// When a user first made himself the holder after a moment.
+    ///
+    /// # Errors
+    /// When it did not.
+    pub fn held_after(&self, user: &str, since: Timestamp) -> Result<Timestamp> {
+        let hold = self.holds.iter().find(|hold| hold.user == user && hold.at >= since);
+        hold.map(|hold| hold.answered).with_context(|| format!("{user} never held the Lease"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + second).unwrap_or_default()
+    }
+
+    /// A write of the Deployment, or a hold of the Lease: by whom, when, its answer, and from which version to which.
+    fn request(user: &str, second: i64, (code, named, answer): (u16, u64, u64)) -> Request {
+        Request {
+            at: at(second),
+            answered: at(second),
+            user_agent: String::new(),
+            user: user.into(),
+            verb: "patch".into(),
+            group: "apps".into(),
+            resource: "deployments".into(),
+            namespace: "n".into(),
+            name: "cache".into(),
+            code,
+            named: Some(named),
+            answer: (code == 200).then_some(answer),
+        }
+    }
+
+    /// a held the Lease, stood still, and goes on at 20; b holds it from 10 on.
+    fn account(writes: impl IntoIterator<Item = Request>) -> Account {
+        let holds = vec![request("a", 0, (200, 0, 0)), request("b", 10, (200, 0, 0))];
+        let pauses = vec![Pause { user: "a".into(), ended: at(20) }];
+        Account { writes: writes.into_iter().collect(), holds, lists: Vec::new(), pauses }
+    }
+
+    fn judged(writes: impl IntoIterator<Item = Request>) -> Result<Late, String> {
+        account(writes).one_writer().map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn a_late_write_is_harmless_where_it_changes_nothing_or_comes_before_the_next_leaders() {
+        let own = request("a", 5, (200, 6, 7));
+        let next = request("b", 15, (200, 7, 8));
+        let none = Late::default();
+        assert_eq!(judged([own.clone(), next.clone()]), Ok(none));
+        let one = Late { sent: 1, took_effect: 0 };
+        assert_eq!(judged([own.clone(), next.clone(), request("a", 20, (409, 7, 0))]), Ok(one));
+        assert_eq!(judged([next.clone(), request("a", 20, (200, 8, 8))]), Ok(one), "it stored nothing");
+        let effective = Late { sent: 1, took_effect: 1 };
+        assert_eq!(judged([own, request("a", 20, (200, 7, 8))]), Ok(effective), "b has not written");
+        let after = request("b", 21, (200, 8, 9));
+        assert_eq!(judged([request("a", 20, (200, 7, 8)), after]), Ok(effective));
+        let mut another = next;
+        another.name = "other".into();
+        assert_eq!(judged([another, request("a", 20, (200, 7, 8))]), Ok(effective), "of another object");
+    }
+
+    #[test]
+    fn a_late_write_over_the_next_leaders_breaks_the_rule() {
+        let next = request("b", 15, (200, 7, 8));
+        let broken = judged([next.clone(), request("a", 20, (200, 8, 9))]).unwrap_err();
+        assert!(broken.contains("took effect, after one of the next leader"), "{broken}");
+        let broken = judged([next.clone(), request("a", 20, (504, 8, 0))]).unwrap_err();
+        assert!(broken.contains("took effect, after"), "nobody knows: {broken}");
+        let mut part = request("a", 20, (200, 8, 9));
+        part.resource = "deployments/status".into();
+        assert!(judged([next, part]).is_err(), "it is the same object");
+    }
+
+    #[test]
+    fn only_a_process_that_stood_still_is_late_and_only_with_what_it_had_in_hand() {
+        let refused = |second| request("a", second, (409, 7, 0));
+        for second in [15, 26] {
+            let broken = judged([refused(second)]).unwrap_err();
+            assert!(broken.contains("had not stood still"), "{broken}");
+        }
+        let broken = judged([refused(20), refused(20)]).unwrap_err();
+        assert!(broken.contains("is the second late one"), "{broken}");
+        let mut slow = request("a", 9, (200, 7, 8));
+        slow.answered = at(11);
+        let broken = judged([slow]).unwrap_err();
+        assert!(broken.contains("while another took the Lease"), "{broken}");
+    }
+
+    #[test]
+    fn every_write_names_the_version_that_it_is_for() {
+        let mut unnamed = request("a", 5, (200, 6, 7));
+        unnamed.named = None;
+        assert!(judged([unnamed.clone()]).unwrap_err().contains("names no version"));
+        unnamed.resource = "events".into();
+        assert!(judged([unnamed]).is_ok(), "an Event is an object of its own");
+    }
+}
