@@ -9,7 +9,7 @@ use memcached_operator::kernel::lists::Moment;
 use memcached_operator::kernel::object::{Scope, Watched};
 use memcached_operator::shell::admin::Gate;
 use memcached_operator::shell::lead::{Next, Succession};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::support::{Frame, page, refusal, watch};
 use crate::watches::{EVER, MEMCACHEDS, SERVICE, SERVICES, Watches, quiet, service, short, watches};
@@ -28,8 +28,10 @@ fn winner(watches: &Watches) -> Succession {
 /// The events of the resources until the winner leads, short.
 async fn until_it_leads(watches: &mut Watches, succession: &mut Succession) -> Vec<String> {
     let mut said = Vec::new();
+    let until = Instant::now() + EVER;
     loop {
-        let event = timeout(EVER, watches.events.recv()).await.expect("an event").expect("the watches run");
+        let event = timeout_at(until, watches.events.recv()).await;
+        let event = event.unwrap_or_else(|_| panic!("it does not lead: {said:?}")).expect("the watches run");
         match &event {
             Event::Asked { kind: KIND, left, .. } => said.push(format!("asked {}", left.anew)),
             Event::Listing(KIND, _) | Event::Listed(KIND, _) => said.push(short(&event)),
