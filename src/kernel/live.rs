@@ -180,10 +180,12 @@ impl Slot {
         Sight { live, lost: self.lost.clone() }
     }
 
-    /// Whether something of this version is older than what is known.
+    /// Whether something of this version is older than what is known to sit here, or to have gone.
     #[must_use]
     pub fn is_ahead_of(&self, seen: &SeenChild) -> bool {
-        self.live.as_ref().is_some_and(|live| seen.resource_version.is_older_than(&live.resource_version))
+        let live = self.live.as_ref().map(|live| &live.resource_version);
+        let lost = self.lost.as_ref().map(|(_, version)| version);
+        live.into_iter().chain(lost).any(|known| seen.resource_version.is_older_than(known))
     }
 
     /// Takes in what a list says, or a read that nothing was learned since: it is so, whatever was known. Returns
@@ -206,7 +208,7 @@ impl Slot {
 
     /// Versions went back: those that are known may come again for something else, and what was refused may be taken.
     pub fn doubt(&mut self) {
-        (self.doubtful, self.absence) = (true, Absence::Likely);
+        (self.doubtful, self.absence, self.lost) = (true, Absence::Likely, None);
         self.setback.take_if(|setback| setback.retry_at.is_none());
     }
 
@@ -431,6 +433,10 @@ mod tests {
         assert!(slot.overrule(service("a", "9")), "the same version may stand for something else");
         slot.lose();
         assert!(!slot.see_late(service("a", "9")), "it was gone after the list's request had left");
+        assert!(slot.is_ahead_of(&service("b", "8")), "it cannot be there after what is gone, unless versions went back");
+        slot.doubt();
+        slot.answer(service("b", "8"));
+        assert_eq!(slot.live.as_ref().map(|live| live.uid.0.as_str()), Some("b"), "of another history");
         assert!(slot.overrule(service("a", "9")));
     }
 

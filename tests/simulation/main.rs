@@ -227,6 +227,7 @@ impl Simulation {
                 Effect::Publish { notice, .. } => self.said.push(notice.reason),
                 Effect::Observe(Observation::Rollout(_)) => self.counted += 1,
                 Effect::ListAnew => {
+                    assert!(self.model.history > 0, "versions did not go back");
                     self.times_listed_anew += 1;
                     Watched::ALL.into_iter().for_each(|kind| self.ask(kind));
                 }

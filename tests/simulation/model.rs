@@ -36,7 +36,7 @@ pub(crate) struct Model {
     key: Key,
     version: u64,
     /// How often etcd was restored: each history has versions of its own.
-    history: u64,
+    pub(crate) history: u64,
     /// How many objects there ever were: a uid is not given out a second time.
     born: u64,
     resource: Option<SeenResource>,
