@@ -433,7 +433,10 @@ mod tests {
         assert!(slot.overrule(service("a", "9")), "the same version may stand for something else");
         slot.lose();
         assert!(!slot.see_late(service("a", "9")), "it was gone after the list's request had left");
-        assert!(slot.is_ahead_of(&service("b", "8")), "it cannot be there after what is gone, unless versions went back");
+        assert!(
+            slot.is_ahead_of(&service("b", "8")),
+            "it cannot be there after what is gone, unless versions went back"
+        );
         slot.doubt();
         slot.answer(service("b", "8"));
         assert_eq!(slot.live.as_ref().map(|live| live.uid.0.as_str()), Some("b"), "of another history");
