@@ -44,7 +44,38 @@ fn document() -> String {
     for row in rows() {
         writeln!(text, "| `{}` | {} | `{}` |", row.leaf, described(&row), row.shown_by).unwrap();
     }
+    text.push_str(
+        "\n## Sections\nA section that is there, with nothing set in it, changes this, and so does the first field of it that \
+         is set.\nAll other sections change nothing by being there.\n\n| section | changes |\n|---|---|\n",
+    );
+    for section in sections_of_the_definition() {
+        let row = rows::section(&section);
+        if !effects(&row).is_empty() {
+            writeln!(text, "| `{section}` | {} |", described(&row)).unwrap();
+        }
+    }
     text
+}
+
+/// What holds fields.
+fn sections_of_the_definition() -> BTreeSet<String> {
+    let above = |leaf: &String| {
+        let ends: Vec<_> = leaf.match_indices('.').map(|(end, _)| leaf[..end].to_owned()).collect();
+        ends
+    };
+    leaves().iter().flat_map(above).collect()
+}
+
+#[test]
+fn a_section_that_is_new_to_a_spec_replaces_pods_in_high_availability_only() {
+    let replaces = |section: &String| {
+        let effects = effects(&rows::section(section));
+        effects.values().flatten().any(|path| path.starts_with("spec.template"))
+    };
+    let found: Vec<_> = sections_of_the_definition().into_iter().filter(replaces).collect();
+    let expected =
+        ["highAvailability", "highAvailability.gracefulShutdown", "highAvailability.podDisruptionBudget"];
+    assert_eq!(found, expected, "say it in the description of the section");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::diff::Path;
 use super::effect::{Notice, RolloutCause};
 use super::live::Sight;
 use super::object::{ChildKind, Key, Uid};
@@ -26,6 +27,8 @@ pub struct Flight {
 pub struct Replacement {
     /// Why.
     pub cause: RolloutCause,
+    /// Fields of the template that it changes; `None` where that is not known.
+    pub fields: Option<Vec<Path>>,
     /// Generation of the Deployment that was looked at: where the answer has no newer one, the API server stored nothing
     /// else than was there, and no pod is replaced.
     pub generation: i64,

@@ -357,6 +357,7 @@ impl Kernel {
             let resolved = |setback: &mut Setback| setback.failure.category == Category::Conflict;
             resource.slot_mut(*kind).setback.take_if(resolved);
         }
+        resource.edited.take_if(|_| rest.unchanged.contains(&ChildKind::Deployment));
         let since = turn.map_or(self.now, |turn| turn.since);
         let unchanged = rest
             .unchanged

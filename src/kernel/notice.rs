@@ -6,6 +6,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use super::diff::Path;
 use super::effect::{Notice, RolloutCause, Severity};
 use super::object::{ChildKind, Key};
 use super::status::conditions::{Reason, Type, truncated};
@@ -46,9 +47,12 @@ pub fn deleted(kind: ChildKind, key: &Key) -> Notice {
     )
 }
 
-/// Pods begin to roll.
+/// Of the fields that an Event names, the most in bytes: the rest are counted.
+const MAX_FIELDS: usize = 700;
+
+/// Pods begin to roll, because of a cause, in these fields of their template, as far as that is known.
 #[must_use]
-pub fn rollout_started(cause: RolloutCause) -> Notice {
+pub fn rollout_started(cause: RolloutCause, fields: Option<&[Path]>) -> Notice {
     let (action, words) = match cause {
         RolloutCause::Spec => ("RollOutSpec", "the spec changed"),
         RolloutCause::Secret => ("RollOutSecret", "the content of a Secret changed"),
@@ -63,7 +67,21 @@ pub fn rollout_started(cause: RolloutCause) -> Notice {
             "what the stored spec means changed though nobody edited it (another definition or release)",
         ),
     };
-    normal("RolloutStarted", action, format!("Replacing pods, cause {}: {words}", cause.label()))
+    let changed =
+        fields.map_or_else(|| "which fields of the template change is not known".to_owned(), listed);
+    normal("RolloutStarted", action, format!("Replacing pods, cause {}: {words} ({changed})", cause.label()))
+}
+
+/// As many as there is room for, and how many more there are; the first always.
+fn listed(fields: &[Path]) -> String {
+    let mut text = String::new();
+    for (at, field) in fields.iter().enumerate() {
+        if at > 0 && text.len() + field.len() > MAX_FIELDS {
+            return format!("{text} and {} more", fields.len() - at);
+        }
+        text.extend([if at > 0 { ", " } else { "" }, truncated(field.clone(), MAX_FIELDS).as_str()]);
+    }
+    text
 }
 
 /// What a new status has to say that the one before did not: that the resource became ready, what is wrong now, what
@@ -201,8 +219,23 @@ mod tests {
         RolloutCause::Drift,
         "Replacing pods, cause drift: somebody else changed the pod template, and it is put back"
     )]
-    fn a_rollout_has_a_cause(#[case] cause: RolloutCause, #[case] message: &str) {
-        assert_eq!(rollout_started(cause).message, message);
+    #[case(
+        RolloutCause::Definition,
+        "Replacing pods, cause definition: what the stored spec means changed though nobody edited it (another \
+         definition or release)"
+    )]
+    fn a_rollout_has_a_cause_and_names_the_fields(#[case] cause: RolloutCause, #[case] message: &str) {
+        let said = |fields: Option<&[&str]>| {
+            let fields: Option<Vec<Path>> = fields.map(|all| all.iter().map(ToString::to_string).collect());
+            rollout_started(cause, fields.as_deref()).message
+        };
+        assert_eq!(said(Some(&["spec.template.a"])), format!("{message} (spec.template.a)"));
+        assert_eq!(said(Some(&["a", "b"])), format!("{message} (a, b)"));
+        assert_eq!(said(None), format!("{message} (which fields of the template change is not known)"));
+        let many = said(Some(&["spec.template.metadata.annotations[example.com/of-many]"; 40]));
+        assert!(many.len() < MAX_MESSAGE && many.ends_with(" and 28 more)"), "{many}");
+        let long = "x".repeat(2_000);
+        assert!(said(Some(&[long.as_str(), "b"])).ends_with("… and 1 more)"));
     }
 
     proptest! {

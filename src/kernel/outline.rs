@@ -13,8 +13,10 @@ use serde_json::Value;
 
 use super::desired::peer::Carried;
 use super::desired::{self, Desired, Intent, LiveTemplate, Revision, deployment};
+use super::diff::{self, Path};
 use super::hash;
 use super::object::ChildKind;
+use crate::api::Validated;
 
 /// Hashes of the desired children, and what they were made from; the rest of that (spec, restart trigger, name and
 /// uid) is the resource itself: the world drops the outline when one of them changes.
@@ -113,6 +115,28 @@ impl<'a> Blueprint<'a> {
         let before = Intent { secret_hash: live, ..self.intent.clone() };
         live != self.intent.secret_hash
             && self.live.as_ref().is_some_and(|template| template.hash == before.hash())
+    }
+
+    /// Fields of the template in which what is desired differs from what the live one was rendered from: this spec or the
+    /// one `before` it, with the live hash of the Secrets and the live restart trigger. `None` where it was neither.
+    #[must_use]
+    pub fn changed_fields(
+        &self,
+        before: Option<&Validated>,
+        (secret_hash, restart_trigger): (Option<&str>, Option<&str>),
+    ) -> Option<Vec<Path>> {
+        let live = self.live.as_deref()?;
+        let mut specs = [Some(self.intent.spec), before].into_iter().flatten();
+        let rendered = specs.find_map(|spec| {
+            let intent = Intent { spec, secret_hash, restart_trigger, ..self.intent.clone() };
+            let rendered = deployment::deployment(&intent, Some(live));
+            (rendered.template_hash == live.hash).then_some(rendered.body)
+        })?;
+        let (kind, desired) = (ChildKind::Deployment, self.body(ChildKind::Deployment));
+        let mut paths = diff::drift(kind, desired, &rendered);
+        let gone = diff::drift(kind, &rendered, desired).into_iter().filter(|path| !paths.contains(path));
+        paths.extend(gone.collect::<Vec<_>>());
+        Some(diff::Differences { paths, ..diff::Differences::default() }.of_template().cloned().collect())
     }
 
     /// [`Intent::hash`].

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::advice;
 use super::desired::{Intent, LiveTemplate, Revision};
-use super::diff::Differences;
+use super::diff::{Differences, Path};
 use super::effect::{Notice, Request, RolloutCause};
 use super::event::Unavailable;
 use super::failure::Category;
@@ -233,7 +233,8 @@ fn send(
         let notices = if makes_pods { advice() } else { Vec::new() };
         let attempt = view.attempt_at(kind, &planned.hash);
         let generation = view.resource.live(kind).map_or(0, |live| live.generation);
-        let replaces = cause.map(|cause| Replacement { cause, generation });
+        let fields = || changed_fields(view, desired, planned);
+        let replaces = cause.map(|cause| Replacement { cause, fields: fields(), generation });
         Some(Send::Write { request, kind, attempt, change, replaces, notices })
     };
     match &planned.action {
@@ -260,6 +261,18 @@ fn send(
         | Action::AwaitTurn
         | Action::Unavailable(_) => None,
     }
+}
+
+/// Fields of the template that an apply would change; `None` where the Deployment was let go and it is not known any more
+/// what its template was rendered from.
+fn changed_fields(view: &View<'_>, desired: &Blueprint<'_>, planned: &Planned) -> Option<Vec<Path>> {
+    if let Some(differences) = &planned.differences {
+        return Some(differences.of_template().cloned().collect());
+    }
+    let edited = view.resource.edited.as_deref();
+    let before = edited.and_then(|spec| validate::validate(&view.resource.seen.key.name, spec).ok());
+    let live = view.our_deployment()?;
+    desired.changed_fields(before.as_ref(), (live.secret_hash.as_deref(), live.restart_trigger.as_deref()))
 }
 
 impl Pass {

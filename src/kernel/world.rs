@@ -48,6 +48,9 @@ pub struct Resource {
     pub seen: SeenResource,
     /// The places of its children, as far as something was seen or tried there.
     slots: BTreeMap<ChildKind, Slot>,
+    /// The spec before the edits that its Deployment has yet to follow: it says what they change in the pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edited: Option<Box<MemcachedSpec>>,
     /// What its children are to be, by hash.
     #[serde(skip)]
     pub outline: Option<Outline>,
@@ -77,6 +80,7 @@ impl Resource {
                 && (seen.status.observed_generation != seen.generation || patch::says_hindered(&seen.status)),
             seen,
             slots: BTreeMap::new(),
+            edited: None,
             outline: None,
             secret_hash: None,
             answered: Moment::default(),
@@ -314,7 +318,10 @@ impl World {
                 known.setback.take_if(|_| known.seen.resource_version != seen.resource_version);
                 let same = known.seen.spec == seen.spec && known.seen.restart_trigger == seen.restart_trigger;
                 known.outline.take_if(|_| !same);
-                known.seen = seen;
+                let before = std::mem::replace(&mut known.seen, seen);
+                if let (None, false, Ok(spec)) = (&known.edited, same, before.spec) {
+                    known.edited = Some(Box::new(spec));
+                }
                 if !news {
                     return false;
                 }

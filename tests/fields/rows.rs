@@ -104,7 +104,7 @@ fn of_availability() -> Vec<Row> {
         played(&json!({}), "highAvailability.topologySpreadConstraints", spread),
         row(
             "highAvailability.podDisruptionBudget.enabled",
-            (with(&budget, "highAvailability.podDisruptionBudget.enabled", json!(false)), budget.clone()),
+            (json!({"replicas": 3}), budget.clone()),
             drained,
         ),
         row(least, set(&budget, least, json!(2)), drained),
@@ -199,6 +199,12 @@ fn of_pods() -> Vec<Row> {
         more("pod.imagePullPolicy", json!("Always")),
         more("pod.serviceAccountName", json!("cache")),
     ]
+}
+
+/// A section that is there, with nothing in it.
+pub(crate) fn section(path: &str) -> Row {
+    let none = json!({"replicas": 3});
+    Row { leaf: "", from: none.clone(), to: with(&none, path, json!({})), shown_by: PLAYED }
 }
 
 /// What changes, by kind of child: paths of fields, or that the child is `made` or `deleted`.

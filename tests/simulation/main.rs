@@ -160,6 +160,8 @@ struct Simulation {
     said: Vec<String>,
     /// Rollouts that the metrics count.
     counted: usize,
+    /// What the Events say of rollouts.
+    told: Vec<String>,
 }
 
 impl Simulation {
@@ -179,6 +181,7 @@ impl Simulation {
             leads: false,
             said: Vec::new(),
             counted: 0,
+            told: Vec::new(),
         };
         simulation.restart();
         simulation
@@ -224,7 +227,12 @@ impl Simulation {
                     self.requests.push(effect);
                 }
                 Effect::Wake(at) => self.wake = Some(at),
-                Effect::Publish { notice, .. } => self.said.push(notice.reason),
+                Effect::Publish { notice, .. } => {
+                    if notice.reason == "RolloutStarted" {
+                        self.told.push(notice.message);
+                    }
+                    self.said.push(notice.reason);
+                }
                 Effect::Observe(Observation::Rollout(_)) => self.counted += 1,
                 Effect::ListAnew => {
                     assert!(self.model.history > 0, "versions did not go back");
@@ -660,6 +668,36 @@ fn a_template_that_is_taken_back_and_one_that_the_api_server_stores_as_it_was_ar
     assert_eq!(
         (simulation.said.as_slice(), simulation.counted),
         (&["RolloutStarted".to_owned(), "MemcachedReady".to_owned()][..], 1)
+    );
+}
+
+#[test]
+fn an_event_names_the_fields_of_the_template_that_an_edit_a_secret_and_a_trigger_change() {
+    let mut simulation = Simulation::new();
+    simulation.model.set_secret(Some(1));
+    simulation.model.create_resource();
+    simulation.settle();
+    simulation.model.edit(3);
+    simulation.settle();
+    simulation.model.set_secret(Some(2));
+    simulation.settle();
+    simulation.model.trigger(1);
+    simulation.settle();
+    simulation.model.edit(2);
+    simulation.settle();
+    let fields =
+        |told: &String| told.split_once(" (").unwrap().1.trim_end_matches(')').replace("spec.template.", "");
+    let told: Vec<_> = simulation.told.iter().map(fields).collect();
+    let of_memcached = |field: &str| format!("spec.containers[name=memcached].{field}");
+    let [args, mounts] = ["args", "volumeMounts"].map(of_memcached);
+    assert_eq!(
+        told,
+        [
+            format!("metadata.annotations, {args}, {mounts}, spec.volumes"),
+            "metadata.annotations[memcached.c5c3.io/secret-hash]".to_owned(),
+            "metadata.annotations[memcached.c5c3.io/restart-trigger]".to_owned(),
+            format!("{args}, metadata.annotations[memcached.c5c3.io/secret-hash], {mounts}, spec.volumes"),
+        ]
     );
 }
 

@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 use crate::api::rules::{self, GRACE_SECONDS, PRE_STOP_SECONDS};
 use crate::api::{cel, schema};
 
-/// Where pods run, and how they go.
+/// Where pods run, and how they go. With this section, whatever it holds, pods keep off each other's nodes: the first field
+/// in it replaces the pods.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HighAvailability {
-    /// Whether pods keep off each other's nodes: soft where they can, hard always.
+    /// Whether pods keep off each other's nodes: soft where they can, hard always. Without highAvailability neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend(
         "enum" = rules::ANTI_AFFINITY_PRESETS,
@@ -35,7 +36,8 @@ pub struct HighAvailability {
     pub graceful_shutdown: Option<GracefulShutdown>,
 }
 
-/// What a node's drain may take from the cache: exactly one of the two limits.
+/// What a node's drain may take from the cache: exactly one of the two limits. It changes no pod; highAvailability
+/// around it does, where that was not there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = cel::availability::budget()))]

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::Kernel;
-use crate::kernel::effect::{ChildResult, Effect, Notice, Observation, RequestId, RolloutCause};
+use crate::kernel::effect::{ChildResult, Effect, Notice, Observation, RequestId};
 use crate::kernel::event::Reply;
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::flight::{Flight, Replacement, Sent};
@@ -37,8 +37,9 @@ impl Kernel {
             {
                 let is_another =
                     |it: &Replacement| seen.as_ref().is_some_and(|seen| seen.generation > it.generation);
-                let cause = replaces.filter(is_another).map(|it| it.cause);
-                let said = of_write(&key, (kind, change), cause).into_iter().chain(notices);
+                let replaces = replaces.filter(is_another);
+                let cause = replaces.as_ref().map(|it| it.cause);
+                let said = of_write(&key, (kind, change), replaces.as_ref()).into_iter().chain(notices);
                 effects.extend(said.map(publish));
                 effects.extend(cause.map(|cause| Effect::Observe(Observation::Rollout(cause))));
                 let result = match change {
@@ -151,14 +152,15 @@ impl Kernel {
 fn of_write(
     key: &Key,
     (kind, change): (ChildKind, Change),
-    cause: Option<RolloutCause>,
+    replaces: Option<&Replacement>,
 ) -> impl IntoIterator<Item = Notice> {
     let of_child = match change {
         Change::Create => Some(notice::created(kind, key)),
         Change::Update => None,
         Change::Delete => Some(notice::deleted(kind, key)),
     };
-    of_child.into_iter().chain(cause.map(notice::rollout_started))
+    let started = |it: &Replacement| notice::rollout_started(it.cause, it.fields.as_deref());
+    of_child.into_iter().chain(replaces.map(started))
 }
 
 /// A request failed: the setback of what was sent says how, and when it may be sent again.
