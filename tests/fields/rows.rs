@@ -202,6 +202,7 @@ fn of_pods() -> Vec<Row> {
 }
 
 /// A section that is there, with nothing in it.
+#[allow(dead_code, reason = "for the document")]
 pub(crate) fn section(path: &str) -> Row {
     let none = json!({"replicas": 3});
     Row { leaf: "", from: none.clone(), to: with(&none, path, json!({})), shown_by: PLAYED }
