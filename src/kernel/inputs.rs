@@ -1,7 +1,16 @@
 //! The Secrets that a pass needs, and what their hash is. Pure; called by the pass.
 //!
 //! Unknown is never taken for missing, and neither rolls a pod: while a Secret is missing or unreadable, the
-//! last known hash stands.
+//! last known hash stands. Which one that is:
+//!
+//! 1. What our live Deployment carries, as far as we wrote it: the pods were started with it, and another operator may
+//!    have led since anything was remembered here. An edit of the user changes nothing about that.
+//! 2. Where it carries none of ours (somebody took it away), what this operator computed last while it leads, but only
+//!    if the live template was made from that. Without a Deployment there is no pod that could roll, and it counts.
+//! 3. Else nothing is known. Where the pods were started with some hash all the same, templates are held.
+//!
+//! A hash goes with the versions of the Secrets that it was computed from. Versions that stand for one hash prove
+//! nothing about another.
 //!
 //! Pods that the Go peer started carry its hash, one over every value of all their Secrets. Of a single Secret the
 //! shell computes the same, so that a change between the two operators is noticed. Of two it cannot be computed from one
@@ -9,6 +18,8 @@
 //! our own hash stands on the Deployment, and until it is known the Deployment is left as it is.
 
 use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 
 use super::desired::secrets::{self, MountedKey, WHOLE_SECRET};
 use super::desired::{LiveTemplate, Revision};
@@ -43,19 +54,35 @@ pub struct Inputs {
     pub without_newline: Vec<(String, &'static str)>,
     /// Why a Secret cannot be read.
     pub unreadable: Option<Failure>,
-    /// Whether what the pods were started with is known by the peer's hash only, and ours is not known yet.
+    /// Whether the pods were started with Secrets, and nothing says by our algorithm with what in them.
     pub unfounded: bool,
     /// Whether the one Secret has another content than the peer's hash on the pods stands for.
     pub changed_unseen: bool,
 }
 
 impl Inputs {
-    /// Whether a pod template cannot be rendered: no hash is known, and a Secret is unreadable, or is missing while the
-    /// pods run on what it held.
+    /// Whether a pod template cannot be rendered: no hash is known, and a Secret is unreadable, or the pods run on what
+    /// one held.
     #[must_use]
     pub const fn hold_templates(&self) -> bool {
         (self.unreadable.is_some() || self.unfounded) && self.hash.is_none()
     }
+
+    /// What is to be remembered: only what was computed from what was read.
+    #[must_use]
+    pub fn found(&self) -> Option<SecretHash> {
+        let hash = self.hash.clone().filter(|_| self.computed)?;
+        Some(SecretHash { hash, versions: self.versions.clone() })
+    }
+}
+
+/// A Secret hash, and what it was computed from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecretHash {
+    /// The hash.
+    pub hash: String,
+    /// The Secrets that went into it; empty where that is not known.
+    pub versions: Vec<SecretVersion>,
 }
 
 /// One Secret that is mounted.
@@ -88,8 +115,10 @@ enum Contribution<'a> {
 /// What most likely comes of them, before it is known which Secrets there are: what came of them before.
 #[must_use]
 pub fn likely(view: &View<'_>, spec: &Validated) -> Inputs {
-    let mounts = !secrets::mounted(spec).is_empty();
-    Inputs { hash: view.last_known_secret_hash().filter(|_| mounts), ..Inputs::default() }
+    if secrets::mounted(spec).is_empty() {
+        return Inputs::default();
+    }
+    Inputs { hash: view.last_known_secret_hash(spec).map(|known| known.hash), ..Inputs::default() }
 }
 
 /// Finds out what is known, and what has to be read.
@@ -103,19 +132,15 @@ pub fn resolve(view: &View<'_>, spec: &Validated) -> Inputs {
     if let ([only], Some(_)) = (mounted.as_mut_slice(), &of_peer) {
         only.keys.push(WHOLE_SECRET);
     }
-    let mut inputs = Inputs {
-        hash: view.last_known_secret_hash(),
-        versions: view.resource.seen.status.secrets.clone(),
-        unfounded: view.rests_on_peer(),
-        ..Inputs::default()
-    };
+    let known = view.last_known_secret_hash(spec);
+    let mut inputs = Inputs { unfounded: view.rests_on_unknown(&mounted), ..Inputs::default() };
     let mut contents = Vec::new();
     for secret in &mounted {
         let read = || Request::ReadSecret {
             secret: view.key_of(&secret.name),
             keys: secret.keys.iter().map(ToString::to_string).collect(),
         };
-        match contribution(view, secret) {
+        match contribution(view, secret, known.as_ref()) {
             Contribution::Read(content) => {
                 let open = secret.keys.iter().filter(|key| content.without_newline.contains(**key));
                 inputs.without_newline.extend(open.map(|key| (secret.name.clone(), *key)));
@@ -138,11 +163,18 @@ pub fn resolve(view: &View<'_>, spec: &Validated) -> Inputs {
         let whole = contents.iter().find_map(|(_, content)| content.digests.get(WHOLE_SECRET));
         inputs.changed_unseen = of_peer.is_some() && whole.is_some() && whole != of_peer.as_ref();
         inputs.versions = contents.iter().map(|(secret, content)| version(&secret.name, content)).collect();
+    } else if let Some(SecretHash { hash, versions }) = known {
+        inputs.hash = Some(hash);
+        inputs.versions = versions;
     }
     inputs
 }
 
-fn contribution<'a>(view: &View<'a>, mounted: &Mounted) -> Contribution<'a> {
+fn contribution<'a>(
+    view: &View<'a>,
+    mounted: &Mounted,
+    known: Option<&SecretHash>,
+) -> Contribution<'a> {
     let key = view.key_of(&mounted.name);
     let Some(Secret { presence, content, setback, .. }) = view.world.secrets.get(&key) else {
         return Contribution::ToRead;
@@ -173,14 +205,10 @@ fn contribution<'a>(view: &View<'a>, mounted: &Mounted) -> Contribution<'a> {
             None => Contribution::Read(content),
         };
     }
-    let hashed = view.resource.seen.status.secrets.iter().any(|hashed| {
+    let hashed = known.into_iter().flat_map(|known| &known.versions).any(|hashed| {
         hashed.name == mounted.name && hashed.uid == uid.0 && hashed.resource_version == version.0
     });
-    if hashed && view.last_known_secret_hash().is_some() {
-        Contribution::UnchangedSinceHashed
-    } else {
-        Contribution::ToRead
-    }
+    if hashed { Contribution::UnchangedSinceHashed } else { Contribution::ToRead }
 }
 
 fn hash(contents: &[(&Mounted, &SecretContent)]) -> String {
@@ -212,15 +240,36 @@ impl View<'_> {
         self.our_deployment()?.unsigned.as_ref()?.carried().secret_hash
     }
 
-    /// Whether the pods of our Deployment have no Secret hash by our algorithm.
-    fn rests_on_peer(&self) -> bool {
+    /// Whether the pods of our Deployment were started with Secrets whose hash by our algorithm it does not carry: they
+    /// are the peer's, or somebody took the annotation away.
+    fn rests_on_unknown(&self, mounted: &[Mounted]) -> bool {
         let of_peer = |template: &LiveTemplate| template.revision == Revision::PEER;
-        self.our_deployment().is_some_and(|live| live.template.as_ref().is_none_or(of_peer))
+        let hashed = |name: &str| self.resource.seen.status.secrets.iter().any(|hashed| hashed.name == name);
+        self.our_deployment().is_some_and(|live| {
+            let lost = live.secret_hash.is_none() && mounted.iter().any(|secret| hashed(&secret.name));
+            lost || live.template.as_ref().is_none_or(of_peer)
+        })
     }
 
-    /// The Secret hash that was computed last, or after a restart the one on our live Deployment.
-    fn last_known_secret_hash(&self) -> Option<String> {
-        let live = || self.our_deployment().and_then(|live| live.secret_hash.clone());
-        self.resource.secret_hash.clone().or_else(live)
+    /// What stands for the Secrets while they cannot be read; the rule is at the top.
+    fn last_known_secret_hash(&self, spec: &Validated) -> Option<SecretHash> {
+        let computed = self.resource.secret_hash.as_ref();
+        let Some(live) = self.our_deployment() else { return computed.cloned() };
+        match &live.secret_hash {
+            Some(hash) => {
+                let versions = self.resource.seen.status.secrets.clone();
+                Some(SecretHash { hash: hash.clone(), versions })
+            }
+            None => computed.filter(|known| self.runs_on(spec, &known.hash)).cloned(),
+        }
+    }
+
+    /// Whether the live template is the one that this hash gives. The peer's says nothing about our hash.
+    fn runs_on(&self, spec: &Validated, hash: &str) -> bool {
+        let inputs = Inputs { hash: Some(hash.to_owned()), ..Inputs::default() };
+        let intent = self.intent(spec, &inputs);
+        let signed = self.our_deployment().is_some_and(|live| live.template.is_some());
+        self.live_template(&intent, &inputs)
+            .is_some_and(|live| live.hash == intent.hash() && (signed || live.revision != Revision::PEER))
     }
 }

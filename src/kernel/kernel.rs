@@ -219,10 +219,12 @@ impl Kernel {
         }
     }
 
-    /// Another operator may have written meanwhile, and what the metrics knew of each resource was its business.
+    /// Another operator may have written meanwhile, so that what was decided here before is worth nothing; and what the
+    /// metrics knew of each resource was its business.
     fn take_over(&mut self) {
         for (key, resource) in &mut self.world.resources {
             resource.reported = None;
+            resource.secret_hash = None;
             self.world.rollouts.restore(key, resource.seen.status.turn());
         }
         self.queue_all();

@@ -80,7 +80,7 @@ pub struct Live {
     /// What the Go peer left to us and nobody took over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub legacy: Option<Box<Legacy>>,
-    /// Secret hash that its pod template stands for, by our algorithm.
+    /// Secret hash that its pod template stands for, by our algorithm; `None` where somebody else wrote it.
     pub secret_hash: Option<String>,
     /// Restart trigger on its pod template.
     pub restart_trigger: Option<String>,
@@ -290,6 +290,11 @@ impl From<SeenChild> for Live {
             let annotations = seen.content.pointer(of)?.pointer("/metadata/annotations")?;
             annotations.get(name)?.as_str().map(str::to_owned)
         };
+        let by_us = |of: &str, name: &str| {
+            let record = of.replace('/', "/f:") + "/f:metadata/f:annotations";
+            let ours = |owned: &Value| owned.pointer(&record)?.get(format!("f:{name}")).cloned();
+            seen.owned.as_ref().is_none_or(|owned| ours(owned).is_some())
+        };
         let legacy = seen.peers.map(|entry| Legacy::of(entry, &seen.content, seen.owned.as_ref()));
         // The peer knows nothing of our annotations: where it wrote last, they speak of an earlier template.
         let said = || LiveTemplate::of(&seen.content, seen.owned.as_ref());
@@ -301,7 +306,7 @@ impl From<SeenChild> for Live {
             _ => "/spec/template",
         });
         Self {
-            secret_hash: hash_at.and_then(|of| annotation(of, SECRET_HASH)),
+            secret_hash: hash_at.and_then(|of| annotation(of, SECRET_HASH).filter(|_| by_us(of, SECRET_HASH))),
             restart_trigger: annotation("/spec/template", RESTART_TRIGGER),
             replicas: seen.content.pointer("/spec/replicas").and_then(Value::as_i64),
             owns_replicas: ours.is_some_and(|it| it.pointer(REPLICAS).is_some()),

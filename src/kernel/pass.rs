@@ -17,7 +17,7 @@ use super::event::Unavailable;
 use super::failure::Category;
 use super::figures::Figures;
 use super::flight::Replacement;
-use super::inputs::{self, Inputs};
+use super::inputs::{self, Inputs, SecretHash};
 use super::live::Live;
 use super::notice;
 use super::object::ChildKind;
@@ -52,7 +52,7 @@ pub struct Pass {
     /// The hashes of the desired children, where they were not remembered.
     pub outline: Option<Outline>,
     /// A Secret hash that it computed.
-    pub secret_hash: Option<String>,
+    pub secret_hash: Option<SecretHash>,
     /// Where it stands among those who take turns at rolling; `None`: where it stood before.
     pub place: Option<Place>,
     /// What it found where nothing is left to send.
@@ -171,7 +171,7 @@ pub fn run(view: &View<'_>) -> Pass {
     // effects
     let mut pass = Pass {
         judged: judged(view, &planned),
-        secret_hash: inputs.hash.clone().filter(|_| inputs.computed),
+        secret_hash: inputs.found(),
         place: Some(place.stalled(patch::says_stalled(&status))),
         ..Pass::default()
     };
@@ -329,7 +329,7 @@ impl<'a> View<'a> {
 
     /// What our Deployment says of its template, or, where it says nothing, what the template is known by: unless a
     /// Secret changed that the pods were started with.
-    fn live_template(&self, intent: &Intent<'_>, inputs: &Inputs) -> Option<Cow<'a, LiveTemplate>> {
+    pub(super) fn live_template(&self, intent: &Intent<'_>, inputs: &Inputs) -> Option<Cow<'a, LiveTemplate>> {
         let live = self.our_deployment()?;
         let unsigned = live.unsigned.as_ref().filter(|_| !inputs.changed_unseen);
         let recognised = || unsigned.and_then(|unsigned| unsigned.recognised(intent)).map(Cow::Owned);
@@ -356,7 +356,8 @@ impl<'a> View<'a> {
         Blueprint::at_newest(intent, live)
     }
 
-    fn intent<'b>(&self, spec: &'b Validated, inputs: &'b Inputs) -> Intent<'b>
+    /// What the children are to be made from.
+    pub(super) fn intent<'b>(&self, spec: &'b Validated, inputs: &'b Inputs) -> Intent<'b>
     where
         'a: 'b,
     {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::event::{SecretContent, SeenChild, SeenPod, SeenResource, SeenSecret, Unavailable};
 use super::figures::Figures;
+use super::inputs::SecretHash;
 use super::lists::{Lists, Moment, Word};
 use super::live::{Live, Sight, Slot};
 use super::object::{ChildKind, Key, ResourceVersion, Scope, Uid, Watched};
@@ -54,9 +55,8 @@ pub struct Resource {
     /// What its children are to be, by hash.
     #[serde(skip)]
     pub outline: Option<Outline>,
-    /// The Secret hash that was computed or found on the live template: kept while a Secret is missing or
-    /// unreadable, so that no pod rolls.
-    pub secret_hash: Option<String>,
+    /// The Secret hash that was computed last while this operator leads; what it counts for is in [`super::inputs`].
+    pub secret_hash: Option<SecretHash>,
     /// When a write of its status was answered last.
     #[serde(default)]
     pub answered: Moment,
