@@ -20,7 +20,7 @@ use super::object::{ChildKind, Key, Scope};
 use super::outline::Outline;
 use super::pass::{self, Judged, Pass, Send, View};
 use super::queue::{Lane, Queue};
-use super::rollouts::{Budget, Rollouts, Standing};
+use super::rollouts::{self, Budget, Rollouts, Standing};
 use super::setback::{Attempt, Setback};
 use super::world::World;
 
@@ -225,7 +225,7 @@ impl Kernel {
         for (key, resource) in &mut self.world.resources {
             resource.reported = None;
             resource.secret_hash = None;
-            self.world.rollouts.restore(key, resource.seen.status.turn());
+            self.world.rollouts.restore(key, &resource.seen.status);
         }
         self.queue_all();
     }
@@ -276,7 +276,11 @@ impl Kernel {
         let view = View { world: &self.world, resource, now: self.now };
         match catch_unwind(AssertUnwindSafe(|| pass::run(&view))) {
             Ok(pass) => self.carry_out(key, pass, effects),
-            Err(_) => self.back_off_after_panic(key, effects),
+            Err(_) => {
+                let place = rollouts::at_rest(&view);
+                self.world.rollouts.note(key, place);
+                self.back_off_after_panic(key, effects);
+            }
         }
     }
 

@@ -150,11 +150,12 @@ pub fn run(view: &View<'_>) -> Pass {
     // validate: what passes is never looked at raw again
     let spec = match validated(view) {
         Ok(spec) => spec,
-        Err(broken) => return report::invalid(view, &broken),
+        Err(broken) => return report::invalid(view, &broken, rollouts::at_rest(view)),
     };
     // inputs: which Secrets, and what is known of them
     let inputs = inputs::resolve(view, &spec);
     if !inputs.reads.is_empty() {
+        // It keeps its turn: a read ends, whatever comes of it.
         return Pass::reading(inputs.reads);
     }
     // desired: every child, whole where that is needed
@@ -172,12 +173,16 @@ pub fn run(view: &View<'_>) -> Pass {
     let mut pass = Pass {
         judged: judged(view, &planned),
         secret_hash: inputs.found(),
-        place: Some(place.stalled(patch::says_stalled(&status))),
+        place: Some(place),
         ..Pass::default()
     };
     let advice = || advice::of_pods(&spec, &inputs);
     let sends = planned.iter().filter_map(|it| send(view, &desired, (it, &advice)));
     let (reads, writes): (Vec<_>, Vec<_>) = sends.partition(|it| matches!(it, Send::Read(_)));
+    if reads.is_empty() && writes.is_empty() {
+        // Else only the answers tell.
+        pass.place = Some(place.stalled(patch::says_stalled(&status)));
+    }
     if !reads.is_empty() {
         // What is written, and said, depends on what they find.
         pass.sends = reads;

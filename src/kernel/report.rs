@@ -62,25 +62,27 @@ pub fn status(
     }
 }
 
-/// The pass over a resource whose spec cannot be built from: no child is touched.
+/// The pass over a resource whose spec cannot be built from: no child is touched. `place` is where it stands.
 #[must_use]
-pub fn invalid(view: &View<'_>, broken: &str) -> Pass {
+pub fn invalid(view: &View<'_>, broken: &str, place: Place) -> Pass {
     let live = view.our_deployment();
     let wanted = live.and_then(|live| live.replicas).and_then(|replicas| i32::try_from(replicas).ok());
     let mut situation = observed(view, wanted.unwrap_or(1), false);
     situation.trouble = Some(Trouble::InvalidSpec(broken.to_owned()));
+    situation.place = place;
     let status = status::status(&situation, &view.resource.seen.status);
+    let place = Some(place.stalled(true));
     if view.status_differs(&status) {
-        return Pass { sends: vec![view.write_status(status, None)], ..Pass::default() };
+        return Pass { sends: vec![view.write_status(status, None)], place, ..Pass::default() };
     }
     let rest = Rest {
-        wake_at: retry_of_status(view),
+        wake_at: retries_of_children(view).chain(retry_of_status(view)).filter(|at| *at > view.now).min(),
         failure: Some(Category::Invalid),
         unchanged: Vec::new(),
         unserved: Vec::new(),
         figures: Figures::of(&status, None),
     };
-    Pass { rest: Some(rest), ..Pass::default() }
+    Pass { rest: Some(rest), place, ..Pass::default() }
 }
 
 /// The rules by which the running pods were made; of pods that nobody has signed yet, the oldest.
@@ -123,7 +125,7 @@ fn observed<'a>(view: &View<'a>, desired_replicas: i32, carries_template: bool) 
         trouble: None,
         pod_problem: view.world.pod_problem(&seen.key).map(str::to_owned),
         secrets: seen.status.secrets.clone(),
-        place: view.world.rollouts.turn(&seen.key).map_or(Place::Outside, Place::Rolling),
+        place: Place::Outside,
         template_revision: deployment
             .and_then(|live| live.template.as_ref())
             .map(|template| template.revision),
@@ -148,6 +150,13 @@ pub fn is_complete(
     view.our_deployment().is_some_and(complete)
 }
 
+/// Whether all pods of a Deployment run its template, and are available.
+#[must_use]
+pub fn is_rolled_out(live: &Live) -> bool {
+    let wanted = live.replicas.and_then(|replicas| i32::try_from(replicas).ok());
+    wanted.is_some_and(|wanted| rollout(live, true).complete(wanted))
+}
+
 /// What is left when nothing is to be sent.
 #[must_use]
 pub fn rest(
@@ -159,11 +168,10 @@ pub fn rest(
     let fights = planned
         .iter()
         .filter_map(|it| view.resource.slot(it.kind).repairs.exhausted_until(&it.hash, view.now));
-    let children = ChildKind::ALL.into_iter().filter_map(|kind| view.resource.slot(kind).setback.as_ref());
     let secrets = inputs::mounted(spec).into_iter().filter_map(|secret| {
         view.world.secrets.get(&view.key_of(&secret.name)).and_then(|secret| secret.setback.as_ref())
     });
-    let retries = children.chain(secrets).filter_map(|setback| setback.retry_at);
+    let retries = retries_of_children(view).chain(secrets.filter_map(|setback| setback.retry_at));
     let rechecks = planned
         .iter()
         .filter_map(|it| view.resource.slot(it.kind).recheck.as_ref().map(|recheck| recheck.at));
@@ -187,6 +195,10 @@ fn failure(inputs: &Inputs, planned: &[Planned]) -> Option<Category> {
         _ => None,
     });
     of_child.or(inputs.unreadable.as_ref().map(|failure| failure.category))
+}
+
+fn retries_of_children(view: &View<'_>) -> impl Iterator<Item = Timestamp> {
+    ChildKind::ALL.into_iter().filter_map(|kind| view.resource.slot(kind).setback.as_ref()?.retry_at)
 }
 
 fn retry_of_status(view: &View<'_>) -> Option<Timestamp> {

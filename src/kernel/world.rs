@@ -307,7 +307,7 @@ impl World {
         }
         // Of one that is known, this operator decides, and what it wrote may come back late.
         if self.resources.get(&key).is_none_or(|known| known.seen.uid != seen.uid) {
-            self.rollouts.restore(&key, seen.status.turn());
+            self.rollouts.restore(&key, &seen.status);
         }
         match self.resources.get_mut(&key) {
             Some(known) if seen.uid == known.seen.uid => {

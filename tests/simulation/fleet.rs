@@ -1,25 +1,25 @@
-//! One kernel and many resources: those that mount one Secret, and those whose pod template is an older operator's. What
-//! has to hold at every moment is how many of them roll at a time.
+//! Operators that lead in turn, and many resources: those that mount one Secret, and those whose pod template is an
+//! older operator's. What has to hold at every moment is how many of them roll at a time.
 
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
-use memcached_operator::kernel::effect::{Effect, Request};
+use memcached_operator::kernel::effect::{Effect, Observation, Request};
 use memcached_operator::kernel::event::{Event, Reply};
 use memcached_operator::kernel::failure::{Category, Failure};
 use memcached_operator::kernel::kernel::{Kernel, Settings};
-use memcached_operator::kernel::object::{Scope, Watched};
+use memcached_operator::kernel::object::{Key, Scope, Watched};
 use memcached_operator::kernel::rollouts::{Adoption, Budget};
 use proptest::prelude::*;
 
 use crate::model::Model;
 
 /// Turns at a time.
-const LIMIT: usize = 2;
-const BUDGET: Budget = Budget { limit: LIMIT, adoption: Adoption::Budgeted };
+pub(crate) const LIMIT: usize = 2;
+pub(crate) const BUDGET: Budget = Budget { limit: LIMIT, adoption: Adoption::Budgeted };
 /// The annotation that a rotation changes.
-const HASH: &str = "/spec/template/metadata/annotations/memcached.c5c3.io~1secret-hash";
-const REVISION: &str = "/metadata/annotations/memcached.c5c3.io~1template-revision";
+pub(crate) const HASH: &str = "/spec/template/metadata/annotations/memcached.c5c3.io~1secret-hash";
+pub(crate) const REVISION: &str = "/metadata/annotations/memcached.c5c3.io~1template-revision";
 
 /// The variant of a spec that asks for more memory, and what asks for it.
 const MORE_MEMORY: u8 = 2;
@@ -36,8 +36,10 @@ enum Op {
     Deliver(usize),
     /// A Deployment's controller works a step.
     RollOut(usize),
-    /// The operator is killed and started again.
+    /// The operators are killed and started again.
     Restart,
+    /// The other operator wins the lead.
+    TakeOver,
     /// The Secret gets one of a few contents.
     Rotate(u8),
 }
@@ -48,19 +50,32 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..64usize).prop_map(Op::LoseReply),
         8 => (0..64usize).prop_map(Op::Deliver),
         4 => (0..64usize).prop_map(Op::RollOut),
-        3 => Just(Op::Restart),
+        2 => Just(Op::Restart),
+        2 => Just(Op::TakeOver),
         1 => (0..3u8).prop_map(Op::Rotate),
     ]
 }
 
-struct Fleet {
+/// An operator: whether it leads or not, it hears of everything.
+struct Operator {
     kernel: Kernel,
-    /// By name; the first one's Secret is everybody's.
-    models: BTreeMap<String, Model>,
-    now: Timestamp,
     requests: Vec<Effect>,
     wake: Option<Timestamp>,
+    /// Whether it says that no cache adopts a newer template.
     halted: bool,
+}
+
+pub(crate) struct Fleet {
+    /// The first one leads.
+    operators: [Operator; 2],
+    /// By name; the first one's Secret is everybody's.
+    pub(crate) models: BTreeMap<String, Model>,
+    now: Timestamp,
+    /// How reads of the Secret fail, while they do.
+    pub(crate) unreadable: Option<Category>,
+    /// How writes of the children of this resource are refused, while they are.
+    pub(crate) refused: Option<(&'static str, Category)>,
+    budget: Budget,
 }
 
 impl Fleet {
@@ -74,7 +89,7 @@ impl Fleet {
     }
 
     /// Resources in order, all settled. Those before `old` carry the peer's template, those after it mount the Secret.
-    fn new(size: usize, old: usize) -> Self {
+    pub(crate) fn new(size: usize, old: usize) -> Self {
         let mut fleet = Self::unsettled(size, |at| if at < old { 0 } else { 3 });
         fleet.secrets().set_secret(Some(9));
         fleet.restart(Budget::default());
@@ -92,9 +107,9 @@ impl Fleet {
             model.create_resource();
             model.edit(variant(at));
         }
-        let kernel = Kernel::new(Settings::default());
         let now = Timestamp::from_second(1_800_000_000).unwrap();
-        Self { kernel, models, now, requests: Vec::new(), wake: None, halted: false }
+        let operators = [Operator::new(Budget::default()), Operator::new(Budget::default())];
+        Self { operators, models, now, unreadable: None, refused: None, budget: Budget::default() }
     }
 
     /// Somebody applies an older definition: the watches end, and lists come anew.
@@ -103,116 +118,222 @@ impl Fleet {
         self.list(Watched::Memcached);
     }
 
-    /// How often each has rolled.
-    fn rolled(&self) -> Vec<usize> {
-        self.models.values().map(|model| model.rollouts).collect()
-    }
-
-    fn secrets(&mut self) -> &mut Model {
+    /// The model that keeps everybody's Secret.
+    pub(crate) fn secrets(&mut self) -> &mut Model {
         self.models.values_mut().next().unwrap()
     }
 
-    fn restart(&mut self, rollouts: Budget) {
-        self.kernel = Kernel::new(Settings { rollouts, ..Settings::default() });
-        self.requests.clear();
-        self.wake = None;
-        self.step(Event::Leading(true));
+    pub(crate) fn model(&mut self, name: &str) -> &mut Model {
+        self.models.get_mut(name).unwrap()
+    }
+
+    pub(crate) fn restart(&mut self, rollouts: Budget) {
+        self.operators = [Operator::new(rollouts), Operator::new(rollouts)];
+        self.budget = rollouts;
+        self.step(0, Event::Leading(true));
+        self.list_all();
+    }
+
+    /// The other operator wins the lead. What the former one sent last comes too late to be stored, and the new one knows
+    /// what there is by then.
+    pub(crate) fn take_over(&mut self) {
+        self.step(0, Event::Leading(false));
+        while !self.operators[0].requests.is_empty() {
+            self.reply(0, |_, _| failed(Category::Transient));
+        }
+        self.operators.swap(0, 1);
+        self.list_all();
+        self.step(0, Event::Leading(true));
+    }
+
+    fn list_all(&mut self) {
         Watched::ALL.into_iter().for_each(|kind| self.list(kind));
     }
 
     fn list(&mut self, kind: Watched) {
-        self.step(Event::Listing(kind, Scope::All));
+        self.tell(&Event::Listing(kind, Scope::All));
         let listed: Vec<Event> = self.models.values_mut().flat_map(|model| model.list(kind)).collect();
-        listed.into_iter().for_each(|event| self.step(event));
-        self.step(Event::Listed(kind, Scope::All));
+        listed.iter().for_each(|event| self.tell(event));
+        self.tell(&Event::Listed(kind, Scope::All));
     }
 
-    fn step(&mut self, event: Event) {
-        for effect in self.kernel.step(self.now, event) {
+    fn tell(&mut self, event: &Event) {
+        (0..self.operators.len()).for_each(|who| self.step(who, event.clone()));
+    }
+
+    fn step(&mut self, who: usize, event: Event) {
+        let operator = &mut self.operators[who];
+        for effect in operator.kernel.step(self.now, event) {
             match effect {
-                Effect::Send { .. } => self.requests.push(effect),
-                Effect::Wake(at) => self.wake = Some(at),
-                Effect::Observe(memcached_operator::kernel::effect::Observation::Rollouts(standing)) => {
-                    self.halted = standing.adoption_halted;
+                Effect::Send { .. } => {
+                    assert_eq!(who, 0, "a follower asks for {effect:?}");
+                    operator.requests.push(effect);
                 }
+                Effect::Wake(at) => operator.wake = Some(at),
+                Effect::Observe(Observation::Rollouts(standing)) => operator.halted = standing.adoption_halted,
                 Effect::Publish { .. } | Effect::Seek { .. } | Effect::ListAnew | Effect::Observe(_) => {}
             }
         }
     }
 
-    fn answer(&mut self, at: usize, lost: bool) {
-        let Some(at) = at.checked_rem(self.requests.len()) else { return };
-        let Effect::Send { id, resource, request } = self.requests.remove(at) else { return };
-        let executed = match &request {
-            Request::ReadSecret { .. } => self.secrets().execute(&request),
-            _ => self.models.get_mut(&resource.name).unwrap().execute(&request),
-        };
-        let failure = Failure { category: Category::Transient, message: "lost".to_owned() };
-        self.step(Event::Done { id, reply: if lost { Reply::Failed(failure) } else { executed } });
+    pub(crate) const fn is_halted(&self) -> bool {
+        self.operators[0].halted
     }
 
-    fn deliver(&mut self, at: usize) -> bool {
+    /// What the leader asked for first of what is not answered.
+    pub(crate) fn next_request(&self) -> Option<&Request> {
+        self.operators[0].requests.first().and_then(|effect| match effect {
+            Effect::Send { request, .. } => Some(request),
+            _ => None,
+        })
+    }
+
+    /// Answers one of the leader's requests as this says.
+    fn reply(&mut self, at: usize, how: impl FnOnce(&mut Self, &(Key, Request)) -> Reply) {
+        let Some(at) = at.checked_rem(self.operators[0].requests.len()) else { return };
+        let Effect::Send { id, resource, request } = self.operators[0].requests.remove(at) else { return };
+        let reply = how(self, &(resource, request));
+        self.step(0, Event::Done { id, reply });
+    }
+
+    pub(crate) fn answer(&mut self, at: usize) {
+        self.reply(at, Self::execute);
+    }
+
+    fn execute(&mut self, (resource, request): &(Key, Request)) -> Reply {
+        match (request, self.unreadable, self.refused) {
+            (Request::ReadSecret { .. }, Some(category), _) => failed(category),
+            (Request::Create { .. } | Request::Apply { .. }, _, Some((name, category)))
+                if resource.name == name =>
+            {
+                failed(category)
+            }
+            (Request::ReadSecret { .. }, ..) => self.secrets().execute(request),
+            _ => self.model(&resource.name).execute(request),
+        }
+    }
+
+    pub(crate) fn lose_reply(&mut self, at: usize) {
+        self.reply(at, |fleet, sent| {
+            fleet.execute(sent);
+            failed(Category::Transient)
+        });
+    }
+
+    pub(crate) fn deliver(&mut self, at: usize) -> bool {
         let event = self.models.values_mut().nth(at).and_then(|model| model.next_event(0));
-        let any = event.is_some();
-        event.into_iter().for_each(|event| self.step(event));
-        any
+        event.iter().for_each(|event| self.tell(event));
+        event.is_some()
     }
 
     fn apply(&mut self, op: &Op) {
         let size = self.models.len();
         match op {
-            Op::Execute(at) => self.answer(*at, false),
-            Op::LoseReply(at) => self.answer(*at, true),
+            Op::Execute(at) => self.answer(*at),
+            Op::LoseReply(at) => self.lose_reply(*at),
             Op::Deliver(at) => drop(self.deliver(at % size)),
             Op::RollOut(at) => self.models.values_mut().nth(at % size).unwrap().roll_out(),
             Op::Restart => self.restart(BUDGET),
+            Op::TakeOver => self.take_over(),
             Op::Rotate(content) => self.secrets().set_secret(Some(*content)),
         }
     }
 
-    fn settle(&mut self) {
-        self.settle_after(usize::MAX);
+    pub(crate) fn settle(&mut self) {
+        self.settle_after(usize::MAX, |_| ());
     }
 
-    /// As [`Fleet::settle`], but the operator is killed when this many requests were executed. Returns whether it was.
-    fn settle_after(&mut self, mut left: usize) -> bool {
-        let mut killed = false;
+    /// Everything that the operators hear and ask for happens, and nothing else.
+    pub(crate) fn quiet(&mut self) {
+        while self.hear() || self.ask() {}
+    }
+
+    pub(crate) fn hear(&mut self) -> bool {
+        (0..self.models.len()).any(|at| self.deliver(at))
+    }
+
+    pub(crate) fn ask(&mut self) -> bool {
+        let any = !self.operators[0].requests.is_empty();
+        self.answer(0);
+        any
+    }
+
+    /// As [`Fleet::settle`], but when this many requests were executed, something else happens. Returns whether it did.
+    fn settle_after(&mut self, requests: usize, then: impl FnOnce(&mut Self)) -> bool {
+        let mut then = Some(then);
+        let mut left = requests;
         for _ in 0..100_000 {
-            let size = self.models.len();
-            let delivered = (0..size).any(|at| self.deliver(at));
-            if delivered {
-            } else if !self.requests.is_empty() {
-                self.answer(0, false);
-                left = left.wrapping_sub(1);
-                if left == 0 {
-                    self.restart(BUDGET);
-                    killed = true;
+            if self.hear() {
+            } else if self.ask() {
+                left = left.saturating_sub(1);
+                if left == 0
+                    && let Some(then) = then.take()
+                {
+                    then(self);
                 }
-            } else if self.models.values_mut().any(Model::work) {
-            } else if let Some(at) = self.wake.filter(|at| at.duration_since(self.now).as_mins() < 5) {
-                self.now = self.now.max(at);
-                self.wake = None;
-                self.step(Event::Tick);
+            } else if self.models.values_mut().any(Model::work) || self.wait() {
             } else {
-                return killed;
+                return then.is_none();
             }
             self.check();
         }
         panic!("no rest after 100,000 steps");
     }
 
-    /// At no moment do more roll than may.
-    fn check(&self) {
-        if self.kernel.world().rollouts.adopts() {
-            let rolling = self.models.values().filter(|model| model.is_rolling()).count();
-            assert!(rolling <= LIMIT, "{rolling} roll at once");
+    /// Time passes until an operator has something to do, where that is soon.
+    fn wait(&mut self) -> bool {
+        let soon = |at: &Timestamp| at.duration_since(self.now).as_mins() < 5;
+        let next = self.operators.iter().filter_map(|it| it.wake).filter(soon).min();
+        let Some(at) = next else { return false };
+        self.pass_time(at.duration_since(self.now).max(SignedDuration::ZERO));
+        true
+    }
+
+    /// Everybody does their work for so many minutes.
+    pub(crate) fn let_pass(&mut self, minutes: usize) {
+        for _ in 0..minutes {
+            while self.hear() || self.ask() || self.models.values_mut().any(Model::work) {
+                self.check();
+            }
+            self.pass_time(SignedDuration::from_mins(1));
         }
     }
 
-    fn at(&self, pointer: &str) -> Vec<Option<&str>> {
+    fn pass_time(&mut self, duration: SignedDuration) {
+        self.now += duration;
+        for who in 0..self.operators.len() {
+            if self.operators[who].wake.take_if(|at| *at <= self.now).is_some() {
+                self.step(who, Event::Tick);
+            }
+        }
+    }
+
+    /// At no moment do more roll than may.
+    pub(crate) fn check(&self) {
+        let rolling = self.models.values().filter(|model| model.is_rolling()).count();
+        assert!(rolling <= self.budget.limit, "{rolling} roll at once");
+    }
+
+    pub(crate) fn at(&self, pointer: &str) -> Vec<Option<&str>> {
         let content = self.models.values().map(|model| &model.deployment().content);
         content.map(|content| content.pointer(pointer).and_then(serde_json::Value::as_str)).collect()
     }
+
+    /// How often the pods of each were replaced.
+    pub(crate) fn rollouts(&self) -> Vec<usize> {
+        self.models.values().map(|model| model.rollouts).collect()
+    }
+}
+
+impl Operator {
+    fn new(rollouts: Budget) -> Self {
+        let kernel = Kernel::new(Settings { rollouts, ..Settings::default() });
+        Self { kernel, requests: Vec::new(), wake: None, halted: false }
+    }
+}
+
+fn failed(category: Category) -> Reply {
+    Reply::Failed(Failure { category, message: format!("{category:?}") })
 }
 
 proptest! {
@@ -245,50 +366,52 @@ proptest! {
 }
 
 #[test]
-fn a_turn_outlives_an_operator_that_is_killed_at_any_request_of_a_rotation_and_an_adoption() {
-    let mut cut = 1;
-    loop {
-        let mut fleet = Fleet::new(6, 2);
-        fleet.restart(BUDGET);
-        fleet.secrets().set_secret(Some(5));
-        if !fleet.settle_after(cut) {
-            break;
+fn a_turn_outlives_operators_that_are_killed_or_lose_the_lead_at_any_request_of_a_rotation_and_an_adoption() {
+    let ends: [fn(&mut Fleet); 2] = [|fleet| fleet.restart(BUDGET), Fleet::take_over];
+    for end in ends {
+        let mut cut = 1;
+        loop {
+            let mut fleet = Fleet::new(6, 2);
+            fleet.restart(BUDGET);
+            fleet.secrets().set_secret(Some(5));
+            if !fleet.settle_after(cut, end) {
+                break;
+            }
+            assert_eq!(fleet.at(REVISION), [Some("1"); 6], "ended at request {cut}");
+            cut += 1;
         }
-        assert_eq!(fleet.at(REVISION), [Some("1"); 6], "killed at request {cut}");
-        cut += 1;
+        assert!(cut > 30, "{cut} requests are too few to show anything");
     }
-    assert!(cut > 30, "{cut} requests are too few to show anything");
 }
 
 #[test]
-fn one_that_adopts_and_stalls_keeps_the_others_from_it_also_after_a_restart_and_until_it_is_repaired() {
+fn one_that_adopts_and_stalls_keeps_the_others_from_it_whoever_leads_and_until_it_is_repaired() {
     let mut fleet = Fleet::new(4, 4);
     fleet.restart(BUDGET);
-    for _ in 0..2 {
+    for next in [Fleet::take_over, Fleet::take_over, |fleet: &mut Fleet| fleet.restart(BUDGET)] {
         while fleet.models.values().all(|model| model.rollouts == 0) {
-            if fleet.requests.is_empty() {
-                (0..4).any(|at| fleet.deliver(at));
+            if fleet.operators[0].requests.is_empty() {
+                fleet.hear();
             }
-            fleet.answer(0, false);
+            fleet.answer(0);
         }
         // Whatever has begun fails.
         for _ in 0..50 {
             for model in fleet.models.values_mut().filter(|model| model.is_rolling()) {
                 model.fail_rollout();
             }
-            (0..4).any(|at| fleet.deliver(at));
-            fleet.answer(0, false);
+            fleet.hear();
+            fleet.answer(0);
         }
-        assert!(fleet.halted);
-        let rolled: Vec<usize> = fleet.models.values().map(|model| model.rollouts).collect();
-        assert_eq!(rolled, [1, 1, 0, 0]);
+        assert!(fleet.is_halted());
+        assert_eq!(fleet.rollouts(), [1, 1, 0, 0]);
         let stalled = &fleet.models["cache-00"].resource().status.conditions;
         let stalled = stalled.iter().find(|condition| condition.type_ == "Stalled").unwrap();
         assert!(stalled.message.contains("no other cache adopts"), "{}", stalled.message);
-        fleet.restart(BUDGET);
+        next(&mut fleet);
     }
     fleet.settle();
-    assert!(!fleet.halted);
+    assert!(!fleet.is_halted());
     assert_eq!(fleet.at(REVISION), [Some("1"); 4]);
 }
 
@@ -307,19 +430,19 @@ fn who_is_told_to_leave_templates_alone_leaves_them_alone() {
 #[test]
 fn an_older_definition_that_drops_a_field_of_many_rolls_a_few_at_a_time_wherever_the_operator_is_killed() {
     let mut fleet = Fleet::of(30, MORE_MEMORY);
-    assert_eq!(fleet.rolled(), [0; 30]);
+    assert_eq!(fleet.rollouts(), [0; 30]);
     fleet.redefine();
     fleet.settle();
-    assert_eq!((fleet.at(ARGS), fleet.rolled()), (vec![Some("64"); 30], vec![1; 30]));
+    assert_eq!((fleet.at(ARGS), fleet.rollouts()), (vec![Some("64"); 30], vec![1; 30]));
     let mut cut = 1;
     loop {
         let mut fleet = Fleet::of(4, MORE_MEMORY);
         fleet.redefine();
-        if !fleet.settle_after(cut) {
+        if !fleet.settle_after(cut, |fleet| fleet.restart(BUDGET)) {
             break;
         }
         assert_eq!(
-            (fleet.at(ARGS), fleet.rolled()),
+            (fleet.at(ARGS), fleet.rollouts()),
             (vec![Some("64"); 4], vec![1; 4]),
             "killed at request {cut}"
         );
@@ -333,17 +456,12 @@ fn an_edit_does_not_wait_behind_those_that_nobody_edited() {
     let mut fleet = Fleet::of(6, MORE_MEMORY);
     fleet.redefine();
     // The first two have their turn; their pods stay away.
-    while fleet.rolled().iter().sum::<usize>() < LIMIT || !fleet.requests.is_empty() {
-        (0..6).any(|at| fleet.deliver(at));
-        fleet.answer(0, false);
-    }
-    assert_eq!(fleet.rolled(), [1, 1, 0, 0, 0, 0]);
+    fleet.quiet();
+    assert_eq!(fleet.rollouts(), [1, 1, 0, 0, 0, 0]);
     fleet.models.get_mut("cache-04").unwrap().edit(6);
-    while fleet.deliver(4) || !fleet.requests.is_empty() {
-        fleet.answer(0, false);
-    }
-    assert_eq!(fleet.rolled(), [1, 1, 0, 0, 1, 0]);
+    fleet.quiet();
+    assert_eq!(fleet.rollouts(), [1, 1, 0, 0, 1, 0]);
     while fleet.models.get_mut("cache-04").unwrap().work() {}
     fleet.settle();
-    assert_eq!(fleet.rolled(), [1; 6]);
+    assert_eq!(fleet.rollouts(), [1; 6]);
 }

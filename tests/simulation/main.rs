@@ -13,7 +13,9 @@
 mod disasters;
 mod fleet;
 mod model;
+mod secrets;
 mod sight;
+mod turns;
 
 use std::collections::BTreeMap;
 

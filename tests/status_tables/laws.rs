@@ -66,8 +66,8 @@ prop_compose! {
             Place::Outside,
             Place::Waiting(BudgetedRollout::Secret),
             Place::Waiting(BudgetedRollout::Definition),
-            Place::Rolling(Turn { cause: BudgetedRollout::Adoption, stalled: false }),
-            Place::Rolling(Turn { cause: BudgetedRollout::Definition, stalled: false }),
+            Place::Rolling(Turn { cause: BudgetedRollout::Adoption, stalled: false, idle: false }),
+            Place::Rolling(Turn { cause: BudgetedRollout::Definition, stalled: false, idle: false }),
         ]),
         millis in 0..1_500_000_i64,
     ) -> Situation<'static> {

@@ -51,8 +51,8 @@ pub const ADOPTION_HALTED: Metric = Metric {
     name: "memcached_operator_adoption_halted",
     kind: Kind::Gauge,
     labels: &[],
-    help: "1 while no resource adopts a newer pod template because one that did is stalled, else 0.",
-    usage: "1: repair the resource that is stalled; the others go on by themselves.",
+    help: "1 while no resource adopts a newer pod template because one that does is stalled or refused, else 0.",
+    usage: "1: repair the resource whose `status.budgetedRollout` is `Adoption` and that is not ready; the others go on by themselves.",
 };
 /// The running build.
 pub const BUILD_INFO: Metric = Metric {
