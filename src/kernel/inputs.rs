@@ -170,11 +170,7 @@ pub fn resolve(view: &View<'_>, spec: &Validated) -> Inputs {
     inputs
 }
 
-fn contribution<'a>(
-    view: &View<'a>,
-    mounted: &Mounted,
-    known: Option<&SecretHash>,
-) -> Contribution<'a> {
+fn contribution<'a>(view: &View<'a>, mounted: &Mounted, known: Option<&SecretHash>) -> Contribution<'a> {
     let key = view.key_of(&mounted.name);
     let Some(Secret { presence, content, setback, .. }) = view.world.secrets.get(&key) else {
         return Contribution::ToRead;

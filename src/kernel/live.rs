@@ -306,7 +306,8 @@ impl From<SeenChild> for Live {
             _ => "/spec/template",
         });
         Self {
-            secret_hash: hash_at.and_then(|of| annotation(of, SECRET_HASH).filter(|_| by_us(of, SECRET_HASH))),
+            secret_hash: hash_at
+                .and_then(|of| annotation(of, SECRET_HASH).filter(|_| by_us(of, SECRET_HASH))),
             restart_trigger: annotation("/spec/template", RESTART_TRIGGER),
             replicas: seen.content.pointer("/spec/replicas").and_then(Value::as_i64),
             owns_replicas: ours.is_some_and(|it| it.pointer(REPLICAS).is_some()),

@@ -334,7 +334,11 @@ impl<'a> View<'a> {
 
     /// What our Deployment says of its template, or, where it says nothing, what the template is known by: unless a
     /// Secret changed that the pods were started with.
-    pub(super) fn live_template(&self, intent: &Intent<'_>, inputs: &Inputs) -> Option<Cow<'a, LiveTemplate>> {
+    pub(super) fn live_template(
+        &self,
+        intent: &Intent<'_>,
+        inputs: &Inputs,
+    ) -> Option<Cow<'a, LiveTemplate>> {
         let live = self.our_deployment()?;
         let unsigned = live.unsigned.as_ref().filter(|_| !inputs.changed_unseen);
         let recognised = || unsigned.and_then(|unsigned| unsigned.recognised(intent)).map(Cow::Owned);

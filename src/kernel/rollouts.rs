@@ -260,7 +260,8 @@ pub fn course<'a>(
     // Where nothing serves there is nothing to lose, and nobody shall wait for that.
     let rolls = now.iter().find_map(|it| it.action.cause()?.budgeted()).filter(|_| view.serves());
     let settled = || {
-        report::is_complete(view, spec, (&desired, &planned)) && planned.iter().all(|it| it.action.is_in_place())
+        report::is_complete(view, spec, (&desired, &planned))
+            && planned.iter().all(|it| it.action.is_in_place())
     };
     let reason = rolls.or_else(|| (adopts && !begun && settled()).then_some(BudgetedRollout::Adoption));
     let place = rollouts.place(key, reason, view.pods_are_back() && !backs_off(now));
@@ -375,14 +376,16 @@ mod tests {
 
     #[test]
     fn a_turn_outlives_the_operator_by_the_status_and_so_does_that_it_stalled() {
-        let rolling = MemcachedStatus { budgeted_rollout: Some(Adopting.recorded()), ..MemcachedStatus::default() };
+        let rolling =
+            MemcachedStatus { budgeted_rollout: Some(Adopting.recorded()), ..MemcachedStatus::default() };
         let condition = serde_json::json!({
             "type": "Stalled", "status": "True", "reason": "ProgressDeadlineExceeded", "message": "",
             "lastTransitionTime": "2027-01-15T08:00:00Z",
         });
         let conditions = vec![serde_json::from_value(condition).unwrap()];
         let budget = Budget { limit: 2, adoption: Adoption::Budgeted };
-        for (status, halted) in [(rolling.clone(), false), (MemcachedStatus { conditions, ..rolling }, true)] {
+        for (status, halted) in [(rolling.clone(), false), (MemcachedStatus { conditions, ..rolling }, true)]
+        {
             let mut rollouts = Rollouts::new(budget, BTreeSet::new());
             rollouts.restore(&key("a"), &status);
             rollouts.restore(&key("b"), &MemcachedStatus::default());

@@ -170,7 +170,9 @@ impl Fleet {
                     operator.requests.push(effect);
                 }
                 Effect::Wake(at) => operator.wake = Some(at),
-                Effect::Observe(Observation::Rollouts(standing)) => operator.halted = standing.adoption_halted,
+                Effect::Observe(Observation::Rollouts(standing)) => {
+                    operator.halted = standing.adoption_halted
+                }
                 Effect::Publish { .. } | Effect::Seek { .. } | Effect::ListAnew | Effect::Observe(_) => {}
             }
         }

@@ -47,7 +47,8 @@ const STOPS: [Stop; 5] = [
             fleet.refused = Some((FIRST, Category::Forbidden));
             fleet.model(FIRST).change_spec(|spec| {
                 let security = spec.security.as_mut().unwrap();
-                security.network_policy = Some(NetworkPolicy { enabled: Some(true), ..NetworkPolicy::default() });
+                security.network_policy =
+                    Some(NetworkPolicy { enabled: Some(true), ..NetworkPolicy::default() });
             });
         },
         ends: |fleet| fleet.refused = None,
