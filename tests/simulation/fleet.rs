@@ -171,7 +171,7 @@ impl Fleet {
                 }
                 Effect::Wake(at) => operator.wake = Some(at),
                 Effect::Observe(Observation::Rollouts(standing)) => {
-                    operator.halted = standing.adoption_halted
+                    operator.halted = standing.adoption_halted;
                 }
                 Effect::Publish { .. } | Effect::Seek { .. } | Effect::ListAnew | Effect::Observe(_) => {}
             }
