@@ -285,7 +285,7 @@ fn fate_of(deployment: SeenChild, after: &Value, generation: i64, status: &Value
     (seen.generation, seen.status) = (generation, serde_json::from_value(status.clone()).unwrap());
     let pass = run(&world);
     let cause = pass.sends.iter().find_map(|send| match send {
-        Send::Write { replaces, .. } => replaces.as_ref().map(|it| it.cause),
+        Send::Write { replaces, .. } => replaces.as_ref().and_then(|it| it.cause),
         Send::Read(_) | Send::Status { .. } => None,
     });
     match (cause, pass.place) {

@@ -67,6 +67,7 @@ fn the_status_is_what_the_operator_writes() {
         trouble: None,
         pod_problem: None,
         secrets: Vec::new(),
+        altered: Vec::new(),
         template_revision: Some(Revision::NEWEST),
         now: jiff::Timestamp::UNIX_EPOCH,
     };

@@ -113,6 +113,9 @@ fn api_server(boot: &Boot) -> Result<Launch> {
             }
         },
         "--allow-privileged=true".to_owned(),
+        // Policies that change what is applied: some versions have them only where they are asked for.
+        "--feature-gates=MutatingAdmissionPolicy=true".to_owned(),
+        "--runtime-config=admissionregistration.k8s.io/v1beta1=true".to_owned(),
     ];
     match boot.record.audit {
         Audit::Metadata => args.extend(audit(boot, &[])?),

@@ -70,6 +70,11 @@ pub struct MemcachedStatus {
     /// though nobody edited it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budgeted_rollout_cause: Option<String>,
+    /// Fields of children that the cluster holds otherwise than they were applied: the API server drops or rewrites them, or
+    /// a webhook or policy does. They are left so.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["kind"]))]
+    pub altered_fields: Vec<AlteredFields>,
     /// Since when the operator has been refused what it needs; after 10 minutes the resource is stalled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Time>,
@@ -143,6 +148,33 @@ pub struct SecretVersion {
     pub resource_version: String,
 }
 
+/// Fields of one child that the cluster holds otherwise than they were applied: with these hashes a restart knows that to
+/// apply them again would change nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AlteredFields {
+    /// Kind of the child.
+    pub kind: String,
+    /// Hash of the child as it was applied.
+    pub applied_hash: String,
+    /// Version of the API server that answered.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub server_version: String,
+    /// Which fields; a single one with the path * stands for more than fit here.
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub fields: Vec<AlteredField>,
+}
+
+/// One field that the cluster holds otherwise than it was applied.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AlteredField {
+    /// Where: spec.template.spec.containers[name=memcached].image.
+    pub path: String,
+    /// Digest of what was applied there and of what is there instead.
+    pub digest: String,
+}
+
 impl Default for MemcachedStatus {
     fn default() -> Self {
         Self {
@@ -160,6 +192,7 @@ impl Default for MemcachedStatus {
             secrets: Vec::new(),
             budgeted_rollout: None,
             budgeted_rollout_cause: None,
+            altered_fields: Vec::new(),
             failing_since: None,
         }
     }
@@ -183,6 +216,7 @@ impl<'de> Deserialize<'de> for MemcachedStatus {
             secrets: values(&raw, "secrets"),
             budgeted_rollout: value(&raw, "budgetedRollout"),
             budgeted_rollout_cause: value(&raw, "budgetedRolloutCause"),
+            altered_fields: values(&raw, "alteredFields"),
             failing_since: value(&raw, "failingSince"),
         })
     }
@@ -227,6 +261,12 @@ mod tests {
             "secrets": [{"name": "passwords", "uid": "6487cc27", "resourceVersion": "376"}],
             "budgetedRollout": "Secret",
             "budgetedRolloutCause": "Definition",
+            "alteredFields": [{
+                "kind": "Deployment",
+                "appliedHash": "5c1f",
+                "serverVersion": "v1.34.4",
+                "fields": [{"path": "spec.template.spec.tolerations", "digest": "0a1b"}],
+            }],
             "failingSince": "2026-11-21T10:00:00Z",
         })
     }

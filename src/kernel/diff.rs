@@ -12,11 +12,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use owned::{let_go, no_longer_desired, not_owned, owned_part};
-pub use path::Path;
+pub use path::{Path, is_within};
 pub use taken::in_the_way;
 
+use super::altered;
 use super::object::ChildKind;
 use crate::api::quantity;
+use crate::api::status::AlteredField;
 use path::Trail;
 
 /// What a comparison found.
@@ -24,6 +26,9 @@ use path::Trail;
 pub struct Differences {
     /// Fields that an apply would change.
     pub paths: Vec<Path>,
+    /// Those of them that hold something else than they are to, with digests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<AlteredField>,
     /// Fields that are as desired and that somebody else has set: an apply would change who owns them, and nothing else.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unowned: Vec<Path>,
@@ -35,15 +40,16 @@ pub struct Differences {
 /// Compares a live child with the desired one. `owned` is what our entry in managedFields lists.
 #[must_use]
 pub fn differences(kind: ChildKind, desired: &Value, (live, owned): (&Value, Option<&Value>)) -> Differences {
-    let mut found = Differences { paths: drift(kind, desired, live), ..Differences::default() };
+    let values: Vec<_> = changes(kind, desired, live).iter().map(altered::field).collect();
+    let paths = values.iter().map(|it| it.path.clone()).collect();
+    let mut found = Differences { paths, values, ..Differences::default() };
     if let Some(owned) = owned {
         found.paths.extend(no_longer_desired(desired, owned));
         let mut lost = not_owned(desired, owned);
         lost.retain(|path| !found.paths.contains(path));
         // What is replaced as a whole loses what others added to it.
         let loses = if lost.is_empty() { Vec::new() } else { replaced(kind, desired, live) };
-        let changes =
-            |path: &Path| loses.iter().any(|it| path::is_within(it, path) || path::is_within(path, it));
+        let changes = |path: &Path| loses.iter().any(|it| is_within(it, path) || is_within(path, it));
         let (changed, unowned) = lost.into_iter().partition(changes);
         found.paths.extend::<Vec<_>>(changed);
         found.unowned = unowned;
@@ -63,7 +69,7 @@ impl Differences {
 
     /// Fields of a Deployment's pod template that an apply would change.
     pub fn of_template(&self) -> impl Iterator<Item = &Path> {
-        self.paths.iter().filter(|path| path::is_within(path, "spec.template"))
+        self.paths.iter().filter(|path| is_within(path, "spec.template"))
     }
 }
 

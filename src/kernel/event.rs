@@ -67,6 +67,8 @@ pub enum Event {
     },
     /// Whether this process may write; false until the first such event.
     Leading(bool),
+    /// The version of the API server: what an earlier one made of our applies may not be what this one does.
+    ServerVersion(String),
     /// Time has passed; sent when a [`super::effect::Effect::Wake`] is due.
     Tick,
 }

@@ -1,6 +1,7 @@
 //! A request that is under way, and what its reply will be understood by. Pure data; part of the kernel.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::diff::Path;
 use super::effect::{Notice, RolloutCause};
@@ -22,16 +23,24 @@ pub struct Flight {
     pub sent: Sent,
 }
 
-/// Pods that a write is to replace.
+/// Pods that a write may replace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replacement {
-    /// Why.
-    pub cause: RolloutCause,
+    /// Why; `None` where it is not to replace any: what a webhook puts into the template, or no longer, does so all the same.
+    pub cause: Option<RolloutCause>,
     /// Fields of the template that it changes; `None` where that is not known.
     pub fields: Option<Vec<Path>>,
-    /// Generation of the Deployment that was looked at: where the answer has no newer one, the API server stored nothing
-    /// else than was there, and no pod is replaced.
-    pub generation: i64,
+    /// [`super::live::template_print`] of the Deployment that was looked at: where the answer has the same, no pod is
+    /// replaced, whatever else it changed.
+    pub template: Option<u64>,
+}
+
+impl Replacement {
+    /// Why pods were replaced. Without a plan it was somebody else's doing.
+    #[must_use]
+    pub fn cause(&self) -> RolloutCause {
+        self.cause.unwrap_or(RolloutCause::Drift)
+    }
 }
 
 /// What was sent.
@@ -60,6 +69,9 @@ pub enum Sent {
         notices: Vec<Notice>,
         /// What it does to the child.
         change: Change,
+        /// What was applied, if it was an apply: what the answer holds otherwise is the API server's doing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        body: Option<Value>,
     },
     /// A status.
     Status {

@@ -189,6 +189,7 @@ impl Kernel {
                 self.leading = leading;
                 BTreeSet::new()
             }
+            Event::ServerVersion(version) => self.world.meet_server(version),
             Event::Tick => {
                 self.wake = None;
                 BTreeSet::new()
@@ -224,6 +225,7 @@ impl Kernel {
     fn take_over(&mut self) {
         for (key, resource) in &mut self.world.resources {
             resource.reported = None;
+            resource.recall();
             resource.secret_hash = None;
             self.world.rollouts.restore(key, &resource.seen.status);
         }
@@ -317,7 +319,11 @@ impl Kernel {
     fn prepare(&self, key: &Key, send: Send) -> (Request, Sent) {
         match send {
             Send::Write { request, kind, attempt, change, replaces, notices } => {
-                (request, Sent::Write { kind, attempt, change, replaces, notices })
+                let body = match &request {
+                    Request::Create { body, .. } | Request::Apply { body, .. } => Some(body.clone()),
+                    _ => None,
+                };
+                (request, Sent::Write { kind, attempt, change, replaces, notices, body })
             }
             Send::Status { status, attempt, notices, request } => {
                 (request, Sent::Status { status, attempt, notices })

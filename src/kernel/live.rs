@@ -5,16 +5,20 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::altered;
 use super::desired::meta::{RESTART_TRIGGER, SECRET_HASH};
 use super::desired::{LiveTemplate, Revision, Unsigned};
 use super::diff::{self, Differences};
 use super::event::{SeenChild, SeenRollout};
+use super::failure::Failure;
 use super::fight::Repairs;
+use super::hash;
 use super::legacy::Legacy;
 use super::lists::Moment;
-use super::object::{ChildKind, Controller, ResourceVersion, Uid};
+use super::object::{ChildKind, Controller, Key, ResourceVersion, Uid};
 use super::setback::Setback;
 use super::sight::{Absence, Recheck, carries_label};
+use crate::api::status::AlteredFields;
 
 /// Where a record of ownership says that a Deployment's number of pods is owned.
 pub const REPLICAS: &str = "/f:spec/f:replicas";
@@ -41,6 +45,9 @@ pub struct Slot {
     /// When what sits here is read again, where no watch tells of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recheck: Option<Recheck>,
+    /// What the cluster made of the last apply, where that is something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub altered: Option<Box<AlteredFields>>,
     /// Why the last write failed.
     pub setback: Option<Setback>,
     /// How often it was put back.
@@ -72,6 +79,9 @@ pub struct Live {
     pub controller: Option<Controller>,
     /// Who else writes its fields.
     pub managers: Vec<String>,
+    /// [`template_print`].
+    #[serde(default)]
+    pub template_print: Option<u64>,
     /// Which intent its pod template says it was rendered from.
     pub template: Option<LiveTemplate>,
     /// The pod template that says nothing of the kind.
@@ -142,6 +152,13 @@ impl Live {
         };
         self.verdict = Verdict::Judged(Judgement { desired, differences, of });
     }
+}
+
+/// Tells two pod templates apart.
+#[must_use]
+pub fn template_print(content: &Value) -> Option<u64> {
+    let hash = hash::of_json(content.pointer("/spec/template")?);
+    u64::from_str_radix(hash.get(..16)?, 16).ok()
 }
 
 /// Tells two states of one object apart, as far as they are compared.
@@ -238,6 +255,17 @@ impl Slot {
         }
     }
 
+    /// Takes in what the API server made of an apply. A policy that guards pods is not accepted as anything but what was
+    /// asked for: why not is returned.
+    pub fn accept(&mut self, kind: ChildKind, key: &Key, altered: Option<AlteredFields>) -> Option<Failure> {
+        let (accepted, refused) = match kind {
+            ChildKind::NetworkPolicy => (None, altered),
+            _ => (altered, None),
+        };
+        self.altered = accepted.map(Box::new);
+        refused.map(|altered| altered::unguarded(key, &altered))
+    }
+
     fn replace(&mut self, seen: SeenChild) {
         (self.look, self.doubtful) = (false, false);
         let before = self.live.take();
@@ -257,6 +285,7 @@ impl Slot {
     pub fn lose(&mut self) -> Option<Live> {
         let live = self.live.take_if(|live| live.in_sight)?;
         self.look = false;
+        self.altered = None;
         self.absence = Absence::Likely;
         self.lost = Some((live.uid.clone(), live.resource_version.clone()));
         Some(live)
@@ -267,6 +296,7 @@ impl Slot {
         self.look = false;
         self.recheck = None;
         self.absence = Absence::Proven;
+        self.altered = None;
         self.live = None;
     }
 
@@ -309,6 +339,7 @@ impl From<SeenChild> for Live {
             secret_hash: hash_at
                 .and_then(|of| annotation(of, SECRET_HASH).filter(|_| by_us(of, SECRET_HASH))),
             restart_trigger: annotation("/spec/template", RESTART_TRIGGER),
+            template_print: template_print(&seen.content),
             replicas: seen.content.pointer("/spec/replicas").and_then(Value::as_i64),
             owns_replicas: ours.is_some_and(|it| it.pointer(REPLICAS).is_some()),
             entry: seen.entry,
@@ -369,7 +400,6 @@ mod tests {
 
     use super::*;
     use crate::kernel::desired::meta::labels;
-    use crate::kernel::object::Key;
 
     fn service(uid: &str, version: &str) -> SeenChild {
         SeenChild {
@@ -393,8 +423,12 @@ mod tests {
         Differences::default()
     }
 
-    fn only(path: &str) -> Differences {
-        Differences { paths: vec![path.into()], ..Differences::default() }
+    fn only(path: &str) -> Vec<String> {
+        vec![path.to_owned()]
+    }
+
+    fn paths(found: (Option<Differences>, bool)) -> (Vec<String>, bool) {
+        (found.0.unwrap().paths, found.1)
     }
 
     #[test]
@@ -505,10 +539,11 @@ mod tests {
         assert_eq!(found(&slot, "another", &json!({"spec": {}})), (Some(no_differences()), true));
         let owned = json!({"f:spec": {"f:clusterIP": {}, "f:type": {}}});
         slot.see(SeenChild { owned: Some(owned), ..service("a", "3") });
-        assert_eq!(found(&slot, "one", &desired), (Some(only("spec.type")), true));
-        slot.live.as_mut().unwrap().judge("one".into(), only("spec.type"));
+        assert_eq!(paths(found(&slot, "one", &desired)), (only("spec.type"), true));
+        let differences = found(&slot, "one", &desired).0.unwrap();
+        slot.live.as_mut().unwrap().judge("one".into(), differences);
         slot.see(SeenChild { content: json!({"spec": {"clusterIP": "10.0.0.1"}}), ..service("a", "4") });
-        assert_eq!(found(&slot, "one", &desired), (Some(only("spec.clusterIP")), true));
+        assert_eq!(paths(found(&slot, "one", &desired)), (only("spec.clusterIP"), true));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! [`kernel::Kernel::step`] is the whole of it. Uses `api` only; `shell` and `cli` call it.
 
 pub mod advice;
+pub mod altered;
 pub mod desired;
 pub mod diff;
 pub mod effect;

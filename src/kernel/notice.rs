@@ -6,11 +6,13 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use super::altered;
 use super::diff::Path;
 use super::effect::{Notice, RolloutCause, Severity};
 use super::object::{ChildKind, Key};
 use super::status::conditions::{Reason, Type, truncated};
 use crate::api::MemcachedStatus;
+use crate::api::status::AlteredFields;
 
 /// The API's limit for an Event's note, in bytes.
 const MAX_MESSAGE: usize = 1_024;
@@ -85,10 +87,10 @@ fn listed(fields: &[Path]) -> String {
 }
 
 /// What a new status has to say that the one before did not: that the resource became ready, what is wrong now, what
-/// cannot be made.
+/// cannot be made, what the cluster makes otherwise.
 #[must_use]
 pub fn of_status(old: &MemcachedStatus, new: &MemcachedStatus) -> Vec<Notice> {
-    of_ready(old, new).into_iter().chain(of_unserved(old, new)).collect()
+    of_ready(old, new).into_iter().chain(of_unserved(old, new)).chain(of_altered(old, new)).collect()
 }
 
 fn of_ready(old: &MemcachedStatus, new: &MemcachedStatus) -> Option<Notice> {
@@ -109,6 +111,21 @@ fn of_unserved(old: &MemcachedStatus, new: &MemcachedStatus) -> impl Iterator<It
         let words =
             format!("No {kind} was made: the API server does not serve this kind; it is made when it does");
         warning("NotServed", &format!("Create{kind}"), words)
+    })
+}
+
+fn of_altered(old: &MemcachedStatus, new: &MemcachedStatus) -> impl Iterator<Item = Notice> {
+    let said = |it: &AlteredFields| {
+        let before = old.altered_fields.iter().find(|before| before.kind == it.kind);
+        before.is_some_and(|before| altered::paths(before) == altered::paths(it))
+    };
+    new.altered_fields.iter().filter(move |it| !said(it)).map(|it| {
+        let words = format!(
+            "The cluster holds fields of {} otherwise than this operator applies them, and they are left so: {}",
+            it.kind,
+            altered::paths(it)
+        );
+        normal("FieldsAltered", &format!("Apply{}", it.kind), words)
     })
 }
 

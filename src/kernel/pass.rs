@@ -28,6 +28,7 @@ use super::rollouts::{self, Course, Place};
 use super::setback::Attempt;
 use super::status::{self, patch};
 use super::world::{Resource, World};
+use crate::api::status::AlteredFields;
 use crate::api::validate::{self, Violation};
 use crate::api::{MemcachedSpec, MemcachedStatus, Validated};
 
@@ -221,7 +222,7 @@ fn validated(view: &View<'_>) -> Result<Validated, String> {
 fn judged(view: &View<'_>, planned: &[Planned]) -> Vec<Judged> {
     let open = planned.iter().filter(|it| view.resource.slot(it.kind).is_open());
     let judgement = |it: &Planned| {
-        Some(Judged { kind: it.kind, desired: it.hash.clone(), differences: it.differences.clone()? })
+        Some(Judged { kind: it.kind, desired: it.hash.clone(), differences: it.compared.clone()? })
     };
     open.filter_map(judgement).collect()
 }
@@ -237,9 +238,12 @@ fn send(
         let makes_pods = cause.is_some() || (kind == ChildKind::Deployment && change == Change::Create);
         let notices = if makes_pods { advice() } else { Vec::new() };
         let attempt = view.attempt_at(kind, &planned.hash);
-        let generation = view.resource.live(kind).map_or(0, |live| live.generation);
-        let fields = || changed_fields(view, desired, planned);
-        let replaces = cause.map(|cause| Replacement { cause, fields: fields(), generation });
+        let live = view.resource.live(kind).filter(|_| kind == ChildKind::Deployment);
+        let replaces = live.map(|live| Replacement {
+            cause,
+            fields: cause.and_then(|_| changed_fields(view, desired, planned)),
+            template: live.template_print,
+        });
         Some(Send::Write { request, kind, attempt, change, replaces, notices })
     };
     match &planned.action {
@@ -293,6 +297,13 @@ impl<'a> View<'a> {
         let ours =
             |live: &&Live| live.controller.as_ref().is_some_and(|owner| owner.uid == self.resource.seen.uid);
         self.resource.live(ChildKind::Deployment).filter(ours)
+    }
+
+    /// Whether this API server has answered an apply of the child with this hash, as far as is known.
+    #[must_use]
+    pub fn has_answered(&self, known: &AlteredFields, hash: &str) -> bool {
+        let (then, now) = (&known.server_version, self.world.server_version.as_deref().unwrap_or_default());
+        known.applied_hash == hash && (then.is_empty() || now.is_empty() || then == now)
     }
 
     /// Whether any pod serves.

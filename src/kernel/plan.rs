@@ -1,5 +1,6 @@
 //! What to do about each child: a decision, not yet a request. Pure; called by the pass.
 
+use super::altered::beyond;
 use super::diff::Differences;
 use super::effect::{Edit, RolloutCause};
 use super::event::Unavailable;
@@ -74,6 +75,8 @@ pub struct Planned {
     /// Hash of its desired body; empty when none is desired.
     pub hash: String,
     /// In what the live one differs, as far as it was compared.
+    pub compared: Option<Differences>,
+    /// The same without what the API server made of our own apply.
     pub differences: Option<Differences>,
     /// What to do.
     pub action: Action,
@@ -113,7 +116,12 @@ fn decide(
 ) -> Planned {
     let slot = view.resource.slot(kind);
     let compared = |live: &Live| live.verdict.differences(kind, hash, || desired.body(kind));
-    let differences = slot.live.as_ref().and_then(compared);
+    let compared = slot.live.as_ref().and_then(compared);
+    let known = slot.altered.as_deref();
+    let differences =
+        compared.as_ref().map(|found| known.map_or_else(|| found.clone(), |it| beyond(found, it)));
+    // Only an answer shows what becomes of another object, or with another API server.
+    let unanswered = compared != differences && known.is_some_and(|it| !view.has_answered(it, hash));
     let wanted = match &slot.live {
         _ if let Some(why) = view.world.unavailable(kind, &view.resource.seen.key.namespace) => {
             Action::Unavailable(why.clone())
@@ -128,13 +136,15 @@ fn decide(
             Owner::Us if let Some(first) = before_apply(kind, desired, live) => first,
             Owner::Us => {
                 let cause = (kind == ChildKind::Deployment).then(|| rolls(live, differences.as_ref()));
-                repair(live, differences.as_ref(), cause.flatten())
+                let known = differences.as_ref().filter(|left| !left.is_empty() || !unanswered);
+                repair(live, known, cause.flatten())
             }
         },
     };
     Planned {
         kind,
         hash: hash.to_owned(),
+        compared,
         differences,
         action: permitted(view, (kind, hash, desired), wanted),
     }
@@ -158,7 +168,7 @@ fn unwanted(view: &View<'_>, (kind, desired): (ChildKind, &Blueprint<'_>)) -> Op
         }
     };
     let action = permitted(view, (kind, "", desired), wanted);
-    Some(Planned { kind, hash: String::new(), differences: None, action })
+    Some(Planned { kind, hash: String::new(), compared: None, differences: None, action })
 }
 
 /// The action, unless it may not be done now.

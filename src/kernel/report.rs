@@ -125,6 +125,12 @@ fn observed<'a>(view: &View<'a>, desired_replicas: i32, carries_template: bool) 
         trouble: None,
         pod_problem: view.world.pod_problem(&seen.key).map(str::to_owned),
         secrets: seen.status.secrets.clone(),
+        altered: ChildKind::ALL
+            .into_iter()
+            .map(|kind| view.resource.slot(kind))
+            .filter(|slot| slot.live.is_some())
+            .filter_map(|slot| slot.altered.as_deref().cloned())
+            .collect(),
         place: Place::Outside,
         template_revision: deployment
             .and_then(|live| live.template.as_ref())

@@ -38,6 +38,9 @@ pub struct World {
     early: Vec<SeenChild>,
     /// The lists that are under way, and those that have been complete.
     pub lists: Lists,
+    /// The API server's version, once it has said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_version: Option<String>,
     /// The kinds of children that cannot be dealt with.
     unavailable: Vec<(ChildKind, Scope, Unavailable)>,
 }
@@ -75,7 +78,7 @@ pub struct Resource {
 
 impl Resource {
     fn new(seen: SeenResource) -> Self {
-        Self {
+        let mut fresh = Self {
             inherited: seen.status.observed_generation != NEVER_OBSERVED
                 && (seen.status.observed_generation != seen.generation || patch::says_hindered(&seen.status)),
             seen,
@@ -87,6 +90,17 @@ impl Resource {
             setback: None,
             unstorable: None,
             reported: None,
+        };
+        fresh.recall();
+        fresh
+    }
+
+    /// Believes what the status says about earlier applies, this operator's or another's.
+    pub fn recall(&mut self) {
+        for altered in self.seen.status.altered_fields.clone() {
+            if let Some(kind) = ChildKind::ALL.into_iter().find(|kind| kind.name() == altered.kind) {
+                self.slot_mut(kind).altered = Some(Box::new(altered));
+            }
         }
     }
 
@@ -220,6 +234,20 @@ impl World {
             Some(at) => self.unavailable[at].2 = why,
             None => self.unavailable.push((kind, scope, why)),
         }
+        concerned
+    }
+
+    /// The API server has this version. Returns the resources that remember what another one made of an apply.
+    pub fn meet_server(&mut self, version: String) -> BTreeSet<Key> {
+        if self.server_version.as_ref() == Some(&version) {
+            return BTreeSet::new();
+        }
+        let remembers = |it: &Resource| {
+            it.slots.values().filter_map(|slot| slot.altered.as_ref()).any(|it| it.server_version != version)
+        };
+        let concerned =
+            self.resources.iter().filter(|(_, it)| remembers(it)).map(|(key, _)| key.clone()).collect();
+        self.server_version = Some(version);
         concerned
     }
 

@@ -11,6 +11,7 @@
 //! dropped, where one that comes before has to be kept whole.
 
 mod health;
+mod version;
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -159,7 +160,11 @@ where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     health.wait_for_turn().await;
-    while let Some(why) = follow(&api, &prune, &mut health).await {
+    loop {
+        if health.kind == Watched::Memcached {
+            version::ask(api.clone().into_client(), health.outlet.events.clone());
+        }
+        let Some(why) = follow(&api, &prune, &mut health).await else { return };
         tracing::debug!(kind = health.kind.name(), why, "listing anew");
         health.outlet.metrics.watch_restarted(health.kind);
     }

@@ -14,7 +14,7 @@ use memcached_operator::shell::sources::{BACKSTOP, SILENCE};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
-use crate::support::{Frame, answer, api, event, page, refusal, watch};
+use crate::support::{Calls, Frame, answer, api, event, ok, page, refusal, watch};
 use crate::watches::{
     EVER, MEMCACHEDS, MONITOR, MONITORS, SERVICE, SERVICES, Watches, kind_of, quiet, service, short, watches,
 };
@@ -55,7 +55,8 @@ async fn the_resources_are_listed_before_everything_else_and_a_failure_of_theirs
             });
         watches.pass(Duration::from_millis(100)).await;
 
-        let paths: Vec<_> = watches.calls.all().into_iter().map(|call| call.path).collect();
+        let lists = watches.calls.matching(|call| call.path != "/version");
+        let paths: Vec<_> = lists.into_iter().map(|call| call.path).collect();
         let first = if fails { 1 } else { 2 };
         assert!(paths[..first].iter().all(|path| path == MEMCACHEDS), "{paths:?}");
         for path in ["/apis/apps/v1/deployments", SERVICES, "/api/v1/secrets", "/api/v1/pods"] {
@@ -412,11 +413,35 @@ async fn who_is_to_lead_lists_the_resources_anew_and_nothing_else() {
     let mut watches = watches((Watched::Memcached, MEMCACHEDS), |call, _| quiet(&call));
     assert_eq!(watches.take(2).await, ["listing", "listed"]);
     watches.pass(Duration::from_secs(1)).await;
-    let before = watches.calls.matching(|call| !call.is_watch()).len();
+    let lists = |calls: &Calls| calls.matching(|call| !call.is_watch() && call.path != "/version").len();
+    let before = lists(&watches.calls);
 
     watches.anew.send_modify(|times| *times += 1);
     assert_eq!(watches.take(2).await, ["listing", "listed"]);
     watches.pass(Duration::from_secs(1)).await;
-    assert_eq!(watches.calls.matching(|call| !call.is_watch()).len(), before + 1);
+    assert_eq!(lists(&watches.calls), before + 1);
     assert_eq!(watches.lists(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_version_of_the_api_server_is_asked_for_with_each_list_of_the_resources_and_not_otherwise() {
+    let mut watches = watches((Watched::Memcached, "/version"), |_, number| match number {
+        2 => answer(200, "a page of something else"),
+        _ => ok(&json!({"gitVersion": format!("v1.{number}.0")})),
+    });
+    let version = async |watches: &mut Watches| loop {
+        if let Event::ServerVersion(version) = watches.events.recv().await.unwrap() {
+            return version;
+        }
+    };
+    assert_eq!(version(&mut watches).await, "v1.1.0");
+    watches.pass(Duration::from_secs(1_000)).await;
+    assert_eq!(watches.lists(), 1, "nobody listed anew");
+    for _ in 0..2 {
+        watches.anew.send_modify(|times| *times += 1);
+        watches.pass(Duration::from_millis(1)).await;
+    }
+    assert_eq!(watches.lists(), 3);
+    watches.anew.send_modify(|times| *times += 1);
+    assert_eq!(version(&mut watches).await, "v1.4.0");
 }

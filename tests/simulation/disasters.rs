@@ -90,6 +90,8 @@ impl Simulation {
         self.left_behind.clear();
         self.asked.clear();
         self.model.restore();
+        // What was counted since the backup was of a history that is gone.
+        self.counted = self.counted.min(self.model.rollouts);
     }
 
     /// Lists that were asked for are answered; at last the kinds are listed that nobody hears of. Returns whether there was

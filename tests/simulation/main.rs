@@ -10,6 +10,7 @@
     reason = "a test ends where the model is not as it should be"
 )]
 
+mod altered;
 mod disasters;
 mod fleet;
 mod model;
@@ -26,7 +27,7 @@ use memcached_operator::kernel::event::{Departure, Event, Reply};
 use memcached_operator::kernel::failure::{Category, Failure};
 use memcached_operator::kernel::kernel::{Kernel, Settings};
 use memcached_operator::kernel::object::{ChildKind, Scope, Watched};
-use model::{Model, NAME};
+use model::{Cluster, Model, NAME};
 use proptest::prelude::*;
 
 /// One step of a history.
@@ -82,6 +83,10 @@ enum Op {
     CollectGarbage,
     /// The Deployment controller works a step.
     RollOut,
+    /// The cluster makes something else of what is applied from now on.
+    BecomeAnother(Cluster),
+    /// The API server gets another version, which it says with the next list.
+    Upgrade,
     /// Time passes.
     Wait(u16),
     /// Something befalls the whole API server.
@@ -95,6 +100,8 @@ fn op() -> impl Strategy<Value = Op> {
         Just(Category::QuotaExceeded),
         Just(Category::Conflict),
     ];
+    let cluster =
+        prop::sample::select(vec![Cluster::Faithful, Cluster::RewritesImages, Cluster::RewritesArguments]);
     prop_oneof![
         8 => (0..8usize).prop_map(Op::Deliver),
         8 => (0..8usize).prop_map(Op::Execute),
@@ -106,7 +113,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Restart),
         1 => Just(Op::Lead(false)),
         2 => Just(Op::Lead(true)),
-        2 => (0..7u8).prop_map(Op::Edit),
+        2 => (0..8u8).prop_map(Op::Edit),
         1 => (0..3u8).prop_map(Op::Trigger),
         2 => proptest::option::weighted(0.7, 0..3u8).prop_map(Op::Secret),
         1 => Just(Op::TouchSecret),
@@ -122,6 +129,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Recreate),
         1 => Just(Op::CollectGarbage),
         3 => Just(Op::RollOut),
+        1 => cluster.prop_map(Op::BecomeAnother),
+        1 => Just(Op::Upgrade),
         2 => (0..2000u16).prop_map(Op::Wait),
         3 => disaster().prop_map(Op::Befall),
     ]
@@ -160,6 +169,8 @@ struct Simulation {
     leads: bool,
     /// Reasons of the Events that were published.
     said: Vec<String>,
+    /// What was asked of the API server.
+    requested: Vec<String>,
     /// Rollouts that the metrics count.
     counted: usize,
     /// What the Events say of rollouts.
@@ -182,6 +193,7 @@ impl Simulation {
             with_twin: false,
             leads: false,
             said: Vec::new(),
+            requested: Vec::new(),
             counted: 0,
             told: Vec::new(),
         };
@@ -197,6 +209,7 @@ impl Simulation {
         self.asked.clear();
         self.wake = None;
         self.lead(true);
+        self.step(self.model.says_version());
         for kind in Watched::ALL {
             if kind == Watched::Memcached && !self.model.has_role {
                 self.step(Event::Unlistable(kind, Scope::All));
@@ -224,8 +237,9 @@ impl Simulation {
         assert!(!sends || !self.barred, "{effects:?} where the resources may not be listed");
         for effect in effects {
             match effect {
-                Effect::Send { .. } => {
+                Effect::Send { ref request, .. } => {
                     assert!(self.leads, "a follower asks for {effect:?}");
+                    self.requested.push(request_name(request));
                     self.requests.push(effect);
                 }
                 Effect::Wake(at) => self.wake = Some(at),
@@ -309,6 +323,11 @@ impl Simulation {
             Op::CollectGarbage => self.model.collect_garbage(),
             Op::RollOut => self.model.roll_out(),
             Op::Befall(disaster) => self.befall(disaster),
+            Op::BecomeAnother(cluster) => self.model.become_another(*cluster),
+            Op::Upgrade => {
+                self.model.upgrade();
+                self.step(self.model.says_version());
+            }
             Op::Wait(millis) => self.wait(SignedDuration::from_millis(i64::from(*millis))),
         }
     }

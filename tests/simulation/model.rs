@@ -20,6 +20,7 @@ use memcached_operator::kernel::event::{
 use memcached_operator::kernel::failure::{Category, Failure};
 use memcached_operator::kernel::hash;
 use memcached_operator::kernel::object::{ChildKind, Controller, Key, ResourceVersion, Uid, Watched};
+pub(crate) use objects::Cluster;
 use objects::{applied, conflict, content, edit, give_up_replicas, is_labelled, merged, owned, template};
 use serde_json::{Value, json};
 use specs::{spec, wanted};
@@ -48,6 +49,10 @@ pub(crate) struct Model {
     backup: Option<Box<Backup>>,
     /// Whether the operator may do anything.
     pub(crate) has_role: bool,
+    /// What it makes of what is applied.
+    cluster: Cluster,
+    /// Which version it has.
+    release: u8,
     /// Pod templates that replaced another one on a live Deployment.
     pub(crate) rollouts: usize,
     /// Things that somebody did which may make pods roll.
@@ -76,6 +81,8 @@ impl Model {
             cut: BTreeSet::new(),
             backup: None,
             has_role: true,
+            cluster: Cluster::default(),
+            release: 34,
             rollouts: 0,
             causes: 0,
             older: false,
@@ -88,6 +95,21 @@ impl Model {
 
     pub(crate) fn resource(&self) -> &SeenResource {
         self.resource.as_ref().unwrap()
+    }
+
+    /// Somebody installs a webhook, or takes it away: what is applied next is another template for it.
+    pub(crate) fn become_another(&mut self, cluster: Cluster) {
+        self.causes += usize::from(self.cluster != cluster);
+        self.cluster = cluster;
+    }
+
+    pub(crate) fn upgrade(&mut self) {
+        self.release += 1;
+    }
+
+    /// What it says of itself.
+    pub(crate) fn says_version(&self) -> Event {
+        Event::ServerVersion(format!("v1.{}.0", self.release))
     }
 
     fn tick(&mut self) -> ResourceVersion {
@@ -366,7 +388,8 @@ impl Model {
                     Reply::Failed(Failure { category: Category::Invalid, message })
                 }
                 Some(child) if child.uid == *uid => {
-                    let (content, owned) = (applied(*kind, body, child), owned(*kind, body));
+                    let (content, owned) =
+                        (self.cluster.stores(applied(*kind, body, child)), owned(*kind, body));
                     self.change_child(*kind, |child| (child.content, child.owned) = (content, owned));
                     Reply::Child(self.children.get(kind).cloned().map(Box::new))
                 }
@@ -416,7 +439,7 @@ impl Model {
                 name: text("name"),
                 uid: Uid(text("uid")),
             }),
-            content: content(body),
+            content: self.cluster.stores(content(body)),
             owned: owned(kind, body),
             entry: Some(0),
             peers: None,

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use memcached_operator::api::MemcachedStatus;
-use memcached_operator::api::status::SecretVersion;
+use memcached_operator::api::status::{AlteredField, AlteredFields, SecretVersion};
 use memcached_operator::kernel::desired::Revision;
 use memcached_operator::kernel::status::rollout::Rollout;
 use memcached_operator::kernel::status::{MissingSecret, Situation, Trouble, status};
@@ -185,10 +185,17 @@ fn numbers(situation: &Situation<'_>) -> MemcachedStatus {
 #[test]
 fn the_numbers_mirror_the_deployment() {
     let secrets = vec![SecretVersion { name: "a".into(), uid: "u".into(), resource_version: "7".into() }];
+    let altered = vec![AlteredFields {
+        kind: "Deployment".into(),
+        applied_hash: "5c1f".into(),
+        server_version: "v1.34.4".into(),
+        fields: vec![AlteredField { path: "spec.replicas".into(), digest: "0a1b".into() }],
+    }];
     let situation = Situation {
         deployment: Some(rollout(4, 2, 3)),
         template_revision: Some(Revision(1)),
         secrets: secrets.clone(),
+        altered: altered.clone(),
         ..steady()
     };
     let expected = MemcachedStatus {
@@ -208,6 +215,7 @@ fn the_numbers_mirror_the_deployment() {
         secrets,
         budgeted_rollout: None,
         budgeted_rollout_cause: None,
+        altered_fields: altered,
         failing_since: None,
     };
     assert_eq!(numbers(&situation), expected);

@@ -88,6 +88,7 @@ prop_compose! {
             trouble,
             pod_problem,
             secrets: Vec::new(),
+            altered: Vec::new(),
             template_revision: None,
             now: at(0) + SignedDuration::from_millis(millis),
         }

@@ -47,6 +47,7 @@ fn steady() -> Situation<'static> {
         trouble: None,
         pod_problem: None,
         secrets: Vec::new(),
+        altered: Vec::new(),
         template_revision: None,
         now: at(0),
     }

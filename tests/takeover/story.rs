@@ -79,7 +79,12 @@ impl Story {
     pub(crate) fn play(mut self, until: Until) -> Self {
         while let Some((id, request)) = self.requests.pop() {
             let applies = matches!(request, Request::Apply { kind: ChildKind::Deployment, .. });
-            let reply = self.execute(&request);
+            let mut reply = self.execute(&request);
+            if let (Reply::Child(Some(seen)), Request::Apply { body, .. }) = (&mut reply, &request)
+                && until == Until::Applied
+            {
+                seen.content["spec"]["template"] = body["spec"]["template"].clone();
+            }
             self.sent.push(request);
             assert!(self.sent.len() < 100, "it does not come to rest: {:?}", self.told());
             self.step(Event::Done { id, reply });

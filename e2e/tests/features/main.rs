@@ -21,4 +21,5 @@ mod rows;
 mod support;
 mod table;
 mod twice;
+mod verbatim;
 mod world;

@@ -76,7 +76,8 @@ impl Trail {
 }
 
 /// Whether a path leads to a field or to something in it.
-pub(super) fn is_within(path: &str, field: &str) -> bool {
+#[must_use]
+pub fn is_within(path: &str, field: &str) -> bool {
     path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 

@@ -1,12 +1,15 @@
 //! What the reply to a request proves. Pure; a part of [`Kernel`], whose `fold` calls it for each reply.
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::Kernel;
+use crate::kernel::altered;
 use crate::kernel::effect::{ChildResult, Effect, Notice, Observation, RequestId};
-use crate::kernel::event::Reply;
+use crate::kernel::event::{Reply, SeenChild};
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::flight::{Flight, Replacement, Sent};
+use crate::kernel::live::{self, Slot};
 use crate::kernel::notice;
 use crate::kernel::object::{ChildKind, Key, Uid, Watched};
 use crate::kernel::pass::Change;
@@ -26,19 +29,20 @@ impl Kernel {
             self.land_secret(&secret, (keys, &known), (reply, &uid));
             return;
         }
+        let version = self.world.server_version.clone().unwrap_or_default();
         let Some(resource) = self.world.resources.get_mut(&key).filter(|it| it.seen.uid == uid) else {
             return;
         };
         let publish = |notice| Effect::Publish { resource: key.clone(), uid: uid.clone(), notice };
         match (sent, reply) {
             (sent, Reply::Failed(failure)) => failed(resource, sent, (failure, (&uid, self.now))),
-            (Sent::Write { kind, replaces, change, notices, attempt }, Reply::Child(seen))
+            (Sent::Write { kind, replaces, change, notices, attempt, body }, Reply::Child(seen))
                 if seen.is_some() || change == Change::Delete =>
             {
-                let is_another =
-                    |it: &Replacement| seen.as_ref().is_some_and(|seen| seen.generation > it.generation);
+                let print = seen.as_ref().map(|seen| live::template_print(&seen.content));
+                let is_another = |it: &Replacement| print.is_some_and(|print| print != it.template);
                 let replaces = replaces.filter(is_another);
-                let cause = replaces.as_ref().map(|it| it.cause);
+                let cause = replaces.as_ref().map(Replacement::cause);
                 let said = of_write(&key, (kind, change), replaces.as_ref()).into_iter().chain(notices);
                 effects.extend(said.map(publish));
                 effects.extend(cause.map(|cause| Effect::Observe(Observation::Rollout(cause))));
@@ -49,12 +53,9 @@ impl Kernel {
                 };
                 effects.push(Effect::Observe(Observation::Child { kind, result }));
                 let slot = resource.slot_mut(kind);
-                (slot.setback, slot.answered) = (None, answered);
-                slot.repairs.note(&attempt.body, self.now);
-                match seen {
-                    Some(seen) => slot.answer(*seen),
-                    None => slot.find_nothing(),
-                }
+                slot.answered = answered;
+                let answer = Answer { child: (kind, &key), attempt, body, seen, version: &version };
+                written(slot, answer, (&uid, self.now));
             }
             (Sent::ReadChild(kind, known), Reply::Child(Some(seen))) => {
                 self.world.find_child(*seen, &known);
@@ -159,8 +160,39 @@ fn of_write(
         Change::Update => None,
         Change::Delete => Some(notice::deleted(kind, key)),
     };
-    let started = |it: &Replacement| notice::rollout_started(it.cause, it.fields.as_deref());
+    let started = |it: &Replacement| notice::rollout_started(it.cause(), it.fields.as_deref());
     of_child.into_iter().chain(replaces.map(started))
+}
+
+/// The answer to a write of a child.
+struct Answer<'a> {
+    /// Which child.
+    child: (ChildKind, &'a Key),
+    /// What was tried.
+    attempt: Attempt,
+    /// What was applied, if it was an apply.
+    body: Option<Value>,
+    /// The child as it is now.
+    seen: Option<Box<SeenChild>>,
+    /// Of the API server.
+    version: &'a str,
+}
+
+/// A child was written: what the answer proves goes to its place.
+fn written(slot: &mut Slot, answer: Answer<'_>, (uid, now): (&Uid, Timestamp)) {
+    let Answer { child: (kind, key), attempt, body, seen, version } = answer;
+    let before = slot.setback.take();
+    slot.repairs.note(&attempt.body, now);
+    let Some(seen) = seen else {
+        slot.find_nothing();
+        return;
+    };
+    if let Some(body) = body {
+        let altered = altered::of_answer(kind, (&attempt.body, &body), (&seen.content, version));
+        let refused = slot.accept(kind, key, altered);
+        slot.setback = refused.map(|failure| Setback::after(before.as_ref(), failure, attempt, (uid, now)));
+    }
+    slot.answer(*seen);
 }
 
 /// A request failed: the setback of what was sent says how, and when it may be sent again.

@@ -17,7 +17,7 @@ use super::failure::Category;
 use super::object::Key;
 use super::rollouts::Place;
 use crate::api::MemcachedStatus;
-use crate::api::status::{BudgetedRollout, SecretVersion};
+use crate::api::status::{AlteredFields, BudgetedRollout, SecretVersion};
 use conditions::Type;
 use standing::{PATIENCE, Standing};
 
@@ -48,6 +48,8 @@ pub struct Situation<'a> {
     pub pod_problem: Option<String>,
     /// The Secrets whose hash the live template carries.
     pub secrets: Vec<SecretVersion>,
+    /// Fields of children that the cluster holds otherwise than they were applied.
+    pub altered: Vec<AlteredFields>,
     /// Where it stands among those whose pods roll though nobody edited them.
     pub place: Place,
     /// Revision of the live template; `None` without a Deployment of ours.
@@ -140,6 +142,7 @@ pub fn status(situation: &Situation<'_>, previous: &MemcachedStatus) -> Memcache
         secrets: situation.secrets.clone(),
         budgeted_rollout: turn.map(BudgetedRollout::recorded),
         budgeted_rollout_cause: turn.and_then(BudgetedRollout::recorded_cause),
+        altered_fields: situation.altered.clone(),
         failing_since: failing_since.map(Time),
     }
 }

@@ -1,0 +1,254 @@
+//! What users write word for word of Kubernetes' own types comes to rest, whatever the API server makes of it: empty strings,
+//! zeros, and nothing at all. It is in place, or refused once and for all; either way a restart writes nothing.
+//!
+//! The sections are generated from the definition's schema, so that no type that is passed on can be forgotten.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use e2e::testing::{Space, await_answer};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+use memcached_operator::api::crd::crd;
+use memcached_operator::api::validate::validate;
+use memcached_operator::api::{Memcached, MemcachedSpec};
+use serde_json::{Map, Value, json};
+
+use crate::support::kubelet::Kubelet;
+use crate::support::operator::{Kill, Operator};
+use crate::support::requests::Requests;
+use crate::support::transport::Straight;
+use crate::support::{SOON, at_once, in_space, ready, reason};
+use crate::world;
+
+/// The sections that are passed on, as they are or as part of another.
+const SECTIONS: [&str; 14] = [
+    "resources",
+    "highAvailability.topologySpreadConstraints",
+    "monitoring.exporterResources",
+    "security.podSecurityContext",
+    "security.containerSecurityContext",
+    "security.networkPolicy.allowedSources",
+    "autoscaling.metrics",
+    "autoscaling.behavior",
+    "service.annotations",
+    "pod.labels",
+    "pod.nodeSelector",
+    "pod.tolerations",
+    "pod.affinity",
+    "pod.imagePullSecrets",
+];
+/// Specs of each section.
+const EACH: usize = 5;
+const AT_ONCE: usize = 10;
+
+/// Sections that API servers are known to store otherwise than they are written.
+fn known() -> Vec<Value> {
+    let scaled = |more: Value| {
+        let mut scaling = json!({"enabled": true, "minReplicas": 1, "maxReplicas": 2});
+        json_patch::merge(&mut scaling, &more);
+        json!({"autoscaling": scaling, "resources": {"requests": {"cpu": "50m"}}})
+    };
+    let nothing = json!({"user": "", "role": "", "type": "", "level": ""});
+    let memory = |target: Value| json!({"metrics": [{"type": "Resource", "resource": {"name": "memory", "target": target}}]});
+    vec![
+        json!({"pod": {"tolerations": [{"key": "a", "operator": "Exists", "value": "", "effect": ""}]}}),
+        json!({"pod": {"tolerations": [{"key": "", "operator": "Exists", "tolerationSeconds": null}]}}),
+        json!({"pod": {"imagePullSecrets": [{"name": ""}]}}),
+        json!({"security": {"podSecurityContext": {"seLinuxOptions": nothing, "runAsUser": 0, "fsGroup": 0}}}),
+        json!({"security": {"containerSecurityContext": {"seLinuxOptions": nothing, "runAsNonRoot": false}}}),
+        scaled(json!({"behavior": {"scaleDown": {"tolerance": "0.05"}}})),
+        scaled(
+            json!({"behavior": {"scaleUp": {"tolerance": "0"}, "scaleDown": {"stabilizationWindowSeconds": 0}}}),
+        ),
+        scaled(memory(json!({"type": "AverageValue", "averageValue": "0.5Gi"}))),
+        scaled(memory(json!({"type": "AverageValue", "averageValue": "1024Ki", "averageUtilization": null}))),
+        json!({"pod": {"affinity": {"nodeAffinity": {}, "podAffinity": {}, "podAntiAffinity": {}}}}),
+    ]
+}
+
+/// Numbers that look random and are the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap_or_default() % sides.max(1)
+    }
+
+    fn pick<T: Clone>(&mut self, all: &[T]) -> T {
+        all[self.roll(all.len())].clone()
+    }
+}
+
+/// Words that the API server takes in a field of that name, and the empty one.
+fn words(field: &str) -> &'static [&'static str] {
+    match field {
+        "operator" => &["Exists", "In", "Equal", ""],
+        "effect" => &["", "NoSchedule", "NoExecute"],
+        "topologyKey" => &["zone", "node"],
+        "whenUnsatisfiable" => &["DoNotSchedule", "ScheduleAnyway"],
+        "nodeAffinityPolicy" | "nodeTaintsPolicy" => &["Honor", "Ignore"],
+        "fsGroupChangePolicy" => &["Always", "OnRootMismatch"],
+        "supplementalGroupsPolicy" => &["Merge", "Strict"],
+        "selectPolicy" => &["Max", "Min", "Disabled"],
+        "procMount" => &["Default"],
+        "cidr" => &["10.0.0.0/8"],
+        "type" => &["RuntimeDefault", "Pods", "Resource", "AverageValue"],
+        "name" => &["cpu", "memory", ""],
+        _ => &["", "a"],
+    }
+}
+
+fn sample(dice: &mut Dice, field: &str, schema: &JSONSchemaProps) -> Value {
+    if schema.x_kubernetes_int_or_string == Some(true) {
+        return dice.pick(&[
+            json!("0"),
+            json!("0.5"),
+            json!("1500m"),
+            json!("1Gi"),
+            json!(1),
+            json!("1024Ki"),
+        ]);
+    }
+    match schema.type_.as_deref() {
+        Some("array") => match &schema.items {
+            Some(JSONSchemaPropsOrArray::Schema(items)) => {
+                (0..dice.roll(3)).map(|_| sample(dice, field, items)).collect()
+            }
+            _ => json!([]),
+        },
+        Some("boolean") => dice.pick(&[json!(false), json!(true)]),
+        Some("integer" | "number") => dice.pick(&[json!(0), json!(1), json!(1)]),
+        Some("string") => json!(dice.pick(words(field))),
+        _ => object(dice, schema),
+    }
+}
+
+fn object(dice: &mut Dice, schema: &JSONSchemaProps) -> Value {
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &schema.additional_properties {
+        return (0..dice.roll(3)).map(|at| (format!("k{at}"), sample(dice, "", values))).collect();
+    }
+    let required = schema.required.as_deref().unwrap_or_default();
+    let mut fields = Map::new();
+    for (name, schema) in schema.properties.iter().flatten() {
+        match dice.roll(6) {
+            _ if required.contains(name) => drop(fields.insert(name.clone(), sample(dice, name, schema))),
+            0 | 1 => drop(fields.insert(name.clone(), sample(dice, name, schema))),
+            2 => drop(fields.insert(name.clone(), Value::Null)),
+            _ => {}
+        }
+    }
+    fields.into()
+}
+
+/// The schema of a section, found by its dotted path.
+fn schema(path: &str) -> Result<JSONSchemaProps> {
+    let version = crd().spec.versions.into_iter().next().and_then(|version| version.schema);
+    let mut schema = version.and_then(|it| it.open_api_v3_schema).context("the definition has a schema")?;
+    for field in std::iter::once("spec").chain(path.split('.')) {
+        schema = schema.properties.unwrap_or_default().remove(field).with_context(|| path.to_owned())?;
+    }
+    Ok(schema)
+}
+
+/// A spec whose children hold this section.
+fn with(path: &str, section: Value) -> Value {
+    let mut spec = path.rsplit('.').fold(section, |value, field| json!({field: value}));
+    let needed = match path.split('.').next() {
+        Some("monitoring") => json!({"monitoring": {"enabled": true}}),
+        Some("security") if path.contains("networkPolicy") => {
+            json!({"security": {"networkPolicy": {"enabled": true}}})
+        }
+        Some("autoscaling") => json!({
+            "autoscaling": {"enabled": true, "maxReplicas": 2}, "resources": {"requests": {"cpu": "50m"}},
+        }),
+        _ => json!({}),
+    };
+    json_patch::merge(&mut spec, &needed);
+    spec
+}
+
+fn is_valid(spec: &Value) -> bool {
+    MemcachedSpec::parse(Some(spec)).is_ok_and(|spec| validate("cache", &spec).is_ok())
+}
+
+fn specs() -> Result<Vec<Value>> {
+    let mut specs = known();
+    let mut dice = Dice(7);
+    for path in SECTIONS {
+        let schema = schema(path)?;
+        let drawn = std::iter::repeat_with(|| with(path, sample(&mut dice, "", &schema)));
+        specs.extend(drawn.take(40 * EACH).filter(is_valid).take(EACH));
+    }
+    Ok(specs)
+}
+
+/// What became of a resource: whether it is in place, or else refused.
+async fn await_end(space: &Space, name: &str, spec: &Value) -> Result<bool> {
+    world::apply(space, name, spec).await?;
+    let ended = |it: &Memcached| {
+        let seen = it.status.as_ref().map(|status| status.observed_generation) == it.metadata.generation;
+        ready(it) || (seen && reason(it, "Stalled") == Some("InvalidSpec"))
+    };
+    let found = space.wait::<Memcached>(name, ("it comes to rest", SOON), |it| it.is_some_and(ended)).await;
+    Ok(ready(&found.with_context(|| spec.to_string())?.context("it is there")?))
+}
+
+async fn start(space: &Space, resources: usize) -> Result<Operator> {
+    let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+    await_answer(("every resource has been looked at", SOON), async || {
+        let page = operator.page("/metrics").await?;
+        let sum = |name: &str| -> usize {
+            let lines = page.lines().filter(|line| line.starts_with(name));
+            lines.filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok()).sum()
+        };
+        let (passes, waiting) =
+            (sum("memcached_operator_reconcile_total{"), sum("memcached_operator_queue_depth "));
+        ensure!(passes >= resources && waiting == 0, "{passes} passes, {waiting} waiting");
+        Ok(())
+    })
+    .await?;
+    Ok(operator)
+}
+
+/// Writes that the API server took: one of a child that it refuses is tried again after a restart.
+fn taken(requests: &Requests) -> Result<Vec<String>> {
+    let all = requests.all()?.into_iter().filter(|it| it.is_write() && it.code < 300);
+    Ok(all.map(|it| format!("{} {} {}", it.verb, it.resource, it.name)).collect())
+}
+
+#[tokio::test]
+async fn what_is_passed_on_word_for_word_comes_to_rest_and_a_restart_writes_nothing() -> Result<()> {
+    in_space("verbatim", async |space: &Space| {
+        let _kubelet = Kubelet::start(space);
+        let specs = specs()?;
+        let operator = start(space, 0).await?;
+        let name = |number| format!("cache-{number:03}");
+        let ends = specs
+            .iter()
+            .enumerate()
+            .map(|(number, spec)| async move { await_end(space, &name(number), spec).await });
+        let ends = at_once(AT_ONCE, ends).await?;
+        let altered = async |number| {
+            let resource = space.api::<Memcached>().get(&name(number)).await?;
+            anyhow::Ok(resource.status.is_some_and(|status| !status.altered_fields.is_empty()))
+        };
+        let altered = at_once(AT_ONCE, (0..specs.len()).map(altered)).await?;
+        operator.end().await?;
+
+        let requests = Requests::from_now_on(space)?;
+        let operator = start(space, specs.len()).await?;
+        ensure!(taken(&requests)?.is_empty(), "a restart cost {:?}", taken(&requests)?);
+        let count = |all: &[bool]| all.iter().filter(|it| **it).count();
+        let (in_place, altered) = (count(&ends), count(&altered));
+        println!("{} sections: {in_place} in place, of which the cluster alters {altered}", specs.len());
+        ensure!(
+            in_place * 2 > specs.len() && altered > 4,
+            "{in_place} in place, {altered} altered say little"
+        );
+        operator.end().await
+    })
+    .await
+}

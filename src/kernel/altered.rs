@@ -1,0 +1,207 @@
+//! Fields that the cluster holds otherwise than they were applied. Pure; the reply to an apply brings them, the plan leaves
+//! them alone.
+//!
+//! The API server answers an apply with what it made of it, and nobody can have edited that in between: an empty string is
+//! dropped, a quantity is written in its shortest form, a webhook puts another registry before the image. To apply the same
+//! again would give the same again, for ever. So what the answer holds otherwise is what the apply means there. It is
+//! remembered, in the status too, and is a difference only when something else is there, or when another object is applied,
+//! or when another version of the API server may make something else of it. What [`Resource::unstorable`] is for a status,
+//! this is for a child.
+//!
+//! [`Resource::unstorable`]: super::world::Resource::unstorable
+
+use serde_json::Value;
+
+use super::diff::{self, Change, Differences};
+use super::failure::{Category, Failure};
+use super::hash;
+use super::object::{ChildKind, Key};
+use super::status::conditions::truncated;
+use crate::api::rules;
+use crate::api::status::{AlteredField, AlteredFields};
+
+/// Fields of one child that are remembered one by one; of more than that only whether all of them are still the same.
+const FIELDS: usize = 16;
+/// Bytes of a path in the status.
+const PATH: usize = 200;
+/// The path of what stands for all fields.
+const ALL: &str = "*";
+/// Digits of a digest: it has to tell a value from others, not to keep anybody from guessing it.
+const DIGITS: usize = 32;
+
+/// A field that differs, with a digest of what it is to hold and what it holds.
+#[must_use]
+pub fn field(change: &Change<'_>) -> AlteredField {
+    let held = change.live.map(hash::of_json).unwrap_or_default();
+    let parts = [change.path.as_str(), &hash::of_json(change.desired), &held];
+    AlteredField { path: change.path.clone(), digest: digest(parts) }
+}
+
+fn digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut digest = hash::of_parts(parts);
+    digest.truncate(DIGITS);
+    digest
+}
+
+fn of_all(fields: &[AlteredField]) -> String {
+    digest(fields.iter().map(|it| it.digest.as_str()))
+}
+
+/// What the answer to an apply shows; `None` where it is what was applied, and where the marks are not there by which we
+/// know what is ours: then it was not taken at all. `version` is the API server's, empty while it is not known.
+#[must_use]
+pub fn of_answer(
+    kind: ChildKind,
+    (applied_hash, body): (&str, &Value),
+    (answer, version): (&Value, &str),
+) -> Option<AlteredFields> {
+    let mut fields: Vec<_> = diff::changes(kind, body, answer).iter().map(field).collect();
+    if fields.iter().any(|it| is_mark(&it.path)) {
+        return None;
+    }
+    if fields.len() > FIELDS {
+        fields = vec![AlteredField { path: ALL.to_owned(), digest: of_all(&fields) }];
+    }
+    for field in &mut fields {
+        field.path = truncated(std::mem::take(&mut field.path), PATH);
+    }
+    (!fields.is_empty()).then(|| AlteredFields {
+        kind: kind.name().to_owned(),
+        applied_hash: applied_hash.to_owned(),
+        server_version: version.to_owned(),
+        fields,
+    })
+}
+
+/// Whether a field says whose the object is, or what its template was made from.
+fn is_mark(path: &str) -> bool {
+    let ours = |key: &&str| path.contains(&format!("[{key}"));
+    diff::is_within(path, "metadata.ownerReferences")
+        || std::iter::once(rules::OUR_PREFIX).chain(rules::OUR_LABELS).any(|key| ours(&key))
+}
+
+/// The differences that are not what the API server made of an apply.
+#[must_use]
+pub fn beyond(found: &Differences, known: &AlteredFields) -> Differences {
+    let all =
+        matches!(known.fields.as_slice(), [only] if only.path == ALL && only.digest == of_all(&found.values));
+    let is_known = |it: &AlteredField| all || known.fields.iter().any(|known| known.digest == it.digest);
+    let (explained, values): (Vec<_>, Vec<_>) = found.values.iter().cloned().partition(is_known);
+    // Who owns a field that is not there as it was applied says nothing more.
+    let told = |path: &String| {
+        explained.iter().any(|it| diff::is_within(path, &it.path) || diff::is_within(&it.path, path))
+    };
+    let by_value = |path: &String| values.iter().any(|it| it.path == *path);
+    let mut left = Differences {
+        paths: found.paths.iter().filter(|path| by_value(path) || !told(path)).cloned().collect(),
+        unowned: found.unowned.iter().filter(|path| !told(path)).cloned().collect(),
+        values,
+        in_the_way: found.in_the_way.clone(),
+    };
+    if left.is_empty() {
+        left.in_the_way.clear();
+    }
+    left
+}
+
+/// Why a policy that is not what was asked for guards nothing: pods have to wait until it is.
+#[must_use]
+pub fn unguarded(Key { namespace, name }: &Key, altered: &AlteredFields) -> Failure {
+    let message = format!(
+        "the cluster changes fields of NetworkPolicy {namespace}/{name} that this operator applies: {}; no pods are made or \
+         replaced while it does: look for a mutating webhook or a MutatingAdmissionPolicy",
+        paths(altered)
+    );
+    Failure { category: Category::AdmissionDenied, message }
+}
+
+/// The fields, for people.
+#[must_use]
+pub fn paths(altered: &AlteredFields) -> String {
+    let paths: Vec<_> = altered.fields.iter().map(|it| it.path.as_str()).collect();
+    match paths.as_slice() {
+        [ALL] => format!("more than {FIELDS}"),
+        paths => paths.join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn answered(body: &Value, answer: &Value) -> Option<AlteredFields> {
+        of_answer(ChildKind::Service, ("hash", body), (answer, "v1"))
+    }
+
+    fn left(body: &Value, live: &Value, known: &AlteredFields) -> Vec<String> {
+        beyond(&diff::differences(ChildKind::Service, body, (live, None)), known).paths
+    }
+
+    fn annotated(annotations: &Value) -> Value {
+        json!({"metadata": {"annotations": annotations}})
+    }
+
+    #[test]
+    fn what_is_there_instead_is_no_difference_and_anything_else_is() {
+        let body = annotated(&json!({"a": "1", "b": "1"}));
+        let answer = annotated(&json!({"a": "2", "b": "1"}));
+        let known = answered(&body, &answer).unwrap();
+        assert_eq!(paths(&known), "metadata.annotations.a");
+        assert_eq!(left(&body, &answer, &known), [""; 0]);
+        for (live, different) in [
+            (json!({"a": "3", "b": "1"}), vec!["metadata.annotations.a"]),
+            (json!({"b": "1"}), vec!["metadata.annotations.a"]),
+            (json!({"a": "2", "b": "2"}), vec!["metadata.annotations.b"]),
+            (json!({"a": "1", "b": "1"}), vec![]),
+        ] {
+            assert_eq!(left(&body, &annotated(&live), &known), different);
+        }
+        let another = annotated(&json!({"a": "4", "b": "1"}));
+        assert_eq!(left(&another, &answer, &known), ["metadata.annotations.a"], "something else was applied");
+    }
+
+    #[test]
+    fn of_very_many_fields_it_is_known_whether_all_are_as_they_were() {
+        let all = |value: &str, count: i32| {
+            annotated(
+                &(0..count)
+                    .map(|at| (format!("k{at}"), json!(value)))
+                    .collect::<serde_json::Map<_, _>>()
+                    .into(),
+            )
+        };
+        for (count, remembered) in [(16, 16), (17, 1)] {
+            let (body, mut answer) = (all("ours", count), all("theirs", count));
+            let known = answered(&body, &answer).unwrap();
+            assert_eq!(known.fields.len(), remembered);
+            assert_eq!(left(&body, &answer, &known), [""; 0]);
+            answer["metadata"]["annotations"]["k3"] = json!("somebody's");
+            assert_eq!(left(&body, &answer, &known).len(), if remembered == 1 { 17 } else { 1 });
+        }
+    }
+
+    #[test]
+    fn a_path_that_is_long_is_cut_and_known_all_the_same() {
+        let (first, second) = (format!("{}1", "a".repeat(300)), format!("{}2", "a".repeat(300)));
+        let body = annotated(&json!({first.as_str(): "1", second.as_str(): "1"}));
+        let answer = annotated(&json!({first.as_str(): "2", second.as_str(): "1"}));
+        let known = answered(&body, &answer).unwrap();
+        assert!(known.fields[0].path.len() <= PATH);
+        assert_eq!(left(&body, &answer, &known), [""; 0]);
+        let other = annotated(&json!({first.as_str(): "1", second.as_str(): "2"}));
+        assert_eq!(left(&body, &other, &known).len(), 1);
+    }
+
+    #[test]
+    fn an_object_without_our_marks_was_not_taken() {
+        let body = annotated(&json!({"memcached.c5c3.io/template-hash": "1", "a": "1"}));
+        assert_eq!(
+            answered(&body, &annotated(&json!({"memcached.c5c3.io/template-hash": "2", "a": "2"}))),
+            None
+        );
+        let labels = json!({"metadata": {"labels": {"app.kubernetes.io/instance": "x"}}});
+        assert_eq!(answered(&labels, &json!({"metadata": {"labels": {}}})), None);
+    }
+}
