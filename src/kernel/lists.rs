@@ -144,12 +144,6 @@ impl Lists {
         self.refused.insert((kind, scope));
     }
 
-    /// Whether a list of such a scope has been complete once.
-    #[must_use]
-    pub fn was_complete(&self, kind: Watched, there: impl Fn(&Scope) -> bool) -> bool {
-        self.complete.iter().any(|(other, scope)| *other == kind && there(scope))
-    }
-
     /// Whether one has been, and neither was it refused since nor did versions go back.
     #[must_use]
     pub fn is_complete(&self, kind: Watched, there: impl Fn(&Scope) -> bool) -> bool {
@@ -222,6 +216,6 @@ mod tests {
         lists.end(PODS, &Scope::All);
         assert!(lists.is_complete(PODS, everywhere));
         lists.refuse(PODS, Scope::All);
-        assert!(!lists.is_complete(PODS, everywhere) && lists.was_complete(PODS, everywhere));
+        assert!(!lists.is_complete(PODS, everywhere));
     }
 }

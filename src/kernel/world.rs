@@ -28,14 +28,12 @@ use crate::api::{MemcachedSpec, MemcachedStatus};
 pub struct World {
     /// The resources.
     pub resources: BTreeMap<Key, Resource>,
-    /// The Secrets that resources name; until the first complete list of resources, all Secrets.
+    /// The Secrets that resources name.
     pub secrets: BTreeMap<Key, Secret>,
     /// Why pods are not running, by pod; pods without a problem are not kept.
     pub pods: BTreeMap<Key, SeenPod>,
     /// Who may roll pods that nobody's edit asked to roll.
     pub rollouts: Rollouts,
-    /// Children that came before their resource, until the first complete list of resources.
-    early: Vec<SeenChild>,
     /// The lists that are under way, and those that have been complete.
     pub lists: Lists,
     /// The API server's version, once it has said so.
@@ -194,11 +192,6 @@ impl World {
         self.lists.is_complete(kind, &there) || self.unavailable.iter().any(unavailable)
     }
 
-    /// Whether all resources of a namespace have been seen.
-    fn knows_resources(&self, namespace: &str) -> bool {
-        self.lists.was_complete(Watched::Memcached, |scope| scope.includes(namespace))
-    }
-
     /// A list without which nothing can be done is refused: what is known there may be old, and nobody else waits for it.
     pub fn lose_list(&mut self, kind: Watched, scope: Scope) {
         if kind == Watched::Memcached {
@@ -254,7 +247,6 @@ impl World {
     /// A list is complete; whatever it lacked is gone. Returns the resources concerned.
     pub fn end_list(&mut self, kind: Watched, scope: &Scope) -> BTreeSet<Key> {
         let Some(listing) = self.lists.end(kind, scope) else { return BTreeSet::new() };
-        self.early.retain(|child| Watched::Child(child.kind) != kind || !listing.lacks(&child.key));
         let known: Vec<(Key, Moment)> = match kind {
             // A resource was listed before anything could be asked of it.
             Watched::Memcached => self.resources.keys().map(|key| (key.clone(), Moment::default())).collect(),
@@ -284,8 +276,6 @@ impl World {
         }
         if kind == Watched::Memcached {
             self.rollouts.saw(scope);
-            self.early.retain(|child| !here(&child.key));
-            self.secrets.retain(|key, secret| !here(key) || !secret.users.is_empty());
         }
         dirty
     }
@@ -363,11 +353,7 @@ impl World {
                 *known = fresh;
             }
             None => {
-                let mut fresh = Resource::new(seen);
-                for child in self.early.extract_if(.., |child| child.key == key) {
-                    fresh.slot_mut(child.kind).see(child);
-                }
-                self.resources.insert(key.clone(), fresh);
+                self.resources.insert(key.clone(), Resource::new(seen));
             }
         }
         self.rename_secrets(&key, &before, &after);
@@ -379,30 +365,23 @@ impl World {
         for name in after {
             self.secrets.entry(name.clone()).or_default().users.insert(resource.clone());
         }
-        let resources_known = self.knows_resources(&resource.namespace);
         for name in before.iter().filter(|name| !after.contains(name)) {
             if let Some(secret) = self.secrets.get_mut(name) {
                 secret.users.remove(resource);
-                if secret.users.is_empty() && resources_known {
+                if secret.users.is_empty() {
                     self.secrets.remove(name);
                 }
             }
         }
     }
 
-    /// A child was seen. Returns the resource concerned, if that was news to one.
+    /// A child was seen. Returns the resource concerned, if that was news to one. What has no resource is not kept: the
+    /// resources are listed before anything else.
     pub fn see_child(&mut self, seen: SeenChild) -> Option<Key> {
         let (key, kind) = (seen.key.clone(), Watched::Child(seen.kind));
         let answered = self.resources.get(&key).map(|resource| resource.slot(seen.kind).answered);
         let word = self.lists.hear(kind, &key, answered.unwrap_or_default());
-        let resources_known = self.knows_resources(&key.namespace);
-        let Some(resource) = self.resources.get_mut(&key) else {
-            if !resources_known {
-                self.early.retain(|child| (child.kind, &child.key) != (seen.kind, &seen.key));
-                self.early.push(seen);
-            }
-            return None;
-        };
+        let resource = self.resources.get_mut(&key)?;
         let slot = resource.slot_mut(seen.kind);
         let is_news = match word {
             Word::Watch => slot.see(seen),
@@ -445,9 +424,6 @@ impl World {
         let SeenSecret { key, uid, resource_version } = seen;
         let answered = self.secrets.get(&key).map(|secret| secret.answered).unwrap_or_default();
         let word = self.lists.hear(Watched::Secret, &key, answered);
-        if !self.knows_resources(&key.namespace) {
-            self.secrets.entry(key.clone()).or_default();
-        }
         let Some(secret) = self.secrets.get_mut(&key) else { return BTreeSet::new() };
         let is_older = matches!(&secret.presence, Presence::Present(known, version)
             if *known == uid && resource_version.is_older_than(version));
@@ -484,7 +460,6 @@ impl World {
                 BTreeSet::from([key.clone()])
             }
             Watched::Child(kind) => {
-                self.early.retain(|child| (child.kind, &child.key) != (kind, key));
                 let slot = self.resources.get_mut(key).map(|resource| resource.slot_mut(kind));
                 slot.and_then(Slot::lose).map(|_: Live| key.clone()).into_iter().collect()
             }

@@ -7,8 +7,8 @@
 //! A restart drops the stream and lists again; what vanished meanwhile is found by the kernel, which is told where
 //! a list begins and ends. [`health`] says when; silence and age restart too.
 //!
-//! At the start the resources are listed first: a child that comes after its resource is compared on arrival and
-//! dropped, where one that comes before has to be kept whole.
+//! The resources are listed first, and nothing of other kinds reaches the kernel before: a child that comes after its
+//! resource is compared on arrival and dropped, where one that comes before would have to be kept whole.
 
 mod health;
 mod version;
@@ -30,7 +30,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use self::health::{Health, Verdict};
+use self::health::{Health, Resources, Verdict};
 use super::admin::Gates;
 use super::kinds;
 use super::metrics::Metrics;
@@ -75,11 +75,11 @@ pub struct Outlet {
 pub fn spawn(client: &Client, outlet: &Outlet, scopes: &[Scope]) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     for scope in scopes {
-        let resources_tried = watch::Sender::new(false);
+        let resources = watch::Sender::new(Resources::Awaited);
         for kind in Watched::ALL {
             let pulse = outlet.metrics.pulse(kind, scope);
             let client = monitored(client, &pulse);
-            let health = Health::new((kind, scope.clone()), (pulse, resources_tried.clone()), outlet.clone());
+            let health = Health::new((kind, scope.clone()), (pulse, resources.clone()), outlet.clone());
             spawn_one(&mut tasks, client, health);
         }
     }
@@ -184,12 +184,15 @@ where
     health.heard_of = started;
     let mut pending = Pending::default();
     let mut withheld = None;
+    let mut to_come = health.resources_to_come();
     let mut stream = std::pin::pin!(watcher(api.clone(), config(health.kind)));
     loop {
         let silent_at = health.heard_of.max(health.pulse.last()) + SILENCE;
         tokio::select! {
             biased;
+            () = known(&mut to_come) => return Some("the resources are known by now"),
             item = stream.next() => match item {
+                Some(Ok(_)) if to_come.is_some() => {}
                 Some(Ok(event)) => {
                     for event in pending.events(event, prune, health) {
                         let complete = matches!(event, Event::Listed(..));
@@ -199,7 +202,7 @@ where
                         }
                         health.outlet.events.send(event).await.ok()?;
                         if complete {
-                            health.tried();
+                            health.told();
                         }
                     }
                 }
@@ -237,6 +240,16 @@ where
             }
         }
     }
+}
+
+/// Waits until the resources are known; for ever where they are.
+async fn known(to_come: &mut Option<watch::Receiver<Resources>>) {
+    let waited = match to_come {
+        Some(resources) => resources.wait_for(|it| *it == Resources::Known).await.map(drop),
+        None => std::future::pending().await,
+    };
+    // The sender lives as long as the watch.
+    drop(waited);
 }
 
 /// Waits for the next change; for ever without anything to wait for.

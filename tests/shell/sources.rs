@@ -260,6 +260,35 @@ async fn a_kind_that_fails_for_ever_delays_no_other_and_reaches_the_kernel_not_a
 }
 
 #[tokio::test(start_paused = true)]
+async fn without_the_resources_nothing_else_reaches_the_kernel_and_readiness_says_all_that_is_wrong() {
+    const DEPLOYMENT: Watched = Watched::Child(ChildKind::Deployment);
+    let served = Arc::new(AtomicBool::new(false));
+    let serves = Arc::clone(&served);
+    let (client, calls) = api(move |call| {
+        let serves = serves.load(Ordering::Relaxed);
+        std::future::ready(match call.path.as_str() {
+            MEMCACHEDS if !serves => answer(404, "404 page not found\n"),
+            SERVICES if !serves => refusal(403, "Forbidden", "services is forbidden: no"),
+            SERVICES if !call.is_watch() => page(&[service("a", "1")], "10", None),
+            _ => quiet(&call),
+        })
+    });
+    let mut watches = Watches::start(&client, calls, (SERVICE, SERVICES));
+    while let Ok(event) = timeout(Duration::from_secs(600), watches.events.recv()).await {
+        let kind = kind_of(&event.expect("the watches run"));
+        assert!(matches!(kind, None | Some(Watched::Memcached)), "{kind:?}");
+    }
+    let why = |kind| watches.gates.why(&Gate::Listed(kind, Scope::All)).unwrap();
+    assert!(why(SERVICE).starts_with("may not list and watch services"), "{}", why(SERVICE));
+    assert_eq!(why(DEPLOYMENT), "waits for the list of memcacheds.memcached.c5c3.io");
+
+    served.store(true, Ordering::Relaxed);
+    let first = timeout(EVER, watches.events.recv()).await.unwrap().unwrap();
+    assert_eq!(kind_of(&first).unwrap_or(Watched::Memcached), Watched::Memcached, "{first:?}");
+    assert_eq!(watches.take(3).await, ["listing", "a@1", "listed"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_the_crd_readiness_says_so_and_the_watch_keeps_trying() {
     let mut watches =
         watches((Watched::Memcached, MEMCACHEDS), |call, number| match (call.is_watch(), number) {

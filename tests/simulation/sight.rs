@@ -2,7 +2,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 use memcached_operator::kernel::effect::Effect;
-use memcached_operator::kernel::object::ChildKind;
+use memcached_operator::kernel::event::Event;
+use memcached_operator::kernel::kernel::{Kernel, Settings};
+use memcached_operator::kernel::object::{ChildKind, Scope, Watched};
 use proptest::prelude::*;
 
 use crate::{Simulation, child, op, request_name};
@@ -188,4 +190,37 @@ fn what_was_never_asked_for_is_looked_for_once_and_only_after_an_edit_that_nobod
     assert_eq!(reads, 4, "the kinds that a resource can do without");
     simulation.model.edit(1);
     assert!(!simulation.requests().iter().any(|it| it.starts_with("read")));
+}
+
+#[test]
+fn nothing_is_kept_of_what_has_no_resource() {
+    let mut simulation = Simulation::new();
+    simulation.model.set_secret(Some(1));
+    simulation.model.create_resource();
+    simulation.settle();
+    for resources_first in [false, true] {
+        simulation.kernel = Kernel::new(Settings::default());
+        let size = |simulation: &Simulation| serde_json::to_vec(&simulation.kernel).unwrap().len();
+        for listed in [Watched::Memcached].into_iter().filter(|_| resources_first) {
+            simulation.step(Event::Listing(listed, Scope::All));
+            simulation.step(Event::Listed(listed, Scope::All));
+        }
+        let before = size(&simulation);
+        for kind in [Watched::Child(ChildKind::Deployment), Watched::Secret] {
+            simulation.step(Event::Listing(kind, Scope::All));
+            let seen = simulation.model.list(kind).remove(0);
+            for number in 0..200 {
+                let mut seen = seen.clone();
+                match &mut seen {
+                    Event::Child(child) => child.key.name = format!("other-{number}"),
+                    Event::Secret(secret) => secret.key.name = format!("other-{number}"),
+                    other => panic!("{other:?}"),
+                }
+                simulation.step(seen);
+            }
+            simulation.step(Event::Listed(kind, Scope::All));
+        }
+        let more = size(&simulation) - before;
+        assert!(more < 500, "{more} bytes more, resources listed: {resources_first}");
+    }
 }

@@ -71,8 +71,19 @@ pub(super) struct Health {
     pub(super) watch_refused: bool,
     /// When the request left whose refusal the kernel knows of; `None` since a list was complete.
     refused: Option<Departure>,
-    /// Whether a list of resources has been complete, or has failed, for the first time.
-    resources_tried: watch::Sender<bool>,
+    resources: watch::Sender<Resources>,
+}
+
+/// How far the list of resources of one scope is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Resources {
+    /// It has not been answered.
+    Awaited,
+    /// It fails. Other kinds are asked for all the same, so that readiness says all that is wrong at once; but nothing of
+    /// them is kept: without resources there is no use for it, and no bound.
+    Failed,
+    /// It was complete once.
+    Known,
 }
 
 /// What tells two failures apart in the log: the words may hold versions and addresses that differ each time.
@@ -81,7 +92,7 @@ type Complaint = (std::mem::Discriminant<watcher::Error>, Option<u16>);
 impl Health {
     pub(super) fn new(
         (kind, scope): (Watched, Scope),
-        (pulse, resources_tried): (Pulse, watch::Sender<bool>),
+        (pulse, resources): (Pulse, watch::Sender<Resources>),
         outlet: Outlet,
     ) -> Self {
         Self {
@@ -96,16 +107,27 @@ impl Health {
             is_listed: false,
             watch_refused: false,
             refused: None,
-            resources_tried,
+            resources,
         }
     }
 
-    /// Every other kind begins after the resources, or after their first failure: it must not wait for a CRD.
+    /// Every other kind begins after the resources, or after their first failure.
     pub(super) async fn wait_for_turn(&self) {
-        if self.kind != Watched::Memcached {
-            // The sender is here, so that this ends with `true` only.
-            let _ = self.resources_tried.subscribe().wait_for(|tried| *tried).await;
+        if self.kind == Watched::Memcached {
+            return;
         }
+        // The sender is here, so that this ends only when it is so.
+        let _ = self.resources.subscribe().wait_for(|resources| *resources != Resources::Awaited).await;
+        if *self.resources.borrow() == Resources::Failed {
+            let why = format!("waits for the list of {}", kinds::plural(Watched::Memcached));
+            self.outlet.gates.explain(&Gate::Listed(self.kind, self.scope.clone()), &why);
+        }
+    }
+
+    /// Where what this kind brings is of no use yet: tells when it is.
+    pub(super) fn resources_to_come(&self) -> Option<watch::Receiver<Resources>> {
+        let known = self.kind == Watched::Memcached || *self.resources.borrow() == Resources::Known;
+        (!known).then(|| self.resources.subscribe())
     }
 
     /// Waits until a list is asked for, and says why.
@@ -132,16 +154,21 @@ impl Health {
         Event::Asked { kind: self.kind, scope: self.scope.clone(), left }
     }
 
-    pub(super) fn tried(&self) {
+    /// The kernel has a complete list.
+    pub(super) fn told(&self) {
         if self.kind == Watched::Memcached {
-            self.resources_tried.send_replace(true);
+            self.resources.send_replace(Resources::Known);
         }
     }
 
     /// Counts, logs what is new, and tells readiness why.
     pub(super) fn failed(&mut self, error: &watcher::Error) -> Verdict {
         let (complaint, now) = ((std::mem::discriminant(error), code(error)), Instant::now());
-        self.tried();
+        if self.kind == Watched::Memcached {
+            let waits = |resources: &mut Resources| *resources == Resources::Awaited;
+            self.resources
+                .send_if_modified(|it| waits(it) && std::mem::replace(it, Resources::Failed) != *it);
+        }
         if self.is_absent(error) {
             // A state of the cluster, and nobody's fault.
             if !self.last_failure.is_some_and(|(last, _)| last == complaint) {
