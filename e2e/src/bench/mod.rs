@@ -9,6 +9,7 @@
 //! quiet        what is sent at a cold start, at a restart, at rest
 //! edit         one edit of a resource, one bare apply
 //! memory       peak memory of a process
+//! crowd        a start beside many objects of others
 //! kernel       the kernel alone, in this process
 //! rest         when an operator is done
 //! report       figures, bounds, the table
@@ -18,6 +19,7 @@
 
 mod bare;
 pub mod cold_start;
+mod crowd;
 mod edit;
 pub mod fleet;
 mod kernel;
@@ -48,6 +50,8 @@ use crate::programs::Kubernetes;
 const RESOURCES: usize = 1_000;
 /// Resources of the large row.
 const MANY: usize = 5_000;
+/// Resources beside a crowd.
+const FEW: usize = 100;
 /// How long the operator is left alone to see what it does then.
 const IDLE: Duration = Duration::from_secs(60);
 /// Edits whose median counts.
@@ -56,13 +60,16 @@ const EDITS: usize = 100;
 /// What to measure.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Measure memory with 5,000 resources too, which takes minutes
+    /// Measure with 5,000 resources, and beside 60,000 objects of others, too, which takes minutes
     #[arg(long)]
     large: bool,
     /// Cold starts of each side
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     runs: u16,
-    /// Only these parts [default: all but the large one]
+    /// Objects of others of each kind, in the crowd
+    #[arg(long, default_value_t = 20_000)]
+    crowd: usize,
+    /// Only these parts [default: all but the large one and the crowd]
     #[arg(long, value_enum)]
     only: Vec<Part>,
     /// Be the bare client that is measured against
@@ -83,13 +90,15 @@ enum Part {
     Kernel,
     /// Memory with 5,000 resources.
     Large,
+    /// A start beside 20,000 objects of others of each kind, with 100 resources.
+    Crowd,
 }
 
 impl Args {
     fn wants(&self, part: Part) -> bool {
         match part {
             _ if self.only.contains(&part) => true,
-            Part::Large => self.large,
+            Part::Large | Part::Crowd => self.large,
             _ => self.only.is_empty(),
         }
     }
@@ -131,6 +140,11 @@ async fn measure(args: &Args) -> Result<Vec<Row>> {
     }
     if args.wants(Part::Large) {
         rows.push(large().await?);
+    }
+    if args.wants(Part::Crowd) {
+        let cluster = TemporaryCluster::up("bench-crowd", Shape::ApiServer).await?;
+        let fleet = Fleet::prepare(&cluster, FEW).await?;
+        rows.extend(crowd::measure(&cluster, &fleet, args.crowd).await?.rows());
     }
     Ok(rows)
 }

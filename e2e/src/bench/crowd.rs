@@ -1,0 +1,176 @@
+//! What it costs to start beside many objects of others: takes a cluster with an audit log and a [`Fleet`] on it, gives
+//! what a start costs alone, beside Deployments, Services and ConfigMaps of others, and beside their Secrets too, which
+//! are the one kind that is watched whole, as metadata. Called by [`super::run`].
+
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use kube::api::{ApiResource, DynamicObject, PostParams};
+use serde_json::{Value, json};
+
+use super::fleet::{AT_ONCE, Fleet};
+use super::report::{Bound, Row};
+use super::{cold_start, memory, rest};
+use crate::cluster::Cluster;
+use crate::testing::audit::AuditLog;
+
+/// Where the objects of others are.
+const NAMESPACE: &str = "crowd";
+/// Starts of which the cheapest counts: whatever makes one dearer is the machine.
+const STARTS: usize = 3;
+
+/// What one start cost, until the operator was at rest.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// Peak memory in bytes.
+    memory: u64,
+    /// Time on a processor.
+    processor: Duration,
+    /// Requests, lists and watches included.
+    requests: usize,
+}
+
+/// Starts beside more and more objects of others.
+#[derive(Debug)]
+pub struct Crowd {
+    /// How many of each kind there are.
+    count: usize,
+    alone: Start,
+    beside: Start,
+    beside_secrets: Start,
+}
+
+/// Has the operator start over a fleet at rest, alone and beside so many objects of others of each kind.
+///
+/// # Errors
+/// When the cluster or the operator fails.
+pub async fn measure(cluster: &Cluster, fleet: &Fleet, count: usize) -> Result<Crowd> {
+    let log = AuditLog::of(cluster);
+    fleet.fill().await?;
+    cold_start::operator_run(fleet).await?.0.terminate().await?;
+    let alone = cheapest(&log, fleet).await?;
+    let mut namespace = Namespace::default();
+    namespace.metadata.name = Some(NAMESPACE.to_owned());
+    Api::<Namespace>::all(fleet.client()).create(&PostParams::default(), &namespace).await?;
+    for kind in ["Deployment", "Service", "ConfigMap"] {
+        fill(fleet, kind, count).await?;
+    }
+    let beside = cheapest(&log, fleet).await?;
+    fill(fleet, "Secret", count).await?;
+    let beside_secrets = cheapest(&log, fleet).await?;
+    Ok(Crowd { count, alone, beside, beside_secrets })
+}
+
+/// What the cheapest of a few starts cost in each respect.
+async fn cheapest(log: &AuditLog, fleet: &Fleet) -> Result<Start> {
+    let mut best: Option<Start> = None;
+    for _ in 0..STARTS {
+        let start = start(log, fleet).await?;
+        best = Some(best.map_or(start, |best| Start {
+            memory: best.memory.min(start.memory),
+            processor: best.processor.min(start.processor),
+            requests: best.requests.min(start.requests),
+        }));
+    }
+    best.context("no start")
+}
+
+async fn start(log: &AuditLog, fleet: &Fleet) -> Result<Start> {
+    let started = log.mark()?;
+    let mut operator = fleet.operator()?;
+    operator.await_ready(Duration::from_secs(120)).await?;
+    rest::after_restart(&operator, fleet).await?;
+    let (memory, processor) = (memory::peak(operator.pid())?, memory::processor(operator.pid())?);
+    operator.terminate().await?;
+    let of_operator = |agent: &str| agent.starts_with("memcached-operator/");
+    let requests = log.since(started)?.into_iter().filter(|it| of_operator(&it.user_agent)).count();
+    ensure!(requests > 0, "the audit log has nothing of the operator");
+    Ok(Start { memory, processor, requests })
+}
+
+/// Creates so many objects of a kind.
+async fn fill(fleet: &Fleet, kind: &str, count: usize) -> Result<()> {
+    eprintln!("{count} {kind}s of others");
+    let api_version = if kind == "Deployment" { "apps/v1" } else { "v1" };
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let resource = ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk(group, version, kind));
+    let api: &Api<DynamicObject> = &Api::namespaced_with(fleet.client(), NAMESPACE, &resource);
+    let create = |number| async move {
+        let name = format!("theirs-{number:05}");
+        let mut object = content(kind, &name);
+        object["apiVersion"] = json!(api_version);
+        object["kind"] = json!(kind);
+        object["metadata"] = json!({"name": name, "labels": {"app": name}});
+        api.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        anyhow::Ok(())
+    };
+    let creates = stream::iter(0..count).map(create).buffer_unordered(AT_ONCE);
+    creates.try_for_each(|()| async { Ok(()) }).await
+}
+
+/// As ordinary programs have them.
+fn content(kind: &str, name: &str) -> Value {
+    let labels = json!({"app": name});
+    let settings = json!({"LOG_LEVEL": "info", "DATABASE": "postgres://db:5432/shop", "WORKERS": "8"});
+    match kind {
+        "Deployment" => {
+            let env = json!([{"name": "LOG_LEVEL", "value": "info"}, {"name": "WORKERS", "value": "8"}]);
+            let container = json!({"name": "app", "image": "registry.local/app:1", "env": env});
+            json!({"spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": {
+                "metadata": {"labels": labels}, "spec": {"containers": [container]},
+            }}})
+        }
+        "Service" => json!({"spec": {"clusterIP": "None", "selector": labels, "ports": [{"port": 80}]}}),
+        "ConfigMap" => json!({"data": settings}),
+        _ => json!({"stringData": settings}),
+    }
+}
+
+impl Crowd {
+    /// What is to be said of it.
+    pub(super) fn rows(&self) -> [Row; 4] {
+        let Self { count, alone, beside, beside_secrets } = self;
+        let megabytes = |bytes: u64| bytes as f64 / 1e6;
+        let row = |what, (figure, must), (one, other): (&dyn fmt::Display, &dyn fmt::Display)| Row {
+            what,
+            figure,
+            must,
+            hope: None,
+            detail: format!("alone {one}, beside {count} Deployments, Services, ConfigMaps {other}"),
+        };
+        let memory = [alone, beside].map(|it| format!("{:.1} MB", megabytes(it.memory)));
+        let processor = [alone, beside].map(|it| format!("{:.0?}", it.processor));
+        let over = beside.processor.as_secs_f64() / alone.processor.as_secs_f64();
+        [
+            row(
+                "start beside many objects of others: memory, over that alone",
+                (beside.memory as f64 / alone.memory as f64, Bound::AtMost(1.1)),
+                (&memory[0], &memory[1]),
+            ),
+            row(
+                "start beside many objects of others: processor time, over that alone",
+                (over, Bound::AtMost(1.5)),
+                (&processor[0], &processor[1]),
+            ),
+            row(
+                "start beside many objects of others: requests more than alone",
+                (beside.requests as f64 - alone.requests as f64, Bound::Exactly(0.0)),
+                (&alone.requests, &beside.requests),
+            ),
+            Row {
+                what: "start beside many Secrets of others: memory more, MB",
+                figure: megabytes(beside_secrets.memory) - megabytes(beside.memory),
+                must: Bound::AtMost(5.0),
+                hope: None,
+                detail: format!(
+                    "{count} Secrets' metadata: {:.0?} of a processor instead of {:.0?}, {} requests instead of {}",
+                    beside_secrets.processor, beside.processor, beside_secrets.requests, beside.requests
+                ),
+            },
+        ]
+    }
+}
