@@ -207,18 +207,7 @@ where
                     }
                 }
                 Some(Err(error)) => {
-                    let mut verdict = health.failed(&error);
-                    let news = health.gives_up(&error, pending.left);
-                    if news.is_some() {
-                        // Only a complete list takes that back.
-                        verdict = Verdict::Relist;
-                    }
-                    for event in news.into_iter().flatten() {
-                        health.outlet.events.send(event).await.ok()?;
-                    }
-                    health.wait(&error).await;
-                    health.heard_of = Instant::now();
-                    if verdict == Verdict::Relist {
+                    if after_failure(&error, pending.left, health).await? == Verdict::Relist {
                         return Some("the watch failed");
                     }
                 }
@@ -240,6 +229,23 @@ where
             }
         }
     }
+}
+
+/// Tells the kernel what it has to know of a failure, waits, and says how to go on; `None` when nobody takes the events
+/// any more.
+async fn after_failure(error: &watcher::Error, left: Departure, health: &mut Health) -> Option<Verdict> {
+    let mut verdict = health.failed(error);
+    let news = health.gives_up(error, left);
+    if news.is_some() {
+        // Only a complete list takes that back.
+        verdict = Verdict::Relist;
+    }
+    for event in news.into_iter().flatten() {
+        health.outlet.events.send(event).await.ok()?;
+    }
+    health.wait(error).await;
+    health.heard_of = Instant::now();
+    Some(verdict)
 }
 
 /// Waits until the resources are known; for ever where they are.
