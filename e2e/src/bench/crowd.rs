@@ -25,7 +25,7 @@ const STARTS: usize = 3;
 
 /// What one start cost, until the operator was at rest.
 #[derive(Clone, Copy, Debug)]
-pub struct Start {
+pub(super) struct Start {
     /// Peak memory in bytes.
     memory: u64,
     /// Time on a processor.
@@ -36,7 +36,7 @@ pub struct Start {
 
 /// Starts beside more and more objects of others.
 #[derive(Debug)]
-pub struct Crowd {
+pub(super) struct Crowd {
     /// How many of each kind there are.
     count: usize,
     alone: Start,
@@ -48,7 +48,7 @@ pub struct Crowd {
 ///
 /// # Errors
 /// When the cluster or the operator fails.
-pub async fn measure(cluster: &Cluster, fleet: &Fleet, count: usize) -> Result<Crowd> {
+pub(super) async fn measure(cluster: &Cluster, fleet: &Fleet, count: usize) -> Result<Crowd> {
     let log = AuditLog::of(cluster);
     fleet.fill().await?;
     cold_start::operator_run(fleet).await?.0.terminate().await?;
