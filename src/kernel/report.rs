@@ -35,15 +35,15 @@ pub fn status(
     (inputs, desired, planned): (&Inputs, &Blueprint<'_>, &[Planned]),
     place: Place,
 ) -> Report {
-    let in_place = template_in_place(desired, planned);
-    let mut situation = observed(view, desired_replicas(view, spec), in_place);
+    let mut situation = observed(view, desired_replicas(view, spec), progress(desired, planned));
     situation.place = place;
     situation.servers = view
         .has(ChildKind::Service)
         .then(|| meta::server(situation.key, spec, listening(view)))
         .into_iter()
         .collect();
-    situation.in_place = planned.iter().all(|it| it.action.is_in_place());
+    let pending = planned.iter().filter(|it| !it.action.is_in_place());
+    situation.pending = pending.map(|it| it.kind.name()).collect();
     situation.unserved = unserved(planned).map(ChildKind::name).collect();
     situation.paused = spec.paused.then(|| {
         let waits = |it: &&Planned| matches!(it.action, Action::Paused | Action::Hold);
@@ -65,9 +65,8 @@ pub fn status(
 /// The pass over a resource whose spec cannot be built from: no child is touched. `place` is where it stands.
 #[must_use]
 pub fn invalid(view: &View<'_>, broken: &str, place: Place) -> Pass {
-    let live = view.our_deployment();
-    let wanted = live.and_then(|live| live.replicas).and_then(|replicas| i32::try_from(replicas).ok());
-    let mut situation = observed(view, wanted.unwrap_or(1), false);
+    let held = Progress { carries_template: false, held_back: true };
+    let mut situation = observed(view, replicas_of_invalid(view), held);
     situation.trouble = Some(Trouble::InvalidSpec(broken.to_owned()));
     situation.place = place;
     let status = status::status(&situation, &view.resource.seen.status);
@@ -103,22 +102,35 @@ fn desired_replicas(view: &View<'_>, spec: &Validated) -> i32 {
     }
 }
 
+/// Pods wanted by a spec that breaks rules: what it says, as far as it can be read; under an autoscaler, and where it
+/// says nothing, what the Deployment asks for.
+fn replicas_of_invalid(view: &View<'_>) -> i32 {
+    let spec = view.resource.seen.spec.as_ref().ok();
+    let autoscaling = spec.and_then(|spec| spec.autoscaling.as_ref()).filter(|it| it.enabled == Some(true));
+    let asked = view.our_deployment().map(asked);
+    let said = match autoscaling {
+        Some(autoscaling) => asked.or(autoscaling.min_replicas),
+        None => spec.map_or(asked, |spec| spec.replicas),
+    };
+    said.unwrap_or(1).max(0)
+}
+
 fn unserved(planned: &[Planned]) -> impl Iterator<Item = ChildKind> {
     let not_served = |it: &&Planned| it.action == Action::Unavailable(Unavailable::NotServed);
     planned.iter().filter(not_served).map(|it| it.kind)
 }
 
 /// What there is, without a word yet on how it compares with what should be.
-fn observed<'a>(view: &View<'a>, desired_replicas: i32, carries_template: bool) -> Situation<'a> {
+fn observed<'a>(view: &View<'a>, desired_replicas: i32, progress: Progress) -> Situation<'a> {
     let seen = &view.resource.seen;
     let deployment = view.our_deployment();
     Situation {
         key: &seen.key,
         generation: seen.generation,
         desired_replicas,
-        deployment: deployment.map(|live| rollout(live, carries_template)),
+        deployment: deployment.map(|live| rollout(live, progress)),
         servers: seen.status.server_list.clone(),
-        in_place: false,
+        pending: Vec::new(),
         paused: None,
         unserved: Vec::new(),
         missing_secrets: Vec::new(),
@@ -139,9 +151,30 @@ fn observed<'a>(view: &View<'a>, desired_replicas: i32, carries_template: bool) 
     }
 }
 
-fn rollout(live: &Live, carries_template: bool) -> Rollout {
+/// How far the operator is with the Deployment.
+#[derive(Clone, Copy)]
+struct Progress {
+    /// [`Rollout::carries_template`].
+    carries_template: bool,
+    /// [`Rollout::held_back`].
+    held_back: bool,
+}
+
+fn progress(desired: &Blueprint<'_>, planned: &[Planned]) -> Progress {
+    let deployment = planned.iter().find(|it| it.kind == ChildKind::Deployment);
+    let held_back = deployment.is_some_and(|it| !it.action.is_in_place() && !it.action.sends());
+    Progress { carries_template: template_in_place(desired, planned), held_back }
+}
+
+fn rollout(live: &Live, Progress { carries_template, held_back }: Progress) -> Rollout {
     let seen = live.rollout.clone().unwrap_or_default();
-    Rollout { observed: seen.observed_generation >= live.generation, seen, carries_template }
+    let observed = seen.observed_generation >= live.generation;
+    Rollout { observed, seen, asked: asked(live), carries_template, held_back }
+}
+
+/// Pods that a Deployment asks for.
+fn asked(live: &Live) -> i32 {
+    live.replicas.and_then(|replicas| i32::try_from(replicas).ok()).unwrap_or(1)
 }
 
 /// Whether all pods run what they should, and are available.
@@ -151,16 +184,16 @@ pub fn is_complete(
     spec: &Validated,
     (desired, planned): (&Blueprint<'_>, &[Planned]),
 ) -> bool {
-    let in_place = template_in_place(desired, planned);
-    let complete = |live: &Live| rollout(live, in_place).complete(desired_replicas(view, spec));
+    let progress = progress(desired, planned);
+    let complete = |live: &Live| rollout(live, progress).complete(desired_replicas(view, spec));
     view.our_deployment().is_some_and(complete)
 }
 
 /// Whether all pods of a Deployment run its template, and are available.
 #[must_use]
 pub fn is_rolled_out(live: &Live) -> bool {
-    let wanted = live.replicas.and_then(|replicas| i32::try_from(replicas).ok());
-    wanted.is_some_and(|wanted| rollout(live, true).complete(wanted))
+    let its_own = Progress { carries_template: true, held_back: false };
+    rollout(live, its_own).complete(asked(live))
 }
 
 /// What is left when nothing is to be sent.

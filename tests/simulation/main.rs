@@ -17,8 +17,9 @@ mod model;
 mod secrets;
 mod sight;
 mod turns;
+mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use disasters::{Disaster, bars, disaster};
 use jiff::{SignedDuration, Timestamp};
@@ -175,6 +176,8 @@ struct Simulation {
     counted: usize,
     /// What the Events say of rollouts.
     told: Vec<String>,
+    /// What the conditions claimed.
+    claims: BTreeSet<String>,
 }
 
 impl Simulation {
@@ -196,6 +199,7 @@ impl Simulation {
             requested: Vec::new(),
             counted: 0,
             told: Vec::new(),
+            claims: BTreeSet::new(),
         };
         simulation.restart();
         simulation
@@ -203,7 +207,11 @@ impl Simulation {
 
     /// All memory is lost, or another operator leads, which is the same; lists come anew. What was sent is on its way.
     fn restart(&mut self) {
-        self.kernel = Kernel::new(Settings::default());
+        self.restart_with(Settings::default());
+    }
+
+    fn restart_with(&mut self, settings: Settings) {
+        self.kernel = Kernel::new(settings);
         self.left_behind.append(&mut self.requests);
         self.late.clear();
         self.asked.clear();
@@ -236,6 +244,7 @@ impl Simulation {
         assert!(!sends || unanswered == 0, "two batches at once: {effects:?} beside {unanswered} requests");
         assert!(!sends || !self.barred, "{effects:?} where the resources may not be listed");
         for effect in effects {
+            self.claims.append(&mut words::check(&self.kernel, &effect));
             match effect {
                 Effect::Send { ref request, .. } => {
                     assert!(self.leads, "a follower asks for {effect:?}");
@@ -267,7 +276,10 @@ impl Simulation {
         let at = at % self.requests.len();
         let Effect::Send { id, request, .. } = self.requests.remove(at) else { return };
         let executed = execute.then(|| self.model.respond(&request));
-        let failed = |category| Reply::Failed(Failure { category, message: format!("{category:?}") });
+        let failed = |category| {
+            let message = format!("cannot {}: {category:?}", request_name(&request));
+            Reply::Failed(Failure { category, message })
+        };
         let reply = lost.map(failed).or(executed).unwrap();
         self.step(Event::Done { id, reply });
     }

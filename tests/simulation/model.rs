@@ -7,6 +7,7 @@ mod objects;
 mod others;
 mod rollouts;
 mod specs;
+mod stages;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -20,16 +21,23 @@ use memcached_operator::kernel::event::{
 use memcached_operator::kernel::failure::{Category, Failure};
 use memcached_operator::kernel::hash;
 use memcached_operator::kernel::object::{ChildKind, Controller, Key, ResourceVersion, Uid, Watched};
-pub(crate) use objects::Cluster;
-use objects::{applied, conflict, content, edit, give_up_replicas, is_labelled, merged, owned, template};
+pub(crate) use objects::{Cluster, merged};
+use objects::{applied, conflict, content, edit, give_up_replicas, is_labelled, owned, template};
 use serde_json::{Value, json};
 use specs::{spec, wanted};
+pub(crate) use stages::{LACKING, Report};
 
 pub(crate) const NAME: &str = "cache";
 const SECRET: &str = "credentials";
 
 fn key(name: &str) -> Key {
     Key { namespace: "sim".into(), name: name.into() }
+}
+
+/// What a Secret with this content says of its keys.
+fn digests(content: u8, keys: &[String]) -> BTreeMap<String, String> {
+    let there = keys.iter().filter(|_| content != LACKING);
+    there.map(|key| (key.clone(), hash::of_bytes(&[content]))).collect()
 }
 
 pub(crate) struct Model {
@@ -367,7 +375,7 @@ impl Model {
                         uid: seen.uid.clone(),
                         resource_version: seen.resource_version.clone(),
                         requested: keys.clone(),
-                        digests: keys.iter().map(|key| (key.clone(), hash::of_bytes(&[*content]))).collect(),
+                        digests: digests(*content, keys),
                         without_newline: BTreeSet::new(),
                     },
                 ))

@@ -90,8 +90,8 @@ fn degraded_means_that_fewer_pods_serve_than_are_wanted(
 #[rstest]
 #[case::one(vec![missing("a", None)], "a")]
 #[case::sorted(vec![missing("b", None), missing("a", None)], "a, b")]
-#[case::without_the_key(vec![missing("a", Some("password-file"))], "a")]
-#[case::each_once(vec![missing("a", Some("tls.key")), missing("a", Some("tls.crt"))], "a")]
+#[case::each_once(vec![missing("a", None), missing("a", None)], "a")]
+#[case::without_those_that_lack_a_key(vec![missing("a", None), missing("b", Some("tls.key"))], "a")]
 fn a_missing_secret_is_degraded_whatever_the_replicas(
     #[case] missing_secrets: Vec<MissingSecret>,
     #[case] names: &str,
@@ -104,6 +104,46 @@ fn a_missing_secret_is_degraded_whatever_the_replicas(
         condition(&first(&situation), "Degraded").map(line),
         Some(format!("Degraded=True SecretNotFound: Referenced Secrets not found: {names}"))
     );
+}
+
+#[test]
+fn a_secret_that_only_lacks_its_key_is_not_said_to_be_missing() {
+    let missing_secrets = vec![missing("b", Some("tls.key")), missing("a", Some("password-file"))];
+    assert_eq!(
+        condition(&first(&Situation { missing_secrets, ..steady() }), "Degraded").map(line).as_deref(),
+        Some(
+            "Degraded=True SecretNotFound: Keys not found in referenced Secrets: a (key password-file), b (key tls.key)"
+        )
+    );
+}
+
+/// A Deployment whose change waits.
+fn held_back(total: i32, updated: i32) -> Rollout {
+    Rollout { held_back: true, ..rollout(total, updated, total) }
+}
+
+#[rstest]
+#[case::another_template(
+    Rollout { carries_template: false, ..held_back(3, 3) },
+    "False RolloutHeldBack: Rollout held back: 0/3 replicas updated"
+)]
+#[case::another_scale(held_back(2, 2), "False RolloutHeldBack: Rollout held back: 2/3 replicas updated")]
+#[case::its_controller_is_at_work(
+    held_back(4, 1),
+    "True Progressing: Rollout in progress: 1/3 replicas updated"
+)]
+#[case::its_own_spec_is_news_to_it(
+    Rollout { observed: false, ..held_back(2, 2) },
+    "True Progressing: Rollout in progress: 0/3 replicas updated"
+)]
+#[case::something_else_waits(held_back(3, 3), "False ProgressingComplete: All 3 replicas are updated")]
+fn a_change_that_is_held_back_is_no_rollout(#[case] deployment: Rollout, #[case] expected: &str) {
+    let situation = Situation { deployment: Some(deployment), pending: vec!["Deployment"], ..steady() };
+    let shown = |it: &Situation<'_>| condition(&first(it), "Progressing").map(line).unwrap_or_default();
+    assert_eq!(shown(&situation), format!("Progressing={expected}"));
+    let paused = Situation { paused: Some(vec!["Deployment"]), ..situation.clone() };
+    let expected = expected.replace("RolloutHeldBack", "Paused").replace("held back", "paused");
+    assert_eq!(shown(&paused), format!("Progressing={expected}"));
 }
 
 /// The fields of the status that the specification's examples show.
@@ -240,7 +280,7 @@ fn a_deployment_that_has_yet_to_see_its_own_spec_proves_no_updated_pod() {
 fn an_invalid_spec_does_not_hide_the_pods_that_run() {
     let live = Rollout { carries_template: false, ..rollout(3, 3, 2) };
     let trouble = Some(Trouble::InvalidSpec("spec.replicas: too many".into()));
-    let shown = first(&Situation { deployment: Some(live), trouble, in_place: false, ..steady() });
+    let shown = first(&Situation { deployment: Some(live), trouble, pending: vec!["Service"], ..steady() });
     assert_eq!((shown.replicas, shown.ready_replicas), (3, 2));
     assert_eq!(shown.server_list, ["cache.shop:11211"]);
     assert_eq!(

@@ -43,12 +43,14 @@ prop_compose! {
         replica_failure in option::weighted(0.2, Just("refused".to_owned())),
         observed in prop::bool::weighted(0.8),
         carries_template in prop::bool::weighted(0.8),
+        asked in 0..3,
+        held_back in prop::bool::weighted(0.2),
     ) -> Rollout {
         let [replicas, ready, updated, available] = counters;
         let seen = SeenRollout {
             observed_generation: 1, replicas, ready, updated, available, deadline_exceeded, replica_failure
         };
-        Rollout { seen, observed, carries_template }
+        Rollout { seen, observed, asked, carries_template, held_back }
     }
 }
 
@@ -78,9 +80,11 @@ prop_compose! {
             desired_replicas,
             deployment,
             servers: Vec::new(),
-            in_place: in_place
-                && paused.as_ref().is_none_or(Vec::is_empty)
-                && !matches!(place, Place::Waiting(_)),
+            pending: if in_place && !matches!(place, Place::Waiting(_)) {
+                paused.clone().unwrap_or_default()
+            } else {
+                vec!["Service"]
+            },
             paused,
             place,
             unserved: Vec::new(),
@@ -152,7 +156,7 @@ fn waits(it: &Situation<'_>) -> bool {
 
 /// Whether this says, without the operator's help, that everything is as it should be.
 fn all_is_proven(it: &Situation<'_>) -> bool {
-    complete(it) && it.in_place && it.trouble.is_none() && it.missing_secrets.is_empty()
+    complete(it) && it.pending.is_empty() && it.trouble.is_none() && it.missing_secrets.is_empty()
 }
 
 proptest! {

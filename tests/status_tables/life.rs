@@ -16,7 +16,7 @@ fn without_secret(generation: i64) -> Situation<'static> {
 
 fn refused(now: i64) -> Situation<'static> {
     let trouble = Some(Trouble::Denied { category: Category::Forbidden, message: "no".into() });
-    Situation { trouble, in_place: false, now: at(now), ..steady() }
+    Situation { trouble, pending: vec!["Service"], now: at(now), ..steady() }
 }
 
 /// `reconciledGeneration`, then the lines of Degraded, Ready, and Reconciling or Stalled.
@@ -72,7 +72,8 @@ fn scenario_3_failure_without_an_update() {
 #[test]
 fn scenario_4_an_invalid_value() {
     let trouble = Some(Trouble::InvalidSpec("spec.memcached.threads: at most 128".into()));
-    let stalled = first(&Situation { generation: 1, deployment: None, in_place: false, trouble, ..steady() });
+    let stalled =
+        first(&Situation { generation: 1, deployment: None, pending: vec!["Service"], trouble, ..steady() });
     let expected = [
         "Degraded=True Degraded: Waiting for deployment to be created",
         "Ready=False InvalidSpec: spec.memcached.threads: at most 128",
@@ -86,7 +87,7 @@ fn a_generation_is_never_current_before_its_pods_run_it() {
     let mut shown = MemcachedStatus::default();
     let mut seen = vec![kstatus(1, &shown)];
     let lives = [
-        Situation { deployment: None, in_place: false, ..steady() },
+        Situation { deployment: None, pending: vec!["Service"], ..steady() },
         Situation { deployment: Some(Rollout { observed: false, ..rollout(0, 0, 0) }), ..steady() },
         Situation { deployment: Some(rollout(3, 3, 2)), ..steady() },
         Situation { deployment: Some(rollout(3, 3, 3)), ..steady() },
@@ -104,7 +105,7 @@ fn the_start_of_a_refusal_survives_restarts_and_other_errors() {
     let refused_first = first(&refused(0));
     let trouble = Some(Trouble::RetryingAfterError("timeout".into()));
     let interrupted =
-        status(&Situation { trouble, in_place: false, now: at(300), ..steady() }, &refused_first);
+        status(&Situation { trouble, pending: vec!["Service"], now: at(300), ..steady() }, &refused_first);
     let unobserved = Some(Rollout { observed: false, ..rollout(3, 3, 3) });
     let annotated = status(&Situation { deployment: unobserved, now: at(400), ..steady() }, &interrupted);
     let again = status(&refused(500), &annotated);
@@ -115,7 +116,7 @@ fn the_start_of_a_refusal_survives_restarts_and_other_errors() {
 #[test]
 fn another_error_is_not_the_start_of_a_refusal() {
     let trouble = Some(Trouble::RetryingAfterError("timeout".into()));
-    let interrupted = first(&Situation { trouble, in_place: false, ..steady() });
+    let interrupted = first(&Situation { trouble, pending: vec!["Service"], ..steady() });
     assert_eq!(interrupted.failing_since, None);
 }
 

@@ -28,7 +28,7 @@ fn at(seconds: i64) -> Timestamp {
 /// A Deployment whose counters are about the template that is wanted.
 fn rollout(total: i32, updated: i32, ready: i32) -> Rollout {
     let seen = SeenRollout { replicas: total, updated, ready, available: ready, ..SeenRollout::default() };
-    Rollout { seen, observed: true, carries_template: true }
+    Rollout { seen, observed: true, asked: total, carries_template: true, held_back: false }
 }
 
 /// `shop/cache` in generation 2, all of its three replicas in place and ready.
@@ -39,7 +39,7 @@ fn steady() -> Situation<'static> {
         desired_replicas: 3,
         deployment: Some(rollout(3, 3, 3)),
         servers: vec!["cache.shop:11211".into()],
-        in_place: true,
+        pending: Vec::new(),
         paused: None,
         unserved: Vec::new(),
         place: Place::Outside,

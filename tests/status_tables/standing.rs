@@ -12,7 +12,7 @@ use crate::{at, first, kstatus, missing, reached, rollout, standing_lines, stead
 
 /// A situation in which not all children are as desired, because of this.
 fn troubled(trouble: Trouble) -> Situation<'static> {
-    Situation { trouble: Some(trouble), in_place: false, ..steady() }
+    Situation { trouble: Some(trouble), pending: vec!["Service"], ..steady() }
 }
 
 fn denied(category: Category) -> Situation<'static> {
@@ -55,12 +55,13 @@ fn what_a_person_has_to_change_is_stalled(#[case] situation: Situation<'static>,
 #[case::serving(rollout(3, 3, 3), "Ready=True MemcachedReady: All 3 replicas are ready")]
 #[case::of_another_template(
     Rollout { carries_template: false, ..rollout(3, 3, 3) },
-    "Ready=False MemcachedNotReady: 3/3 replicas are ready"
+    "Ready=False MemcachedNotReady: 3/3 replicas are ready; the Deployment does not have the newest pod template yet; \
+     not as desired yet: Service"
 )]
 fn a_paused_resource_is_as_ready_as_its_pods_and_never_done(#[case] live: Rollout, #[case] ready: &str) {
     let situation = Situation {
         deployment: Some(live),
-        in_place: false,
+        pending: vec!["Service"],
         paused: Some(vec!["Service", "Deployment"]),
         missing_secrets: vec![missing("a", None)],
         ..steady()
@@ -109,7 +110,9 @@ fn a_secret_that_goes_missing_after_all_was_well_is_not_the_operators_work() {
 fn a_secret_without_its_key_is_missing_and_ready_names_the_key() {
     assert_eq!(
         standing_lines(&reached(&lacking(Some("password-file")))),
-        ["Ready=False SecretNotFound: Referenced Secrets not found: a (key password-file), b"]
+        [
+            "Ready=False SecretNotFound: Referenced Secrets not found: b; keys not found in Secrets: a (key password-file)"
+        ]
     );
 }
 
@@ -183,15 +186,50 @@ fn the_failure_of_an_older_rollout_says_nothing_about_this_one(#[case] deploymen
 }
 
 #[rstest]
-#[case::nothing_there_yet(Situation { deployment: None, in_place: false, ..steady() }, "0/3")]
-#[case::rolling(with(rollout(4, 1, 3)), "3/3")]
-#[case::at_its_full_number_but_not_ready(with(rollout(3, 3, 1)), "1/3")]
+#[case::nothing_there_yet(
+    Situation { deployment: None, pending: vec!["Service"], ..steady() },
+    "0/3 replicas are ready"
+)]
+#[case::nothing_there_yet_and_nothing_wanted(
+    Situation { deployment: None, desired_replicas: 0, ..steady() },
+    "0/0 replicas are ready; the Deployment does not exist yet"
+)]
+#[case::too_few(with(rollout(4, 1, 2)), "2/3 replicas are ready")]
+#[case::rolling(
+    with(rollout(4, 1, 4)),
+    "4/3 replicas are ready; 3 pods of an older template are left; 1 pod more than wanted"
+)]
+#[case::the_last_one_is_left(
+    with(rollout(3, 2, 3)),
+    "3/3 replicas are ready; 1 pod of an older template is left"
+)]
+#[case::scaling_in(with(rollout(5, 5, 5)), "5/3 replicas are ready; 2 pods more than wanted")]
+#[case::not_for_long_enough(
+    with(Rollout { seen: SeenRollout { available: 1, ..rollout(3, 3, 3).seen }, ..rollout(3, 3, 3) }),
+    "3/3 replicas are ready; only 1/3 replicas are available"
+)]
+#[case::another_template(
+    Situation {
+        pending: vec!["Deployment"],
+        ..with(Rollout { carries_template: false, ..rollout(3, 3, 3) })
+    },
+    "3/3 replicas are ready; the Deployment does not have the newest pod template yet"
+)]
+#[case::unobserved(
+    with(Rollout { observed: false, ..rollout(3, 3, 3) }),
+    "3/3 replicas are ready; the Deployment has not observed its newest spec yet"
+)]
+#[case::all_but_a_service(
+    Situation { pending: vec!["NetworkPolicy", "Service"], ..steady() },
+    "3/3 replicas are ready; not as desired yet: NetworkPolicy, Service"
+)]
+#[case::at_its_full_number_but_not_ready(with(rollout(3, 3, 1)), "1/3 replicas are ready")]
 fn a_generation_on_its_way_is_reconciling(#[case] situation: Situation<'static>, #[case] ready: &str) {
     let shown = first(&situation);
     assert_eq!(
         standing_lines(&shown),
         [
-            format!("Ready=False MemcachedNotReady: {ready} replicas are ready"),
+            format!("Ready=False MemcachedNotReady: {ready}"),
             "Reconciling=True NewGeneration: Reconciling new generation 2".into()
         ]
     );
@@ -199,21 +237,30 @@ fn a_generation_on_its_way_is_reconciling(#[case] situation: Situation<'static>,
 }
 
 #[rstest]
-#[case::pods_roll(with(rollout(4, 1, 2)), "2/3", "Rollout in progress: 1/3 replicas updated")]
+#[case::pods_roll(
+    with(rollout(4, 1, 2)),
+    "2/3 replicas are ready",
+    "Rollout in progress: 1/3 replicas updated"
+)]
 #[case::a_template_to_be_put_back(
-    Situation { in_place: false, ..with(Rollout { carries_template: false, ..rollout(3, 3, 3) }) },
-    "3/3",
+    Situation { pending: vec!["Service"], ..with(Rollout { carries_template: false, ..rollout(3, 3, 3) }) },
+    "3/3 replicas are ready; the Deployment does not have the newest pod template yet; not as desired yet: Service",
     "Rollout in progress: 0/3 replicas updated"
 )]
 #[case::the_deployment_was_deleted(
-    Situation { deployment: None, in_place: false, ..steady() },
-    "0/3",
+    Situation { deployment: None, pending: vec!["Service"], ..steady() },
+    "0/3 replicas are ready",
     "Waiting for deployment to be created"
 )]
 #[case::a_service_to_be_put_back(
-    Situation { in_place: false, ..steady() },
-    "3/3",
-    "Waiting for changes to children to be confirmed"
+    Situation { pending: vec!["Service"], ..steady() },
+    "3/3 replicas are ready; not as desired yet: Service",
+    "Waiting for changes to Service to be confirmed"
+)]
+#[case::none_wanted_and_nothing_observed(
+    Situation { desired_replicas: 0, ..with(Rollout { observed: false, ..rollout(0, 0, 0) }) },
+    "0/0 replicas are ready; the Deployment has not observed its newest spec yet",
+    "Waiting for the Deployment to observe its newest spec"
 )]
 fn a_generation_that_was_reached_before_is_brought_back(
     #[case] situation: Situation<'static>,
@@ -224,7 +271,7 @@ fn a_generation_that_was_reached_before_is_brought_back(
     assert_eq!(
         standing_lines(&shown),
         [
-            format!("Ready=False MemcachedNotReady: {ready} replicas are ready"),
+            format!("Ready=False MemcachedNotReady: {ready}"),
             format!("Reconciling=True Progressing: {message}")
         ]
     );
@@ -271,7 +318,7 @@ fn a_steady_resource_is_ready(#[case] replicas: i32) {
 
 #[rstest]
 #[case::no_deployment(Situation { deployment: None, ..steady() })]
-#[case::not_in_place(Situation { in_place: false, ..steady() })]
+#[case::not_in_place(Situation { pending: vec!["Service"], ..steady() })]
 #[case::unobserved(with(Rollout { observed: false, ..rollout(3, 3, 3) }))]
 #[case::another_template(with(Rollout { carries_template: false, ..rollout(3, 3, 3) }))]
 #[case::not_updated(with(rollout(3, 2, 3)))]

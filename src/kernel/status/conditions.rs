@@ -5,6 +5,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde::{Deserialize, Serialize};
 
 use super::Situation;
+use super::missing;
 
 /// The API's limit for a condition's message, in bytes.
 const MAX_MESSAGE: usize = 32_768;
@@ -63,6 +64,7 @@ pub enum Reason {
     Unavailable,
     Progressing,
     ProgressingComplete,
+    RolloutHeldBack,
     Degraded,
     NotDegraded,
     SecretNotFound,
@@ -85,11 +87,12 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Available,
         Self::Unavailable,
         Self::Progressing,
         Self::ProgressingComplete,
+        Self::RolloutHeldBack,
         Self::Degraded,
         Self::NotDegraded,
         Self::SecretNotFound,
@@ -118,6 +121,7 @@ impl Reason {
             Self::Unavailable => "Unavailable",
             Self::Progressing => "Progressing",
             Self::ProgressingComplete => "ProgressingComplete",
+            Self::RolloutHeldBack => "RolloutHeldBack",
             Self::Degraded => "Degraded",
             Self::NotDegraded => "NotDegraded",
             Self::SecretNotFound => "SecretNotFound",
@@ -162,7 +166,8 @@ pub fn available(situation: &Situation<'_>) -> Verdict {
     Verdict { of: Type::Available, holds, reason, message: format!("{ready}/{desired} replicas are ready") }
 }
 
-/// Whether pods are being replaced, or their number changes.
+/// Whether pods are being replaced, or their number changes. While the change to them is held back nothing is in
+/// progress: the specification knows no such state, and has no words for it.
 #[must_use]
 pub fn progressing(situation: &Situation<'_>) -> Verdict {
     let desired = situation.desired_replicas;
@@ -170,6 +175,13 @@ pub fn progressing(situation: &Situation<'_>) -> Verdict {
         None => (true, Reason::Progressing, "Waiting for deployment to be created".to_owned()),
         Some(rollout) if rollout.all_updated(desired) => {
             (false, Reason::ProgressingComplete, format!("All {desired} replicas are updated"))
+        }
+        Some(rollout) if rollout.waits() => {
+            let (reason, how) = match situation.paused {
+                Some(_) => (Reason::Paused, "paused"),
+                None => (Reason::RolloutHeldBack, "held back"),
+            };
+            (false, reason, format!("Rollout {how}: {}/{desired} replicas updated", rollout.updated()))
         }
         Some(rollout) => {
             let updated = rollout.updated();
@@ -184,7 +196,7 @@ pub fn progressing(situation: &Situation<'_>) -> Verdict {
 pub fn degraded(situation: &Situation<'_>) -> Verdict {
     let (ready, desired) = (situation.ready(), situation.desired_replicas);
     let (holds, reason, message) = if !situation.missing_secrets.is_empty() {
-        (true, Reason::SecretNotFound, secrets_not_found(situation, Naming::Secrets))
+        (true, Reason::SecretNotFound, missing::secrets_in_short(situation))
     } else if ready >= desired {
         (false, Reason::NotDegraded, format!("All {desired} desired replicas are ready"))
     } else if situation.deployment.is_none() {
@@ -208,30 +220,6 @@ pub(super) fn paused_message(waiting: &[&str]) -> String {
     let what =
         if waiting.is_empty() { "Changes".to_owned() } else { format!("Changes to {}", waiting.join(", ")) };
     format!("{what} wait until spec.paused is false")
-}
-
-/// How a message names what is missing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Naming {
-    /// Names of Secrets only: the fixed format of Degraded.
-    Secrets,
-    /// With the key that a Secret lacks.
-    SecretsAndKeys,
-}
-
-/// The message about missing Secrets: each once, sorted, so that it is the same in every pass.
-pub(super) fn secrets_not_found(situation: &Situation<'_>, naming: Naming) -> String {
-    let mut names: Vec<String> = situation
-        .missing_secrets
-        .iter()
-        .map(|missing| match (&missing.key, naming) {
-            (Some(key), Naming::SecretsAndKeys) => format!("{} (key {key})", missing.name),
-            _ => missing.name.clone(),
-        })
-        .collect();
-    names.sort_unstable();
-    names.dedup();
-    format!("Referenced Secrets not found: {}", names.join(", "))
 }
 
 /// The new list: our conditions in their order, then those of types that are not ours, as they were.

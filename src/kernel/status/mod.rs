@@ -1,10 +1,11 @@
 //! What the resource's status is to say. Pure: a [`Situation`] and the previous status in, the new one out.
 //!
 //! Called by the pass. [`rollout`] turns a Deployment's counters into what they prove, [`conditions`] holds
-//! types, reasons and messages, [`standing`] decides between Ready, Reconciling and Stalled, [`patch`] makes
-//! the request that writes it all.
+//! types, reasons and messages, [`missing`] the words for what is not there yet, [`standing`] decides between Ready,
+//! Reconciling and Stalled, [`patch`] makes the request that writes it all.
 
 pub mod conditions;
+mod missing;
 pub mod patch;
 pub mod rollout;
 pub mod standing;
@@ -34,8 +35,8 @@ pub struct Situation<'a> {
     pub deployment: Option<rollout::Rollout>,
     /// Where clients find the cache; empty until our Service exists.
     pub servers: Vec<String>,
-    /// Whether every child is as desired: nothing pending, nothing failed.
-    pub in_place: bool,
+    /// The kinds of children that are not as desired: a change is under way, waits or failed.
+    pub pending: Vec<&'static str>,
     /// The kinds of children whose changes wait because the resource is paused; `None` when it is not.
     pub paused: Option<Vec<&'static str>>,
     /// Kinds that are wanted and not served.

@@ -9,8 +9,13 @@ pub struct Rollout {
     pub seen: SeenRollout,
     /// Whether it observed its own generation.
     pub observed: bool,
+    /// Pods that its own spec asks for.
+    pub asked: i32,
     /// Whether its template is the one that is desired now.
     pub carries_template: bool,
+    /// Whether it is to change and nobody sends that: the resource is paused or invalid, it waits for its turn, or the
+    /// last request failed.
+    pub held_back: bool,
 }
 
 impl Rollout {
@@ -19,6 +24,14 @@ impl Rollout {
     #[must_use]
     pub const fn is_current(&self) -> bool {
         self.observed && self.carries_template
+    }
+
+    /// Whether the desired pods have to wait: the change to them is held back, and its own controller has nothing left
+    /// to do.
+    #[must_use]
+    pub const fn waits(&self) -> bool {
+        let at_rest = self.observed && self.seen.updated == self.asked && self.seen.replicas == self.asked;
+        self.held_back && at_rest
     }
 
     /// Pods that are proven to run the desired template.

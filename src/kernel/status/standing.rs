@@ -5,8 +5,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::conditions::{Naming, Reason, Type, Verdict, paused_message, progressing, secrets_not_found};
-use super::{Situation, Trouble};
+use super::conditions::{Reason, Type, Verdict, paused_message, progressing};
+use super::{Situation, Trouble, missing};
 use crate::api::status::BudgetedRollout;
 use crate::kernel::failure::Category;
 use crate::kernel::rollouts::{Place, Turn};
@@ -86,7 +86,7 @@ impl<'a> Standing<'a> {
             _ => {}
         }
         let desired = situation.desired_replicas;
-        let in_place = rollout.filter(|_| situation.in_place);
+        let in_place = rollout.filter(|_| situation.pending.is_empty());
         match in_place {
             Some(rollout) if rollout.complete(desired) => Self::Steady,
             _ if !reached => Self::NewGeneration,
@@ -102,7 +102,7 @@ impl<'a> Standing<'a> {
         let reconciling = |reason, message: &str| Some(verdict(Type::Reconciling, reason, message));
         let stalled = |reason, message: &str| Some(verdict(Type::Stalled, reason, message));
         let generation = || format!("Reconciling new generation {}", situation.generation);
-        let secrets = || secrets_not_found(situation, Naming::SecretsAndKeys);
+        let secrets = || missing::secrets_and_keys(situation);
         let pods = || pods_ready(situation);
         match *self {
             Self::Broken(reason, message) => (not_ready(reason, message), stalled(reason, message)),
@@ -135,6 +135,10 @@ impl<'a> Standing<'a> {
             Self::Waiting(reason, message) => {
                 (not_ready(Reason::MemcachedNotReady, message), reconciling(reason, message))
             }
+            Self::NewGeneration if awaited_turn(situation).is_some() => (
+                not_ready(Reason::MemcachedNotReady, &pods()),
+                reconciling(Reason::Progressing, &work_left(situation)),
+            ),
             Self::NewGeneration => (
                 not_ready(Reason::MemcachedNotReady, &pods()),
                 reconciling(Reason::NewGeneration, &generation()),
@@ -174,9 +178,11 @@ fn steady(situation: &Situation<'_>) -> Verdict {
     Verdict { holds: true, ..verdict(Type::Ready, Reason::MemcachedReady, &message) }
 }
 
+/// How many pods are ready and, where that are enough, what else is missing.
 fn pods_ready(situation: &Situation<'_>) -> String {
     let counts = format!("{}/{} replicas are ready", situation.ready(), situation.desired_replicas);
-    with_pod_problem(&counts, situation)
+    let all = [counts].into_iter().chain(missing::beside_ready_pods(situation)).collect::<Vec<_>>();
+    with_pod_problem(&all.join("; "), situation)
 }
 
 /// The message, then the worst pod's own reason where it has one.
@@ -197,20 +203,31 @@ fn with_halt(message: String, situation: &Situation<'_>) -> String {
     }
 }
 
+/// That pods are to roll and may not yet, and why they are to; `None` where they may.
+fn awaited_turn(situation: &Situation<'_>) -> Option<String> {
+    let event = match situation.place {
+        Place::Waiting(BudgetedRollout::Secret) => "A Secret changed",
+        Place::Waiting(BudgetedRollout::Definition) => {
+            "What the stored spec means changed though nobody edited it"
+        }
+        Place::Waiting(BudgetedRollout::Adoption) | Place::Outside | Place::Rolling(_) => return None,
+    };
+    Some(format!(
+        "{event}; pods are replaced once fewer other caches replace theirs (--max-concurrent-rollouts)"
+    ))
+}
+
 /// What still has to happen on the way back to a generation that was reached before.
 fn work_left(situation: &Situation<'_>) -> String {
-    let waits_since = match situation.place {
-        Place::Waiting(BudgetedRollout::Secret) => Some("A Secret changed"),
-        Place::Waiting(BudgetedRollout::Definition) => {
-            Some("What the stored spec means changed though nobody edited it")
-        }
-        Place::Waiting(BudgetedRollout::Adoption) | Place::Outside | Place::Rolling(_) => None,
-    };
-    if let Some(event) = waits_since {
-        return format!(
-            "{event}; pods are replaced once fewer other caches replace theirs (--max-concurrent-rollouts)"
-        );
+    if let Some(waits) = awaited_turn(situation) {
+        return waits;
     }
     let rollout = progressing(situation);
-    if rollout.holds { rollout.message } else { "Waiting for changes to children to be confirmed".to_owned() }
+    if rollout.holds {
+        rollout.message
+    } else if situation.pending.is_empty() {
+        "Waiting for the Deployment to observe its newest spec".to_owned()
+    } else {
+        format!("Waiting for changes to {} to be confirmed", situation.pending.join(", "))
+    }
 }

@@ -117,6 +117,7 @@ fn reasons() -> Vec<&'static str> {
             Reason::Available
                 | Reason::Unavailable
                 | Reason::ProgressingComplete
+                | Reason::RolloutHeldBack
                 | Reason::Degraded
                 | Reason::NotDegraded
         )

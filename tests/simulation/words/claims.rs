@@ -1,0 +1,139 @@
+//! What a condition says in words, as claims that can be compared. Pure; called by the walk over all statuses.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+/// One thing that a message says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// `2/3 replicas are ready`.
+    Ready(i32, i32),
+    /// `Only 2/3 replicas are ready`.
+    OnlyReady(i32, i32),
+    /// `All 3 replicas are ready`.
+    AllReady(i32),
+    /// `Rollout in progress: 1/3 replicas updated`.
+    InProgress(i32, i32),
+    /// `Rollout held back: 1/3 replicas updated`, and the same of one that is paused.
+    HeldBack(i32, i32),
+    /// `All 3 replicas are updated`.
+    AllUpdated(i32),
+    /// Something is said to be waited for that is not there: the Deployment.
+    NoDeployment,
+    /// `Reconciling new generation 3`.
+    NewGeneration(i64),
+    /// Secrets that are not there.
+    SecretsMissing(Vec<String>),
+    /// Keys that are not in their Secrets.
+    KeysMissing(Vec<String>),
+    /// Pods roll once fewer others do.
+    WaitsForTurn,
+    /// `spec.paused` holds changes to these back.
+    Paused(Vec<String>),
+    /// Changes to these kinds of children are under way.
+    Pending(Vec<String>),
+    /// So many pods of an older template are left.
+    Older(i32),
+    /// So many pods are more than wanted.
+    Extra(i32),
+    /// `only 2/3 replicas are available`.
+    Available(i32, i32),
+    /// The Deployment does not carry the template.
+    LacksTemplate,
+    /// The Deployment has not seen its own spec.
+    Unobserved,
+    /// Why a pod does not run.
+    PodProblem,
+    /// Somebody else's words: a failure's, or a rule's.
+    Quoted(String),
+}
+
+impl Claim {
+    /// What kind of claim it is.
+    pub(super) fn name(&self) -> String {
+        let whole = format!("{self:?}");
+        whole.split('(').next().unwrap_or_default().to_owned()
+    }
+}
+
+/// What a condition says; the text itself where nobody knows what it means.
+pub(super) fn claims(condition: &Condition) -> Result<Vec<Claim>, String> {
+    match condition.reason.as_str() {
+        "InvalidSpec"
+        | "NameConflict"
+        | "ImmutableField"
+        | "SecretUnreadable"
+        | "Forbidden"
+        | "QuotaExceeded"
+        | "AdmissionDenied"
+        | "ReplicaFailure"
+        | "ProgressDeadlineExceeded"
+        | "RetryingAfterError"
+        | "WaitingForGarbageCollection" => return Ok(vec![Claim::Quoted(condition.message.clone())]),
+        _ => {}
+    }
+    let parts = condition.message.split("; ").map(|part| {
+        // A pod's reason ends the message.
+        let (part, problem) = match part.rsplit_once(": ") {
+            Some((before, "CrashLoopBackOff")) => (before, Some(Claim::PodProblem)),
+            _ => (part, None),
+        };
+        Some([claim(part)?].into_iter().chain(problem).collect::<Vec<_>>())
+    });
+    let understood = parts.collect::<Option<Vec<_>>>().map(|parts| parts.concat());
+    match understood {
+        Some(claims) => Ok(claims),
+        // A trouble that has no row of its own is said by Ready in its own words.
+        None if condition.reason == "MemcachedNotReady" => Ok(vec![Claim::Quoted(condition.message.clone())]),
+        None => Err(condition.message.clone()),
+    }
+}
+
+fn claim(text: &str) -> Option<Claim> {
+    match text {
+        "Waiting for deployment to be created" | "the Deployment does not exist yet" => {
+            return Some(Claim::NoDeployment);
+        }
+        "the Deployment does not have the newest pod template yet" => return Some(Claim::LacksTemplate),
+        "the Deployment has not observed its newest spec yet"
+        | "Waiting for the Deployment to observe its newest spec" => return Some(Claim::Unobserved),
+        "Waiting for changes to children to be confirmed" => return Some(Claim::Pending(Vec::new())),
+        _ if text.starts_with("pods are replaced once fewer other caches replace theirs") => {
+            return Some(Claim::WaitsForTurn);
+        }
+        "A Secret changed" | "What the stored spec means changed though nobody edited it" => {
+            return Some(Claim::WaitsForTurn);
+        }
+        _ => {}
+    }
+    let between = |start: &str, end: &str| text.strip_prefix(start)?.strip_suffix(end);
+    let names = |list: &str| list.split(", ").map(str::to_owned).collect::<Vec<_>>();
+    let pair = |text: &str| {
+        let (left, right) = text.split_once('/')?;
+        Some((left.parse().ok()?, right.parse().ok()?))
+    };
+    let counts = |start: &str, end: &str| pair(between(start, end)?);
+    let number = |start: &str, end: &str| between(start, end)?.parse().ok();
+    None.or_else(|| counts("Only ", " replicas are ready").map(|(a, b)| Claim::OnlyReady(a, b)))
+        .or_else(|| counts("only ", " replicas are available").map(|(a, b)| Claim::Available(a, b)))
+        .or_else(|| counts("", " replicas are ready").map(|(a, b)| Claim::Ready(a, b)))
+        .or_else(|| {
+            counts("Rollout in progress: ", " replicas updated").map(|(a, b)| Claim::InProgress(a, b))
+        })
+        .or_else(|| counts("Rollout held back: ", " replicas updated").map(|(a, b)| Claim::HeldBack(a, b)))
+        .or_else(|| counts("Rollout paused: ", " replicas updated").map(|(a, b)| Claim::HeldBack(a, b)))
+        .or_else(|| number("All ", " replicas are updated").map(Claim::AllUpdated))
+        .or_else(|| number("All ", " desired replicas are ready").map(Claim::AllReady))
+        .or_else(|| number("All ", " replicas are ready").map(Claim::AllReady))
+        .or_else(|| between("Reconciling new generation ", "")?.parse().ok().map(Claim::NewGeneration))
+        .or_else(|| number("", " pod of an older template is left").map(Claim::Older))
+        .or_else(|| number("", " pods of an older template are left").map(Claim::Older))
+        .or_else(|| number("", " pod more than wanted").map(Claim::Extra))
+        .or_else(|| number("", " pods more than wanted").map(Claim::Extra))
+        .or_else(|| Some(Claim::SecretsMissing(names(between("Referenced Secrets not found: ", "")?))))
+        .or_else(|| Some(Claim::KeysMissing(names(between("Keys not found in referenced Secrets: ", "")?))))
+        .or_else(|| Some(Claim::KeysMissing(names(between("keys not found in Secrets: ", "")?))))
+        .or_else(|| Some(Claim::Paused(names(between("Changes to ", " wait until spec.paused is false")?))))
+        .or_else(|| (text == "Changes wait until spec.paused is false").then(|| Claim::Paused(Vec::new())))
+        .or_else(|| Some(Claim::Pending(names(between("Waiting for changes to ", " to be confirmed")?))))
+        .or_else(|| Some(Claim::Pending(names(between("not as desired yet: ", "")?))))
+}
