@@ -132,6 +132,13 @@ pub enum Edit {
         /// JSON pointer.
         path: String,
     },
+    /// Puts in what is not there, `-` at the end of a list.
+    Add {
+        /// JSON pointer.
+        path: String,
+        /// The value.
+        value: Value,
+    },
     /// Puts something else in its place.
     Replace {
         /// JSON pointer.

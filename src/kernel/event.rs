@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -100,6 +101,9 @@ pub struct SeenResource {
     pub uid: Uid,
     /// Which version.
     pub resource_version: ResourceVersion,
+    /// `metadata.creationTimestamp`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<Timestamp>,
     /// `metadata.generation`.
     pub generation: i64,
     /// Whether a deletionTimestamp is set: nothing is written any more.
@@ -123,6 +127,9 @@ pub struct SeenChild {
     pub uid: Uid,
     /// Which version.
     pub resource_version: ResourceVersion,
+    /// `metadata.creationTimestamp`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created: Option<Timestamp>,
     /// `metadata.generation`; 0 for kinds that have none.
     pub generation: i64,
     /// Whether a deletionTimestamp is set.

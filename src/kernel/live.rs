@@ -16,6 +16,7 @@ use super::hash;
 use super::legacy::Legacy;
 use super::lists::Moment;
 use super::object::{ChildKind, Controller, Key, ResourceVersion, Uid};
+use super::orphan::Orphan;
 use super::setback::Setback;
 use super::sight::{Absence, Recheck, carries_label};
 use crate::api::status::AlteredFields;
@@ -77,6 +78,9 @@ pub struct Live {
     pub in_sight: bool,
     /// Who controls it.
     pub controller: Option<Controller>,
+    /// That we made it and nobody controls it any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub orphan: Option<Orphan>,
     /// Who else writes its fields.
     pub managers: Vec<String>,
     /// [`template_print`].
@@ -316,6 +320,7 @@ impl Slot {
 
 impl From<SeenChild> for Live {
     fn from(seen: SeenChild) -> Self {
+        let orphan = Orphan::of(&seen);
         let annotation = |of: &str, name: &str| {
             let annotations = seen.content.pointer(of)?.pointer("/metadata/annotations")?;
             annotations.get(name)?.as_str().map(str::to_owned)
@@ -351,6 +356,7 @@ impl From<SeenChild> for Live {
             deleting: seen.deleting,
             in_sight: carries_label(&seen.content),
             controller: seen.controller,
+            orphan,
             managers: seen.managers,
             rollout: seen.rollout,
             legacy: legacy.map(Box::new),
@@ -407,6 +413,7 @@ mod tests {
             key: Key { namespace: "n".into(), name: "x".into() },
             uid: Uid(uid.into()),
             resource_version: ResourceVersion(version.into()),
+            created: None,
             generation: 0,
             deleting: false,
             controller: None,

@@ -23,6 +23,7 @@ pub mod lists;
 pub mod live;
 pub mod notice;
 pub mod object;
+pub mod orphan;
 pub mod outline;
 pub mod pass;
 pub mod plan;

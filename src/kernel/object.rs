@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{GROUP, KIND};
@@ -227,5 +228,16 @@ impl Controller {
     #[must_use]
     pub fn is_memcached(&self) -> bool {
         self.kind == KIND && self.api_version.split('/').next() == Some(GROUP)
+    }
+}
+
+impl From<&OwnerReference> for Controller {
+    fn from(owner: &OwnerReference) -> Self {
+        Self {
+            api_version: owner.api_version.clone(),
+            kind: owner.kind.clone(),
+            name: owner.name.clone(),
+            uid: Uid(owner.uid.clone()),
+        }
     }
 }

@@ -21,6 +21,7 @@ use super::inputs::{self, Inputs, SecretHash};
 use super::live::Live;
 use super::notice;
 use super::object::ChildKind;
+use super::orphan::Orphan;
 use super::outline::{Blueprint, Outline};
 use super::plan::{self, Action, Planned};
 use super::report::{self, Report};
@@ -294,9 +295,7 @@ impl<'a> View<'a> {
     /// The Deployment, when it is this resource's own.
     #[must_use]
     pub fn our_deployment(&self) -> Option<&'a Live> {
-        let ours =
-            |live: &&Live| live.controller.as_ref().is_some_and(|owner| owner.uid == self.resource.seen.uid);
-        self.resource.live(ChildKind::Deployment).filter(ours)
+        self.resource.live(ChildKind::Deployment).filter(|live| self.is_ours(live))
     }
 
     /// Whether this API server has answered an apply of the child with this hash, as far as is known.
@@ -315,8 +314,19 @@ impl<'a> View<'a> {
     /// Whether a child of this resource exists, also while it is being deleted.
     #[must_use]
     pub fn has(&self, kind: ChildKind) -> bool {
-        let owner = self.resource.live(kind).and_then(|it| it.controller.as_ref());
-        owner.is_some_and(|owner| owner.uid == self.resource.seen.uid)
+        self.resource.live(kind).is_some_and(|live| self.is_ours(live))
+    }
+
+    /// What an earlier resource of this name left behind.
+    #[must_use]
+    pub fn orphan(&self, live: &Live) -> Option<Orphan> {
+        live.orphan.filter(|orphan| orphan.is_older_than(&self.resource.seen))
+    }
+
+    /// Whether this resource controls a child, or is to control it again.
+    fn is_ours(&self, live: &Live) -> bool {
+        self.orphan(live).is_some()
+            || live.controller.as_ref().is_some_and(|owner| owner.uid == self.resource.seen.uid)
     }
 
     /// Whether an autoscaler of ours is there, or may be: one that scaled took the number of pods from us, and where they

@@ -163,9 +163,14 @@ fn unwanted(view: &View<'_>, (kind, desired): (ChildKind, &Blueprint<'_>)) -> Op
         (Some(_), Some(why)) => Action::Unavailable(why.clone()),
         _ if slot.look || may_be_left(view, slot) => Action::Look,
         (None, None) => return None,
-        (Some(live), None) => {
-            Action::Delete { uid: live.uid.clone(), resource_version: live.resource_version.clone() }
-        }
+        (Some(live), None) => match view.orphan(live) {
+            Some(orphan) => Action::Patch {
+                resource_version: live.resource_version.clone(),
+                edits: vec![orphan.taken_back(&view.resource.seen)],
+                cause: None,
+            },
+            None => Action::Delete { uid: live.uid.clone(), resource_version: live.resource_version.clone() },
+        },
     };
     let action = permitted(view, (kind, "", desired), wanted);
     Some(Planned { kind, hash: String::new(), compared: None, differences: None, action })
@@ -302,6 +307,10 @@ fn owner(view: &View<'_>, kind: ChildKind, live: &Live) -> Owner {
             }
         }
         Some(owner) => Owner::Foreign(format!("{what} is controlled by {} {}", owner.kind, owner.name)),
+        None if view.orphan(live).is_some() && live.deleting => {
+            Owner::Earlier(format!("{what} is being deleted"))
+        }
+        None if view.orphan(live).is_some() => Owner::Us,
         None => Owner::Foreign(format!("{what} exists and is not controlled by this resource")),
     }
 }

@@ -9,7 +9,7 @@ use kube::core::DynamicObject;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::desired::meta::{INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
+use super::desired::meta::{self, INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
 use super::event::{PeersEntry, SeenChild, SeenPod, SeenResource, SeenRollout, SeenSecret};
 use super::object::{ChildKind, Controller, FIELD_MANAGER, Key, PEERS_FIELD_MANAGER, ResourceVersion, Uid};
 use crate::api::{MemcachedSpec, MemcachedStatus, RESTART_TRIGGER};
@@ -39,6 +39,7 @@ pub fn resource(object: &DynamicObject) -> Option<SeenResource> {
         key,
         uid,
         resource_version,
+        created: meta.creation_timestamp.as_ref().map(|created| created.0),
         generation: meta.generation.unwrap_or_default(),
         deleting: meta.deletion_timestamp.is_some(),
         restart_trigger: trigger.filter(|value| !value.is_empty()).cloned(),
@@ -62,14 +63,10 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
         key,
         uid,
         resource_version,
+        created: meta.creation_timestamp.as_ref().map(|created| created.0),
         generation: meta.generation.unwrap_or_default(),
         deleting: meta.deletion_timestamp.is_some(),
-        controller: controller.map(|owner| Controller {
-            api_version: owner.api_version.clone(),
-            kind: owner.kind.clone(),
-            name: owner.name.clone(),
-            uid: Uid(owner.uid.clone()),
-        }),
+        controller: controller.map(Controller::from),
         content: json!({"metadata": {"labels": our_label(meta)}}),
         owned: None,
         entry: None,
@@ -103,7 +100,7 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
         }),
         owned: entry.and_then(|at| managed().nth(at)?.fields_v1.as_ref()).map(|fields| fields.0.clone()),
         entry,
-        peers: controller.and_then(|owner| peers_entry(meta.managed_fields.iter().flatten(), owner)),
+        peers: peers_entry(meta.managed_fields.iter().flatten(), controller),
         managers,
         rollout: (kind == ChildKind::Deployment).then(|| rollout(object.data.get("status"))),
         ..whose
@@ -131,19 +128,25 @@ fn our_label(meta: &ObjectMeta) -> Option<Value> {
 }
 
 /// The entry of the Go peer: an update by the name that such operators have by default, which wrote the reference to
-/// the controller. Another of that name writes other things, and keeps them.
+/// the controller or, where an orphan lost that one, the labels of a child. Another of that name writes other things,
+/// and keeps them.
 fn peers_entry<'a>(
     entries: impl Iterator<Item = &'a ManagedFieldsEntry>,
-    owner: &OwnerReference,
+    controller: Option<&OwnerReference>,
 ) -> Option<PeersEntry> {
-    let reference = format!("k:{}", json!({"uid": owner.uid}));
+    let reference = controller.map(|owner| format!("k:{}", json!({"uid": owner.uid})));
+    let has_labels =
+        |written: &Value| meta::labels("").keys().all(|name| written.get(format!("f:{name}")).is_some());
     entries.enumerate().find_map(|(place, entry)| {
         let fields = &entry.fields_v1.as_ref()?.0;
         let by_peer = entry.manager.as_deref() == Some(PEERS_FIELD_MANAGER)
             && entry.operation.as_deref() == Some("Update")
             && entry.subresource.is_none();
-        let owners = fields.pointer("/f:metadata/f:ownerReferences")?;
-        (by_peer && owners.get(&reference).is_some()).then(|| PeersEntry { place, fields: fields.clone() })
+        let made_it = match &reference {
+            Some(reference) => fields.pointer("/f:metadata/f:ownerReferences")?.get(reference).is_some(),
+            None => has_labels(fields.pointer("/f:metadata/f:labels")?),
+        };
+        (by_peer && made_it).then(|| PeersEntry { place, fields: fields.clone() })
     })
 }
 
@@ -273,6 +276,7 @@ mod tests {
                 key: Key { namespace: "n".into(), name: "x".into() },
                 uid: Uid("u".into()),
                 resource_version: ResourceVersion("7".into()),
+                created: None,
                 generation: 3,
                 deleting: false,
                 controller: None,

@@ -55,6 +55,7 @@ impl Run {
             key: Key { namespace: "shop".into(), name: name.clone() },
             uid: Uid(name),
             resource_version: ResourceVersion("1".into()),
+            created: None,
             generation: 1,
             deleting: false,
             restart_trigger: None,

@@ -78,6 +78,8 @@ enum Op {
     MakeRoom(ChildKind),
     /// The user deletes the resource.
     Delete,
+    /// The user deletes the resource and keeps its children.
+    Orphan,
     /// The user creates it anew.
     Recreate,
     /// The garbage collector runs.
@@ -127,7 +129,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (child(), any::<bool>()).prop_map(|(kind, labelled)| Op::Squat(kind, labelled)),
         1 => child().prop_map(Op::MakeRoom),
         1 => Just(Op::Delete),
-        1 => Just(Op::Recreate),
+        1 => Just(Op::Orphan),
+        2 => Just(Op::Recreate),
         1 => Just(Op::CollectGarbage),
         3 => Just(Op::RollOut),
         1 => cluster.prop_map(Op::BecomeAnother),
@@ -331,6 +334,7 @@ impl Simulation {
             Op::Squat(kind, labelled) => self.model.squat(*kind, *labelled),
             Op::MakeRoom(kind) => self.model.make_room(*kind),
             Op::Delete => self.model.delete_resource(),
+            Op::Orphan => self.model.orphan(),
             Op::Recreate => self.model.create_resource(),
             Op::CollectGarbage => self.model.collect_garbage(),
             Op::RollOut => self.model.roll_out(),
@@ -440,8 +444,8 @@ proptest! {
         simulation.settle();
         let (rollouts, causes) = (simulation.model.rollouts, simulation.model.causes);
         prop_assert!(rollouts <= causes, "{rollouts} rollouts for {causes} causes");
-        let counted = simulation.counted;
-        prop_assert!(counted <= rollouts, "{counted} rollouts are counted, and {rollouts} happened");
+        let (counted, happened) = (simulation.counted, rollouts + simulation.model.undone);
+        prop_assert!(counted <= happened, "{counted} rollouts are counted, and {happened} happened");
     }
 
     #[test]
@@ -563,6 +567,43 @@ fn an_edit_that_loses_every_race_slows_down() {
     assert_eq!(sent, [["apply Deployment"; 6].as_slice(), &["status"]].concat());
     simulation.settle();
     simulation.model.check_converged();
+}
+
+#[test]
+fn what_a_resource_left_behind_is_taken_back_and_nothing_rolls() {
+    for variant in 0..7 {
+        let mut simulation = Simulation::new();
+        simulation.model.create_resource();
+        simulation.model.set_secret(Some(0));
+        simulation.model.edit(variant);
+        simulation.settle();
+        let (before, rollouts) = (simulation.model.uids(), simulation.model.rollouts);
+        simulation.model.orphan();
+        simulation.settle();
+        simulation.model.create_resource();
+        simulation.model.edit(variant);
+        simulation.settle();
+        simulation.model.check_converged();
+        assert_eq!((simulation.model.uids(), simulation.model.rollouts), (before, rollouts), "{variant}");
+    }
+}
+
+#[test]
+fn a_resource_on_its_way_out_takes_nothing_back() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.settle();
+    let before = simulation.model.uids();
+    simulation.model.orphan();
+    // Its children are heard of first.
+    while let Some(event) = simulation.model.next_event(1) {
+        simulation.step(event);
+        if simulation.requests.len() == 1 {
+            simulation.answer(0, true, None);
+        }
+    }
+    simulation.settle();
+    assert_eq!(simulation.model.uids(), before, "it would have been deleted with its owner");
 }
 
 #[test]

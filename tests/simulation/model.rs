@@ -12,6 +12,7 @@ mod stages;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use disasters::Backup;
+use jiff::Timestamp;
 use memcached_operator::api::MemcachedStatus;
 use memcached_operator::kernel::diff;
 use memcached_operator::kernel::effect::Request;
@@ -20,9 +21,12 @@ use memcached_operator::kernel::event::{
 };
 use memcached_operator::kernel::failure::{Category, Failure};
 use memcached_operator::kernel::hash;
-use memcached_operator::kernel::object::{ChildKind, Controller, Key, ResourceVersion, Uid, Watched};
+use memcached_operator::kernel::object::{ChildKind, Key, ResourceVersion, Uid, Watched};
 pub(crate) use objects::{Cluster, merged};
-use objects::{applied, conflict, content, edit, give_up_replicas, is_labelled, owned, template};
+use objects::{
+    applied, conflict, content, controller, edit, give_up_owner, give_up_replicas, is_labelled, owned,
+    take_in, template,
+};
 use serde_json::{Value, json};
 use specs::{spec, wanted};
 pub(crate) use stages::{LACKING, Report};
@@ -63,6 +67,8 @@ pub(crate) struct Model {
     release: u8,
     /// Pod templates that replaced another one on a live Deployment.
     pub(crate) rollouts: usize,
+    /// Rollouts that happened, and that a restore took back.
+    pub(crate) undone: usize,
     /// Things that somebody did which may make pods roll.
     pub(crate) causes: usize,
     /// Whether the definition is an older one, which knows neither `memcached` nor the newest fields of the status.
@@ -92,6 +98,7 @@ impl Model {
             cluster: Cluster::default(),
             release: 34,
             rollouts: 0,
+            undone: 0,
             causes: 0,
             older: false,
         }
@@ -123,6 +130,11 @@ impl Model {
     fn tick(&mut self) -> ResourceVersion {
         self.version += 1;
         ResourceVersion((1_000 * self.version + self.history).to_string())
+    }
+
+    /// When the last object was created: they come a second apart.
+    fn age(&self) -> Option<Timestamp> {
+        Timestamp::from_second(i64::try_from(self.born).ok()?).ok()
     }
 
     fn uid(&mut self, what: &str) -> Uid {
@@ -176,6 +188,7 @@ impl Model {
         self.store_resource(SeenResource {
             key: self.key.clone(),
             uid,
+            created: self.age(),
             resource_version: version,
             generation: 1,
             deleting: false,
@@ -190,6 +203,27 @@ impl Model {
             self.tick();
             self.tell(Watched::Memcached, Event::Gone { kind: Watched::Memcached, key: self.key.clone() });
         }
+    }
+
+    /// `kubectl delete --cascade=orphan`: who controls the children is taken away from them.
+    pub(crate) fn orphan(&mut self) {
+        let Some(uid) = self.resource.as_ref().map(|resource| resource.uid.clone()) else { return };
+        if !self.children.values().all(is_labelled) {
+            return;
+        }
+        self.delete_resource();
+        for kind in ChildKind::ALL {
+            self.change_child(kind, |child| {
+                if child.controller.as_ref().is_some_and(|owner| owner.uid == uid) {
+                    give_up_owner(child);
+                }
+            });
+        }
+    }
+
+    /// The incarnations of the children.
+    pub(crate) fn uids(&self) -> Vec<Uid> {
+        self.children.values().map(|child| child.uid.clone()).collect()
     }
 
     pub(crate) fn edit(&mut self, variant: u8) {
@@ -396,9 +430,8 @@ impl Model {
                     Reply::Failed(Failure { category: Category::Invalid, message })
                 }
                 Some(child) if child.uid == *uid => {
-                    let (content, owned) =
-                        (self.cluster.stores(applied(*kind, body, child)), owned(*kind, body));
-                    self.change_child(*kind, |child| (child.content, child.owned) = (content, owned));
+                    let content = self.cluster.stores(applied(*kind, body, child));
+                    self.change_child(*kind, |child| take_in(child, (content, body)));
                     Reply::Child(self.children.get(kind).cloned().map(Box::new))
                 }
                 _ => conflict("uid mismatch"),
@@ -432,21 +465,15 @@ impl Model {
 
     fn create_child(&mut self, kind: ChildKind, body: &Value) -> Reply {
         let version = self.tick();
-        let owner = &body["metadata"]["ownerReferences"][0];
-        let text = |field: &str| owner[field].as_str().unwrap().to_owned();
         let child = SeenChild {
             kind,
             key: self.key.clone(),
             uid: self.uid("child"),
+            created: self.age(),
             resource_version: version,
             generation: 1,
             deleting: false,
-            controller: Some(Controller {
-                api_version: text("apiVersion"),
-                kind: text("kind"),
-                name: text("name"),
-                uid: Uid(text("uid")),
-            }),
+            controller: Some(controller(&body["metadata"]["ownerReferences"][0])),
             content: self.cluster.stores(content(body)),
             owned: owned(kind, body),
             entry: Some(0),
@@ -465,11 +492,8 @@ impl Model {
             && status.conditions.iter().any(|it| it.type_ == "Ready" && it.status == "True");
         if claims {
             let deployment = self.children.get(&ChildKind::Deployment).expect("Ready without a Deployment");
-            assert_eq!(
-                deployment.controller.as_ref().unwrap().uid,
-                resource.uid,
-                "Ready on another's Deployment"
-            );
+            let owner = deployment.controller.as_ref();
+            assert!(owner.is_none_or(|it| it.uid == resource.uid), "Ready on another's Deployment");
         }
     }
 
@@ -482,7 +506,8 @@ impl Model {
 
     pub(crate) fn check_converged(&self) {
         let Some(resource) = &self.resource else {
-            assert!(self.children.is_empty(), "children of a deleted resource");
+            let orphans = self.children.values().all(|child| child.controller.is_none());
+            assert!(orphans, "children of a deleted resource");
             return;
         };
         for (kind, wanted) in wanted(resource) {

@@ -199,7 +199,7 @@ fn a_peer_that_was_started_again_after_us_is_taken_over_once_more() {
     };
     let removed = edits.iter().filter_map(|edit| match edit {
         Edit::Remove { path } => Some(path.as_str()),
-        Edit::Replace { .. } => None,
+        Edit::Add { .. } | Edit::Replace { .. } => None,
     });
     assert_eq!(
         removed.collect::<Vec<_>>(),
@@ -242,4 +242,36 @@ fn what_the_old_template_lacks_is_said_once_and_only_where_it_matters() {
         ]
     );
     assert_eq!(said(AUTOSCALED), Vec::<String>::new());
+}
+
+#[test]
+fn what_the_peers_resource_left_behind_is_taken_over_as_well() {
+    let story = Story::with(EVERYTHING, |live| {
+        for (kind, object) in live.iter_mut() {
+            let created = if kind == "Memcached" { "2026-01-02T00:00:00Z" } else { "2026-01-01T00:00:00Z" };
+            object["metadata"]["creationTimestamp"] = json!(created);
+        }
+        for (kind, object) in
+            live.iter_mut().filter(|(kind, _)| !["Memcached", "Secret"].contains(&kind.as_str()))
+        {
+            let owners = object["metadata"].as_object_mut().and_then(|meta| meta.remove("ownerReferences"));
+            assert!(owners.is_some(), "{kind}");
+            let fields = peers_entry(object)["fieldsV1"]["f:metadata"].as_object_mut();
+            fields.and_then(|fields| fields.remove("f:ownerReferences")).expect("the peer's reference");
+        }
+    });
+    let counts = ["patch ", "apply "].map(|what| story.count(what));
+    assert_eq!((counts, story.rollouts.as_slice()), ([5, 5], [].as_slice()), "{:?}", story.told());
+    assert_eq!(story.revision(), "0");
+}
+
+#[test]
+fn what_another_operator_of_that_name_made_and_nobody_controls_is_left_alone() {
+    let story = Story::with(EVERYTHING, |live| {
+        let service = live.get_mut("Service").expect("the Service");
+        service["metadata"]["ownerReferences"] = Value::Null;
+        let fields = peers_entry(service)["fieldsV1"]["f:metadata"].as_object_mut().expect("its fields");
+        fields.retain(|field, _| field == "f:annotations");
+    });
+    assert!(!story.told().iter().any(|told| told.ends_with(" Service")), "{:?}", story.told());
 }

@@ -215,6 +215,7 @@ fn child(kind: ChildKind, object: &Value) -> Reply {
 fn carry_out(edit: &Edit, object: &mut Value) {
     match edit {
         Edit::Replace { path, value } => *object.pointer_mut(path).expect(path) = value.clone(),
+        Edit::Add { path, .. } => panic!("{path}: what is asked for gets its owner by an apply"),
         Edit::Remove { path } => {
             let (parent, last) = path.rsplit_once('/').expect("a pointer");
             let last = last.replace("~1", "/").replace("~0", "~");

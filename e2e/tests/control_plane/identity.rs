@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use kube::{Api, Resource, ResourceExt};
 use memcached_operator::api::Memcached;
@@ -316,32 +317,56 @@ async fn a_child_that_somebody_deletes_comes_back_once_it_is_gone() -> Result<()
     .await
 }
 
+/// What is to become of orphans: their uids, and the generation of the Deployment, which moves with its template.
+async fn identities(space: &Space) -> Result<[Option<String>; 3]> {
+    let deployment = space.api::<Deployment>().get(NAME).await?;
+    let service = space.api::<Service>().get(NAME).await?;
+    Ok([deployment.uid(), deployment.metadata.generation.map(|it| it.to_string()), service.uid()])
+}
+
 #[tokio::test]
-async fn orphans_are_neither_touched_nor_taken_back() -> Result<()> {
+async fn what_a_resource_left_behind_is_taken_back_whole_and_a_copy_of_it_is_not() -> Result<()> {
     in_space("orphans", async |space: &Space| {
+        collector_is_at_work(space).await?;
         let _kubelet = Kubelet::start(space);
         let operator = operator(space).await?;
-        space.apply(&plain(NAME, &json!({"replicas": 1}))?).await?;
+        let guarded = json!({
+            "replicas": 2,
+            "highAvailability": {"podDisruptionBudget": {"enabled": true, "minAvailable": 1}},
+        });
+        space.apply(&plain(NAME, &guarded)?).await?;
         await_ready(space, NAME).await?;
-        let requests = Requests::from_now_on(space)?;
+        let before = identities(space).await?;
         let orphan =
             DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
         space.api::<Memcached>().delete(NAME, &orphan).await?;
         space.wait::<Memcached>(NAME, ("it is gone", SOON), |it| it.is_none()).await?;
-        let orphans = async || {
-            let deployment = space.api::<Deployment>().get(NAME).await?;
-            let service = space.api::<Service>().get(NAME).await?;
-            anyhow::Ok([json!(deployment), json!(service)])
-        };
-        let before = orphans().await?;
-        for orphan in &before {
-            ensure!(orphan.pointer("/metadata/ownerReferences").is_none(), "{orphan:#}");
-        }
-        space.apply(&plain(NAME, &json!({"replicas": 1}))?).await?;
+        let left = space.api::<Deployment>().get(NAME).await?;
+        ensure!(left.owner_references().is_empty(), "{left:#?}");
+        // Its labels, but nothing that says that we wrote it.
+        let copy = json!({"metadata": {"name": "copy", "labels": memcached_operator::kernel::desired::meta::labels("copy")},
+            "spec": {"clusterIP": "None", "ports": [{"port": 1}]}});
+        space.apply::<Service>(&serde_json::from_value(copy)?).await?;
+
+        let requests = Requests::from_now_on(space)?;
+        let anew = space.apply(&plain(NAME, &json!({"replicas": 2}))?).await?;
+        await_children_of(space, &anew).await?;
+        await_ready(space, NAME).await?;
+        ensure!(identities(space).await? == before, "{:?} instead of {before:?}", identities(space).await?);
+        await_answer(("what nobody asks for any more is gone", SOON), async || {
+            let budget = space.api::<PodDisruptionBudget>().get_opt(NAME).await?;
+            ensure!(budget.is_none(), "{budget:?}");
+            Ok(())
+        })
+        .await?;
+        // The budget is taken back before it is deleted: nothing is deleted that nobody controls.
+        let wanted = [("deployments cache", 1), ("poddisruptionbudgets cache", 2), ("services cache", 1)];
+        let found = requests.of_children()?;
+        ensure!(found == wanted.map(|(child, times)| (child.to_owned(), times)).into(), "{found:?}");
+
+        space.apply(&plain("copy", &json!({"replicas": 0}))?).await?;
         let conflict = |it: &Memcached| reason(it, "Stalled") == Some("NameConflict");
-        space.wait(NAME, ("it says whose they are", SOON), |it| it.is_some_and(conflict)).await?;
-        ensure!(orphans().await? == before, "they are as they were");
-        ensure!(requests.of_children()?.is_empty(), "{:?}", requests.of_children()?);
+        space.wait("copy", ("it says whose it is", SOON), |it| it.is_some_and(conflict)).await?;
         operator.end().await
     })
     .await

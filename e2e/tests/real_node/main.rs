@@ -4,6 +4,7 @@
 
 mod ends;
 mod images;
+mod orphans;
 mod rollouts;
 mod scaling;
 mod settings;

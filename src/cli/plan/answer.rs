@@ -2,6 +2,7 @@
 //!
 //! Its defaults are not known here, and need not be: what the kernel compares is what it sent.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::DynamicObject;
 use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
@@ -9,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::api::MemcachedStatus;
 use crate::kernel::effect::Edit;
 use crate::kernel::event::{Reply, SeenChild, SeenResource};
-use crate::kernel::object::{ChildKind, FIELD_MANAGER, Key};
+use crate::kernel::object::{ChildKind, Controller, FIELD_MANAGER, Key};
 use crate::kernel::seen;
 
 /// Where edits of ownership go.
@@ -54,7 +55,16 @@ pub(super) fn to_apply(before: &SeenChild, body: &Value) -> SeenChild {
     merge(&mut after.content, &wanted);
     after.owned = Some(owned(body));
     after.entry = Some(0);
+    after.controller = controller(&body["metadata"]["ownerReferences"]).or(after.controller);
     after
+}
+
+/// Who controls what has these owners, or this one.
+fn controller(owners: &Value) -> Option<Controller> {
+    let owners = owners.as_array().map_or(std::slice::from_ref(owners), Vec::as_slice);
+    let read = |owner: &Value| OwnerReference::deserialize(owner).ok();
+    let found = owners.iter().filter_map(read).find(|owner| owner.controller == Some(true))?;
+    Some(Controller::from(&found))
 }
 
 /// The child after a patch of it, or of who owns what of it.
@@ -76,6 +86,8 @@ pub(super) fn to_patch(before: &SeenChild, edits: &[Edit]) -> SeenChild {
                 }
                 None => remove(&mut after.content, path),
             },
+            // An orphan gets its owner back, and nothing else is added.
+            Edit::Add { value, .. } => after.controller = controller(value),
             Edit::Replace { .. } => {}
         }
     }

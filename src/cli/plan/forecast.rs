@@ -206,12 +206,12 @@ impl Forecast {
             Request::Patch { edits, .. } => (Some(answer::to_patch(before?, edits)), Vec::new()),
             _ => (None, Vec::new()),
         };
-        let is_apply = matches!(request, Request::Apply { .. });
+        let ends = matches!(request, Request::Apply { .. } | Request::Delete { .. });
         let plan = self.plans.get_mut(resource)?;
         match plan.children.iter_mut().find(|child| child.kind == kind.name()) {
-            // What comes before an apply belongs to it.
-            Some(known) if is_apply && known.fields.is_empty() && known.action == Verb::Change => {
-                known.fields = fields;
+            // What comes before an apply or a deletion belongs to it.
+            Some(known) if ends && known.fields.is_empty() && known.action == Verb::Change => {
+                (known.action, known.fields) = (action, fields);
             }
             Some(_) => return None,
             None => plan.children.push(ChildPlan { kind: kind.name(), action, fields }),

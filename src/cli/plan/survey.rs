@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, Result, bail};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
 use kube::core::DynamicObject;
@@ -166,7 +167,8 @@ fn overlaid(
         fresh["status"] = Value::Null;
         let asked = seen::resource(&serde_json::from_value(fresh).ok()?)?;
         Some(match found.get(key) {
-            None => asked,
+            // It is younger than everything that there is.
+            None => SeenResource { created: Some(Timestamp::MAX), ..asked },
             // What the file does not say of annotations stays.
             Some(live) => SeenResource {
                 generation: live.generation + i64::from(live.spec != asked.spec),

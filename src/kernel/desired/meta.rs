@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, 
 
 use super::{Intent, Revision, ports};
 use crate::api::{self, Validated};
-use crate::kernel::object::Key;
+use crate::kernel::object::{Key, Uid};
 
 /// On the pod template: the hash of the mounted Secret keys, so that new content rolls the pods.
 /// At revision 0 that one is of the peer, and ours stands on the Deployment.
@@ -78,19 +78,20 @@ pub fn object_meta(intent: &Intent<'_>, annotations: BTreeMap<String, String>) -
         namespace: Some(intent.key.namespace.clone()),
         labels: Some(labels(&intent.key.name)),
         annotations: Some(annotations).filter(|all| !all.is_empty()),
-        owner_references: Some(vec![owner_reference(intent)]),
+        owner_references: Some(vec![owner_reference(intent.key, intent.uid)]),
         ..ObjectMeta::default()
     }
 }
 
 /// The reference by which the garbage collector deletes a child after its resource, and by which we know the
 /// child for ours.
-fn owner_reference(intent: &Intent<'_>) -> OwnerReference {
+#[must_use]
+pub fn owner_reference(key: &Key, uid: &Uid) -> OwnerReference {
     OwnerReference {
         api_version: OWNER_API_VERSION.to_owned(),
         kind: "Memcached".to_owned(),
-        name: intent.key.name.clone(),
-        uid: intent.uid.0.clone(),
+        name: key.name.clone(),
+        uid: uid.0.clone(),
         controller: Some(true),
         block_owner_deletion: Some(true),
     }

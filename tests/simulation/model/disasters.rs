@@ -37,6 +37,7 @@ impl Model {
         let Some(backup) = self.backup.clone() else { return };
         let Backup { version, resource, children, secret, counts } = *backup;
         (self.version, self.resource, self.children, self.secret) = (version, resource, children, secret);
+        self.undone += self.rollouts - counts.0;
         (self.rollouts, self.causes) = counts;
         self.history += 1;
         Watched::ALL.into_iter().for_each(|kind| self.cut(kind));

@@ -23,9 +23,12 @@ impl Model {
         }
     }
 
+    /// Of what nobody controls nothing would be left that says whose it is.
     pub(crate) fn take_label(&mut self, kind: ChildKind) {
         self.change_own(kind, |child| {
-            if let Some(labels) = child.content["metadata"]["labels"].as_object_mut() {
+            if child.controller.is_some()
+                && let Some(labels) = child.content["metadata"]["labels"].as_object_mut()
+            {
                 labels.remove(MANAGED_BY_LABEL);
             }
         });
@@ -45,6 +48,7 @@ impl Model {
             key: self.key.clone(),
             uid: Uid(format!("theirs-{}", resource_version.0)),
             resource_version,
+            created: None,
             generation: 1,
             deleting: false,
             controller: None,

@@ -23,8 +23,10 @@ pub(super) struct Known<'a> {
 impl<'a> Known<'a> {
     pub(super) fn of(kernel: &'a Kernel, key: &'a Key) -> Self {
         let resource = &kernel.world().resources[key];
-        let ours =
-            |live: &&Live| live.controller.as_ref().is_some_and(|owner| owner.uid == resource.seen.uid);
+        let controlled =
+            |live: &Live| live.controller.as_ref().is_some_and(|owner| owner.uid == resource.seen.uid);
+        let left = |live: &Live| live.orphan.is_some_and(|it| it.is_older_than(&resource.seen));
+        let ours = |live: &&Live| left(live) || controlled(live);
         Self { kernel, key, deployment: resource.live(ChildKind::Deployment).filter(ours) }
     }
 
