@@ -3,6 +3,7 @@
 //! Takes a kubeconfig or what the environment offers; gives a [`Client`] without any retry below the kernel, and
 //! [`call`], which bounds every request. `sources`, `effects` and `leader` call it.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
@@ -148,10 +149,25 @@ pub fn explain(error: &kube::Error) -> String {
 /// Code and words of a refusal.
 #[must_use]
 pub fn said(status: &Status) -> String {
-    let words = if status.message.is_empty() { &status.reason } else { &status.message };
+    let words = if status.message.is_empty() { status.reason.clone() } else { in_order(status) };
     let code = status.code.to_string();
     // `404 page not found`, of a path that is not served, says it itself.
-    if words.starts_with(&code) { words.clone() } else { format!("{code} {words}").trim_end().to_owned() }
+    if words.starts_with(&code) { words } else { format!("{code} {words}").trim_end().to_owned() }
+}
+
+/// The message of a refusal, in which all that is wrong with an object stands in a fixed order. The API server's own order
+/// changes from answer to answer: each would be news, and the status would be written again for the same refusal.
+fn in_order(status: &Status) -> String {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let causes: BTreeSet<String> = causes.map(|it| format!("{}: {}", it.field, it.message)).collect();
+    let causes = Vec::from_iter(causes).join(", ");
+    match status.message.split_once(" is invalid: [") {
+        // The same words, and none left out.
+        Some((object, list)) if list.len() == causes.len() + "]".len() => {
+            format!("{object} is invalid: [{causes}]")
+        }
+        _ => status.message.clone(),
+    }
 }
 
 fn chain(error: &(dyn Error + 'static)) -> String {
@@ -170,6 +186,8 @@ fn chain(error: &(dyn Error + 'static)) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -178,5 +196,22 @@ mod tests {
         assert_eq!(said(404, "404 page not found"), "404 page not found");
         assert_eq!(said(403, "no"), "403 no");
         assert_eq!(said(500, ""), "500 Reason");
+    }
+
+    #[test]
+    fn the_same_refusal_says_the_same_in_whatever_order_it_lists_what_is_wrong() {
+        let refusal = |list: &str| -> Status {
+            let cause =
+                |field, message| json!({"reason": "FieldValueInvalid", "field": field, "message": message});
+            let causes = [cause("spec.b", "no"), cause("spec.a", "no"), cause("spec.b", "no")];
+            let message = format!("Deployment.apps \"x\" is invalid: {list}");
+            serde_json::from_value(json!({"code": 422, "message": message, "details": {"causes": causes}}))
+                .unwrap()
+        };
+        let ordered = "422 Deployment.apps \"x\" is invalid: [spec.a: no, spec.b: no]";
+        assert_eq!(said(&refusal("[spec.a: no, spec.b: no]")), ordered);
+        assert_eq!(said(&refusal("[spec.b: no, spec.a: no]")), ordered);
+        let more = "[spec.b: no, spec.a: no, spec.c: that no cause tells of]";
+        assert_eq!(said(&refusal(more)), format!("422 Deployment.apps \"x\" is invalid: {more}"));
     }
 }
