@@ -87,7 +87,8 @@ async fn in_three(one: &Space, other: &Space, third: &Space) -> Result<()> {
     let requests = log.since(mark)?;
     let ours: Vec<_> = requests.into_iter().filter(|request| request.user == USER).collect();
     ensure!(!ours.is_empty(), "the audit log knows it");
-    for request in ours {
+    // Everybody may ask for the API server's version, which is in no namespace.
+    for request in ours.iter().filter(|it| it.resource != "/version") {
         ensure!([one.name(), other.name()].contains(&request.namespace.as_str()), "{request:?}");
     }
     Ok(())
