@@ -8,11 +8,14 @@ use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use crate::api::MemcachedStatus;
+use crate::kernel::diff;
 use crate::kernel::effect::Edit;
 use crate::kernel::event::{Reply, SeenChild, SeenResource};
 use crate::kernel::object::{ChildKind, Controller, FIELD_MANAGER, Key};
 use crate::kernel::seen;
 
+/// The pods that a Deployment makes.
+const TEMPLATE: &str = "/spec/template";
 /// Where edits of ownership go.
 const MANAGED_FIELDS: &str = "/metadata/managedFields/";
 
@@ -53,6 +56,11 @@ pub(super) fn to_apply(before: &SeenChild, body: &Value) -> SeenChild {
         "spec": body["spec"],
     });
     merge(&mut after.content, &wanted);
+    let found = diff::differences(before.kind, body, (&before.content, before.owned.as_ref()));
+    if let (None, Some(template)) = (found.of_template().next(), before.content.pointer(TEMPLATE)) {
+        // A list that was merged as a whole lost its defaults: that would be another template, for which pods roll.
+        after.content["spec"]["template"] = template.clone();
+    }
     after.owned = Some(owned(body));
     after.entry = Some(0);
     after.controller = controller(&body["metadata"]["ownerReferences"]).or(after.controller);
