@@ -346,10 +346,7 @@ async fn what_a_resource_left_behind_is_taken_back_whole_and_a_copy_of_it_is_not
         space.apply::<Service>(&serde_json::from_value(copy)?).await?;
 
         let requests = Requests::from_now_on(space)?;
-        // With the section, or the pods would lose its anti-affinity.
-        let unguarded =
-            json!({"replicas": 2, "highAvailability": {"podDisruptionBudget": {"enabled": false}}});
-        let anew = space.apply(&plain(NAME, &unguarded)?).await?;
+        let anew = space.apply(&plain(NAME, &json!({"replicas": 2}))?).await?;
         await_children_of(space, &anew).await?;
         await_ready(space, NAME).await?;
         ensure!(identities(space).await? == before, "{:?} instead of {before:?}", identities(space).await?);
