@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use kube::{Api, Resource, ResourceExt};
 use memcached_operator::api::Memcached;
@@ -330,10 +330,7 @@ async fn what_a_resource_left_behind_is_taken_back_whole_and_a_copy_of_it_is_not
         collector_is_at_work(space).await?;
         let _kubelet = Kubelet::start(space);
         let operator = operator(space).await?;
-        let guarded = json!({
-            "replicas": 2,
-            "highAvailability": {"podDisruptionBudget": {"enabled": true, "minAvailable": 1}},
-        });
+        let guarded = json!({"replicas": 2, "security": {"networkPolicy": {"enabled": true}}});
         space.apply(&plain(NAME, &guarded)?).await?;
         await_ready(space, NAME).await?;
         let before = identities(space).await?;
@@ -349,18 +346,11 @@ async fn what_a_resource_left_behind_is_taken_back_whole_and_a_copy_of_it_is_not
         space.apply::<Service>(&serde_json::from_value(copy)?).await?;
 
         let requests = Requests::from_now_on(space)?;
-        let anew = space.apply(&plain(NAME, &json!({"replicas": 2}))?).await?;
+        let anew = space.apply(&plain(NAME, &guarded)?).await?;
         await_children_of(space, &anew).await?;
         await_ready(space, NAME).await?;
         ensure!(identities(space).await? == before, "{:?} instead of {before:?}", identities(space).await?);
-        await_answer(("what nobody asks for any more is gone", SOON), async || {
-            let budget = space.api::<PodDisruptionBudget>().get_opt(NAME).await?;
-            ensure!(budget.is_none(), "{budget:?}");
-            Ok(())
-        })
-        .await?;
-        // The budget is taken back before it is deleted: nothing is deleted that nobody controls.
-        let wanted = [("deployments cache", 1), ("poddisruptionbudgets cache", 2), ("services cache", 1)];
+        let wanted = [("deployments cache", 1), ("networkpolicies cache", 1), ("services cache", 1)];
         let found = requests.of_children()?;
         ensure!(found == wanted.map(|(child, times)| (child.to_owned(), times)).into(), "{found:?}");
 
