@@ -7,7 +7,6 @@ use anyhow::{Context, Result, ensure};
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
-use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{DeleteParams, Patch, PatchParams, PropagationPolicy};
 use kube::{Api, Resource, ResourceExt};
 use memcached_operator::api::Memcached;
