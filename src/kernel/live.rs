@@ -173,6 +173,12 @@ fn fingerprint(content: &Value, owned: Option<&Value>) -> u64 {
 }
 
 impl Slot {
+    /// Whether what sits here, or may, has nobody who controls it.
+    #[must_use]
+    pub fn may_hold_orphan(&self) -> bool {
+        self.live.as_ref().map_or(self.look, |live| live.orphan.is_some())
+    }
+
     /// Whether what sits here still has to be compared.
     #[must_use]
     pub fn is_open(&self) -> bool {

@@ -10,6 +10,8 @@
 //! resource is. Taken back then they would be deleted after it, and the cache would be lost. So what is not older than
 //! the resource stays as it is.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -17,6 +19,7 @@ use serde_json::{Value, json};
 use super::desired::meta;
 use super::effect::Edit;
 use super::event::{SeenChild, SeenResource};
+use super::object::{ChildKind, Key};
 
 /// Where an object says who owns it.
 const OWNERS: &str = "/metadata/ownerReferences";
@@ -61,5 +64,43 @@ impl Orphan {
         } else {
             Edit::Add { path: OWNERS.to_owned(), value: json!([owner]) }
         }
+    }
+}
+
+/// The places of orphans whose name no resource has: of objects without a resource nothing else is kept. The next
+/// resource of that name reads what is there, also where it asks for no such child.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LeftBehind(BTreeSet<(ChildKind, Key)>);
+
+impl LeftBehind {
+    /// A child was seen whose name no resource has.
+    pub fn note(&mut self, seen: &SeenChild) {
+        let place = (seen.kind, seen.key.clone());
+        if Orphan::of(seen).is_some() {
+            self.0.insert(place);
+        } else {
+            self.0.remove(&place);
+        }
+    }
+
+    /// A resource went and left this behind.
+    pub fn insert(&mut self, kind: ChildKind, key: Key) {
+        self.0.insert((kind, key));
+    }
+
+    /// It is gone.
+    pub fn forget(&mut self, kind: ChildKind, key: &Key) {
+        self.0.retain(|(other, there)| (*other, there) != (kind, key));
+    }
+
+    /// All of a kind that a complete list lacks are gone.
+    pub fn keep(&mut self, kind: ChildKind, is_there: impl Fn(&Key) -> bool) {
+        self.0.retain(|(other, key)| *other != kind || is_there(key));
+    }
+
+    /// What was left for a resource of this name, which takes care of it from here on.
+    pub fn take(&mut self, key: &Key) -> Vec<ChildKind> {
+        ChildKind::ALL.into_iter().filter(|kind| self.0.remove(&(*kind, key.clone()))).collect()
     }
 }

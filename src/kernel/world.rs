@@ -15,6 +15,7 @@ use super::inputs::SecretHash;
 use super::lists::{Lists, Moment, Word};
 use super::live::{Live, Sight, Slot};
 use super::object::{ChildKind, Key, ResourceVersion, Scope, Uid, Watched};
+use super::orphan::LeftBehind;
 use super::outline::Outline;
 use super::rollouts::Rollouts;
 use super::setback::Setback;
@@ -39,6 +40,9 @@ pub struct World {
     /// The API server's version, once it has said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_version: Option<String>,
+    /// Children of resources that are gone.
+    #[serde(default)]
+    left_behind: LeftBehind,
     /// The kinds of children that cannot be dealt with.
     unavailable: Vec<(ChildKind, Scope, Unavailable)>,
 }
@@ -266,6 +270,9 @@ impl World {
                 false => self.gone(kind, key),
             });
         }
+        if let Watched::Child(kind) = kind {
+            self.left_behind.keep(kind, |key| !listing.lacks(key));
+        }
         let here = |key: &Key| scope.includes(&key.namespace);
         let lost = |(other, there, _): &(ChildKind, Scope, Unavailable)| {
             Watched::Child(*other) == kind && there == scope
@@ -353,7 +360,11 @@ impl World {
                 *known = fresh;
             }
             None => {
-                self.resources.insert(key.clone(), Resource::new(seen));
+                let mut fresh = Resource::new(seen);
+                for kind in self.left_behind.take(&key) {
+                    fresh.slot_mut(kind).look = true;
+                }
+                self.resources.insert(key.clone(), fresh);
             }
         }
         self.rename_secrets(&key, &before, &after);
@@ -381,7 +392,10 @@ impl World {
         let (key, kind) = (seen.key.clone(), Watched::Child(seen.kind));
         let answered = self.resources.get(&key).map(|resource| resource.slot(seen.kind).answered);
         let word = self.lists.hear(kind, &key, answered.unwrap_or_default());
-        let resource = self.resources.get_mut(&key)?;
+        let Some(resource) = self.resources.get_mut(&key) else {
+            self.left_behind.note(&seen);
+            return None;
+        };
         let slot = resource.slot_mut(seen.kind);
         let is_news = match word {
             Word::Watch => slot.see(seen),
@@ -457,9 +471,13 @@ impl World {
                 let Some(resource) = self.resources.remove(key) else { return BTreeSet::new() };
                 self.rename_secrets(key, &secret_names(&resource.seen), &[]);
                 self.rollouts.forget(key);
+                for (kind, _) in resource.slots.iter().filter(|(_, slot)| slot.may_hold_orphan()) {
+                    self.left_behind.insert(*kind, key.clone());
+                }
                 BTreeSet::from([key.clone()])
             }
             Watched::Child(kind) => {
+                self.left_behind.forget(kind, key);
                 let slot = self.resources.get_mut(key).map(|resource| resource.slot_mut(kind));
                 slot.and_then(Slot::lose).map(|_: Live| key.clone()).into_iter().collect()
             }

@@ -589,6 +589,24 @@ fn what_a_resource_left_behind_is_taken_back_and_nothing_rolls() {
 }
 
 #[test]
+fn what_was_left_behind_and_is_not_asked_for_any_more_goes() {
+    // With a policy, and with an autoscaler; the end of the resource is heard of first, or last.
+    for (variant, first) in [(5, 0), (5, 1), (6, 0), (6, 1)] {
+        let mut simulation = Simulation::new();
+        simulation.model.create_resource();
+        simulation.model.edit(variant);
+        simulation.settle();
+        simulation.model.orphan();
+        while let Some(event) = simulation.model.next_event(first) {
+            simulation.step(event);
+        }
+        simulation.model.create_resource();
+        simulation.settle();
+        simulation.model.check_converged();
+    }
+}
+
+#[test]
 fn a_resource_on_its_way_out_takes_nothing_back() {
     let mut simulation = Simulation::new();
     simulation.model.create_resource();
