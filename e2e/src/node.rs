@@ -106,6 +106,9 @@ pub(crate) async fn start(boot: &mut Boot, namespaces: &Namespaces) -> Result<()
                 "--root-dir=/run/e2e/kubelet",
                 "--cert-dir=/run/e2e/kubelet/pki",
                 &format!("--hostname-override={NODE}"),
+                // What is younger than this is not collected. The collector counts a container that was made and not
+                // started yet among the dead and keeps one of these: the one whose end was to be told was lost.
+                "--minimum-container-ttl-duration=10m",
                 &address,
             ],
         ),
