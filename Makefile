@@ -47,7 +47,7 @@ demo-down: build ## Remove what `make demo` made
 check: test-prerequisites ## Quick loop: format, clippy, pure tests
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --locked -- -D warnings
-	@cargo test -p memcached-operator --locked
+	@cargo test --workspace --exclude e2e --locked
 
 .PHONY: test
 # A first part that fails keeps the second one from nothing: both say what they found, and then it fails.
@@ -67,7 +67,7 @@ test: test-prerequisites ## All tests, those on a real Kubernetes included
 
 .PHONY: search
 search: ## Look for a history or a resource that breaks a law: 20,000 cases, others each time
-	@PROPTEST_CASES=20000 cargo test --release -p memcached-operator --locked --test simulation --test laws
+	@PROPTEST_CASES=20000 cargo test --release -p memcached-operator-core --locked --test simulation --test laws
 
 .PHONY: mutants
 mutants: test-prerequisites ## Put old defects back, one at a time, and see that their tests find them

@@ -10,12 +10,13 @@
 //!      └──────────────────────────── create / apply / delete / merge-patch ◀── shell::effects ◀───────────┘
 //! ```
 //!
-//! A folder uses only those above it: `api` nothing, `kernel` only `api`, `shell` both, `cli` all. `exporter` stands
+//! `api` and `kernel` are a package of their own, `src/core`, in which there is no IO. Here a folder uses only those
+//! above it: `shell` the core, `cli` all. `exporter` stands
 //! beside them: only `cli` uses it. `web` serves the pages of `shell` and of `exporter`, and uses nothing.
 
-pub mod api;
 pub mod cli;
 pub mod exporter;
-pub mod kernel;
 pub mod shell;
 pub mod web;
+
+pub use memcached_operator_core::{api, kernel};

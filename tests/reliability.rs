@@ -24,7 +24,9 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
 fn functions(program: &str) -> BTreeSet<String> {
     let places = match program {
         "lib" => vec![root().join("src")],
-        _ => ["tests", "e2e/tests"].map(|folder| root().join(folder).join(program)).to_vec(),
+        _ => {
+            ["tests", "src/core/tests", "e2e/tests"].map(|folder| root().join(folder).join(program)).to_vec()
+        }
     };
     let in_folders = places.iter().filter(|place| place.is_dir()).flat_map(|place| files(place, "rs"));
     let alone = places.iter().map(|place| place.with_extension("rs")).filter(|file| file.is_file());

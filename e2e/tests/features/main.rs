@@ -5,7 +5,7 @@ mod autoscaling;
 mod evictions;
 mod fields;
 mod generate;
-#[path = "../../../tests/given/mod.rs"]
+#[path = "../../../src/core/tests/given/mod.rs"]
 #[expect(clippy::expect_used, reason = "a test ends where a row is not as it should be")]
 mod given;
 mod matrix;
@@ -14,7 +14,7 @@ mod order;
 mod paused;
 mod quiet;
 mod rollouts;
-#[path = "../../../tests/fields/rows.rs"]
+#[path = "../../../src/core/tests/fields/rows.rs"]
 mod rows;
 #[path = "../control_plane/support/mod.rs"]
 #[allow(dead_code, reason = "shared with the tests of the control plane, and each program uses a part")]

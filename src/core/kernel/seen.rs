@@ -1,0 +1,365 @@
+//! API objects in, events pruned to what decisions need out. Pure; called by the shell for every object that a
+//! watch or a reply brings.
+//!
+//! Everything here is total: an object of any shape gives an event or, without a name or uid, nothing.
+
+use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
+use kube_core::DynamicObject;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::desired::meta::{self, INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
+use super::event::{PeersEntry, SeenChild, SeenPod, SeenResource, SeenRollout, SeenSecret};
+use super::object::{ChildKind, Controller, FIELD_MANAGER, Key, PEERS_FIELD_MANAGER, ResourceVersion, Uid};
+use crate::api::{MemcachedSpec, MemcachedStatus, RESTART_TRIGGER};
+
+/// The identity that every event carries.
+struct Identity {
+    key: Key,
+    uid: Uid,
+    resource_version: ResourceVersion,
+}
+
+fn identity(meta: &ObjectMeta) -> Option<Identity> {
+    Some(Identity {
+        key: Key { namespace: meta.namespace.clone()?, name: meta.name.clone()? },
+        uid: Uid(meta.uid.clone()?),
+        resource_version: ResourceVersion(meta.resource_version.clone()?),
+    })
+}
+
+/// A `Memcached`. A spec that does not deserialise is an event too: the resource has to say so in its status.
+#[must_use]
+pub fn resource(object: &DynamicObject) -> Option<SeenResource> {
+    let meta = &object.metadata;
+    let Identity { key, uid, resource_version } = identity(meta)?;
+    let trigger = meta.annotations.as_ref().and_then(|all| all.get(RESTART_TRIGGER));
+    Some(SeenResource {
+        key,
+        uid,
+        resource_version,
+        created: meta.creation_timestamp.as_ref().map(|created| created.0),
+        generation: meta.generation.unwrap_or_default(),
+        deleting: meta.deletion_timestamp.is_some(),
+        restart_trigger: trigger.filter(|value| !value.is_empty()).cloned(),
+        spec: MemcachedSpec::parse(object.data.get("spec")).map_err(|violation| violation.to_string()),
+        status: object
+            .data
+            .get("status")
+            .and_then(|raw| MemcachedStatus::deserialize(raw).ok())
+            .unwrap_or_default(),
+    })
+}
+
+/// An object of a child's kind. Of what is somebody else's only that: nothing of its content may reach the journal.
+#[must_use]
+pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
+    let meta = &object.metadata;
+    let Identity { key, uid, resource_version } = identity(meta)?;
+    let controller = meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
+    let whose = SeenChild {
+        kind,
+        key,
+        uid,
+        resource_version,
+        created: meta.creation_timestamp.as_ref().map(|created| created.0),
+        generation: meta.generation.unwrap_or_default(),
+        deleting: meta.deletion_timestamp.is_some(),
+        controller: controller.map(Controller::from),
+        content: json!({"metadata": {"labels": our_label(meta)}}),
+        owned: None,
+        entry: None,
+        peers: None,
+        managers: Vec::new(),
+        rollout: None,
+    };
+    if is_foreign(meta, whose.controller.as_ref()) {
+        return Some(whose);
+    }
+    let managed = || meta.managed_fields.iter().flatten();
+    let entry = managed().position(|entry| {
+        entry.manager.as_deref() == Some(FIELD_MANAGER)
+            && entry.operation.as_deref() == Some("Apply")
+            && entry.subresource.is_none()
+    });
+    let mut managers: Vec<String> = managed()
+        .filter_map(|entry| entry.manager.clone())
+        .filter(|manager| manager != FIELD_MANAGER)
+        .collect();
+    managers.sort();
+    managers.dedup();
+    Some(SeenChild {
+        content: json!({
+            "metadata": {
+                "labels": meta.labels,
+                "annotations": meta.annotations,
+                "ownerReferences": meta.owner_references,
+            },
+            "spec": object.data.get("spec"),
+        }),
+        owned: entry.and_then(|at| managed().nth(at)?.fields_v1.as_ref()).map(|fields| fields.0.clone()),
+        entry,
+        peers: peers_entry(meta.managed_fields.iter().flatten(), controller),
+        managers,
+        rollout: (kind == ChildKind::Deployment).then(|| rollout(object.data.get("status"))),
+        ..whose
+    })
+}
+
+/// Whether an object is none of this operator's business but for the place that it takes: somebody else controls it, or
+/// nobody does and nothing says that this operator or the peer made it.
+fn is_foreign(meta: &ObjectMeta, controller: Option<&Controller>) -> bool {
+    let made = |entry: &ManagedFieldsEntry| match entry.manager.as_deref() {
+        Some(FIELD_MANAGER) => true,
+        Some(PEERS_FIELD_MANAGER) => our_label(meta).is_some(),
+        _ => false,
+    };
+    match controller {
+        Some(controller) => !controller.is_memcached(),
+        None => !meta.managed_fields.iter().flatten().any(made),
+    }
+}
+
+/// Our label, by which the watches see what they see.
+fn our_label(meta: &ObjectMeta) -> Option<Value> {
+    let value = meta.labels.as_ref()?.get(MANAGED_BY_LABEL).filter(|value| *value == MANAGED_BY)?;
+    Some(json!({MANAGED_BY_LABEL: value}))
+}
+
+/// The entry of the Go peer: an update by the name that such operators have by default, which wrote the reference to
+/// the controller or, where an orphan lost that one, the labels of a child. Another of that name writes other things,
+/// and keeps them.
+fn peers_entry<'a>(
+    entries: impl Iterator<Item = &'a ManagedFieldsEntry>,
+    controller: Option<&OwnerReference>,
+) -> Option<PeersEntry> {
+    let reference = controller.map(|owner| format!("k:{}", json!({"uid": owner.uid})));
+    let has_labels =
+        |written: &Value| meta::labels("").keys().all(|name| written.get(format!("f:{name}")).is_some());
+    entries.enumerate().find_map(|(place, entry)| {
+        let fields = &entry.fields_v1.as_ref()?.0;
+        let by_peer = entry.manager.as_deref() == Some(PEERS_FIELD_MANAGER)
+            && entry.operation.as_deref() == Some("Update")
+            && entry.subresource.is_none();
+        let made_it = match &reference {
+            Some(reference) => fields.pointer("/f:metadata/f:ownerReferences")?.get(reference).is_some(),
+            None => has_labels(fields.pointer("/f:metadata/f:labels")?),
+        };
+        (by_peer && made_it).then(|| PeersEntry { place, fields: fields.clone() })
+    })
+}
+
+fn rollout(status: Option<&Value>) -> SeenRollout {
+    let integer =
+        |name: &str| status.and_then(|status| status.get(name)).and_then(Value::as_i64).unwrap_or(0);
+    let count = |name: &str| i32::try_from(integer(name).max(0)).unwrap_or(i32::MAX);
+    let conditions =
+        || status.and_then(|status| status.get("conditions")).and_then(Value::as_array).into_iter().flatten();
+    let is = |condition: &Value, field: &str, value: &str| {
+        condition.get(field).and_then(Value::as_str) == Some(value)
+    };
+    let message =
+        |condition: &Value| condition.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();
+    SeenRollout {
+        observed_generation: integer("observedGeneration"),
+        replicas: count("replicas"),
+        ready: count("readyReplicas"),
+        updated: count("updatedReplicas"),
+        available: count("availableReplicas"),
+        deadline_exceeded: conditions()
+            .find(|it| is(it, "type", "Progressing") && is(it, "reason", "ProgressDeadlineExceeded"))
+            .map(message),
+        replica_failure: conditions()
+            .find(|it| is(it, "type", "ReplicaFailure") && is(it, "status", "True"))
+            .map(message),
+    }
+}
+
+/// A Secret's metadata.
+#[must_use]
+pub fn secret(meta: &ObjectMeta) -> Option<SeenSecret> {
+    let Identity { key, uid, resource_version } = identity(meta)?;
+    Some(SeenSecret { key, uid, resource_version })
+}
+
+/// One of our pods; `None` without the instance label.
+#[must_use]
+pub fn pod(object: &Pod) -> Option<SeenPod> {
+    let Identity { key, .. } = identity(&object.metadata)?;
+    let instance = object.metadata.labels.as_ref()?.get(INSTANCE_LABEL)?.clone();
+    let status = object.status.as_ref();
+    let conditions = || status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
+    let ready = conditions().any(|it| it.type_ == "Ready" && it.status == "True");
+    let unscheduled = conditions()
+        .find(|it| it.type_ == "PodScheduled" && it.status == "False")
+        .and_then(|it| it.reason.clone());
+    let containers = status.and_then(|status| status.container_statuses.as_ref()).into_iter().flatten();
+    let problem = containers.filter_map(container_problem).next().or(unscheduled);
+    Some(SeenPod {
+        key,
+        instance,
+        ip: status.and_then(|status| status.pod_ip.clone()),
+        ready,
+        problem: problem.filter(|_| !ready && object.metadata.deletion_timestamp.is_none()),
+    })
+}
+
+/// Why a container is not running. `ContainerCreating` and `PodInitializing` are no reasons: everything starts
+/// there. In `CrashLoopBackOff` the reason of the last end says more (`OOMKilled`), except a bare `Error`.
+fn container_problem(container: &ContainerStatus) -> Option<String> {
+    let ended = |state: Option<&ContainerState>| {
+        state.and_then(|state| state.terminated.as_ref()).and_then(|terminated| terminated.reason.clone())
+    };
+    let telling = |reason: &String| reason != "Error" && reason != "Completed";
+    let state = container.state.as_ref();
+    let waiting = state.and_then(|state| state.waiting.as_ref()).and_then(|waiting| waiting.reason.clone());
+    match waiting.as_deref() {
+        Some("ContainerCreating" | "PodInitializing") => None,
+        // The kubelet alternates between the two every few seconds; the status should not.
+        Some("ErrImagePull") => Some("ImagePullBackOff".to_owned()),
+        Some("CrashLoopBackOff") => ended(container.last_state.as_ref()).filter(telling).or(waiting),
+        Some(_) => waiting,
+        None => ended(state),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(raw: Value) -> DynamicObject {
+        serde_json::from_value(raw).unwrap()
+    }
+
+    #[test]
+    fn a_spec_of_the_wrong_type_is_an_event_that_says_so() {
+        let seen = resource(&object(json!({
+            "metadata": {"namespace": "n", "name": "bad", "uid": "u", "resourceVersion": "7", "generation": 2},
+            "spec": {"replicas": "many"},
+            "status": "none",
+        })))
+        .unwrap();
+        assert_eq!(seen.spec, Err("spec.replicas: invalid type: string \"many\", expected i32".to_owned()));
+        assert_eq!(seen.status, MemcachedStatus::default());
+    }
+
+    #[test]
+    fn an_object_without_a_uid_is_no_event() {
+        let raw = json!({"metadata": {"namespace": "n", "name": "x", "resourceVersion": "7"}});
+        assert_eq!(resource(&object(raw)), None);
+    }
+
+    #[test]
+    fn a_deployments_counters_are_clamped_and_our_entry_of_managed_fields_is_kept() {
+        let seen = child(
+            ChildKind::Deployment,
+            &object(json!({
+                "metadata": {
+                    "namespace": "n", "name": "x", "uid": "u", "resourceVersion": "7", "generation": 3,
+                    "labels": {"a": "b"},
+                    "managedFields": [
+                        {"manager": "kubectl", "operation": "Update"},
+                        {"manager": "memcached-operator", "operation": "Apply", "fieldsV1": {"f:spec": {}}},
+                        {"manager": "kube-controller-manager", "operation": "Update", "subresource": "status"},
+                    ],
+                },
+                "spec": {"replicas": 1},
+                "status": {"observedGeneration": 2, "replicas": -4, "readyReplicas": 1},
+            })),
+        )
+        .unwrap();
+        assert_eq!(
+            seen,
+            SeenChild {
+                kind: ChildKind::Deployment,
+                key: Key { namespace: "n".into(), name: "x".into() },
+                uid: Uid("u".into()),
+                resource_version: ResourceVersion("7".into()),
+                created: None,
+                generation: 3,
+                deleting: false,
+                controller: None,
+                content: json!({
+                    "metadata": {"labels": {"a": "b"}, "annotations": null, "ownerReferences": null},
+                    "spec": {"replicas": 1},
+                }),
+                owned: Some(json!({"f:spec": {}})),
+                entry: Some(1),
+                peers: None,
+                managers: vec!["kube-controller-manager".into(), "kubectl".into()],
+                rollout: Some(SeenRollout { observed_generation: 2, ready: 1, ..SeenRollout::default() }),
+            }
+        );
+    }
+
+    #[test]
+    fn of_an_object_of_somebody_else_nothing_is_kept_but_whose_it_is() {
+        let deployment = |labels: Value, owner: Option<(&str, &str)>, manager: &str| {
+            let owners = owner.map(|(api_version, kind)| {
+                json!([{"apiVersion": api_version, "kind": kind, "name": "theirs", "uid": "o", "controller": true}])
+            });
+            let container = json!({"name": "c", "env": [{"name": "DB_PASSWORD", "value": "hunter2"}]});
+            let seen = child(
+                ChildKind::Deployment,
+                &object(json!({
+                    "metadata": {
+                        "namespace": "n", "name": "x", "uid": "u", "resourceVersion": "7", "generation": 3,
+                        "labels": labels, "ownerReferences": owners, "annotations": {"secret": "hunter2"},
+                        "managedFields": [{
+                            "manager": manager, "operation": "Apply", "fieldsV1": {"f:metadata": {"f:hunter2": {}}},
+                        }],
+                    },
+                    "spec": {"template": {"spec": {"containers": [container]}}},
+                    "status": {"conditions": [
+                        {"type": "ReplicaFailure", "status": "True", "message": "hunter2"},
+                    ]},
+                })),
+            );
+            json!(seen.unwrap())
+        };
+        let plain = json!({"app": "hunter2"});
+        let labelled = json!({"app": "hunter2", "app.kubernetes.io/managed-by": "memcached-operator"});
+        for (labels, owner) in [
+            (&plain, None),
+            (&labelled, None),
+            (&labelled, Some(("example.com/v1", "Memcached"))),
+            (&plain, Some(("apps/v1", "ReplicaSet"))),
+        ] {
+            let seen = deployment(labels.clone(), owner, "helm");
+            assert!(!seen.to_string().contains("hunter2"), "{seen:#}");
+            assert_eq!(seen["controller"]["kind"].as_str(), owner.map(|(_, kind)| kind));
+            let label = &seen["content"]["metadata"]["labels"]["app.kubernetes.io/managed-by"];
+            assert_eq!(label.is_string(), *labels == labelled, "whether the watch tells of it");
+        }
+        for (owner, manager) in
+            [(Some(("memcached.c5c3.io/v1alpha1", "Memcached")), "helm"), (None, "memcached-operator")]
+        {
+            let seen = deployment(labelled.clone(), owner, manager);
+            assert!(seen["content"]["spec"].is_object(), "it is ours: {seen:#}");
+        }
+    }
+
+    #[test]
+    fn a_pod_says_why_it_is_not_running() {
+        let waiting = |reason: &str, last: Option<&str>| {
+            let pod: Pod = serde_json::from_value(json!({
+                "metadata": {
+                    "namespace": "n", "name": "x-1", "uid": "u", "resourceVersion": "7",
+                    "labels": {"app.kubernetes.io/instance": "x"},
+                },
+                "status": {"containerStatuses": [{
+                    "name": "memcached", "image": "", "imageID": "", "ready": false, "restartCount": 1,
+                    "state": {"waiting": {"reason": reason}},
+                    "lastState": last.map(|reason| json!({"terminated": {"reason": reason, "exitCode": 1}})),
+                }]},
+            }))
+            .unwrap();
+            super::pod(&pod).unwrap().problem
+        };
+        assert_eq!(waiting("ContainerCreating", None), None);
+        assert_eq!(waiting("ImagePullBackOff", None).as_deref(), Some("ImagePullBackOff"));
+        assert_eq!(waiting("CrashLoopBackOff", Some("OOMKilled")).as_deref(), Some("OOMKilled"));
+        assert_eq!(waiting("CrashLoopBackOff", Some("Error")).as_deref(), Some("CrashLoopBackOff"));
+    }
+}

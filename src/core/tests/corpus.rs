@@ -1,0 +1,158 @@
+//! What every template revision makes of more than three hundred resources, pinned for ever: an operator that renders
+//! one of them otherwise would roll the caches of whoever upgrades to it.
+//!
+//! A line of `tests/golden/corpus.jsonl` is a resource and its pod templates by revision. A new revision adds to each
+//! line; nothing that stands there may change.
+
+#![expect(clippy::expect_used, reason = "a test ends where its fixture is not as it should be")]
+
+mod given;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use given::Given;
+use memcached_operator_core::kernel::desired::peer::{self, Carried};
+use memcached_operator_core::kernel::desired::{Revision, pod};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+const FILE: &str = "tests/golden/corpus.jsonl";
+
+/// A resource and what was made of it.
+#[derive(Debug, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    spec: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret_hash: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restart_trigger: Option<String>,
+    intent_hash: String,
+    templates: BTreeMap<u32, Value>,
+}
+
+/// What users ask for, a feature at a time.
+fn fragments() -> Vec<Value> {
+    let of_pod = |field: &str, value: Value| json!({"pod": {field: value}});
+    let of_process = |field: &str, value: Value| json!({"memcached": {field: value}});
+    let tls = |plaintext: &str| {
+        json!({"security": {"tls": {
+            "enabled": true, "certificateSecretRef": {"name": "certificates"}, "plaintext": plaintext,
+        }}})
+    };
+    let term = json!({
+        "labelSelector": {"matchLabels": {"app": "database"}}, "topologyKey": "kubernetes.io/hostname",
+    });
+    let affinity = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
+    let spread = json!({
+        "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway",
+    });
+    vec![
+        json!({}),
+        json!({"replicas": 3}),
+        json!({"image": "registry.example:5000/memcached@sha256:0123456789012345678901234567890123456789012345678901234567890123"}),
+        json!({"resources": {"requests": {"cpu": "100m"}, "limits": {"memory": "1Gi"}}}),
+        of_process("maxMemoryMB", json!(256)),
+        of_process("maxConnections", json!(4096)),
+        of_process("threads", json!(8)),
+        of_process("maxItemSize", json!("2m")),
+        of_process("verbosity", json!(2)),
+        of_process("extraArgs", json!(["-o", "modern"])),
+        json!({"highAvailability": {"antiAffinityPreset": "hard"}}),
+        json!({"highAvailability": {"topologySpreadConstraints": [spread]}}),
+        json!({"highAvailability": {"gracefulShutdown": {"enabled": true}}}),
+        json!({"monitoring": {"enabled": true}}),
+        json!({"monitoring": {"enabled": true, "exporterImage": "prom/memcached-exporter:v0.15.4"}}),
+        json!({"security": {"podSecurityContext": {"runAsUser": 1000}}}),
+        json!({"security": {"containerSecurityContext": {"readOnlyRootFilesystem": true}}}),
+        json!({"security": {"sasl": {"enabled": true, "credentialsSecretRef": {"name": "passwords"}}}}),
+        tls("Disabled"),
+        tls("Localhost"),
+        tls("Allowed"),
+        json!({"security": {"tls": {
+            "enabled": true, "certificateSecretRef": {"name": "certificates"}, "enableClientCert": true,
+        }}}),
+        of_pod("labels", json!({"team": "a"})),
+        of_pod("nodeSelector", json!({"disk": "ssd"})),
+        of_pod("tolerations", json!([{"key": "dedicated", "operator": "Exists"}])),
+        of_pod("affinity", affinity),
+        of_pod("imagePullSecrets", json!([{"name": "registry"}])),
+        of_pod("priorityClassName", json!("high")),
+    ]
+}
+
+/// Every fragment with every other.
+fn specs() -> Vec<Value> {
+    let fragments = fragments();
+    let pairs = (0..fragments.len()).flat_map(|first| (0..=first).map(move |second| (first, second)));
+    let mut specs: Vec<Value> =
+        pairs.map(|(first, second)| merged(fragments[second].clone(), &fragments[first])).collect();
+    specs.dedup();
+    specs
+}
+
+fn merged(mut into: Value, from: &Value) -> Value {
+    match (&mut into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (name, value) in from {
+                let before = into.remove(name).unwrap_or(Value::Object(Map::new()));
+                into.insert(
+                    name.clone(),
+                    if value.is_object() { merged(before, value) } else { value.clone() },
+                );
+            }
+        }
+        _ => into = from.clone(),
+    }
+    into
+}
+
+/// What this build makes of a resource, by every revision that renders it.
+fn rendered(at: usize, spec: Value) -> Line {
+    let mut given = Given::new("cache", &spec);
+    let mounts = given.spec.security.sasl_secret.is_some() || given.spec.security.tls.is_some();
+    given.secret_hash = mounts.then(|| format!("{at:064}"));
+    given.restart_trigger = at.is_multiple_of(7).then(|| "2026-11-21".to_owned());
+    let intent = given.intent();
+    let render = |revision: &Revision| {
+        let possible = *revision != Revision::PEER || peer::understands(&given.spec);
+        let template = pod::template(&intent, *revision, &Carried::default()).filter(|_| possible);
+        Some((revision.0, json!(template?)))
+    };
+    Line {
+        intent_hash: intent.hash(),
+        templates: pod::REVISIONS.iter().filter_map(render).collect(),
+        secret_hash: given.secret_hash.clone(),
+        restart_trigger: given.restart_trigger.clone(),
+        spec,
+    }
+}
+
+#[test]
+fn no_revision_renders_any_resource_of_the_corpus_otherwise_than_when_it_was_released() {
+    let now: Vec<Line> = specs().into_iter().enumerate().map(|(at, spec)| rendered(at, spec)).collect();
+    let text = now.iter().fold(String::new(), |mut text, line| {
+        writeln!(text, "{}", serde_json::to_string(line).unwrap()).unwrap();
+        text
+    });
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(FILE);
+    let committed = fs::read_to_string(&path).unwrap_or_default();
+    let pinned: Vec<Line> = committed.lines().map(|line| serde_json::from_str(line).expect(FILE)).collect();
+    for (pinned, now) in pinned.iter().zip(&now) {
+        assert_eq!((&pinned.spec, &pinned.intent_hash), (&now.spec, &now.intent_hash));
+        for (revision, template) in &pinned.templates {
+            assert_eq!(Some(template), now.templates.get(revision), "revision {revision} of {}", now.spec);
+        }
+    }
+    if committed != text {
+        let fresh = path.with_extension("jsonl.new");
+        fs::write(&fresh, text).unwrap();
+        panic!("{FILE} lacks resources or revisions: {} has them", fresh.display());
+    }
+    assert!(now.len() >= 300, "{} resources", now.len());
+    assert!(now.iter().filter(|line| line.templates.len() == pod::REVISIONS.len()).count() >= 200);
+    println!("{} resources at {} revisions", now.len(), pod::REVISIONS.len());
+}

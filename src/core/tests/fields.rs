@@ -1,0 +1,155 @@
+//! `docs/fields.md`: every field that a user can set, what it changes in the children, and the test that shows it on a
+//! real cluster. The table is made from what is rendered, so that it cannot tell anything else.
+
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test ends where a row is not as it should be"
+)]
+
+mod given;
+#[path = "fields/rows.rs"]
+mod rows;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use memcached_operator_core::api::crd::leaves;
+use memcached_operator_core::kernel::object::ChildKind;
+
+use rows::{PLAYED, Row, effects, rows};
+
+/// The one field that changes no child, by its nature.
+const CHANGES_NOTHING: &str = "paused";
+
+fn described(row: &Row) -> String {
+    if row.leaf == CHANGES_NOTHING {
+        return "none: no child is changed while it is true".to_owned();
+    }
+    let of_kind = |(kind, paths): (ChildKind, BTreeSet<String>)| {
+        let paths: Vec<_> = paths.iter().map(|path| format!("`{path}`")).collect();
+        format!("{}: {}", kind.name(), paths.join(", "))
+    };
+    effects(row).into_iter().map(of_kind).collect::<Vec<_>>().join("; ")
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn document() -> String {
+    let mut text = format!(
+        "# Fields\n\nEvery field of `spec`, what it changes in the children, and the test that shows it on a real \
+         cluster.\n`made` is said of a child that is there only with the field. This table is made by \
+         `src/core/tests/fields.rs`;\n`{PLAYED}` plays every row.\n\n\
+         | field | changes | shown by |\n|---|---|---|\n"
+    );
+    for row in rows() {
+        writeln!(text, "| `{}` | {} | `{}` |", row.leaf, described(&row), row.shown_by).unwrap();
+    }
+    text.push_str(
+        "\n## Sections\nA section that is there, with nothing set in it, changes this, and so does the first field of it that \
+         is set.\nAll other sections change nothing by being there.\n\n| section | changes |\n|---|---|\n",
+    );
+    for section in sections_of_the_definition() {
+        let row = rows::section(&section);
+        if !effects(&row).is_empty() {
+            writeln!(text, "| `{section}` | {} |", described(&row)).unwrap();
+        }
+    }
+    text
+}
+
+/// What holds fields.
+fn sections_of_the_definition() -> BTreeSet<String> {
+    let above = |leaf: &String| {
+        let ends: Vec<_> = leaf.match_indices('.').map(|(end, _)| leaf[..end].to_owned()).collect();
+        ends
+    };
+    leaves().iter().flat_map(above).collect()
+}
+
+#[test]
+fn a_section_that_is_new_to_a_spec_replaces_pods_in_high_availability_only() {
+    let replaces = |section: &String| {
+        let effects = effects(&rows::section(section));
+        effects.values().flatten().any(|path| path.starts_with("spec.template"))
+    };
+    let found: Vec<_> = sections_of_the_definition().into_iter().filter(replaces).collect();
+    let expected =
+        ["highAvailability", "highAvailability.gracefulShutdown", "highAvailability.podDisruptionBudget"];
+    assert_eq!(found, expected, "say it in the description of the section");
+}
+
+#[test]
+fn every_leaf_of_the_definition_has_one_row() {
+    let mut described: Vec<_> = rows().into_iter().map(|row| row.leaf.to_owned()).collect();
+    described.sort();
+    assert_eq!(described, leaves());
+}
+
+#[test]
+fn every_leaf_changes_a_child() {
+    for row in rows().iter().filter(|row| row.leaf != CHANGES_NOTHING) {
+        assert!(!effects(row).is_empty(), "{} changes nothing", row.leaf);
+    }
+}
+
+#[test]
+fn the_document_says_what_is_rendered() {
+    let path = repository().join("docs/fields.md");
+    let fresh = document();
+    if std::fs::read_to_string(&path).ok().as_deref() != Some(&fresh) {
+        let beside = path.with_extension("md.new");
+        std::fs::write(&beside, fresh).unwrap();
+        panic!("docs/fields.md is stale: move {} there and commit it", beside.display());
+    }
+}
+
+#[test]
+fn every_test_that_shows_a_field_is_there_and_its_source_names_the_field() {
+    let sources = sources(&repository());
+    let unnamed = |row: &Row| {
+        let shown = sources.iter().find(|it| it.text.contains(&format!("fn {}(", row.shown_by)));
+        let Some(shown) = shown else { return vec!["no such test".to_owned()] };
+        // What a test takes from a module beside it, that module names.
+        let used =
+            |it: &&Source| it.program == shown.program && shown.text.contains(&format!("{}::", it.module));
+        let texts: Vec<_> = sources.iter().filter(used).chain([shown]).map(|it| &it.text).collect();
+        let is_named = |name: &&str| texts.iter().any(|text| text.contains(&format!("\"{name}\"")));
+        row.leaf.split('.').filter(|name| !is_named(name)).map(str::to_owned).collect()
+    };
+    let elsewhere = rows().into_iter().filter(|row| row.shown_by != PLAYED);
+    let wrong: Vec<_> = elsewhere.map(|row| (row.leaf, row.shown_by, unnamed(&row))).collect();
+    assert_eq!(wrong.into_iter().filter(|(.., unnamed)| !unnamed.is_empty()).collect::<Vec<_>>(), []);
+    assert!(sources.iter().any(|it| it.text.contains(&format!("fn {PLAYED}("))));
+}
+
+/// A file of the tests on a real cluster.
+struct Source {
+    /// The folder of its program.
+    program: String,
+    module: String,
+    text: String,
+}
+
+fn sources(root: &Path) -> Vec<Source> {
+    let mut sources = Vec::new();
+    let root = root.join("e2e/tests");
+    let mut folders = vec![root.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("the tests are there") {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let below = path.strip_prefix(&root).unwrap();
+                let program = below.iter().next().unwrap().to_string_lossy().into_owned();
+                let module = path.file_stem().unwrap().to_string_lossy().into_owned();
+                sources.push(Source { program, module, text: std::fs::read_to_string(&path).unwrap() });
+            }
+        }
+    }
+    sources
+}

@@ -1,0 +1,405 @@
+//! Laws of the children: what is true of each, what never changes, what does change.
+
+use memcached_operator_core::api::validated::{Monitoring, Validated};
+use memcached_operator_core::kernel::desired::deployment::{Rendered, deployment};
+use memcached_operator_core::kernel::desired::horizontal_pod_autoscaler::horizontal_pod_autoscaler;
+use memcached_operator_core::kernel::desired::network_policy::network_policy;
+use memcached_operator_core::kernel::desired::peer::Carried;
+use memcached_operator_core::kernel::desired::pod_disruption_budget::pod_disruption_budget;
+use memcached_operator_core::kernel::desired::secrets::{MountedKey, mounted, secret_hash};
+use memcached_operator_core::kernel::desired::service::service;
+use memcached_operator_core::kernel::desired::service_monitor::service_monitor;
+use memcached_operator_core::kernel::desired::{LiveTemplate, Revision, pod};
+use memcached_operator_core::kernel::hash;
+use proptest::collection::btree_map;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use serde_json::{Value, json};
+
+use crate::generate::{given, name, validated};
+use crate::given::Given;
+
+/// Every child of it.
+fn bodies(given: &Given) -> Vec<Value> {
+    let intent = given.intent();
+    let optional = [
+        network_policy(&intent),
+        pod_disruption_budget(&intent),
+        horizontal_pod_autoscaler(&intent),
+        service_monitor(&intent),
+    ];
+    [rendered(given).body, service(&intent)].into_iter().chain(optional.into_iter().flatten()).collect()
+}
+
+/// Its Deployment where nothing is live yet.
+fn rendered(given: &Given) -> Rendered {
+    deployment(&given.intent(), None)
+}
+
+fn template(given: &Given) -> Value {
+    json!(pod::newest_template(&given.intent()))
+}
+
+fn labels(given: &Given) -> Value {
+    json!({
+        "app.kubernetes.io/name": "memcached",
+        "app.kubernetes.io/instance": given.key.name,
+        "app.kubernetes.io/managed-by": "memcached-operator",
+    })
+}
+
+/// Whether every one of `fields` has the same value in `map`.
+fn holds(map: &Value, fields: &Value) -> bool {
+    fields.as_object().expect("a map").iter().all(|(name, value)| map.get(name) == Some(value))
+}
+
+/// Whether a list, map or null without content is anywhere in `value`.
+fn has_nothing_somewhere(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty() || items.iter().any(has_nothing_somewhere),
+        Value::Object(fields) => fields.is_empty() || fields.values().any(has_nothing_somewhere),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// The same resource without what goes into children as the user wrote it, where emptiness may mean something.
+fn without_verbatim(given: &Given) -> Given {
+    let mut given = given.clone();
+    let spec = &mut given.spec;
+    for constraint in &mut spec.availability.spread {
+        constraint.label_selector = None;
+    }
+    spec.security.pod_context = None;
+    spec.security.container_context = None;
+    if let Some(sources) = &mut spec.security.network_policy {
+        sources.clients.clear();
+        sources.metrics.clear();
+    }
+    if let Some(autoscaling) = &mut spec.autoscaling {
+        autoscaling.behavior.scale_down.get_or_insert_default().stabilization_window_seconds = Some(1);
+    }
+    spec.pod.affinity = None;
+    given
+}
+
+/// Takes one field from another resource.
+type Take = fn(&mut Given, &Given);
+
+/// What the user may say about the pods.
+const REACHES_THE_PODS: [Take; 27] = [
+    |to, from| to.spec.image.clone_from(&from.spec.image),
+    |to, from| to.spec.resources.clone_from(&from.spec.resources),
+    |to, from| to.spec.memcached.max_memory_mb = from.spec.memcached.max_memory_mb,
+    |to, from| to.spec.memcached.max_connections = from.spec.memcached.max_connections,
+    |to, from| to.spec.memcached.threads = from.spec.memcached.threads,
+    |to, from| to.spec.memcached.max_item_size.clone_from(&from.spec.memcached.max_item_size),
+    |to, from| to.spec.memcached.verbosity = from.spec.memcached.verbosity,
+    |to, from| to.spec.memcached.extra_args.clone_from(&from.spec.memcached.extra_args),
+    |to, from| to.spec.availability.anti_affinity = from.spec.availability.anti_affinity,
+    |to, from| to.spec.availability.spread.clone_from(&from.spec.availability.spread),
+    |to, from| to.spec.availability.graceful_shutdown = from.spec.availability.graceful_shutdown,
+    |to, from| {
+        let monitor = to.spec.monitoring.take().and_then(|monitoring| monitoring.service_monitor);
+        let exporter = from.spec.monitoring.clone();
+        to.spec.monitoring = exporter.map(|exporter| Monitoring { service_monitor: monitor, ..exporter });
+    },
+    |to, from| to.spec.security.pod_context.clone_from(&from.spec.security.pod_context),
+    |to, from| to.spec.security.container_context.clone_from(&from.spec.security.container_context),
+    |to, from| to.spec.security.sasl_secret.clone_from(&from.spec.security.sasl_secret),
+    |to, from| to.spec.security.tls.clone_from(&from.spec.security.tls),
+    |to, from| to.spec.pod.labels.clone_from(&from.spec.pod.labels),
+    |to, from| to.spec.pod.annotations.clone_from(&from.spec.pod.annotations),
+    |to, from| to.spec.pod.node_selector.clone_from(&from.spec.pod.node_selector),
+    |to, from| to.spec.pod.tolerations.clone_from(&from.spec.pod.tolerations),
+    |to, from| to.spec.pod.affinity.clone_from(&from.spec.pod.affinity),
+    |to, from| to.spec.pod.priority_class_name.clone_from(&from.spec.pod.priority_class_name),
+    |to, from| to.spec.pod.image_pull_secrets.clone_from(&from.spec.pod.image_pull_secrets),
+    |to, from| to.spec.pod.image_pull_policy.clone_from(&from.spec.pod.image_pull_policy),
+    |to, from| to.spec.pod.service_account_name.clone_from(&from.spec.pod.service_account_name),
+    |to, from| to.secret_hash.clone_from(&from.secret_hash),
+    |to, from| to.restart_trigger.clone_from(&from.restart_trigger),
+];
+
+/// What the user may say besides.
+const REACHES_NO_POD: [Take; 7] = [
+    |to, from| to.spec.replicas = from.spec.replicas,
+    |to, from| to.spec.paused = from.spec.paused,
+    |to, from| to.spec.availability.disruption.clone_from(&from.spec.availability.disruption),
+    |to, from| {
+        if let (Some(to), Some(from)) = (&mut to.spec.monitoring, &from.spec.monitoring) {
+            to.service_monitor.clone_from(&from.service_monitor);
+        }
+    },
+    |to, from| to.spec.security.network_policy.clone_from(&from.spec.security.network_policy),
+    |to, from| to.spec.autoscaling.clone_from(&from.spec.autoscaling),
+    |to, from| to.spec.service_annotations.clone_from(&from.spec.service_annotations),
+];
+
+proptest! {
+    #[test]
+    fn every_child_says_what_it_is_whose_it_is_and_how_it_is_labelled(given in given()) {
+        for body in bodies(&given) {
+            let kind = ["Deployment", "Service", "NetworkPolicy", "PodDisruptionBudget", "HorizontalPodAutoscaler",
+                "ServiceMonitor"].into_iter().find(|kind| body["kind"] == *kind).expect("a kind of child");
+            let version = match kind {
+                "Deployment" => "apps/v1",
+                "Service" => "v1",
+                "NetworkPolicy" => "networking.k8s.io/v1",
+                "PodDisruptionBudget" => "policy/v1",
+                "HorizontalPodAutoscaler" => "autoscaling/v2",
+                _ => "monitoring.coreos.com/v1",
+            };
+            prop_assert_eq!(&body["apiVersion"], version);
+            prop_assert_eq!(&body["metadata"]["name"], &given.key.name);
+            prop_assert_eq!(&body["metadata"]["namespace"], &given.key.namespace);
+            prop_assert!(holds(&body["metadata"]["labels"], &labels(&given)), "{}", body);
+            let owner = json!([{
+                "apiVersion": "memcached.c5c3.io/v1alpha1",
+                "kind": "Memcached",
+                "name": given.key.name,
+                "uid": given.uid,
+                "controller": true,
+                "blockOwnerDeletion": true,
+            }]);
+            prop_assert_eq!(&body["metadata"]["ownerReferences"], &owner);
+        }
+    }
+
+    #[test]
+    fn no_child_has_an_empty_list_or_map_or_a_null_of_our_making(given in given()) {
+        for body in bodies(&without_verbatim(&given)) {
+            prop_assert!(!has_nothing_somewhere(&body), "{body}");
+        }
+    }
+
+    #[test]
+    fn the_same_intent_gives_the_same_children(given in given()) {
+        prop_assert_eq!(bodies(&given), bodies(&given.clone()));
+    }
+
+    #[test]
+    fn selectors_depend_on_the_name_alone_and_find_the_pods(given in given(), spec in validated()) {
+        let selectors = |given: &Given| {
+            let selector = |body: &Value| match body["kind"].as_str() {
+                Some("Service") => Some(body["spec"]["selector"].clone()),
+                Some("NetworkPolicy") => Some(body["spec"]["podSelector"]["matchLabels"].clone()),
+                Some("HorizontalPodAutoscaler") => None,
+                _ => Some(body["spec"]["selector"]["matchLabels"].clone()),
+            };
+            bodies(given).iter().filter_map(selector).collect::<Vec<_>>()
+        };
+        let edited = Given { spec, ..given.clone() };
+        for selector in selectors(&given).into_iter().chain(selectors(&edited)) {
+            prop_assert_eq!(&selector, &labels(&given));
+        }
+        prop_assert!(holds(&template(&edited)["metadata"]["labels"], &labels(&given)));
+    }
+
+    #[test]
+    fn every_port_that_is_offered_is_one_of_a_container_and_let_in(given in given()) {
+        let template = template(&given);
+        let containers = template["spec"]["containers"].as_array().expect("containers");
+        let declared: Vec<_> = containers.iter().flat_map(|it| it["ports"].as_array().expect("ports"))
+            .map(|port| (port["name"].clone(), port["containerPort"].clone(), port["protocol"].clone())).collect();
+        let service = service(&given.intent());
+        let offered: Vec<_> = service["spec"]["ports"].as_array().expect("ports").iter()
+            .map(|port| (port["targetPort"].clone(), port["port"].clone(), port["protocol"].clone())).collect();
+        prop_assert_eq!(&offered, &declared);
+
+        if let Some(policy) = network_policy(&given.intent()) {
+            let rules = policy["spec"]["ingress"].as_array().expect("rules");
+            let open: Vec<_> = rules.iter().flat_map(|rule| rule["ports"].as_array().expect("ports"))
+                .map(|port| (port["port"].clone(), port["protocol"].clone())).collect();
+            let ports: Vec<_> = declared.into_iter().map(|(_, port, protocol)| (port, protocol)).collect();
+            prop_assert_eq!(open, ports);
+        }
+    }
+
+    #[test]
+    fn every_secret_in_a_volume_is_known_to_be_mounted_and_every_volume_is_used_once(given in given()) {
+        let spec = &template(&given)["spec"];
+        let volumes = spec["volumes"].as_array().cloned().unwrap_or_default();
+        let mut keys: Vec<_> = volumes.iter().flat_map(|volume| {
+            let secret = &volume["secret"];
+            let items = secret["items"].as_array().expect("only the used keys");
+            items.iter().map(|item| (secret["secretName"].as_str().expect("a name"), item["key"].as_str().expect("a key")))
+        }).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let known: Vec<_> = mounted(&given.spec).into_iter().map(|it| (it.secret, it.key)).collect();
+        prop_assert_eq!(keys, known);
+
+        let containers = spec["containers"].as_array().expect("containers");
+        let mounts = containers.iter().filter_map(|it| it["volumeMounts"].as_array()).flatten();
+        let mounted: Vec<_> = mounts.map(|mount| &mount["name"]).collect();
+        prop_assert_eq!(mounted, volumes.iter().map(|volume| &volume["name"]).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn items_of_lists_that_are_merged_have_their_keys_and_are_told_apart_by_them(given in given()) {
+        let template = template(&given);
+        let spec = &template["spec"];
+        let service = service(&given.intent());
+        let mut lists = vec![
+            (&service["spec"]["ports"], vec!["port", "protocol"]),
+            (&spec["containers"], vec!["name"]),
+            (&spec["volumes"], vec!["name"]),
+            (&spec["imagePullSecrets"], vec!["name"]),
+            (&spec["topologySpreadConstraints"], vec!["topologyKey", "whenUnsatisfiable"]),
+        ];
+        for container in spec["containers"].as_array().expect("containers") {
+            lists.push((&container["ports"], vec!["containerPort", "protocol"]));
+            lists.push((&container["volumeMounts"], vec!["mountPath"]));
+        }
+        for (list, keys) in lists {
+            let items = list.as_array().cloned().unwrap_or_default();
+            let told: Vec<Vec<_>> =
+                items.iter().map(|item| keys.iter().map(|key| item[key].to_string()).collect()).collect();
+            prop_assert!(!told.iter().flatten().any(|key| key == "null"), "{list}");
+            for (index, item) in told.iter().enumerate() {
+                prop_assert!(!told[index + 1..].contains(item), "{list}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_reaches_no_pod_changes_neither_template_nor_hash(
+        one in given(), other in given(), take in select(REACHES_NO_POD.to_vec()),
+    ) {
+        let mut edited = one.clone();
+        take(&mut edited, &other);
+        prop_assert_eq!(template(&edited), template(&one));
+        prop_assert_eq!(edited.intent().hash(), one.intent().hash());
+    }
+
+    #[test]
+    fn the_template_hash_changes_with_each_field_that_reaches_the_pods_and_only_then(
+        one in given(), other in given(), take in select(REACHES_THE_PODS.to_vec()),
+    ) {
+        let mut edited = one.clone();
+        take(&mut edited, &other);
+        prop_assert_eq!(edited.intent().hash() == one.intent().hash(), edited == one);
+    }
+
+    #[test]
+    fn a_changed_template_has_a_changed_hash(
+        one in given(), other in given(), take in select(REACHES_THE_PODS.to_vec()),
+    ) {
+        let mut edited = one.clone();
+        take(&mut edited, &other);
+        prop_assert!(template(&edited) == template(&one) || edited.intent().hash() != one.intent().hash());
+    }
+
+    #[test]
+    fn the_laws_know_every_field(one in given(), other in given()) {
+        let mut edited = one;
+        REACHES_THE_PODS.iter().chain(&REACHES_NO_POD).for_each(|take| take(&mut edited, &other));
+        prop_assert_eq!(edited.spec, other.spec);
+    }
+
+    #[test]
+    fn a_spec_of_which_nothing_is_used_asks_for_no_more_than_deployment_and_service(given in given()) {
+        let plain = Given { spec: Validated::default(), ..given };
+        prop_assert_eq!(bodies(&plain).len(), 2);
+    }
+
+    #[test]
+    fn a_resource_of_another_name_or_namespace_has_the_same_hash(given in given(), name in name()) {
+        let mut other = given.clone();
+        other.key.name.clone_from(&name);
+        other.key.namespace = name;
+        prop_assert_eq!(other.intent().hash(), given.intent().hash());
+    }
+
+    #[test]
+    fn an_unchanged_intent_stays_at_the_live_revision(given in given(), revision in 0_u32..9) {
+        let template = json!({"spec": {"containers": [{"name": "memcached", "image": "whatever:7"}]}});
+        let known = pod::knows(Revision(revision));
+        let live = LiveTemplate {
+            revision: Revision(revision),
+            hash: given.intent().hash(),
+            carried: Carried::default(),
+            foreign: (!known).then(|| Box::new(template.clone())),
+        };
+        let desired = deployment(&given.intent(), Some(&live));
+        prop_assert_eq!(desired.revision, live.revision);
+        prop_assert_eq!(&desired.template_hash, &live.hash);
+        let ours = pod::template(&given.intent(), live.revision, &live.carried);
+        let expected = ours.map_or(template, |ours| json!(ours));
+        prop_assert_eq!(&desired.body["spec"]["template"], &expected);
+    }
+
+    #[test]
+    fn another_hash_or_none_gives_the_newest_revision(given in given(), revision in 0_u32..9) {
+        let live = LiveTemplate {
+            revision: Revision(revision),
+            hash: "another".to_owned(),
+            carried: Carried::default(),
+            foreign: None,
+        };
+        let desired = deployment(&given.intent(), Some(&live));
+        prop_assert_eq!(desired.revision, Revision::NEWEST);
+        prop_assert_eq!(desired, rendered(&given));
+    }
+
+    #[test]
+    fn the_annotations_say_revision_and_hash(given in given()) {
+        let desired = rendered(&given);
+        let live = LiveTemplate::of(&desired.body, None);
+        let said = LiveTemplate {
+            revision: desired.revision,
+            hash: desired.template_hash,
+            carried: Carried::default(),
+            foreign: None,
+        };
+        prop_assert_eq!(live, Some(said));
+    }
+
+    #[test]
+    fn any_changed_byte_of_a_mounted_secret_changes_the_hash(
+        contents in btree_map(("[a-z]{1,4}", select(vec!["tls.crt", "tls.key"])), any::<Vec<u8>>(), 1..5),
+        which in any::<Index>(), place in any::<Index>(), change in 1_u8..,
+    ) {
+        let contents: Vec<_> = contents.into_iter().collect();
+        let mut edited = contents.clone();
+        let content = &mut edited[which.index(contents.len())].1;
+        if content.is_empty() {
+            content.push(change);
+        } else {
+            let place = place.index(content.len());
+            content[place] ^= change;
+        }
+        prop_assert_ne!(hash_of(&edited), hash_of(&contents));
+    }
+
+    #[test]
+    fn the_secret_hash_depends_on_names_and_keys_but_not_on_the_order_of_reading(
+        contents in btree_map(("[a-z]{1,4}", select(vec!["tls.crt", "tls.key"])), any::<Vec<u8>>(), 1..5),
+        which in any::<Index>(),
+    ) {
+        let mut contents: Vec<_> = contents.into_iter().collect();
+        let before = hash_of(&contents);
+        contents.reverse();
+        prop_assert_eq!(hash_of(&contents), before.clone());
+        let which = which.index(contents.len());
+        contents[which].0.0.push('x');
+        prop_assert_ne!(hash_of(&contents), before);
+    }
+}
+
+fn hash_of(contents: &[((String, &'static str), Vec<u8>)]) -> String {
+    let digests: Vec<_> = contents.iter().map(|(_, content)| hash::of_bytes(content)).collect();
+    let mounted = contents.iter().map(|((secret, key), _)| MountedKey { secret, key });
+    secret_hash(mounted.zip(digests.iter().map(String::as_str)))
+}
+
+#[test]
+fn the_secret_hash_of_known_content_is_this_for_ever() {
+    let digest = hash::of_bytes(b"user:password\n");
+    let mounted = MountedKey { secret: "credentials", key: "password-file" };
+    assert_eq!(
+        secret_hash([(mounted, digest.as_str())]),
+        "e7f87eceef3f46890bbbb5c924feb2a73a7e42239702fa8f15728d85680bfa2e"
+    );
+}

@@ -1,0 +1,237 @@
+//! Histories in which lists take their time, etcd is restored from a backup and the operator loses its rights.
+
+use memcached_operator_core::kernel::effect::Effect;
+use memcached_operator_core::kernel::event::{Departure, Event};
+use memcached_operator_core::kernel::failure::Category;
+use memcached_operator_core::kernel::object::{ChildKind, Watched};
+use proptest::prelude::*;
+
+use crate::{Simulation, request_name};
+
+/// One step of such a history.
+#[derive(Clone, Debug)]
+pub(crate) enum Disaster {
+    /// A kind is listed anew: the request leaves.
+    Ask(usize),
+    /// A request for a list is answered.
+    Serve(usize),
+    /// Somebody backs etcd up.
+    BackUp,
+    /// Etcd is restored. What is under way fails, and the watches hear of nothing any more.
+    Restore,
+    /// The operator's Role is taken away.
+    TakeRole,
+    /// It gets its Role back.
+    GiveRole,
+}
+
+pub(crate) fn disaster() -> impl Strategy<Value = Disaster> {
+    prop_oneof![
+        3 => (0..9usize).prop_map(Disaster::Ask),
+        3 => (0..9usize).prop_map(Disaster::Serve),
+        1 => Just(Disaster::BackUp),
+        1 => Just(Disaster::Restore),
+        1 => Just(Disaster::TakeRole),
+        2 => Just(Disaster::GiveRole),
+    ]
+}
+
+impl Simulation {
+    pub(crate) fn befall(&mut self, disaster: &Disaster) {
+        match disaster {
+            Disaster::Ask(at) => self.ask(Watched::ALL[*at]),
+            Disaster::Serve(at) => {
+                if let Some(at) = at.checked_rem(self.asked.len()) {
+                    let kind = *self.asked.keys().nth(at).unwrap();
+                    self.serve(kind);
+                }
+            }
+            Disaster::BackUp => self.model.back_up(),
+            Disaster::Restore => self.restore(),
+            Disaster::TakeRole => {
+                self.asked.remove(&Watched::Memcached);
+                let left = self.departure();
+                self.model.take_role(left);
+            }
+            Disaster::GiveRole => self.give_role(),
+        }
+    }
+
+    fn departure(&self) -> Departure {
+        Departure { answers: self.kernel.answers(), anew: 0 }
+    }
+
+    pub(crate) fn ask(&mut self, kind: Watched) {
+        if kind != Watched::Memcached || self.model.has_role {
+            self.model.cut(kind);
+            self.asked.insert(kind, self.departure());
+        }
+    }
+
+    fn serve(&mut self, kind: Watched) {
+        if let Some(left) = self.asked.remove(&kind) {
+            self.model.serve(kind, left);
+        }
+    }
+
+    fn give_role(&mut self) {
+        if !std::mem::replace(&mut self.model.has_role, true) {
+            self.ask(Watched::Memcached);
+        }
+    }
+
+    fn restore(&mut self) {
+        while !self.late.is_empty() {
+            self.arrive(0);
+        }
+        for _ in 0..self.requests.len() {
+            self.answer(0, false, Some(Category::Transient));
+        }
+        self.left_behind.clear();
+        self.asked.clear();
+        self.model.restore();
+        // What was counted since the backup was of a history that is gone.
+        self.counted = self.counted.min(self.model.rollouts);
+    }
+
+    /// Lists that were asked for are answered; at last the kinds are listed that nobody hears of. Returns whether there was
+    /// anything to list.
+    pub(crate) fn catch_up(&mut self) -> bool {
+        self.give_role();
+        let kind = self.asked.keys().next().copied().or_else(|| self.model.any_cut());
+        if let Some(kind) = kind {
+            self.asked.entry(kind).or_insert(Departure { answers: self.kernel.answers(), anew: 0 });
+            self.serve(kind);
+        }
+        kind.is_some()
+    }
+
+    fn sent(&self) -> Vec<String> {
+        let name = |it: &Effect| match it {
+            Effect::Send { request, .. } => request_name(request),
+            other => format!("{other:?}"),
+        };
+        self.requests.iter().map(name).collect()
+    }
+}
+
+fn settled() -> Simulation {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.settle();
+    simulation
+}
+
+#[test]
+fn after_a_restore_of_etcd_the_next_lists_say_what_there_is_and_no_pod_rolls() {
+    for order in [0, 3, 7] {
+        let mut simulation = settled();
+        simulation.model.set_secret(Some(1));
+        simulation.model.edit(3);
+        simulation.settle();
+        simulation.model.back_up();
+        let rollouts = simulation.model.rollouts;
+        simulation.model.set_secret(Some(2));
+        simulation.model.trigger(1);
+        simulation.settle();
+        simulation.model.edit(1);
+        simulation.settle();
+        assert!(simulation.model.rollouts > rollouts);
+
+        simulation.restore();
+        // Whichever kind shows it first.
+        simulation.ask(Watched::ALL[order]);
+        simulation.settle();
+        simulation.model.check_converged();
+        assert_eq!(simulation.model.rollouts, rollouts, "every pod ran what it should");
+        simulation.model.edit(4);
+        simulation.settle();
+        simulation.model.check_converged();
+    }
+}
+
+#[test]
+fn a_restore_that_no_list_has_shown_yet_shows_in_the_first_conflict_and_what_was_lost_is_not_written_again() {
+    let mut simulation = settled();
+    simulation.model.back_up();
+    let (rollouts, before) = (simulation.model.rollouts, simulation.model.deployment().clone());
+    simulation.model.edit(1);
+    simulation.hear();
+    assert_eq!(simulation.sent(), ["apply Deployment"]);
+    simulation.restore();
+    simulation.settle();
+    simulation.model.check_converged();
+    assert_eq!(simulation.model.rollouts, rollouts);
+    assert_eq!(simulation.model.deployment().content, before.content);
+}
+
+#[test]
+fn a_list_that_left_before_an_answer_takes_nothing_back() {
+    let mut simulation = settled();
+    let service = Watched::Child(ChildKind::Service);
+    simulation.model.delete_service();
+    simulation.hear();
+    assert_eq!(simulation.sent(), ["create Service"]);
+    // The list is answered before the Service is there, and told after the operator knows that it is.
+    simulation.ask(service);
+    simulation.serve(service);
+    simulation.answer(0, true, None);
+    simulation.hear();
+    assert!(simulation.sent().iter().all(|name| name != "create Service"), "{:?}", simulation.sent());
+    simulation.settle();
+    simulation.model.check_converged();
+}
+
+#[test]
+fn nothing_is_asked_for_while_the_resources_may_not_be_listed() {
+    let mut simulation = settled();
+    simulation.befall(&Disaster::TakeRole);
+    simulation.hear();
+    simulation.model.edit(1);
+    simulation.model.tamper_replicas(9);
+    simulation.hear();
+    assert_eq!(simulation.sent(), Vec::<String>::new(), "the resource may be another by now");
+    simulation.befall(&Disaster::GiveRole);
+    simulation.settle();
+    simulation.model.check_converged();
+}
+
+#[test]
+fn a_child_that_went_before_the_resources_were_listed_is_made_anew() {
+    let mut simulation = settled();
+    simulation.befall(&Disaster::TakeRole);
+    simulation.restart();
+    simulation.model.delete_service();
+    let service = Watched::Child(ChildKind::Service);
+    simulation.ask(service);
+    simulation.serve(service);
+    simulation.hear();
+    simulation.settle();
+    simulation.model.check_converged();
+}
+
+#[test]
+fn versions_that_went_back_are_noticed_once() {
+    let mut simulation = settled();
+    simulation.model.back_up();
+    simulation.model.trigger(1);
+    simulation.settle();
+    simulation.restore();
+    let before = simulation.times_listed_anew;
+    simulation.settle();
+    assert_eq!(simulation.times_listed_anew, before + 1);
+    for kind in Watched::ALL {
+        simulation.ask(kind);
+    }
+    assert_eq!(simulation.settle(), 0, "lists that tell nothing new");
+    assert_eq!(simulation.times_listed_anew, before + 1);
+}
+
+/// Whether an event changes what is known of the resources' list.
+pub(crate) fn bars(event: &Event) -> Option<bool> {
+    match event {
+        Event::Unlistable(Watched::Memcached, _) => Some(true),
+        Event::Listed(Watched::Memcached, _) => Some(false),
+        _ => None,
+    }
+}

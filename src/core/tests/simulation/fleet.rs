@@ -1,0 +1,469 @@
+//! Operators that lead in turn, and many resources: those that mount one Secret, and those whose pod template is an
+//! older operator's. What has to hold at every moment is how many of them roll at a time.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use memcached_operator_core::kernel::effect::{Effect, Observation, Request};
+use memcached_operator_core::kernel::event::{Event, Reply};
+use memcached_operator_core::kernel::failure::{Category, Failure};
+use memcached_operator_core::kernel::kernel::{Kernel, Settings};
+use memcached_operator_core::kernel::object::{Key, Scope, Watched};
+use memcached_operator_core::kernel::rollouts::{Adoption, Budget};
+use proptest::prelude::*;
+
+use crate::model::Model;
+
+/// Turns at a time.
+pub(crate) const LIMIT: usize = 2;
+pub(crate) const BUDGET: Budget = Budget { limit: LIMIT, adoption: Adoption::Budgeted };
+/// The annotation that a rotation changes.
+pub(crate) const HASH: &str = "/spec/template/metadata/annotations/memcached.c5c3.io~1secret-hash";
+pub(crate) const REVISION: &str = "/metadata/annotations/memcached.c5c3.io~1template-revision";
+
+/// The variant of a spec that asks for more memory, and what asks for it.
+const MORE_MEMORY: u8 = 2;
+const ARGS: &str = "/spec/template/spec/containers/0/args/1";
+
+/// One step of a history; numbers pick among what there is.
+#[derive(Clone, Debug)]
+enum Op {
+    /// A request is executed and answered.
+    Execute(usize),
+    /// A request is executed, and its answer is lost.
+    LoseReply(usize),
+    /// The next event of a resource's watches arrives.
+    Deliver(usize),
+    /// A Deployment's controller works a step.
+    RollOut(usize),
+    /// The operators are killed and started again.
+    Restart,
+    /// The other operator wins the lead.
+    TakeOver,
+    /// The Secret gets one of a few contents.
+    Rotate(u8),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        8 => (0..64usize).prop_map(Op::Execute),
+        1 => (0..64usize).prop_map(Op::LoseReply),
+        8 => (0..64usize).prop_map(Op::Deliver),
+        4 => (0..64usize).prop_map(Op::RollOut),
+        2 => Just(Op::Restart),
+        2 => Just(Op::TakeOver),
+        1 => (0..3u8).prop_map(Op::Rotate),
+    ]
+}
+
+/// An operator: whether it leads or not, it hears of everything.
+struct Operator {
+    kernel: Kernel,
+    requests: Vec<Effect>,
+    wake: Option<Timestamp>,
+    /// Whether it says that no cache adopts a newer template.
+    halted: bool,
+}
+
+pub(crate) struct Fleet {
+    /// The first one leads.
+    operators: [Operator; 2],
+    /// By name; the first one's Secret is everybody's.
+    pub(crate) models: BTreeMap<String, Model>,
+    now: Timestamp,
+    /// How reads of the Secret fail, while they do.
+    pub(crate) unreadable: Option<Category>,
+    /// How writes of the children of this resource are refused, while they are.
+    pub(crate) refused: Option<(&'static str, Category)>,
+    budget: Budget,
+}
+
+impl Fleet {
+    /// Resources in order, all settled, with this variant of a spec.
+    fn of(size: usize, variant: u8) -> Self {
+        let mut fleet = Self::unsettled(size, |_| variant);
+        fleet.restart(Budget::default());
+        fleet.settle();
+        fleet.restart(BUDGET);
+        fleet
+    }
+
+    /// Resources in order, all settled. Those before `old` carry the peer's template, those after it mount the Secret.
+    pub(crate) fn new(size: usize, old: usize) -> Self {
+        let mut fleet = Self::unsettled(size, |at| if at < old { 0 } else { 3 });
+        fleet.secrets().set_secret(Some(9));
+        fleet.restart(Budget::default());
+        fleet.settle();
+        fleet.models.values_mut().take(old).for_each(Model::predate);
+        fleet
+    }
+
+    fn unsettled(size: usize, variant: impl Fn(usize) -> u8) -> Self {
+        let mut models: BTreeMap<String, Model> = (0..size)
+            .map(|it| format!("cache-{it:02}"))
+            .map(|name| (name.clone(), Model::named(&name)))
+            .collect();
+        for (at, model) in models.values_mut().enumerate() {
+            model.create_resource();
+            model.edit(variant(at));
+        }
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        let operators = [Operator::new(Budget::default()), Operator::new(Budget::default())];
+        Self { operators, models, now, unreadable: None, refused: None, budget: Budget::default() }
+    }
+
+    /// Somebody applies an older definition: the watches end, and lists come anew.
+    fn redefine(&mut self) {
+        self.models.values_mut().for_each(Model::redefine);
+        self.list(Watched::Memcached);
+    }
+
+    /// The model that keeps everybody's Secret.
+    pub(crate) fn secrets(&mut self) -> &mut Model {
+        self.models.values_mut().next().unwrap()
+    }
+
+    pub(crate) fn model(&mut self, name: &str) -> &mut Model {
+        self.models.get_mut(name).unwrap()
+    }
+
+    pub(crate) fn restart(&mut self, rollouts: Budget) {
+        self.operators = [Operator::new(rollouts), Operator::new(rollouts)];
+        self.budget = rollouts;
+        self.step(0, Event::Leading(true));
+        self.list_all();
+    }
+
+    /// The other operator wins the lead. What the former one sent last comes too late to be stored, and the new one knows
+    /// what there is by then.
+    pub(crate) fn take_over(&mut self) {
+        self.step(0, Event::Leading(false));
+        while !self.operators[0].requests.is_empty() {
+            self.reply(0, |_, _| failed(Category::Transient));
+        }
+        self.operators.swap(0, 1);
+        self.list_all();
+        self.step(0, Event::Leading(true));
+    }
+
+    fn list_all(&mut self) {
+        Watched::ALL.into_iter().for_each(|kind| self.list(kind));
+    }
+
+    fn list(&mut self, kind: Watched) {
+        self.tell(&Event::Listing(kind, Scope::All));
+        let listed: Vec<Event> = self.models.values_mut().flat_map(|model| model.list(kind)).collect();
+        listed.iter().for_each(|event| self.tell(event));
+        self.tell(&Event::Listed(kind, Scope::All));
+    }
+
+    fn tell(&mut self, event: &Event) {
+        (0..self.operators.len()).for_each(|who| self.step(who, event.clone()));
+    }
+
+    fn step(&mut self, who: usize, event: Event) {
+        let operator = &mut self.operators[who];
+        for effect in operator.kernel.step(self.now, event) {
+            match effect {
+                Effect::Send { .. } => {
+                    assert_eq!(who, 0, "a follower asks for {effect:?}");
+                    operator.requests.push(effect);
+                }
+                Effect::Wake(at) => operator.wake = Some(at),
+                Effect::Observe(Observation::Rollouts(standing)) => {
+                    operator.halted = standing.adoption_halted;
+                }
+                Effect::Publish { .. } | Effect::Seek { .. } | Effect::ListAnew | Effect::Observe(_) => {}
+            }
+        }
+    }
+
+    pub(crate) const fn is_halted(&self) -> bool {
+        self.operators[0].halted
+    }
+
+    /// What the leader asked for first of what is not answered.
+    pub(crate) fn next_request(&self) -> Option<&Request> {
+        self.operators[0].requests.first().and_then(|effect| match effect {
+            Effect::Send { request, .. } => Some(request),
+            _ => None,
+        })
+    }
+
+    /// Answers one of the leader's requests as this says.
+    fn reply(&mut self, at: usize, how: impl FnOnce(&mut Self, &(Key, Request)) -> Reply) {
+        let Some(at) = at.checked_rem(self.operators[0].requests.len()) else { return };
+        let Effect::Send { id, resource, request } = self.operators[0].requests.remove(at) else { return };
+        let reply = how(self, &(resource, request));
+        self.step(0, Event::Done { id, reply });
+    }
+
+    pub(crate) fn answer(&mut self, at: usize) {
+        self.reply(at, Self::execute);
+    }
+
+    fn execute(&mut self, (resource, request): &(Key, Request)) -> Reply {
+        match (request, self.unreadable, self.refused) {
+            (Request::ReadSecret { .. }, Some(category), _) => failed(category),
+            (Request::Create { .. } | Request::Apply { .. }, _, Some((name, category)))
+                if resource.name == name =>
+            {
+                failed(category)
+            }
+            (Request::ReadSecret { .. }, ..) => self.secrets().execute(request),
+            _ => self.model(&resource.name).execute(request),
+        }
+    }
+
+    pub(crate) fn lose_reply(&mut self, at: usize) {
+        self.reply(at, |fleet, sent| {
+            fleet.execute(sent);
+            failed(Category::Transient)
+        });
+    }
+
+    pub(crate) fn deliver(&mut self, at: usize) -> bool {
+        let event = self.models.values_mut().nth(at).and_then(|model| model.next_event(0));
+        event.iter().for_each(|event| self.tell(event));
+        event.is_some()
+    }
+
+    fn apply(&mut self, op: &Op) {
+        let size = self.models.len();
+        match op {
+            Op::Execute(at) => self.answer(*at),
+            Op::LoseReply(at) => self.lose_reply(*at),
+            Op::Deliver(at) => drop(self.deliver(at % size)),
+            Op::RollOut(at) => self.models.values_mut().nth(at % size).unwrap().roll_out(),
+            Op::Restart => self.restart(BUDGET),
+            Op::TakeOver => self.take_over(),
+            Op::Rotate(content) => self.secrets().set_secret(Some(*content)),
+        }
+    }
+
+    pub(crate) fn settle(&mut self) {
+        self.settle_after(usize::MAX, |_| ());
+    }
+
+    /// Everything that the operators hear and ask for happens, and nothing else.
+    pub(crate) fn quiet(&mut self) {
+        while self.hear() || self.ask() {}
+    }
+
+    pub(crate) fn hear(&mut self) -> bool {
+        (0..self.models.len()).any(|at| self.deliver(at))
+    }
+
+    pub(crate) fn ask(&mut self) -> bool {
+        let any = !self.operators[0].requests.is_empty();
+        self.answer(0);
+        any
+    }
+
+    /// As [`Fleet::settle`], but when this many requests were executed, something else happens. Returns whether it did.
+    fn settle_after(&mut self, requests: usize, then: impl FnOnce(&mut Self)) -> bool {
+        let mut then = Some(then);
+        let mut left = requests;
+        for _ in 0..100_000 {
+            if self.hear() {
+            } else if self.ask() {
+                left = left.saturating_sub(1);
+                if left == 0
+                    && let Some(then) = then.take()
+                {
+                    then(self);
+                }
+            } else if self.models.values_mut().any(Model::work) || self.wait() {
+            } else {
+                return then.is_none();
+            }
+            self.check();
+        }
+        panic!("no rest after 100,000 steps");
+    }
+
+    /// Time passes until an operator has something to do, where that is soon.
+    fn wait(&mut self) -> bool {
+        let soon = |at: &Timestamp| at.duration_since(self.now).as_mins() < 5;
+        let next = self.operators.iter().filter_map(|it| it.wake).filter(soon).min();
+        let Some(at) = next else { return false };
+        self.pass_time(at.duration_since(self.now).max(SignedDuration::ZERO));
+        true
+    }
+
+    /// Everybody does their work for so many minutes.
+    pub(crate) fn let_pass(&mut self, minutes: usize) {
+        for _ in 0..minutes {
+            while self.hear() || self.ask() || self.models.values_mut().any(Model::work) {
+                self.check();
+            }
+            self.pass_time(SignedDuration::from_mins(1));
+        }
+    }
+
+    fn pass_time(&mut self, duration: SignedDuration) {
+        self.now += duration;
+        for who in 0..self.operators.len() {
+            if self.operators[who].wake.take_if(|at| *at <= self.now).is_some() {
+                self.step(who, Event::Tick);
+            }
+        }
+    }
+
+    /// At no moment do more roll than may.
+    pub(crate) fn check(&self) {
+        let rolling = self.models.values().filter(|model| model.is_rolling()).count();
+        assert!(rolling <= self.budget.limit, "{rolling} roll at once");
+    }
+
+    pub(crate) fn at(&self, pointer: &str) -> Vec<Option<&str>> {
+        let content = self.models.values().map(|model| &model.deployment().content);
+        content.map(|content| content.pointer(pointer).and_then(serde_json::Value::as_str)).collect()
+    }
+
+    /// How often the pods of each were replaced.
+    pub(crate) fn rollouts(&self) -> Vec<usize> {
+        self.models.values().map(|model| model.rollouts).collect()
+    }
+}
+
+impl Operator {
+    fn new(rollouts: Budget) -> Self {
+        let kernel = Kernel::new(Settings { rollouts, ..Settings::default() });
+        Self { kernel, requests: Vec::new(), wake: None, halted: false }
+    }
+}
+
+fn failed(category: Category) -> Reply {
+    Reply::Failed(Failure { category, message: format!("{category:?}") })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        // One takes as long as many of the others.
+        cases: ProptestConfig::default().cases / 16,
+        max_shrink_iters: 500,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn a_rotation_and_an_adoption_roll_a_few_at_a_time_and_everybody_in_the_end_wherever_the_operator_is_killed(
+        history in proptest::collection::vec(op(), 0..200),
+    ) {
+        let mut fleet = Fleet::new(8, 4);
+        fleet.restart(BUDGET);
+        fleet.secrets().set_secret(Some(5));
+        for op in &history {
+            fleet.apply(op);
+            fleet.check();
+        }
+        fleet.secrets().set_secret(Some(7));
+        fleet.settle();
+        prop_assert_eq!(fleet.at(REVISION), vec![Some("1"); 8]);
+        let hashes = fleet.at(HASH);
+        prop_assert!(hashes[4].is_some() && hashes[4..].iter().all(|hash| *hash == hashes[4]), "{:?}", hashes);
+        let turns = fleet.models.values().filter(|model| model.resource().status.budgeted_rollout.is_some());
+        prop_assert_eq!(turns.count(), 0);
+    }
+}
+
+#[test]
+fn a_turn_outlives_operators_that_are_killed_or_lose_the_lead_at_any_request_of_a_rotation_and_an_adoption() {
+    let ends: [fn(&mut Fleet); 2] = [|fleet| fleet.restart(BUDGET), Fleet::take_over];
+    for end in ends {
+        let mut cut = 1;
+        loop {
+            let mut fleet = Fleet::new(6, 2);
+            fleet.restart(BUDGET);
+            fleet.secrets().set_secret(Some(5));
+            if !fleet.settle_after(cut, end) {
+                break;
+            }
+            assert_eq!(fleet.at(REVISION), [Some("1"); 6], "ended at request {cut}");
+            cut += 1;
+        }
+        assert!(cut > 30, "{cut} requests are too few to show anything");
+    }
+}
+
+#[test]
+fn one_that_adopts_and_stalls_keeps_the_others_from_it_whoever_leads_and_until_it_is_repaired() {
+    let mut fleet = Fleet::new(4, 4);
+    fleet.restart(BUDGET);
+    for next in [Fleet::take_over, Fleet::take_over, |fleet: &mut Fleet| fleet.restart(BUDGET)] {
+        while fleet.models.values().all(|model| model.rollouts == 0) {
+            if fleet.operators[0].requests.is_empty() {
+                fleet.hear();
+            }
+            fleet.answer(0);
+        }
+        // Whatever has begun fails.
+        for _ in 0..50 {
+            for model in fleet.models.values_mut().filter(|model| model.is_rolling()) {
+                model.fail_rollout();
+            }
+            fleet.hear();
+            fleet.answer(0);
+        }
+        assert!(fleet.is_halted());
+        assert_eq!(fleet.rollouts(), [1, 1, 0, 0]);
+        let stalled = &fleet.models["cache-00"].resource().status.conditions;
+        let stalled = stalled.iter().find(|condition| condition.type_ == "Stalled").unwrap();
+        assert!(stalled.message.contains("no other cache adopts"), "{}", stalled.message);
+        next(&mut fleet);
+    }
+    fleet.settle();
+    assert!(!fleet.is_halted());
+    assert_eq!(fleet.at(REVISION), [Some("1"); 4]);
+}
+
+#[test]
+fn who_is_told_to_leave_templates_alone_leaves_them_alone() {
+    let mut fleet = Fleet::new(3, 3);
+    fleet.restart(Budget::default());
+    fleet.settle();
+    assert_eq!(fleet.at(REVISION), [Some("0"); 3]);
+    fleet.now += SignedDuration::from_mins(1);
+    fleet.restart(BUDGET);
+    fleet.settle();
+    assert_eq!(fleet.at(REVISION), [Some("1"); 3]);
+}
+
+#[test]
+fn an_older_definition_that_drops_a_field_of_many_rolls_a_few_at_a_time_wherever_the_operator_is_killed() {
+    let mut fleet = Fleet::of(30, MORE_MEMORY);
+    assert_eq!(fleet.rollouts(), [0; 30]);
+    fleet.redefine();
+    fleet.settle();
+    assert_eq!((fleet.at(ARGS), fleet.rollouts()), (vec![Some("64"); 30], vec![1; 30]));
+    let mut cut = 1;
+    loop {
+        let mut fleet = Fleet::of(4, MORE_MEMORY);
+        fleet.redefine();
+        if !fleet.settle_after(cut, |fleet| fleet.restart(BUDGET)) {
+            break;
+        }
+        assert_eq!(
+            (fleet.at(ARGS), fleet.rollouts()),
+            (vec![Some("64"); 4], vec![1; 4]),
+            "killed at request {cut}"
+        );
+        cut += 1;
+    }
+    assert!(cut > 12, "{cut} requests are too few to show anything");
+}
+
+#[test]
+fn an_edit_does_not_wait_behind_those_that_nobody_edited() {
+    let mut fleet = Fleet::of(6, MORE_MEMORY);
+    fleet.redefine();
+    // The first two have their turn; their pods stay away.
+    fleet.quiet();
+    assert_eq!(fleet.rollouts(), [1, 1, 0, 0, 0, 0]);
+    fleet.models.get_mut("cache-04").unwrap().edit(6);
+    fleet.quiet();
+    assert_eq!(fleet.rollouts(), [1, 1, 0, 0, 1, 0]);
+    while fleet.models.get_mut("cache-04").unwrap().work() {}
+    fleet.settle();
+    assert_eq!(fleet.rollouts(), [1; 6]);
+}

@@ -1,0 +1,85 @@
+//! What befalls a whole API server: its etcd is restored from a backup, watches are cut, rights are taken away.
+
+use std::collections::BTreeMap;
+
+use memcached_operator_core::kernel::effect::Request;
+use memcached_operator_core::kernel::event::{Departure, Event, Reply, SeenChild, SeenResource, SeenSecret};
+use memcached_operator_core::kernel::failure::{Category, Failure};
+use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
+
+use super::Model;
+
+/// Everything that is stored, at one time.
+#[derive(Clone)]
+pub(super) struct Backup {
+    version: u64,
+    resource: Option<SeenResource>,
+    children: BTreeMap<ChildKind, SeenChild>,
+    secret: Option<(SeenSecret, u8)>,
+    /// What rolled by then, and why.
+    counts: (usize, usize),
+}
+
+impl Model {
+    pub(crate) fn back_up(&mut self) {
+        self.backup = Some(Box::new(Backup {
+            version: self.version,
+            resource: self.resource.clone(),
+            children: self.children.clone(),
+            secret: self.secret.clone(),
+            counts: (self.rollouts, self.causes),
+        }));
+    }
+
+    /// All is as it was then, and versions go on from there; no watch hears of anything any more. Versions are not given
+    /// out a second time: nobody could tell two writes of the same version apart.
+    pub(crate) fn restore(&mut self) {
+        let Some(backup) = self.backup.clone() else { return };
+        let Backup { version, resource, children, secret, counts } = *backup;
+        (self.version, self.resource, self.children, self.secret) = (version, resource, children, secret);
+        self.undone += self.rollouts - counts.0;
+        (self.rollouts, self.causes) = counts;
+        self.history += 1;
+        Watched::ALL.into_iter().for_each(|kind| self.cut(kind));
+    }
+
+    /// The watch of a kind hears of nothing until it is listed.
+    pub(crate) fn cut(&mut self, kind: Watched) {
+        self.watches.remove(&kind);
+        self.cut.insert(kind);
+    }
+
+    /// A kind whose watch is cut.
+    pub(crate) fn any_cut(&self) -> Option<Watched> {
+        self.cut.first().copied()
+    }
+
+    /// A list is answered whose request left then, and a watch begins with it.
+    pub(crate) fn serve(&mut self, kind: Watched, left: Departure) {
+        let (asked, listing, listed) = (
+            Event::Asked { kind, scope: Scope::All, left },
+            Event::Listing(kind, Scope::All),
+            Event::Listed(kind, Scope::All),
+        );
+        let named = self.list(kind);
+        for event in [asked, listing].into_iter().chain(named).chain([listed]) {
+            self.tell(kind, event);
+        }
+    }
+
+    /// What becomes of a request of the operator.
+    pub(crate) fn respond(&mut self, request: &Request) -> Reply {
+        let message = "the operator lacks a Role".to_owned();
+        let refused = || Reply::Failed(Failure { category: Category::Forbidden, message });
+        if self.has_role { self.execute(request) } else { refused() }
+    }
+
+    /// The operator's Role goes: the watch of the resources ends, and nothing that is asked for is answered.
+    pub(crate) fn take_role(&mut self, left: Departure) {
+        let kind = Watched::Memcached;
+        self.has_role = false;
+        self.cut(kind);
+        let told = [Event::Asked { kind, scope: Scope::All, left }, Event::Unlistable(kind, Scope::All)];
+        self.watches.insert(kind, told.into());
+    }
+}

@@ -1,0 +1,167 @@
+//! What an API server makes of a body: contents, records of ownership, applies, patches. Pure; called by the model.
+
+use memcached_operator_core::api::MemcachedStatus;
+use memcached_operator_core::kernel::effect::Edit;
+use memcached_operator_core::kernel::event::{Reply, SeenChild};
+use memcached_operator_core::kernel::failure::{Category, Failure};
+use memcached_operator_core::kernel::object::{ChildKind, Controller, Uid};
+use serde_json::{Value, json};
+
+/// Where an object says who owns it.
+const OWNERS: &str = "/metadata/ownerReferences";
+/// Where our entry in managedFields says that the number of pods is ours.
+const REPLICAS: &str = "/metadata/managedFields/0/fieldsV1/f:spec/f:replicas";
+
+/// What we own of a Deployment after its apply; a list counts as a whole. Of the others nobody keeps a record.
+pub(super) fn owned(kind: ChildKind, body: &Value) -> Option<Value> {
+    fn fields(value: &Value) -> Value {
+        let all = value.as_object().into_iter().flatten();
+        all.map(|(name, value)| (format!("f:{name}"), fields(value))).collect()
+    }
+    (kind == ChildKind::Deployment).then(|| fields(body))
+}
+
+/// What an apply makes of a child: a number of pods that it no longer holds becomes 1 where it was ours, and stays where
+/// it was somebody else's.
+pub(super) fn applied(kind: ChildKind, body: &Value, before: &SeenChild) -> Value {
+    let mut content = content(body);
+    if kind == ChildKind::Deployment && body["spec"].get("replicas").is_none() {
+        let ours = before.owned.as_ref().is_some_and(|it| it.pointer("/f:spec/f:replicas").is_some());
+        assert!(!ours, "an apply that makes the number of pods 1");
+        content["spec"]["replicas"] = before.content["spec"]["replicas"].clone();
+    }
+    content
+}
+
+pub(super) fn edit(child: &mut SeenChild, edit: &Edit) {
+    let path = match edit {
+        Edit::Remove { path } => path,
+        Edit::Add { path, value } if path == OWNERS => {
+            child.controller = Some(controller(&value[0]));
+            child.content["metadata"]["ownerReferences"] = value.clone();
+            return;
+        }
+        _ => panic!("{edit:?}: no peer was here"),
+    };
+    if path == REPLICAS {
+        give_up_replicas(child);
+        return;
+    }
+    let (list, at) = path.rsplit_once('/').unwrap();
+    child.content.pointer_mut(list).unwrap().as_array_mut().unwrap().remove(at.parse().unwrap());
+}
+
+/// What becomes of a child that gets this content by an apply of this body.
+pub(super) fn take_in(child: &mut SeenChild, (content, body): (Value, &Value)) {
+    (child.content, child.owned) = (content, owned(child.kind, body));
+    child.controller = Some(controller(&body["metadata"]["ownerReferences"][0]));
+}
+
+pub(super) fn controller(owner: &Value) -> Controller {
+    let text = |field: &str| owner[field].as_str().unwrap().to_owned();
+    Controller {
+        api_version: text("apiVersion"),
+        kind: text("kind"),
+        name: text("name"),
+        uid: Uid(text("uid")),
+    }
+}
+
+pub(super) fn give_up_owner(child: &mut SeenChild) {
+    child.controller = None;
+    child.content["metadata"]["ownerReferences"] = Value::Null;
+    if let Some(fields) = child.owned.as_mut().and_then(|it| it["f:metadata"].as_object_mut()) {
+        fields.remove("f:ownerReferences");
+    }
+}
+
+pub(super) fn give_up_replicas(child: &mut SeenChild) {
+    let fields = child.owned.as_mut().and_then(|it| it["f:spec"].as_object_mut());
+    fields.unwrap().remove("f:replicas");
+}
+
+pub(super) fn template(child: &SeenChild) -> Option<&Value> {
+    child.content.pointer("/spec/template")
+}
+
+pub(super) fn content(body: &Value) -> Value {
+    let meta = |field: &str| body["metadata"].get(field).cloned().unwrap_or_default();
+    json!({
+        "metadata": {
+            "labels": meta("labels"),
+            "annotations": meta("annotations"),
+            "ownerReferences": meta("ownerReferences"),
+        },
+        "spec": body["spec"],
+    })
+}
+
+/// The value by which a watch knows our objects.
+pub(super) const LABEL: &str = "memcached-operator";
+
+/// Whether a watch by our label shows it.
+pub(super) fn is_labelled(child: &SeenChild) -> bool {
+    child.content["metadata"]["labels"]["app.kubernetes.io/managed-by"] == LABEL
+}
+
+/// What a cluster makes of a pod template before it is stored: an API server drops empty strings, a webhook puts another
+/// registry before the image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Cluster {
+    /// What was applied.
+    #[default]
+    Faithful,
+    /// The image from a registry of its own.
+    RewritesImages,
+    /// Also another list of arguments.
+    RewritesArguments,
+    /// Policies let everybody in.
+    OpensPolicies,
+}
+
+impl Cluster {
+    pub(super) fn stores(self, mut content: Value) -> Value {
+        drop_empty_strings(&mut content);
+        if self == Self::OpensPolicies && content["spec"].get("policyTypes").is_some() {
+            content["spec"]["ingress"] = json!([{}]);
+        }
+        if let Some(container) = content.pointer_mut("/spec/template/spec/containers/0") {
+            if matches!(self, Self::RewritesImages | Self::RewritesArguments) {
+                let image = container["image"].as_str().unwrap().to_owned();
+                container["image"] = json!(format!("mirror.example.com/{image}"));
+            }
+            if self == Self::RewritesArguments {
+                container["args"].as_array_mut().unwrap().push(json!("-vv"));
+            }
+        }
+        content
+    }
+}
+
+fn drop_empty_strings(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| value != "");
+            fields.values_mut().for_each(drop_empty_strings);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_empty_strings),
+        _ => {}
+    }
+}
+
+pub(super) fn conflict(message: &str) -> Reply {
+    Reply::Failed(Failure { category: Category::Conflict, message: message.into() })
+}
+
+/// JSON merge patch on the top level, where the operator's patches are.
+pub(crate) fn merged(status: &MemcachedStatus, patch: &Value) -> MemcachedStatus {
+    let mut fields = serde_json::to_value(status).unwrap();
+    for (field, value) in patch.as_object().unwrap() {
+        if value.is_null() {
+            fields.as_object_mut().unwrap().remove(field);
+        } else {
+            fields[field] = value.clone();
+        }
+    }
+    serde_json::from_value(fields).unwrap()
+}

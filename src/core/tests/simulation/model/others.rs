@@ -1,0 +1,86 @@
+//! What somebody else does at the places of the children: takes our labels off, and puts objects of their own there.
+
+use memcached_operator_core::kernel::desired::meta::MANAGED_BY_LABEL;
+use memcached_operator_core::kernel::effect::Request;
+use memcached_operator_core::kernel::event::SeenChild;
+use memcached_operator_core::kernel::object::{ChildKind, Uid};
+use serde_json::{Value, json};
+
+use super::Model;
+use super::objects::LABEL;
+use super::specs::wanted;
+
+/// Whether somebody else made it.
+pub(super) fn is_foreign(child: &SeenChild) -> bool {
+    child.uid.0.starts_with("theirs-")
+}
+
+impl Model {
+    /// As [`Model::change_child`], where the child is none of somebody else's.
+    pub(super) fn change_own(&mut self, kind: ChildKind, change: impl FnOnce(&mut SeenChild)) {
+        if !self.children.get(&kind).is_some_and(is_foreign) {
+            self.change_child(kind, change);
+        }
+    }
+
+    /// Of what nobody controls nothing would be left that says whose it is.
+    pub(crate) fn take_label(&mut self, kind: ChildKind) {
+        self.change_own(kind, |child| {
+            if child.controller.is_some()
+                && let Some(labels) = child.content["metadata"]["labels"].as_object_mut()
+            {
+                labels.remove(MANAGED_BY_LABEL);
+            }
+        });
+    }
+
+    /// Somebody puts an object of their own in a child's place, with our label or without: others use it too. Not in a
+    /// Deployment's: who had not heard of that yet would be called a liar.
+    pub(crate) fn squat(&mut self, kind: ChildKind, labelled: bool) {
+        if kind == ChildKind::Deployment && self.children.contains_key(&kind) {
+            return;
+        }
+        self.delete_child(kind);
+        let resource_version = self.tick();
+        let labels = if labelled { json!({MANAGED_BY_LABEL: LABEL}) } else { Value::Null };
+        let child = SeenChild {
+            kind,
+            key: self.key.clone(),
+            uid: Uid(format!("theirs-{}", resource_version.0)),
+            resource_version,
+            created: None,
+            generation: 1,
+            deleting: false,
+            controller: None,
+            content: json!({"metadata": {"labels": labels}}),
+            owned: None,
+            entry: None,
+            peers: None,
+            managers: Vec::new(),
+            rollout: None,
+        };
+        self.put(kind, Some(child));
+    }
+
+    /// Somebody takes away what they had put there.
+    pub(crate) fn make_room(&mut self, kind: ChildKind) {
+        if self.children.get(&kind).is_some_and(is_foreign) {
+            self.delete_child(kind);
+        }
+    }
+
+    /// Whether something of somebody else sits where the resource wants a child.
+    pub(crate) fn is_squatted(&self) -> bool {
+        let Some(resource) = &self.resource else { return false };
+        wanted(resource)
+            .iter()
+            .any(|(kind, wanted)| *wanted && self.children.get(kind).is_some_and(is_foreign))
+    }
+
+    /// Nothing of somebody else is ever written.
+    pub(super) fn check_touches_own(&self, request: &Request) {
+        let (Request::Apply { kind, uid, .. } | Request::Delete { kind, uid, .. }) = request else { return };
+        let foreign = self.children.get(kind).filter(|child| is_foreign(child));
+        assert!(foreign.is_none_or(|child| child.uid != *uid), "{request:?} of somebody else's");
+    }
+}

@@ -1,0 +1,124 @@
+//! The Deployment of a model: whether its pods roll, and what an older operator, a rollout that fails or an autoscaler
+//! makes of it.
+
+use memcached_operator_core::api::validate::validate;
+use memcached_operator_core::kernel::desired::deployment::deployment;
+use memcached_operator_core::kernel::desired::peer::Carried;
+use memcached_operator_core::kernel::desired::{Intent, LiveTemplate, Revision};
+use memcached_operator_core::kernel::event::{SeenChild, SeenResource};
+use memcached_operator_core::kernel::object::ChildKind;
+use serde_json::json;
+
+use super::Model;
+use super::objects::{content, owned};
+use super::others::is_foreign;
+
+impl Model {
+    /// Somebody applies an older definition. What it does not know is gone for whoever looks, at the same generation and in
+    /// the same version.
+    pub(crate) fn redefine(&mut self) {
+        self.older = true;
+        if let Some(mut resource) = self.resource.take() {
+            self.prune(&mut resource);
+            self.resource = Some(resource);
+        }
+    }
+
+    pub(super) fn prune(&self, resource: &mut SeenResource) {
+        if self.older {
+            let spec = resource.spec.as_mut().unwrap();
+            spec.memcached = None;
+            resource.status.template_generation = None;
+            resource.status.budgeted_rollout_cause = None;
+        }
+    }
+
+    /// The new pods do not come up, and the deadline for that is over.
+    pub(crate) fn fail_rollout(&mut self) {
+        self.change_child(ChildKind::Deployment, |child| {
+            let observed_generation = child.generation;
+            let rollout = child.rollout.get_or_insert_default();
+            rollout.observed_generation = observed_generation;
+            rollout.updated = rollout.replicas;
+            rollout.available = 0;
+            rollout.deadline_exceeded = Some("has timed out progressing".to_owned());
+        });
+    }
+
+    /// The Deployment's controller writes its status, and nothing that counts has changed.
+    pub(crate) fn move_status(&mut self) {
+        self.change_own(ChildKind::Deployment, |child| {
+            let rollout = child.rollout.get_or_insert_default();
+            rollout.available = (rollout.available + 1) % 2;
+        });
+    }
+
+    /// The Deployment gets the pod template of the Go peer, as if this operator had taken it over and all was well.
+    pub(crate) fn predate(&mut self) {
+        let resource = self.resource();
+        let spec = validate(&resource.key.name, resource.spec.as_ref().unwrap()).unwrap();
+        let intent = Intent {
+            key: &resource.key,
+            uid: &resource.uid,
+            spec: &spec,
+            replicas: Some(spec.replicas),
+            secret_hash: None,
+            restart_trigger: None,
+        };
+        let carried = Carried::default();
+        let live = LiveTemplate { revision: Revision::PEER, hash: intent.hash(), carried, foreign: None };
+        let body = deployment(&intent, Some(&live)).body;
+        self.change_child(ChildKind::Deployment, |child| {
+            (child.content, child.owned) = (content(&body), owned(ChildKind::Deployment, &body));
+        });
+        while self.work() {}
+        self.rollouts = 0;
+    }
+
+    /// Somebody writes another Secret hash into the pod template, or takes it away. What is written is no longer ours.
+    pub(crate) fn forge_secret_hash(&mut self, hash: Option<&str>) {
+        const NAME: &str = "memcached.c5c3.io/secret-hash";
+        self.change_child(ChildKind::Deployment, |child| {
+            let annotations = &mut child.content["spec"]["template"]["metadata"]["annotations"];
+            match hash {
+                Some(hash) => annotations[NAME] = json!(hash),
+                None => drop(annotations.as_object_mut().unwrap().remove(NAME)),
+            }
+            let owned =
+                &mut child.owned.as_mut().unwrap()["f:spec"]["f:template"]["f:metadata"]["f:annotations"];
+            owned.as_object_mut().unwrap().remove(&format!("f:{NAME}"));
+        });
+    }
+
+    /// Somebody deletes it.
+    pub(crate) fn delete_deployment(&mut self) {
+        self.delete_child(ChildKind::Deployment);
+    }
+
+    /// Whether its pods are being replaced: the template is another than the one that all of them run.
+    pub(crate) fn is_rolling(&self) -> bool {
+        let Some(child) = self.children.get(&ChildKind::Deployment) else { return false };
+        let rollout = child.rollout.clone().unwrap_or_default();
+        let behind = rollout.observed_generation < child.generation;
+        self.rollouts > 0
+            && (behind || rollout.available < rollout.replicas || rollout.updated < rollout.replicas)
+    }
+
+    /// The Deployment, as far as a test of many asks.
+    pub(crate) fn deployment(&self) -> &SeenChild {
+        &self.children[&ChildKind::Deployment]
+    }
+
+    /// The autoscaler knows no figures, so that it keeps the number within its bounds; zero switches it off.
+    pub(super) fn autoscale(&mut self) {
+        let autoscaler = self.children.get(&ChildKind::HorizontalPodAutoscaler);
+        let Some(autoscaler) = autoscaler.filter(|child| !is_foreign(child)) else { return };
+        let bound = |name: &str| autoscaler.content["spec"][name].as_i64().unwrap();
+        let (least, most) = (bound("minReplicas"), bound("maxReplicas"));
+        let asked =
+            self.children.get(&ChildKind::Deployment).and_then(|it| it.content["spec"]["replicas"].as_i64());
+        if let Some(asked) = asked.filter(|asked| *asked != 0) {
+            self.scale(asked.clamp(least, most));
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Secrets that cannot be read, or are gone, while operators lead in turn: the hash that stands is the one that the pods
+//! were started with, whatever anybody computed before.
+
+use memcached_operator_core::kernel::failure::Category;
+use memcached_operator_core::kernel::rollouts::Budget;
+
+use crate::fleet::{Fleet, HASH};
+
+/// A way in which a Secret is not there to be read, and its end.
+struct Absence {
+    begins: fn(&mut Fleet),
+    /// It is there again, and holds this.
+    ends: fn(&mut Fleet, u8),
+}
+
+const ABSENCES: [Absence; 2] = [
+    Absence {
+        begins: |fleet| fleet.secrets().set_secret(None),
+        ends: |fleet, content| fleet.secrets().set_secret(Some(content)),
+    },
+    Absence {
+        begins: |fleet| {
+            fleet.unreadable = Some(Category::Transient);
+            fleet.secrets().touch_secret();
+        },
+        ends: |fleet, content| {
+            fleet.unreadable = None;
+            fleet.secrets().set_secret(Some(content));
+        },
+    },
+];
+
+fn hashes(fleet: &Fleet) -> Vec<String> {
+    fleet.at(HASH).into_iter().map(|hash| hash.unwrap().to_owned()).collect()
+}
+
+/// The first operator computed a hash, then the other led and the Secret got the content 5, and now the first leads again.
+fn led_again() -> Fleet {
+    let mut fleet = Fleet::new(2, 0);
+    fleet.take_over();
+    fleet.secrets().set_secret(Some(5));
+    fleet.let_pass(1);
+    assert_eq!(fleet.rollouts(), [1, 1]);
+    fleet
+}
+
+#[test]
+fn who_leads_again_believes_the_live_template_and_not_what_it_computed_before() {
+    for Absence { begins, ends } in ABSENCES {
+        let mut fleet = led_again();
+        let before = hashes(&fleet);
+        begins(&mut fleet);
+        fleet.take_over();
+        fleet.let_pass(5);
+        assert_eq!((fleet.rollouts(), hashes(&fleet)), (vec![1, 1], before.clone()), "nobody gave a cause");
+        ends(&mut fleet, 5);
+        fleet.let_pass(5);
+        assert_eq!((fleet.rollouts(), hashes(&fleet)), (vec![1, 1], before), "it holds what the pods have");
+        // Which is what was computed first.
+        fleet.secrets().set_secret(Some(9));
+        fleet.let_pass(5);
+        assert_eq!(fleet.rollouts(), [2, 2]);
+    }
+}
+
+#[test]
+fn who_leads_again_makes_no_pods_from_what_it_computed_before() {
+    // Without a Secret the pods are started without a hash, and get the right one later.
+    for (Absence { begins, ends }, rollouts) in ABSENCES.into_iter().zip([2, 1]) {
+        let mut fleet = led_again();
+        fleet.take_over();
+        begins(&mut fleet);
+        fleet.secrets().delete_deployment();
+        fleet.let_pass(5);
+        ends(&mut fleet, 5);
+        fleet.let_pass(5);
+        let [first, second] = &hashes(&fleet)[..] else { panic!("two caches") };
+        assert_eq!(first, second);
+        assert_eq!(fleet.rollouts(), [rollouts, 1]);
+    }
+}
+
+#[test]
+fn those_that_wait_for_their_turn_do_not_roll_to_a_secret_that_is_gone_by_then() {
+    for Absence { begins, ends } in ABSENCES {
+        let mut fleet = Fleet::new(2, 0);
+        fleet.restart(Budget { limit: 1, ..Budget::default() });
+        fleet.secrets().set_secret(Some(5));
+        fleet.quiet();
+        begins(&mut fleet);
+        fleet.let_pass(5);
+        assert_eq!(fleet.rollouts(), [1, 0], "what is running is left alone");
+        ends(&mut fleet, 5);
+        fleet.let_pass(5);
+        assert_eq!(fleet.rollouts(), [1, 1]);
+    }
+}
+
+#[test]
+fn what_was_computed_counts_for_nothing_where_the_pods_were_started_with_something_else() {
+    for Absence { begins, ends } in ABSENCES {
+        let mut fleet = Fleet::new(2, 0);
+        fleet.restart(Budget { limit: 1, ..Budget::default() });
+        fleet.secrets().set_secret(Some(5));
+        fleet.quiet();
+        begins(&mut fleet);
+        fleet.let_pass(5);
+        fleet.model("cache-01").forge_secret_hash(None);
+        fleet.let_pass(5);
+        assert_eq!(fleet.rollouts(), [1, 1], "nobody can tell what belongs there");
+        ends(&mut fleet, 5);
+        fleet.let_pass(5);
+        assert_eq!(fleet.rollouts(), [1, 2]);
+    }
+}
+
+#[test]
+fn a_hash_that_somebody_else_wrote_into_the_template_is_not_believed() {
+    for Absence { begins, ends } in ABSENCES {
+        for forged in [None, Some("forged")] {
+            for another_leads in [false, true] {
+                let mut fleet = Fleet::new(2, 0);
+                fleet.secrets().set_secret(Some(5));
+                fleet.let_pass(1);
+                let before = hashes(&fleet);
+                begins(&mut fleet);
+                fleet.quiet();
+                if another_leads {
+                    fleet.take_over();
+                }
+                fleet.secrets().forge_secret_hash(forged);
+                fleet.let_pass(5);
+                // Who computed it puts it back. Who did not leaves the template alone until it can tell.
+                let put_back = usize::from(!another_leads);
+                assert_eq!(fleet.rollouts(), [2 + put_back, 1]);
+                fleet.secrets().edit(4);
+                fleet.let_pass(5);
+                ends(&mut fleet, 5);
+                fleet.let_pass(5);
+                assert_eq!(fleet.rollouts(), [3 + put_back, 1], "the edit, and what was put back before it");
+                assert_eq!(hashes(&fleet), before);
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Who has a turn and may not go on gives it back, and who adopts a newer template and comes to harm keeps the others
+//! from it, whoever leads.
+
+use memcached_operator_core::api::spec::NetworkPolicy;
+use memcached_operator_core::api::status::BudgetedRollout;
+use memcached_operator_core::kernel::effect::Request;
+use memcached_operator_core::kernel::failure::Category;
+use memcached_operator_core::kernel::rollouts::{Adoption, Budget};
+
+use crate::fleet::{Fleet, HASH, REVISION};
+
+/// What comes between a cache and its turn, and the end of that.
+struct Stop {
+    what: &'static str,
+    begins: fn(&mut Fleet),
+    ends: fn(&mut Fleet),
+}
+
+const FIRST: &str = "cache-00";
+
+const STOPS: [Stop; 5] = [
+    Stop {
+        what: "paused",
+        begins: |fleet| fleet.model(FIRST).change_spec(|spec| spec.paused = Some(true)),
+        ends: |fleet| fleet.model(FIRST).change_spec(|spec| spec.paused = None),
+    },
+    Stop {
+        what: "paused and scaled",
+        begins: |fleet| {
+            fleet.model(FIRST).change_spec(|spec| (spec.paused, spec.replicas) = (Some(true), Some(3)));
+        },
+        ends: |fleet| fleet.model(FIRST).change_spec(|spec| spec.paused = None),
+    },
+    Stop {
+        what: "invalid",
+        begins: |fleet| fleet.model(FIRST).change_spec(|spec| spec.replicas = Some(99)),
+        ends: |fleet| fleet.model(FIRST).change_spec(|spec| spec.replicas = Some(1)),
+    },
+    Stop {
+        what: "refused",
+        begins: |fleet| fleet.refused = Some((FIRST, Category::AdmissionDenied)),
+        ends: |fleet| fleet.refused = None,
+    },
+    Stop {
+        what: "guarded by a policy that is refused",
+        begins: |fleet| {
+            fleet.refused = Some((FIRST, Category::Forbidden));
+            fleet.model(FIRST).change_spec(|spec| {
+                let security = spec.security.as_mut().unwrap();
+                security.network_policy =
+                    Some(NetworkPolicy { enabled: Some(true), ..NetworkPolicy::default() });
+            });
+        },
+        ends: |fleet| fleet.refused = None,
+    },
+];
+
+fn rolls(fleet: &Fleet) -> Vec<Option<BudgetedRollout>> {
+    fleet.models.values().map(|model| model.resource().status.turn()).collect()
+}
+
+#[test]
+fn who_cannot_go_on_gives_its_turn_back_once_its_pods_are_available() {
+    for Stop { what, begins, ends } in STOPS {
+        for another_leads in [false, true] {
+            let mut fleet = Fleet::new(2, 0);
+            fleet.restart(Budget { limit: 1, adoption: Adoption::Off });
+            fleet.secrets().set_secret(Some(5));
+            fleet.quiet();
+            begins(&mut fleet);
+            fleet.quiet();
+            if another_leads {
+                fleet.take_over();
+            }
+            fleet.secrets().set_secret(Some(7));
+            fleet.quiet();
+            assert_eq!(fleet.rollouts(), [1, 0], "{what}: its pods are not back");
+            fleet.let_pass(20);
+            assert_eq!(fleet.rollouts(), [1, 1], "{what}");
+            ends(&mut fleet);
+            fleet.let_pass(20);
+            assert_eq!(fleet.rollouts(), [2, 1], "{what}");
+            assert_eq!(fleet.at(HASH)[0], fleet.at(HASH)[1], "{what}");
+            assert_eq!(rolls(&fleet), [None, None], "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_turn_is_kept_while_it_is_not_known_whether_its_apply_was_stored() {
+    let mut fleet = Fleet::new(2, 0);
+    fleet.restart(Budget { limit: 1, adoption: Adoption::Off });
+    fleet.secrets().set_secret(Some(5));
+    while fleet.hear() {}
+    while !matches!(fleet.next_request(), Some(Request::Apply { .. })) {
+        fleet.ask();
+    }
+    fleet.lose_reply(0);
+    // No watch tells of it yet.
+    while fleet.ask() {
+        fleet.check();
+    }
+    assert_eq!(fleet.rollouts(), [1, 0]);
+}
+
+const ADOPTING: Budget = Budget { limit: 5, adoption: Adoption::Budgeted };
+
+#[test]
+fn adoption_that_one_of_many_halted_stays_halted_whoever_leads() {
+    let mut fleet = Fleet::new(8, 8);
+    // The first three are not available and adopt nothing yet: they are looked at before the one that stalls.
+    let roll_out = |fleet: &mut Fleet, name: &str| (0..2).for_each(|_| fleet.model(name).roll_out());
+    for name in ["cache-00", "cache-01", "cache-02"] {
+        fleet.model(name).fail_rollout();
+    }
+    fleet.restart(ADOPTING);
+    fleet.quiet();
+    fleet.model("cache-07").fail_rollout();
+    fleet.quiet();
+    for at in 0..7 {
+        roll_out(&mut fleet, &format!("cache-{at:02}"));
+    }
+    fleet.quiet();
+    for _ in 0..3 {
+        assert!(fleet.is_halted());
+        assert_eq!(fleet.rollouts(), [0, 0, 0, 1, 1, 1, 1, 1]);
+        fleet.take_over();
+        fleet.quiet();
+    }
+    fleet.restart(ADOPTING);
+    fleet.quiet();
+    assert_eq!(fleet.rollouts(), [0, 0, 0, 1, 1, 1, 1, 1]);
+    fleet.settle();
+    assert_eq!(fleet.at(REVISION), [Some("1"); 8]);
+}
+
+#[test]
+fn adoption_that_is_refused_halts_too_and_keeps_no_secret_from_being_rotated() {
+    let mut fleet = Fleet::new(8, 8);
+    fleet.refused = Some((FIRST, Category::AdmissionDenied));
+    fleet.restart(ADOPTING);
+    fleet.quiet();
+    for _ in 0..3 {
+        fleet.let_pass(20);
+        assert!(fleet.is_halted());
+        assert_eq!(fleet.rollouts(), [0, 1, 1, 1, 1, 0, 0, 0]);
+        fleet.take_over();
+    }
+    fleet.refused = None;
+    fleet.let_pass(10);
+    assert_eq!(fleet.at(REVISION), [Some("1"); 8]);
+
+    let mut fleet = Fleet::new(3, 1);
+    fleet.refused = Some((FIRST, Category::AdmissionDenied));
+    fleet.restart(Budget { limit: 1, adoption: Adoption::Budgeted });
+    fleet.quiet();
+    fleet.secrets().set_secret(Some(5));
+    fleet.let_pass(20);
+    assert_eq!(fleet.rollouts(), [0, 1, 1]);
+}

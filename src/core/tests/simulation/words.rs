@@ -1,0 +1,251 @@
+//! What the conditions of a status say in words, after every pass of every history: nothing that contradicts itself,
+//! another condition, the numbers beside it, or what the operator knew.
+//!
+//! Every simulation asks [`check`]; the histories here add what changes words and no request: pauses, invalid specs,
+//! Deployments in all stages, Secrets without their key, turns that do not come.
+
+mod claims;
+mod contradictions;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use memcached_operator_core::api::MemcachedStatus;
+use memcached_operator_core::kernel::effect::{Effect, Request};
+use memcached_operator_core::kernel::event::{Event, SeenPod};
+use memcached_operator_core::kernel::failure::Category;
+use memcached_operator_core::kernel::kernel::{Kernel, Settings};
+use memcached_operator_core::kernel::object::{Key, Scope};
+use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
+
+use crate::model::{LACKING, NAME, Report, merged};
+use crate::{Op, Simulation};
+
+/// Refuses words that contradict each other or what the kernel knew when it sent them. Returns what was claimed.
+pub(crate) fn check(kernel: &Kernel, effect: &Effect) -> BTreeSet<String> {
+    let Some((key, status)) = status_of(kernel, effect) else { return BTreeSet::new() };
+    let found = contradictions::contradictions(&status, &contradictions::Known::of(kernel, key));
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    let claims = |it: &Condition| {
+        let claims = claims::claims(it).unwrap_or_default();
+        claims.iter().map(|claim| format!("{} {}", it.type_, claim.name())).collect::<Vec<_>>()
+    };
+    status.conditions.iter().flat_map(claims).collect()
+}
+
+/// The status that a request writes, whole.
+fn status_of<'a>(kernel: &Kernel, effect: &'a Effect) -> Option<(&'a Key, MemcachedStatus)> {
+    let Effect::Send { resource, request: Request::PatchStatus { status, .. }, .. } = effect else {
+        return None;
+    };
+    Some((resource, merged(&kernel.world().resources[resource].seen.status, status)))
+}
+
+/// One step of a history.
+#[derive(Clone, Debug)]
+enum Step {
+    /// One that every simulation takes.
+    Any(Op),
+    /// All requests are answered, all events arrive.
+    Quiet,
+    /// A request is refused.
+    Refuse(usize, Category),
+    /// The user pauses the resource, or lets it go on.
+    Pause(bool),
+    /// The user breaks a rule, or no longer does.
+    Break(bool),
+    /// The user asks for so many pods.
+    AskFor(u8),
+    /// The Secret loses its key.
+    LoseKey,
+    /// The Deployment controller tells how far it is.
+    Report(Report),
+    /// A pod does not run, or does.
+    PodProblem(bool),
+    /// The operator starts again, and knows or does not know yet who else rolls.
+    Restart { waits: bool },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let category = prop::sample::select(vec![
+        Category::Invalid,
+        Category::ImmutableField,
+        Category::Forbidden,
+        Category::QuotaExceeded,
+        Category::AdmissionDenied,
+        Category::Transient,
+        Category::Conflict,
+        Category::NamespaceTerminating,
+    ]);
+    let report = (0..3_i32, 0..3_i32, 0..4_i32, 0..4_i32, 0..6_u8, prop::bool::weighted(0.8)).prop_map(
+        |(surge, updated, ready, available, failed, observed)| Report {
+            surge,
+            updated,
+            ready,
+            available,
+            deadline_exceeded: failed == 0,
+            replica_failure: failed == 1,
+            observed,
+        },
+    );
+    let usual = super::op().prop_filter("it restarts by itself", |op| !matches!(op, Op::Restart));
+    prop_oneof![
+        12 => usual.prop_map(Step::Any),
+        8 => Just(Step::Quiet),
+        3 => ((0..8usize), category).prop_map(|(at, category)| Step::Refuse(at, category)),
+        3 => any::<bool>().prop_map(Step::Pause),
+        2 => any::<bool>().prop_map(Step::Break),
+        2 => (0..4_u8).prop_map(Step::AskFor),
+        2 => Just(Step::LoseKey),
+        6 => report.prop_map(Step::Report),
+        1 => any::<bool>().prop_map(Step::PodProblem),
+        2 => any::<bool>().prop_map(|waits| Step::Restart { waits }),
+    ]
+}
+
+/// How a history begins: what chance alone would seldom bring about.
+fn beginnings() -> impl Strategy<Value = Vec<Step>> {
+    let any = |op| Step::Any(op);
+    let rotates = vec![
+        Step::Restart { waits: true },
+        any(Op::Edit(3)),
+        Step::Quiet,
+        any(Op::RollOut),
+        any(Op::RollOut),
+        any(Op::Secret(Some(1))),
+        Step::Quiet,
+    ];
+    let refused =
+        vec![any(Op::Edit(2)), any(Op::Deliver(0)), Step::Refuse(0, Category::Forbidden), Step::Quiet];
+    let waits = vec![any(Op::Edit(2)), Step::Pause(true), Step::Quiet];
+    let empty =
+        vec![Step::AskFor(0), Step::Quiet, any(Op::RollOut), any(Op::RollOut), any(Op::TamperTemplate)];
+    prop_oneof![
+        6 => Just(Vec::new()),
+        1 => prop::sample::select(vec![rotates, refused, waits, empty]),
+    ]
+}
+
+fn histories() -> impl Strategy<Value = (u8, Vec<Step>)> {
+    let steps = (beginnings(), prop::collection::vec(step(), 0..24));
+    (0..7_u8, steps.prop_map(|(beginning, steps)| [beginning, steps].concat()))
+}
+
+fn take(simulation: &mut Simulation, step: &Step) {
+    match step {
+        Step::Any(op) => simulation.apply(op),
+        Step::Quiet => quieten(simulation),
+        Step::Refuse(at, category) => simulation.answer(*at, false, Some(*category)),
+        Step::Pause(paused) => simulation.model.pause(*paused),
+        Step::Break(broken) => simulation.model.break_rule(*broken),
+        Step::AskFor(replicas) => simulation.model.ask_for(*replicas),
+        Step::LoseKey => simulation.model.set_secret(Some(LACKING)),
+        Step::Report(report) => simulation.model.report(report),
+        Step::PodProblem(problem) => {
+            let key = simulation.model.resource_key().clone();
+            let pod = SeenPod {
+                key: Key { name: format!("{NAME}-1"), ..key },
+                instance: NAME.to_owned(),
+                ip: None,
+                ready: false,
+                problem: problem.then(|| "CrashLoopBackOff".to_owned()),
+            };
+            simulation.step(Event::Pod(pod));
+        }
+        Step::Restart { waits } => {
+            // Until a namespace has been seen its caches may roll, and nobody gets a turn.
+            let unseen = waits.then(|| Scope::Namespace("elsewhere".to_owned()));
+            let scopes = [Scope::All].into_iter().chain(unseen).collect();
+            simulation.restart_with(Settings { scopes, ..Settings::default() });
+        }
+    }
+}
+
+/// All requests are answered and all events arrive; the cluster itself stands still.
+fn quieten(simulation: &mut Simulation) {
+    for _ in 0..200 {
+        if let Some(event) = simulation.model.next_event(0) {
+            simulation.step(event);
+        } else if !simulation.late.is_empty() {
+            simulation.arrive(0);
+        } else if !simulation.requests.is_empty() {
+            simulation.answer(0, true, None);
+        } else {
+            break;
+        }
+    }
+    simulation.wait(SignedDuration::from_secs(1));
+}
+
+fn run(variant: u8, history: &[Step]) -> Simulation {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.model.set_secret(Some(0));
+    simulation.model.edit(variant);
+    simulation.settle();
+    for step in history {
+        take(&mut simulation, step);
+    }
+    quieten(&mut simulation);
+    simulation
+}
+
+proptest! {
+    #[test]
+    fn no_condition_contradicts_itself_another_or_the_world((variant, history) in histories()) {
+        run(variant, &history);
+    }
+}
+
+/// What a condition can claim.
+const CLAIMS: &[&str] = &[
+    "Available Ready",
+    "Degraded AllReady",
+    "Degraded KeysMissing",
+    "Degraded NoDeployment",
+    "Degraded OnlyReady",
+    "Degraded SecretsMissing",
+    "Paused Paused",
+    "Progressing AllUpdated",
+    "Progressing HeldBack",
+    "Progressing InProgress",
+    "Progressing NoDeployment",
+    "Ready AllReady",
+    "Ready Available",
+    "Ready Extra",
+    "Ready KeysMissing",
+    "Ready LacksTemplate",
+    "Ready Older",
+    "Ready Pending",
+    "Ready PodProblem",
+    "Ready Quoted",
+    "Ready Ready",
+    "Ready SecretsMissing",
+    "Ready Unobserved",
+    "Reconciling InProgress",
+    "Reconciling NewGeneration",
+    "Reconciling Paused",
+    "Reconciling Quoted",
+    "Reconciling WaitsForTurn",
+    "Stalled Quoted",
+];
+
+#[test]
+fn the_histories_reach_what_a_condition_can_claim() {
+    let mut runner = TestRunner::new_with_rng(
+        ProptestConfig::with_cases(1_000),
+        TestRng::deterministic_rng(RngAlgorithm::ChaCha),
+    );
+    let told = RefCell::new(BTreeSet::new());
+    let walk = runner.run(&histories(), |(variant, history)| {
+        told.borrow_mut().append(&mut run(variant, &history).claims);
+        Ok(())
+    });
+    walk.unwrap();
+    let told = told.into_inner();
+    let unheard: Vec<_> = CLAIMS.iter().filter(|claim| !told.contains(**claim)).collect();
+    assert!(unheard.is_empty(), "{unheard:?} are never said, only {told:#?}");
+}

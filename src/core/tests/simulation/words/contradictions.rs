@@ -1,0 +1,209 @@
+//! Which claims of a status cannot be true together, or not in this world. Pure.
+//!
+//! Two texts of the specification are excepted, because it fixes them: "Waiting for deployment to be created" wherever
+//! there is no Deployment, though it may be a person who has to act before there can be one, and "Reconciling new
+//! generation" while a Secret is missing. There Ready and Stalled say the rest.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use memcached_operator_core::api::MemcachedStatus;
+use memcached_operator_core::kernel::kernel::Kernel;
+use memcached_operator_core::kernel::live::Live;
+use memcached_operator_core::kernel::object::{ChildKind, Key};
+use memcached_operator_core::kernel::world::Presence;
+
+use super::claims::{Claim, claims};
+
+/// What the operator knew when it wrote a status.
+pub(super) struct Known<'a> {
+    kernel: &'a Kernel,
+    key: &'a Key,
+    deployment: Option<&'a Live>,
+}
+
+impl<'a> Known<'a> {
+    pub(super) fn of(kernel: &'a Kernel, key: &'a Key) -> Self {
+        let resource = &kernel.world().resources[key];
+        let controlled =
+            |live: &Live| live.controller.as_ref().is_some_and(|owner| owner.uid == resource.seen.uid);
+        let left = |live: &Live| live.orphan.is_some_and(|it| it.is_older_than(&resource.seen));
+        let ours = |live: &&Live| left(live) || controlled(live);
+        Self { kernel, key, deployment: resource.live(ChildKind::Deployment).filter(ours) }
+    }
+
+    /// Whether the Deployment's own controller has something to do.
+    fn moves(&self) -> bool {
+        self.deployment.is_some_and(|live| {
+            let rollout = live.rollout.clone().unwrap_or_default();
+            let asked = live.replicas.and_then(|asked| i32::try_from(asked).ok()).unwrap_or(1);
+            rollout.observed_generation < live.generation || [rollout.replicas, rollout.updated] != [asked; 2]
+        })
+    }
+
+    /// Pods that the resource asks for, where that is its own decision and can be read.
+    fn wanted(&self) -> Option<i32> {
+        let spec = self.kernel.world().resources[self.key].seen.spec.as_ref().ok()?;
+        spec.autoscaling.is_none().then(|| spec.replicas.unwrap_or(1))
+    }
+
+    fn has_secret(&self, name: &str) -> bool {
+        let key = Key { namespace: self.key.namespace.clone(), name: name.to_owned() };
+        let secret = self.kernel.world().secrets.get(&key);
+        secret.is_some_and(|secret| matches!(secret.presence, Presence::Present(..)))
+    }
+}
+
+/// A condition and what it claims.
+struct Said<'a> {
+    condition: &'a Condition,
+    claims: Vec<Claim>,
+}
+
+impl Said<'_> {
+    fn is_true(&self, of: &str) -> bool {
+        self.condition.type_ == of && self.condition.status == "True"
+    }
+
+    fn denies_ready(&self) -> bool {
+        let degraded = self.is_true("Degraded") && self.condition.reason == "Degraded";
+        degraded || self.is_true("Stalled") || self.is_true("Progressing")
+    }
+}
+
+/// Everything in a status that contradicts something else in it, or what was known.
+pub(super) fn contradictions(status: &MemcachedStatus, known: &Known<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut said = Vec::new();
+    for condition in &status.conditions {
+        match claims(condition) {
+            Ok(claims) => said.push(Said { condition, claims }),
+            Err(text) => found.push(format!("nobody knows what this means: {text}")),
+        }
+    }
+    let lines = || said.iter().map(|it| line(it.condition)).collect::<Vec<_>>().join("\n  ");
+    let mut refuse = |why: &str| found.push(format!("{why}\n  {}", lines()));
+    // An autoscaler has something to do where the Deployment asks for another number than it would.
+    let still = !known.moves() && known.wanted().is_some();
+    let missing = |claim: &Claim| matches!(claim, Claim::SecretsMissing(_) | Claim::KeysMissing(_));
+    let lacks_secret = said.iter().any(|it| it.claims.iter().any(missing));
+    for one in &said {
+        within(one, status, known, &mut refuse);
+        for other in &said {
+            let pairs = one.claims.iter().flat_map(|claim| other.claims.iter().map(move |it| (claim, it)));
+            for why in pairs.filter_map(|pair| disagreement(pair, other, still, lacks_secret)) {
+                refuse(why);
+            }
+            if one.is_true("Ready") && other.denies_ready() {
+                refuse("ready, and not at its end");
+            }
+        }
+    }
+    found
+}
+
+fn line(condition: &Condition) -> String {
+    format!("{}={} {}: {}", condition.type_, condition.status, condition.reason, condition.message)
+}
+
+/// One condition against itself, the numbers beside it, and what was known.
+fn within(one: &Said<'_>, status: &MemcachedStatus, known: &Known<'_>, refuse: &mut dyn FnMut(&str)) {
+    let Said { condition, claims } = one;
+    let denies_ready = condition.type_ == "Ready" && condition.status == "False";
+    for claim in claims {
+        let why = match claim {
+            _ if wanted(claim).is_some_and(|pods| known.wanted().is_some_and(|it| it != pods)) => {
+                "spec.replicas is another number"
+            }
+            Claim::Ready(ready, _) | Claim::OnlyReady(ready, _) if *ready != status.ready_replicas => {
+                "readyReplicas is another number"
+            }
+            Claim::Ready(ready, desired) if denies_ready && ready >= desired && claims.len() == 1 => {
+                "not ready, and nothing is said to be missing"
+            }
+            Claim::OnlyReady(ready, desired) if ready >= desired => "these are not too few",
+            Claim::AllReady(desired) if status.ready_replicas < *desired => "readyReplicas is fewer",
+            Claim::AllReady(_) if denies_ready => "not ready, and all are",
+            Claim::InProgress(updated, _) | Claim::HeldBack(updated, _)
+                if *updated != status.updated_replicas =>
+            {
+                "updatedReplicas is another number"
+            }
+            Claim::AllUpdated(desired) if *desired != status.updated_replicas => {
+                "updatedReplicas is another number"
+            }
+            Claim::NoDeployment if known.deployment.is_some() => "there is a Deployment",
+            Claim::Older(pods) if *pods != status.replicas - status.updated_replicas => {
+                "replicas and updatedReplicas say another number"
+            }
+            Claim::NewGeneration(generation) if *generation != status.observed_generation => {
+                "observedGeneration is another one"
+            }
+            Claim::SecretsMissing(names) if names.iter().any(|name| known.has_secret(name)) => {
+                "a Secret is there and is said to be missing"
+            }
+            Claim::Pending(kinds) if kinds.is_empty() => "it is not said which changes",
+            _ => continue,
+        };
+        refuse(why);
+    }
+}
+
+/// Why a claim and one of another condition exclude each other. `still`: neither the Deployment's own controller nor an
+/// autoscaler has anything to do.
+fn disagreement(
+    pair: (&Claim, &Claim),
+    other: &Said<'_>,
+    still: bool,
+    lacks_secret: bool,
+) -> Option<&'static str> {
+    if let (Some(here), Some(there)) = (wanted(pair.0), wanted(pair.1))
+        && here != there
+    {
+        return Some("two numbers of pods are wanted");
+    }
+    Some(match pair {
+        (Claim::InProgress(..), Claim::AllUpdated(_)) => "a rollout is in progress and over",
+        (Claim::InProgress(..), Claim::Paused(kinds)) if still && names(kinds, "Deployment") => {
+            "a rollout is in progress and paused"
+        }
+        (Claim::InProgress(..), Claim::WaitsForTurn) if still => "a rollout is in progress and waits",
+        (Claim::InProgress(..), Claim::Quoted(_)) if still && other.is_true("Stalled") => {
+            "a rollout is in progress and nothing will happen"
+        }
+        (Claim::InProgress(..), Claim::Quoted(words)) if still && words.contains("Deployment") => {
+            "a rollout is in progress and cannot begin"
+        }
+        (Claim::NewGeneration(_), Claim::WaitsForTurn) => "a generation is on its way and waits",
+        (Claim::NewGeneration(_), Claim::Paused(kinds)) if !kinds.is_empty() => {
+            "a generation is on its way and paused"
+        }
+        (Claim::NewGeneration(_), Claim::HeldBack(..)) if !lacks_secret => {
+            "a generation is on its way and held back"
+        }
+        (Claim::NoDeployment, Claim::Ready(1.., _) | Claim::OnlyReady(1.., _)) => {
+            "pods of a Deployment that does not exist"
+        }
+        (Claim::AllReady(_), Claim::OnlyReady(..)) => "all are ready and only some",
+        (Claim::AllUpdated(1..), Claim::Older(_) | Claim::LacksTemplate | Claim::Unobserved) => {
+            "all are updated and some are not"
+        }
+        _ => return None,
+    })
+}
+
+fn names(kinds: &[String], kind: &str) -> bool {
+    kinds.iter().any(|it| it == kind)
+}
+
+/// How many pods a claim says are wanted.
+const fn wanted(claim: &Claim) -> Option<i32> {
+    match claim {
+        Claim::Ready(_, desired)
+        | Claim::OnlyReady(_, desired)
+        | Claim::AllReady(desired)
+        | Claim::InProgress(_, desired)
+        | Claim::HeldBack(_, desired)
+        | Claim::AllUpdated(desired)
+        | Claim::Available(_, desired) => Some(*desired),
+        _ => None,
+    }
+}

@@ -1,0 +1,260 @@
+//! What holds in every situation, after every status.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use memcached_operator_core::api::MemcachedStatus;
+use memcached_operator_core::api::status::BudgetedRollout;
+use memcached_operator_core::kernel::event::SeenRollout;
+use memcached_operator_core::kernel::failure::Category;
+use memcached_operator_core::kernel::rollouts::{Place, Turn};
+use memcached_operator_core::kernel::status::rollout::Rollout;
+use memcached_operator_core::kernel::status::{
+    MissingSecret, Situation, Trouble, next_change, status, template_generation,
+};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::{select, subsequence};
+
+use crate::{KEY, at, condition, kstatus};
+
+const OURS: [&str; 7] = ["Available", "Progressing", "Degraded", "Ready", "Reconciling", "Stalled", "Paused"];
+const FOREIGN: [&str; 2] = ["Audited", "Signed"];
+
+fn troubles() -> impl Strategy<Value = Option<Trouble>> {
+    let denied = |category| Some(Trouble::Denied { category, message: "refused".into() });
+    select(vec![
+        None,
+        Some(Trouble::InvalidSpec("invalid".into())),
+        Some(Trouble::NameConflict("conflict".into())),
+        Some(Trouble::ImmutableField("immutable".into())),
+        Some(Trouble::SecretUnreadable("unreadable".into())),
+        denied(Category::Forbidden),
+        denied(Category::QuotaExceeded),
+        denied(Category::AdmissionDenied),
+        Some(Trouble::WaitingForGarbageCollection("waiting".into())),
+        Some(Trouble::RetryingAfterError("retrying".into())),
+    ])
+}
+
+prop_compose! {
+    fn rollouts()(
+        counters in [0..3, 0..3, 0..3, 0..3],
+        deadline_exceeded in option::weighted(0.2, Just("timed out".to_owned())),
+        replica_failure in option::weighted(0.2, Just("refused".to_owned())),
+        observed in prop::bool::weighted(0.8),
+        carries_template in prop::bool::weighted(0.8),
+        asked in 0..3,
+        held_back in prop::bool::weighted(0.2),
+    ) -> Rollout {
+        let [replicas, ready, updated, available] = counters;
+        let seen = SeenRollout {
+            observed_generation: 1, replicas, ready, updated, available, deadline_exceeded, replica_failure
+        };
+        Rollout { seen, observed, asked, carries_template, held_back }
+    }
+}
+
+prop_compose! {
+    fn situations()(
+        generation in 1..4_i64,
+        desired_replicas in 0..3,
+        deployment in option::weighted(0.9, rollouts()),
+        in_place in prop::bool::weighted(0.8),
+        paused in option::weighted(0.2, subsequence(vec!["Service", "Deployment"], 0..=2)),
+        missing_secrets in subsequence(vec!["a", "b"], 0..=1),
+        trouble in prop_oneof![Just(None), troubles()],
+        pod_problem in option::of(Just("OOMKilled".to_owned())),
+        place in select(vec![
+            Place::Outside,
+            Place::Waiting(BudgetedRollout::Secret),
+            Place::Waiting(BudgetedRollout::Definition),
+            Place::Rolling(Turn { cause: BudgetedRollout::Adoption, stalled: false, idle: false }),
+            Place::Rolling(Turn { cause: BudgetedRollout::Definition, stalled: false, idle: false }),
+        ]),
+        millis in 0..1_500_000_i64,
+    ) -> Situation<'static> {
+        let lacks = |name: &str| MissingSecret { name: name.into(), key: None };
+        Situation {
+            key: &KEY,
+            generation,
+            desired_replicas,
+            deployment,
+            servers: Vec::new(),
+            pending: if in_place && !matches!(place, Place::Waiting(_)) {
+                paused.clone().unwrap_or_default()
+            } else {
+                vec!["Service"]
+            },
+            paused,
+            place,
+            unserved: Vec::new(),
+            missing_secrets: missing_secrets.into_iter().map(lacks).collect(),
+            trouble,
+            pod_problem,
+            secrets: Vec::new(),
+            altered: Vec::new(),
+            template_revision: None,
+            now: at(0) + SignedDuration::from_millis(millis),
+        }
+    }
+}
+
+prop_compose! {
+    fn conditions()(
+        types in subsequence([&OURS[..], &FOREIGN[..]].concat(), 0..=9).prop_shuffle(),
+        values in prop::collection::vec((select(vec!["True", "False", "Unknown"]), -500..500_i64), 8),
+    ) -> Vec<Condition> {
+        types.into_iter().zip(values).map(|(of, (status, seconds))| Condition {
+            type_: of.to_owned(),
+            status: status.to_owned(),
+            reason: "Before".to_owned(),
+            message: String::new(),
+            observed_generation: None,
+            last_transition_time: Time(at(seconds)),
+        }).collect()
+    }
+}
+
+prop_compose! {
+    fn statuses()(
+        observed_generation in -1..4_i64,
+        reconciled_generation in option::of(0..5_i64),
+        template_generation in option::of(0..5_i64),
+        conditions in conditions(),
+        failing_since in option::of((-700..700_i64).prop_map(|seconds| Time(at(seconds)))),
+    ) -> MemcachedStatus {
+        MemcachedStatus {
+            observed_generation, reconciled_generation, template_generation, conditions, failing_since, ..MemcachedStatus::default()
+        }
+    }
+}
+
+fn types(status: &MemcachedStatus) -> Vec<&str> {
+    status.conditions.iter().map(|it| it.type_.as_str()).collect()
+}
+
+fn is(status: &MemcachedStatus, of: &str) -> bool {
+    condition(status, of).is_some_and(|it| it.status == "True")
+}
+
+/// Whether the pods are as they should be.
+fn complete(it: &Situation<'_>) -> bool {
+    let counters = |seen: &SeenRollout| [seen.replicas, seen.updated, seen.ready, seen.available];
+    it.deployment.as_ref().is_some_and(|live| {
+        live.observed && live.carries_template && counters(&live.seen) == [it.desired_replicas; 4]
+    })
+}
+
+/// Whether changes wait for the user, and nothing worse is to be said.
+fn waits(it: &Situation<'_>) -> bool {
+    let broken = matches!(
+        it.trouble,
+        Some(Trouble::InvalidSpec(_) | Trouble::NameConflict(_) | Trouble::ImmutableField(_))
+    );
+    !broken && it.paused.as_ref().is_some_and(|waiting| !waiting.is_empty())
+}
+
+/// Whether this says, without the operator's help, that everything is as it should be.
+fn all_is_proven(it: &Situation<'_>) -> bool {
+    complete(it) && it.pending.is_empty() && it.trouble.is_none() && it.missing_secrets.is_empty()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn computing_a_status_from_itself_changes_nothing(it in situations(), before in statuses()) {
+        let once = status(&it, &before);
+        prop_assert_eq!(status(&it, &once), once);
+    }
+
+    #[test]
+    fn a_stored_status_reads_back_as_it_was(it in situations(), before in statuses()) {
+        let written = status(&it, &before);
+        let stored: MemcachedStatus = serde_json::from_value(serde_json::to_value(&written).unwrap()).unwrap();
+        prop_assert_eq!(stored, written);
+    }
+
+    #[test]
+    fn ready_is_true_exactly_when_everything_is_proven(it in situations(), before in statuses()) {
+        let shown = status(&it, &before);
+        let refused = it.deployment.as_ref().is_some_and(|live| {
+            live.seen.deadline_exceeded.is_some() || live.seen.replica_failure.is_some()
+        });
+        let proven = if waits(&it) { complete(&it) } else { all_is_proven(&it) && !refused };
+        prop_assert_eq!(is(&shown, "Ready"), proven);
+        prop_assert_eq!(kstatus(it.generation, &shown) == "Current", proven && !waits(&it));
+    }
+
+    #[test]
+    fn ready_reconciling_and_stalled_exclude_each_other(it in situations(), before in statuses()) {
+        let shown = status(&it, &before);
+        let true_ones = ["Ready", "Reconciling", "Stalled"].into_iter().filter(|of| is(&shown, of)).count();
+        // Changes that wait for the user take nothing away from what serves.
+        let allowed = 1 + usize::from(waits(&it) && is(&shown, "Ready"));
+        prop_assert!(true_ones <= allowed);
+        prop_assert!(!(is(&shown, "Reconciling") && is(&shown, "Stalled")));
+        for of in ["Reconciling", "Stalled"] {
+            prop_assert_eq!(condition(&shown, of).is_some(), is(&shown, of), "present only while true");
+        }
+    }
+
+    #[test]
+    fn every_type_stands_once_in_its_place_and_foreign_ones_stay(it in situations(), before in statuses()) {
+        let shown = status(&it, &before);
+        let foreign = |status: &MemcachedStatus| -> Vec<Condition> {
+            let all = status.conditions.iter();
+            all.filter(|it| FOREIGN.contains(&it.type_.as_str())).cloned().collect()
+        };
+        let mut expected: Vec<&str> = OURS[..4].to_vec();
+        prop_assert_eq!(is(&shown, "Paused"), it.paused.is_some());
+        expected.extend(OURS[4..].iter().filter(|of| is(&shown, of)));
+        expected.extend(types(&before).into_iter().filter(|of| FOREIGN.contains(of)));
+        prop_assert_eq!(types(&shown), expected);
+        prop_assert_eq!(foreign(&shown), foreign(&before));
+    }
+
+    #[test]
+    fn a_transition_time_moves_exactly_when_the_status_flips(it in situations(), before in statuses()) {
+        let shown = status(&it, &before);
+        let now = Timestamp::from_second(it.now.as_second()).unwrap();
+        for after in shown.conditions.iter().filter(|it| OURS.contains(&it.type_.as_str())) {
+            let kept = condition(&before, &after.type_).filter(|before| before.status == after.status);
+            let expected = kept.map_or(now, |before| before.last_transition_time.0);
+            prop_assert_eq!(after.last_transition_time.0, expected);
+            prop_assert_eq!(after.observed_generation, Some(it.generation));
+        }
+    }
+
+    #[test]
+    fn the_generation_seen_is_observed_and_the_one_reached_is_remembered(it in situations(), before in statuses()) {
+        let shown = status(&it, &before);
+        prop_assert_eq!(shown.observed_generation, it.generation);
+        let kept = before.reconciled_generation.filter(|before| *before <= it.generation);
+        let ended = (is(&shown, "Ready") && !is(&shown, "Reconciling")) || is(&shown, "Stalled");
+        prop_assert_eq!(shown.reconciled_generation, if ended { Some(it.generation) } else { kept });
+    }
+
+    #[test]
+    fn a_template_was_last_in_place_at_this_generation_exactly_where_the_deployment_carries_it(
+        it in situations(),
+        before in statuses(),
+    ) {
+        let last = |status: &MemcachedStatus| template_generation(status, it.generation).filter(|last| *last > 0);
+        let shown = status(&it, &before);
+        let carries = it.deployment.as_ref().is_some_and(|live| live.carries_template);
+        prop_assert_eq!(last(&shown), if carries { Some(it.generation) } else { last(&before) });
+        prop_assert!(shown.template_generation.is_none() || shown.template_generation != shown.reconciled_generation);
+    }
+
+    #[test]
+    fn a_status_changes_by_itself_only_when_it_says_so(it in situations(), before in statuses(), later in 1..2_000_i64) {
+        let shown = status(&it, &before);
+        let now = it.now + SignedDuration::from_secs(later);
+        let change = next_change(&it, &shown);
+        let after = status(&Situation { now, ..it.clone() }, &shown);
+        prop_assert_eq!(after != shown, change.is_some_and(|change| now >= change));
+        prop_assert!(change.is_none() || is(&shown, "Reconciling"));
+        prop_assert!(after == shown || is(&after, "Stalled"));
+    }
+}

@@ -1,0 +1,97 @@
+//! The resource's status against the tables that specify it ([`counters`]: Available, Progressing, Degraded;
+//! [`standing`]: Ready, Reconciling, Stalled), against the life of a resource ([`life`]), and against laws over
+//! generated situations ([`laws`]).
+
+mod counters;
+mod laws;
+mod life;
+mod standing;
+
+use std::sync::LazyLock;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use memcached_operator_core::api::MemcachedStatus;
+use memcached_operator_core::kernel::event::SeenRollout;
+use memcached_operator_core::kernel::object::Key;
+use memcached_operator_core::kernel::rollouts::Place;
+use memcached_operator_core::kernel::status::rollout::Rollout;
+use memcached_operator_core::kernel::status::{MissingSecret, Situation, status};
+
+static KEY: LazyLock<Key> = LazyLock::new(|| Key { namespace: "shop".into(), name: "cache".into() });
+
+/// The time `seconds` after an arbitrary one.
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_secs(1_800_000_000 + seconds)
+}
+
+/// A Deployment whose counters are about the template that is wanted.
+fn rollout(total: i32, updated: i32, ready: i32) -> Rollout {
+    let seen = SeenRollout { replicas: total, updated, ready, available: ready, ..SeenRollout::default() };
+    Rollout { seen, observed: true, asked: total, carries_template: true, held_back: false }
+}
+
+/// `shop/cache` in generation 2, all of its three replicas in place and ready.
+fn steady() -> Situation<'static> {
+    Situation {
+        key: &KEY,
+        generation: 2,
+        desired_replicas: 3,
+        deployment: Some(rollout(3, 3, 3)),
+        servers: vec!["cache.shop:11211".into()],
+        pending: Vec::new(),
+        paused: None,
+        unserved: Vec::new(),
+        place: Place::Outside,
+        missing_secrets: Vec::new(),
+        trouble: None,
+        pod_problem: None,
+        secrets: Vec::new(),
+        altered: Vec::new(),
+        template_revision: None,
+        now: at(0),
+    }
+}
+
+fn missing(name: &str, key: Option<&str>) -> MissingSecret {
+    MissingSecret { name: name.into(), key: key.map(Into::into) }
+}
+
+/// The status of a resource that had none.
+fn first(situation: &Situation<'_>) -> MemcachedStatus {
+    status(situation, &MemcachedStatus::default())
+}
+
+/// The status of a resource whose generation was reached before.
+fn reached(situation: &Situation<'_>) -> MemcachedStatus {
+    let reconciled_generation = Some(situation.generation);
+    status(situation, &MemcachedStatus { reconciled_generation, ..MemcachedStatus::default() })
+}
+
+fn condition<'a>(status: &'a MemcachedStatus, of: &str) -> Option<&'a Condition> {
+    status.conditions.iter().find(|it| it.type_ == of)
+}
+
+/// `Ready=False InvalidSpec: threads: too many`
+fn line(condition: &Condition) -> String {
+    format!("{}={} {}: {}", condition.type_, condition.status, condition.reason, condition.message)
+}
+
+/// Ready, and Reconciling or Stalled, as lines.
+fn standing_lines(status: &MemcachedStatus) -> Vec<String> {
+    status.conditions.iter().skip(3).map(line).collect()
+}
+
+/// What kstatus makes of a resource that has this generation and status.
+fn kstatus(generation: i64, status: &MemcachedStatus) -> &'static str {
+    let is = |of: &str, value: &str| condition(status, of).is_some_and(|it| it.status == value);
+    if status.observed_generation != generation || is("Reconciling", "True") {
+        "InProgress"
+    } else if is("Stalled", "True") {
+        "Failed"
+    } else if is("Ready", "False") || is("Ready", "Unknown") {
+        "InProgress"
+    } else {
+        "Current"
+    }
+}
