@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!             watch                     fold                      one pass per resource (pure)
-//! API server ───────▶ shell::sources ─▶ kernel::world ─▶ queue ─▶ validate ▸ desired ▸ diff ▸ status ─▶ effects
+//! API server ───────▶ shell::watches ─▶ kernel::world ─▶ queue ─▶ validate ▸ desired ▸ diff ▸ status ─▶ effects
 //!      ▲                    │ Event         ▲                                                             │
 //!      │                    ▼               └─────────── Event::Done(reply to each request) ◀─────────────┤
 //!      │                 journal (JSON Lines)                                                             │

@@ -50,7 +50,7 @@ const PURE: [&str; 7] = [
     "exporter/families",
     "exporter/metrics.rs",
     "exporter/protocol.rs",
-    "shell/lead.rs",
+    "shell/leader/handover.rs",
     "shell/leader/elector.rs",
 ];
 

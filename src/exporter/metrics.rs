@@ -1,4 +1,4 @@
-//! From memcached's figures to what Prometheus reads. Takes [`Figures`]; gives metric families. Pure; `serve` calls
+//! From memcached's statistics to what Prometheus reads. Takes [`Stats`]; gives metric families. Pure; `serve` calls
 //! it.
 
 use std::collections::BTreeSet;
@@ -6,28 +6,28 @@ use std::collections::BTreeSet;
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric, MetricFamily, MetricType};
 
 use super::families::{CLASSES, Family, Kind, SERVER, SETTINGS, Series, Value};
-use super::protocol::{Figures, Group};
+use super::protocol::{Group, Stats};
 
 /// Whether memcached could be asked.
 pub const UP: &str = "memcached_up";
 /// This program, by version.
 pub const BUILD_INFO: &str = "memcached_exporter_build_info";
 
-/// What became of memcached's figures.
+/// What became of memcached's statistics.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Read {
     /// Every family that has a series.
     pub families: Vec<MetricFamily>,
-    /// Figures that are not of the expected form, by memcached's names; their series are left out. Not what they
+    /// Statistics that are not of the expected form, by memcached's names; their series are left out. Not what they
     /// are: that may differ at each scrape, and is for the log, which only wants what is new.
     pub unreadable: BTreeSet<&'static str>,
 }
 
-/// All of memcached's figures. A metric whose figure memcached does not tell has no series: what it does not know
+/// All of memcached's statistics. A metric whose value memcached does not tell has no series: what it does not know
 /// is not 0.
 #[must_use]
-pub fn read(figures: &Figures) -> Read {
-    let Figures { server, settings, classes } = figures;
+pub fn read(stats: &Stats) -> Read {
+    let Stats { server, settings, classes } = stats;
     let mut read = Read::default();
     for family in SERVER {
         read.add(family, [(None, server)]);
@@ -194,8 +194,8 @@ mod tests {
         let mut server = group(sets);
         server.extend(group([("version", "1.6\"18"), ("rusage_user", "3.000250"), ("bytes", "17")]));
         let classes = [(1, group([("number", "3"), ("hits_to_temp", "4")])), (12, group([("number", "5")]))];
-        let figures = Figures { server, settings: group([("lru_crawler", "no")]), classes: classes.into() };
-        let read = read(&figures);
+        let stats = Stats { server, settings: group([("lru_crawler", "no")]), classes: classes.into() };
+        let read = read(&stats);
         assert_eq!(read.unreadable, [].into());
         assert_eq!(
             series(&read),
@@ -222,8 +222,8 @@ mod tests {
     #[case("rusage_user", "3")]
     #[case("rusage_user", "3.x")]
     fn a_figure_of_another_form_is_left_out_and_named(#[case] name: &'static str, #[case] value: &str) {
-        let figures = Figures { server: group([(name, value), ("time", "7")]), ..Figures::default() };
-        let read = read(&figures);
+        let stats = Stats { server: group([(name, value), ("time", "7")]), ..Stats::default() };
+        let read = read(&stats);
         assert_eq!(read.unreadable, [name].into());
         assert_eq!(series(&read), ["memcached_time_seconds 7"]);
     }

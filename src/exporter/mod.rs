@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! scrape ──▶ serve ──▶ target ──▶ memcached          (IO)
-//!              │          └─ protocol: Figures       (pure)
-//!              └─ metrics: Figures ▸ families        (pure)
+//!              │          └─ protocol: Stats         (pure)
+//!              └─ metrics: Stats ▸ families          (pure)
 //! ```
 //!
 //! Names, types, labels and meanings of the metrics are those of prometheus/memcached_exporter, so that dashboards

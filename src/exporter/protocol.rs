@@ -1,5 +1,5 @@
 //! What is said to memcached, and what its answers mean. Takes lines and the bytes of a password file; gives
-//! [`Figures`] and requests. Pure; `target` calls it.
+//! [`Stats`] and requests. Pure; `target` calls it.
 //!
 //! Under `-Y` memcached answers everything with `CLIENT_ERROR unauthenticated` until a `set`, of any key, whose value
 //! is the user, a space and the password. Nothing may be sent right behind such a refusal before it has been read:
@@ -7,12 +7,12 @@
 
 use std::collections::BTreeMap;
 
-/// Figures by memcached's own names, unread.
+/// Statistics by memcached's own names, as text.
 pub type Group = BTreeMap<String, String>;
 
 /// Everything memcached tells about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct Stats {
     /// Of the whole server: `stats`, and the sums at the end of `stats slabs`.
     pub server: Group,
     /// `stats settings`.
@@ -71,7 +71,7 @@ pub enum Refusal {
 /// What is quoted of a strange answer, in characters.
 const QUOTED: usize = 80;
 
-impl Figures {
+impl Stats {
     /// Takes in one line of a page, without its end.
     ///
     /// # Errors
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn each_page_goes_to_its_own_group_and_slabs_and_items_share_theirs() {
-        let mut figures = Figures::default();
+        let mut stats = Stats::default();
         for (page, line) in [
             (Page::General, "STAT version 1.6.18"),
             (Page::Settings, "STAT inter 127.0.0.1 and more"),
@@ -170,16 +170,16 @@ mod tests {
             (Page::Items, "STAT items:1:number 3"),
             (Page::Items, "STAT items:12:number 4"),
         ] {
-            assert_eq!(figures.take(page, line), Ok(Taken::More), "{line}");
+            assert_eq!(stats.take(page, line), Ok(Taken::More), "{line}");
         }
-        let expected = Figures {
+        let expected = Stats {
             server: group([("total_malloced", "1048576"), ("version", "1.6.18")]),
             settings: group([("inter", "127.0.0.1 and more"), ("stat_key_prefix", "")]),
             classes: [(1, group([("chunk_size", "96"), ("number", "3")])), (12, group([("number", "4")]))]
                 .into(),
         };
-        assert_eq!(figures, expected);
-        assert_eq!(figures.take(Page::Items, "END"), Ok(Taken::All));
+        assert_eq!(stats, expected);
+        assert_eq!(stats.take(Page::Items, "END"), Ok(Taken::All));
     }
 
     #[rstest]
@@ -187,12 +187,12 @@ mod tests {
     #[case("ERROR", Refusal::Other("ERROR".to_owned()))]
     #[case("", Refusal::Other(String::new()))]
     fn what_is_no_statistic_is_refused(#[case] line: &str, #[case] refusal: Refusal) {
-        assert_eq!(Figures::default().take(Page::General, line), Err(refusal));
+        assert_eq!(Stats::default().take(Page::General, line), Err(refusal));
     }
 
     #[test]
     fn of_a_strange_answer_only_the_beginning_is_quoted() {
-        let Err(Refusal::Other(quoted)) = Figures::default().take(Page::General, &"ä".repeat(1000)) else {
+        let Err(Refusal::Other(quoted)) = Stats::default().take(Page::General, &"ä".repeat(1000)) else {
             panic!("taken");
         };
         assert_eq!(quoted, "ä".repeat(QUOTED));

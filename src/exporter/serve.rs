@@ -23,7 +23,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use super::metrics;
-use super::protocol::Figures;
+use super::protocol::Stats;
 use super::target::{ScrapeError, Target};
 use crate::web;
 
@@ -58,7 +58,7 @@ fn instead(address: SocketAddr, error: &io::Error) -> Option<SocketAddr> {
 
 /// Serves until `end`, and what was asked before that.
 pub async fn serve(listener: TcpListener, target: Target, end: impl Future<Output = ()>) {
-    let exporter = Exporter { target, turns: Semaphore::new(AT_ONCE), standing: Mutex::default() };
+    let exporter = Exporter { target, slots: Semaphore::new(AT_ONCE), state: Mutex::default() };
     let router = Router::new()
         .route(
             "/",
@@ -84,64 +84,67 @@ async fn page(State(exporter): State<Arc<Exporter>>) -> Response {
 
 struct Exporter {
     target: Target,
-    turns: Semaphore,
-    standing: Mutex<Standing>,
+    slots: Semaphore,
+    state: Mutex<ScrapeState>,
 }
 
-/// How it stood with memcached at the last scrape.
+/// What came of the last scrape.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum Standing {
+enum ScrapeState {
     /// Nobody has asked yet.
     #[default]
     Unknown,
-    /// It told everything.
-    Well,
-    /// Some figures were of another form: these.
-    Odd(BTreeSet<&'static str>),
-    /// It did not tell, for this reason.
-    Down(String),
+    /// All statistics were read.
+    Complete,
+    /// These statistics were of an unknown form.
+    Unreadable(BTreeSet<&'static str>),
+    /// memcached could not be asked, for this reason.
+    Failed(String),
 }
 
 impl Exporter {
     async fn scrape(&self) -> Option<metrics::Read> {
-        let (read, standing) = match self.ask().await {
-            Ok(figures) => {
-                let read = metrics::read(&figures);
+        let (read, state) = match self.ask().await {
+            Ok(stats) => {
+                let read = metrics::read(&stats);
                 let odd = read.unreadable.clone();
-                (Some(read), if odd.is_empty() { Standing::Well } else { Standing::Odd(odd) })
+                (
+                    Some(read),
+                    if odd.is_empty() { ScrapeState::Complete } else { ScrapeState::Unreadable(odd) },
+                )
             }
-            Err(error) => (None, Standing::Down(reason(&error))),
+            Err(error) => (None, ScrapeState::Failed(reason(&error))),
         };
-        self.tell(standing);
+        self.tell(state);
         read
     }
 
     /// Waiting for a turn counts as waiting for memcached: the patience of Prometheus is limited.
-    async fn ask(&self) -> Result<Figures, ScrapeError> {
+    async fn ask(&self) -> Result<Stats, ScrapeError> {
         let timeout = self.target.timeout;
-        let turn = async {
+        let scrape = async {
             // Fails only once the semaphore is closed, which it never is.
-            let _turn = self.turns.acquire().await;
+            let _slot = self.slots.acquire().await;
             self.target.scrape().await
         };
-        tokio::time::timeout(timeout, turn).await.unwrap_or(Err(ScrapeError::Timeout(timeout)))
+        tokio::time::timeout(timeout, scrape).await.unwrap_or(Err(ScrapeError::Timeout(timeout)))
     }
 
-    fn tell(&self, standing: Standing) {
-        let mut last = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
-        if *last == standing {
+    fn tell(&self, state: ScrapeState) {
+        let mut last = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if *last == state {
             return;
         }
         let memcached = &self.target.address;
-        match &standing {
-            Standing::Unknown => {}
-            Standing::Well => tracing::info!(%memcached, "memcached answers"),
-            Standing::Odd(names) => {
+        match &state {
+            ScrapeState::Unknown => {}
+            ScrapeState::Complete => tracing::info!(%memcached, "memcached answers"),
+            ScrapeState::Unreadable(names) => {
                 tracing::warn!(%memcached, ?names, "figures of memcached are of an unknown form and left out");
             }
-            Standing::Down(reason) => tracing::warn!(%memcached, reason, "memcached cannot be asked"),
+            ScrapeState::Failed(reason) => tracing::warn!(%memcached, reason, "memcached cannot be asked"),
         }
-        *last = standing;
+        *last = state;
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::io::{
 };
 use tokio::net::TcpStream;
 
-use super::protocol::{Credentials, Figures, NoCredentials, Page, Refusal, Taken, accepted};
+use super::protocol::{Credentials, NoCredentials, Page, Refusal, Stats, Taken, accepted};
 use super::tls::{Tls, TlsError};
 
 /// What memcached's answers may take together, in bytes: many times what the largest take (63 slab classes of some
@@ -129,7 +129,7 @@ impl Target {
     ///
     /// # Errors
     /// When it does not tell.
-    pub async fn scrape(&self) -> Result<Figures, ScrapeError> {
+    pub async fn scrape(&self) -> Result<Stats, ScrapeError> {
         let Address { host, port } = &self.address;
         // The files come first: whether they are in order does not depend on memcached.
         let tls = match &self.tls {
@@ -146,22 +146,22 @@ impl Target {
         }
     }
 
-    async fn converse<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> Result<Figures, ScrapeError> {
+    async fn converse<S: AsyncRead + AsyncWrite + Unpin>(&self, stream: S) -> Result<Stats, ScrapeError> {
         let mut talk = Talk { stream: BufReader::new(stream), left: LARGEST };
-        let mut figures = Figures::default();
-        match talk.page(Page::General, &mut figures).await {
+        let mut stats = Stats::default();
+        match talk.page(Page::General, &mut stats).await {
             Err(ScrapeError::Refused(Refusal::Unauthenticated)) => {
                 self.authenticate(&mut talk).await?;
-                talk.page(Page::General, &mut figures).await?;
+                talk.page(Page::General, &mut stats).await?;
             }
             other => other?,
         }
         for page in [Page::Settings, Page::Slabs, Page::Items] {
-            talk.page(page, &mut figures).await?;
+            talk.page(page, &mut stats).await?;
         }
         // A farewell; the figures are here, whatever comes of it.
         let _ = talk.stream.shutdown().await;
-        Ok(figures)
+        Ok(stats)
     }
 
     async fn authenticate<S: AsyncRead + AsyncWrite + Unpin>(
@@ -207,9 +207,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Talk<S> {
         Err(ScrapeError::Broken(std::io::ErrorKind::UnexpectedEof.into()))
     }
 
-    async fn page(&mut self, page: Page, figures: &mut Figures) -> Result<(), ScrapeError> {
+    async fn page(&mut self, page: Page, stats: &mut Stats) -> Result<(), ScrapeError> {
         self.say(page.request()).await?;
-        while figures.take(page, &self.line().await?).map_err(ScrapeError::Refused)? == Taken::More {}
+        while stats.take(page, &self.line().await?).map_err(ScrapeError::Refused)? == Taken::More {}
         Ok(())
     }
 }

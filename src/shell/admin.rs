@@ -27,7 +27,7 @@ use crate::kernel::object::{Scope, Watched};
 use crate::web;
 
 /// The main loop must answer within this time.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const MAIN_LOOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What has to be true before the operator acts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -195,10 +195,10 @@ async fn metrics(State(admin): State<Admin>) -> Response {
 async fn livez(State(admin): State<Admin>) -> Response {
     let (ping, answer) = oneshot::channel();
     let asked = async { admin.pings.send(ping).await.is_ok() && answer.await.is_ok() };
-    match tokio::time::timeout(PATIENCE, asked).await {
+    match tokio::time::timeout(MAIN_LOOP_TIMEOUT, asked).await {
         Ok(true) => "ok\n".into_response(),
         _ => {
-            let text = format!("the main loop did not answer within {} s\n", PATIENCE.as_secs());
+            let text = format!("the main loop did not answer within {} s\n", MAIN_LOOP_TIMEOUT.as_secs());
             (StatusCode::INTERNAL_SERVER_ERROR, text).into_response()
         }
     }

@@ -1,7 +1,7 @@
 //! The connection to the API server, and one request over it. IO.
 //!
 //! Takes a kubeconfig or what the environment offers; gives a [`Client`] without any retry below the kernel, and
-//! [`call`], which bounds every request. `sources`, `effects` and `leader` call it.
+//! [`call`], which bounds every request. `watches`, `effects` and `leader` call it.
 
 use std::collections::BTreeSet;
 use std::error::Error;

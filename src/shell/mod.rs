@@ -1,8 +1,8 @@
 //! The operator's hands and ears: everything that talks to the world. IO.
 //!
-//! [`run`] is one task that owns the kernel: it takes events from [`sources`] and [`effects`], gives each its time,
+//! [`run`] is one task that owns the kernel: it takes events from [`watches`] and [`effects`], gives each its time,
 //! steps the kernel, writes the step into the [`journal`], and carries out what the kernel answered. Everything else
-//! hangs off it by channels; where there is a [`leader`] election, it also says when to [`lead`]. Uses `api` and `kernel`; `cli` calls it with a [`client`], tests with one that fails.
+//! hangs off it by channels; where there is a [`leader`] election, [`leader::handover`] says when the kernel leads. Uses `api` and `kernel`; `cli` calls it with a [`client`], tests with one that fails.
 
 pub mod admin;
 pub mod client;
@@ -10,13 +10,12 @@ pub mod clock;
 pub mod effects;
 pub mod journal;
 pub mod kinds;
-pub mod lead;
 pub mod leader;
 pub mod metrics;
 pub mod publish;
-pub mod pulse;
 pub mod secrets;
-pub mod sources;
+pub mod watch_liveness;
+pub mod watches;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -36,11 +35,11 @@ use self::admin::{Admin, Gate, Gates, Loopback, Ping};
 use self::clock::Clock;
 use self::effects::Executor;
 use self::journal::{Entry, Journal};
-use self::lead::{Next, Succession};
+use self::leader::handover::{Handover, HandoverStep};
 use self::leader::{Campaign, Election};
 use self::metrics::Metrics;
 use self::publish::{Publication, Publisher};
-use self::sources::Outlet;
+use self::watches::WatchSink;
 use crate::kernel::effect::Effect;
 use crate::kernel::event::Event;
 use crate::kernel::kernel::{Kernel, Settings};
@@ -163,11 +162,11 @@ struct Operator {
     clock: Clock,
     executor: Executor,
     publisher: Publisher,
-    outlet: Outlet,
-    sought: watch::Sender<BTreeSet<ChildKind>>,
-    anew: watch::Sender<u64>,
-    over: watch::Sender<u64>,
-    succession: Succession,
+    sink: WatchSink,
+    missing_kinds: watch::Sender<BTreeSet<ChildKind>>,
+    relist_resources: watch::Sender<u64>,
+    relist_all: watch::Sender<u64>,
+    handover: Handover,
     events: mpsc::Receiver<Event>,
     wake: Option<Timestamp>,
     in_flight: usize,
@@ -177,24 +176,25 @@ impl Operator {
     /// What the kernel asks for is sent through `work`.
     fn new(work: &Client, parts: Parts) -> Self {
         let (sender, events) = mpsc::channel(WAITING);
-        let (sought, [anew, over]) = (watch::Sender::new(BTreeSet::new()), [0; 2].map(watch::Sender::new));
+        let (missing_kinds, [relist_resources, relist_all]) =
+            (watch::Sender::new(BTreeSet::new()), [0; 2].map(watch::Sender::new));
         Self {
             clock: Clock::start(),
             executor: Executor::new(work.clone(), sender.clone()),
             publisher: Publisher::spawn(work.clone(), Arc::clone(&parts.metrics)),
-            outlet: Outlet {
+            sink: WatchSink {
                 events: sender,
                 gates: parts.gates.clone(),
                 metrics: Arc::clone(&parts.metrics),
-                sought: sought.subscribe(),
-                anew: anew.subscribe(),
-                over: over.subscribe(),
+                missing_kinds: missing_kinds.subscribe(),
+                relist_resources: relist_resources.subscribe(),
+                relist_all: relist_all.subscribe(),
                 answers: Arc::default(),
             },
-            sought,
-            anew,
-            over,
-            succession: Succession::default(),
+            missing_kinds,
+            relist_resources,
+            relist_all,
+            handover: Handover::default(),
             events,
             wake: None,
             in_flight: 0,
@@ -204,7 +204,7 @@ impl Operator {
 
     async fn run(mut self, client: &Client, calls: Calls) -> Result<Ended, RunError> {
         let Calls { scopes, mut campaign, mut pings, mut signals } = calls;
-        let mut watches = sources::spawn(client, &self.outlet, &scopes);
+        let mut watches = watches::spawn(client, &self.sink, &scopes);
         if campaign.is_none() {
             self.step(Event::Leading(true));
         }
@@ -232,9 +232,9 @@ impl Operator {
     /// Whether this process is to lead has changed.
     fn lead(&mut self, leads: bool) {
         if !leads {
-            self.succession.lose();
-        } else if let Next::List(times) = self.succession.win() {
-            self.anew.send_replace(times);
+            self.handover.on_leadership_lost();
+        } else if let HandoverStep::Relist(times) = self.handover.on_leadership_acquired() {
+            self.relist_resources.send_replace(times);
             return;
         }
         self.step(Event::Leading(leads));
@@ -257,11 +257,11 @@ impl Operator {
     /// One event through the kernel, and what it answers on its way.
     fn step(&mut self, event: Event) {
         let at = self.clock.now();
-        let leads_then = self.succession.note(&event);
+        let leads_then = self.handover.observe(&event);
         self.take_note(&event);
         let entry = Entry::begin(at, &event);
         let effects = self.parts.kernel.step(at, event);
-        self.outlet.answers.store(self.parts.kernel.answers().0, Ordering::Relaxed);
+        self.sink.answers.store(self.parts.kernel.answers().0, Ordering::Relaxed);
         self.parts.journal.record(entry, &effects, &self.parts.kernel);
         for effect in effects {
             self.carry_out(effect);
@@ -296,8 +296,8 @@ impl Operator {
                 self.publisher.publish(Publication { resource, uid, notice });
             }
             Effect::Wake(time) => self.wake = Some(time),
-            Effect::Seek { kind, wanted } => {
-                self.sought.send_modify(|kinds| {
+            Effect::PollMissingKind { kind, wanted } => {
+                self.missing_kinds.send_modify(|kinds| {
                     if wanted {
                         kinds.insert(kind)
                     } else {
@@ -305,12 +305,12 @@ impl Operator {
                     };
                 });
             }
-            Effect::ListAnew => {
+            Effect::RelistAll => {
                 tracing::warn!(
                     "resource versions have gone back, as when etcd is restored from a backup: every kind is listed anew, \
                      and nothing is written before"
                 );
-                self.over.send_modify(|times| *times += 1);
+                self.relist_all.send_modify(|times| *times += 1);
             }
             Effect::Observe(observation) => self.parts.metrics.observe(observation),
         }

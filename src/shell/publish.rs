@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::client::{DEADLINE, explain};
 use super::kinds;
-use super::metrics::{Metrics, NoticeResult};
+use super::metrics::{KubeEventResult, Metrics};
 use crate::kernel::effect::{Notice, Severity};
 use crate::kernel::object::{FIELD_MANAGER, Key, Uid, Watched};
 
@@ -53,7 +53,7 @@ impl Publisher {
     /// Hands a notice over, or drops it.
     pub fn publish(&self, publication: Publication) {
         if self.queue.try_send(publication).is_err() {
-            self.metrics.notice(NoticeResult::Dropped);
+            self.metrics.kube_event(KubeEventResult::Dropped);
         }
     }
 }
@@ -84,7 +84,7 @@ async fn run(client: Client, mut waiting: mpsc::Receiver<Publication>, metrics: 
             Ok(sent) => sent.err().map(|error| explain(&error)),
             Err(_elapsed) => Some("no answer in time".to_owned()),
         };
-        metrics.notice(if problem.is_none() { NoticeResult::Sent } else { NoticeResult::Failed });
+        metrics.kube_event(if problem.is_none() { KubeEventResult::Sent } else { KubeEventResult::Failed });
         // Once per change: Events are never worth a line each.
         let failed = std::mem::replace(&mut failing, problem.is_some());
         if let (Some(problem), false) = (&problem, failed) {

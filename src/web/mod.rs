@@ -3,7 +3,7 @@
 //!
 //! Probes come through the same port, so whoever opens connections and asks nothing must cost little and keep nobody
 //! out: there are at most [`AT_ONCE`] connections, one more takes the place of one that has not asked yet, and
-//! whoever has not asked within [`PATIENCE`] has to go. A connection ends with its answer: those who ask come seconds
+//! whoever has not asked within [`REQUEST_HEAD_TIMEOUT`] has to go. A connection ends with its answer: those who ask come seconds
 //! apart, and an idle one would take a place.
 
 use std::collections::VecDeque;
@@ -26,7 +26,7 @@ use tower::ServiceExt as _;
 /// Connections at once. A kubelet, some Prometheus servers and a person are a few.
 pub const AT_ONCE: usize = 64;
 /// How long a connection may take to say what it wants.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const REQUEST_HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest head of a request, in bytes: hyper's own would be 400 kB a connection.
 const LONGEST_HEAD: usize = 16 * 1024;
 
@@ -101,7 +101,7 @@ async fn converse(stream: TcpStream, pages: Router, asked: Arc<AtomicBool>) {
     let mut server = http1::Builder::new();
     server
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
+        .header_read_timeout(REQUEST_HEAD_TIMEOUT)
         .max_buf_size(LONGEST_HEAD)
         .keep_alive(false);
     // Whoever hangs up, stays silent or speaks something else than HTTP is nobody to tell.

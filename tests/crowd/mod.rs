@@ -18,7 +18,7 @@ const SOON: Duration = Duration::from_secs(4);
 
 /// Whoever asks for the page in front of the crowd gets one, and few of the crowd are still connected then.
 pub(crate) async fn keeps_nobody_out(address: SocketAddr, path: &str) {
-    const { assert!(SOON.as_secs() < web::PATIENCE.as_secs()) };
+    const { assert!(SOON.as_secs() < web::REQUEST_HEAD_TIMEOUT.as_secs()) };
     for _ in 0..WAVES {
         let mut crowd = Vec::new();
         for _ in 0..WAVE {

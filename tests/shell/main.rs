@@ -7,11 +7,11 @@ mod admin;
 #[path = "../crowd/mod.rs"]
 mod crowd;
 mod effects;
+mod handover;
 mod journal;
 mod namespaces;
 mod publish;
 mod run;
-mod sources;
-mod succession;
 mod support;
+mod watch_fixture;
 mod watches;

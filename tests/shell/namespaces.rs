@@ -9,12 +9,12 @@ use memcached_operator::kernel::event::Event;
 use memcached_operator::kernel::object::{Scope, Watched};
 use memcached_operator::shell::admin::{Gate, Gates};
 use memcached_operator::shell::metrics::Metrics;
-use memcached_operator::shell::sources::{Outlet, spawn};
+use memcached_operator::shell::watches::{WatchSink, spawn};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{api, refusal};
-use crate::watches::quiet;
+use crate::watch_fixture::quiet;
 
 const SECRETS_OF_B: &str = "/api/v1/namespaces/b/secrets";
 
@@ -36,17 +36,18 @@ async fn a_namespace_whose_role_is_missing_or_goes_says_so_and_the_others_go_on(
     let scopes = [namespace("a"), namespace("b")];
     let (gates, metrics) = (Gates::new(&scopes), Arc::new(Metrics::new().unwrap()));
     let (events, mut inbox) = mpsc::channel(100);
-    let (sought, [anew, over]) = (watch::Sender::new(BTreeSet::new()), [0; 2].map(watch::Sender::new));
-    let outlet = Outlet {
+    let (missing_kinds, [relist_resources, relist_all]) =
+        (watch::Sender::new(BTreeSet::new()), [0; 2].map(watch::Sender::new));
+    let sink = WatchSink {
         events,
         gates: gates.clone(),
         metrics: Arc::clone(&metrics),
-        sought: sought.subscribe(),
-        anew: anew.subscribe(),
-        over: over.subscribe(),
+        missing_kinds: missing_kinds.subscribe(),
+        relist_resources: relist_resources.subscribe(),
+        relist_all: relist_all.subscribe(),
         answers: Arc::default(),
     };
-    let _tasks = spawn(&client, &outlet, &scopes);
+    let _tasks = spawn(&client, &sink, &scopes);
     // The main loop opens the gates.
     let opening = gates.clone();
     tokio::spawn(async move {
@@ -90,9 +91,9 @@ async fn a_namespace_whose_role_is_missing_or_goes_says_so_and_the_others_go_on(
 #[tokio::test(start_paused = true)]
 async fn the_age_of_a_kind_is_that_of_its_oldest_watch() {
     let metrics = Metrics::new().unwrap();
-    let _older = metrics.pulse(Watched::Pod, &namespace("a"));
+    let _older = metrics.watch_liveness(Watched::Pod, &namespace("a"));
     tokio::time::advance(Duration::from_secs(30)).await;
-    let _newer = metrics.pulse(Watched::Pod, &namespace("b"));
+    let _newer = metrics.watch_liveness(Watched::Pod, &namespace("b"));
     let age = "memcached_operator_watch_last_event_age_seconds{kind=\"Pod\"} 30\n";
     assert!(metrics.render().unwrap().contains(age));
     metrics.watched(Watched::Pod, &namespace("a"), false);

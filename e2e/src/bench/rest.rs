@@ -36,7 +36,7 @@ async fn wait(operator: &Operator, (passes, notices): (usize, usize)) -> Result<
         let (_, text) = operator.get("/metrics").await?;
         let queued = value(&text, names::QUEUE_DEPTH);
         let passed = value(&text, names::RECONCILE);
-        let noticed = value(&text, names::NOTICES);
+        let noticed = value(&text, names::KUBE_EVENTS);
         ensure!(queued == 0, "{queued} resources wait for a pass");
         ensure!(passed >= passes, "{passed} of {passes} resources are at rest");
         ensure!(noticed >= notices, "{noticed} of {notices} Kubernetes Events are sent or dropped");

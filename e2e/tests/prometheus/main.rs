@@ -96,7 +96,7 @@ fn promtool_finds_nothing_wrong_with_the_operators_metrics() -> Result<()> {
             conditions: vec![Standing { of: Type::Ready, holds: false, reason: Reason::MemcachedNotReady }],
         },
     });
-    let _watch = metrics.pulse(Watched::Pod, &Scope::All);
+    let _watch = metrics.watch_liveness(Watched::Pod, &Scope::All);
     let page = metrics.render()?;
     for Metric { name, .. } in names::ALL {
         let has_series = |line: &str| line.strip_prefix(name).is_some_and(|rest| !rest.is_empty());

@@ -171,8 +171,8 @@ impl Forecast {
                 Effect::Observe(Observation::Rollout(cause)) => self.note_rollout(answered, cause),
                 Effect::Publish { .. }
                 | Effect::Wake(_)
-                | Effect::Seek { .. }
-                | Effect::ListAnew
+                | Effect::PollMissingKind { .. }
+                | Effect::RelistAll
                 | Effect::Observe(_) => {}
             }
         }

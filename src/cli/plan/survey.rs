@@ -16,7 +16,7 @@ use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::{ChildKind, Key, Scope, Watched};
 use crate::kernel::{seen, world};
 use crate::shell::client::explain;
-use crate::shell::{kinds, sources};
+use crate::shell::{kinds, watches};
 
 /// Objects of one page.
 const PAGE: u32 = 250;
@@ -74,7 +74,7 @@ impl Survey<'_> {
         let mut objects = Vec::new();
         for api in apis {
             let mut page = ListParams::default().limit(PAGE);
-            page.label_selector = sources::label_selector(kind);
+            page.label_selector = watches::label_selector(kind);
             loop {
                 let list = api.list(&page).await?;
                 objects.extend(list.items);

@@ -38,15 +38,15 @@ pub enum Effect {
     },
     /// Send a `Tick` at this time or soon after; replaces the wake asked for before.
     Wake(Timestamp),
-    /// Whether any resource asks for a kind that the API server did not serve: while one does, it is to be looked for.
-    Seek {
+    /// The API server does not serve this kind of child: ask for it again and again while a resource wants one.
+    PollMissingKind {
         /// Which kind.
         kind: ChildKind,
         /// Whether it is wanted.
         wanted: bool,
     },
     /// List every kind anew: versions have gone back, and nothing is decided before.
-    ListAnew,
+    RelistAll,
     /// Something that the metrics count.
     Observe(Observation),
 }

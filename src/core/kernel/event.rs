@@ -79,8 +79,8 @@ pub enum Event {
 pub struct Departure {
     /// After so many answers to requests of the kernel.
     pub answers: Moment,
-    /// After the resources had been asked for anew so often, because this process was to lead.
-    pub anew: u64,
+    /// How often this process had listed the resources again before, because it was to lead.
+    pub relists: u64,
 }
 
 /// Why a kind of child cannot be dealt with.

@@ -55,7 +55,7 @@ pub struct Kernel {
     flights: BTreeMap<RequestId, Flight>,
     turns: BTreeMap<Key, Turn>,
     /// The resources that ask for a kind that the API server does not serve.
-    sought: BTreeMap<ChildKind, BTreeSet<Key>>,
+    missing_kinds: BTreeMap<ChildKind, BTreeSet<Key>>,
     /// The wake that the shell was asked for last.
     wake: Option<Timestamp>,
     reported_depth: usize,
@@ -85,7 +85,7 @@ impl Kernel {
             next_id: 0,
             flights: BTreeMap::new(),
             turns: BTreeMap::new(),
-            sought: BTreeMap::new(),
+            missing_kinds: BTreeMap::new(),
             wake: None,
             reported_depth: 0,
             reported_rollouts: Standing::default(),
@@ -117,7 +117,7 @@ impl Kernel {
         let dirty = self.fold(event, &mut effects);
         if self.world.has_gone_back() {
             self.queue_all();
-            effects.push(Effect::ListAnew);
+            effects.push(Effect::RelistAll);
         }
         self.queue.fire(at);
         self.call_rollouts();
@@ -200,7 +200,7 @@ impl Kernel {
                 self.queue.push(key, lane);
             } else {
                 self.forget(key);
-                self.seek(key, &[], effects);
+                self.poll_missing_kinds(key, &[], effects);
                 effects.push(Effect::Observe(Observation::InstanceGone(key.clone())));
             }
         }
@@ -360,7 +360,7 @@ impl Kernel {
     fn rest(&mut self, key: &Key, rest: Option<pass::Rest>, effects: &mut Vec<Effect>) {
         let turn = self.turns.remove(key);
         let unserved = rest.as_ref().map(|rest| rest.unserved.as_slice()).unwrap_or_default();
-        self.seek(key, unserved, effects);
+        self.poll_missing_kinds(key, unserved, effects);
         let Some((rest, resource)) = rest.zip(self.world.resources.get_mut(key)) else { return };
         self.queue.set_timer(key, rest.wake_at);
         resource.inherited &= rest.failure.is_some();
@@ -389,17 +389,17 @@ impl Kernel {
     }
 
     /// Notes which kinds a resource asks for that the API server does not serve, and has them looked for.
-    fn seek(&mut self, key: &Key, unserved: &[ChildKind], effects: &mut Vec<Effect>) {
+    fn poll_missing_kinds(&mut self, key: &Key, unserved: &[ChildKind], effects: &mut Vec<Effect>) {
         for kind in ChildKind::ALL.into_iter().filter(|kind| !kind.is_required()) {
-            let seekers = self.sought.entry(kind).or_default();
-            let before = seekers.is_empty();
+            let users = self.missing_kinds.entry(kind).or_default();
+            let before = users.is_empty();
             if unserved.contains(&kind) {
-                seekers.insert(key.clone());
+                users.insert(key.clone());
             } else {
-                seekers.remove(key);
+                users.remove(key);
             }
-            if seekers.is_empty() != before {
-                effects.push(Effect::Seek { kind, wanted: before });
+            if users.is_empty() != before {
+                effects.push(Effect::PollMissingKind { kind, wanted: before });
             }
         }
     }

@@ -76,7 +76,7 @@ impl Run {
         for effect in self.kernel.step(Timestamp::UNIX_EPOCH, event) {
             match effect {
                 Effect::Send { id, request, .. } => self.requests.push((id, request)),
-                Effect::ListAnew => self.times_listed_anew += 1,
+                Effect::RelistAll => self.times_listed_anew += 1,
                 _ => {}
             }
         }
@@ -169,7 +169,7 @@ fn what_a_read_said_after_the_lists_request_left_is_not_taken_back_by_the_list()
         // A rotation, and its read.
         run.answer(content("1005"));
         assert_eq!(run.presence(), &present("1005"));
-        let left = Departure { answers: Moment(left), anew: 0 };
+        let left = Departure { answers: Moment(left), relists: 0 };
         run.step(Event::Asked { kind: Watched::Secret, scope: Scope::All, left });
         run.list(Watched::Secret, named.iter().map(|version| Event::Secret(secret(version))).collect());
         run.presence().clone()

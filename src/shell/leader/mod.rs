@@ -7,6 +7,7 @@
 
 pub mod elector;
 pub mod fence;
+pub mod handover;
 mod lease;
 
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! The labels of the operator's metrics, and what each can say. Pure data; `names` uses it.
 
-use super::NoticeResult;
+use super::KubeEventResult;
 use crate::kernel::effect::{ChildResult, RolloutCause};
 use crate::kernel::failure::Category;
 use crate::kernel::figures;
@@ -61,7 +61,8 @@ pub const NAME: Label = any("name", "of the resource");
 /// The namespace of a resource.
 pub const NAMESPACE: Label = any("namespace", "of the resource");
 /// What became of a Kubernetes Event.
-pub const NOTICE_RESULT: Label = one_of("result", || NOTICE_RESULTS.map(NoticeResult::label).into());
+pub const KUBE_EVENT_RESULT: Label =
+    one_of("result", || KUBE_EVENT_RESULTS.map(KubeEventResult::label).into());
 /// Why a condition is as it is.
 pub const REASON: Label = one_of("reason", reasons);
 /// A kind of child.
@@ -98,7 +99,8 @@ const CAUSES: [RolloutCause; 6] = [
 const CHILD_RESULTS: [ChildResult; 4] =
     [ChildResult::Created, ChildResult::Updated, ChildResult::Unchanged, ChildResult::Deleted];
 
-const NOTICE_RESULTS: [NoticeResult; 3] = [NoticeResult::Sent, NoticeResult::Failed, NoticeResult::Dropped];
+const KUBE_EVENT_RESULTS: [KubeEventResult; 3] =
+    [KubeEventResult::Sent, KubeEventResult::Failed, KubeEventResult::Dropped];
 
 pub(super) const fn child_result(result: ChildResult) -> &'static str {
     match result {

@@ -1,5 +1,5 @@
 //! What the operator counts. Takes the kernel's observations and the shell's own counts; gives the text of
-//! `/metrics`. IO only in that a scrape reads `/proc`. The main loop, `sources`, `publish` and `journal` feed it,
+//! `/metrics`. IO only in that a scrape reads `/proc`. The main loop, `watches`, `publish` and `journal` feed it,
 //! `admin` renders it.
 
 mod instances;
@@ -19,7 +19,7 @@ use prometheus::{
 
 use self::instances::Instances;
 use self::names::Metric;
-use super::pulse::Pulse;
+use super::watch_liveness::WatchLiveness;
 use crate::kernel::effect::Observation;
 use crate::kernel::failure::Category;
 use crate::kernel::object::{Scope, Watched};
@@ -27,7 +27,7 @@ use crate::kernel::rollouts::Standing;
 
 /// What became of a Kubernetes Event that the kernel asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoticeResult {
+pub enum KubeEventResult {
     /// The API server has it.
     Sent,
     /// The API server did not take it.
@@ -49,7 +49,7 @@ pub struct Metrics {
     adoption_halted: IntGauge,
     queue_depth: IntGauge,
     leader: IntGauge,
-    notices: IntCounterVec,
+    kube_events: IntCounterVec,
     journal_errors: IntCounter,
     journal_gaps: IntCounter,
     watch_errors: IntCounterVec,
@@ -63,7 +63,7 @@ pub struct Metrics {
 /// Every watch there is.
 #[derive(Debug, Default)]
 struct Watches {
-    pulses: BTreeMap<(Watched, Scope), Pulse>,
+    liveness: BTreeMap<(Watched, Scope), WatchLiveness>,
     /// Those of kinds that the API server does not serve: there is no watch to be old.
     unserved: BTreeSet<(Watched, Scope)>,
 }
@@ -87,7 +87,7 @@ impl Metrics {
             adoption_halted: added(all, IntGauge::with_opts(opts(names::ADOPTION_HALTED))?)?,
             queue_depth: added(all, IntGauge::with_opts(opts(names::QUEUE_DEPTH))?)?,
             leader: added(all, IntGauge::with_opts(opts(names::LEADER))?)?,
-            notices: counters(all, names::NOTICES)?,
+            kube_events: counters(all, names::KUBE_EVENTS)?,
             journal_errors: added(all, IntCounter::with_opts(opts(names::JOURNAL_ERRORS))?)?,
             journal_gaps: added(all, IntCounter::with_opts(opts(names::JOURNAL_GAPS))?)?,
             watch_errors: counters(all, names::WATCH_ERRORS)?,
@@ -118,12 +118,12 @@ impl Metrics {
         };
     }
 
-    /// A new pulse. The age of a kind's oldest is its `watch_last_event_age_seconds`.
+    /// Registers a watch. The age of a kind's oldest sign of life is its `watch_last_event_age_seconds`.
     #[must_use]
-    pub fn pulse(&self, kind: Watched, scope: &Scope) -> Pulse {
-        let pulse = Pulse::new();
-        self.watches().pulses.insert((kind, scope.clone()), pulse.clone());
-        pulse
+    pub fn watch_liveness(&self, kind: Watched, scope: &Scope) -> WatchLiveness {
+        let liveness = WatchLiveness::new();
+        self.watches().liveness.insert((kind, scope.clone()), liveness.clone());
+        liveness
     }
 
     /// Counts what the kernel saw.
@@ -176,8 +176,8 @@ impl Metrics {
     }
 
     /// A Kubernetes Event was sent, refused or dropped.
-    pub fn notice(&self, result: NoticeResult) {
-        self.notices.with_label_values(&[result.label()]).inc();
+    pub fn kube_event(&self, result: KubeEventResult) {
+        self.kube_events.with_label_values(&[result.label()]).inc();
     }
 
     /// The journal could not be written.
@@ -197,9 +197,11 @@ impl Metrics {
     pub fn render(&self) -> prometheus::Result<String> {
         let watches = self.watches();
         self.watch_age.reset();
-        for (watch, pulse) in watches.pulses.iter().filter(|(watch, _)| !watches.unserved.contains(watch)) {
+        for (watch, liveness) in
+            watches.liveness.iter().filter(|(watch, _)| !watches.unserved.contains(watch))
+        {
             let age = self.watch_age.with_label_values(&[watch.0.name()]);
-            age.set(pulse.last().elapsed().as_secs_f64().max(age.get()));
+            age.set(liveness.last_heard().elapsed().as_secs_f64().max(age.get()));
         }
         let mut text = TextEncoder::new().encode_to_string(&self.registry.gather())?;
         // What a process knows of single resources is true only while it leads, and two of them must not tell two
@@ -219,7 +221,7 @@ impl Metrics {
     }
 }
 
-impl NoticeResult {
+impl KubeEventResult {
     const fn label(self) -> &'static str {
         match self {
             Self::Sent => "sent",
@@ -380,7 +382,7 @@ mod tests {
     #[test]
     fn every_named_metric_is_served_from_the_start() {
         let metrics = leading();
-        let _watch = metrics.pulse(Watched::Pod, &Scope::All);
+        let _watch = metrics.watch_liveness(Watched::Pod, &Scope::All);
         let text = metrics.render().unwrap();
 
         for Metric { name, .. } in names::ALL {

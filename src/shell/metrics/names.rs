@@ -118,6 +118,14 @@ pub const JOURNAL_GAPS: Metric = Metric {
     help: "Times that steps were left out of the journal because the disk failed or was too slow.",
     usage: "What lies in a gap cannot be replayed: give the journal a faster disk.",
 };
+/// Kubernetes Events.
+pub const KUBE_EVENTS: Metric = Metric {
+    name: "memcached_operator_kubernetes_events_total",
+    kind: Kind::Counter,
+    labels: &[labels::KUBE_EVENT_RESULT],
+    help: "Kubernetes Events, by whether the API server took them.",
+    usage: "Failed: the operator may not create Events; dropped: more than could be sent.",
+};
 /// Who may write.
 pub const LEADER: Metric = Metric {
     name: "memcached_operator_leader",
@@ -125,14 +133,6 @@ pub const LEADER: Metric = Metric {
     labels: &[],
     help: "1 while this process may write, else 0.",
     usage: "The sum over an installation is 1; 0 for long means that nothing is done for any cache.",
-};
-/// Kubernetes Events.
-pub const NOTICES: Metric = Metric {
-    name: "memcached_operator_notices_total",
-    kind: Kind::Counter,
-    labels: &[labels::NOTICE_RESULT],
-    help: "Kubernetes Events, by whether the API server took them.",
-    usage: "Failed: the operator may not create Events; dropped: more than could be sent.",
 };
 /// Resources that wait.
 pub const QUEUE_DEPTH: Metric = Metric {
@@ -235,8 +235,8 @@ pub const ALL: [Metric; 22] = [
     INSTANCE_TEMPLATE_REVISION,
     JOURNAL_ERRORS,
     JOURNAL_GAPS,
+    KUBE_EVENTS,
     LEADER,
-    NOTICES,
     QUEUE_DEPTH,
     RECONCILE_DURATION,
     RECONCILE_ERRORS,

@@ -173,7 +173,10 @@ impl Fleet {
                 Effect::Observe(Observation::Rollouts(standing)) => {
                     operator.halted = standing.adoption_halted;
                 }
-                Effect::Publish { .. } | Effect::Seek { .. } | Effect::ListAnew | Effect::Observe(_) => {}
+                Effect::Publish { .. }
+                | Effect::PollMissingKind { .. }
+                | Effect::RelistAll
+                | Effect::Observe(_) => {}
             }
         }
     }

@@ -262,12 +262,12 @@ impl Simulation {
                     self.said.push(notice.reason);
                 }
                 Effect::Observe(Observation::Rollout(_)) => self.counted += 1,
-                Effect::ListAnew => {
+                Effect::RelistAll => {
                     assert!(self.model.history > 0, "versions did not go back");
                     self.times_listed_anew += 1;
                     Watched::ALL.into_iter().for_each(|kind| self.ask(kind));
                 }
-                Effect::Seek { .. } | Effect::Observe(_) => {}
+                Effect::PollMissingKind { .. } | Effect::Observe(_) => {}
             }
         }
     }

@@ -8,37 +8,37 @@ use memcached_operator::kernel::event::{Departure, Event};
 use memcached_operator::kernel::lists::Moment;
 use memcached_operator::kernel::object::{Scope, Watched};
 use memcached_operator::shell::admin::Gate;
-use memcached_operator::shell::lead::{Next, Succession};
+use memcached_operator::shell::leader::handover::{Handover, HandoverStep};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::support::{Call, Frame, page, refusal, watch};
-use crate::watches::{EVER, MEMCACHEDS, SERVICE, SERVICES, Watches, quiet, service, short, watches};
+use crate::watch_fixture::{EVER, MEMCACHEDS, SERVICE, SERVICES, Watches, quiet, service, short, watches};
 
 const KIND: Watched = Watched::Memcached;
 
 /// One that knows the resources, and wins.
-fn winner(watches: &Watches) -> Succession {
-    let mut succession = Succession::default();
-    succession.note(&Event::Listed(KIND, Scope::All));
-    let Next::List(times) = succession.win() else { panic!("it knows something") };
-    watches.anew.send_replace(times);
-    succession
+fn winner(watches: &Watches) -> Handover {
+    let mut handover = Handover::default();
+    handover.observe(&Event::Listed(KIND, Scope::All));
+    let HandoverStep::Relist(times) = handover.on_leadership_acquired() else { panic!("it knows something") };
+    watches.relist_resources.send_replace(times);
+    handover
 }
 
 /// The events of the resources until the winner leads, short.
-async fn until_it_leads(watches: &mut Watches, succession: &mut Succession) -> Vec<String> {
+async fn until_it_leads(watches: &mut Watches, handover: &mut Handover) -> Vec<String> {
     let mut said = Vec::new();
     let until = Instant::now() + EVER;
     loop {
         let event = timeout_at(until, watches.events.recv()).await;
         let event = event.unwrap_or_else(|_| panic!("it does not lead: {said:?}")).expect("the watches run");
         match &event {
-            Event::Asked { kind: KIND, left, .. } => said.push(format!("asked {}", left.anew)),
+            Event::Asked { kind: KIND, left, .. } => said.push(format!("asked {}", left.relists)),
             Event::Listing(KIND, _) | Event::Listed(KIND, _) => said.push(short(&event)),
             Event::Unlistable(KIND, _) => said.push("refused".to_owned()),
             _ => {}
         }
-        if succession.note(&event) {
+        if handover.observe(&event) {
             return said;
         }
     }
@@ -49,9 +49,9 @@ async fn a_list_that_waits_for_the_main_loop_when_the_lead_is_won_is_not_one_of_
     let mut watches = watches((KIND, MEMCACHEDS), |call, _| quiet(&call));
     // Nobody takes the events: the whole list is in the channel, which is full of what follows.
     sleep(Duration::from_secs(1)).await;
-    let mut succession = winner(&watches);
+    let mut handover = winner(&watches);
     assert_eq!(
-        until_it_leads(&mut watches, &mut succession).await,
+        until_it_leads(&mut watches, &mut handover).await,
         ["asked 0", "listing", "listed", "asked 1", "listing", "listed"]
     );
     assert_eq!(watches.lists(), 2);
@@ -71,8 +71,8 @@ async fn resources_that_may_not_be_listed_any_more_keep_nobody_from_leading_and_
     watches.pass(Duration::from_secs(3_600)).await;
     let lists = watches.lists();
     assert!(lists > 10, "it is asked for all the time: {lists}");
-    let mut succession = winner(&watches);
-    assert_eq!(until_it_leads(&mut watches, &mut succession).await, ["asked 1", "refused"]);
+    let mut handover = winner(&watches);
+    assert_eq!(until_it_leads(&mut watches, &mut handover).await, ["asked 1", "refused"]);
     let why = watches.gates.why(&Gate::Listed(KIND, Scope::All));
     assert!(why.is_some_and(|why| why.contains("grant both verbs")), "it is not ready to work");
 
@@ -113,7 +113,7 @@ async fn a_list_says_when_its_request_left_though_it_was_tried_before_and_answer
             break left;
         }
     };
-    assert_eq!(left, Departure { answers: Moment(7), anew: 0 });
+    assert_eq!(left, Departure { answers: Moment(7), relists: 0 });
     assert_eq!(answers.load(Ordering::Relaxed), 8);
 }
 
@@ -124,7 +124,7 @@ async fn every_kind_is_listed_anew_where_versions_went_back() {
     let is_list = |call: &Call| !call.is_watch() && call.path != "/version";
     let lists = |watches: &Watches| watches.calls.matching(is_list).len();
     assert_eq!(lists(&watches), Watched::ALL.len());
-    watches.over.send_modify(|times| *times += 1);
+    watches.relist_all.send_modify(|times| *times += 1);
     watches.pass(Duration::from_secs(1)).await;
     assert_eq!(lists(&watches), 2 * Watched::ALL.len());
 }

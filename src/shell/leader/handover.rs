@@ -13,7 +13,7 @@ use crate::kernel::object::{Scope, Watched};
 
 /// The way to the lead.
 #[derive(Debug, Default)]
-pub struct Succession {
+pub struct Handover {
     /// Where resources have been listed once.
     listed: BTreeSet<Scope>,
     /// How often they were asked for anew.
@@ -25,36 +25,36 @@ pub struct Succession {
 
 /// What comes of winning the lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum HandoverStep {
     /// Nothing is known yet, so that nothing is old: lead.
     Lead,
-    /// Ask for the resources anew, for this time, and lead when [`Succession::note`] says so.
-    List(u64),
+    /// Ask for the resources anew, for this time, and lead when [`Handover::observe`] says so.
+    Relist(u64),
 }
 
-impl Succession {
+impl Handover {
     /// This process is to lead.
-    pub fn win(&mut self) -> Next {
+    pub fn on_leadership_acquired(&mut self) -> HandoverStep {
         if self.listed.is_empty() {
-            return Next::Lead;
+            return HandoverStep::Lead;
         }
         self.asked += 1;
         self.awaited = Some(self.listed.iter().map(|scope| (scope.clone(), false)).collect());
-        Next::List(self.asked)
+        HandoverStep::Relist(self.asked)
     }
 
     /// It is not to lead any more.
-    pub fn lose(&mut self) {
+    pub fn on_leadership_lost(&mut self) {
         self.awaited = None;
     }
 
     /// Whether this event was the last that was waited for. A refusal is an answer too: the kernel leaves alone what is
     /// there until it was listed, and nobody else has to wait for that.
-    pub fn note(&mut self, event: &Event) -> bool {
+    pub fn observe(&mut self, event: &Event) -> bool {
         match event {
             Event::Asked { kind: Watched::Memcached, scope, left } => {
                 if let Some(begun) = self.awaited.as_mut().and_then(|awaited| awaited.get_mut(scope)) {
-                    *begun = left.anew >= self.asked;
+                    *begun = left.relists >= self.asked;
                 }
             }
             Event::Listed(Watched::Memcached, scope) => {
@@ -86,8 +86,8 @@ mod tests {
     }
 
     /// The first answer to a request that left after the resources were asked for anew so often.
-    fn asked(name: &str, anew: u64) -> Event {
-        Event::Asked { kind: KIND, scope: scope(name), left: Departure { anew, ..Departure::default() } }
+    fn asked(name: &str, relists: u64) -> Event {
+        Event::Asked { kind: KIND, scope: scope(name), left: Departure { relists, ..Departure::default() } }
     }
 
     fn listed(name: &str) -> Event {
@@ -99,60 +99,60 @@ mod tests {
     }
 
     /// One that has listed two namespaces.
-    fn follower() -> Succession {
-        let mut succession = Succession::default();
+    fn follower() -> Handover {
+        let mut handover = Handover::default();
         for event in [asked("a", 0), listed("a"), asked("b", 0), listed("b")] {
-            assert!(!succession.note(&event));
+            assert!(!handover.observe(&event));
         }
-        succession
+        handover
     }
 
-    fn told<const N: usize>(succession: &mut Succession, events: [Event; N]) -> [bool; N] {
-        events.map(|event| succession.note(&event))
+    fn told<const N: usize>(handover: &mut Handover, events: [Event; N]) -> [bool; N] {
+        events.map(|event| handover.observe(&event))
     }
 
     #[test]
     fn who_knows_nothing_leads_at_once() {
-        assert_eq!(Succession::default().win(), Next::Lead);
+        assert_eq!(Handover::default().on_leadership_acquired(), HandoverStep::Lead);
     }
 
     #[test]
     fn who_knows_something_leads_after_lists_that_were_asked_for_afterwards() {
-        let mut succession = follower();
-        succession.note(&asked("a", 0));
-        assert_eq!(succession.win(), Next::List(1));
+        let mut handover = follower();
+        handover.observe(&asked("a", 0));
+        assert_eq!(handover.on_leadership_acquired(), HandoverStep::Relist(1));
         let events =
             [listed("a"), asked("b", 0), listed("b"), asked("b", 1), listed("b"), asked("a", 1), listed("a")];
-        assert_eq!(told(&mut succession, events), [false, false, false, false, false, false, true]);
-        assert_eq!(told(&mut succession, [asked("a", 1), listed("a")]), [false, false]);
+        assert_eq!(told(&mut handover, events), [false, false, false, false, false, false, true]);
+        assert_eq!(told(&mut handover, [asked("a", 1), listed("a")]), [false, false]);
     }
 
     #[test]
     fn a_list_that_was_asked_for_after_an_earlier_win_is_not_one_of_now() {
-        let mut succession = follower();
-        succession.win();
-        succession.lose();
-        assert_eq!(succession.win(), Next::List(2));
+        let mut handover = follower();
+        handover.on_leadership_acquired();
+        handover.on_leadership_lost();
+        assert_eq!(handover.on_leadership_acquired(), HandoverStep::Relist(2));
         let events = [asked("a", 2), listed("a"), asked("b", 1), listed("b")];
-        assert_eq!(told(&mut succession, events), [false; 4]);
-        assert_eq!(told(&mut succession, [asked("b", 2), listed("b")]), [false, true]);
+        assert_eq!(told(&mut handover, events), [false; 4]);
+        assert_eq!(told(&mut handover, [asked("b", 2), listed("b")]), [false, true]);
     }
 
     #[test]
     fn a_namespace_that_may_not_be_listed_any_more_keeps_nobody_from_leading() {
-        let mut succession = follower();
-        succession.note(&refused("b"));
-        succession.win();
+        let mut handover = follower();
+        handover.observe(&refused("b"));
+        handover.on_leadership_acquired();
         let events = [asked("a", 1), listed("a"), refused("b"), asked("b", 1), refused("b")];
-        assert_eq!(told(&mut succession, events), [false, false, false, false, true]);
+        assert_eq!(told(&mut handover, events), [false, false, false, false, true]);
     }
 
     #[test]
     fn who_loses_before_the_lists_are_complete_does_not_lead() {
-        let mut succession = follower();
-        succession.win();
-        succession.lose();
+        let mut handover = follower();
+        handover.on_leadership_acquired();
+        handover.on_leadership_lost();
         let events = ["a", "b"].map(|name| [asked(name, 1), listed(name)]);
-        assert!(!events.as_flattened().iter().any(|event| succession.note(event)));
+        assert!(!events.as_flattened().iter().any(|event| handover.observe(event)));
     }
 }

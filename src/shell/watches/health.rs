@@ -9,7 +9,7 @@ use kube::runtime::watcher::{self, DefaultBackoff};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::{Outlet, SILENCE, gone};
+use super::{SILENCE, WatchSink, gone};
 use crate::kernel::event::{Departure, Event, Unavailable};
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::lists::Moment;
@@ -17,20 +17,20 @@ use crate::kernel::object::{Scope, Watched};
 use crate::shell::admin::Gate;
 use crate::shell::client::{explain, said};
 use crate::shell::kinds;
-use crate::shell::pulse::Pulse;
+use crate::shell::watch_liveness::WatchLiveness;
 
 /// Failures in a row after which a watch is begun anew, although none of them asked for it.
-const PATIENCE: u32 = 5;
+const FAILURES_BEFORE_RELIST: u32 = 5;
 /// A kind that is not served is asked for so often while a resource asks for one.
-const SEEK: Duration = Duration::from_secs(30);
+const MISSING_KIND_POLL_INTERVAL: Duration = Duration::from_secs(30);
 /// Failures in a row after which a kind that a resource can do without keeps nobody waiting at the start.
-const LENIENCE: u32 = 3;
+const FAILURES_BEFORE_UNAVAILABLE: u32 = 3;
 /// The same failure is logged again when it comes back after this time.
-const FORGET: Duration = Duration::from_secs(120);
+const LOG_AGAIN_AFTER: Duration = Duration::from_secs(120);
 
 /// What to do after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum WatchAction {
     /// Go on with the stream: it asks again from where it was.
     Resume,
     /// Drop the stream and list.
@@ -41,7 +41,7 @@ pub(super) enum Verdict {
 ///
 /// Left alone, the stream would ask for ever for a version that is gone when 410 comes as an HTTP status, would
 /// skip an event it could not read, and would go on reading a stream in which the server said that it failed.
-fn verdict(error: &watcher::Error, failures: u32) -> Verdict {
+fn action_after(error: &watcher::Error, failures: u32) -> WatchAction {
     let hopeless = match error {
         // The stream begins again with a list by itself.
         watcher::Error::InitialListFailed(_) | watcher::Error::NoResourceVersion => false,
@@ -50,18 +50,18 @@ fn verdict(error: &watcher::Error, failures: u32) -> Verdict {
         watcher::Error::WatchFailed(error) => !matches!(error, kube::Error::ReadEvents(_)),
         watcher::Error::WatchStartFailed(_) => false,
     };
-    if hopeless || failures >= PATIENCE { Verdict::Relist } else { Verdict::Resume }
+    if hopeless || failures >= FAILURES_BEFORE_RELIST { WatchAction::Relist } else { WatchAction::Resume }
 }
 
 /// How a kind's watch does, across its restarts.
 pub(super) struct Health {
     pub(super) kind: Watched,
     pub(super) scope: Scope,
-    pub(super) pulse: Pulse,
-    pub(super) outlet: Outlet,
+    pub(super) liveness: WatchLiveness,
+    pub(super) sink: WatchSink,
     backoff: DefaultBackoff,
     /// When silence began to count, if nothing was heard since.
-    pub(super) heard_of: Instant,
+    pub(super) silent_since: Instant,
     failures: u32,
     last_failure: Option<(Complaint, Instant)>,
     /// Whether the kernel has a complete list.
@@ -92,16 +92,16 @@ type Complaint = (std::mem::Discriminant<watcher::Error>, Option<u16>);
 impl Health {
     pub(super) fn new(
         (kind, scope): (Watched, Scope),
-        (pulse, resources): (Pulse, watch::Sender<Resources>),
-        outlet: Outlet,
+        (liveness, resources): (WatchLiveness, watch::Sender<Resources>),
+        sink: WatchSink,
     ) -> Self {
         Self {
             kind,
             scope,
-            pulse,
-            outlet,
+            liveness,
+            sink,
             backoff: DefaultBackoff::default(),
-            heard_of: Instant::now(),
+            silent_since: Instant::now(),
             failures: 0,
             last_failure: None,
             is_listed: false,
@@ -120,7 +120,7 @@ impl Health {
         let _ = self.resources.subscribe().wait_for(|resources| *resources != Resources::Awaited).await;
         if *self.resources.borrow() == Resources::Failed {
             let why = format!("waits for the list of {}", kinds::plural(Watched::Memcached));
-            self.outlet.gates.explain(&Gate::Listed(self.kind, self.scope.clone()), &why);
+            self.sink.gates.explain(&Gate::Listed(self.kind, self.scope.clone()), &why);
         }
     }
 
@@ -131,22 +131,22 @@ impl Health {
     }
 
     /// Waits until a list is asked for, and says why.
-    pub(super) async fn asked_anew(&mut self) -> &'static str {
-        let Outlet { anew, over, .. } = &mut self.outlet;
+    pub(super) async fn relist_requested(&mut self) -> &'static str {
+        let WatchSink { relist_resources, relist_all, .. } = &mut self.sink;
         // The senders live as long as the main loop.
         tokio::select! {
-            Ok(()) = anew.changed(), if self.kind == Watched::Memcached => "this process is to lead",
-            Ok(()) = over.changed() => "versions have gone back",
+            Ok(()) = relist_resources.changed(), if self.kind == Watched::Memcached => "this process is to lead",
+            Ok(()) = relist_all.changed() => "versions have gone back",
             else => std::future::pending().await,
         }
     }
 
     /// What a request that leaves now has to say about that.
     pub(super) fn departure(&mut self) -> Departure {
-        let answers = Moment(self.outlet.answers.load(Ordering::Relaxed));
-        // Who asks for a list after this is told so by `asked_anew`.
-        self.outlet.over.mark_unchanged();
-        Departure { answers, anew: *self.outlet.anew.borrow_and_update() }
+        let answers = Moment(self.sink.answers.load(Ordering::Relaxed));
+        // Who asks for a list after this is told so by `relist_requested`.
+        self.sink.relist_all.mark_unchanged();
+        Departure { answers, relists: *self.sink.relist_resources.borrow_and_update() }
     }
 
     /// The first answer has come to a request that left then.
@@ -162,7 +162,7 @@ impl Health {
     }
 
     /// Counts, logs what is new, and tells readiness why.
-    pub(super) fn failed(&mut self, error: &watcher::Error) -> Verdict {
+    pub(super) fn failed(&mut self, error: &watcher::Error) -> WatchAction {
         let (complaint, now) = ((std::mem::discriminant(error), code(error)), Instant::now());
         if self.kind == Watched::Memcached {
             let waits = |resources: &mut Resources| *resources == Resources::Awaited;
@@ -175,31 +175,31 @@ impl Health {
                 tracing::info!(kind = self.kind.name(), "{}", self.explain(error));
             }
             self.last_failure = Some((complaint, now));
-            self.outlet.metrics.watched(self.kind, &self.scope, false);
-            return Verdict::Relist;
+            self.sink.metrics.watched(self.kind, &self.scope, false);
+            return WatchAction::Relist;
         }
-        self.outlet.metrics.watch_failed(self.kind);
+        self.sink.metrics.watch_failed(self.kind);
         let said = self.last_failure.take();
-        if said.is_some_and(|(_, at)| self.pulse.last() > at) {
+        if said.is_some_and(|(_, at)| self.liveness.last_heard() > at) {
             self.failures = 0;
         }
         self.failures += 1;
         let why = self.explain(error);
-        if !said.is_some_and(|(last, at)| last == complaint && now.duration_since(at) < FORGET) {
+        if !said.is_some_and(|(last, at)| last == complaint && now.duration_since(at) < LOG_AGAIN_AFTER) {
             tracing::warn!(kind = self.kind.name(), "{why}");
         }
         self.last_failure = Some((complaint, now));
         if self.kind == Watched::Memcached && complaint.1 == Some(404) {
-            self.outlet.gates.close(Gate::CrdServed, &why);
+            self.sink.gates.close(Gate::CrdServed, &why);
         }
         let gate = Gate::Listed(self.kind, self.scope.clone());
         if self.is_taken_away(error) {
-            self.outlet.gates.close(gate, &why);
+            self.sink.gates.close(gate, &why);
             // Only a complete list opens it again.
-            return Verdict::Relist;
+            return WatchAction::Relist;
         }
-        self.outlet.gates.explain(&gate, &why);
-        verdict(error, self.failures)
+        self.sink.gates.explain(&gate, &why);
+        action_after(error, self.failures)
     }
 
     /// Whether those who own a namespace do not let us work there (any more): a person has to know, and the other
@@ -217,7 +217,11 @@ impl Health {
 
     /// What the kernel has to know of the resources, or of a kind that a resource can do without. `None` where it goes on
     /// with what it knows: a failure that passes is none of its business once there was a list.
-    pub(super) fn gives_up(&mut self, error: &watcher::Error, left: Departure) -> Option<Vec<Event>> {
+    pub(super) fn events_of_failure(
+        &mut self,
+        error: &watcher::Error,
+        left: Departure,
+    ) -> Option<Vec<Event>> {
         let scope = self.scope.clone();
         let told = match (self.kind, code(error)) {
             (Watched::Memcached, Some(403 | 404)) => self.say_refused(left),
@@ -225,7 +229,7 @@ impl Health {
                 let why = match code {
                     Some(404) => Unavailable::NotServed,
                     Some(403) => refused(Category::Forbidden, self.explain(error)),
-                    _ if !self.is_listed && self.failures >= LENIENCE => {
+                    _ if !self.is_listed && self.failures >= FAILURES_BEFORE_UNAVAILABLE => {
                         refused(Category::Transient, self.explain(error))
                     }
                     _ => return None,
@@ -241,7 +245,7 @@ impl Health {
 
     /// The resources are refused: told once, and once more to who is to lead since and waits for an answer.
     fn say_refused(&mut self, left: Departure) -> Vec<Event> {
-        if self.refused.is_some_and(|known| known.anew == left.anew) {
+        if self.refused.is_some_and(|known| known.relists == left.relists) {
             return Vec::new();
         }
         self.refused = Some(left);
@@ -254,22 +258,22 @@ impl Health {
         if !self.is_absent(error) {
             return self.back_off().await;
         }
-        let mut sought = self.outlet.sought.clone();
-        if sought.borrow().contains(&kind) {
-            sleep(SEEK).await;
+        let mut missing_kinds = self.sink.missing_kinds.clone();
+        if missing_kinds.borrow().contains(&kind) {
+            sleep(MISSING_KIND_POLL_INTERVAL).await;
         }
         // The sender lives as long as the main loop.
-        let _ = sought.wait_for(|kinds| kinds.contains(&kind)).await;
+        let _ = missing_kinds.wait_for(|kinds| kinds.contains(&kind)).await;
     }
 
     /// Not where a list is asked for: whoever is to lead waits for that, and nobody writes meanwhile.
     async fn back_off(&mut self) {
-        let pause = self.backoff.next().unwrap_or(FORGET);
-        let Outlet { mut anew, mut over, .. } = self.outlet.clone();
+        let pause = self.backoff.next().unwrap_or(LOG_AGAIN_AFTER);
+        let WatchSink { mut relist_resources, mut relist_all, .. } = self.sink.clone();
         tokio::select! {
             () = sleep(pause) => {}
-            Ok(()) = anew.changed(), if self.kind == Watched::Memcached => {}
-            Ok(()) = over.changed() => {}
+            Ok(()) = relist_resources.changed(), if self.kind == Watched::Memcached => {}
+            Ok(()) = relist_all.changed() => {}
         }
     }
 
@@ -292,7 +296,7 @@ impl Health {
     }
 
     pub(super) fn fell_silent(&self) {
-        self.outlet.metrics.watch_failed(self.kind);
+        self.sink.metrics.watch_failed(self.kind);
         tracing::warn!(
             kind = self.kind.name(),
             "heard nothing of the watch of {} for {} s: it is begun anew",
@@ -306,7 +310,7 @@ impl Health {
             return;
         }
         (self.is_listed, self.refused) = (true, None);
-        self.outlet.metrics.watched(self.kind, &self.scope, true);
+        self.sink.metrics.watched(self.kind, &self.scope, true);
         if self.last_failure.take().is_some() {
             tracing::info!(kind = self.kind.name(), "listed {} again", kinds::plural(self.kind));
         }
@@ -315,7 +319,7 @@ impl Health {
     /// An object that gives no event is as good as gone: a pod that lost our labels, or one that this build cannot
     /// read. It harms nobody else.
     pub(super) fn unreadable<K: Resource>(&self, object: &K) -> Option<Event> {
-        self.outlet.metrics.unreadable(self.kind);
+        self.sink.metrics.unreadable(self.kind);
         tracing::debug!(kind = self.kind.name(), name = object.meta().name, "cannot read an object");
         gone(self.kind, object)
     }

@@ -30,11 +30,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use self::health::{Health, Resources, Verdict};
+use self::health::{Health, Resources, WatchAction};
 use super::admin::Gates;
 use super::kinds;
 use super::metrics::Metrics;
-use super::pulse::monitored;
+use super::watch_liveness::monitored;
 use crate::kernel::desired::meta::{MANAGED_BY, MANAGED_BY_LABEL};
 use crate::kernel::event::{Departure, Event};
 use crate::kernel::object::{ChildKind, Key, Scope, Watched};
@@ -53,33 +53,33 @@ const PAGE: u32 = 25;
 
 /// What every source needs.
 #[derive(Clone, Debug)]
-pub struct Outlet {
+pub struct WatchSink {
     /// Takes the events.
     pub events: mpsc::Sender<Event>,
     /// Told why a list does not complete.
     pub gates: Gates,
-    /// Counts failures, holds the pulses.
+    /// Counts failures, holds the liveness.
     pub metrics: Arc<Metrics>,
     /// The kinds that some resource asks for although the API server did not serve them.
-    pub sought: watch::Receiver<BTreeSet<ChildKind>>,
+    pub missing_kinds: watch::Receiver<BTreeSet<ChildKind>>,
     /// How often the resources had to be listed anew, see [`super::lead`].
-    pub anew: watch::Receiver<u64>,
+    pub relist_resources: watch::Receiver<u64>,
     /// Changes when every kind has to be listed anew.
-    pub over: watch::Receiver<u64>,
+    pub relist_all: watch::Receiver<u64>,
     /// How many requests the kernel knows to be answered.
     pub answers: Arc<AtomicU64>,
 }
 
 /// Starts a watch for every kind and scope. A task ends only when nobody takes its events any more.
 #[must_use]
-pub fn spawn(client: &Client, outlet: &Outlet, scopes: &[Scope]) -> JoinSet<()> {
+pub fn spawn(client: &Client, sink: &WatchSink, scopes: &[Scope]) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     for scope in scopes {
         let resources = watch::Sender::new(Resources::Awaited);
         for kind in Watched::ALL {
-            let pulse = outlet.metrics.pulse(kind, scope);
-            let client = monitored(client, &pulse);
-            let health = Health::new((kind, scope.clone()), (pulse, resources.clone()), outlet.clone());
+            let liveness = sink.metrics.watch_liveness(kind, scope);
+            let client = monitored(client, &liveness);
+            let health = Health::new((kind, scope.clone()), (liveness, resources.clone()), sink.clone());
             spawn_one(&mut tasks, client, health);
         }
     }
@@ -162,11 +162,11 @@ where
     health.wait_for_turn().await;
     loop {
         if health.kind == Watched::Memcached {
-            version::ask(api.clone().into_client(), health.outlet.events.clone());
+            version::ask(api.clone().into_client(), health.sink.events.clone());
         }
         let Some(why) = follow(&api, &prune, &mut health).await else { return };
         tracing::debug!(kind = health.kind.name(), why, "listing anew");
-        health.outlet.metrics.watch_restarted(health.kind);
+        health.sink.metrics.watch_restarted(health.kind);
     }
 }
 
@@ -181,13 +181,13 @@ where
 {
     let started = Instant::now();
     let relist_at = started + jittered(BACKSTOP);
-    health.heard_of = started;
+    health.silent_since = started;
     let mut pending = Pending::default();
     let mut withheld = None;
     let mut to_come = health.resources_to_come();
     let mut stream = std::pin::pin!(watcher(api.clone(), config(health.kind)));
     loop {
-        let silent_at = health.heard_of.max(health.pulse.last()) + SILENCE;
+        let silent_at = health.silent_since.max(health.liveness.last_heard()) + SILENCE;
         tokio::select! {
             biased;
             () = known(&mut to_come) => return Some("the resources are known by now"),
@@ -197,17 +197,17 @@ where
                     for event in pending.events(event, prune, health) {
                         let complete = matches!(event, Event::Listed(..));
                         if complete && health.watch_refused {
-                            withheld = Some(health.pulse.begun());
+                            withheld = Some(health.liveness.watches_begun());
                             continue;
                         }
-                        health.outlet.events.send(event).await.ok()?;
+                        health.sink.events.send(event).await.ok()?;
                         if complete {
                             health.told();
                         }
                     }
                 }
                 Some(Err(error)) => {
-                    if after_failure(&error, pending.left, health).await? == Verdict::Relist {
+                    if after_failure(&error, pending.left, health).await? == WatchAction::Relist {
                         return Some("the watch failed");
                     }
                 }
@@ -217,12 +217,12 @@ where
                 withheld = None;
                 health.watch_refused = false;
                 health.listed();
-                health.outlet.events.send(Event::Listed(health.kind, health.scope.clone())).await.ok()?;
+                health.sink.events.send(Event::Listed(health.kind, health.scope.clone())).await.ok()?;
             }
             () = sleep_until(relist_at) => return Some("the watch is old"),
-            why = health.asked_anew() => return Some(why),
+            why = health.relist_requested() => return Some(why),
             () = sleep_until(silent_at) => {
-                if health.heard_of.max(health.pulse.last()) + SILENCE <= Instant::now() {
+                if health.silent_since.max(health.liveness.last_heard()) + SILENCE <= Instant::now() {
                     health.fell_silent();
                     return Some("the watch fell silent");
                 }
@@ -233,19 +233,19 @@ where
 
 /// Tells the kernel what it has to know of a failure, waits, and says how to go on; `None` when nobody takes the events
 /// any more.
-async fn after_failure(error: &watcher::Error, left: Departure, health: &mut Health) -> Option<Verdict> {
-    let mut verdict = health.failed(error);
-    let news = health.gives_up(error, left);
+async fn after_failure(error: &watcher::Error, left: Departure, health: &mut Health) -> Option<WatchAction> {
+    let mut action = health.failed(error);
+    let news = health.events_of_failure(error, left);
     if news.is_some() {
         // Only a complete list takes that back.
-        verdict = Verdict::Relist;
+        action = WatchAction::Relist;
     }
     for event in news.into_iter().flatten() {
-        health.outlet.events.send(event).await.ok()?;
+        health.sink.events.send(event).await.ok()?;
     }
     health.wait(error).await;
-    health.heard_of = Instant::now();
-    Some(verdict)
+    health.silent_since = Instant::now();
+    Some(action)
 }
 
 /// Waits until the resources are known; for ever where they are.
