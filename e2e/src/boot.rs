@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 
 use crate::certs::Pki;
-use crate::cluster;
 use crate::process::{Launch, Process};
 use crate::programs::Kubernetes;
 use crate::record::Record;
+use crate::{kubeconfig, paths};
 
 /// A cluster while it starts.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl Boot {
 
     /// A client with the administrator's rights.
     pub(crate) async fn client(&self) -> Result<kube::Client> {
-        Ok(kube::Client::try_from(cluster::config(&self.pki.kubeconfig("admin"), "e2e-up").await?)?)
+        Ok(kube::Client::try_from(kubeconfig::client_config(&self.pki.kubeconfig("admin"), "e2e-up").await?)?)
     }
 
     pub(crate) fn log(&self, name: &str) -> PathBuf {
@@ -84,6 +84,6 @@ impl Boot {
     }
 
     pub(crate) fn audit_log(&self) -> PathBuf {
-        cluster::audit_log(&self.folder)
+        paths::audit_log(&self.folder)
     }
 }

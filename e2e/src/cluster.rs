@@ -10,7 +10,6 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use crate::boot::Boot;
 use crate::certs::Pki;
@@ -21,7 +20,7 @@ use crate::process::{Process, kill_all, marked};
 use crate::programs::Family;
 use crate::record::{Phase, Record};
 use crate::slot::{Port, Slot};
-use crate::{cgroups, chart, control_plane, network, node, packages, paths, programs};
+use crate::{cgroups, chart, control_plane, kubeconfig, network, node, packages, paths, programs};
 
 /// A cluster that is up, as far as its record says. A plain description: dropping it changes nothing.
 #[derive(Debug, Clone)]
@@ -140,7 +139,7 @@ impl Cluster {
 
     /// The API server's audit log, which is absent with [`Audit::Off`].
     pub fn audit_log(&self) -> PathBuf {
-        audit_log(&self.folder)
+        paths::audit_log(&self.folder)
     }
 
     /// Loads the images in an archive (what `docker save` writes, or an OCI layout in a tar) into the node.
@@ -190,7 +189,7 @@ impl Cluster {
     /// # Errors
     /// When the kubeconfig is absent or the user agent is no header value.
     pub async fn config(&self, user_agent: &str) -> Result<kube::Config> {
-        config(&self.kubeconfig(), user_agent).await
+        kubeconfig::client_config(&self.kubeconfig(), user_agent).await
     }
 }
 
@@ -278,21 +277,6 @@ fn folder(name: &str) -> Result<PathBuf> {
         bail!("{name:?} cannot be a cluster's name: 1 to 30 of a-z, 0-9 and - are needed");
     }
     Ok(paths::state()?.join(name))
-}
-
-pub(crate) fn audit_log(folder: &Path) -> PathBuf {
-    folder.join("audit.log")
-}
-
-/// A client configuration from a kubeconfig, with this user agent.
-pub(crate) async fn config(kubeconfig: &Path, user_agent: &str) -> Result<kube::Config> {
-    let mut config = kube::Config::from_custom_kubeconfig(
-        Kubeconfig::read_from(kubeconfig)?,
-        &KubeConfigOptions::default(),
-    )
-    .await?;
-    config.headers.push((http::header::USER_AGENT, user_agent.parse()?));
-    Ok(config)
 }
 
 /// Takes a slot that nothing on this machine uses, and records it before anything is made.

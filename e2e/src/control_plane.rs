@@ -11,7 +11,7 @@ use memcached_operator::api::GROUP;
 use serde_json::{Value, json};
 
 use crate::boot::Boot;
-use crate::cluster::{Audit, Owners, Shape};
+use crate::options::{Audit, Owners, Shape};
 use crate::process::Launch;
 use crate::slot::Port;
 

@@ -8,10 +8,12 @@
 //! options    what a cluster can be like
 //! record     what a cluster has on this machine, written to disk before it is made
 //! certs      the cluster's own CA, its certificates and kubeconfigs
+//! kubeconfig a client's configuration from a kubeconfig
 //! boot       one start of a cluster, step by step
 //! control_plane, node, node_files, network, cgroups, image      the parts
 //! cluster    up, find, down: the parts put together
 //! chart      helm, and the chart as it renders
+//! cargo      the program cargo, in this repository
 //! shipped    the operator's static binary, its image and what is in it
 //! demo       `make demo`: a cache in a minute, told to a newcomer
 //! bench      what the operator costs, measured against a bare client
@@ -27,6 +29,7 @@
 
 pub mod bench;
 mod boot;
+mod cargo;
 pub mod certs;
 pub mod cgroups;
 pub mod chart;
@@ -34,6 +37,7 @@ pub mod cluster;
 mod control_plane;
 pub mod demo;
 pub mod image;
+mod kubeconfig;
 pub mod lock;
 mod network;
 mod node;

@@ -1,4 +1,4 @@
-//! Where things are kept: takes the environment, gives folders. Called by `programs` and `cluster`.
+//! Where things are kept: takes the environment, gives folders. Called by `programs`, `boot` and `cluster`.
 //!
 //! | what | folder | override |
 //! |---|---|---|
@@ -6,7 +6,7 @@
 //! | running clusters, removed by `down` | `$XDG_STATE_HOME/memcached-operator-e2e` | `E2E_STATE_DIR` |
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -24,6 +24,11 @@ pub fn cache() -> Result<PathBuf> {
 /// When neither an override nor `HOME` is set.
 pub fn state() -> Result<PathBuf> {
     folder("E2E_STATE_DIR", "XDG_STATE_HOME", ".local/state")
+}
+
+/// The audit log of the API server, in the folder of its cluster.
+pub(crate) fn audit_log(cluster: &Path) -> PathBuf {
+    cluster.join("audit.log")
 }
 
 fn folder(own: &str, xdg: &str, under_home: &str) -> Result<PathBuf> {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::{Audit, Owners, Shape};
+use crate::options::{Audit, Owners, Shape};
 use crate::process::Process;
 use crate::slot::Slot;
 

@@ -1,18 +1,16 @@
 //! The operator as it is shipped: takes this repository, gives a static binary, its image and the list of what is in
 //! it, without a container engine. Called by `make image` and by the tests that run the operator in its pod.
 
-use std::collections::BTreeMap;
 use std::env;
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use sha2::{Digest, Sha256};
 
-use crate::chart::{repository, said};
+use crate::cargo::cargo;
+use crate::chart::said;
 use crate::image;
 
 mod materials;
@@ -70,18 +68,6 @@ pub fn static_binary(profile: Profile) -> Result<PathBuf> {
     Ok(output.join(folder).join("memcached-operator"))
 }
 
-fn cargo() -> Command {
-    let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(repository());
-    // Otherwise the tests' own variables would make cargo think that everything has changed.
-    let of_the_test = ["CARGO_PKG_", "CARGO_MANIFEST_"];
-    let is_set_for_it = |name: &OsStr| of_the_test.iter().any(|it| name.to_string_lossy().starts_with(it));
-    for (name, _) in env::vars_os().filter(|(name, _)| is_set_for_it(name)) {
-        cargo.env_remove(name);
-    }
-    cargo
-}
-
 /// The folder that holds `debug`, in which this program is.
 fn target() -> Result<PathBuf> {
     let own = env::current_exe()?;
@@ -114,12 +100,4 @@ pub fn write(profile: Profile, tag: &str, folder: &Path) -> Result<()> {
         list.display()
     );
     Ok(())
-}
-
-/// What depends on what: packages as `name version` with their licences, and the edges between them.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Tree {
-    root: String,
-    licences: BTreeMap<String, String>,
-    edges: BTreeMap<String, Vec<String>>,
 }

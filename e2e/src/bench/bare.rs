@@ -23,7 +23,7 @@ use serde_json::json;
 
 use super::fleet::{AT_ONCE, Fleet, NAMESPACE};
 use super::{memory, rehearsal};
-use crate::cluster;
+use crate::kubeconfig::client_config;
 
 /// What a bare client says when it has ended.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -87,7 +87,7 @@ async fn write(kubeconfig: &Path) -> Result<Outcome> {
 }
 
 async fn config(kubeconfig: &Path) -> Result<kube::Config> {
-    let mut config = cluster::config(kubeconfig, "bare-client").await?;
+    let mut config = client_config(kubeconfig, "bare-client").await?;
     config.default_retry = false; // a write that has to be sent twice is no measurement
     Ok(config)
 }

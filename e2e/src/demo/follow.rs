@@ -9,8 +9,9 @@ use futures::StreamExt;
 use kube::runtime::{WatchStreamExt, watcher};
 use memcached_operator::api::MemcachedStatus;
 
+use super::narration::say;
+use super::sample::{NAME, PODS_READY_WITHIN};
 use super::stage::Stage;
-use super::{NAME, PATIENCE, say};
 
 /// Prints every change until the resource is ready at this generation.
 ///
@@ -42,11 +43,11 @@ pub(super) async fn until_ready(stage: &Stage, generation: Option<i64>) -> Resul
         }
         bail!("the watch ended")
     };
-    match tokio::time::timeout(PATIENCE, followed).await {
+    match tokio::time::timeout(PODS_READY_WITHIN, followed).await {
         Ok(outcome) => outcome,
         Err(_) => bail!(
             "the cache is not ready after {} s; `{}` says what its pods are about",
-            PATIENCE.as_secs(),
+            PODS_READY_WITHIN.as_secs(),
             stage.kubectl("describe pods,memcacheds")
         ),
     }

@@ -4,6 +4,8 @@
 //! ```text
 //! stage      where it plays: the local Kubernetes or kubectl's; what is made there, and its removal
 //! record     what the demo has on this machine, written before it is made
+//! sample     the resource that is applied
+//! narration  what is printed
 //! operator   the operator as a process that outlives the demo
 //! follow     the resource's status, line by line, until it is ready
 //! traffic    keys, through the Service
@@ -13,33 +15,28 @@
 //! Called by the `e2e` binary.
 
 mod follow;
+mod narration;
 mod operator;
 mod record;
+mod sample;
 mod stage;
 mod tables;
 mod traffic;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use clap::ValueEnum;
 use kube::api::{Patch, PatchParams};
 use memcached_operator::api::Memcached;
 use memcached_operator::cli::yaml;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
+use self::narration::{chapter, say, shell};
+use self::operator::Operator;
+use self::sample::{MANAGER, NAME, SAMPLE};
+use self::stage::{Place, Stage};
 use crate::programs::Kubernetes;
-use stage::Stage;
-
-/// The resource that the demo applies.
-const SAMPLE: &str = include_str!("../../../manifests/samples/memcached.yaml");
-/// Its name, as the sample says.
-const NAME: &str = "memcached";
-/// The field manager of the demo's own writes.
-const MANAGER: &str = "memcached-operator-demo";
-/// How long anything may take; on somebody else's cluster an image may have to be pulled first.
-const PATIENCE: Duration = Duration::from_secs(180);
 
 /// What to show, and where.
 #[derive(Debug, clap::Args)]
@@ -53,15 +50,6 @@ pub struct Args {
     /// Which demo: tests have their own
     #[arg(long, default_value = "demo", hide = true)]
     name: String,
-}
-
-/// Where the demo plays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Place {
-    /// A Kubernetes that the demo makes on this machine
-    Local,
-    /// The cluster that kubectl points to
-    Current,
 }
 
 /// Shows everything, or removes it.
@@ -127,7 +115,7 @@ async fn show(args: &Args) -> Result<()> {
     chapter(8, "What it looks like now");
     tables::print(&stage).await?;
     chapter(9, &format!("All that took {:.0} s. It keeps running:", started.elapsed().as_secs_f32()));
-    stage.say_how_to_go_on(&operator);
+    say_how_to_go_on(&stage, &operator);
     Ok(())
 }
 
@@ -138,15 +126,17 @@ async fn apply(stage: &Stage, resource: &Value) -> Result<()> {
     follow::until_ready(stage, applied.metadata.generation).await
 }
 
-fn chapter(number: u8, title: &str) {
-    println!("\n{number}. {title}");
-}
-
-/// What a person would type to the same effect.
-fn shell(command: &str) {
-    println!("   $ {command}");
-}
-
-fn say(text: &str) {
-    println!("   {text}");
+/// Says where everything is, and how to remove it.
+fn say_how_to_go_on(stage: &Stage, operator: &Operator) {
+    let name = stage.name_option();
+    if let Some(kubeconfig) = &stage.kubeconfig {
+        say(&format!("cluster     export KUBECONFIG={}", kubeconfig.display()));
+        say(&format!("kubectl     target/debug/e2e kubectl{name} get mcd (where the machine has none)"));
+    } else {
+        say(&format!("cache       {}", stage.kubectl("get mcd")));
+    }
+    say(&format!("metrics     curl http://{}/metrics", operator.address));
+    say(&format!("operator    less {}", operator.log.display()));
+    let cluster = if stage.kubeconfig.is_some() { "" } else { " CLUSTER=current" };
+    say(&format!("the end     make demo-down{cluster}"));
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use super::narration::{say, shell};
+use super::record;
 use super::stage::Stage;
-use super::{record, say, shell};
 use crate::process::{Launch, Process, kill_all};
 use crate::testing::await_answer;
 use crate::testing::operator::{binary, get};

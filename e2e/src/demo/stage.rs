@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::ValueEnum;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -16,17 +17,28 @@ use kube::{Api, Client, Resource, ResourceExt};
 use memcached_operator::api::{Memcached, crd};
 use serde_json::json;
 
-use super::operator::Operator;
+use super::narration::{chapter, say, shell};
 use super::record::Record;
-use super::{MANAGER, PATIENCE, Place, chapter, say, shell};
+use super::sample::MANAGER;
 use crate::cluster::{Cluster, Shape, down};
 use crate::process::{kill_all, marked};
 use crate::{packages, paths};
 
 /// The namespace of the demo on somebody else's cluster.
 const NAMESPACE: &str = "memcached-demo";
+/// How long a deletion may take on somebody else's cluster.
+const DELETED_WITHIN: Duration = Duration::from_secs(180);
 /// The label of what the demo made on somebody else's cluster: nothing else is changed or removed there.
 const MADE_BY: (&str, &str) = ("app.kubernetes.io/part-of", "memcached-operator-demo");
+
+/// Where the demo plays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Place {
+    /// A Kubernetes that the demo makes on this machine
+    Local,
+    /// The cluster that kubectl points to
+    Current,
+}
 
 /// A cluster that the demo may use.
 pub(super) struct Stage {
@@ -57,7 +69,7 @@ impl Stage {
             1,
             "A Kubernetes on this machine: API server, controllers and a node, in namespaces of their own",
         );
-        shell(&format!("target/debug/e2e up{}", named(name)));
+        shell(&format!("target/debug/e2e up{}", name_option(name)));
         let cluster = Cluster::shared(name, Shape::Node).await?;
         say(&format!("its files are in {}", cluster.folder().display()));
         let config = cluster.config("e2e-demo").await?;
@@ -181,25 +193,15 @@ impl Stage {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
+    /// The option of `e2e` that names this demo's cluster; empty for the usual one.
+    pub(super) fn name_option(&self) -> String {
+        name_option(&self.name)
+    }
+
     /// A command line of kubectl about the demo's namespace.
     pub(super) fn kubectl(&self, arguments: &str) -> String {
         let namespace = if self.kubeconfig.is_some() { "" } else { " -n memcached-demo" };
         format!("kubectl{namespace} {arguments}")
-    }
-
-    /// The last words: where everything is, and how it ends.
-    pub(super) fn say_how_to_go_on(&self, operator: &Operator) {
-        let name = named(&self.name);
-        if let Some(kubeconfig) = &self.kubeconfig {
-            say(&format!("cluster     export KUBECONFIG={}", kubeconfig.display()));
-            say(&format!("kubectl     target/debug/e2e kubectl{name} get mcd (where the machine has none)"));
-        } else {
-            say(&format!("cache       {}", self.kubectl("get mcd")));
-        }
-        say(&format!("metrics     curl http://{}/metrics", operator.address));
-        say(&format!("operator    less {}", operator.log.display()));
-        let cluster = if self.kubeconfig.is_some() { "" } else { " CLUSTER=current" };
-        say(&format!("the end     make demo-down{cluster}"));
     }
 }
 
@@ -257,7 +259,7 @@ impl Stage {
             }
             _ => return Ok(()),
         }
-        crate::testing::await_answer(("the demo's namespace is gone", PATIENCE), async || {
+        crate::testing::await_answer(("the demo's namespace is gone", DELETED_WITHIN), async || {
             ensure!(namespaces.get_opt(NAMESPACE).await?.is_none(), "it is still there");
             Ok(())
         })
@@ -279,7 +281,7 @@ impl Stage {
             }
             Some(_) => {
                 self.definitions().delete(&name, &DeleteParams::default()).await?;
-                crate::testing::await_answer(("the definition is gone", PATIENCE), async || {
+                crate::testing::await_answer(("the definition is gone", DELETED_WITHIN), async || {
                     ensure!(self.definitions().get_opt(&name).await?.is_none(), "it is still there");
                     Ok(())
                 })
@@ -325,6 +327,6 @@ fn folder(name: &str) -> Result<PathBuf> {
 }
 
 /// The option that names a cluster other than the usual one.
-fn named(name: &str) -> String {
+fn name_option(name: &str) -> String {
     if name == "demo" { String::new() } else { format!(" --name {name}") }
 }

@@ -7,8 +7,9 @@ use kube::api::ListParams;
 use memcached_operator::api::{GROUP, VERSIONS};
 use serde_json::Value;
 
+use super::narration::{say, shell};
+use super::sample::NAME;
 use super::stage::Stage;
-use super::{NAME, say, shell};
 
 /// Prints all three.
 ///

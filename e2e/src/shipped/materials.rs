@@ -1,13 +1,22 @@
 //! What the operator's binary is made of, as CycloneDX: takes what `cargo tree` prints, gives a bill of materials.
 //! Reading the tree runs cargo; the rest is pure.
 
+use std::collections::BTreeMap;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::{Tree, cargo};
+use crate::cargo::cargo;
 use crate::chart::said;
+
+/// What depends on what: packages as `name version` with their licences, and the edges between them.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Tree {
+    root: String,
+    licences: BTreeMap<String, String>,
+    edges: BTreeMap<String, Vec<String>>,
+}
 
 /// What the binary is linked from: crates that only run at build time are not in it, nor are features that only the
 /// tests of the workspace ask for.

@@ -14,7 +14,8 @@ use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{dump, shared_cluster, unique, wait};
+use super::shared::{shared_cluster, unique};
+use super::{dump, wait};
 use crate::cluster::Cluster;
 
 /// A namespace of one test, and a client whose requests can be told from others by their user agent.

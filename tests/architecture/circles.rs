@@ -1,0 +1,104 @@
+//! No file imports a file that imports it back, directly or through others: who reads a file from the top of its imports
+//! never comes back to where they were.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::paths::{is_below, module, paths, sources};
+
+/// Modules below which there are circles still. Delete a line once its circle is broken.
+const ALLOWED: [&str; 8] = [
+    "crate::api",
+    "crate::cli",
+    "crate::exporter",
+    "crate::kernel",
+    "crate::shell::client",
+    "crate::shell::journal",
+    "crate::shell::metrics",
+    "crate::shell::sources",
+];
+
+/// Modules of one package, each with those that it names. A module is a file.
+type Imports = BTreeMap<String, BTreeSet<String>>;
+
+#[test]
+fn no_file_imports_a_file_that_imports_it_back() {
+    let packages = packages();
+    assert!(packages.len() > 1, "{packages:?}");
+    for package in packages {
+        let mut imports = imports(&package);
+        let is_allowed = |module: &str| ALLOWED.iter().any(|allowed| is_below(module, allowed));
+        imports.retain(|module, _| !is_allowed(module));
+        assert_eq!(circle(imports), None, "in {}", package.display());
+    }
+}
+
+#[test]
+fn a_circle_is_found_through_any_number_of_files_and_named() {
+    let imports = |all: &[(&str, &[&str])]| {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        all.iter().map(|(module, named)| ((*module).to_owned(), names(named))).collect()
+    };
+    assert_eq!(circle(imports(&[("a", &["b", "c"]), ("b", &["c"]), ("c", &[])])), None);
+    let found =
+        circle(imports(&[("a", &["b"]), ("b", &["c"]), ("c", &["d", "e"]), ("d", &["b"]), ("e", &[])]));
+    assert_eq!(found.unwrap(), ["b", "c", "d"]);
+}
+
+/// The folders that hold a `lib.rs`. Cargo allows no circle between packages.
+fn packages() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let files = ["src", "e2e/src"].into_iter().flat_map(|folder| sources(&root.join(folder)));
+    files.filter(|file| file.ends_with("lib.rs")).map(|file| file.parent().unwrap().to_owned()).collect()
+}
+
+fn imports(package: &Path) -> Imports {
+    let inner: Vec<_> =
+        packages().into_iter().filter(|other| other != package && other.starts_with(package)).collect();
+    // The tests of a package are programs of their own.
+    let others: Vec<_> = inner.into_iter().chain([package.join("tests")]).collect();
+    let own = sources(package).into_iter().filter(|file| !others.iter().any(|other| file.starts_with(other)));
+    let files: BTreeMap<_, _> =
+        own.map(|file| (module(file.strip_prefix(package).unwrap()).join("::"), file)).collect();
+    let named = |name: &str, file: &Path| {
+        let text = fs::read_to_string(file).unwrap();
+        // Tests of a file may use what uses the file.
+        let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        let names: Vec<_> = name.split("::").collect();
+        let named = paths(code, &names).into_iter();
+        named
+            // `child::Type` stands for `self::child::Type`.
+            .flat_map(|path| [format!("{name}::{path}"), path])
+            .filter_map(|path| owner(&path, &files))
+            .filter(|owner| owner != name)
+            .collect()
+    };
+    files.iter().map(|(name, file)| (name.clone(), named(name, file))).collect()
+}
+
+/// The module that a path leads into.
+fn owner(path: &str, files: &BTreeMap<String, PathBuf>) -> Option<String> {
+    let ends = path.match_indices("::").map(|(at, _)| at).chain([path.len()]);
+    ends.map(|end| &path[..end]).filter(|prefix| files.contains_key(*prefix)).last().map(str::to_owned)
+}
+
+/// The modules of one circle, if there is one.
+fn circle(mut imports: Imports) -> Option<Vec<String>> {
+    // Who imports nothing that is left is in no circle.
+    loop {
+        let left: BTreeSet<_> = imports.keys().cloned().collect();
+        imports.retain(|_, named| named.iter().any(|name| left.contains(name)));
+        if imports.len() == left.len() {
+            break;
+        }
+    }
+    let mut way: Vec<&String> = vec![imports.keys().next()?];
+    loop {
+        let next = imports[*way.last()?].iter().find(|name| imports.contains_key(*name))?;
+        if let Some(start) = way.iter().position(|seen| *seen == next) {
+            return Some(way[start..].iter().map(|name| (*name).clone()).collect());
+        }
+        way.push(next);
+    }
+}

@@ -1,0 +1,125 @@
+//! The layers hold. Cargo keeps the core apart, as long as no dependency of it can do IO. Within the core `api` uses
+//! nothing of `kernel`; beside it `shell` uses nothing of `cli`, `exporter` only `web`, which uses nothing, and only
+//! `cli` uses `exporter`. What is pure reaches neither the network nor clock, environment, disk or threads.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use self::paths::{is_below, module, paths, sources};
+
+mod circles;
+mod paths;
+
+/// Packages that do IO: the core must not depend on them, nor on anything that does.
+const IO: [&str; 8] = ["axum", "clap", "hyper", "kube", "kube-client", "kube-runtime", "mio", "tokio"];
+
+/// What no pure code may name.
+const IMPURE: [&str; 17] = [
+    "axum",
+    "clap",
+    "jiff::Timestamp::now",
+    "kube::Api",
+    "kube::Client",
+    "kube::api",
+    "kube::client",
+    "kube::config",
+    "kube::runtime",
+    "std::env",
+    "std::fs",
+    "std::net",
+    "std::process",
+    "std::thread",
+    "std::time::Instant",
+    "std::time::SystemTime",
+    "tokio",
+];
+
+/// A layer and the layers it may use.
+const LAYERS: [(&str, &[&str]); 6] = [
+    ("web", &["web"]),
+    ("core/api", &["api"]),
+    ("core/kernel", &["api", "kernel"]),
+    ("shell", &["api", "kernel", "web", "shell"]),
+    ("exporter", &["web", "exporter"]),
+    ("cli", &["api", "kernel", "web", "shell", "exporter", "cli"]),
+];
+
+/// Folders and files without effects.
+const PURE: [&str; 7] = [
+    "core/api",
+    "core/kernel",
+    "exporter/families",
+    "exporter/metrics.rs",
+    "exporter/protocol.rs",
+    "shell/leader/handover.rs",
+    "shell/leader/elector.rs",
+];
+
+/// A path that a file names, with where it does.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Named {
+    file: String,
+    path: String,
+}
+
+#[test]
+fn a_folder_uses_only_those_above_it() {
+    let below: Vec<_> = LAYERS
+        .iter()
+        .flat_map(|(layer, allowed)| {
+            let others = named_in(layer).into_iter().filter(|Named { path, .. }| {
+                let others = LAYERS.iter().map(|(other, _)| other.trim_start_matches("core/"));
+                others
+                    .filter(|other| !allowed.contains(other))
+                    .any(|other| is_below(path, &format!("crate::{other}")))
+            });
+            others.collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(below, []);
+}
+
+#[test]
+fn no_dependency_of_the_core_does_io() {
+    let tree =
+        ["tree", "--package=memcached-operator-core", "--edges=normal", "--prefix=none", "--format={p}"];
+    let output = Command::new(env!("CARGO")).args(tree).arg("--offline").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let tree = String::from_utf8(output.stdout).unwrap();
+    let packages: BTreeSet<_> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(packages.contains("kube-core"), "{packages:?}");
+    assert_eq!(packages.into_iter().filter(|name| IO.contains(name)).collect::<Vec<_>>(), Vec::<&str>::new());
+}
+
+#[test]
+fn what_is_pure_touches_nothing_outside() {
+    let impure: Vec<_> = PURE
+        .iter()
+        .flat_map(|place| named_in(place))
+        .filter(|Named { path, .. }| {
+            IMPURE.iter().any(|root| is_below(path, root)) || path.contains("Timestamp::now")
+        })
+        .collect();
+    assert_eq!(impure, []);
+}
+
+/// What a folder of the sources, or a file there, names.
+fn named_in(place: &str) -> BTreeSet<Named> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let files = sources(&root.join(place));
+    assert!(!files.is_empty(), "no sources of {place}");
+    files
+        .iter()
+        .flat_map(|file| {
+            let module = module(file.strip_prefix(&root).unwrap());
+            let module: Vec<_> = module.iter().map(String::as_str).collect();
+            let text = fs::read_to_string(file).unwrap();
+            let name = file.display().to_string();
+            paths(&text, &module).into_iter().map(move |path| Named { file: name.clone(), path })
+        })
+        .collect()
+}
