@@ -31,6 +31,14 @@ pub(crate) fn audit_log(cluster: &Path) -> PathBuf {
     cluster.join("audit.log")
 }
 
+/// A program of this workspace, in cargo's folder of what this very program was built with.
+pub(crate) fn built(name: &str) -> Result<PathBuf> {
+    // target/debug/e2e, or target/debug/deps/<test>.
+    let own = env::current_exe()?;
+    let mut found = own.ancestors().skip(1).take(2).map(|folder| folder.join(name));
+    found.find(|path| path.is_file()).with_context(|| format!("there is no {name} beside {}", own.display()))
+}
+
 fn folder(own: &str, xdg: &str, under_home: &str) -> Result<PathBuf> {
     if let Some(folder) = absolute(own) {
         return Ok(folder);

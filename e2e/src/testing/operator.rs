@@ -15,6 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::await_answer;
+use crate::paths;
 
 /// How an operator is started.
 #[derive(Debug, Clone)]
@@ -47,7 +48,7 @@ pub fn binary() -> Result<PathBuf> {
     if let Some(path) = env::var_os("OPERATOR_BIN") {
         return Ok(path.into());
     }
-    built("memcached-operator")
+    paths::built("memcached-operator")
         .context("the operator is not built; run `cargo build -p memcached-operator`, or set OPERATOR_BIN")
 }
 
@@ -56,17 +57,10 @@ pub fn binary() -> Result<PathBuf> {
 /// # Errors
 /// When there is none: with the command that builds it.
 pub fn next_binary() -> Result<PathBuf> {
-    built("memcached-operator-next").context(
+    paths::built("memcached-operator-next").context(
         "there is no build of the operator with another template revision; `make test` makes it from \
          `cargo build --workspace --bins --features memcached-operator/next-revision`",
     )
-}
-
-fn built(name: &str) -> Result<PathBuf> {
-    // target/debug/e2e, or target/debug/deps/<test>.
-    let own = env::current_exe()?;
-    let mut found = own.ancestors().skip(1).take(2).map(|folder| folder.join(name));
-    found.find(|path| path.is_file()).with_context(|| format!("there is no {name} beside {}", own.display()))
 }
 
 impl Operator {

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use kube::Client;
 
 use crate::cluster::{Cluster, Shape};
+use crate::paths;
 use crate::programs::Kubernetes;
 
 /// The name of the cluster that all test programs share; `make test` removes it at the end.
@@ -31,14 +32,16 @@ pub async fn shared_cluster() -> Result<Cluster> {
     Cluster::shared(SHARED, Shape::Node).await
 }
 
-/// Removes a cluster when this program ends, however it does: the child's standard input ends with the program, and no
-/// test knows whether it is the last. `e2e` is the program of that name.
+/// Removes a cluster when this program ends, however it ends: the child's standard input ends with the program, and no
+/// test knows whether it is the last.
 ///
 /// # Errors
 /// When the child cannot be started.
-pub fn down_at_the_end(e2e: &str, cluster: &str) -> Result<()> {
+pub fn down_at_the_end(cluster: &str) -> Result<()> {
     let child = Command::new("/bin/sh")
-        .args(["-c", "read -r _; exec \"$0\" down --name \"$1\"", e2e, cluster])
+        .args(["-c", "read -r _; exec \"$0\" down --name \"$1\""])
+        .arg(paths::built("e2e")?)
+        .arg(cluster)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::testing::audit::count;
+use e2e::testing::control_plane::requests::Requests;
+use e2e::testing::control_plane::{SOON, at_once, await_ready, plain, resource, secret, up};
+use e2e::testing::kubelet::Kubelet;
 use e2e::testing::operator::Operator;
 use e2e::testing::{Space, await_answer, in_namespace_of};
 use e2e::{Cluster, Shape};
@@ -11,10 +14,7 @@ use kube::Client;
 use serde_json::json;
 
 use crate::support::features::{self, Features};
-use crate::support::kubelet::Kubelet;
 use crate::support::process::Process;
-use crate::support::requests::Requests;
-use crate::support::{SOON, at_once, await_ready, plain, resource, secret, up};
 
 const RESOURCES: usize = 20;
 

@@ -3,6 +3,8 @@
 
 use anyhow::{Context, Result, ensure};
 use e2e::Shape;
+use e2e::testing::control_plane::requests::Requests;
+use e2e::testing::control_plane::{SOON, at_once, await_ready, define, plain, up};
 use e2e::testing::{Space, await_answer, in_namespace_of};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -12,8 +14,6 @@ use memcached_operator::api::{Memcached, crd};
 use serde_json::{Value, json};
 
 use crate::support::process::Process;
-use crate::support::requests::Requests;
-use crate::support::{SOON, at_once, await_ready, define, plain, up};
 
 /// The definition as an old or edited one may be: anything goes in the spec, and nothing is completed.
 fn loose() -> Result<CustomResourceDefinition> {

@@ -7,18 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, ensure};
+use e2e::testing::control_plane::kill_at_write::{AtWrite, Position};
+use e2e::testing::control_plane::operator::{Kill, Operator, REPLAYED};
+use e2e::testing::control_plane::transport::Straight;
+use e2e::testing::control_plane::{
+    SOON, at_once, await_ready, collector_is_at_work, in_space, resource, secret, state,
+};
+use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Pod, Secret, Service};
 use kube::api::{DeleteParams, ListParams};
 use memcached_operator::api::Memcached;
 use serde_json::{Value, json};
-
-use crate::support::cut::{AtWrite, Position};
-use crate::support::kubelet::Kubelet;
-use crate::support::operator::{Kill, Operator, REPLAYED};
-use crate::support::transport::Straight;
-use crate::support::{SOON, at_once, await_ready, collector_is_at_work, in_space, resource, secret, state};
 
 const NAME: &str = "cache";
 

@@ -9,6 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use e2e::testing::control_plane::fields::{Leaf, leaves, ours};
+use e2e::testing::control_plane::operator::{Kill, Operator};
+use e2e::testing::control_plane::requests::Requests;
+use e2e::testing::control_plane::transport::Straight;
+use e2e::testing::control_plane::{SOON, at_once, await_ready, children, in_space, reason, resource, secret};
+use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use kube::api::{DynamicObject, Patch, PatchParams};
 use memcached_operator::api::Memcached;
@@ -17,13 +23,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::exceptions::{Outcome, expected, writes};
-use crate::support::features::Features;
-use crate::support::fields::{Leaf, leaves, ours};
-use crate::support::kubelet::Kubelet;
-use crate::support::operator::{Kill, Operator};
-use crate::support::requests::Requests;
-use crate::support::transport::Straight;
-use crate::support::{SOON, at_once, await_ready, children, features, in_space, reason, resource, secret};
+use crate::support::features::{self, Features};
 use crate::tampering::{Meddling, another, wider};
 
 /// Resources that are worked on at a time.

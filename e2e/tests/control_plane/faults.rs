@@ -7,6 +7,10 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use e2e::testing::control_plane::faults::{Aim, Failure, Faults, Lasting};
+use e2e::testing::control_plane::operator::{Kill, Operator};
+use e2e::testing::control_plane::transport::Verb;
+use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, reason, resource, secret, state};
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, Service};
@@ -15,11 +19,7 @@ use kube::{Api, Resource};
 use memcached_operator::api::Memcached;
 use serde_json::{Value, json};
 
-use crate::support::faults::{Aim, Failure, Faults, Lasting};
-use crate::support::operator::{Kill, Operator};
 use crate::support::record::Record;
-use crate::support::transport::Verb;
-use crate::support::{SOON, at_once, await_ready, in_space, reason, resource, secret, state};
 
 /// Lives that go on at a time.
 const AT_ONCE: usize = 90;

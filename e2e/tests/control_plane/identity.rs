@@ -4,6 +4,13 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use e2e::testing::control_plane::operator::{Kill, Operator};
+use e2e::testing::control_plane::requests::Requests;
+use e2e::testing::control_plane::transport::Straight;
+use e2e::testing::control_plane::{
+    SOON, at_once, await_ready, collector_is_at_work, in_space, message, plain, reason,
+};
+use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -15,12 +22,7 @@ use memcached_operator::api::Memcached;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::support::kubelet::Kubelet;
-use crate::support::operator::{Kill, Operator};
 use crate::support::record::Record;
-use crate::support::requests::Requests;
-use crate::support::transport::Straight;
-use crate::support::{SOON, at_once, await_ready, collector_is_at_work, in_space, message, plain, reason};
 
 const NAME: &str = "cache";
 /// A finalizer of somebody else: what carries it stays, with a deletionTimestamp.

@@ -19,7 +19,6 @@ mod samples;
 mod schema;
 mod service_monitor;
 mod squatters;
-#[allow(dead_code, reason = "shared with the tests of features, and each program uses a part")]
 mod support;
 mod takeover;
 mod tampering;

@@ -8,6 +8,11 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use e2e::chart::RELEASE;
 use e2e::testing::audit::Request;
+use e2e::testing::control_plane::operator::{Kill, Operator};
+use e2e::testing::control_plane::requests::Requests;
+use e2e::testing::control_plane::transport::{Answer, Call, Forward, Interposer, Verb};
+use e2e::testing::control_plane::{SOON, await_ready, children, in_space, plain, reason};
+use e2e::testing::kubelet::Kubelet;
 use e2e::testing::rights::{self, Right};
 use e2e::testing::{Space, await_answer};
 use futures::future::BoxFuture;
@@ -19,11 +24,6 @@ use serde_json::json;
 
 use crate::squatters;
 use crate::support::features::{self, Features};
-use crate::support::kubelet::Kubelet;
-use crate::support::operator::{Kill, Operator};
-use crate::support::requests::Requests;
-use crate::support::transport::{Answer, Call, Forward, Interposer, Verb};
-use crate::support::{SOON, await_ready, children, in_space, plain, reason};
 
 const NAME: &str = "cache";
 

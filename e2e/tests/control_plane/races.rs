@@ -7,16 +7,15 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use e2e::testing::Space;
+use e2e::testing::control_plane::operator::{Kill, Operator};
+use e2e::testing::control_plane::requests::Requests;
+use e2e::testing::control_plane::transport::Straight;
+use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, plain};
+use e2e::testing::kubelet::Kubelet;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt;
 use serde_json::json;
 use tokio::time::Instant;
-
-use crate::support::kubelet::Kubelet;
-use crate::support::operator::{Kill, Operator};
-use crate::support::requests::Requests;
-use crate::support::transport::Straight;
-use crate::support::{SOON, at_once, await_ready, in_space, plain};
 
 const RESOURCES: usize = 3;
 /// Edits of each resource, one as soon as the one before it is in the Deployment: its pods have begun to roll.

@@ -5,6 +5,7 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use e2e::Shape;
 use e2e::chart::RELEASE;
+use e2e::testing::control_plane::{SOON, await_ready, reason, resource, secret, up};
 use e2e::testing::rights::{Right, acting_as, grant, granted};
 use e2e::testing::{Space, in_namespace_of};
 use kube::Client;
@@ -12,7 +13,6 @@ use memcached_operator::api::Memcached;
 use serde_json::json;
 
 use crate::support::process::Process;
-use crate::support::{SOON, await_ready, reason, resource, secret, up};
 
 const USER: &str = "system:serviceaccount:ops:memcached-operator";
 

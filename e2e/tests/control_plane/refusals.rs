@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::chart::RELEASE;
+use e2e::testing::control_plane::requests::Requests;
+use e2e::testing::control_plane::{SOON, at_once, await_ready, children, in_space};
+use e2e::testing::kubelet::Kubelet;
 use e2e::testing::operator::{Launch, Operator, binary};
 use e2e::testing::rights::{Right, acting_as, grant, granted};
 use e2e::testing::{Space, await_answer};
@@ -17,9 +20,6 @@ use tempfile::TempDir;
 
 use crate::rejections::{await_told, others};
 use crate::support::features::{self, Features};
-use crate::support::kubelet::Kubelet;
-use crate::support::requests::Requests;
-use crate::support::{SOON, at_once, await_ready, children, in_space};
 
 const NAME: &str = "cache";
 /// How long requests are counted that get nowhere.

@@ -4,6 +4,10 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use e2e::testing::control_plane::operator::{Kill, Operator};
+use e2e::testing::control_plane::transport::Straight;
+use e2e::testing::control_plane::{SOON, at_once, await_ready, children, in_space, message, plain, reason};
+use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -16,10 +20,6 @@ use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 
 use crate::support::features::{self, Features};
-use crate::support::kubelet::Kubelet;
-use crate::support::operator::{Kill, Operator};
-use crate::support::transport::Straight;
-use crate::support::{SOON, at_once, await_ready, children, in_space, message, plain, reason};
 
 const NAME: &str = "cache";
 

@@ -6,15 +6,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::Space;
+use e2e::testing::control_plane::operator::{Kill, Operator};
+use e2e::testing::control_plane::transport::Straight;
+use e2e::testing::control_plane::{await_ready, in_space};
+use e2e::testing::kubelet::Kubelet;
 use k8s_openapi::api::core::v1::Secret;
 use memcached_operator::api::Memcached;
 use memcached_operator::cli::yaml;
 use serde_json::{Value, json};
-
-use crate::support::kubelet::Kubelet;
-use crate::support::operator::{Kill, Operator};
-use crate::support::transport::Straight;
-use crate::support::{await_ready, in_space};
 
 /// What the samples name and leave to their reader.
 fn certificates() -> Result<Secret> {

@@ -1,12 +1,11 @@
 //! The tables by which `kernel::diff` compares children, against the API server's own description of how it merges them.
 
 use anyhow::{Context, Result, ensure};
+use e2e::testing::control_plane::in_space;
 use e2e::testing::{Space, is_of_the_right_version};
 use memcached_operator::kernel::diff::{is_replaced_map, merge_keys};
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Map, Value};
-
-use crate::support::in_space;
 
 /// Deeper than any field of a child; a schema that refers to itself ends here.
 const DEPTH: usize = 24;

@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::Shape;
+use e2e::testing::control_plane::operator::{Kill, Operator};
+use e2e::testing::control_plane::requests::Requests;
+use e2e::testing::control_plane::transport::Straight;
+use e2e::testing::control_plane::{SOON, await_ready, children, plain, ready, up};
 use e2e::testing::{Space, await_answer, in_namespace_of, monitors};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::ListParams;
@@ -13,11 +17,6 @@ use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::json;
 use tokio::time::Instant;
-
-use crate::support::operator::{Kill, Operator};
-use crate::support::requests::Requests;
-use crate::support::transport::Straight;
-use crate::support::{SOON, await_ready, children, plain, ready, up};
 
 const NAME: &str = "cache";
 /// How long a kind may be served before it is made use of.

@@ -4,6 +4,11 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use e2e::testing::control_plane::operator::{Kill, Operator};
+use e2e::testing::control_plane::requests::Requests;
+use e2e::testing::control_plane::transport::Straight;
+use e2e::testing::control_plane::{SOON, at_once, await_ready, children, in_space, message, plain, reason};
+use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
@@ -13,11 +18,6 @@ use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 
 use crate::support::features::{self, Features};
-use crate::support::kubelet::Kubelet;
-use crate::support::operator::{Kill, Operator};
-use crate::support::requests::Requests;
-use crate::support::transport::Straight;
-use crate::support::{SOON, at_once, await_ready, children, in_space, message, plain, reason};
 
 pub(crate) fn name(kind: ChildKind) -> String {
     format!("squatted-{}", kind.name().to_lowercase())

@@ -6,6 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, ensure};
+use e2e::testing::control_plane::kill_at_write::{AtWrite, Position};
+use e2e::testing::control_plane::operator::{Kill, Operator, REPLAYED};
+use e2e::testing::control_plane::requests::Requests;
+use e2e::testing::control_plane::transport::Straight;
+use e2e::testing::control_plane::{SOON, at_once, await_ready, ready, state, up};
+use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer, in_namespace_of, monitors};
 use e2e::{Cluster, Shape};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
@@ -18,14 +24,8 @@ use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::support::cut::{AtWrite, Position};
-use crate::support::kubelet::Kubelet;
-use crate::support::operator::{Kill, Operator, REPLAYED};
 use crate::support::peer::{self, NAME};
 use crate::support::record::Record;
-use crate::support::requests::Requests;
-use crate::support::transport::Straight;
-use crate::support::{SOON, at_once, await_ready, ready, state, up};
 
 const MINIMAL: &str = include_str!("../fixtures/peer/minimal.yaml");
 const EVERYTHING: &str = include_str!("../fixtures/peer/everything.yaml");

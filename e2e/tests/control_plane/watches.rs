@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::Space;
-
-use crate::support::faults::{Aim, Failure, Faults, Lasting};
-use crate::support::operator::{Kill, Operator};
-use crate::support::requests::Requests;
-use crate::support::transport::{Straight, Verb};
-use crate::support::{SOON, at_once, await_ready, in_space, resource, secret};
+use e2e::testing::control_plane::faults::{Aim, Failure, Faults, Lasting};
+use e2e::testing::control_plane::operator::{Kill, Operator};
+use e2e::testing::control_plane::requests::Requests;
+use e2e::testing::control_plane::transport::{Straight, Verb};
+use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, resource, secret};
 
 const NAME: &str = "cache";
 const KINDS: [&str; 5] = ["memcacheds", "deployments", "services", "secrets", "pods"];

@@ -7,6 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use e2e::testing::control_plane::kill_at_write::{AtWrite, Position};
+use e2e::testing::control_plane::operator::{Kill, Operator};
+use e2e::testing::control_plane::transport::Straight;
+use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, ready};
+use e2e::testing::kubelet::Kubelet;
 use e2e::testing::life::{Life, Version};
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -16,11 +21,6 @@ use memcached_operator::api::Memcached;
 use serde_json::{Value, json};
 
 use crate::quiet;
-use crate::support::cut::{AtWrite, Position};
-use crate::support::kubelet::Kubelet;
-use crate::support::operator::{Kill, Operator};
-use crate::support::transport::Straight;
-use crate::support::{SOON, at_once, await_ready, in_space, ready};
 use crate::world;
 
 /// A kill at this point of a write leaves behind what one just before the next write would, and of the last write, too:

@@ -4,6 +4,10 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use e2e::testing::control_plane::operator::{Kill, Operator};
+use e2e::testing::control_plane::transport::Straight;
+use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space};
+use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -12,10 +16,6 @@ use kube::{Api, Client, ResourceExt};
 use memcached_operator::api::Memcached;
 use serde_json::{Value, json};
 
-use crate::support::kubelet::Kubelet;
-use crate::support::operator::{Kill, Operator};
-use crate::support::transport::Straight;
-use crate::support::{SOON, at_once, await_ready, in_space};
 use crate::world;
 
 /// A budget, and what it grants.

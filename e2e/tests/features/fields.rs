@@ -7,17 +7,17 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::Space;
+use e2e::testing::control_plane::fields::ours;
+use e2e::testing::control_plane::operator::{Kill, Operator};
+use e2e::testing::control_plane::transport::Straight;
+use e2e::testing::control_plane::{at_once, await_ready, children, in_space};
+use e2e::testing::kubelet::Kubelet;
 use k8s_openapi::api::core::v1::Secret;
 use memcached_operator::kernel::desired::meta::{SECRET_HASH, TEMPLATE_HASH};
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 
 use crate::rows::{Effects, Row, effects, rows};
-use crate::support::fields::ours;
-use crate::support::kubelet::Kubelet;
-use crate::support::operator::{Kill, Operator};
-use crate::support::transport::Straight;
-use crate::support::{at_once, await_ready, children, in_space};
 use crate::world;
 
 /// What is ours of each child, with its values.

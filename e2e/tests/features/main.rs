@@ -16,9 +16,6 @@ mod quiet;
 mod rollouts;
 #[path = "../../../src/core/tests/fields/rows.rs"]
 mod rows;
-#[path = "../control_plane/support/mod.rs"]
-#[allow(dead_code, reason = "shared with the tests of the control plane, and each program uses a part")]
-mod support;
 mod table;
 mod twice;
 mod verbatim;

@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::Space;
+use e2e::testing::control_plane::operator::{Kill, Operator};
+use e2e::testing::control_plane::transport::Straight;
+use e2e::testing::control_plane::{at_once, await_ready, in_space, state};
+use e2e::testing::kubelet::Kubelet;
 use kube::api::DeleteParams;
 use memcached_operator::api::Memcached;
 use serde_json::Value;
 
-use crate::support::kubelet::Kubelet;
-use crate::support::operator::{Kill, Operator};
-use crate::support::transport::Straight;
-use crate::support::{at_once, await_ready, in_space, state};
 use crate::table::{self, Feature};
 use crate::world;
 

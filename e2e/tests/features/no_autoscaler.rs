@@ -5,6 +5,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::Space;
+use e2e::testing::control_plane::faults::{Aim, Failure, Faults, Lasting};
+use e2e::testing::control_plane::operator::{Kill, Operator};
+use e2e::testing::control_plane::transport::Verb;
+use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, reason};
+use e2e::testing::kubelet::Kubelet;
 use e2e::testing::life::Life;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt;
@@ -12,11 +17,6 @@ use kube::api::DeleteParams;
 use memcached_operator::api::Memcached;
 use serde_json::{Value, json};
 
-use crate::support::faults::{Aim, Failure, Faults, Lasting};
-use crate::support::kubelet::Kubelet;
-use crate::support::operator::{Kill, Operator};
-use crate::support::transport::Verb;
-use crate::support::{SOON, at_once, await_ready, in_space, reason};
 use crate::world;
 
 const REPLICAS: i64 = 3;

@@ -5,6 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, ensure};
+use e2e::testing::control_plane::operator::{Kill, Operator};
+use e2e::testing::control_plane::transport::{Answer, Call, Forward, Interposer, Verb};
+use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, ready, reason};
+use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use futures::future::BoxFuture;
 use http::Response;
@@ -16,10 +20,6 @@ use kube::client::Body;
 use memcached_operator::api::Memcached;
 use serde_json::{Value, json};
 
-use crate::support::kubelet::Kubelet;
-use crate::support::operator::{Kill, Operator};
-use crate::support::transport::{Answer, Call, Forward, Interposer, Verb};
-use crate::support::{SOON, at_once, await_ready, in_space, ready, reason};
 use crate::{table, world};
 
 /// Keeps an account of all writes of policies and Deployments, and refuses those of policies as long as it is told to.

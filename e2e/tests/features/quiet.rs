@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use e2e::testing::audit::AuditLog;
+use e2e::testing::control_plane::SOON;
 use e2e::testing::{Space, await_answer};
-
-use crate::support::SOON;
 
 /// How long nobody may write: more than a round of the autoscaler, which goes around every 2 s here.
 const QUIET: Duration = Duration::from_secs(3);

@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::Space;
+use e2e::testing::control_plane::operator::{Kill, Operator};
+use e2e::testing::control_plane::transport::Straight;
+use e2e::testing::control_plane::{at_once, await_ready, in_space};
+use e2e::testing::kubelet::{Kubelet, Which};
 use e2e::testing::nodes::Nodes;
 use e2e::testing::serving::Serving;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use crate::support::kubelet::{Kubelet, Which};
-use crate::support::operator::{Kill, Operator};
-use crate::support::transport::Straight;
-use crate::support::{at_once, await_ready, in_space};
 use crate::world;
 
 const REPLICAS: usize = 3;

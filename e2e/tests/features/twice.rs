@@ -6,6 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use e2e::testing::control_plane::operator::{Kill, Operator};
+use e2e::testing::control_plane::requests::Requests;
+use e2e::testing::control_plane::transport::Straight;
+use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space};
+use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
@@ -15,11 +20,6 @@ use memcached_operator::kernel::desired::{Desired, Intent, LiveTemplate, childre
 use memcached_operator::kernel::object::{ChildKind, FIELD_MANAGER, Key, Uid};
 use serde_json::{Value, json};
 
-use crate::support::kubelet::Kubelet;
-use crate::support::operator::{Kill, Operator};
-use crate::support::requests::Requests;
-use crate::support::transport::Straight;
-use crate::support::{SOON, at_once, await_ready, in_space};
 use crate::{generate, world};
 
 const BATCHES: usize = 3;

@@ -6,6 +6,11 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use e2e::testing::control_plane::operator::{Kill, Operator};
+use e2e::testing::control_plane::requests::Requests;
+use e2e::testing::control_plane::transport::Straight;
+use e2e::testing::control_plane::{SOON, at_once, in_space, ready, reason};
+use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
@@ -15,11 +20,6 @@ use memcached_operator::api::validate::validate;
 use memcached_operator::api::{Memcached, MemcachedSpec};
 use serde_json::{Map, Value, json};
 
-use crate::support::kubelet::Kubelet;
-use crate::support::operator::{Kill, Operator};
-use crate::support::requests::Requests;
-use crate::support::transport::Straight;
-use crate::support::{SOON, at_once, in_space, ready, reason};
 use crate::world;
 
 /// The sections that are passed on, as they are or as part of another.

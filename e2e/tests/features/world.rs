@@ -3,13 +3,12 @@
 
 use anyhow::{Context, Result};
 use e2e::testing::Space;
+use e2e::testing::control_plane::{plain, secret};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, ResourceExt};
 use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::{ChildKind, FIELD_MANAGER};
 use serde_json::{Map, Value, json};
-
-use crate::support::{plain, secret};
 
 /// Fields that differ from one object to the next, or count what happened to it. A template's hash stands for the
 /// resource's name too.

@@ -5,6 +5,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use e2e::testing::control_plane::children::api;
+use e2e::testing::control_plane::{at_once, define, plain, ready, secret};
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
@@ -19,9 +21,6 @@ use memcached_operator::kernel::desired::{Intent, LiveTemplate, Revision};
 use memcached_operator::kernel::object::{ChildKind, FIELD_MANAGER, Key, Uid, Watched};
 use memcached_operator::shell::kinds;
 use serde_json::{Value, json};
-
-use crate::support::children::api;
-use crate::support::{at_once, define, plain, ready, secret};
 
 /// Those that mount the Secret `shared`.
 pub(crate) const SHARED: Range<usize> = 0..50;

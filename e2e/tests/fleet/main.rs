@@ -9,9 +9,6 @@
 
 mod caches;
 mod plan;
-#[path = "../control_plane/support/mod.rs"]
-#[allow(dead_code, reason = "shared with the tests of the control plane, and each program uses a part")]
-mod support;
 mod witness;
 
 use std::collections::BTreeSet;
@@ -24,6 +21,8 @@ use anyhow::{Context, Result, ensure};
 use caches::{NEW, OLD, PLAIN, SHARED, all_ready, edit, name, rotate, state};
 use e2e::Shape;
 use e2e::testing::audit::AuditLog;
+use e2e::testing::control_plane::{message, ready, up};
+use e2e::testing::kubelet::{Kubelet, Which};
 use e2e::testing::operator::{Launch, Operator, binary, next_binary};
 use e2e::testing::permissions::as_installed;
 use e2e::testing::release::nothing_was_forbidden;
@@ -31,7 +30,6 @@ use e2e::testing::{Space, await_answer, in_namespace_of};
 use kube::api::ListParams;
 use memcached_operator::api::Memcached;
 use serde_json::json;
-use support::kubelet::{Kubelet, Which};
 use tempfile::TempDir;
 use witness::Witness;
 
@@ -88,7 +86,7 @@ fn names(range: std::ops::Range<usize>) -> BTreeSet<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_caches_are_planned_for_and_rolled_a_few_at_a_time() -> Result<()> {
-    let cluster = support::up("fleet", Shape::ControlPlane).await?;
+    let cluster = up("fleet", Shape::ControlPlane).await?;
     let start = AuditLog::of(&cluster).mark()?;
     in_namespace_of(&cluster, "fleet", async |space| {
         let (operator, kubelet) = (Shipped::new(space).await?, Kubelet::start_for(space, Which::All));
@@ -152,7 +150,7 @@ async fn older_templates_are_adopted_in_turns_and_not_past_one_that_fails(
     };
     halted(&running).await?;
     let says_so = |it: &Memcached| {
-        let message = support::message(it, "Stalled");
+        let message = message(it, "Stalled");
         message.is_some_and(|message| message.contains("no other cache adopts a newer pod template"))
     };
     await_answer(("they say what they keep others from", PATIENCE), async || {
@@ -194,7 +192,7 @@ async fn an_upgrade_and_a_downgrade_roll_nothing(space: &Space, operator: &Shipp
     caches::set_later(space, first).await?;
     edit(space, first, &json!({"memcached": {"threads": 3}})).await?;
     let newer = ("it is rendered by the later build's rules", PATIENCE);
-    let at_two = |it: Option<&Memcached>| it.is_some_and(|it| support::ready(it) && revision(it) == Some(2));
+    let at_two = |it: Option<&Memcached>| it.is_some_and(|it| ready(it) && revision(it) == Some(2));
     space.wait(&name(first), newer, at_two).await?;
     assert_eq!(witness.rolled().await?, BTreeSet::from([name(first)]));
     later.terminate().await?;
@@ -206,7 +204,7 @@ async fn an_upgrade_and_a_downgrade_roll_nothing(space: &Space, operator: &Shipp
     edit(space, first, &json!({"replicas": 2})).await?;
     edit(space, second, &json!({"memcached": {"threads": 3}})).await?;
     let scaled = |it: Option<&Memcached>| {
-        it.is_some_and(|it| support::ready(it) && it.status.as_ref().is_some_and(|it| it.ready_replicas == 2))
+        it.is_some_and(|it| ready(it) && it.status.as_ref().is_some_and(|it| it.ready_replicas == 2))
     };
     space.wait(&name(first), ("it is scaled", PATIENCE), scaled).await?;
     all_ready(space, PATIENCE).await?;

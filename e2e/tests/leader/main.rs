@@ -67,7 +67,7 @@ async fn cluster() -> Result<&'static Cluster> {
     CLUSTER
         .get_or_try_init(async || {
             let name = unique("leader");
-            down_at_the_end(env!("CARGO_BIN_EXE_e2e"), &name)?;
+            down_at_the_end(&name)?;
             let options = Options { audit: Audit::Bodies, ..Shape::ApiServer.into() };
             let cluster = Cluster::shared(&name, options).await?;
             define(&cluster).await?;

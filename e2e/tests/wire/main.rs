@@ -42,7 +42,7 @@ static SITE: OnceCell<Site> = OnceCell::const_new();
 impl Site {
     async fn make() -> Result<Self> {
         let name = unique("wire");
-        down_at_the_end(env!("CARGO_BIN_EXE_e2e"), &name)?;
+        down_at_the_end(&name)?;
         let cluster = Cluster::shared(&name, Shape::Node).await?;
         let program = binary()?;
         cluster.load(&image::operator(&program, OWN_IMAGE)?)?;

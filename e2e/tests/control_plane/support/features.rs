@@ -2,12 +2,11 @@
 //! tests that treat all kinds of children alike.
 
 use anyhow::Result;
+use e2e::testing::control_plane::plain;
 use k8s_openapi::api::core::v1::Secret;
 use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
-
-use super::plain;
 
 /// What does not go together is spread over two resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
+use e2e::testing::control_plane::SOON;
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
@@ -13,8 +14,6 @@ use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-
-use super::SOON;
 
 /// The name of everything in the files.
 pub(crate) const NAME: &str = "cache";

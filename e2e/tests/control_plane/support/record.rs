@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use e2e::testing::Space;
+use e2e::testing::control_plane::reason;
 use futures::TryStreamExt;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{ListParams, WatchEvent, WatchParams};
@@ -13,8 +14,6 @@ use kube::{Api, ResourceExt};
 use memcached_operator::api::Memcached;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
-
-use super::reason;
 
 /// What was seen; it watches until this is dropped.
 pub(crate) struct Record {

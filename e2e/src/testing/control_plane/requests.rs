@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use e2e::Cluster;
-use e2e::testing::Space;
-use e2e::testing::audit::{AuditLog, Mark, Request};
+use crate::Cluster;
+use crate::testing::Space;
+use crate::testing::audit::{AuditLog, Mark, Request};
 use memcached_operator::kernel::object::ChildKind;
 
 /// The operator's requests from a moment on.
-pub(crate) struct Requests {
+pub struct Requests {
     log: AuditLog,
     mark: Mark,
     namespace: Option<String>,
@@ -18,19 +18,19 @@ pub(crate) struct Requests {
 
 impl Requests {
     /// Of the operator of this namespace.
-    pub(crate) fn from_now_on(space: &Space) -> Result<Self> {
+    pub fn from_now_on(space: &Space) -> Result<Self> {
         let log = AuditLog::of(space.cluster());
         Ok(Self { mark: log.mark()?, log, namespace: Some(space.name().to_owned()) })
     }
 
     /// Of the one operator of the cluster.
-    pub(crate) fn of_cluster(cluster: &Cluster) -> Result<Self> {
+    pub fn of_cluster(cluster: &Cluster) -> Result<Self> {
         let log = AuditLog::of(cluster);
         Ok(Self { mark: log.mark()?, log, namespace: None })
     }
 
     /// All of them.
-    pub(crate) fn all(&self) -> Result<Vec<Request>> {
+    pub fn all(&self) -> Result<Vec<Request>> {
         let mut requests = self.log.since(self.mark)?;
         requests.retain(|request| {
             request.user_agent.starts_with("memcached-operator/")
@@ -40,19 +40,19 @@ impl Requests {
     }
 
     /// How many there were of each verb and resource; watches aside.
-    pub(crate) fn but_watches(&self) -> Result<BTreeMap<String, usize>> {
+    pub fn but_watches(&self) -> Result<BTreeMap<String, usize>> {
         count(self.all()?, |request| request.verb != "watch", |it| format!("{} {}", it.verb, it.resource))
     }
 
     /// How many writes of each child, as `deployments cache`, the API server took.
-    pub(crate) fn of_children(&self) -> Result<BTreeMap<String, usize>> {
+    pub fn of_children(&self) -> Result<BTreeMap<String, usize>> {
         let of_child = |it: &Request| ChildKind::ALL.iter().any(|kind| kind.plural() == it.resource);
         let child = |it: &Request| it.is_write() && it.code < 300 && of_child(it);
         count(self.all()?, child, |it| format!("{} {}", it.resource, it.name))
     }
 
     /// How many writes there were of each resource, Kubernetes Events included.
-    pub(crate) fn writes(&self) -> Result<BTreeMap<String, usize>> {
+    pub fn writes(&self) -> Result<BTreeMap<String, usize>> {
         count(self.all()?, Request::is_write, |it| format!("{} {}", it.verb, it.resource))
     }
 }

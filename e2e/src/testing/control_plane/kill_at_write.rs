@@ -14,7 +14,7 @@ use super::transport::{Answer, Call, Forward, Interposer};
 
 /// Where at a write the operator dies.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Position {
+pub enum Position {
     /// The API server never hears of it.
     BeforeItIsSent,
     /// It is done, but the operator never hears of it.
@@ -25,25 +25,26 @@ pub(crate) enum Position {
 
 impl Position {
     /// All of them.
-    pub(crate) const ALL: [Self; 3] = [Self::BeforeItIsSent, Self::BeforeTheAnswer, Self::AfterTheAnswer];
+    pub const ALL: [Self; 3] = [Self::BeforeItIsSent, Self::BeforeTheAnswer, Self::AfterTheAnswer];
 }
 
 /// Kills the operator at one of its writes, Kubernetes Events included.
-pub(crate) struct AtWrite {
+pub struct AtWrite {
     number: usize,
     position: Position,
-    pub(crate) kill: Kill,
+    /// What kills the operator.
+    pub kill: Kill,
     writes: AtomicUsize,
 }
 
 impl AtWrite {
     /// At the n-th write, counted from 1.
-    pub(crate) fn new(number: usize, position: Position) -> Self {
+    pub fn new(number: usize, position: Position) -> Self {
         Self { number, position, kill: Kill::default(), writes: AtomicUsize::new(0) }
     }
 
     /// Whether it has come to that write.
-    pub(crate) fn fired(&self) -> bool {
+    pub fn fired(&self) -> bool {
         self.writes.load(Ordering::SeqCst) >= self.number
     }
 

@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Result, ensure};
-use e2e::testing::await_answer;
+use crate::testing::await_answer;
 use futures::future::BoxFuture;
 use http::Response;
 use kube::client::Body;
 use serde_json::json;
 
-use super::SOON;
+use super::resources::SOON;
 use super::transport::{Answer, Call, Forward, Interposer, Verb};
 
 /// Ways in which a request fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// 403 of RBAC.
     Forbidden,
     /// 403 of a quota.
@@ -48,7 +48,7 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// All that a request about one object can meet.
-    pub(crate) const ALL: [Self; 12] = [
+    pub const ALL: [Self; 12] = [
         Self::Forbidden,
         Self::Quota,
         Self::Conflict,
@@ -64,7 +64,7 @@ impl Failure {
     ];
 
     /// Whether the request is carried out all the same.
-    pub(crate) fn is_done(self) -> bool {
+    pub fn is_done(self) -> bool {
         matches!(self, Self::ResetAfterwards | Self::SilenceAfterwards | Self::Garbage)
     }
 
@@ -110,20 +110,26 @@ impl Failure {
 
 /// For how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lasting {
+pub enum Lasting {
+    /// At the first request that it fits.
     Once,
+    /// At every request that it fits, until [`Faults::clear`].
     UntilCleared,
 }
 
 /// What is to fail.
 #[derive(Clone, Debug)]
-pub(crate) struct Aim {
-    pub(crate) verbs: &'static [Verb],
-    pub(crate) resource: &'static str,
-    /// Empty for lists and watches.
-    pub(crate) name: String,
-    pub(crate) failure: Failure,
-    pub(crate) lasting: Lasting,
+pub struct Aim {
+    /// What the request is meant to do.
+    pub verbs: &'static [Verb],
+    /// The plural name of the kind.
+    pub resource: &'static str,
+    /// The object; empty for lists and watches.
+    pub name: String,
+    /// How the request fails.
+    pub failure: Failure,
+    /// How often requests fail.
+    pub lasting: Lasting,
 }
 
 struct Armed {
@@ -134,19 +140,19 @@ struct Armed {
 
 /// Fails what it is told to.
 #[derive(Default)]
-pub(crate) struct Faults {
+pub struct Faults {
     armed: Mutex<Vec<Armed>>,
     writes: AtomicUsize,
 }
 
 impl Faults {
     /// From now on.
-    pub(crate) fn arm(&self, aim: Aim) {
+    pub fn arm(&self, aim: Aim) {
         self.with(|armed| armed.push(Armed { aim, fired: 0, cleared: false }));
     }
 
     /// Waits until the last that was armed for this resource has struck this often.
-    pub(crate) async fn await_fired(&self, aim: &Aim, times: usize) -> Result<()> {
+    pub async fn await_fired(&self, aim: &Aim, times: usize) -> Result<()> {
         // Events are sent one after the other, behind those of all other lives, and some of these get no answer.
         await_answer(("the fault strikes", 3 * SOON), async || {
             let fired =
@@ -158,12 +164,12 @@ impl Faults {
     }
 
     /// Ends all that is armed for this name.
-    pub(crate) fn clear(&self, name: &str) {
+    pub fn clear(&self, name: &str) {
         self.with(|armed| armed.iter_mut().filter(|it| it.aim.name == name).for_each(|it| it.cleared = true));
     }
 
     /// Writes that the operator has asked for, whatever became of them.
-    pub(crate) fn writes(&self) -> usize {
+    pub fn writes(&self) -> usize {
         self.writes.load(Ordering::SeqCst)
     }
 

@@ -2,7 +2,7 @@
 //! children and their ReplicaSets, without times, uids, versions and the namespace's name. Called by `crash` and `faults`.
 
 use anyhow::{Context, Result};
-use e2e::testing::{Space, await_answer};
+use crate::testing::{Space, await_answer};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Secret, Service};
@@ -13,14 +13,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::SOON;
+use super::resources::SOON;
 
 /// Fields that differ from one run to the next and mean nothing.
 const MASKED: [&str; 6] =
     ["uid", "resourceVersion", "creationTimestamp", "lastTransitionTime", "lastUpdateTime", "time"];
 
 /// The state of everything that belongs to a resource.
-pub(crate) async fn of(space: &Space, name: &str) -> Result<Value> {
+pub async fn of(space: &Space, name: &str) -> Result<Value> {
     let mut uids = vec![space.name().to_owned()];
     let mut objects = serde_json::Map::new();
     objects.insert("resource".to_owned(), get::<Memcached>(space, name, &mut uids).await?);
@@ -69,7 +69,7 @@ fn mask(value: &mut Value) {
 }
 
 /// A state without what follows from the resource's name: the name itself, and hashes that it went into.
-pub(crate) fn anonymous(state: &Value, name: &str) -> Value {
+pub fn anonymous(state: &Value, name: &str) -> Value {
     let mut text = state.to_string().replace(name, "some-name");
     let sets = state["replicaSets"].as_array().into_iter().flatten();
     for set in sets {
@@ -101,7 +101,7 @@ fn blank(value: &mut Value, names: &[String]) {
 }
 
 /// Paths at which two states differ, with both values.
-pub(crate) fn differences(wanted: &Value, found: &Value) -> Vec<String> {
+pub fn differences(wanted: &Value, found: &Value) -> Vec<String> {
     let mut paths = Vec::new();
     compare("", (wanted, found), &mut paths);
     paths
@@ -128,7 +128,7 @@ fn compare(path: &str, (wanted, found): (&Value, &Value), paths: &mut Vec<String
 }
 
 /// Waits until the state is the wanted one.
-pub(crate) async fn await_equal(space: &Space, name: &str, wanted: &Value) -> Result<()> {
+pub async fn await_equal(space: &Space, name: &str, wanted: &Value) -> Result<()> {
     await_answer(("the same end as without a fault", SOON), async || {
         let differences = differences(wanted, &of(space, name).await?);
         differences.is_empty().then_some(()).with_context(|| differences.join("\n  "))
@@ -137,7 +137,7 @@ pub(crate) async fn await_equal(space: &Space, name: &str, wanted: &Value) -> Re
 }
 
 /// Waits until nothing has changed for a while, and gives the state then.
-pub(crate) async fn at_rest(space: &Space, name: &str) -> Result<Value> {
+pub async fn at_rest(space: &Space, name: &str) -> Result<Value> {
     let (mut last, mut same) = (Value::Null, 0);
     await_answer(("it comes to rest", SOON), async || {
         let state = of(space, name).await?;

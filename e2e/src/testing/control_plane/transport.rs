@@ -15,13 +15,16 @@ use serde_json::Value;
 use tower::BoxError;
 
 /// What the operator gets to see.
-pub(crate) type Answer = Result<Response<Body>, BoxError>;
+pub type Answer = Result<Response<Body>, BoxError>;
 
 /// What a request is meant to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Verb {
+pub enum Verb {
+    /// A GET of all objects of a kind.
     List,
+    /// A GET that goes on.
     Watch,
+    /// A GET of one object.
     Get,
     /// An apply that may only create.
     Create,
@@ -35,43 +38,43 @@ pub(crate) enum Verb {
 
 impl Verb {
     /// Whether it could change something.
-    pub(crate) fn writes(self) -> bool {
+    pub fn writes(self) -> bool {
         !matches!(self, Self::List | Self::Watch | Self::Get)
     }
 }
 
 /// One request.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
+pub struct Call {
     /// What it is meant to do.
-    pub(crate) verb: Verb,
+    pub verb: Verb,
     /// The plural name: `deployments`.
-    pub(crate) resource: String,
+    pub resource: String,
     /// The object, or for an Event the object that it is about; empty for lists and watches.
-    pub(crate) name: String,
+    pub name: String,
 }
 
 /// A request that has not been sent.
-pub(crate) struct Forward {
+pub struct Forward {
     client: Client,
     request: Request<Body>,
 }
 
 impl Forward {
     /// Sends it and waits for the head of the answer: what it was to change is changed then.
-    pub(crate) async fn send(self) -> Answer {
+    pub async fn send(self) -> Answer {
         Ok(self.client.send(self.request).await?)
     }
 }
 
 /// Decides what becomes of each request.
-pub(crate) trait Interposer: Send + Sync + 'static {
+pub trait Interposer: Send + Sync + 'static {
     /// Answers a request, by sending it or otherwise.
     fn interpose(self: Arc<Self>, call: Call, forward: Forward) -> BoxFuture<'static, Answer>;
 }
 
 /// Lets everything pass.
-pub(crate) struct Straight;
+pub struct Straight;
 
 impl Interposer for Straight {
     fn interpose(self: Arc<Self>, _: Call, forward: Forward) -> BoxFuture<'static, Answer> {
@@ -80,7 +83,7 @@ impl Interposer for Straight {
 }
 
 /// A client that sees only one namespace, and whose requests go through the interposer.
-pub(crate) fn confined(inner: Client, namespace: &str, interposer: Arc<dyn Interposer>) -> Client {
+pub fn confined(inner: Client, namespace: &str, interposer: Arc<dyn Interposer>) -> Client {
     let namespace = namespace.to_owned();
     let service = tower::service_fn({
         let namespace = namespace.clone();

@@ -14,8 +14,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use e2e::testing::permissions::as_installed;
-use e2e::testing::{Space, await_answer};
+use crate::testing::permissions::as_installed;
+use crate::testing::{Space, await_answer};
 use memcached_operator::cli::replay::{ReplayError, replay};
 use memcached_operator::kernel::kernel::Settings;
 use memcached_operator::shell::{self, Options, client, journal};
@@ -26,21 +26,21 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use super::transport::{Interposer, confined};
 
 /// Steps that were replayed, of all operators of this program.
-pub(crate) static REPLAYED: AtomicU64 = AtomicU64::new(0);
+pub static REPLAYED: AtomicU64 = AtomicU64::new(0);
 
 /// The means to kill an operator, to be held by whoever decides about its requests.
 #[derive(Clone, Default)]
-pub(crate) struct Kill(Arc<Notify>);
+pub struct Kill(Arc<Notify>);
 
 impl Kill {
     /// Now.
-    pub(crate) fn strike(&self) {
+    pub fn strike(&self) {
         self.0.notify_one();
     }
 }
 
 /// A running operator. Dropping it kills it.
-pub(crate) struct Operator {
+pub struct Operator {
     admin: SocketAddr,
     kill: Kill,
     signals: mpsc::Sender<()>,
@@ -56,14 +56,14 @@ impl Drop for Operator {
 
 impl Operator {
     /// Starts one and waits until it is ready.
-    pub(crate) async fn start(space: &Space, interposer: Arc<dyn Interposer>, kill: Kill) -> Result<Self> {
+    pub async fn start(space: &Space, interposer: Arc<dyn Interposer>, kill: Kill) -> Result<Self> {
         let operator = Self::spawn(space, interposer, kill).await?;
         operator.ready(Duration::from_secs(30)).await?;
         Ok(operator)
     }
 
     /// Starts one.
-    pub(crate) async fn spawn(space: &Space, interposer: Arc<dyn Interposer>, kill: Kill) -> Result<Self> {
+    pub async fn spawn(space: &Space, interposer: Arc<dyn Interposer>, kill: Kill) -> Result<Self> {
         let kubeconfig = as_installed(space.cluster()).await?;
         let journal = TempDir::new()?;
         let (told, address) = oneshot::channel();
@@ -85,7 +85,7 @@ impl Operator {
     }
 
     /// Waits until `/readyz` says so.
-    pub(crate) async fn ready(&self, limit: Duration) -> Result<()> {
+    pub async fn ready(&self, limit: Duration) -> Result<()> {
         await_answer(("the operator is ready", limit), async || {
             let page = self.readyz().await?;
             page.starts_with("HTTP/1.0 200").then_some(()).with_context(|| page)
@@ -94,12 +94,12 @@ impl Operator {
     }
 
     /// The answer of `/readyz`, head and all.
-    pub(crate) async fn readyz(&self) -> Result<String> {
+    pub async fn readyz(&self) -> Result<String> {
         self.page("/readyz").await
     }
 
     /// The answer of a page, head and all.
-    pub(crate) async fn page(&self, path: &str) -> Result<String> {
+    pub async fn page(&self, path: &str) -> Result<String> {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let mut stream = TcpStream::connect(self.admin).await?;
         stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;
@@ -109,19 +109,19 @@ impl Operator {
     }
 
     /// Kills it now.
-    pub(crate) async fn kill(self) -> Result<()> {
+    pub async fn kill(self) -> Result<()> {
         self.kill.strike();
         self.gone().await
     }
 
     /// Asks it to end, as SIGTERM does.
-    pub(crate) async fn end(self) -> Result<()> {
+    pub async fn end(self) -> Result<()> {
         self.signals.send(()).await.map_err(|_| anyhow!("the operator is gone already"))?;
         self.gone().await
     }
 
     /// Waits until it is gone, and replays its journal.
-    pub(crate) async fn gone(mut self) -> Result<()> {
+    pub async fn gone(mut self) -> Result<()> {
         let ended = self.ended.take().context("it is waited for once")?;
         let ended =
             tokio::time::timeout(Duration::from_secs(30), ended).await.context("the operator hangs")?;
@@ -136,7 +136,7 @@ impl Operator {
 }
 
 /// The number of steps in a file of a journal, all of which replay to the letter.
-pub(crate) fn replayed(journal: &Path) -> Result<u64> {
+pub fn replayed(journal: &Path) -> Result<u64> {
     match replay(BufReader::new(File::open(journal)?)) {
         Ok(summary) => Ok(summary.steps),
         // Killed before even the snapshot was written.

@@ -9,11 +9,11 @@ use serde_json::{Map, Value, json};
 
 /// One field, or one item of a list.
 #[derive(Clone, Debug)]
-pub(crate) struct Leaf {
+pub struct Leaf {
     /// For people and tables: `spec.template.spec.containers[name=memcached].image`.
-    pub(crate) path: String,
+    pub path: String,
     /// Whether it is an item of a list that has fields of its own, each another leaf.
-    pub(crate) is_item: bool,
+    pub is_item: bool,
     steps: Vec<Step>,
 }
 
@@ -24,7 +24,7 @@ enum Step {
 }
 
 /// The leaves of what the operator has applied.
-pub(crate) fn leaves(object: &DynamicObject) -> Result<Vec<Leaf>> {
+pub fn leaves(object: &DynamicObject) -> Result<Vec<Leaf>> {
     let managed = object.metadata.managed_fields.iter().flatten();
     let mut ours = managed.filter(|entry| entry.manager.as_deref() == Some("memcached-operator"));
     let entry = ours.next().context("we own nothing of it")?;
@@ -35,7 +35,7 @@ pub(crate) fn leaves(object: &DynamicObject) -> Result<Vec<Leaf>> {
 }
 
 /// Our fields of a child with their values.
-pub(crate) fn ours(child: &DynamicObject) -> Result<BTreeMap<String, Value>> {
+pub fn ours(child: &DynamicObject) -> Result<BTreeMap<String, Value>> {
     let raw = json!(child);
     leaves(child)?.into_iter().map(|leaf| Ok((leaf.path.clone(), leaf.value(&raw)?))).collect()
 }
@@ -80,7 +80,7 @@ fn path(steps: &[Step]) -> String {
 
 impl Leaf {
     /// Where it is in this object, as JSON Patch says it.
-    pub(crate) fn pointer(&self, object: &Value) -> Result<String> {
+    pub fn pointer(&self, object: &Value) -> Result<String> {
         let (mut pointer, mut here) = (String::new(), object);
         for step in &self.steps {
             let (token, next) = match step {
@@ -100,7 +100,7 @@ impl Leaf {
     }
 
     /// Its value in this object; of an item, whose fields are leaves too, only that it is there.
-    pub(crate) fn value(&self, object: &Value) -> Result<Value> {
+    pub fn value(&self, object: &Value) -> Result<Value> {
         let pointer = self.pointer(object)?;
         let value = object.pointer(&pointer).context("a pointer that was just made leads somewhere")?;
         Ok(if self.is_item { Value::Bool(true) } else { value.clone() })
