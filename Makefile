@@ -66,8 +66,8 @@ test: test-prerequisites ## All tests, those on a real Kubernetes included
 	    exit $$outcome
 
 .PHONY: search
-search: ## Look for a history or a resource that breaks a law: 20,000 cases, others each time
-	@PROPTEST_CASES=20000 cargo test --release -p memcached-operator-core --locked --test simulation --test laws
+search: ## Look for a history or a resource that breaks a property: 20,000 cases, others each time
+	@PROPTEST_CASES=20000 cargo test --release -p memcached-operator-core --locked --test simulation --test properties
 
 .PHONY: mutants
 mutants: test-prerequisites ## Put old defects back, one at a time, and see that their tests find them

@@ -20,7 +20,7 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     files.chain(folders.iter().flat_map(|folder| self::files(folder, extension))).collect()
 }
 
-/// The functions of a program of tests, `laws` or `control_plane`, or of the unit tests, `lib`.
+/// The functions of a program of tests, `properties` or `control_plane`, or of the unit tests, `lib`.
 fn functions(program: &str) -> BTreeSet<String> {
     let places = match program {
         "lib" => vec![root().join("src")],

@@ -2,7 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "it measures how long the demo takes")]
 
-mod remains;
+mod leftovers;
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpStream};
@@ -18,8 +18,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client, ResourceExt};
+use leftovers::{Host, leftovers_of};
 use memcached_operator::api::{Memcached, crd};
-use remains::{Host, remains_of};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::RwLock;
 
@@ -148,7 +148,7 @@ fn the_demo_takes_less_than_90_seconds_can_be_shown_again_and_leaves_nothing() -
     );
 
     assert!(demo.remove()?.contains("are gone"));
-    assert_eq!(remains_of(&cluster), Vec::<String>::new());
+    assert_eq!(leftovers_of(&cluster), Vec::<String>::new());
     assert_eq!(host.additions(), Vec::<PathBuf>::new());
     assert!(demo.remove()?.contains("there is no demo"));
     Ok(())
@@ -162,7 +162,7 @@ fn down_ends_the_operator_of_the_demo_too() -> Result<()> {
     let cluster = Cluster::find(&demo.name)?.context("it is up")?;
     assert_eq!(operators(cluster.folder()).len(), 1, "{interrupted}");
     assert!(down(&demo.name)?);
-    assert_eq!(remains_of(&cluster), Vec::<String>::new());
+    assert_eq!(leftovers_of(&cluster), Vec::<String>::new());
     Ok(())
 }
 

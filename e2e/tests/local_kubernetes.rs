@@ -3,7 +3,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "it measures how long `up` takes")]
 
-mod remains;
+mod leftovers;
 
 use std::fs;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ use e2e::testing::{Space, await_answer, in_namespace_of, unique};
 use e2e::{Cluster, Shape, TemporaryCluster, down, image, process};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::ListParams;
-use remains::{Host, remains_of};
+use leftovers::{Host, leftovers_of};
 use serde_json::json;
 use tokio::sync::Mutex;
 
@@ -120,7 +120,7 @@ async fn a_node_is_ready_in_30_seconds_and_up_and_down_can_be_repeated() -> Resu
     assert_eq!(Cluster::find(&name)?.context("it is up")?.processes(), cluster.processes());
     assert!(succeed(e2e(&["status", "--name", &name]))?.contains("is up"));
     assert!(succeed(e2e(&["down", "--name", &name]))?.contains("is gone"));
-    assert_eq!(remains_of(&cluster), Vec::<String>::new());
+    assert_eq!(leftovers_of(&cluster), Vec::<String>::new());
     assert_eq!(host.additions(), Vec::<PathBuf>::new());
     assert!(succeed(e2e(&["down", "--name", &name]))?.contains("is not up"));
     assert!(!e2e(&["status", "--name", &name]).output()?.status.success());
@@ -144,7 +144,7 @@ async fn after_kill_minus_9_of_everything_down_leaves_nothing_and_up_works() -> 
     let stray = process::Process::start(&stray, second.folder(), Path::new("/dev/null"))?;
     assert!(stray.is_running());
     assert!(down(&name)?);
-    assert_eq!([remains_of(&cluster), remains_of(&second)].concat(), Vec::<String>::new());
+    assert_eq!([leftovers_of(&cluster), leftovers_of(&second)].concat(), Vec::<String>::new());
     Ok(())
 }
 
@@ -168,7 +168,7 @@ async fn two_clusters_at_once_do_not_meet() -> Result<()> {
     one.and(two)?;
     let gone = (*first).clone();
     drop(first);
-    assert_eq!(remains_of(&gone), Vec::<String>::new());
+    assert_eq!(leftovers_of(&gone), Vec::<String>::new());
     assert_eq!(second.broken().await, None);
     in_namespace_of(&second, "after", body).await
 }
@@ -223,7 +223,7 @@ async fn an_up_that_is_interrupted_or_killed_half_way_leaves_nothing() -> Result
         if signal == "KILL" {
             assert!(down(&name)?);
         }
-        assert_eq!(remains_of(&half), Vec::<String>::new());
+        assert_eq!(leftovers_of(&half), Vec::<String>::new());
     }
     Ok(())
 }

@@ -22,8 +22,8 @@ use crate::testing::await_object;
 
 /// Edits and applies that are not counted: the first ones open connections.
 const WARM_UP: usize = 5;
-/// Far more than one of them takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Far more than the operator or a client takes to report one edit.
+const EDIT_REPORTED_WITHIN: Duration = Duration::from_secs(30);
 /// The Deployment of the bare applies, which belongs to no resource.
 const BARE: &str = "bare";
 
@@ -121,7 +121,7 @@ async fn edit(
         let status = it.and_then(|it| it.status.as_ref());
         status.map(|status| status.observed_generation) == edited.metadata.generation
     };
-    await_object(&resources, &name, ("reports the edit", PATIENCE), reported).await?;
+    await_object(&resources, &name, ("reports the edit", EDIT_REPORTED_WITHIN), reported).await?;
     Ok(seen.duration_since(started))
 }
 
@@ -144,7 +144,7 @@ async fn sighting(
             }
         }
     };
-    tokio::time::timeout(PATIENCE, found)
+    tokio::time::timeout(EDIT_REPORTED_WITHIN, found)
         .await
         .with_context(|| format!("Deployment {name} did not get generation {generation}"))?
 }

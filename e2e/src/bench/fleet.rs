@@ -29,8 +29,8 @@ use crate::testing::operator::{self, Operator};
 pub const NAMESPACE: &str = "fleet";
 /// Requests at once of everything here: the operator's default, so that neither side has the shorter queue.
 pub const AT_ONCE: usize = 64;
-/// The most that anything of all resources together may take on a slow and busy machine.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// How long all resources together may take to be served, reported or removed, on a slow and busy machine.
+const FLEET_SETTLES_WITHIN: Duration = Duration::from_secs(600);
 
 /// The resources of one cluster.
 #[derive(Clone)]
@@ -54,8 +54,10 @@ impl Fleet {
         let definition = crd();
         let name = definition.metadata.name.as_deref().context("a definition has a name")?;
         definitions.patch(name, &PatchParams::apply("fleet").force(), &Patch::Apply(&definition)).await?;
-        await_answer(("the kind is served", PATIENCE), async || Ok(fleet.list(Watched::Memcached).await?))
-            .await?;
+        await_answer(("the kind is served", FLEET_SETTLES_WITHIN), async || {
+            fleet.list(Watched::Memcached).await
+        })
+        .await?;
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(NAMESPACE.to_owned());
         Api::<Namespace>::all(fleet.client.clone()).create(&PostParams::default(), &namespace).await?;
@@ -111,7 +113,7 @@ impl Fleet {
         deployments.delete_collection(&params, &all).await?;
         services.delete_collection(&params, &all).await?;
         events.delete_collection(&params, &all).await?;
-        await_answer(("nothing is left of the resources", PATIENCE), async || {
+        await_answer(("nothing is left of the resources", FLEET_SETTLES_WITHIN), async || {
             let left = self.list(Watched::Memcached).await?.len()
                 + deployments.list(&all).await?.items.len()
                 + services.list(&all).await?.items.len();
@@ -151,10 +153,10 @@ impl Fleet {
             Instant::now()
         };
         let limited = async {
-            let reported = tokio::time::timeout(PATIENCE, reported);
-            reported
-                .await
-                .with_context(|| format!("no status of all resources within {} s", PATIENCE.as_secs()))
+            let reported = tokio::time::timeout(FLEET_SETTLES_WITHIN, reported);
+            reported.await.with_context(|| {
+                format!("no status of all resources within {} s", FLEET_SETTLES_WITHIN.as_secs())
+            })
         };
         tokio::try_join!(work, limited)
     }

@@ -10,8 +10,8 @@ use super::fleet::{CHILDREN, Fleet};
 use crate::testing::await_answer;
 use crate::testing::operator::Operator;
 
-/// Far more than any of it takes.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Far more than the operator takes to come to rest.
+const AT_REST_WITHIN: Duration = Duration::from_secs(300);
 
 /// Waits until the operator has created everything and every Kubernetes Event about that is sent or dropped.
 ///
@@ -32,7 +32,7 @@ pub(super) async fn after_restart(operator: &Operator, fleet: &Fleet) -> Result<
 }
 
 async fn wait(operator: &Operator, (passes, notices): (usize, usize)) -> Result<()> {
-    await_answer(("the operator comes to rest", PATIENCE), async || {
+    await_answer(("the operator comes to rest", AT_REST_WITHIN), async || {
         let (_, text) = operator.get("/metrics").await?;
         let queued = value(&text, names::QUEUE_DEPTH);
         let passed = value(&text, names::RECONCILE);

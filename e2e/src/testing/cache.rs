@@ -18,8 +18,8 @@ use memcached_operator::api::{GROUP, KIND, Memcached, RESTART_TRIGGER, VERSIONS}
 use serde_json::{Value, json};
 
 use super::kstatus::Status;
-use super::life::{Life, Story};
 use super::memcached::Memcached as Client;
+use super::status_history::{StatusHistory, StatusWatch};
 use super::{Space, await_answer};
 
 /// Long enough for pods to start or be replaced on a busy machine; it takes 7 s by the probes' own delays.
@@ -34,7 +34,7 @@ pub struct Cache<'a> {
     pub space: &'a Space,
     /// The name of the resource and of its children.
     pub name: &'a str,
-    life: Life,
+    watch: StatusWatch,
 }
 
 impl<'a> Cache<'a> {
@@ -43,8 +43,8 @@ impl<'a> Cache<'a> {
     /// # Errors
     /// When the API server does not let it be watched.
     pub async fn follow(space: &'a Space, name: &'a str) -> Result<Self> {
-        let life = Life::follow(&space.client(), space.name(), name).await?;
-        Ok(Self { space, name, life })
+        let watch = StatusWatch::follow(&space.client(), space.name(), name).await?;
+        Ok(Self { space, name, watch })
     }
 
     /// Creates the resource, or gives it another spec.
@@ -202,17 +202,17 @@ impl<'a> Cache<'a> {
     /// Everything that happened until now.
     ///
     /// # Errors
-    /// As [`Life::story`].
-    pub async fn story(&self) -> Result<Story> {
-        self.life.story().await
+    /// As [`StatusWatch::history`].
+    pub async fn history(&self) -> Result<StatusHistory> {
+        self.watch.history().await
     }
 
     /// What deployment tools thought until now, and proof that none was misled.
     ///
     /// # Errors
-    /// As [`Story::verdicts`].
+    /// As [`StatusHistory::verdicts`].
     pub async fn verdicts(&self) -> Result<Vec<Status>> {
-        self.story().await?.verdicts()
+        self.history().await?.verdicts()
     }
 }
 

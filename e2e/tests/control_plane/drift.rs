@@ -22,9 +22,9 @@ use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::exceptions::{Outcome, expected, writes};
 use crate::support::features::{self, Features};
 use crate::tampering::{Meddling, another, wider};
+use crate::unrepairable_fields::{Outcome, expected, writes};
 
 /// Resources that are worked on at a time.
 const AT_ONCE: usize = 6;

@@ -22,7 +22,7 @@ use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::json;
 
-use crate::squatters;
+use crate::name_conflicts;
 use crate::support::features::{self, Features};
 
 const NAME: &str = "cache";
@@ -55,11 +55,11 @@ impl Interposer for Overtaken {
         Box::pin(async move {
             let taken = ChildKind::ALL
                 .into_iter()
-                .find(|kind| kind.plural() == call.resource && squatters::name(*kind) == call.name);
+                .find(|kind| kind.plural() == call.resource && name_conflicts::name(*kind) == call.name);
             if let (Verb::Create, Some(kind)) = (call.verb, taken) {
                 let object = json!({
                     "apiVersion": kind.api_version(), "kind": kind.name(),
-                    "metadata": {"name": call.name}, "spec": squatters::spec(kind),
+                    "metadata": {"name": call.name}, "spec": name_conflicts::spec(kind),
                 });
                 let object = serde_json::from_value(object)?;
                 let objects = children::api(&self.0, kind);
@@ -100,7 +100,7 @@ async fn every_verb_that_the_chart_grants_is_used_and_none_beyond() -> Result<()
         let requests = Requests::from_now_on(space)?;
         let operator = Operator::start(space, Arc::new(Overtaken(space.clone())), Kill::default()).await?;
         for kind in ChildKind::ALL {
-            space.apply(&squatters::resource(kind, true)?).await?;
+            space.apply(&name_conflicts::resource(kind, true)?).await?;
         }
         space.apply(&features::secret(NAME)?).await?;
         on_and_off(space).await?;
@@ -109,7 +109,7 @@ async fn every_verb_that_the_chart_grants_is_used_and_none_beyond() -> Result<()
         for kind in ChildKind::ALL {
             let stalled = |it: &Memcached| reason(it, "Stalled") == Some("NameConflict");
             let wanted = format!("somebody's {} is in its way", kind.name());
-            let name = squatters::name(kind);
+            let name = name_conflicts::name(kind);
             space.wait::<Memcached>(&name, (&wanted, SOON), |it| it.is_some_and(stalled)).await?;
         }
         let granted = granted()?;

@@ -12,7 +12,7 @@ use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
 use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, ready};
 use e2e::testing::kubelet::Kubelet;
-use e2e::testing::life::{Life, Version};
+use e2e::testing::status_history::{StatusWatch, Version};
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -217,7 +217,7 @@ impl Scenario {
         for number in 1.. {
             let plan = || format!("{}, killed {AFTER_IT:?} of write {number}", self.name);
             let (name, next) = (run(number), run(number + 1));
-            let life = Life::follow(&space.client(), space.name(), &name).await?;
+            let watch = StatusWatch::follow(&space.client(), space.name(), &name).await?;
             faultless.kill().await?;
             let fired = self.cut_short(space, &name, AtWrite::new(number, AFTER_IT)).await;
             let fired = fired.with_context(plan)?;
@@ -227,7 +227,7 @@ impl Scenario {
                 let ended = async { self.await_end(space, &name).await.with_context(plan) };
                 tokio::try_join!(ended, self.prepare(space, &next))?;
             }
-            self.judge(&life.story().await?.deployment).with_context(plan)?;
+            self.judge(&watch.history().await?.deployment).with_context(plan)?;
             if !fired {
                 quiet::nobody_writes(space).await.with_context(plan)?;
                 faultless.kill().await?;

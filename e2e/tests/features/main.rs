@@ -4,10 +4,10 @@
 mod autoscaling;
 mod evictions;
 mod fields;
-mod generate;
-#[path = "../../../src/core/tests/given/mod.rs"]
+#[path = "../../../src/core/tests/fixture/mod.rs"]
 #[expect(clippy::expect_used, reason = "a test ends where a row is not as it should be")]
-mod given;
+mod fixture;
+mod generate;
 mod matrix;
 mod no_autoscaler;
 mod order;

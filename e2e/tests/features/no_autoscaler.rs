@@ -10,7 +10,7 @@ use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Verb;
 use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, reason};
 use e2e::testing::kubelet::Kubelet;
-use e2e::testing::life::Life;
+use e2e::testing::status_history::StatusWatch;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::ResourceExt;
 use kube::api::DeleteParams;
@@ -93,7 +93,7 @@ impl Obstacle {
         world::apply(space, name, &before).await?;
         await_ready(space, name).await?;
         self.put(space, faults).await?;
-        let life = Life::follow(&space.client(), space.name(), name).await?;
+        let watch = StatusWatch::follow(&space.client(), space.name(), name).await?;
         let wanted = world::apply(space, name, &after).await?.metadata.generation;
         let why = if self == Self::Foreign { "NameConflict" } else { "Forbidden" };
         let says = |it: &Memcached| {
@@ -102,14 +102,14 @@ impl Obstacle {
         };
         space.wait::<Memcached>(name, ("it says why", SOON), |it| it.is_some_and(says)).await?;
         let live = |deployment: &Value| deployment["spec"]["replicas"].as_i64();
-        let story = life.story().await?;
-        let first = story.deployment.first().and_then(|version| live(version.object.as_ref()?));
+        let history = watch.history().await?;
+        let first = history.deployment.first().and_then(|version| live(version.object.as_ref()?));
         self.take_away(space, faults).await?;
         await_ready(space, name).await?;
         let autoscaler = space.api::<HorizontalPodAutoscaler>().get_opt(name).await?;
         ensure!(autoscaler.is_some() == after.get("autoscaling").is_some(), "it is there or not");
         let counts: Vec<_> =
-            life.story().await?.deployment.iter().filter_map(|it| live(it.object.as_ref()?)).collect();
+            watch.history().await?.deployment.iter().filter_map(|it| live(it.object.as_ref()?)).collect();
         ensure!(
             first.is_some_and(|first| counts.iter().all(|count| *count >= first)),
             "replicas were {counts:?}"

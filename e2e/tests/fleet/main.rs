@@ -35,8 +35,8 @@ use witness::Witness;
 
 /// Turns at a time.
 const LIMIT: usize = 5;
-/// Two hundred caches settle within it, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// How long two hundred caches may take to be ready on a busy machine.
+const ALL_READY_WITHIN: Duration = Duration::from_secs(180);
 
 /// The operator's process, to be started as often as it takes.
 struct Shipped {
@@ -91,7 +91,7 @@ async fn many_caches_are_planned_for_and_rolled_a_few_at_a_time() -> Result<()> 
     in_namespace_of(&cluster, "fleet", async |space| {
         let (operator, kubelet) = (Shipped::new(space).await?, Kubelet::start_for(space, Which::All));
         let (running, ()) = tokio::try_join!(operator.start(&[]), caches::create(space))?;
-        all_ready(space, PATIENCE).await?;
+        all_ready(space, ALL_READY_WITHIN).await?;
         running.terminate().await?;
         plan::says_exactly_what_happens_then(space, &operator).await?;
         plan::of_files_says_what_they_would_do(space, &operator).await?;
@@ -107,17 +107,17 @@ async fn a_rotation_takes_turns_also_across_a_kill(space: &Space, operator: &Shi
     let witness = Witness::start(space).await?;
     let running = operator.start(&[]).await?;
     rotate(space, "shared").await?;
-    await_answer(("some have rolled", PATIENCE), async || {
+    await_answer(("some have rolled", ALL_READY_WITHIN), async || {
         ensure!(witness.rolled().await?.len() >= 15);
         Ok(())
     })
     .await?;
     running.kill()?;
     let running = operator.start(&[]).await?;
-    all_ready(space, PATIENCE).await?;
-    await_answer(("all have rolled and are ready", PATIENCE), async || {
+    all_ready(space, ALL_READY_WITHIN).await?;
+    await_answer(("all have rolled and are ready", ALL_READY_WITHIN), async || {
         ensure!(witness.rolled().await? == names(SHARED));
-        all_ready(space, PATIENCE).await
+        all_ready(space, ALL_READY_WITHIN).await
     })
     .await?;
     let most = witness.most_at_once().await?;
@@ -141,7 +141,7 @@ async fn older_templates_are_adopted_in_turns_and_not_past_one_that_fails(
     }
     let running = operator.start(&["--adopt-templates=budgeted"]).await?;
     let halted = async |running: &Operator| {
-        await_answer(("adoption is halted", PATIENCE), async || {
+        await_answer(("adoption is halted", ALL_READY_WITHIN), async || {
             let (_, metrics) = running.get("/metrics").await?;
             ensure!(metrics.contains("memcached_operator_adoption_halted 1"));
             Ok(())
@@ -153,7 +153,7 @@ async fn older_templates_are_adopted_in_turns_and_not_past_one_that_fails(
         let message = message(it, "Stalled");
         message.is_some_and(|message| message.contains("no other cache adopts a newer pod template"))
     };
-    await_answer(("they say what they keep others from", PATIENCE), async || {
+    await_answer(("they say what they keep others from", ALL_READY_WITHIN), async || {
         let all = space.api::<Memcached>().list(&ListParams::default()).await?;
         let stalled = all.iter().filter(|it| says_so(it)).count();
         ensure!(stalled == LIMIT, "{stalled} are stalled");
@@ -167,9 +167,9 @@ async fn older_templates_are_adopted_in_turns_and_not_past_one_that_fails(
     assert_eq!(adopted, LIMIT, "others adopt though these failed");
 
     OLD.for_each(|at| kubelet.release(&name(at)));
-    await_answer(("all have adopted the newest template", PATIENCE), async || {
+    await_answer(("all have adopted the newest template", ALL_READY_WITHIN), async || {
         ensure!(caches::at_newest(space, OLD).await? == OLD.len());
-        all_ready(space, PATIENCE).await
+        all_ready(space, ALL_READY_WITHIN).await
     })
     .await?;
     let most = witness.most_at_once().await?;
@@ -191,7 +191,7 @@ async fn an_upgrade_and_a_downgrade_roll_nothing(space: &Space, operator: &Shipp
     assert_eq!(state(space).await?, before, "an upgrade wrote something");
     caches::set_later(space, first).await?;
     edit(space, first, &json!({"memcached": {"threads": 3}})).await?;
-    let newer = ("it is rendered by the later build's rules", PATIENCE);
+    let newer = ("it is rendered by the later build's rules", ALL_READY_WITHIN);
     let at_two = |it: Option<&Memcached>| it.is_some_and(|it| ready(it) && revision(it) == Some(2));
     space.wait(&name(first), newer, at_two).await?;
     assert_eq!(witness.rolled().await?, BTreeSet::from([name(first)]));
@@ -206,8 +206,8 @@ async fn an_upgrade_and_a_downgrade_roll_nothing(space: &Space, operator: &Shipp
     let scaled = |it: Option<&Memcached>| {
         it.is_some_and(|it| ready(it) && it.status.as_ref().is_some_and(|it| it.ready_replicas == 2))
     };
-    space.wait(&name(first), ("it is scaled", PATIENCE), scaled).await?;
-    all_ready(space, PATIENCE).await?;
+    space.wait(&name(first), ("it is scaled", ALL_READY_WITHIN), scaled).await?;
+    all_ready(space, ALL_READY_WITHIN).await?;
     assert_eq!(witness.rolled().await?, BTreeSet::from([name(first), name(second)]));
     assert_eq!(witness.rollouts().await?, 2, "the downgrade rolled what the upgrade had rolled");
     assert_eq!(caches::later(space, first).await?, json!("kept"));

@@ -7,11 +7,11 @@ use anyhow::{Result, bail};
 use e2e::testing::audit::AuditLog;
 use e2e::testing::cache::{Cache, SOON, condition, install, says};
 use e2e::testing::kstatus::Status;
-use e2e::testing::life::Life;
 use e2e::testing::operator::{Launch, Operator, binary};
 use e2e::testing::permissions::as_installed;
 use e2e::testing::release::nothing_was_forbidden_in;
-use e2e::testing::{Lent, Space, await_answer, in_namespace_of, unique};
+use e2e::testing::status_history::StatusWatch;
+use e2e::testing::{SharedFixture, Space, await_answer, in_namespace_of, unique};
 use e2e::{Shape, TemporaryCluster, process};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -30,7 +30,7 @@ struct World {
     cluster: TemporaryCluster,
 }
 
-static WORLD: Lent<World> = Lent::new();
+static WORLD: SharedFixture<World> = SharedFixture::new();
 
 async fn world() -> Result<World> {
     let cluster = TemporaryCluster::up(&unique("kstatus"), Shape::ApiServer).await?;
@@ -269,14 +269,14 @@ async fn an_invalid_spec_is_failed_until_it_is_repaired() -> Result<()> {
         let until_then = [InProgress, Failed, InProgress, Current, InProgress, Failed];
         assert_eq!(cache.verdicts().await?, until_then);
         rules_come(cache, &invalid).await?;
-        let life = Life::follow(&cache.space.client(), cache.space.name(), cache.name).await?;
+        let watch = StatusWatch::follow(&cache.space.client(), cache.space.name(), cache.name).await?;
         cache.apply(&spec(64)).await?;
         cache.ready().await?;
         generation(cache, 1).await?;
-        let story = life.story().await?;
-        let judged = story.judge()?;
+        let history = watch.history().await?;
+        let judged = history.judge()?;
         // The first version is from before: it is no beginning that a tool could be misled by.
-        assert_eq!(story.lies(&judged[1..]), Vec::<String>::new());
+        assert_eq!(history.lies(&judged[1..]), Vec::<String>::new());
         let mut verdicts: Vec<_> = judged.into_iter().map(|it| it.verdict.status).collect();
         verdicts.dedup();
         assert_eq!(verdicts, [Failed, InProgress, Current]);

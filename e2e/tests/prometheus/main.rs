@@ -1,5 +1,5 @@
 //! What Prometheus' own tool thinks of the metrics, the alerts and the dashboard. No cluster: the operator's metrics are
-//! rendered in here, the exporter asks a memcached on loopback. That a real Prometheus gets them is in `wire`.
+//! rendered in here, the exporter asks a memcached on loopback. That a real Prometheus gets them is in `client_traffic`.
 #![expect(clippy::expect_used, reason = "a test ends where its fixture is not as it should be")]
 
 use std::fs;

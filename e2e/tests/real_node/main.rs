@@ -1,8 +1,8 @@
 //! Caches on a real node: what becomes of a `Memcached` resource in everyday life, seen by its clients, by `kubectl`
 //! and by deployment tools. Every test follows its resource from before it exists and ends by proving that no version
-//! of it misled the kstatus library ([`Life`]).
+//! of it misled the kstatus library ([`StatusWatch`]).
 
-mod ends;
+mod deletion;
 mod images;
 mod orphans;
 mod rollouts;
@@ -14,12 +14,12 @@ use e2e::process;
 use e2e::testing::cache::{Cache, install};
 use e2e::testing::operator::{Launch, Operator, binary};
 use e2e::testing::permissions::as_installed;
-use e2e::testing::{Lent, Space, in_namespace_of, shared_cluster};
+use e2e::testing::{SharedFixture, Space, in_namespace_of, shared_cluster};
 use kube::Client;
 use memcached_operator::api::crd::crd;
 
 /// The one operator of these tests: two would both write.
-static OPERATOR: Lent<Operator> = Lent::new();
+static OPERATOR: SharedFixture<Operator> = SharedFixture::new();
 
 /// Runs a test's body with a cache that does not exist yet, in a namespace of its own, under the operator's eyes.
 async fn with_cache(name: &str, body: impl AsyncFnOnce(&Cache<'_>) -> Result<()>) -> Result<()> {

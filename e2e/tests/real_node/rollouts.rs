@@ -19,12 +19,12 @@ fn with_password_of(secret: &str) -> Value {
 async fn rolled_once(cache: &Cache<'_>, since: i64) -> Result<()> {
     let changed = cache.deployment("it is changed", |it| it.metadata.generation > Some(since)).await?;
     cache.ready().await?;
-    let story = cache.story().await?;
-    assert_eq!((changed.metadata.generation, story.templates()), (Some(since + 1), 2));
+    let history = cache.history().await?;
+    assert_eq!((changed.metadata.generation, history.templates()), (Some(since + 1), 2));
     assert_eq!(cache.replica_sets().await?, 2);
     // Ready goes away before the pods roll, and comes back once.
     let cycle = [Status::InProgress, Status::Current];
-    assert_eq!(story.verdicts()?, [cycle, cycle].concat());
+    assert_eq!(history.verdicts()?, [cycle, cycle].concat());
     Ok(())
 }
 
@@ -74,7 +74,7 @@ async fn a_secret_that_goes_and_comes_back_unchanged_rolls_nothing() -> Result<(
         assert_eq!(deployment.metadata.generation, Some(before));
         assert!(annotation(&deployment, SECRET_HASH).is_some());
         assert_eq!(cache.only_pod().await?, pod);
-        assert_eq!((cache.story().await?.templates(), cache.replica_sets().await?), (1, 1));
+        assert_eq!((cache.history().await?.templates(), cache.replica_sets().await?), (1, 1));
         let cycle = [Status::InProgress, Status::Current];
         assert_eq!(cache.verdicts().await?, [cycle, cycle].concat());
         Ok(())

@@ -70,10 +70,10 @@ async fn a_cache_goes_from_one_pod_to_three_to_none_and_back_without_a_rollout()
         scale(cache, 1).await?;
         rests_at(cache, 1, 4).await?;
 
-        let story = cache.story().await?;
-        assert_eq!((story.templates(), cache.replica_sets().await?), (1, 1));
+        let history = cache.history().await?;
+        assert_eq!((history.templates(), cache.replica_sets().await?), (1, 1));
         let cycle = [Status::InProgress, Status::Current];
-        assert_eq!(story.verdicts()?, [cycle, cycle, cycle, cycle].concat());
+        assert_eq!(history.verdicts()?, [cycle, cycle, cycle, cycle].concat());
         Ok(())
     })
     .await

@@ -6,14 +6,14 @@
 
 #![expect(clippy::expect_used, reason = "a test ends where its fixture is not as it should be")]
 
-mod given;
+mod fixture;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use given::Given;
+use fixture::Fixture;
 use memcached_operator_core::kernel::desired::peer::{self, Carried};
 use memcached_operator_core::kernel::desired::{Revision, pod};
 use serde::{Deserialize, Serialize};
@@ -112,21 +112,21 @@ fn merged(mut into: Value, from: &Value) -> Value {
 
 /// What this build makes of a resource, by every revision that renders it.
 fn rendered(at: usize, spec: Value) -> Line {
-    let mut given = Given::new("cache", &spec);
-    let mounts = given.spec.security.sasl_secret.is_some() || given.spec.security.tls.is_some();
-    given.secret_hash = mounts.then(|| format!("{at:064}"));
-    given.restart_trigger = at.is_multiple_of(7).then(|| "2026-11-21".to_owned());
-    let intent = given.intent();
+    let mut fixture = Fixture::new("cache", &spec);
+    let mounts = fixture.spec.security.sasl_secret.is_some() || fixture.spec.security.tls.is_some();
+    fixture.secret_hash = mounts.then(|| format!("{at:064}"));
+    fixture.restart_trigger = at.is_multiple_of(7).then(|| "2026-11-21".to_owned());
+    let intent = fixture.intent();
     let render = |revision: &Revision| {
-        let possible = *revision != Revision::PEER || peer::understands(&given.spec);
+        let possible = *revision != Revision::PEER || peer::understands(&fixture.spec);
         let template = pod::template(&intent, *revision, &Carried::default()).filter(|_| possible);
         Some((revision.0, json!(template?)))
     };
     Line {
         intent_hash: intent.hash(),
         templates: pod::REVISIONS.iter().filter_map(render).collect(),
-        secret_hash: given.secret_hash.clone(),
-        restart_trigger: given.restart_trigger.clone(),
+        secret_hash: fixture.secret_hash.clone(),
+        restart_trigger: fixture.restart_trigger.clone(),
         spec,
     }
 }

@@ -8,7 +8,7 @@
 
 #[path = "desired/children.rs"]
 mod children;
-mod given;
+mod fixture;
 #[path = "desired/pods.rs"]
 mod pods;
 
@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use given::Given;
+use fixture::Fixture;
 use memcached_operator_core::kernel::desired::args::args;
 use memcached_operator_core::kernel::desired::peer::Carried;
 use memcached_operator_core::kernel::desired::{LiveTemplate, Revision, children, pod};
@@ -105,34 +105,34 @@ fn files(folder: &str) -> BTreeMap<String, PathBuf> {
     paths.map(|path| (path.file_stem().expect("a name").to_string_lossy().into_owned(), path)).collect()
 }
 
-fn given(file: &Value) -> Given {
+fn fixture(file: &Value) -> Fixture {
     let text = |field: &str| file["given"][field].as_str().map(str::to_owned);
-    Given {
+    Fixture {
         secret_hash: text("secretHash"),
         restart_trigger: text("restartTrigger"),
-        ..Given::new(&text("name").expect("a name"), &file["given"]["spec"])
+        ..Fixture::new(&text("name").expect("a name"), &file["given"]["spec"])
     }
 }
 
-fn then(given: &Given, (revision, carried): (Revision, &Carried)) -> Value {
+fn then(fixture: &Fixture, (revision, carried): (Revision, &Carried)) -> Value {
     let template =
-        pod::template(&given.intent(), revision, carried).expect("a revision that this build knows");
-    json!({"hash": given.intent().hash(), "template": template})
+        pod::template(&fixture.intent(), revision, carried).expect("a revision that this build knows");
+    json!({"hash": fixture.intent().hash(), "template": template})
 }
 
 /// Removes what the children have beyond the specification, and requires it to be exactly that.
-fn without_additions(mut deployment: Value, given: &Given) -> Value {
+fn without_additions(mut deployment: Value, fixture: &Fixture) -> Value {
     let mut take = |parent: &str, field: &str, expected: Value| {
         let parent = deployment.pointer_mut(parent).and_then(Value::as_object_mut).expect(parent);
         assert_eq!(parent.remove(field), Some(expected), "{field}");
     };
-    let hash = given.intent().hash();
+    let hash = fixture.intent().hash();
     take(
         "/metadata",
         "annotations",
         json!({"memcached.c5c3.io/template-revision": "1", "memcached.c5c3.io/template-hash": hash}),
     );
-    take("/metadata/ownerReferences/0", "uid", json!(given.uid));
+    take("/metadata/ownerReferences/0", "uid", json!(fixture.uid));
     take("/spec/template/spec", "automountServiceAccountToken", json!(false));
     take("/spec/template/spec", "enableServiceLinks", json!(false));
     take(
@@ -145,7 +145,7 @@ fn without_additions(mut deployment: Value, given: &Given) -> Value {
         "securityContext",
         json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}),
     );
-    if given.spec.security.sasl_secret.is_some() {
+    if fixture.spec.security.sasl_secret.is_some() {
         let used_keys_only = json!([{"key": "password-file", "path": "password-file"}]);
         take("/spec/template/spec/volumes/0/secret", "items", used_keys_only);
     }
@@ -158,17 +158,17 @@ fn without_additions(mut deployment: Value, given: &Given) -> Value {
 #[case::sasl("sasl")]
 fn each_example_of_the_specification_gives_its_deployment(#[case] example: &str) {
     let file = read(&golden("specification").join(format!("{example}.yaml")));
-    let given = Given::new("my-cache", &file["resource"]["spec"]);
-    let rendered = given.child(ChildKind::Deployment);
-    assert_eq!(without_additions(rendered, &given), file["deployment"]);
+    let fixture = Fixture::new("my-cache", &file["resource"]["spec"]);
+    let rendered = fixture.child(ChildKind::Deployment);
+    assert_eq!(without_additions(rendered, &fixture), file["deployment"]);
 }
 
 #[test]
 fn secret_hash_and_restart_trigger_are_annotations_of_the_pods() {
-    let mut given = Given::new("my-cache", &json!({}));
-    given.secret_hash = Some("5d1b".to_owned());
-    given.restart_trigger = Some("again".to_owned());
-    let rendered = given.child(ChildKind::Deployment);
+    let mut fixture = Fixture::new("my-cache", &json!({}));
+    fixture.secret_hash = Some("5d1b".to_owned());
+    fixture.restart_trigger = Some("again".to_owned());
+    let rendered = fixture.child(ChildKind::Deployment);
     assert_eq!(
         rendered["spec"]["template"]["metadata"]["annotations"],
         json!({"memcached.c5c3.io/secret-hash": "5d1b", "memcached.c5c3.io/restart-trigger": "again"})
@@ -182,7 +182,7 @@ fn the_service_is_headless_and_selects_the_pods() {
         "app.kubernetes.io/instance": "my-cache",
         "app.kubernetes.io/managed-by": "memcached-operator",
     });
-    let given = Given::new("my-cache", &json!({}));
+    let fixture = Fixture::new("my-cache", &json!({}));
     let expected = json!({
         "apiVersion": "v1",
         "kind": "Service",
@@ -194,7 +194,7 @@ fn the_service_is_headless_and_selects_the_pods() {
                 "apiVersion": "memcached.c5c3.io/v1alpha1",
                 "kind": "Memcached",
                 "name": "my-cache",
-                "uid": given.uid,
+                "uid": fixture.uid,
                 "controller": true,
                 "blockOwnerDeletion": true,
             }],
@@ -205,7 +205,7 @@ fn the_service_is_headless_and_selects_the_pods() {
             "ports": [{"name": "memcached", "port": 11211, "targetPort": "memcached", "protocol": "TCP"}],
         },
     });
-    assert_eq!(given.child(ChildKind::Service), expected);
+    assert_eq!(fixture.child(ChildKind::Service), expected);
 }
 
 #[test]
@@ -237,7 +237,7 @@ fn arguments_keep_order_and_defaults_in_all_combinations() {
                     }
                     expected.extend([*verbosity_args, security_args, extra_args].into_iter().flatten());
                     let spec = json!({"memcached": config, "security": security});
-                    assert_eq!(args(&Given::new("my-cache", &spec).spec), expected, "{spec}");
+                    assert_eq!(args(&Fixture::new("my-cache", &spec).spec), expected, "{spec}");
                 }
             }
         }
@@ -246,8 +246,8 @@ fn arguments_keep_order_and_defaults_in_all_combinations() {
 
 #[test]
 fn a_missing_memcached_section_means_the_default_arguments() {
-    let given = Given::new("my-cache", &json!({}));
-    assert_eq!(args(&given.spec), ["-m", "64", "-c", "1024", "-t", "4", "-I", "1m"]);
+    let fixture = Fixture::new("my-cache", &json!({}));
+    assert_eq!(args(&fixture.spec), ["-m", "64", "-c", "1024", "-t", "4", "-I", "1m"]);
 }
 
 #[rstest]
@@ -260,7 +260,7 @@ fn a_revision_renders_each_golden_file_as_on_the_day_of_its_release(
     for (case, path) in files(folder) {
         let file = read(&path);
         let carried = Carried::deserialize(&file["given"]["carried"]).unwrap_or_default();
-        let rendered = then(&given(&file), (revision, &carried));
+        let rendered = then(&fixture(&file), (revision, &carried));
         let Some(pinned) = file.get("then") else {
             let missing = serde_saphyr::to_string(&json!({"then": rendered})).expect("YAML");
             panic!("{case} pins nothing yet; append to {}:\n{missing}", path.display());
@@ -284,21 +284,21 @@ fn nobody_changes_adds_or_removes_a_golden_file_of_a_revision_without_saying_so_
 
 #[test]
 fn the_newest_revision_is_what_a_new_deployment_gets() {
-    let given = Given::new("my-cache", &json!({}));
+    let fixture = Fixture::new("my-cache", &json!({}));
     assert_eq!(
-        pod::template(&given.intent(), Revision::NEWEST, &Carried::default()),
-        Some(pod::newest_template(&given.intent()))
+        pod::template(&fixture.intent(), Revision::NEWEST, &Carried::default()),
+        Some(pod::newest_template(&fixture.intent()))
     );
-    assert_eq!(given.children().revision, Revision::NEWEST);
+    assert_eq!(fixture.children().revision, Revision::NEWEST);
 }
 
-/// A live Deployment that an operator with revision 7 rendered for `given`, as the API server holds it: with defaults
+/// A live Deployment that an operator with revision 7 rendered for `fixture`, as the API server holds it: with defaults
 /// and with an annotation of somebody else.
-fn from_the_future(given: &Given) -> (Value, Value) {
+fn from_the_future(fixture: &Fixture) -> (Value, Value) {
     let content = json!({
         "metadata": {"annotations": {
             "memcached.c5c3.io/template-revision": "7",
-            "memcached.c5c3.io/template-hash": given.intent().hash(),
+            "memcached.c5c3.io/template-hash": fixture.intent().hash(),
         }},
         "spec": {"replicas": 1, "template": {
             "metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}, "labels": {"a": "b"}},
@@ -327,14 +327,14 @@ fn from_the_future(given: &Given) -> (Value, Value) {
 
 #[test]
 fn a_downgrade_keeps_the_template_of_the_newer_operator_while_the_intent_is_unchanged() {
-    let mut given = Given::new("my-cache", &json!({}));
-    let (content, owned) = from_the_future(&given);
+    let mut fixture = Fixture::new("my-cache", &json!({}));
+    let (content, owned) = from_the_future(&fixture);
     let live = LiveTemplate::of(&content, Some(&owned)).expect("both annotations");
-    given.spec.replicas = 5; // reaches no pod
+    fixture.spec.replicas = 5; // reaches no pod
 
-    let desired = children(&given.intent(), Some(&live));
-    assert_eq!((desired.revision, desired.template_hash), (Revision(7), given.intent().hash()));
-    let mut expected = given.child(ChildKind::Deployment);
+    let desired = children(&fixture.intent(), Some(&live));
+    assert_eq!((desired.revision, desired.template_hash), (Revision(7), fixture.intent().hash()));
+    let mut expected = fixture.child(ChildKind::Deployment);
     expected["metadata"]["annotations"]["memcached.c5c3.io/template-revision"] = json!("7");
     expected["spec"]["template"] = json!({
         "metadata": {"labels": {"a": "b"}},
@@ -345,20 +345,20 @@ fn a_downgrade_keeps_the_template_of_the_newer_operator_while_the_intent_is_unch
 
 #[test]
 fn without_a_record_of_ownership_a_downgrade_keeps_the_whole_template() {
-    let given = Given::new("my-cache", &json!({}));
-    let (content, _) = from_the_future(&given);
+    let fixture = Fixture::new("my-cache", &json!({}));
+    let (content, _) = from_the_future(&fixture);
     let live = LiveTemplate::of(&content, None).expect("both annotations");
-    let rendered = children(&given.intent(), Some(&live)).bodies[&ChildKind::Deployment].clone();
+    let rendered = children(&fixture.intent(), Some(&live)).bodies[&ChildKind::Deployment].clone();
     assert_eq!(rendered["spec"]["template"], content["spec"]["template"]);
 }
 
 #[test]
 fn a_changed_intent_is_rendered_at_the_newest_revision_whatever_is_live() {
-    let mut given = Given::new("my-cache", &json!({}));
-    let (content, owned) = from_the_future(&given);
+    let mut fixture = Fixture::new("my-cache", &json!({}));
+    let (content, owned) = from_the_future(&fixture);
     let live = LiveTemplate::of(&content, Some(&owned)).expect("both annotations");
-    given.spec.memcached.threads = 8;
-    assert_eq!(children(&given.intent(), Some(&live)), given.children());
+    fixture.spec.memcached.threads = 8;
+    assert_eq!(children(&fixture.intent(), Some(&live)), fixture.children());
 }
 
 #[rstest]
@@ -377,7 +377,7 @@ fn damaged_annotations_say_nothing(#[case] annotations: Value) {
 #[case::the_revision("template-revision")]
 #[case::the_hash("template-hash")]
 fn an_annotation_that_somebody_else_wrote_says_nothing(#[case] taken: &str) {
-    let (content, mut owned) = from_the_future(&Given::new("my-cache", &json!({})));
+    let (content, mut owned) = from_the_future(&Fixture::new("my-cache", &json!({})));
     let ours = owned["f:metadata"]["f:annotations"].as_object_mut().expect("a map");
     ours.remove(&format!("f:memcached.c5c3.io/{taken}")).expect("it was ours");
     assert_eq!(LiveTemplate::of(&content, Some(&owned)), None);

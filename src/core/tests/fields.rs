@@ -7,7 +7,7 @@
     reason = "a test ends where a row is not as it should be"
 )]
 
-mod given;
+mod fixture;
 #[path = "fields/rows.rs"]
 mod rows;
 

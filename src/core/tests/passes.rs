@@ -6,9 +6,9 @@
     reason = "a test ends where its fixture is not as it should be"
 )]
 
-mod given;
+mod fixture;
 
-use given::Given;
+use fixture::Fixture;
 use jiff::Timestamp;
 use kube_core::DynamicObject;
 use memcached_operator_core::kernel::desired::Revision;
@@ -33,7 +33,7 @@ fn live(kind: ChildKind, spec: &Value) -> SeenChild {
 
 /// The same, but that this field of it is somebody else's.
 fn with_others_field(kind: ChildKind, spec: &Value, field: &str) -> SeenChild {
-    let mut object = Given::new(NAME, spec).child(kind);
+    let mut object = Fixture::new(NAME, spec).child(kind);
     let mut fields = owned(&object);
     if let Some((map, name)) = field.rsplit_once('/') {
         fields.pointer_mut(map).unwrap().as_object_mut().unwrap().remove(name).unwrap();
@@ -59,7 +59,7 @@ fn scaled_by_others(spec: &Value) -> SeenChild {
 
 /// A world with a resource of this spec and these children.
 fn world(spec: &Value, children: Vec<SeenChild>) -> World {
-    let Given { key, uid, .. } = Given::new(NAME, spec);
+    let Fixture { key, uid, .. } = Fixture::new(NAME, spec);
     let resource = json!({
         "metadata": {
             "namespace": key.namespace, "name": key.name, "uid": uid.0, "resourceVersion": "9", "generation": 2,
@@ -425,7 +425,10 @@ fn an_orphan_that_is_not_asked_for_is_taken_back_before_it_is_deleted() {
         assert_eq!(resource_version.0, "7");
         let [Edit::Add { path: at, value }] = &edits[..] else { panic!("{edits:?}") };
         assert_eq!(at, path);
-        assert_eq!(value.pointer("/0/uid").or(value.get("uid")), Some(&json!(Given::new(NAME, &spec).uid.0)));
+        assert_eq!(
+            value.pointer("/0/uid").or(value.get("uid")),
+            Some(&json!(Fixture::new(NAME, &spec).uid.0))
+        );
         let controlled = SeenChild {
             resource_version: ResourceVersion("8".to_owned()),
             ..live(ChildKind::NetworkPolicy, &guarded)

@@ -5,8 +5,8 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Result, ensure};
 use crate::testing::await_answer;
+use anyhow::{Result, ensure};
 use futures::future::BoxFuture;
 use http::Response;
 use kube::client::Body;

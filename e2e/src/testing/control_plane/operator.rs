@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
 use crate::testing::permissions::as_installed;
 use crate::testing::{Space, await_answer};
+use anyhow::{Context, Result, anyhow};
 use memcached_operator::cli::replay::{ReplayError, replay};
 use memcached_operator::kernel::kernel::Settings;
 use memcached_operator::shell::{self, Options, client, journal};

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
 use crate::Cluster;
 use crate::testing::Space;
 use crate::testing::audit::{AuditLog, Mark, Request};
+use anyhow::Result;
 use memcached_operator::kernel::object::ChildKind;
 
 /// The operator's requests from a moment on.

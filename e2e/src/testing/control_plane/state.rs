@@ -1,8 +1,8 @@
 //! What a resource's life has come to, in a form that two lives can be compared in: every field of the resource, its
 //! children and their ReplicaSets, without times, uids, versions and the namespace's name. Called by `crash` and `faults`.
 
-use anyhow::{Context, Result};
 use crate::testing::{Space, await_answer};
+use anyhow::{Context, Result};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::{Secret, Service};

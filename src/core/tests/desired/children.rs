@@ -7,12 +7,12 @@ use memcached_operator_core::kernel::desired::service::service;
 use memcached_operator_core::kernel::desired::service_monitor::service_monitor;
 use serde_json::{Map, Value, json};
 
-use crate::given::Given;
-use crate::{files, given, read};
+use crate::fixture::Fixture;
+use crate::{files, fixture, read};
 
 /// By kind.
-fn rendered(given: &Given) -> Value {
-    let intent = given.intent();
+fn rendered(fixture: &Fixture) -> Value {
+    let intent = fixture.intent();
     let children = [
         network_policy(&intent),
         Some(service(&intent)),
@@ -28,7 +28,7 @@ fn rendered(given: &Given) -> Value {
 fn the_children_beside_the_deployment_are_those_of_each_file() {
     for (case, path) in files("children") {
         let file = read(&path);
-        let rendered = rendered(&given(&file));
+        let rendered = rendered(&fixture(&file));
         let Some(expected) = file.get("then") else {
             let missing = serde_saphyr::to_string(&json!({"then": rendered})).expect("YAML");
             panic!("{case} expects nothing yet; append to {}:\n{missing}", path.display());

@@ -11,7 +11,7 @@ use memcached_operator_core::kernel::desired::{Revision, ports};
 use rstest::rstest;
 use serde_json::json;
 
-use crate::given::Given;
+use crate::fixture::Fixture;
 
 const UPSTREAM: &str = "prom/memcached-exporter:v0.15.4";
 const OURS: &str = "ghcr.io/c5c3/memcached-operator-rs:0.1.0";
@@ -66,16 +66,16 @@ fn an_old_pod_goes_first_only_where_a_new_one_may_find_no_node(
     #[case] (replicas, max_replicas): (i32, Option<i32>),
     #[case] (surge, unavailable): (i32, i32),
 ) {
-    let mut given = Given::new("my-cache", &json!({}));
-    given.spec = Validated { replicas, ..kept(apart) };
-    given.spec.autoscaling = max_replicas.map(|max_replicas| Autoscaling {
+    let mut fixture = Fixture::new("my-cache", &json!({}));
+    fixture.spec = Validated { replicas, ..kept(apart) };
+    fixture.spec.autoscaling = max_replicas.map(|max_replicas| Autoscaling {
         min_replicas: 1,
         max_replicas,
         metrics: Vec::new(),
         behavior: Default::default(),
     });
     let rolling = json!({"maxSurge": surge, "maxUnavailable": unavailable});
-    let strategy = deployment(&given.intent(), None).body["spec"]["strategy"].take();
+    let strategy = deployment(&fixture.intent(), None).body["spec"]["strategy"].take();
     assert_eq!(strategy, json!({"type": "RollingUpdate", "rollingUpdate": rolling}));
 }
 

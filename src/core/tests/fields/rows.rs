@@ -10,7 +10,7 @@ use memcached_operator_core::kernel::diff::drift;
 use memcached_operator_core::kernel::object::ChildKind;
 use serde_json::{Value, json};
 
-use crate::given::Given;
+use crate::fixture::Fixture;
 
 /// One field: a spec without and one with another value of it, and who shows what it does.
 #[derive(Clone, Debug)]
@@ -229,7 +229,7 @@ pub(crate) fn effects(row: &Row) -> Effects {
 
 /// The children as they are for good, when the number of pods is the autoscaler's where there is one.
 fn bodies(spec: &Value) -> BTreeMap<ChildKind, Value> {
-    let given = Given::new("cache", spec);
-    let own = given.spec.autoscaling.is_none().then_some(given.spec.replicas);
-    children(&Intent { replicas: own, ..given.intent() }, None).bodies
+    let fixture = Fixture::new("cache", spec);
+    let own = fixture.spec.autoscaling.is_none().then_some(fixture.spec.replicas);
+    children(&Intent { replicas: own, ..fixture.intent() }, None).bodies
 }

@@ -1,10 +1,10 @@
 //! The resource's status against the tables that specify it ([`counters`]: Available, Progressing, Degraded;
-//! [`standing`]: Ready, Reconciling, Stalled), against the life of a resource ([`life`]), and against laws over
-//! generated situations ([`laws`]).
+//! [`standing`]: Ready, Reconciling, Stalled), against the history of a resource ([`history`]), and against properties over
+//! generated situations ([`properties`]).
 
 mod counters;
-mod laws;
-mod life;
+mod history;
+mod properties;
 mod standing;
 
 use std::sync::LazyLock;

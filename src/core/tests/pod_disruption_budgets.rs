@@ -2,9 +2,9 @@
 
 #![expect(clippy::expect_used, reason = "a test ends where its fixture is not as it should be")]
 
-mod given;
+mod fixture;
 
-use given::Given;
+use fixture::Fixture;
 use memcached_operator_core::kernel::object::ChildKind;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -26,8 +26,8 @@ fn scaled(min: i32, max: i32) -> Value {
 
 /// The limit that is rendered; null without a budget.
 fn limit(limit: &Value, rest: &Value) -> Value {
-    let given = Given::new("cache", &spec(limit, rest));
-    let children = given.children();
+    let fixture = Fixture::new("cache", &spec(limit, rest));
+    let children = fixture.children();
     let Some(budget) = children.body(ChildKind::PodDisruptionBudget) else { return Value::Null };
     let mut limits = budget["spec"].clone();
     if let Some(fields) = limits.as_object_mut() {

@@ -195,9 +195,9 @@ async fn objects_of_somebody_else_of_every_kind_are_neither_written_nor_deleted(
         let squat = async |kind: ChildKind| {
             Squat::start(space, kind).await?.run().await.with_context(|| format!("{kind:?}"))
         };
-        let (squatters, secret) =
+        let (name_conflicts, secret) =
             tokio::join!(at_once(6, ChildKind::ALL.into_iter().map(squat)), secret_is_only_read(space));
-        squatters?;
+        name_conflicts?;
         secret?;
         operator.end().await
     })

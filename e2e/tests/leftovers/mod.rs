@@ -9,32 +9,34 @@ use std::process::Command;
 use e2e::{Cluster, cgroups, process};
 
 /// Everything that bears the cluster's mark, name or addresses.
-pub(crate) fn remains_of(cluster: &Cluster) -> Vec<String> {
+pub(crate) fn leftovers_of(cluster: &Cluster) -> Vec<String> {
     let slot = cluster.slot();
-    let mut remains = Vec::new();
+    let mut leftovers = Vec::new();
     let running = cluster.processes().iter().filter(|process| process.is_running()).cloned();
     for process in running.chain(process::marked(cluster.folder())) {
-        remains.push(format!("process {} {}", process.pid, process.name));
+        leftovers.push(format!("process {} {}", process.pid, process.name));
     }
     for link in [slot.link(), slot.peer()] {
         if fs::symlink_metadata(Path::new("/sys/class/net").join(&link)).is_ok() {
-            remains.push(format!("link {link}"));
+            leftovers.push(format!("link {link}"));
         }
     }
     let network: String = slot.host().to_string().split_inclusive('.').take(2).collect();
     let routes = Command::new("ip").args(["-4", "route", "show", "table", "all"]).output();
     let routes =
         routes.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    remains.extend(routes.lines().filter(|line| line.contains(&network)).map(|line| format!("route {line}")));
+    leftovers
+        .extend(routes.lines().filter(|line| line.contains(&network)).map(|line| format!("route {line}")));
     let folder = cluster.folder().to_string_lossy().into_owned();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    remains.extend(mounts.lines().filter(|line| line.contains(&folder)).map(|line| format!("mount {line}")));
-    remains
+    leftovers
+        .extend(mounts.lines().filter(|line| line.contains(&folder)).map(|line| format!("mount {line}")));
+    leftovers
         .extend(cgroups::existing(&slot.cgroup()).iter().map(|group| format!("group {}", group.display())));
     if cluster.folder().exists() {
-        remains.push(format!("folder {folder}"));
+        leftovers.push(format!("folder {folder}"));
     }
-    remains
+    leftovers
 }
 
 /// The folders of the host where programs of a node leave things behind when nobody stops them.

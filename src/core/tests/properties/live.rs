@@ -9,11 +9,11 @@ use memcached_operator_core::kernel::object::ChildKind;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::given::Given;
+use crate::fixture::Fixture;
 use crate::merge::owned;
 
 /// What was applied when the files were recorded.
-fn applied() -> Given {
+fn applied() -> Fixture {
     let spec = json!({
         "replicas": 2,
         "resources": {"requests": {"cpu": "0.5", "memory": "128Mi"}, "limits": {"cpu": 1, "memory": "1024Mi"}},
@@ -21,10 +21,10 @@ fn applied() -> Given {
         "security": {"sasl": {"enabled": true, "credentialsSecretRef": {"name": "credentials"}}},
     });
     let hash = "5d1be7e9dda1ee8896be5b7e34a85ee16452a7b357a62bb0db2f6f4ae16ce3e1";
-    Given {
+    Fixture {
         secret_hash: Some(hash.to_owned()),
         restart_trigger: Some("again".to_owned()),
-        ..Given::new("my-cache", &spec)
+        ..Fixture::new("my-cache", &spec)
     }
 }
 

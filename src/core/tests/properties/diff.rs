@@ -1,4 +1,4 @@
-//! Laws of the comparison: what is as desired is no drift, what others add is none, every change to ours is.
+//! Properties of the comparison: what is as desired is no drift, what others add is none, every change to ours is.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use memcached_operator_core::kernel::object::ChildKind;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::generate::given;
-use crate::given::Given;
+use crate::fixture::Fixture;
+use crate::generate::fixture;
 use crate::merge::{REQUIRED_NODES, Shape, below, owned, shape, with_additions_of_others, without_identity};
 
-fn both(given: &Given) -> BTreeMap<ChildKind, Value> {
-    given.children().bodies
+fn both(fixture: &Fixture) -> BTreeMap<ChildKind, Value> {
+    fixture.children().bodies
 }
 
 /// A value somewhere in a child.
@@ -130,8 +130,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 10))]
 
     #[test]
-    fn what_is_as_desired_is_no_drift_and_neither_is_what_others_add(given in given()) {
-        for (kind, body) in both(&given) {
+    fn what_is_as_desired_is_no_drift_and_neither_is_what_others_add(fixture in fixture()) {
+        for (kind, body) in both(&fixture) {
             for live in [body.clone(), without_identity(&body), with_additions_of_others(&body)] {
                 prop_assert_eq!(drift(kind, &body, &live), Vec::<String>::new(), "{}", live);
             }
@@ -139,8 +139,8 @@ proptest! {
     }
 
     #[test]
-    fn every_value_of_ours_that_is_gone_is_drift_and_named_once(given in given()) {
-        for (kind, body) in both(&given) {
+    fn every_value_of_ours_that_is_gone_is_drift_and_named_once(fixture in fixture()) {
+        for (kind, body) in both(&fixture) {
             let live = with_additions_of_others(&body);
             for node in nodes(&body) {
                 let paths = drift(kind, &body, &removed(&node.pointer, &live));
@@ -150,8 +150,8 @@ proptest! {
     }
 
     #[test]
-    fn every_changed_value_of_ours_is_drift_and_named_once(given in given()) {
-        for (kind, body) in both(&given) {
+    fn every_changed_value_of_ours_is_drift_and_named_once(fixture in fixture()) {
+        for (kind, body) in both(&fixture) {
             let live = with_additions_of_others(&body);
             for node in nodes(&body) {
                 let scalar = body.pointer(&node.pointer).is_some_and(|value| !value.is_object() && !value.is_array());
@@ -167,15 +167,15 @@ proptest! {
     }
 
     #[test]
-    fn what_we_own_and_still_desire_is_not_reported(given in given()) {
-        for (_, body) in both(&given) {
+    fn what_we_own_and_still_desire_is_not_reported(fixture in fixture()) {
+        for (_, body) in both(&fixture) {
             prop_assert_eq!(no_longer_desired(&body, &owned(&body)), Vec::<String>::new());
         }
     }
 
     #[test]
-    fn what_we_own_and_desire_no_more_is_named(given in given()) {
-        for (_, body) in both(&given) {
+    fn what_we_own_and_desire_no_more_is_named(fixture in fixture()) {
+        for (_, body) in both(&fixture) {
             let owned = owned(&body);
             for node in nodes(&body).into_iter().filter(|node| node.leaf) {
                 let paths = no_longer_desired(&removed(&node.pointer, &body), &owned);
@@ -187,8 +187,8 @@ proptest! {
     }
 
     #[test]
-    fn what_we_desire_and_somebody_else_has_taken_is_named_though_its_value_is_the_same(given in given()) {
-        for (_, body) in both(&given) {
+    fn what_we_desire_and_somebody_else_has_taken_is_named_though_its_value_is_the_same(fixture in fixture()) {
+        for (_, body) in both(&fixture) {
             prop_assert_eq!(not_owned(&body, &owned(&body)), Vec::<String>::new());
             for node in nodes(&body).into_iter().filter(|node| node.leaf && !is_alone(&node.pointer, &body)) {
                 let paths = not_owned(&body, &owned(&removed(&node.pointer, &body)));
@@ -198,8 +198,8 @@ proptest! {
     }
 
     #[test]
-    fn what_somebody_else_has_taken_and_not_changed_differs_in_nothing_but_its_owner(given in given()) {
-        for (kind, body) in both(&given) {
+    fn what_somebody_else_has_taken_and_not_changed_differs_in_nothing_but_its_owner(fixture in fixture()) {
+        for (kind, body) in both(&fixture) {
             let told_apart = |node: &Node| node.leaf && !node.key && !is_alone(&node.pointer, &body);
             for node in nodes(&body).into_iter().filter(told_apart) {
                 let owned = owned(&removed(&node.pointer, &body));
@@ -211,8 +211,8 @@ proptest! {
     }
 
     #[test]
-    fn the_owned_part_of_what_others_added_to_is_what_we_applied(given in given()) {
-        for (_, body) in both(&given) {
+    fn the_owned_part_of_what_others_added_to_is_what_we_applied(fixture in fixture()) {
+        for (_, body) in both(&fixture) {
             let part = owned_part(&with_additions_of_others(&body), &owned(&body));
             prop_assert_eq!(part, Some(without_identity(&body)));
         }

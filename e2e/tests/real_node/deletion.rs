@@ -28,7 +28,7 @@ where
 }
 
 /// All that there is of a cache.
-async fn remains(cache: &Cache<'_>) -> Result<Vec<String>> {
+async fn leftovers(cache: &Cache<'_>) -> Result<Vec<String>> {
     let mut all = objects::<Memcached>(cache).await?;
     all.extend(objects::<Deployment>(cache).await?);
     all.extend(objects::<ReplicaSet>(cache).await?);
@@ -44,7 +44,7 @@ async fn with_its_resource_all_of_a_cache_goes_and_no_finalizer_is_needed() -> R
         cache.apply(&json!({"replicas": 2})).await?;
         cache.ready().await?;
         let whole = await_answer(("all of it is there", SOON), async || {
-            let whole = remains(cache).await?;
+            let whole = leftovers(cache).await?;
             // The resource, Deployment, ReplicaSet, two pods, Service and what Kubernetes derives from it.
             ensure!(whole.len() == 7, "{whole:#?}");
             Ok(whole)
@@ -54,17 +54,17 @@ async fn with_its_resource_all_of_a_cache_goes_and_no_finalizer_is_needed() -> R
 
         cache.space.api::<Memcached>().delete(cache.name, &DeleteParams::background()).await?;
         await_answer(("nothing of it is left", SOON), async || {
-            let left = remains(cache).await?;
+            let left = leftovers(cache).await?;
             ensure!(left.is_empty(), "{left:#?}");
             Ok(())
         })
         .await?;
 
-        let story = cache.story().await?;
-        let last = story.resource.iter().rev().nth(1).and_then(|version| version.object.as_ref());
+        let history = cache.history().await?;
+        let last = history.resource.iter().rev().nth(1).and_then(|version| version.object.as_ref());
         let last = last.context("the version before the end")?;
         assert_eq!(last["metadata"].get("deletionTimestamp"), None, "it goes at once");
-        assert_eq!(story.verdicts()?, [Status::InProgress, Status::Current]);
+        assert_eq!(history.verdicts()?, [Status::InProgress, Status::Current]);
         Ok(())
     })
     .await

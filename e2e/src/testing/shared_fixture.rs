@@ -8,9 +8,9 @@ use tokio::sync::Mutex;
 
 /// Something that is there while it is used.
 #[derive(Debug, Default)]
-pub struct Lent<T>(Mutex<Weak<T>>);
+pub struct SharedFixture<T>(Mutex<Weak<T>>);
 
-impl<T> Lent<T> {
+impl<T> SharedFixture<T> {
     /// Nothing yet.
     pub const fn new() -> Self {
         Self(Mutex::const_new(Weak::new()))
@@ -37,11 +37,11 @@ mod tests {
 
     #[tokio::test]
     async fn it_is_made_once_for_all_and_anew_after_the_last() -> Result<()> {
-        let lent = Lent::new();
-        let first = lent.borrow(async || Ok(1)).await?;
-        assert_eq!(*lent.borrow(async || Ok(2)).await?, 1);
+        let shared = SharedFixture::new();
+        let first = shared.borrow(async || Ok(1)).await?;
+        assert_eq!(*shared.borrow(async || Ok(2)).await?, 1);
         drop(first);
-        assert_eq!(*lent.borrow(async || Ok(3)).await?, 3);
+        assert_eq!(*shared.borrow(async || Ok(3)).await?, 3);
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! Laws of the children: what is true of each, what never changes, what does change.
+//! Properties of the children: what is true of each, what never changes, what does change.
 
 use memcached_operator_core::api::validated::{Monitoring, Validated};
 use memcached_operator_core::kernel::desired::deployment::{Rendered, deployment};
@@ -16,34 +16,34 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 
-use crate::generate::{given, name, validated};
-use crate::given::Given;
+use crate::fixture::Fixture;
+use crate::generate::{fixture, name, validated};
 
 /// Every child of it.
-fn bodies(given: &Given) -> Vec<Value> {
-    let intent = given.intent();
+fn bodies(fixture: &Fixture) -> Vec<Value> {
+    let intent = fixture.intent();
     let optional = [
         network_policy(&intent),
         pod_disruption_budget(&intent),
         horizontal_pod_autoscaler(&intent),
         service_monitor(&intent),
     ];
-    [rendered(given).body, service(&intent)].into_iter().chain(optional.into_iter().flatten()).collect()
+    [rendered(fixture).body, service(&intent)].into_iter().chain(optional.into_iter().flatten()).collect()
 }
 
 /// Its Deployment where nothing is live yet.
-fn rendered(given: &Given) -> Rendered {
-    deployment(&given.intent(), None)
+fn rendered(fixture: &Fixture) -> Rendered {
+    deployment(&fixture.intent(), None)
 }
 
-fn template(given: &Given) -> Value {
-    json!(pod::newest_template(&given.intent()))
+fn template(fixture: &Fixture) -> Value {
+    json!(pod::newest_template(&fixture.intent()))
 }
 
-fn labels(given: &Given) -> Value {
+fn labels(fixture: &Fixture) -> Value {
     json!({
         "app.kubernetes.io/name": "memcached",
-        "app.kubernetes.io/instance": given.key.name,
+        "app.kubernetes.io/instance": fixture.key.name,
         "app.kubernetes.io/managed-by": "memcached-operator",
     })
 }
@@ -64,9 +64,9 @@ fn has_nothing_somewhere(value: &Value) -> bool {
 }
 
 /// The same resource without what goes into children as the user wrote it, where emptiness may mean something.
-fn without_verbatim(given: &Given) -> Given {
-    let mut given = given.clone();
-    let spec = &mut given.spec;
+fn without_verbatim(fixture: &Fixture) -> Fixture {
+    let mut fixture = fixture.clone();
+    let spec = &mut fixture.spec;
     for constraint in &mut spec.availability.spread {
         constraint.label_selector = None;
     }
@@ -80,11 +80,11 @@ fn without_verbatim(given: &Given) -> Given {
         autoscaling.behavior.scale_down.get_or_insert_default().stabilization_window_seconds = Some(1);
     }
     spec.pod.affinity = None;
-    given
+    fixture
 }
 
 /// Takes one field from another resource.
-type Take = fn(&mut Given, &Given);
+type Take = fn(&mut Fixture, &Fixture);
 
 /// What the user may say about the pods.
 const REACHES_THE_PODS: [Take; 27] = [
@@ -138,8 +138,8 @@ const REACHES_NO_POD: [Take; 7] = [
 
 proptest! {
     #[test]
-    fn every_child_says_what_it_is_whose_it_is_and_how_it_is_labelled(given in given()) {
-        for body in bodies(&given) {
+    fn every_child_says_what_it_is_whose_it_is_and_how_it_is_labelled(fixture in fixture()) {
+        for body in bodies(&fixture) {
             let kind = ["Deployment", "Service", "NetworkPolicy", "PodDisruptionBudget", "HorizontalPodAutoscaler",
                 "ServiceMonitor"].into_iter().find(|kind| body["kind"] == *kind).expect("a kind of child");
             let version = match kind {
@@ -151,14 +151,14 @@ proptest! {
                 _ => "monitoring.coreos.com/v1",
             };
             prop_assert_eq!(&body["apiVersion"], version);
-            prop_assert_eq!(&body["metadata"]["name"], &given.key.name);
-            prop_assert_eq!(&body["metadata"]["namespace"], &given.key.namespace);
-            prop_assert!(holds(&body["metadata"]["labels"], &labels(&given)), "{}", body);
+            prop_assert_eq!(&body["metadata"]["name"], &fixture.key.name);
+            prop_assert_eq!(&body["metadata"]["namespace"], &fixture.key.namespace);
+            prop_assert!(holds(&body["metadata"]["labels"], &labels(&fixture)), "{}", body);
             let owner = json!([{
                 "apiVersion": "memcached.c5c3.io/v1alpha1",
                 "kind": "Memcached",
-                "name": given.key.name,
-                "uid": given.uid,
+                "name": fixture.key.name,
+                "uid": fixture.uid,
                 "controller": true,
                 "blockOwnerDeletion": true,
             }]);
@@ -167,47 +167,47 @@ proptest! {
     }
 
     #[test]
-    fn no_child_has_an_empty_list_or_map_or_a_null_of_our_making(given in given()) {
-        for body in bodies(&without_verbatim(&given)) {
+    fn no_child_has_an_empty_list_or_map_or_a_null_of_our_making(fixture in fixture()) {
+        for body in bodies(&without_verbatim(&fixture)) {
             prop_assert!(!has_nothing_somewhere(&body), "{body}");
         }
     }
 
     #[test]
-    fn the_same_intent_gives_the_same_children(given in given()) {
-        prop_assert_eq!(bodies(&given), bodies(&given.clone()));
+    fn the_same_intent_gives_the_same_children(fixture in fixture()) {
+        prop_assert_eq!(bodies(&fixture), bodies(&fixture.clone()));
     }
 
     #[test]
-    fn selectors_depend_on_the_name_alone_and_find_the_pods(given in given(), spec in validated()) {
-        let selectors = |given: &Given| {
+    fn selectors_depend_on_the_name_alone_and_find_the_pods(fixture in fixture(), spec in validated()) {
+        let selectors = |fixture: &Fixture| {
             let selector = |body: &Value| match body["kind"].as_str() {
                 Some("Service") => Some(body["spec"]["selector"].clone()),
                 Some("NetworkPolicy") => Some(body["spec"]["podSelector"]["matchLabels"].clone()),
                 Some("HorizontalPodAutoscaler") => None,
                 _ => Some(body["spec"]["selector"]["matchLabels"].clone()),
             };
-            bodies(given).iter().filter_map(selector).collect::<Vec<_>>()
+            bodies(fixture).iter().filter_map(selector).collect::<Vec<_>>()
         };
-        let edited = Given { spec, ..given.clone() };
-        for selector in selectors(&given).into_iter().chain(selectors(&edited)) {
-            prop_assert_eq!(&selector, &labels(&given));
+        let edited = Fixture { spec, ..fixture.clone() };
+        for selector in selectors(&fixture).into_iter().chain(selectors(&edited)) {
+            prop_assert_eq!(&selector, &labels(&fixture));
         }
-        prop_assert!(holds(&template(&edited)["metadata"]["labels"], &labels(&given)));
+        prop_assert!(holds(&template(&edited)["metadata"]["labels"], &labels(&fixture)));
     }
 
     #[test]
-    fn every_port_that_is_offered_is_one_of_a_container_and_let_in(given in given()) {
-        let template = template(&given);
+    fn every_port_that_is_offered_is_one_of_a_container_and_let_in(fixture in fixture()) {
+        let template = template(&fixture);
         let containers = template["spec"]["containers"].as_array().expect("containers");
         let declared: Vec<_> = containers.iter().flat_map(|it| it["ports"].as_array().expect("ports"))
             .map(|port| (port["name"].clone(), port["containerPort"].clone(), port["protocol"].clone())).collect();
-        let service = service(&given.intent());
+        let service = service(&fixture.intent());
         let offered: Vec<_> = service["spec"]["ports"].as_array().expect("ports").iter()
             .map(|port| (port["targetPort"].clone(), port["port"].clone(), port["protocol"].clone())).collect();
         prop_assert_eq!(&offered, &declared);
 
-        if let Some(policy) = network_policy(&given.intent()) {
+        if let Some(policy) = network_policy(&fixture.intent()) {
             let rules = policy["spec"]["ingress"].as_array().expect("rules");
             let open: Vec<_> = rules.iter().flat_map(|rule| rule["ports"].as_array().expect("ports"))
                 .map(|port| (port["port"].clone(), port["protocol"].clone())).collect();
@@ -217,8 +217,8 @@ proptest! {
     }
 
     #[test]
-    fn every_secret_in_a_volume_is_known_to_be_mounted_and_every_volume_is_used_once(given in given()) {
-        let spec = &template(&given)["spec"];
+    fn every_secret_in_a_volume_is_known_to_be_mounted_and_every_volume_is_used_once(fixture in fixture()) {
+        let spec = &template(&fixture)["spec"];
         let volumes = spec["volumes"].as_array().cloned().unwrap_or_default();
         let mut keys: Vec<_> = volumes.iter().flat_map(|volume| {
             let secret = &volume["secret"];
@@ -227,7 +227,7 @@ proptest! {
         }).collect();
         keys.sort_unstable();
         keys.dedup();
-        let known: Vec<_> = mounted(&given.spec).into_iter().map(|it| (it.secret, it.key)).collect();
+        let known: Vec<_> = mounted(&fixture.spec).into_iter().map(|it| (it.secret, it.key)).collect();
         prop_assert_eq!(keys, known);
 
         let containers = spec["containers"].as_array().expect("containers");
@@ -237,10 +237,10 @@ proptest! {
     }
 
     #[test]
-    fn items_of_lists_that_are_merged_have_their_keys_and_are_told_apart_by_them(given in given()) {
-        let template = template(&given);
+    fn items_of_lists_that_are_merged_have_their_keys_and_are_told_apart_by_them(fixture in fixture()) {
+        let template = template(&fixture);
         let spec = &template["spec"];
-        let service = service(&given.intent());
+        let service = service(&fixture.intent());
         let mut lists = vec![
             (&service["spec"]["ports"], vec!["port", "protocol"]),
             (&spec["containers"], vec!["name"]),
@@ -265,7 +265,7 @@ proptest! {
 
     #[test]
     fn what_reaches_no_pod_changes_neither_template_nor_hash(
-        one in given(), other in given(), take in select(REACHES_NO_POD.to_vec()),
+        one in fixture(), other in fixture(), take in select(REACHES_NO_POD.to_vec()),
     ) {
         let mut edited = one.clone();
         take(&mut edited, &other);
@@ -275,7 +275,7 @@ proptest! {
 
     #[test]
     fn the_template_hash_changes_with_each_field_that_reaches_the_pods_and_only_then(
-        one in given(), other in given(), take in select(REACHES_THE_PODS.to_vec()),
+        one in fixture(), other in fixture(), take in select(REACHES_THE_PODS.to_vec()),
     ) {
         let mut edited = one.clone();
         take(&mut edited, &other);
@@ -284,7 +284,7 @@ proptest! {
 
     #[test]
     fn a_changed_template_has_a_changed_hash(
-        one in given(), other in given(), take in select(REACHES_THE_PODS.to_vec()),
+        one in fixture(), other in fixture(), take in select(REACHES_THE_PODS.to_vec()),
     ) {
         let mut edited = one.clone();
         take(&mut edited, &other);
@@ -292,60 +292,60 @@ proptest! {
     }
 
     #[test]
-    fn the_laws_know_every_field(one in given(), other in given()) {
+    fn the_properties_know_every_field(one in fixture(), other in fixture()) {
         let mut edited = one;
         REACHES_THE_PODS.iter().chain(&REACHES_NO_POD).for_each(|take| take(&mut edited, &other));
         prop_assert_eq!(edited.spec, other.spec);
     }
 
     #[test]
-    fn a_spec_of_which_nothing_is_used_asks_for_no_more_than_deployment_and_service(given in given()) {
-        let plain = Given { spec: Validated::default(), ..given };
+    fn a_spec_of_which_nothing_is_used_asks_for_no_more_than_deployment_and_service(fixture in fixture()) {
+        let plain = Fixture { spec: Validated::default(), ..fixture };
         prop_assert_eq!(bodies(&plain).len(), 2);
     }
 
     #[test]
-    fn a_resource_of_another_name_or_namespace_has_the_same_hash(given in given(), name in name()) {
-        let mut other = given.clone();
+    fn a_resource_of_another_name_or_namespace_has_the_same_hash(fixture in fixture(), name in name()) {
+        let mut other = fixture.clone();
         other.key.name.clone_from(&name);
         other.key.namespace = name;
-        prop_assert_eq!(other.intent().hash(), given.intent().hash());
+        prop_assert_eq!(other.intent().hash(), fixture.intent().hash());
     }
 
     #[test]
-    fn an_unchanged_intent_stays_at_the_live_revision(given in given(), revision in 0_u32..9) {
+    fn an_unchanged_intent_stays_at_the_live_revision(fixture in fixture(), revision in 0_u32..9) {
         let template = json!({"spec": {"containers": [{"name": "memcached", "image": "whatever:7"}]}});
         let known = pod::knows(Revision(revision));
         let live = LiveTemplate {
             revision: Revision(revision),
-            hash: given.intent().hash(),
+            hash: fixture.intent().hash(),
             carried: Carried::default(),
             foreign: (!known).then(|| Box::new(template.clone())),
         };
-        let desired = deployment(&given.intent(), Some(&live));
+        let desired = deployment(&fixture.intent(), Some(&live));
         prop_assert_eq!(desired.revision, live.revision);
         prop_assert_eq!(&desired.template_hash, &live.hash);
-        let ours = pod::template(&given.intent(), live.revision, &live.carried);
+        let ours = pod::template(&fixture.intent(), live.revision, &live.carried);
         let expected = ours.map_or(template, |ours| json!(ours));
         prop_assert_eq!(&desired.body["spec"]["template"], &expected);
     }
 
     #[test]
-    fn another_hash_or_none_gives_the_newest_revision(given in given(), revision in 0_u32..9) {
+    fn another_hash_or_none_gives_the_newest_revision(fixture in fixture(), revision in 0_u32..9) {
         let live = LiveTemplate {
             revision: Revision(revision),
             hash: "another".to_owned(),
             carried: Carried::default(),
             foreign: None,
         };
-        let desired = deployment(&given.intent(), Some(&live));
+        let desired = deployment(&fixture.intent(), Some(&live));
         prop_assert_eq!(desired.revision, Revision::NEWEST);
-        prop_assert_eq!(desired, rendered(&given));
+        prop_assert_eq!(desired, rendered(&fixture));
     }
 
     #[test]
-    fn the_annotations_say_revision_and_hash(given in given()) {
-        let desired = rendered(&given);
+    fn the_annotations_say_revision_and_hash(fixture in fixture()) {
+        let desired = rendered(&fixture);
         let live = LiveTemplate::of(&desired.body, None);
         let said = LiveTemplate {
             revision: desired.revision,

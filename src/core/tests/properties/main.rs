@@ -4,8 +4,8 @@
 
 mod desired;
 mod diff;
+#[path = "../fixture/mod.rs"]
+mod fixture;
 mod generate;
-#[path = "../given/mod.rs"]
-mod given;
 mod live;
 mod merge;

@@ -27,14 +27,14 @@ pub struct Version {
 
 /// A resource that is being followed.
 #[derive(Debug)]
-pub struct Life {
+pub struct StatusWatch {
     resource: Follower,
     deployment: Follower,
 }
 
 /// All versions of a resource and of its Deployment, oldest first.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Story {
+pub struct StatusHistory {
     /// The resource.
     pub resource: Vec<Version>,
     /// The Deployment of its name.
@@ -50,7 +50,7 @@ pub struct Judged {
     pub verdict: Verdict,
 }
 
-impl Life {
+impl StatusWatch {
     /// Begins to follow the resource of this name, which need not exist yet.
     ///
     /// # Errors
@@ -71,8 +71,11 @@ impl Life {
     ///
     /// # Errors
     /// When a watch ended, so that something may be missing.
-    pub async fn story(&self) -> Result<Story> {
-        Ok(Story { resource: self.resource.versions().await?, deployment: self.deployment.versions().await? })
+    pub async fn history(&self) -> Result<StatusHistory> {
+        Ok(StatusHistory {
+            resource: self.resource.versions().await?,
+            deployment: self.deployment.versions().await?,
+        })
     }
 }
 
@@ -154,7 +157,7 @@ impl Version {
     }
 }
 
-impl Story {
+impl StatusHistory {
     /// What deployment tools think of each version of the resource.
     ///
     /// # Errors
@@ -171,7 +174,7 @@ impl Story {
     /// The verdicts in their order, each once until the next differs; and proof that none of them lied.
     ///
     /// # Errors
-    /// When one was a lie: with the versions that prove it. See [`Story::lies`].
+    /// When one was a lie: with the versions that prove it. See [`StatusHistory::lies`].
     pub fn verdicts(&self) -> Result<Vec<Status>> {
         let judged = self.judge()?;
         let lies = self.lies(&judged);
@@ -278,12 +281,12 @@ mod tests {
 
     /// How many lies there are in InProgress at 1, Current at 10, InProgress at 20.
     fn lies(deployment: Vec<Version>) -> usize {
-        let story = Story { resource: vec![resource(1), resource(10), resource(20)], deployment };
+        let history = StatusHistory { resource: vec![resource(1), resource(10), resource(20)], deployment };
         let statuses = [Status::InProgress, Status::Current, Status::InProgress].into_iter().enumerate();
         let judged: Vec<Judged> = statuses
             .map(|(index, status)| Judged { index, verdict: Verdict { status, message: String::new() } })
             .collect();
-        story.lies(&judged).len()
+        history.lies(&judged).len()
     }
 
     #[test]
@@ -311,9 +314,9 @@ mod tests {
 
     #[test]
     fn the_first_version_has_to_be_in_progress() {
-        let story = Story { resource: vec![resource(10)], deployment: vec![deployment(5, &[])] };
+        let history = StatusHistory { resource: vec![resource(10)], deployment: vec![deployment(5, &[])] };
         let verdict = Verdict { status: Status::Current, message: String::new() };
-        assert_eq!(story.lies(&[Judged { index: 0, verdict }]).len(), 1);
+        assert_eq!(history.lies(&[Judged { index: 0, verdict }]).len(), 1);
     }
 
     #[test]
@@ -325,6 +328,6 @@ mod tests {
             deployment(3, &image("memcached:1.5")),
             deployment(4, &[]),
         ];
-        assert_eq!(Story { resource: vec![], deployment }.templates(), 3);
+        assert_eq!(StatusHistory { resource: vec![], deployment }.templates(), 3);
     }
 }

@@ -32,11 +32,11 @@ async fn a_renewed_certificate_rolls_once_and_is_served() -> Result<()> {
         let mut stale = new.connect(pod, Some(old.client())).await?;
         assert!(stale.get("a").await.is_err(), "clients of the old authority are still let in");
 
-        let story = cache.story().await?;
-        assert_eq!((changed.metadata.generation, story.templates()), (Some(first + 1), 2));
+        let history = cache.history().await?;
+        assert_eq!((changed.metadata.generation, history.templates()), (Some(first + 1), 2));
         assert_eq!(cache.replica_sets().await?, 2);
         let cycle = [Status::InProgress, Status::Current];
-        assert_eq!(story.verdicts()?, [cycle, cycle].concat());
+        assert_eq!(history.verdicts()?, [cycle, cycle].concat());
         Ok(())
     })
     .await

@@ -1,4 +1,4 @@
-//! Resources to try the laws on: every field within its range, optional ones present or not. What users write in the
+//! Resources to try the properties on: every field within its range, optional ones present or not. What users write in the
 //! types of Kubernetes is picked from a few values, some of which are empty and mean something.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,12 +18,12 @@ use proptest::sample::{select, subsequence};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::given::Given;
+use crate::fixture::Fixture;
 
 /// Any valid resource.
-pub(crate) fn given() -> impl Strategy<Value = Given> {
+pub(crate) fn fixture() -> impl Strategy<Value = Fixture> {
     (name(), name(), "[0-9a-f]{8}", validated(), option::of("[0-9a-f]{64}"), option::of(".{1,20}")).prop_map(
-        |(namespace, name, uid, spec, secret_hash, restart_trigger)| Given {
+        |(namespace, name, uid, spec, secret_hash, restart_trigger)| Fixture {
             key: Key { namespace, name },
             uid: Uid(uid),
             spec,

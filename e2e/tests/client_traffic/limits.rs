@@ -27,7 +27,8 @@ use super::{pods, with_cache};
 const MIB: usize = 1024 * 1024;
 /// What a connection of the usual 1024 is left for: threads, listeners, the client that asks.
 const CONNECTIONS: usize = 900;
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long memcached may take to read or answer on a busy machine.
+const MEMCACHED_ANSWERS_WITHIN: Duration = Duration::from_secs(60);
 
 /// A cache by its size and encryption.
 fn process(max_memory_mb: i32, tls: bool) -> Validated {
@@ -72,12 +73,16 @@ async fn store(stream: &mut TcpStream, (letter, size): (char, usize), count: usi
         for item in batch.chunks_exact_mut(length) {
             item[5..9].copy_from_slice(middle.as_bytes());
         }
-        timeout(PATIENCE, stream.write_all(&batch)).await.context("memcached does not read")??;
+        timeout(MEMCACHED_ANSWERS_WITHIN, stream.write_all(&batch))
+            .await
+            .context("memcached does not read")??;
     }
     // Whoever answers has read all of it.
     stream.write_all(b"mn\r\n").await?;
     let mut answer = [0; 4];
-    timeout(PATIENCE, stream.read_exact(&mut answer)).await.context("memcached is silent")??;
+    timeout(MEMCACHED_ANSWERS_WITHIN, stream.read_exact(&mut answer))
+        .await
+        .context("memcached is silent")??;
     ensure!(&answer == b"MN\r\n", "{:?}", String::from_utf8_lossy(&answer));
     Ok(())
 }
@@ -200,7 +205,7 @@ async fn the_least_limit_that_is_admitted_is_warned_of_and_too_tight_for_items_o
         cache.ready().await?;
         assert_eq!(cache.warnings().await?, ["MemoryLimitTight"]);
         assert!(fill(cache.addresses(1).await?[0], 64, 100).await.is_err());
-        await_answer(("its end is told", PATIENCE), async || {
+        await_answer(("the end of the container is reported", MEMCACHED_ANSWERS_WITHIN), async || {
             let last = memcached_status(cache).await?.last_state.and_then(|last| last.terminated);
             let reason = last.and_then(|last| last.reason);
             ensure!(reason.as_deref() == Some("OOMKilled"), "{reason:?}");
