@@ -16,7 +16,7 @@ const ALLOWED: [&str; 8] = [
     "crate::shell::client",
     "crate::shell::journal",
     "crate::shell::metrics",
-    "crate::shell::sources",
+    "crate::shell::watches",
 ];
 
 /// Modules of one package, each with those that it names. A module is a file.
