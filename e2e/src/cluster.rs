@@ -68,7 +68,7 @@ impl Cluster {
         }
         tear_down(&folder)?;
         let unfinished = Unfinished { folder: folder.clone(), lock: Some(lock) };
-        let record = claim_slot(name, (&folder, &programs.control_plane), options)?;
+        let record = claim_slot(name, &folder, &programs.control_plane, options)?;
         let mut boot = Boot::new(folder.clone(), record, programs);
         start(&mut boot)
             .await
@@ -280,7 +280,7 @@ fn folder(name: &str) -> Result<PathBuf> {
 }
 
 /// Takes a slot that nothing on this machine uses, and records it before anything is made.
-fn claim_slot(name: &str, (folder, programs): (&Path, &Path), options: Options) -> Result<Record> {
+fn claim_slot(name: &str, folder: &Path, programs: &Path, options: Options) -> Result<Record> {
     let state = paths::state()?;
     let _lock = FolderLock::acquire(&state)?;
     let mut taken = Vec::new();

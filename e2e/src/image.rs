@@ -132,7 +132,7 @@ impl Image {
         for (path, content) in
             [("manifest.json", &manifest), (config_name.as_str(), &config), ("layer.tar", &layer)]
         {
-            append(&mut archive, path, (0o644, content))?;
+            append(&mut archive, path, 0o644, content)?;
         }
         Ok(archive.into_inner()?)
     }
@@ -145,13 +145,13 @@ impl Image {
             layer.append_data(&mut header, path, std::io::empty())?;
         }
         for (path, (mode, content)) in &self.files {
-            append(&mut layer, path, (*mode, content))?;
+            append(&mut layer, path, *mode, content)?;
         }
         Ok(layer.into_inner()?)
     }
 }
 
-fn append(archive: &mut tar::Builder<Vec<u8>>, path: &str, (mode, content): (u32, &[u8])) -> Result<()> {
+fn append(archive: &mut tar::Builder<Vec<u8>>, path: &str, mode: u32, content: &[u8]) -> Result<()> {
     let mut header = header(mode, content.len() as u64);
     archive.append_data(&mut header, path, content).with_context(|| format!("cannot pack {path}"))
 }

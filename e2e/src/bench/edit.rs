@@ -121,7 +121,7 @@ async fn edit(
         let status = it.and_then(|it| it.status.as_ref());
         status.map(|status| status.observed_generation) == edited.metadata.generation
     };
-    await_object(&resources, &name, ("reports the edit", EDIT_REPORTED_WITHIN), reported).await?;
+    await_object(&resources, &name, "reports the edit", EDIT_REPORTED_WITHIN, reported).await?;
     Ok(seen.duration_since(started))
 }
 

@@ -54,7 +54,7 @@ impl Fleet {
         let definition = crd();
         let name = definition.metadata.name.as_deref().context("a definition has a name")?;
         definitions.patch(name, &PatchParams::apply("fleet").force(), &Patch::Apply(&definition)).await?;
-        await_answer(("the kind is served", FLEET_SETTLES_WITHIN), async || {
+        await_answer("the kind is served", FLEET_SETTLES_WITHIN, async || {
             fleet.list(Watched::Memcached).await
         })
         .await?;
@@ -113,7 +113,7 @@ impl Fleet {
         deployments.delete_collection(&params, &all).await?;
         services.delete_collection(&params, &all).await?;
         events.delete_collection(&params, &all).await?;
-        await_answer(("nothing is left of the resources", FLEET_SETTLES_WITHIN), async || {
+        await_answer("nothing is left of the resources", FLEET_SETTLES_WITHIN, async || {
             let left = self.list(Watched::Memcached).await?.len()
                 + deployments.list(&all).await?.items.len()
                 + services.list(&all).await?.items.len();

@@ -20,7 +20,7 @@ const AT_REST_WITHIN: Duration = Duration::from_secs(300);
 pub(super) async fn after_cold_start(operator: &Operator, fleet: &Fleet) -> Result<()> {
     // One for each child.
     let notices = fleet.count() * CHILDREN.len();
-    wait(operator, (fleet.count(), notices)).await
+    wait(operator, fleet.count(), notices).await
 }
 
 /// Waits until the operator, which found everything in place, has looked at every resource.
@@ -28,11 +28,11 @@ pub(super) async fn after_cold_start(operator: &Operator, fleet: &Fleet) -> Resu
 /// # Errors
 /// When minutes are not enough: with how far it came.
 pub(super) async fn after_restart(operator: &Operator, fleet: &Fleet) -> Result<()> {
-    wait(operator, (fleet.count(), 0)).await
+    wait(operator, fleet.count(), 0).await
 }
 
-async fn wait(operator: &Operator, (passes, notices): (usize, usize)) -> Result<()> {
-    await_answer(("the operator comes to rest", AT_REST_WITHIN), async || {
+async fn wait(operator: &Operator, passes: usize, notices: usize) -> Result<()> {
+    await_answer("the operator comes to rest", AT_REST_WITHIN, async || {
         let (_, text) = operator.get("/metrics").await?;
         let queued = value(&text, names::QUEUE_DEPTH);
         let passed = value(&text, names::RECONCILE);

@@ -46,7 +46,7 @@ pub(super) async fn start(stage: &Stage) -> Result<Operator> {
     known.operator = Some(process.clone());
     known.save(folder)?;
 
-    await_answer(("the operator is ready", Duration::from_secs(30)), async || {
+    await_answer("the operator is ready", Duration::from_secs(30), async || {
         if !process.is_running() {
             return Ok(false);
         }

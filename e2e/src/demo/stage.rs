@@ -167,8 +167,8 @@ impl Stage {
         definition.labels_mut().insert(MADE_BY.0.to_owned(), MADE_BY.1.to_owned());
         let params = PatchParams::apply(MANAGER).force();
         self.definitions().patch(&name, &params, &Patch::Apply(&definition)).await?;
-        let served = ("the definition is served", Duration::from_secs(30));
-        crate::testing::await_answer(served, async || {
+        let limit = Duration::from_secs(30);
+        crate::testing::await_answer("the definition is served", limit, async || {
             Ok(self.memcacheds().list(&ListParams::default()).await.map(|_| ())?)
         })
         .await?;
@@ -259,7 +259,7 @@ impl Stage {
             }
             _ => return Ok(()),
         }
-        crate::testing::await_answer(("the demo's namespace is gone", DELETED_WITHIN), async || {
+        crate::testing::await_answer("the demo's namespace is gone", DELETED_WITHIN, async || {
             ensure!(namespaces.get_opt(NAMESPACE).await?.is_none(), "it is still there");
             Ok(())
         })
@@ -281,7 +281,7 @@ impl Stage {
             }
             Some(_) => {
                 self.definitions().delete(&name, &DeleteParams::default()).await?;
-                crate::testing::await_answer(("the definition is gone", DELETED_WITHIN), async || {
+                crate::testing::await_answer("the definition is gone", DELETED_WITHIN, async || {
                     ensure!(self.definitions().get_opt(&name).await?.is_none(), "it is still there");
                     Ok(())
                 })

@@ -29,7 +29,7 @@ pub(super) struct Endpoint {
 pub(super) async fn pods(stage: &Stage, count: usize) -> Result<Vec<Endpoint>> {
     let slices = stage.api::<EndpointSlice>();
     let of_service = ListParams::default().labels(&format!("kubernetes.io/service-name={NAME}"));
-    await_answer(("the Service leads to the pods", PODS_READY_WITHIN), async || {
+    await_answer("the Service leads to the pods", PODS_READY_WITHIN, async || {
         let all = slices.list(&of_service).await?.items.into_iter().flat_map(|slice| slice.endpoints);
         let ready = all.filter(|it| it.conditions.as_ref().is_some_and(|them| them.ready == Some(true)));
         let found: Vec<Endpoint> = ready

@@ -171,7 +171,7 @@ mod tests {
     }
 
     /// A write of the Deployment, or a hold of the Lease: by whom, when, its answer, and from which version to which.
-    fn request(user: &str, second: i64, (code, named, answer): (u16, u64, u64)) -> Request {
+    fn request(user: &str, second: i64, code: u16, named: u64, answer: u64) -> Request {
         Request {
             at: at(second),
             answered: at(second),
@@ -190,7 +190,7 @@ mod tests {
 
     /// a held the Lease, stood still, and goes on at 20; b holds it from 10 on.
     fn account(writes: impl IntoIterator<Item = Request>) -> Account {
-        let holds = vec![request("a", 0, (200, 0, 0)), request("b", 10, (200, 0, 0))];
+        let holds = vec![request("a", 0, 200, 0, 0), request("b", 10, 200, 0, 0)];
         let pauses = vec![Pause { user: "a".into(), ended: at(20) }];
         Account { writes: writes.into_iter().collect(), holds, lists: Vec::new(), pauses }
     }
@@ -201,44 +201,44 @@ mod tests {
 
     #[test]
     fn a_late_write_is_harmless_where_it_changes_nothing_or_comes_before_the_next_leaders() {
-        let own = request("a", 5, (200, 6, 7));
-        let next = request("b", 15, (200, 7, 8));
+        let own = request("a", 5, 200, 6, 7);
+        let next = request("b", 15, 200, 7, 8);
         let none = Late::default();
         assert_eq!(judged([own.clone(), next.clone()]), Ok(none));
         let one = Late { sent: 1, took_effect: 0 };
-        assert_eq!(judged([own.clone(), next.clone(), request("a", 20, (409, 7, 0))]), Ok(one));
-        assert_eq!(judged([next.clone(), request("a", 20, (200, 8, 8))]), Ok(one), "it stored nothing");
+        assert_eq!(judged([own.clone(), next.clone(), request("a", 20, 409, 7, 0)]), Ok(one));
+        assert_eq!(judged([next.clone(), request("a", 20, 200, 8, 8)]), Ok(one), "it stored nothing");
         let effective = Late { sent: 1, took_effect: 1 };
-        assert_eq!(judged([own, request("a", 20, (200, 7, 8))]), Ok(effective), "b has not written");
-        let after = request("b", 21, (200, 8, 9));
-        assert_eq!(judged([request("a", 20, (200, 7, 8)), after]), Ok(effective));
+        assert_eq!(judged([own, request("a", 20, 200, 7, 8)]), Ok(effective), "b has not written");
+        let after = request("b", 21, 200, 8, 9);
+        assert_eq!(judged([request("a", 20, 200, 7, 8), after]), Ok(effective));
         let mut another = next;
         another.name = "other".into();
-        assert_eq!(judged([another, request("a", 20, (200, 7, 8))]), Ok(effective), "of another object");
+        assert_eq!(judged([another, request("a", 20, 200, 7, 8)]), Ok(effective), "of another object");
     }
 
     #[test]
     fn a_late_write_over_the_next_leaders_breaks_the_rule() {
-        let next = request("b", 15, (200, 7, 8));
-        let broken = judged([next.clone(), request("a", 20, (200, 8, 9))]).unwrap_err();
+        let next = request("b", 15, 200, 7, 8);
+        let broken = judged([next.clone(), request("a", 20, 200, 8, 9)]).unwrap_err();
         assert!(broken.contains("took effect, after one of the next leader"), "{broken}");
-        let broken = judged([next.clone(), request("a", 20, (504, 8, 0))]).unwrap_err();
+        let broken = judged([next.clone(), request("a", 20, 504, 8, 0)]).unwrap_err();
         assert!(broken.contains("took effect, after"), "nobody knows: {broken}");
-        let mut part = request("a", 20, (200, 8, 9));
+        let mut part = request("a", 20, 200, 8, 9);
         part.resource = "deployments/status".into();
         assert!(judged([next, part]).is_err(), "it is the same object");
     }
 
     #[test]
     fn only_a_process_that_stood_still_is_late_and_only_with_what_it_had_in_hand() {
-        let refused = |second| request("a", second, (409, 7, 0));
+        let refused = |second| request("a", second, 409, 7, 0);
         for second in [15, 26] {
             let broken = judged([refused(second)]).unwrap_err();
             assert!(broken.contains("had not stood still"), "{broken}");
         }
         let broken = judged([refused(20), refused(20)]).unwrap_err();
         assert!(broken.contains("is the second late one"), "{broken}");
-        let mut slow = request("a", 9, (200, 7, 8));
+        let mut slow = request("a", 9, 200, 7, 8);
         slow.answered = at(11);
         let broken = judged([slow]).unwrap_err();
         assert!(broken.contains("while another took the Lease"), "{broken}");
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn every_write_names_the_version_that_it_is_for() {
-        let mut unnamed = request("a", 5, (200, 6, 7));
+        let mut unnamed = request("a", 5, 200, 6, 7);
         unnamed.named = None;
         assert!(judged([unnamed.clone()]).unwrap_err().contains("names no version"));
         unnamed.resource = "events".into();

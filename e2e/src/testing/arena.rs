@@ -178,8 +178,10 @@ impl<'a> Arena<'a> {
     /// When nobody else takes over, or it does not give up the lead.
     pub async fn stand_still(
         &self,
-        (stopped, name): (&Operator, &str),
-        (other, time): (&str, Duration),
+        stopped: &Operator,
+        name: &str,
+        other: &str,
+        time: Duration,
     ) -> Result<()> {
         stopped.signal(Signal::STOP)?;
         let at = Timestamp::now();
@@ -236,7 +238,7 @@ async fn replayed(journal: &Path) -> Result<u64> {
 /// When it does not in time.
 pub async fn await_leads(operator: &Operator, leads: bool) -> Result<()> {
     let line = format!("\nmemcached_operator_leader {}\n", u8::from(leads));
-    await_answer((&format!("it leads: {leads}"), SOON), async || {
+    await_answer(&format!("it leads: {leads}"), SOON, async || {
         let (_, page) = operator.get("/metrics").await?;
         ensure!(page.contains(&line), "it does not say {}", line.trim());
         Ok(())
@@ -249,7 +251,7 @@ pub async fn await_leads(operator: &Operator, leads: bool) -> Result<()> {
 /// # Errors
 /// When none of them does in time, or both do.
 pub async fn await_leader(operators: [&Operator; 2]) -> Result<&'static str> {
-    await_answer(("one leads", SOON + SOON), async || {
+    await_answer("one leads", SOON + SOON, async || {
         let mut leaders = Vec::new();
         for (name, operator) in ["a", "b"].into_iter().zip(operators) {
             let (_, page) = operator.get("/metrics").await?;
@@ -313,7 +315,7 @@ pub fn resource(name: &str, memory: usize) -> Result<Memcached> {
 /// When it does not in time.
 pub async fn await_writes(arena: &Arena<'_>, name: &str, since: Timestamp) -> Result<()> {
     let user = arena.user(name);
-    await_answer((&format!("{user} writes"), SOON), async || {
+    await_answer(&format!("{user} writes"), SOON, async || {
         ensure!(arena.account()?.writes_since(&user, since) > 0, "nothing yet");
         Ok(())
     })
@@ -351,7 +353,7 @@ pub async fn stop_and_go(space: &Space, rounds: u32, pace: Duration) -> Result<L
         let leader = await_leader([&first, &second]).await?;
         let (stopped, other) = if leader == "b" { (&second, "a") } else { (&first, "b") };
         sleep(Duration::from_millis(37) * round).await;
-        arena.stand_still((stopped, leader), (other, time)).await?;
+        arena.stand_still(stopped, leader, other, time).await?;
     }
     let (account, late) = arena.judge().await?;
     ensure!(account.by_user().len() == 2, "both have led");
@@ -367,7 +369,7 @@ pub async fn define(cluster: &Cluster) -> Result<()> {
     let (definition, definitions) = (crd::crd(), Api::<CustomResourceDefinition>::all(client.clone()));
     let name = definition.metadata.name.as_deref().context("a definition has a name")?;
     definitions.patch(name, &PatchParams::apply("e2e-test").force(), &Patch::Apply(&definition)).await?;
-    await_answer(("the definition is served", SOON), async || {
+    await_answer("the definition is served", SOON, async || {
         let resources: Api<Memcached> = Api::all(client.clone());
         Ok(resources.list(&ListParams::default()).await.map(|_| ())?)
     })

@@ -100,7 +100,7 @@ impl<'a> Cache<'a> {
         let current = |resource: &Memcached| {
             resource.status.as_ref().map(|status| status.observed_generation) == resource.metadata.generation
         };
-        let found = self.space.wait::<Memcached>(self.name, (wanted, SOON), |resource| {
+        let found = self.space.wait::<Memcached>(self.name, wanted, SOON, |resource| {
             resource.is_some_and(|resource| current(resource) && condition(resource))
         });
         found.await?.context("the resource is gone")
@@ -115,7 +115,7 @@ impl<'a> Cache<'a> {
         wanted: &str,
         condition: impl Fn(&Deployment) -> bool,
     ) -> Result<Deployment> {
-        let found = self.space.wait::<Deployment>(self.name, (wanted, SOON), |it| it.is_some_and(&condition));
+        let found = self.space.wait::<Deployment>(self.name, wanted, SOON, |it| it.is_some_and(&condition));
         found.await?.context("the Deployment is gone")
     }
 
@@ -126,7 +126,7 @@ impl<'a> Cache<'a> {
     pub async fn addresses(&self, count: usize) -> Result<Vec<SocketAddr>> {
         let slices = self.space.api::<EndpointSlice>();
         let of_service = ListParams::default().labels(&format!("kubernetes.io/service-name={}", self.name));
-        await_answer(("the Service leads to the pods", SOON), async || {
+        await_answer("the Service leads to the pods", SOON, async || {
             let endpoints =
                 slices.list(&of_service).await?.items.into_iter().flat_map(|slice| slice.endpoints);
             let serving = endpoints.filter(|endpoint| {
@@ -154,7 +154,7 @@ impl<'a> Cache<'a> {
     /// When there is not exactly one within [`SOON`].
     pub async fn only_pod(&self) -> Result<String> {
         let of_cache = ListParams::default().labels(&format!("app.kubernetes.io/instance={}", self.name));
-        await_answer(("one pod is left", SOON), async || {
+        await_answer("one pod is left", SOON, async || {
             let pods = self.space.api::<Pod>().list(&of_cache).await?.items;
             ensure!(pods.len() == 1, "there are {}", pods.len());
             pods[0].uid().context("it has no uid")
@@ -187,7 +187,7 @@ impl<'a> Cache<'a> {
             let of_severity = events.iter().filter(|it| it.type_.as_deref() == Some(severity));
             of_severity.filter_map(|it| it.reason.clone()).collect::<Vec<_>>()
         };
-        await_answer(("an Event says that it is ready", SOON), async || {
+        await_answer("an Event says that it is ready", SOON, async || {
             let mut events = self.space.api::<Event>().list(&ListParams::default()).await?.items;
             events.retain(about);
             let normal = reasons(&events, "Normal");
@@ -241,7 +241,7 @@ pub async fn install(client: &kube::Client, crd: &CustomResourceDefinition) -> R
     let params = PatchParams::apply("e2e-test").force();
     definitions.patch(&crd.name_any(), &params, &Patch::Apply(crd)).await?;
     let resources: Api<Memcached> = Api::all(client.clone());
-    await_answer(("the definition is served", SOON), async || {
+    await_answer("the definition is served", SOON, async || {
         Ok(resources.list(&ListParams::default()).await.map(|_| ())?)
     })
     .await

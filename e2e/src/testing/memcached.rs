@@ -159,8 +159,9 @@ mod tests {
         let mut command = Command::new(program);
         command.args(["-u", "root", "-l", "127.0.0.1", "-U", "0", "-p", &address.port().to_string(), "-Y"]);
         let _server = Server(command.arg(&file).spawn()?);
-        let limit = ("memcached listens", Duration::from_secs(5));
-        let mut missing = await_answer(limit, async || Memcached::connect(address).await).await?;
+        let limit = Duration::from_secs(5);
+        let mut missing =
+            await_answer("memcached listens", limit, async || Memcached::connect(address).await).await?;
         std::fs::remove_file(&file)?;
         assert!(missing.get("a").await.is_err());
         let mut wrong = Memcached::connect(address).await?;

@@ -68,12 +68,12 @@ pub async fn scrape_configs(client: &Client, monitor: &DynamicObject) -> Result<
     }
     let config = |(index, endpoint)| {
         let job = format!("serviceMonitor/{own}/{name}/{index}");
-        scrape_config(&job, (&selector, endpoint), &targets)
+        scrape_config(&job, &selector, endpoint, &targets)
     };
     Ok(endpoints.into_iter().enumerate().map(config).collect())
 }
 
-fn scrape_config(job: &str, (selector, endpoint): (&Selector, Endpoint), targets: &[Value]) -> Value {
+fn scrape_config(job: &str, selector: &Selector, endpoint: Endpoint, targets: &[Value]) -> Value {
     let Endpoint { port, interval, scrape_timeout, path, honor_labels } = endpoint;
     let keep =
         |source: &str, value: &str| json!({"action": "keep", "source_labels": [source], "regex": value});
@@ -118,7 +118,7 @@ pub async fn install(client: &Client) -> Result<()> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let params = PatchParams::apply("e2e-test").force();
     definitions.patch(NAME, &params, &Patch::Apply(definition())).await?;
-    await_answer(("ServiceMonitors are served", SOON), async || {
+    await_answer("ServiceMonitors are served", SOON, async || {
         Ok(everywhere(client).list(&ListParams::default()).await.map(|_| ())?)
     })
     .await
@@ -131,7 +131,7 @@ pub async fn install(client: &Client) -> Result<()> {
 pub async fn remove(client: &Client) -> Result<()> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     definitions.delete(NAME, &DeleteParams::default()).await?;
-    await_answer(("ServiceMonitors are not served", SOON), async || {
+    await_answer("ServiceMonitors are not served", SOON, async || {
         match everywhere(client).list(&ListParams::default()).await {
             Err(kube::Error::Api(status)) => ensure!(status.code == 404, "{status:?}"),
             other => bail!("{other:?}"),

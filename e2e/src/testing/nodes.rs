@@ -33,7 +33,7 @@ impl Nodes {
     ///
     /// # Errors
     /// When the API server refuses one.
-    pub async fn register(client: Client, names: Vec<String>, (key, value): (&str, &str)) -> Result<Self> {
+    pub async fn register(client: Client, names: Vec<String>, key: &str, value: &str) -> Result<Self> {
         let nodes: Api<Node> = Api::all(client);
         for name in &names {
             let object = json!({

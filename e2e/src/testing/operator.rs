@@ -111,7 +111,7 @@ impl Operator {
         let address = self.address;
         let mut ended = None;
         let child = &mut self.child;
-        let outcome = await_answer(("the operator is ready", limit), async || {
+        let outcome = await_answer("the operator is ready", limit, async || {
             ended = child.try_wait()?;
             if ended.is_some() {
                 return Ok(()); // nothing to wait for
@@ -142,7 +142,7 @@ impl Operator {
     /// When it still has not after a minute: with what it says.
     pub async fn await_readyz(&self, wanted: u16, words: &str) -> Result<()> {
         let limit = Duration::from_secs(60);
-        await_answer((&format!("/readyz says {wanted} {words:?}"), limit), async || {
+        await_answer(&format!("/readyz says {wanted} {words:?}"), limit, async || {
             let (code, page) = self.get("/readyz").await?;
             ensure!(code == wanted && page.contains(words), "{code}: {page}");
             Ok(())
@@ -182,7 +182,7 @@ impl Operator {
     pub async fn terminate(mut self) -> Result<ExitStatus> {
         self.signal(Signal::TERM)?;
         let child = &mut self.child;
-        await_answer(("the operator ends after SIGTERM", Duration::from_secs(15)), async || {
+        await_answer("the operator ends after SIGTERM", Duration::from_secs(15), async || {
             child.try_wait()?.context("it still runs")
         })
         .await

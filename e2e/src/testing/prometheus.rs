@@ -110,6 +110,15 @@ pub struct Target {
     pub last_error: String,
 }
 
+/// The resource that an alert is about.
+#[derive(Debug, Clone, Copy)]
+pub struct AlertedResource<'a> {
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+}
+
 impl Prometheus {
     /// Starts one that works in `folder`, which must not exist, for the cluster in `cluster`: should its starter be
     /// killed, it goes with the cluster. `scrape_configs` as in Prometheus' configuration; `rules` is a rules file.
@@ -117,7 +126,8 @@ impl Prometheus {
     /// # Errors
     /// When it cannot be had or started, or is not ready within 30 s: with the end of its log.
     pub async fn start(
-        (folder, cluster): (PathBuf, &Path),
+        folder: PathBuf,
+        cluster: &Path,
         scrape_configs: &[Value],
         rules: &str,
     ) -> Result<Self> {
@@ -146,7 +156,7 @@ impl Prometheus {
         let log = folder.join("prometheus.log");
         let process = Process::start(&launch, cluster, &log)?;
         let prometheus = Self { process, address, folder };
-        let ready = await_answer(("Prometheus is ready", SOON), async || {
+        let ready = await_answer("Prometheus is ready", SOON, async || {
             ensure!(prometheus.process.is_running(), "it ended");
             let (code, body) = get(address, "/-/ready").await?;
             ensure!(code == 200, "{code}: {body}");
@@ -174,7 +184,7 @@ impl Prometheus {
     /// # Errors
     /// When it does not within a minute: with what it gave last.
     pub async fn becomes(&self, expression: &str, value: f64) -> Result<Sample> {
-        await_answer((&format!("{expression} is {value}"), ANSWER), async || {
+        await_answer(&format!("{expression} is {value}"), ANSWER, async || {
             let samples = self.query(expression).await?;
             let [sample] = samples.as_slice() else { bail!("{samples:?}") };
             ensure!((sample.value()? - value).abs() < 1e-9, "{sample:?}");
@@ -183,18 +193,19 @@ impl Prometheus {
         .await
     }
 
-    /// Waits until an alert on the resource `namespace/name` is in a state, or is none (`None`).
+    /// Waits until an alert on a resource is in a state, or is none (`None`).
     ///
     /// # Errors
     /// When it is not within a minute: with the states it had last.
     pub async fn alert_is(
         &self,
         alert: &str,
-        (namespace, name): (&str, &str),
+        resource: AlertedResource<'_>,
         state: Option<&str>,
     ) -> Result<()> {
+        let AlertedResource { namespace, name } = resource;
         let expression = format!("ALERTS{{alertname=\"{alert}\",namespace=\"{namespace}\",name=\"{name}\"}}");
-        await_answer((&format!("{expression} is {state:?}"), ANSWER), async || {
+        await_answer(&format!("{expression} is {state:?}"), ANSWER, async || {
             let samples = self.query(&expression).await?;
             let states: Vec<&str> = samples.iter().map(|sample| sample.label("alertstate")).collect();
             ensure!(states == state.into_iter().collect::<Vec<_>>(), "{states:?}");
@@ -208,7 +219,7 @@ impl Prometheus {
     /// # Errors
     /// When it does not within a minute: with the targets.
     pub async fn scrapes(&self, count: usize) -> Result<()> {
-        await_answer(("all targets are up", ANSWER), async || {
+        await_answer("all targets are up", ANSWER, async || {
             let targets = self.targets().await?;
             ensure!(targets.len() == count && targets.iter().all(|it| it.health == "up"), "{targets:?}");
             Ok(())

@@ -90,7 +90,7 @@ pub async fn pods(client: &Client) -> Result<Vec<OperatorPod>> {
 /// When one is left after a minute.
 pub async fn is_gone(client: &Client) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    await_answer(("the operator is gone", SOON), async || {
+    await_answer("the operator is gone", SOON, async || {
         let left = pods.list(&ListParams::default()).await?.items;
         ensure!(left.is_empty(), "{} pods are left", left.len());
         Ok(())

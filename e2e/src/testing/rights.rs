@@ -73,7 +73,8 @@ pub fn granted(role: &str, values: &Value) -> Result<BTreeSet<Right>> {
 /// When the API server refuses.
 pub async fn grant(
     client: &Client,
-    (namespace, user): (Option<&str>, &str),
+    namespace: Option<&str>,
+    user: &str,
     rights: impl IntoIterator<Item = &Right>,
 ) -> Result<()> {
     let rule = |right: &Right| {

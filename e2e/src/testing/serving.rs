@@ -99,7 +99,7 @@ impl Serving {
     /// # Errors
     /// When the watch ended or lags behind.
     pub async fn finish(self) -> Result<Vec<usize>> {
-        await_answer(("the watch has heard of everything", SOON), async || {
+        await_answer("the watch has heard of everything", SOON, async || {
             ensure!(!self.task.is_finished(), "the watch ended");
             let there = self.pods.list(&self.of_resource).await?.items;
             let there: BTreeMap<_, _> =

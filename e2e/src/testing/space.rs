@@ -136,7 +136,8 @@ impl Space {
     pub async fn wait<K>(
         &self,
         name: &str,
-        (wanted, limit): (&str, Duration),
+        wanted: &str,
+        limit: Duration,
         condition: impl Fn(Option<&K>) -> bool,
     ) -> Result<Option<K>>
     where
@@ -149,6 +150,6 @@ impl Space {
             + 'static,
         K::DynamicType: Default,
     {
-        wait::await_object(&self.api::<K>(), name, (wanted, limit), condition).await
+        wait::await_object(&self.api::<K>(), name, wanted, limit, condition).await
     }
 }

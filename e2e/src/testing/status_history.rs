@@ -96,7 +96,7 @@ impl Follower {
         let seen = Arc::new(Mutex::new(list.items.iter().map(Version::stored).collect::<Result<Vec<_>>>()?));
         let (watched, kept) = (api.clone(), Arc::clone(&seen));
         let task = tokio::spawn(async move {
-            match watch(&watched, (&only, &from), &kept).await {
+            match watch(&watched, &only, &from, &kept).await {
                 Ok(()) => anyhow::anyhow!("the watch of {only} ended"),
                 Err(error) => error.context(format!("the watch of {only}")),
             }
@@ -107,7 +107,7 @@ impl Follower {
     /// All versions, once the watch has delivered what is stored now.
     async fn versions(&self) -> Result<Vec<Version>> {
         let now = self.api.get_opt(&self.name).await?.as_ref().map(Version::stored).transpose()?;
-        await_answer(("the watch has caught up", Duration::from_secs(10)), async || {
+        await_answer("the watch has caught up", Duration::from_secs(10), async || {
             ensure!(!self.task.is_finished(), "the watch ended, and what happened since is not known");
             let seen = lock(&self.seen).clone();
             let last = seen.last();
@@ -131,11 +131,7 @@ fn lock(versions: &Mutex<Vec<Version>>) -> std::sync::MutexGuard<'_, Vec<Version
     versions.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-async fn watch(
-    api: &Api<DynamicObject>,
-    (only, from): (&str, &str),
-    seen: &Mutex<Vec<Version>>,
-) -> Result<()> {
+async fn watch(api: &Api<DynamicObject>, only: &str, from: &str, seen: &Mutex<Vec<Version>>) -> Result<()> {
     let params = WatchParams::default().fields(only).timeout(290);
     let mut events = std::pin::pin!(api.watch(&params, from).await?);
     while let Some(event) = events.next().await {

@@ -20,7 +20,8 @@ use serde::de::DeserializeOwned;
 pub async fn await_object<K>(
     api: &Api<K>,
     name: &str,
-    (wanted, limit): (&str, Duration),
+    wanted: &str,
+    limit: Duration,
     condition: impl Fn(Option<&K>) -> bool,
 ) -> Result<Option<K>>
 where
@@ -64,7 +65,8 @@ where
 /// # Errors
 /// When `limit` passes first: with what was wanted and why the last attempt gave none.
 pub async fn await_answer<T>(
-    (wanted, limit): (&str, Duration),
+    wanted: &str,
+    limit: Duration,
     mut question: impl AsyncFnMut() -> Result<T>,
 ) -> Result<T> {
     let started = Instant::now();

@@ -62,7 +62,7 @@ impl Site<'_> {
     /// Whoever may view things in a namespace may view resources.
     async fn viewers_see_resources(&self) -> Result<()> {
         let roles: Api<ClusterRole> = Api::all(self.client.clone());
-        await_answer(("the role view is about resources too", SOON), async || {
+        await_answer("the role view is about resources too", SOON, async || {
             let rules = roles.get("view").await?.rules.unwrap_or_default();
             let about = |it: &String| it == "memcacheds";
             ensure!(rules.iter().any(|rule| rule.resources.iter().flatten().any(about)), "{rules:?}");
@@ -89,7 +89,7 @@ impl Site<'_> {
         let left = definitions.get_opt("memcacheds.memcached.c5c3.io").await?;
         ensure!(left.is_none(), "the definition is still there");
         let deployments = self.cache.space.api::<Deployment>();
-        await_answer(("the caches go with their resources", SOON), async || {
+        await_answer("the caches go with their resources", SOON, async || {
             let left = deployments.list(&ListParams::default()).await?.items.len();
             ensure!(left == 0, "{left} Deployments are left");
             Ok(())

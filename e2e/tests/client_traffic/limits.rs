@@ -57,7 +57,7 @@ fn spec(process: &Validated, beyond: i32) -> Value {
 }
 
 /// Stores `count` items of `size` bytes each, under keys that begin with the letter; somewhat more where they are many.
-async fn store(stream: &mut TcpStream, (letter, size): (char, usize), count: usize) -> Result<()> {
+async fn store(stream: &mut TcpStream, letter: char, size: usize, count: usize) -> Result<()> {
     let item = |index: usize| {
         let mut item = format!("set {letter}....{index:04x} 0 0 {size} noreply\r\n").into_bytes();
         item.resize(item.len() + size, b'x');
@@ -96,9 +96,9 @@ fn every_size() -> impl Iterator<Item = usize> {
 async fn fill(address: SocketAddr, memory: usize, size: usize) -> Result<()> {
     let mut stream = TcpStream::connect(address).await?;
     // No item takes less than its value and 76 bytes: so it is full before the last.
-    store(&mut stream, ('f', size), memory * MIB / (size + 76) * 6 / 5).await?;
+    store(&mut stream, 'f', size, memory * MIB / (size + 76) * 6 / 5).await?;
     for each in every_size() {
-        store(&mut stream, ('e', each), 1).await?;
+        store(&mut stream, 'e', each, 1).await?;
     }
     let mut client = Memcached::connect(address).await?;
     let evictions: u64 = client.stats("").await?.get("evictions").context("it counts")?.parse()?;
@@ -205,7 +205,7 @@ async fn the_least_limit_that_is_admitted_is_warned_of_and_too_tight_for_items_o
         cache.ready().await?;
         assert_eq!(cache.warnings().await?, ["MemoryLimitTight"]);
         assert!(fill(cache.addresses(1).await?[0], 64, 100).await.is_err());
-        await_answer(("the end of the container is reported", MEMCACHED_ANSWERS_WITHIN), async || {
+        await_answer("the end of the container is reported", MEMCACHED_ANSWERS_WITHIN, async || {
             let last = memcached_status(cache).await?.last_state.and_then(|last| last.terminated);
             let reason = last.and_then(|last| last.reason);
             ensure!(reason.as_deref() == Some("OOMKilled"), "{reason:?}");

@@ -228,7 +228,7 @@ async fn exporter_sees(mode: Mode, pod: SocketAddr, authorities: &Authorities) -
         (200, page) => Ok(page),
         (code, page) => bail!("{code}: {page}"),
     };
-    let before = await_answer(("the exporter sees memcached", SOON), async || {
+    let before = await_answer("the exporter sees memcached", SOON, async || {
         let page = page().await?;
         ensure!(figure(&page, "memcached_up")?.to_bits() == 1_f64.to_bits(), "{page}");
         figure(&page, "memcached_items_total")

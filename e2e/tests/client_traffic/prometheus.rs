@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::cache::Cache;
-use e2e::testing::prometheus::{Prometheus, rules};
+use e2e::testing::prometheus::{AlertedResource, Prometheus, rules};
 use e2e::testing::{await_answer, monitors};
 use kube::Api;
 use kube::api::DynamicObject;
@@ -39,15 +39,14 @@ fn operator() -> Result<Value> {
 async fn watching(cache: &Cache<'_>) -> Result<Prometheus> {
     let kind = kinds::api_resource(Watched::Child(ChildKind::ServiceMonitor));
     let of_caches: Api<DynamicObject> = Api::namespaced_with(cache.space.client(), cache.space.name(), &kind);
-    let monitor = await_answer(("the cache has a ServiceMonitor", SOON), async || {
-        Ok(of_caches.get(cache.name).await?)
-    })
-    .await?;
+    let monitor =
+        await_answer("the cache has a ServiceMonitor", SOON, async || Ok(of_caches.get(cache.name).await?))
+            .await?;
     let cluster = cache.space.cluster();
     let mut configs = monitors::scrape_configs(&cache.space.client(), &monitor).await?;
     configs.push(operator()?);
     let folder = cluster.folder().join(format!("prometheus-{}", cache.space.name()));
-    let prometheus = Prometheus::start((folder, cluster.folder()), &configs, &rules()?).await?;
+    let prometheus = Prometheus::start(folder, cluster.folder(), &configs, &rules()?).await?;
     prometheus.scrapes(2).await?;
     Ok(prometheus)
 }
@@ -58,7 +57,7 @@ async fn prometheus_tells_how_a_cache_does_and_an_alert_fires_while_its_image_is
         cache.apply(&spec("memcached:1.6")).await?;
         cache.ready().await?;
         let prometheus = watching(cache).await?;
-        let on = (cache.space.name(), cache.name);
+        let on = AlertedResource { namespace: cache.space.name(), name: cache.name };
 
         let mut client = cache.connect().await?;
         client.set("here", b"1").await?;

@@ -47,7 +47,7 @@ async fn pods_that_fill_all_nodes_are_replaced_with_one_ready_pod_fewer_at_most(
     with_cache("hard", async |cache| {
         // With the real one as many nodes as pods: none has room for one more.
         let names = ["spare-1", "spare-2"].map(str::to_owned).into();
-        let nodes = Nodes::register(cache.space.client(), names, (SPARE, "yes")).await?;
+        let nodes = Nodes::register(cache.space.client(), names, SPARE, "yes").await?;
         let _kubelet = Kubelet::start_for(cache.space, Which::On(nodes.names().to_vec()));
         let tolerates = json!({"key": SPARE, "operator": "Exists"});
         let counts = counts_of_a_rollout(cache, "hard", &[tolerates]).await;

@@ -65,7 +65,7 @@ async fn write(space: &Space, name: &str, spec: &Value) -> Result<DynamicObject>
 
 /// Waits until the resource says `InvalidSpec` of this generation, and gives the message.
 async fn await_invalid(space: &Space, written: &DynamicObject) -> Result<String> {
-    await_answer(("it is invalid", SOON), async || {
+    await_answer("it is invalid", SOON, async || {
         let object = api(space).get(&written.name_any()).await?;
         let status = &object.data["status"];
         ensure!(status["observedGeneration"] == json!(written.metadata.generation), "{status:#}");
@@ -81,7 +81,7 @@ async fn await_invalid(space: &Space, written: &DynamicObject) -> Result<String>
 }
 
 /// One that was never anything else.
-async fn bad_from_the_start(space: &Space, (name, spec, said): (&str, &str, &str)) -> Result<()> {
+async fn bad_from_the_start(space: &Space, name: &str, spec: &str, said: &str) -> Result<()> {
     let written = write(space, name, &serde_json::from_str(spec)?).await?;
     let message = await_invalid(space, &written).await?;
     ensure!(message.contains(said), "{name} says {message:?}");
@@ -133,7 +133,11 @@ async fn a_resource_that_cannot_be_read_or_breaks_a_rule_says_so_harms_no_other_
         ensure!(message.starts_with("metadata.name: "), "{message}");
 
         let requests = Requests::of_cluster(&cluster)?;
-        at_once(10, early.iter().chain(late).map(|bad| bad_from_the_start(space, *bad))).await?;
+        at_once(
+            10,
+            early.iter().chain(late).map(|(name, spec, said)| bad_from_the_start(space, name, spec, said)),
+        )
+        .await?;
         bad_after_all(space).await?;
         let writes = requests.of_children()?;
         ensure!(good.iter().all(|name| !writes.contains_key(&format!("deployments {name}"))), "{writes:?}");

@@ -64,7 +64,7 @@ impl Scenario {
         match self {
             Self::Create | Self::Edit => {}
             Self::Rotate => {
-                await_answer(("the pods have the new Secret", SOON), async || {
+                await_answer("the pods have the new Secret", SOON, async || {
                     let now = template_hash(space).await?;
                     ensure!(now.as_deref() != before, "the template is still of the Secret {before:?}");
                     Ok(())
@@ -122,7 +122,7 @@ async fn clear(space: &Space) -> Result<()> {
 
 /// Waits until the garbage collector has removed all children.
 async fn await_nothing_left(space: &Space) -> Result<()> {
-    await_answer(("nothing is left of the last resource", SOON), async || {
+    await_answer("nothing is left of the last resource", SOON, async || {
         let all = ListParams::default();
         let left = space.api::<Deployment>().list(&all).await?.items.len()
             + space.api::<Service>().list(&all).await?.items.len()
@@ -144,7 +144,7 @@ async fn every_write(space: &Space, scenario: Scenario, position: Position) -> R
         let crash = Arc::new(AtWrite::new(number, position));
         let operator = Operator::start(space, Arc::clone(&crash) as Arc<_>, crash.kill.clone()).await?;
         scenario.play(space).await?;
-        await_answer(("it is killed, or all is done", SOON), async || {
+        await_answer("it is killed, or all is done", SOON, async || {
             if crash.fired() {
                 return Ok(());
             }

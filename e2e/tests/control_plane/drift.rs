@@ -102,7 +102,7 @@ impl Case {
             return ended(Outcome::Defaulted);
         }
         let described = format!("{:?} of {}", self.meddling, self.path);
-        await_answer((&described, SOON), async || {
+        await_answer(&described, SOON, async || {
             let resource = space.api::<Memcached>().get(name).await?;
             if reason(&resource, "Stalled") == Some("NameConflict") {
                 return ended(Outcome::Released);
@@ -222,7 +222,7 @@ impl Lane {
                 *wanted_writes.entry(format!("{} {name}", case.child.plural())).or_default() += written;
             }
             // The API server logs a request a little after it has answered.
-            let counted = await_answer(("each repair is one write", SOON), async || {
+            let counted = await_answer("each repair is one write", SOON, async || {
                 let mut found = requests.of_children()?;
                 found.retain(|child, _| child.ends_with(&format!(" {name}")));
                 ensure!(

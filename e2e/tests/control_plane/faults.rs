@@ -80,7 +80,7 @@ impl Phase {
                         .flatten()
                         .any(|(label, value)| label == "app.kubernetes.io/name" && value == "memcached")
                 };
-                space.wait::<Service>(name, ("it is repaired", SOON), |it| it.is_some_and(ours)).await?;
+                space.wait::<Service>(name, "it is repaired", SOON, |it| it.is_some_and(ours)).await?;
                 Ok(())
             }
             Self::Touch => {
@@ -90,7 +90,7 @@ impl Phase {
                     let secrets = it.status.iter().flat_map(|status| &status.secrets);
                     secrets.into_iter().any(|it| Some(&it.resource_version) == version.as_ref())
                 };
-                space.wait::<Memcached>(name, ("it has seen it", SOON), |it| it.is_some_and(noted)).await?;
+                space.wait::<Memcached>(name, "it has seen it", SOON, |it| it.is_some_and(noted)).await?;
                 Ok(())
             }
         }
@@ -243,7 +243,7 @@ impl Plan {
         let name = self.name.as_str();
         if self.target != Target::Status {
             let told = |it: &Memcached| reason(it, "Stalled") == Some("InvalidSpec");
-            space.wait::<Memcached>(name, ("it says what is wrong", SOON), |it| it.is_some_and(told)).await?;
+            space.wait::<Memcached>(name, "it says what is wrong", SOON, |it| it.is_some_and(told)).await?;
         }
         match self.target {
             Target::ApplyDeployment => space.apply(&resource(name, 0, MENDED)?).await.map(|_| ()),
@@ -254,8 +254,8 @@ impl Plan {
                 let seen = |it: &Deployment| {
                     it.status.as_ref().and_then(|status| status.observed_generation) == it.metadata.generation
                 };
-                let limit = ("its controller has seen it", SOON);
-                space.wait::<Deployment>(name, limit, |it| it.is_some_and(seen)).await.map(|_| ())
+                let wanted = "its controller has seen it";
+                space.wait::<Deployment>(name, wanted, SOON, |it| it.is_some_and(seen)).await.map(|_| ())
             }
             _ => Ok(()),
         }
@@ -273,7 +273,7 @@ impl Plan {
         if self.is_final() && matches!(self.target, Target::CreateDeployment | Target::ApplyDeployment) {
             return Ok(()); // its Deployment has another history: one edit more, or one template less
         }
-        await_answer(("the same end as without a failure", SOON), async || {
+        await_answer("the same end as without a failure", SOON, async || {
             let end = state::anonymous(&state::of(space, &self.name).await?, &self.name);
             let differences = state::differences(&golden.end, &end);
             ensure!(differences.is_empty(), "{}", differences.join("\n  "));

@@ -50,7 +50,7 @@ where
 async fn await_children_of(space: &Space, resource: &Memcached) -> Result<()> {
     let name = resource.name_any();
     let uid = resource.uid();
-    await_answer(("its children are its own", SOON), async || {
+    await_answer("its children are its own", SOON, async || {
         let deployment = space.api::<Deployment>().get(&name).await?.metadata.owner_references;
         let service = space.api::<Service>().get(&name).await?.metadata.owner_references;
         for owners in [deployment, service] {
@@ -139,7 +139,7 @@ impl Squatter {
             ready(it)
                 && conditions.into_iter().any(|it| it.reason.as_deref() == Some("NewReplicaSetAvailable"))
         };
-        space.wait::<Deployment>(self.name, ("it has a pod", SOON), |it| it.is_some_and(settled)).await?;
+        space.wait::<Deployment>(self.name, "it has a pod", SOON, |it| it.is_some_and(settled)).await?;
         self.now(space).await
     }
 
@@ -172,7 +172,7 @@ impl Squatter {
             reason(resource, "Stalled") == Some("NameConflict")
                 && (self.object == Object::Deployment || pods == 1)
         };
-        let found = space.wait(self.name, ("it is stalled", SOON), |it| it.is_some_and(stalled)).await?;
+        let found = space.wait(self.name, "it is stalled", SOON, |it| it.is_some_and(stalled)).await?;
         self.told(space, &found.context("it is there")?)?;
 
         // Neither does an edit change that.
@@ -180,7 +180,7 @@ impl Squatter {
         let again = |it: &Memcached| {
             it.status.as_ref().is_some_and(|status| status.observed_generation == 2) && stalled(it)
         };
-        space.wait(self.name, ("it is stalled again", SOON), |it| it.is_some_and(again)).await?;
+        space.wait(self.name, "it is stalled again", SOON, |it| it.is_some_and(again)).await?;
         let after = self.now(space).await?;
         ensure!(after == before, "{}: {after:#}\ninstead of\n{before:#}", self.name);
 
@@ -277,12 +277,12 @@ async fn while_the_children_of_an_earlier_resource_are_collected_the_new_one_say
         hold(&space.api::<Service>(), NAME, true).await?;
         let new = replace(space).await?;
         let waits = |it: &Memcached| reason(it, "Reconciling") == Some("WaitingForGarbageCollection");
-        space.wait(NAME, ("it says that it waits", SOON), |it| it.is_some_and(waits)).await?;
+        space.wait(NAME, "it says that it waits", SOON, |it| it.is_some_and(waits)).await?;
 
         operator.kill().await?;
         let requests = Requests::from_now_on(space)?;
         operator = self::operator(space).await?;
-        space.wait(NAME, ("it still says so", SOON), |it| it.is_some_and(waits)).await?;
+        space.wait(NAME, "it still says so", SOON, |it| it.is_some_and(waits)).await?;
         ensure!(requests.of_children()?.is_empty(), "{:?}", requests.of_children()?);
 
         hold(&space.api::<Deployment>(), NAME, false).await?;
@@ -308,7 +308,7 @@ async fn a_child_that_somebody_deletes_comes_back_once_it_is_gone() -> Result<()
         space.api::<Deployment>().delete(NAME, &DeleteParams::background()).await?;
         space.api::<Service>().delete(NAME, &DeleteParams::background()).await?;
         let waits = |it: &Memcached| reason(it, "Reconciling") == Some("WaitingForGarbageCollection");
-        space.wait(NAME, ("it says that it waits", SOON), |it| it.is_some_and(waits)).await?;
+        space.wait(NAME, "it says that it waits", SOON, |it| it.is_some_and(waits)).await?;
         hold(&space.api::<Deployment>(), NAME, false).await?;
         await_children_of(space, &resource).await?;
         await_ready(space, NAME).await?;
@@ -331,7 +331,7 @@ async fn identities(space: &Space) -> Result<[Option<String>; 3]> {
 #[expect(clippy::disallowed_methods, reason = "the API server reads the same clock")]
 async fn await_a_later_second(than: &Deployment) -> Result<()> {
     let created = than.creation_timestamp().context("when it was made")?.0;
-    await_answer(("another second", SOON), async || {
+    await_answer("another second", SOON, async || {
         ensure!(Timestamp::now().as_second() > created.as_second(), "it is still the same");
         Ok(())
     })
@@ -351,7 +351,7 @@ async fn what_a_resource_left_behind_is_taken_back_whole_and_a_copy_of_it_is_not
         let orphan =
             DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
         space.api::<Memcached>().delete(NAME, &orphan).await?;
-        space.wait::<Memcached>(NAME, ("it is gone", SOON), |it| it.is_none()).await?;
+        space.wait::<Memcached>(NAME, "it is gone", SOON, |it| it.is_none()).await?;
         let left = space.api::<Deployment>().get(NAME).await?;
         ensure!(left.owner_references().is_empty(), "{left:#?}");
         // Its labels, but nothing that says that we wrote it.
@@ -365,7 +365,7 @@ async fn what_a_resource_left_behind_is_taken_back_whole_and_a_copy_of_it_is_not
         await_children_of(space, &anew).await?;
         await_ready(space, NAME).await?;
         ensure!(identities(space).await? == before, "{:?} instead of {before:?}", identities(space).await?);
-        await_answer(("what nobody asks for any more is gone", SOON), async || {
+        await_answer("what nobody asks for any more is gone", SOON, async || {
             let policy = space.api::<NetworkPolicy>().get_opt(NAME).await?;
             ensure!(policy.is_none(), "{policy:?}");
             Ok(())
@@ -378,7 +378,7 @@ async fn what_a_resource_left_behind_is_taken_back_whole_and_a_copy_of_it_is_not
 
         space.apply(&plain("copy", &json!({"replicas": 0}))?).await?;
         let conflict = |it: &Memcached| reason(it, "Stalled") == Some("NameConflict");
-        space.wait("copy", ("it says whose it is", SOON), |it| it.is_some_and(conflict)).await?;
+        space.wait("copy", "it says whose it is", SOON, |it| it.is_some_and(conflict)).await?;
         operator.end().await
     })
     .await
@@ -395,13 +395,13 @@ async fn nothing_is_written_for_a_resource_that_waits_for_its_children_to_be_del
         await_ready(space, NAME).await?;
         let requests = Requests::from_now_on(space)?;
         space.api::<Memcached>().delete(NAME, &DeleteParams::foreground()).await?;
-        space.wait::<Service>(NAME, ("its Service is gone", SOON), |it| it.is_none()).await?;
+        space.wait::<Service>(NAME, "its Service is gone", SOON, |it| it.is_none()).await?;
         operator.kill().await?;
         operator = self::operator(space).await?;
 
         hold(&space.api::<Deployment>(), NAME, false).await?;
-        space.wait::<Deployment>(NAME, ("its Deployment is gone", SOON), |it| it.is_none()).await?;
-        space.wait::<Memcached>(NAME, ("it is gone itself", SOON), |it| it.is_none()).await?;
+        space.wait::<Deployment>(NAME, "its Deployment is gone", SOON, |it| it.is_none()).await?;
+        space.wait::<Memcached>(NAME, "it is gone itself", SOON, |it| it.is_none()).await?;
         operator.end().await?;
         // What there was to tell before is told a little later.
         let mut writes = requests.writes()?;

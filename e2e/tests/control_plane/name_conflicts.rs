@@ -116,7 +116,7 @@ impl<'a> Squat<'a> {
                 && message(it, "Ready").is_some_and(|message| message.starts_with(&words))
         };
         let wanted = format!("{when}: it is stalled: {words}");
-        self.space.wait::<Memcached>(&name(self.kind), (&wanted, SOON), |it| it.is_some_and(says)).await?;
+        self.space.wait::<Memcached>(&name(self.kind), &wanted, SOON, |it| it.is_some_and(says)).await?;
         self.unchanged(when).await
     }
 
@@ -125,7 +125,7 @@ impl<'a> Squat<'a> {
         let name = name(self.kind);
         self.space.api::<Memcached>().delete(&name, &DeleteParams::background()).await?;
         let own = if self.kind == ChildKind::Service { ChildKind::Deployment } else { ChildKind::Service };
-        await_answer(("its own children are collected", SOON), async || {
+        await_answer("its own children are collected", SOON, async || {
             ensure!(
                 children::api(self.space, own).get_opt(&name).await?.is_none(),
                 "the {} is left",
@@ -182,7 +182,7 @@ async fn secret_is_only_read(space: &Space) -> Result<()> {
     await_ready(space, name).await?;
     ensure!(secret().await? == before, "not named any more");
     space.api::<Memcached>().delete(name, &DeleteParams::foreground()).await?;
-    space.wait::<Memcached>(name, ("it is gone", SOON), |it| it.is_none()).await?;
+    space.wait::<Memcached>(name, "it is gone", SOON, |it| it.is_none()).await?;
     ensure!(secret().await? == before, "without a resource");
     Ok(())
 }

@@ -84,7 +84,7 @@ async fn on_and_off(space: &Space) -> Result<()> {
     await_ready(space, NAME).await?;
     space.apply(&plain(NAME, &json!({"replicas": 1}))?).await?;
     await_ready(space, NAME).await?;
-    await_answer(("what was switched off is gone", SOON), async || {
+    await_answer("what was switched off is gone", SOON, async || {
         for kind in ChildKind::ALL.into_iter().filter(|kind| !kind.is_required()) {
             ensure!(children::api(space, kind).get_opt(NAME).await?.is_none(), "a {} is left", kind.name());
         }
@@ -110,11 +110,11 @@ async fn every_verb_that_the_chart_grants_is_used_and_none_beyond() -> Result<()
             let stalled = |it: &Memcached| reason(it, "Stalled") == Some("NameConflict");
             let wanted = format!("somebody's {} is in its way", kind.name());
             let name = name_conflicts::name(kind);
-            space.wait::<Memcached>(&name, (&wanted, SOON), |it| it.is_some_and(stalled)).await?;
+            space.wait::<Memcached>(&name, &wanted, SOON, |it| it.is_some_and(stalled)).await?;
         }
         let granted = granted()?;
         // Events, and lines of the log, come a little later.
-        await_answer(("what is used is what is granted", SOON), async || {
+        await_answer("what is used is what is granted", SOON, async || {
             let used = used(&requests)?;
             let idle: Vec<_> = granted.difference(&used).collect();
             let beyond: Vec<_> = used.difference(&granted).collect();

@@ -36,7 +36,7 @@ async fn edited(space: &Space, name: String) -> Result<Vec<Duration>> {
         let spec = json!({"replicas": 3, "memcached": {"maxMemoryMB": 64 + turn}});
         let started = Instant::now();
         space.apply(&plain(&name, &spec)?).await?;
-        space.wait(&name, ("it has the edit", SOON), reached).await?;
+        space.wait(&name, "it has the edit", SOON, reached).await?;
         times.push(started.elapsed());
     }
     Ok(times)

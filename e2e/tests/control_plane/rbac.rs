@@ -27,7 +27,7 @@ async fn an_operator_that_may_not_see_secrets_says_so_and_goes_on_when_it_may() 
         let is_left_out = |right: &Right| right.resource == "secrets" && verbs.contains(&right.verb.as_str());
         all.iter().filter(move |right| !is_left_out(right)).cloned().collect::<Vec<_>>()
     };
-    grant(&client, (None, USER), &without(&["list", "watch", "get"])).await?;
+    grant(&client, None, USER, &without(&["list", "watch", "get"])).await?;
     in_namespace_of(&cluster, "rbac", async |space: &Space| {
         space.apply(&secret("cache", "first")?).await?;
         space.apply(&resource("cache", 0, 64)?).await?;
@@ -46,16 +46,16 @@ async fn an_operator_that_may_not_see_secrets_says_so_and_goes_on_when_it_may() 
 
         // Half of it: it may see that there are Secrets, but not what is in them.
         let pid = operator.pid();
-        grant(&client, (None, USER), &without(&["get"])).await?;
+        grant(&client, None, USER, &without(&["get"])).await?;
         operator.await_readyz(200, "[+] list of Secret complete").await?;
         let unreadable = |it: &Memcached| reason(it, "Reconciling") == Some("SecretUnreadable");
         let found =
-            space.wait("cache", ("it cannot read its Secret", SOON), |it| it.is_some_and(unreadable)).await?;
+            space.wait("cache", "it cannot read its Secret", SOON, |it| it.is_some_and(unreadable)).await?;
         let conditions = found.and_then(|it| it.status).context("it has a status")?.conditions;
         let told = conditions.iter().any(|it| it.message.contains("lacks the verb get on secrets"));
         ensure!(told, "{conditions:?}");
 
-        grant(&client, (None, USER), &all).await?;
+        grant(&client, None, USER, &all).await?;
         await_ready(space, "cache").await?;
         ensure!(operator.pid() == pid, "it is the same process");
         operator.terminate().await?;

@@ -77,7 +77,7 @@ fn words(right: &Right, space: &Space) -> String {
 async fn await_children(space: &Space, kinds: impl IntoIterator<Item = ChildKind>) -> Result<()> {
     for kind in kinds {
         let there = async || Ok(children::api(space, kind).get(NAME).await?);
-        await_answer((&format!("the {} is there", kind.name()), SOON), there).await?;
+        await_answer(&format!("the {} is there", kind.name()), SOON, there).await?;
     }
     Ok(())
 }
@@ -87,7 +87,7 @@ async fn harms_nobody(space: &Space, kind: ChildKind) -> Result<()> {
     await_children(space, others(kind)).await?;
     let pods = i32::from(kind != ChildKind::NetworkPolicy && kind != ChildKind::Deployment);
     let up = |it: &Memcached| it.status.as_ref().is_some_and(|status| status.ready_replicas == pods);
-    space.wait::<Memcached>(NAME, ("its pods are up", SOON), |it| it.is_some_and(up)).await?;
+    space.wait::<Memcached>(NAME, "its pods are up", SOON, |it| it.is_some_and(up)).await?;
     let requests = Requests::from_now_on(space)?;
     // A measurement, not a wait.
     tokio::time::sleep(WHILE).await;
@@ -121,7 +121,7 @@ fn user(space: &Space) -> String {
 
 /// Gives that user these rights here.
 async fn allow(space: &Space, rights: impl IntoIterator<Item = &Right>) -> Result<()> {
-    grant(&space.client(), (Some(space.name()), &user(space)), rights).await
+    grant(&space.client(), Some(space.name()), &user(space), rights).await
 }
 
 /// An operator's process that works here, as the user of this namespace.
@@ -136,7 +136,7 @@ fn launch(space: &Space, folder: &TempDir) -> Result<Launch> {
 }
 
 async fn await_logged(operator: &Operator, words: &str) -> Result<()> {
-    await_answer((&format!("the log says {words}"), SOON), async || {
+    await_answer(&format!("the log says {words}"), SOON, async || {
         ensure!(fs::read_to_string(operator.log())?.contains(words), "not yet");
         Ok(())
     })

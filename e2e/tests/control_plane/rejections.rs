@@ -76,13 +76,13 @@ pub(crate) async fn await_told(space: &Space, name: &str, told: (&str, &str)) ->
             && message(it, "Ready").is_some_and(|message| message.contains(words))
     };
     let wanted = format!("it says {why}: {words}");
-    let found = space.wait::<Memcached>(name, (&wanted, SOON), |it| it.is_some_and(says)).await?;
+    let found = space.wait::<Memcached>(name, &wanted, SOON, |it| it.is_some_and(says)).await?;
     found.context("it is there")
 }
 
 /// Waits until all others are as they were edited, and makes sure that the refused one and whatever waits for it is not.
 async fn await_others_edited(space: &Space, refused: ChildKind) -> Result<()> {
-    await_answer(("all others are as they were edited", SOON), async || {
+    await_answer("all others are as they were edited", SOON, async || {
         for kind in others(refused) {
             ensure!(is_edited(space, kind).await?, "{kind:?}");
         }
@@ -121,11 +121,11 @@ async fn quota(space: &Space, kind: ChildKind) -> Result<()> {
             .and_then(|status| status.used.as_ref())
             .is_some_and(|used| used.contains_key(&counted))
     };
-    space.wait::<ResourceQuota>("none", ("it counts", SOON), |it| it.is_some_and(counts)).await?;
+    space.wait::<ResourceQuota>("none", "it counts", SOON, |it| it.is_some_and(counts)).await?;
     create(space).await?;
     await_told(space, NAME, ("QuotaExceeded", &format!("cannot create {} ", kind.name()))).await?;
     for other in others(kind) {
-        await_answer((&format!("the {} is there", other.name()), SOON), async || {
+        await_answer(&format!("the {} is there", other.name()), SOON, async || {
             Ok(children::api(space, other).get(NAME).await?)
         })
         .await?;
@@ -161,7 +161,7 @@ async fn admission(space: &Space, kind: ChildKind) -> Result<()> {
     policies.patch(space.name(), &params, &Patch::Apply(policy)).await?;
     let binding: ValidatingAdmissionPolicyBinding = serde_json::from_value(binding)?;
     bindings.patch(space.name(), &params, &Patch::Apply(binding)).await?;
-    await_answer(("the policy says no", SOON), async || {
+    await_answer("the policy says no", SOON, async || {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {"try": "this"}}}));
         let tried = PatchParams { dry_run: true, ..PatchParams::default() };
         ensure!(children::api(space, kind).patch(NAME, &tried, &patch).await.is_err(), "it does not yet");

@@ -69,12 +69,12 @@ impl Document {
         }
         if schema["type"] == "array" && schema["x-kubernetes-list-type"] == "map" {
             let items = self.resolved(&schema["items"]);
-            self.below((fields, depth), &items, visit);
+            self.below(fields, depth, &items, visit);
         }
-        self.below((fields, depth), &schema, visit);
+        self.below(fields, depth, &schema, visit);
     }
 
-    fn below(&self, (fields, depth): (&str, usize), schema: &Value, visit: &mut dyn FnMut(&str, &Value)) {
+    fn below(&self, fields: &str, depth: usize, schema: &Value, visit: &mut dyn FnMut(&str, &Value)) {
         for (name, field) in schema["properties"].as_object().into_iter().flatten() {
             let fields = if fields.is_empty() { name.clone() } else { format!("{fields}.{name}") };
             if !["status", "metadata"].contains(&fields.as_str()) {

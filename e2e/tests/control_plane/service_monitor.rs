@@ -30,7 +30,7 @@ async fn await_unserved(space: &Space, unserved: &[&str]) -> Result<Memcached> {
         ready(it) && it.status.as_ref().is_some_and(|status| status.unserved_kinds == unserved)
     };
     let wanted = format!("it is ready, without {unserved:?}");
-    let found = space.wait::<Memcached>(NAME, (&wanted, NOTICED), |it| it.is_some_and(says)).await?;
+    let found = space.wait::<Memcached>(NAME, &wanted, NOTICED, |it| it.is_some_and(says)).await?;
     found.context("it is there")
 }
 
@@ -57,7 +57,7 @@ fn in_vain(requests: &Requests) -> Result<usize> {
 async fn install(space: &Space) -> Result<Duration> {
     let started = Instant::now();
     monitors::install(&space.client()).await?;
-    await_answer(("the ServiceMonitor is made", NOTICED), async || {
+    await_answer("the ServiceMonitor is made", NOTICED, async || {
         Ok(children::api(space, ChildKind::ServiceMonitor).get(NAME).await?)
     })
     .await?;
@@ -96,7 +96,7 @@ async fn a_definition_that_comes_and_goes_is_noticed_within_a_minute_and_delays_
         await_ready(space, "other").await?;
         space.apply(&monitored(64)?).await?;
         await_unserved(space, &["ServiceMonitor"]).await?;
-        await_answer(("a warning says so", SOON), async || {
+        await_answer("a warning says so", SOON, async || {
             ensure!(warnings(space).await? == 1, "{}", warnings(space).await?);
             Ok(())
         })

@@ -144,7 +144,7 @@ async fn change_over(space: &Space, file: &str) -> Result<BTreeMap<String, usize
     );
 
     edit(space).await?;
-    await_answer(("the edit is rolled out", SOON), async || {
+    await_answer("the edit is rolled out", SOON, async || {
         let resource = await_ready(space, NAME).await?;
         let revision = resource.status.and_then(|status| status.template_revision);
         ensure!(revision == Some(1), "at revision {revision:?}");
@@ -190,7 +190,7 @@ async fn is_taken_over(space: &Space, kinds: &[ChildKind]) -> Result<()> {
 
 /// Waits until all is ours and at rest.
 async fn taken_over(space: &Space, kinds: &[ChildKind]) -> Result<()> {
-    await_answer(("the operator has taken over", SOON), async || is_taken_over(space, kinds).await).await?;
+    await_answer("the operator has taken over", SOON, async || is_taken_over(space, kinds).await).await?;
     state::at_rest(space, NAME).await?;
     Ok(())
 }
@@ -237,7 +237,7 @@ async fn what_is_no_longer_wanted_goes_and_an_autoscalers_number_stays() -> Resu
         ensure!(policy["spec"]["ingress"].as_array().is_some_and(|rules| rules.len() == 2), "{policy:#}");
         let patch = json!({"spec": {"service": null}});
         space.api::<Memcached>().patch(NAME, &PatchParams::default(), &Patch::Merge(patch)).await?;
-        await_answer(("the peer's annotation of the Service goes", SOON), async || {
+        await_answer("the peer's annotation of the Service goes", SOON, async || {
             let annotations = &child(space, ChildKind::Service).await?["metadata"]["annotations"];
             ensure!(annotations.is_null(), "{annotations}");
             Ok(())
@@ -269,7 +269,7 @@ async fn a_secret_that_changed_between_the_two_operators_is_noticed() -> Result<
         let before = pods(space).await?;
         space.apply(&peer::secret(Some(("tls.crt", "another certificate")))?).await?;
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
-        await_answer(("the new content is rolled out", SOON), async || {
+        await_answer("the new content is rolled out", SOON, async || {
             let revision = await_ready(space, NAME).await?.status.and_then(|it| it.template_revision);
             ensure!(revision == Some(1), "{revision:?}");
             Ok(())
@@ -289,7 +289,7 @@ async fn a_secret_that_changed_between_the_two_operators_is_noticed() -> Result<
         let touch = json!({"metadata": {"annotations": {"renewed": "yes"}}});
         let touched =
             space.api::<Secret>().patch(NAME, &PatchParams::default(), &Patch::Merge(touch)).await?;
-        await_answer(("the operator has read the new version", SOON), async || {
+        await_answer("the operator has read the new version", SOON, async || {
             let status = space.api::<Memcached>().get(NAME).await?.status.context("a status")?;
             let read = |it: &memcached_operator::api::status::SecretVersion| {
                 Some(&it.resource_version) == touched.metadata.resource_version.as_ref()
@@ -316,7 +316,7 @@ async fn every_write(position: Position) -> Result<usize> {
             let crash = Arc::new(AtWrite::new(number, position));
             // Its first writes come as soon as it is ready, so that it may be gone before anybody saw that.
             let operator = Operator::spawn(space, Arc::clone(&crash) as Arc<_>, crash.kill.clone()).await?;
-            await_answer(("it is killed, or all is done", SOON), async || {
+            await_answer("it is killed, or all is done", SOON, async || {
                 if crash.fired() { Ok(()) } else { is_taken_over(space, &kinds).await }
             })
             .await?;

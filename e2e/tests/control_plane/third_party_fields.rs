@@ -138,7 +138,7 @@ async fn a_restart_by_kubectl_a_sidecar_and_labels_of_others_survive_edits_repai
                 && status.and_then(|status| status.updated_replicas) == Some(1)
                 && status.and_then(|status| status.replicas) == Some(1)
         };
-        space.wait::<Deployment>("cache", ("it rolled out", SOON), |it| it.is_some_and(rolled)).await?;
+        space.wait::<Deployment>("cache", "it rolled out", SOON, |it| it.is_some_and(rolled)).await?;
         world.untouched("after what others did", &at, &[]).await?;
 
         space.apply(&resource("cache", 2, 65)?).await?;
@@ -156,7 +156,7 @@ async fn a_restart_by_kubectl_a_sidecar_and_labels_of_others_survive_edits_repai
             let containers = it.spec.iter().flat_map(|spec| spec.template.spec.iter().flat_map(|pod| &pod.containers));
             containers.into_iter().any(|one| one.image.as_deref() == Some("memcached:1.6.18"))
         };
-        space.wait::<Deployment>("cache", ("the image is ours again", SOON), |it| it.is_some_and(ours)).await?;
+        space.wait::<Deployment>("cache", "the image is ours again", SOON, |it| it.is_some_and(ours)).await?;
         world.untouched("after a repair", &at, &[("deployments cache", 2)]).await?;
         operator.end().await
     })
@@ -213,7 +213,7 @@ async fn await_added(
     }
     let wanted: BTreeMap<_, _> =
         writes.iter().map(|(kind, count)| (format!("{} cache", kind.plural()), *count)).collect();
-    await_answer((when, SOON), async || {
+    await_answer(when, SOON, async || {
         let found = requests.of_children()?;
         ensure!(found == wanted, "wrote {found:?}, wanted {wanted:?}");
         Ok(())
@@ -228,7 +228,7 @@ async fn take_labels(space: &Space) -> Result<()> {
     for kind in ChildKind::ALL {
         children::api(space, kind).patch("cache", &PatchParams::default(), &taken).await?;
     }
-    await_answer(("the labels are back", SOON), async || {
+    await_answer("the labels are back", SOON, async || {
         for kind in ChildKind::ALL {
             let child = children::api(space, kind).get("cache").await?;
             ensure!(child.labels().contains_key(label), "{kind:?}");

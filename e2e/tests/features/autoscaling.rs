@@ -159,7 +159,7 @@ impl Scenario {
     }
 
     async fn await_end(&self, space: &Space, name: &str) -> Result<()> {
-        await_answer((self.name, SOON), async || {
+        await_answer(self.name, SOON, async || {
             let resource = space.api::<Memcached>().get(name).await?;
             ensure!(ready(&resource), "it is not ready: {:?}", resource.status);
             let autoscaler = space.api::<HorizontalPodAutoscaler>().get_opt(name).await?;

@@ -100,7 +100,7 @@ impl Obstacle {
             let observed = it.status.as_ref().map(|status| status.observed_generation);
             observed == wanted && reason(it, "Ready") == Some(why)
         };
-        space.wait::<Memcached>(name, ("it says why", SOON), |it| it.is_some_and(says)).await?;
+        space.wait::<Memcached>(name, "it says why", SOON, |it| it.is_some_and(says)).await?;
         let live = |deployment: &Value| deployment["spec"]["replicas"].as_i64();
         let history = watch.history().await?;
         let first = history.deployment.first().and_then(|version| live(version.object.as_ref()?));

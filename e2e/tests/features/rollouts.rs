@@ -68,7 +68,7 @@ impl Case {
 
     async fn roll(&self, space: &Space) -> Result<()> {
         let names = (0..REPLICAS).map(|number| format!("{}-{}-{number}", space.name(), self.name)).collect();
-        let _nodes = Nodes::register(space.client(), names, (TAINT, self.name)).await?;
+        let _nodes = Nodes::register(space.client(), names, TAINT, self.name).await?;
         world::apply(space, self.name, &self.spec(2)).await?;
         await_ready(space, self.name).await?;
         for threads in [3, 4] {

@@ -43,7 +43,7 @@ async fn versions(space: &Space, name: &str) -> Result<Versions> {
 /// Waits until the controllers of some children have said what they have to say.
 async fn await_reports(space: &Space, name: &str) -> Result<()> {
     for kind in [ChildKind::PodDisruptionBudget, ChildKind::HorizontalPodAutoscaler] {
-        await_answer(("its controller has reported", SOON), async || {
+        await_answer("its controller has reported", SOON, async || {
             let child = world::children(space, kind).get_opt(name).await?;
             let reported = |it: &DynamicObject| it.data["status"]["conditions"].is_array();
             ensure!(child.as_ref().is_none_or(reported), "{name}: {child:?}");
@@ -104,7 +104,7 @@ async fn start(space: &Space) -> Result<Operator> {
 
 /// Waits until an operator that has just started has looked at so many resources.
 async fn await_looked_at(operator: &Operator, resources: usize) -> Result<()> {
-    await_answer(("every resource has been looked at", SOON), async || {
+    await_answer("every resource has been looked at", SOON, async || {
         let page = operator.page("/metrics").await?;
         let value = |name: &str| {
             let value =
@@ -139,7 +139,7 @@ async fn batch(space: &Space, operator: Operator, specs: &[Value]) -> Result<Ope
 
     let all = ListParams::default();
     space.api::<Memcached>().delete_collection(&DeleteParams::background(), &all).await?;
-    await_answer(("the garbage is collected", SOON), async || {
+    await_answer("the garbage is collected", SOON, async || {
         let left = world::children(space, ChildKind::Deployment).list(&all).await?.items.len();
         ensure!(left == 0, "{left} Deployments are left");
         Ok(())

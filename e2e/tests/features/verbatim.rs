@@ -192,13 +192,13 @@ async fn await_end(space: &Space, name: &str, spec: &Value) -> Result<bool> {
         let seen = it.status.as_ref().map(|status| status.observed_generation) == it.metadata.generation;
         ready(it) || (seen && reason(it, "Stalled") == Some("InvalidSpec"))
     };
-    let found = space.wait::<Memcached>(name, ("it comes to rest", SOON), |it| it.is_some_and(ended)).await;
+    let found = space.wait::<Memcached>(name, "it comes to rest", SOON, |it| it.is_some_and(ended)).await;
     Ok(ready(&found.with_context(|| spec.to_string())?.context("it is there")?))
 }
 
 async fn start(space: &Space, resources: usize) -> Result<Operator> {
     let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
-    await_answer(("every resource has been looked at", SOON), async || {
+    await_answer("every resource has been looked at", SOON, async || {
         let page = operator.page("/metrics").await?;
         let sum = |name: &str| -> usize {
             let lines = page.lines().filter(|line| line.starts_with(name));

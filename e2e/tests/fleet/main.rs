@@ -107,7 +107,7 @@ async fn a_rotation_takes_turns_also_across_a_kill(space: &Space, operator: &Shi
     let witness = Witness::start(space).await?;
     let running = operator.start(&[]).await?;
     rotate(space, "shared").await?;
-    await_answer(("some have rolled", ALL_READY_WITHIN), async || {
+    await_answer("some have rolled", ALL_READY_WITHIN, async || {
         ensure!(witness.rolled().await?.len() >= 15);
         Ok(())
     })
@@ -115,7 +115,7 @@ async fn a_rotation_takes_turns_also_across_a_kill(space: &Space, operator: &Shi
     running.kill()?;
     let running = operator.start(&[]).await?;
     all_ready(space, ALL_READY_WITHIN).await?;
-    await_answer(("all have rolled and are ready", ALL_READY_WITHIN), async || {
+    await_answer("all have rolled and are ready", ALL_READY_WITHIN, async || {
         ensure!(witness.rolled().await? == names(SHARED));
         all_ready(space, ALL_READY_WITHIN).await
     })
@@ -141,7 +141,7 @@ async fn older_templates_are_adopted_in_turns_and_not_past_one_that_fails(
     }
     let running = operator.start(&["--adopt-templates=budgeted"]).await?;
     let halted = async |running: &Operator| {
-        await_answer(("adoption is halted", ALL_READY_WITHIN), async || {
+        await_answer("adoption is halted", ALL_READY_WITHIN, async || {
             let (_, metrics) = running.get("/metrics").await?;
             ensure!(metrics.contains("memcached_operator_adoption_halted 1"));
             Ok(())
@@ -153,7 +153,7 @@ async fn older_templates_are_adopted_in_turns_and_not_past_one_that_fails(
         let message = message(it, "Stalled");
         message.is_some_and(|message| message.contains("no other cache adopts a newer pod template"))
     };
-    await_answer(("they say what they keep others from", ALL_READY_WITHIN), async || {
+    await_answer("they say what they keep others from", ALL_READY_WITHIN, async || {
         let all = space.api::<Memcached>().list(&ListParams::default()).await?;
         let stalled = all.iter().filter(|it| says_so(it)).count();
         ensure!(stalled == LIMIT, "{stalled} are stalled");
@@ -167,7 +167,7 @@ async fn older_templates_are_adopted_in_turns_and_not_past_one_that_fails(
     assert_eq!(adopted, LIMIT, "others adopt though these failed");
 
     OLD.for_each(|at| kubelet.release(&name(at)));
-    await_answer(("all have adopted the newest template", ALL_READY_WITHIN), async || {
+    await_answer("all have adopted the newest template", ALL_READY_WITHIN, async || {
         ensure!(caches::at_newest(space, OLD).await? == OLD.len());
         all_ready(space, ALL_READY_WITHIN).await
     })
@@ -191,9 +191,8 @@ async fn an_upgrade_and_a_downgrade_roll_nothing(space: &Space, operator: &Shipp
     assert_eq!(state(space).await?, before, "an upgrade wrote something");
     caches::set_later(space, first).await?;
     edit(space, first, &json!({"memcached": {"threads": 3}})).await?;
-    let newer = ("it is rendered by the later build's rules", ALL_READY_WITHIN);
     let at_two = |it: Option<&Memcached>| it.is_some_and(|it| ready(it) && revision(it) == Some(2));
-    space.wait(&name(first), newer, at_two).await?;
+    space.wait(&name(first), "it is rendered by the later build's rules", ALL_READY_WITHIN, at_two).await?;
     assert_eq!(witness.rolled().await?, BTreeSet::from([name(first)]));
     later.terminate().await?;
 
@@ -206,7 +205,7 @@ async fn an_upgrade_and_a_downgrade_roll_nothing(space: &Space, operator: &Shipp
     let scaled = |it: Option<&Memcached>| {
         it.is_some_and(|it| ready(it) && it.status.as_ref().is_some_and(|it| it.ready_replicas == 2))
     };
-    space.wait(&name(first), ("it is scaled", ALL_READY_WITHIN), scaled).await?;
+    space.wait(&name(first), "it is scaled", ALL_READY_WITHIN, scaled).await?;
     all_ready(space, ALL_READY_WITHIN).await?;
     assert_eq!(witness.rolled().await?, BTreeSet::from([name(first), name(second)]));
     assert_eq!(witness.rollouts().await?, 2, "the downgrade rolled what the upgrade had rolled");

@@ -78,7 +78,7 @@ pub(crate) async fn says_exactly_what_happens_then(space: &Space, operator: &Shi
     let (witness, start) = (Witness::start(space).await?, AuditLog::of(space.cluster()).mark()?);
     let running = operator.start(&[]).await?;
     all_ready(space, ALL_READY_WITHIN).await?;
-    await_answer(("every number is as asked for", ALL_READY_WITHIN), async || {
+    await_answer("every number is as asked for", ALL_READY_WITHIN, async || {
         let (rest, code) = operator.plan(&[])?;
         ensure!(code == 0, "{rest}");
         Ok(())
@@ -90,12 +90,12 @@ pub(crate) async fn says_exactly_what_happens_then(space: &Space, operator: &Shi
 
     // What it said would be in each field is there now.
     let after = Hashes::read(space).await?;
-    for wanted in of_programs(space, (&hashes, &after)) {
+    for wanted in of_programs(space, &hashes, &after) {
         let all = plan["resources"].as_array().context("it lists resources")?;
         let found = all.iter().find(|it| it["name"] == wanted["name"]);
         assert_eq!(found, Some(&wanted));
     }
-    assert_eq!(printed, of_people(space, (&hashes, &after)));
+    assert_eq!(printed, of_people(space, &hashes, &after));
     println!("a plan for {} resources foretold what changed", NEW.end);
     Ok(())
 }
@@ -159,7 +159,7 @@ fn of_one(space: &Space, at: usize, children: &Value) -> Value {
 }
 
 /// The plan for one resource of each sort, as programs get it.
-fn of_programs(space: &Space, (before, after): (&Hashes, &Hashes)) -> Vec<Value> {
+fn of_programs(space: &Space, before: &Hashes, after: &Hashes) -> Vec<Value> {
     let resource = |at: usize, children: Value| of_one(space, at, &children);
     let rolled = |at: usize, cause: &str, field: Value| {
         let fields = [before.field(after, at), field];
@@ -184,7 +184,7 @@ fn of_programs(space: &Space, (before, after): (&Hashes, &Hashes)) -> Vec<Value>
 }
 
 /// The whole plan, as people get it.
-fn of_people(space: &Space, (before, after): (&Hashes, &Hashes)) -> String {
+fn of_people(space: &Space, before: &Hashes, after: &Hashes) -> String {
     let namespace = space.name();
     let (own, new_own) = (&before.own, &after.own);
     let rolls =

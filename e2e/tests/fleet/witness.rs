@@ -51,7 +51,7 @@ impl Witness {
     async fn catch_up(&self) -> Result<()> {
         let now = self.deployments.list(&ListParams::default()).await?;
         let newest = now.items.iter().map(version).max().context("there are no Deployments")?;
-        await_answer(("the witness has seen everything", Duration::from_secs(30)), async || {
+        await_answer("the witness has seen everything", Duration::from_secs(30), async || {
             ensure!(self.read(|seen| seen.version) >= newest);
             Ok(())
         })

@@ -59,7 +59,7 @@ pub(crate) async fn install(client: &Client) -> Result<()> {
         });
         definitions.patch(&format!("{plural}.{group}"), &params, &Patch::Apply(definition)).await?;
     }
-    await_answer(("Flux's kinds are served", SOON), async || {
+    await_answer("Flux's kinds are served", SOON, async || {
         for (_, name, _) in KINDS {
             let objects: Api<DynamicObject> = Api::all_with(client.clone(), &kind(name));
             objects.list(&ListParams::default()).await?;
@@ -155,7 +155,7 @@ impl<'a> Flux<'a> {
     /// Has it remove everything that it applied, and waits until it did.
     pub(crate) async fn remove(&self) -> Result<()> {
         self.objects().delete(NAME, &DeleteParams::default()).await?;
-        await_answer(("the Kustomization is gone", SOON), async || {
+        await_answer("the Kustomization is gone", SOON, async || {
             ensure!(self.objects().get_opt(NAME).await?.is_none(), "it is still there");
             Ok(())
         })
@@ -163,7 +163,7 @@ impl<'a> Flux<'a> {
     }
 
     async fn says(&self, what: &str, condition: impl Fn(&Value) -> bool) -> Result<Value> {
-        let outcome = await_answer((what, SOON), async || {
+        let outcome = await_answer(what, SOON, async || {
             let status = self.objects().get(NAME).await?.data["status"].take();
             ensure!(condition(&status), "{status}");
             Ok(status)

@@ -65,7 +65,7 @@ async fn story(space: &Space) -> Result<()> {
     fs::remove_file(repository.folder().join("minimal.yaml"))?;
     repository.publish("second").await?;
     flux.reached("second").await?;
-    space.wait::<Memcached>("minimal", ("it is pruned", SOON), |it| it.is_none()).await?;
+    space.wait::<Memcached>("minimal", "it is pruned", SOON, |it| it.is_none()).await?;
     ensure!(versions(space).await? == before[..2], "it changed the others too: {:?}", versions(space).await?);
 
     // What sits at its child's place is not its own: no tool may call it ready, nor wait for it until a timeout.

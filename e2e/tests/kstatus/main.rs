@@ -120,8 +120,17 @@ async fn report(cache: &Cache<'_>, counters: Counters, conditions: Value) -> Res
     Ok(())
 }
 
+/// The counters of a resource's status.
+#[derive(Clone, Copy)]
+struct Mirrored {
+    total: i32,
+    updated: i32,
+    ready: i32,
+}
+
 /// Waits until the resource mirrors these counters: only then has the operator judged them.
-async fn mirrors(cache: &Cache<'_>, (total, updated, ready): (i32, i32, i32)) -> Result<Memcached> {
+async fn mirrors(cache: &Cache<'_>, mirrored: Mirrored) -> Result<Memcached> {
+    let Mirrored { total, updated, ready } = mirrored;
     let wanted = format!("{total} pods, {updated} updated, {ready} ready");
     let mirrored = cache.is(&wanted, |resource| {
         let status = resource.status.as_ref().unwrap();
@@ -154,11 +163,11 @@ async fn counters_that_are_old_or_partial_never_pass_for_a_finished_rollout() ->
         generation(cache, 1).await?;
         // Each is short of complete in one thing; the second half is what the resource makes of it.
         for (counters, mirrored) in [
-            (complete(0), (2, 0, 2)),
-            (Counters { total: 3, ..complete(1) }, (3, 2, 2)),
-            (Counters { updated: 1, ..complete(1) }, (2, 1, 2)),
-            (Counters { ready: 1, available: 1, ..complete(1) }, (2, 2, 1)),
-            (Counters { available: 1, ..complete(1) }, (2, 2, 2)),
+            (complete(0), Mirrored { total: 2, updated: 0, ready: 2 }),
+            (Counters { total: 3, ..complete(1) }, Mirrored { total: 3, updated: 2, ready: 2 }),
+            (Counters { updated: 1, ..complete(1) }, Mirrored { total: 2, updated: 1, ready: 2 }),
+            (Counters { ready: 1, available: 1, ..complete(1) }, Mirrored { total: 2, updated: 2, ready: 1 }),
+            (Counters { available: 1, ..complete(1) }, Mirrored { total: 2, updated: 2, ready: 2 }),
         ] {
             report(cache, counters, json!([])).await?;
             let resource = mirrors(cache, mirrored).await?;
@@ -171,15 +180,15 @@ async fn counters_that_are_old_or_partial_never_pass_for_a_finished_rollout() ->
         // The counters of the old template say that all is well, while the new one is not even looked at.
         cache.apply(&spec(96)).await?;
         generation(cache, 2).await?;
-        mirrors(cache, (2, 0, 2)).await?;
+        mirrors(cache, Mirrored { total: 2, updated: 0, ready: 2 }).await?;
         report(cache, Counters { updated: 1, ..complete(2) }, json!([])).await?;
-        mirrors(cache, (2, 1, 2)).await?;
+        mirrors(cache, Mirrored { total: 2, updated: 1, ready: 2 }).await?;
         report(cache, complete(2), json!([])).await?;
         cache.ready().await?;
 
         // Pods are lost and come back: no failure, and nothing rolls.
         report(cache, Counters { ready: 0, available: 0, ..complete(2) }, json!([])).await?;
-        mirrors(cache, (2, 2, 0)).await?;
+        mirrors(cache, Mirrored { total: 2, updated: 2, ready: 0 }).await?;
         report(cache, complete(2), json!([])).await?;
         cache.ready().await?;
 
@@ -198,7 +207,7 @@ async fn a_rollout_past_its_deadline_is_failed_until_another_edit() -> Result<()
         generation(cache, 2).await?;
         // A deadline of the generation before says nothing about this one.
         report(cache, Counters { ready: 1, available: 1, ..complete(1) }, deadline()).await?;
-        mirrors(cache, (2, 0, 1)).await?;
+        mirrors(cache, Mirrored { total: 2, updated: 0, ready: 1 }).await?;
         assert_eq!(cache.verdicts().await?, [InProgress, Current, InProgress]);
 
         report(cache, Counters { updated: 1, ..complete(2) }, deadline()).await?;
@@ -293,7 +302,7 @@ async fn rules_come(cache: &Cache<'_>, invalid: &Value) -> Result<()> {
     another.metadata = ObjectMeta { name: Some("another".to_owned()), ..ObjectMeta::default() };
     another.spec = serde_json::from_value(invalid.clone())?;
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-    await_answer(("the rules hold", SOON), async || match resources.create(&dry_run, &another).await {
+    await_answer("the rules hold", SOON, async || match resources.create(&dry_run, &another).await {
         Err(kube::Error::Api(status)) if status.code == 422 => Ok(()),
         other => bail!("the API server says {other:?}"),
     })

@@ -79,7 +79,7 @@ pub(crate) async fn a_leader_that_stood_still_for_a_minute_does_no_harm_when_it_
         let _traffic = Traffic::start(space, PACE).await?;
         let (first, second) = two(&arena).await?;
         await_writes(&arena, "a", Timestamp::now()).await?;
-        arena.stand_still((&first, "a"), ("b", Duration::from_secs(60))).await?;
+        arena.stand_still(&first, "a", "b", Duration::from_secs(60)).await?;
         let went_on = Timestamp::now();
         await_writes(&arena, "b", went_on).await?;
         ensure!(arena.log_of("a")?.contains("leads no longer: "), "it says so");

@@ -16,7 +16,7 @@ const LEASE: u32 = 6;
 
 /// Waits until an operator of this arena holds the Lease, and says so in it.
 async fn await_held(arena: &Arena<'_>) -> Result<String> {
-    await_answer(("an operator holds the Lease", SOON + SOON), async || {
+    await_answer("an operator holds the Lease", SOON + SOON, async || {
         let holder = arena.holder().await?.context("nobody does")?;
         ensure!(["a", "b"].contains(&holder.as_str()), "{holder} does");
         Ok(holder)

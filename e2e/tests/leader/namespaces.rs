@@ -37,7 +37,7 @@ async fn await_memory(space: &Space, memory: &str) -> Result<()> {
     let has =
         |it: &Deployment| serde_json::to_string(it).is_ok_and(|text| text.contains(&format!("\"{memory}\"")));
     let wanted = format!("its memcached gets -m {memory}");
-    space.wait::<Deployment>("cache", (&wanted, SOON), |it| it.is_some_and(has)).await?;
+    space.wait::<Deployment>("cache", &wanted, SOON, |it| it.is_some_and(has)).await?;
     Ok(())
 }
 
@@ -57,7 +57,7 @@ async fn in_three(one: &Space, other: &Space, third: &Space) -> Result<()> {
     for space in [one, other, third] {
         space.apply(&resource("cache", 71)?).await?;
     }
-    grant(&client, (Some(one.name()), USER), &rights).await?;
+    grant(&client, Some(one.name()), USER, &rights).await?;
     let operator = Operator::spawn(&launch([one, other], &folder)?)?;
 
     // One namespace has no Role yet: it is said, and does not keep the other waiting.
@@ -69,7 +69,7 @@ async fn in_three(one: &Space, other: &Space, third: &Space) -> Result<()> {
         .await?;
     await_memory(one, "71").await?;
     untouched(other).await?;
-    grant(&client, (Some(other.name()), USER), &rights).await?;
+    grant(&client, Some(other.name()), USER, &rights).await?;
     operator.await_readyz(200, "").await?;
     await_memory(other, "71").await?;
 
@@ -79,7 +79,7 @@ async fn in_three(one: &Space, other: &Space, third: &Space) -> Result<()> {
     other.apply(&resource("cache", 72)?).await?;
     one.apply(&resource("cache", 72)?).await?;
     await_memory(one, "72").await?;
-    grant(&client, (Some(other.name()), USER), &rights).await?;
+    grant(&client, Some(other.name()), USER, &rights).await?;
     await_memory(other, "72").await?;
 
     untouched(third).await?;

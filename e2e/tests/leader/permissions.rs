@@ -29,7 +29,7 @@ pub(crate) async fn an_operator_that_may_not_have_the_lease_says_so_writes_nothi
         ensure!(verbs == ["create", "get", "update"], "what the chart grants on the Lease: {verbs:?}");
         let grant = async |verbs: &[&str]| {
             let lease = lease.iter().filter(|right| verbs.contains(&right.verb.as_str()));
-            grant(&client, (Some(space.name()), &user), work.iter().chain(lease)).await
+            grant(&client, Some(space.name()), &user, work.iter().chain(lease)).await
         };
         grant(&[]).await?;
         let operator = Operator::spawn(&arena.launch("a", &[], None)?)?;

@@ -66,7 +66,7 @@ impl<'a> Newcomer<'a> {
     /// The operator's two pods, of which, soon, exactly one leads.
     async fn operators(&self) -> Result<Vec<OperatorPod>> {
         let client = self.space.client();
-        await_answer(("exactly one of two operators leads", SOON), async || {
+        await_answer("exactly one of two operators leads", SOON, async || {
             let pods = release::pods(&client).await?;
             let leaders = pods.iter().filter(|pod| pod.leads()).count();
             ensure!((pods.len(), leaders) == (2, 1), "{} pods, {leaders} leaders", pods.len());

@@ -4,7 +4,7 @@
 use anyhow::{Result, ensure};
 use e2e::chart::{NAMESPACE, RELEASE};
 use e2e::testing::cache::{Cache, SOON};
-use e2e::testing::prometheus::{Prometheus, rules};
+use e2e::testing::prometheus::{AlertedResource, Prometheus, rules};
 use e2e::testing::{await_answer, monitors};
 use kube::Api;
 use kube::api::DynamicObject;
@@ -28,7 +28,7 @@ impl<'a> Watch<'a> {
         let mut configs = Vec::new();
         for (namespace, name, pods) in [(NAMESPACE, RELEASE, 2), (cache.space.name(), cache.name, 1)] {
             let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
-            let monitor = await_answer((name, SOON), async || Ok(api.get(name).await?)).await?;
+            let monitor = await_answer(name, SOON, async || Ok(api.get(name).await?)).await?;
             for mut config in monitors::scrape_configs(&client, &monitor).await? {
                 // The sample's half a minute is for those who have time.
                 config["scrape_interval"] = json!("1s");
@@ -40,26 +40,26 @@ impl<'a> Watch<'a> {
         let configs: Vec<_> = configs.into_iter().map(|(config, _)| config).collect();
         let cluster = cache.space.cluster().folder();
         let folder = cluster.join("prometheus-newcomer");
-        let prometheus = Prometheus::start((folder, cluster), &configs, &rules()?).await?;
+        let prometheus = Prometheus::start(folder, cluster, &configs, &rules()?).await?;
         prometheus.scrapes(count).await?;
         Ok(Self { cache, prometheus })
     }
 
     /// The Ready condition as a series.
     fn ready(&self) -> String {
-        let (namespace, name) = self.on();
+        let AlertedResource { namespace, name } = self.on();
         format!(
             "memcached_operator_instance_condition{{namespace=\"{namespace}\",name=\"{name}\",type=\"Ready\"}}"
         )
     }
 
-    fn on(&self) -> (&str, &str) {
-        (self.cache.space.name(), self.cache.name)
+    fn on(&self) -> AlertedResource<'_> {
+        AlertedResource { namespace: self.cache.space.name(), name: self.cache.name }
     }
 
     /// The exporter tells of the client's hits, the operator that the cache is ready and that one of two pods leads.
     pub(crate) async fn all_is_well(&self) -> Result<()> {
-        let (namespace, name) = self.on();
+        let AlertedResource { namespace, name } = self.on();
         let of = format!("namespace=\"{namespace}\",service=\"{name}\"");
         self.prometheus.becomes(&format!("memcached_up{{{of}}}"), 1.0).await?;
         let hits = format!("memcached_commands_total{{{of},command=\"get\",status=\"hit\"}}");

@@ -143,7 +143,7 @@ async fn promtool_finds_nothing_wrong_with_the_exporters_metrics_but_upstreams_n
         format!("--listen=127.0.0.1:{exporter}"),
     ];
     let _exporter = start(&binary()?, &arguments)?;
-    let page = await_answer(("the exporter reaches memcached", SOON), async || {
+    let page = await_answer("the exporter reaches memcached", SOON, async || {
         // With an item there is a slab class to tell of.
         Memcached::connect(([127, 0, 0, 1], cache)).await?.set("a", b"b").await?;
         match get(([127, 0, 0, 1], exporter).into(), "/metrics").await? {

@@ -43,7 +43,7 @@ async fn with_its_resource_all_of_a_cache_goes_and_no_finalizer_is_needed() -> R
     with_cache("deletion", async |cache| {
         cache.apply(&json!({"replicas": 2})).await?;
         cache.ready().await?;
-        let whole = await_answer(("all of it is there", SOON), async || {
+        let whole = await_answer("all of it is there", SOON, async || {
             let whole = leftovers(cache).await?;
             // The resource, Deployment, ReplicaSet, two pods, Service and what Kubernetes derives from it.
             ensure!(whole.len() == 7, "{whole:#?}");
@@ -53,7 +53,7 @@ async fn with_its_resource_all_of_a_cache_goes_and_no_finalizer_is_needed() -> R
         assert!(whole.iter().all(|object| object.ends_with("[]")), "{whole:#?}");
 
         cache.space.api::<Memcached>().delete(cache.name, &DeleteParams::background()).await?;
-        await_answer(("nothing of it is left", SOON), async || {
+        await_answer("nothing of it is left", SOON, async || {
             let left = leftovers(cache).await?;
             ensure!(left.is_empty(), "{left:#?}");
             Ok(())
@@ -110,7 +110,7 @@ async fn kubectl_describe_tells_what_happened_and_why() -> Result<()> {
             "Warning SecretNotFound: Referenced Secrets not found: users",
         ];
         let cluster = cache.space.cluster();
-        await_answer(("all events are told", SOON), async || {
+        await_answer("all events are told", SOON, async || {
             let mut describe = cluster.kubectl()?;
             describe.args(["describe", "memcached", cache.name, "-n", cache.space.name()]);
             let output = describe.output()?;

@@ -27,7 +27,7 @@ async fn a_cache_that_its_resource_left_behind_is_taken_back_with_every_key() ->
         let orphan =
             DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
         resources.delete(cache.name, &orphan).await?;
-        cache.space.wait::<Memcached>(cache.name, ("it is gone", SOON), |it| it.is_none()).await?;
+        cache.space.wait::<Memcached>(cache.name, "it is gone", SOON, |it| it.is_none()).await?;
         let left = cache.deployment("it is left", |it| it.owner_references().is_empty()).await?;
         assert_eq!(left.uid(), before.uid());
 

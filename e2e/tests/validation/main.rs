@@ -51,7 +51,7 @@ async fn install(client: &Client, crd: &CustomResourceDefinition) -> Result<()> 
     let name = crd.metadata.name.as_deref().context("a definition has a name")?;
     definitions.patch(name, &PatchParams::apply("e2e-test").force(), &Patch::Apply(crd)).await?;
     for version in VERSIONS {
-        await_answer(("the definition is served", SOON), async || {
+        await_answer("the definition is served", SOON, async || {
             Ok(resources(client, "default", version).list(&kube::api::ListParams::default()).await?)
         })
         .await?;

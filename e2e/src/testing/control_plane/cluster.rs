@@ -46,7 +46,7 @@ async fn resources_may_own(client: &Client) -> Result<()> {
         serde_json::from_value(json!({"metadata": {"name": "owned", "ownerReferences": [owner]}}))?;
     let objects: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-    await_answer(("a Memcached may own something", SOON), async || {
+    await_answer("a Memcached may own something", SOON, async || {
         Ok(objects.create(&dry_run, &owned).await.map(|_| ())?)
     })
     .await
@@ -64,7 +64,7 @@ pub async fn collector_is_at_work(space: &Space) -> Result<()> {
         let owned = json!({"metadata": {"name": "owned", "ownerReferences": [reference]}});
         space.apply(&serde_json::from_value::<ConfigMap>(owned)?).await?;
         space.api::<Memcached>().delete("owner", &DeleteParams::background()).await?;
-        await_answer(("the garbage collector knows our kind", Duration::from_secs(180)), async || {
+        await_answer("the garbage collector knows our kind", Duration::from_secs(180), async || {
             ensure!(space.api::<ConfigMap>().get_opt("owned").await?.is_none(), "nothing is collected yet");
             Ok(())
         })
@@ -87,7 +87,7 @@ pub async fn define(client: &Client, definition: &CustomResourceDefinition) -> R
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let name = definition.metadata.name.as_deref().context("a definition has a name")?;
     definitions.patch(name, &PatchParams::apply("e2e-test").force(), &Patch::Apply(definition)).await?;
-    await_answer(("the definition is served", SOON), async || {
+    await_answer("the definition is served", SOON, async || {
         let resources: Api<Memcached> = Api::all(client.clone());
         Ok(resources.list(&ListParams::default()).await.map(|_| ())?)
     })

@@ -86,7 +86,7 @@ impl Operator {
 
     /// Waits until `/readyz` says so.
     pub async fn ready(&self, limit: Duration) -> Result<()> {
-        await_answer(("the operator is ready", limit), async || {
+        await_answer("the operator is ready", limit, async || {
             let page = self.readyz().await?;
             page.starts_with("HTTP/1.0 200").then_some(()).with_context(|| page)
         })
@@ -128,7 +128,7 @@ impl Operator {
         ended.context("the operator panicked")??;
         // The journal's own thread may still have a line in hand.
         let path = self.journal.path().join("journal");
-        await_answer(("the journal can be read", Duration::from_secs(5)), async || Ok(File::open(&path)?))
+        await_answer("the journal can be read", Duration::from_secs(5), async || Ok(File::open(&path)?))
             .await?;
         REPLAYED.fetch_add(replayed(&path)?, Ordering::Relaxed);
         Ok(())

@@ -76,7 +76,7 @@ pub fn message<'a>(resource: &'a Memcached, kind: &str) -> Option<&'a str> {
 
 /// Waits until a resource is ready.
 pub async fn await_ready(space: &Space, name: &str) -> Result<Memcached> {
-    let found = space.wait::<Memcached>(name, ("it is ready", SOON), |it| it.is_some_and(ready)).await?;
+    let found = space.wait::<Memcached>(name, "it is ready", SOON, |it| it.is_some_and(ready)).await?;
     found.context("a resource that is ready is there")
 }
 

@@ -103,23 +103,23 @@ fn blank(value: &mut Value, names: &[String]) {
 /// Paths at which two states differ, with both values.
 pub fn differences(wanted: &Value, found: &Value) -> Vec<String> {
     let mut paths = Vec::new();
-    compare("", (wanted, found), &mut paths);
+    compare("", wanted, found, &mut paths);
     paths
 }
 
-fn compare(path: &str, (wanted, found): (&Value, &Value), paths: &mut Vec<String>) {
+fn compare(path: &str, wanted: &Value, found: &Value, paths: &mut Vec<String>) {
     match (wanted, found) {
         (Value::Object(a), Value::Object(b)) => {
             let names = a.keys().chain(b.keys().filter(|name| !a.contains_key(*name)));
             for name in names {
                 let side =
                     |fields: &serde_json::Map<String, Value>| fields.get(name).cloned().unwrap_or_default();
-                compare(&format!("{path}/{name}"), (&side(a), &side(b)), paths);
+                compare(&format!("{path}/{name}"), &side(a), &side(b), paths);
             }
         }
         (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
-            for (at, items) in a.iter().zip(b).enumerate() {
-                compare(&format!("{path}/{at}"), items, paths);
+            for (at, (wanted, found)) in a.iter().zip(b).enumerate() {
+                compare(&format!("{path}/{at}"), wanted, found, paths);
             }
         }
         _ if wanted == found => {}
@@ -129,7 +129,7 @@ fn compare(path: &str, (wanted, found): (&Value, &Value), paths: &mut Vec<String
 
 /// Waits until the state is the wanted one.
 pub async fn await_equal(space: &Space, name: &str, wanted: &Value) -> Result<()> {
-    await_answer(("the same end as without a fault", SOON), async || {
+    await_answer("the same end as without a fault", SOON, async || {
         let differences = differences(wanted, &of(space, name).await?);
         differences.is_empty().then_some(()).with_context(|| differences.join("\n  "))
     })
@@ -139,7 +139,7 @@ pub async fn await_equal(space: &Space, name: &str, wanted: &Value) -> Result<()
 /// Waits until nothing has changed for a while, and gives the state then.
 pub async fn at_rest(space: &Space, name: &str) -> Result<Value> {
     let (mut last, mut same) = (Value::Null, 0);
-    await_answer(("it comes to rest", SOON), async || {
+    await_answer("it comes to rest", SOON, async || {
         let state = of(space, name).await?;
         same = if state == last { same + 1 } else { 0 };
         last = state.clone();

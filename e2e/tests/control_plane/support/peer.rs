@@ -88,7 +88,7 @@ async fn reconcile(space: &Space, kind: ChildKind, object: Value) -> Result<()> 
     if kind != ChildKind::Deployment {
         return Ok(());
     }
-    await_answer(("the peer's second turn meets nobody", SOON), async || {
+    await_answer("the peer's second turn meets nobody", SOON, async || {
         let mut live = api.get(NAME).await?;
         live.data["spec"] = wanted.data["spec"].clone();
         live.metadata.labels.clone_from(&wanted.metadata.labels);
@@ -115,7 +115,7 @@ async fn report(space: &Space, resource: &Memcached) -> Result<()> {
         .and_then(|it| it.min_replicas)
         .or(resource.spec.replicas)
         .unwrap_or(1);
-    await_answer(("the peer's pods are ready", SOON), async || {
+    await_answer("the peer's pods are ready", SOON, async || {
         let deployment = space.api::<Deployment>().get(NAME).await?;
         let ready = deployment.status.and_then(|status| status.ready_replicas).unwrap_or_default();
         ensure!(ready == wanted, "{ready} are");

@@ -62,7 +62,7 @@ fn unchecked(inside: Value, outside: Value, field: &'static str, message: &str) 
 }
 
 /// Both ends of the range of a number of `spec.memcached`.
-fn range(name: &str, field: &'static str, (min, max): (i32, i32)) -> [Case; 2] {
+fn range(name: &str, field: &'static str, min: i32, max: i32) -> [Case; 2] {
     let with = |value: i32| json!({"memcached": {name: value, "maxItemSize": "512k"}});
     let (below, above) = (min - 1, max + 1);
     let path = format!("{field} in body should be");
@@ -92,10 +92,10 @@ fn numbers() -> Vec<Case> {
         .push((".spec.replicas", "Invalid value: -1: should be a non-negative integer".to_owned()));
     let mut cases =
         vec![negative, case(json!({"replicas": 64}), json!({"replicas": 65}), "spec.replicas", above)];
-    cases.extend(range("maxMemoryMB", "spec.memcached.maxMemoryMB", (16, 65_536)));
-    cases.extend(range("maxConnections", "spec.memcached.maxConnections", (1, 65_536)));
-    cases.extend(range("threads", "spec.memcached.threads", (1, 128)));
-    cases.extend(range("verbosity", "spec.memcached.verbosity", (0, 2)));
+    cases.extend(range("maxMemoryMB", "spec.memcached.maxMemoryMB", 16, 65_536));
+    cases.extend(range("maxConnections", "spec.memcached.maxConnections", 1, 65_536));
+    cases.extend(range("threads", "spec.memcached.threads", 1, 128));
+    cases.extend(range("verbosity", "spec.memcached.verbosity", 0, 2));
     cases
 }
 
