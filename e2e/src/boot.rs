@@ -37,8 +37,8 @@ impl Boot {
         Ok(process)
     }
 
-    /// Asks again until the answer is good; fails when a program ends meanwhile, or after `limit`. `name` is the
-    /// component that is waited for.
+    /// Asks the question until it succeeds. Fails when a program ends meanwhile, or after `limit`. `name` is the component
+    /// that is waited for.
     pub(crate) async fn wait(
         &self,
         name: &str,

@@ -330,7 +330,7 @@ fn tear_down(folder: &Path) -> Result<()> {
     if let Some(record) = &record {
         kill_all(&record.processes)?;
     }
-    // Those that no record has, until a look finds none: one of them may have started another meanwhile.
+    // Processes that are on no record too, until none is left: one of them may have started another meanwhile.
     loop {
         let rest = marked(folder);
         if rest.is_empty() {

@@ -41,14 +41,15 @@ pub enum Audit {
     Off,
 }
 
-/// Whether the API server asks who may own whom (the admission plugin `OwnerReferencesPermissionEnforcement`, which
-/// OpenShift has on). For up to half a minute it refuses owners of a kind that it has only just learnt of.
+/// Whether the API server checks permissions on owner references (the admission plugin
+/// `OwnerReferencesPermissionEnforcement`, which OpenShift has on). For up to half a minute the plugin refuses owners of a
+/// kind that is new to it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Owners {
     /// As Kubernetes is by default.
     #[default]
     Unguarded,
-    /// It does.
+    /// With the admission plugin.
     Guarded,
 }
 
@@ -59,7 +60,7 @@ pub struct Options {
     pub shape: Shape,
     /// The audit log.
     pub audit: Audit,
-    /// Who may own whom.
+    /// Whether permissions on owner references are checked.
     pub owners: Owners,
 }
 

@@ -23,7 +23,7 @@ use memcached_operator::api::{Memcached, crd};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::RwLock;
 
-/// Held while a demo is timed: what is promised is promised of a machine that does nothing else.
+/// Locked while a demo is timed: the promised time is for a machine that does nothing else.
 static MACHINE: RwLock<()> = RwLock::const_new(());
 
 /// What the demo has to show, in this order.

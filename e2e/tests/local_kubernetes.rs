@@ -24,7 +24,7 @@ use leftovers::{Host, leftovers_of};
 use serde_json::json;
 use tokio::sync::Mutex;
 
-/// One at a time: a machine that starts four clusters at once needs longer than any of them alone.
+/// One test at a time: four clusters that start at once would miss the limits of time.
 static MACHINE: Mutex<()> = Mutex::const_new(());
 
 /// A memcached pod and its Service, ready.

@@ -25,7 +25,7 @@ use super::fleet::{AT_ONCE, Fleet, NAMESPACE};
 use super::{memory, rehearsal};
 use crate::kubeconfig::client_config;
 
-/// What a bare client says when it has ended.
+/// The result of a bare client.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Outcome {
     /// From the first write to the last answer.

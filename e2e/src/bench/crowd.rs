@@ -20,7 +20,7 @@ use crate::testing::audit::AuditLog;
 
 /// Where the objects of others are.
 const NAMESPACE: &str = "crowd";
-/// Starts of which the cheapest counts: whatever makes one dearer is the machine.
+/// How many starts are measured; the cheapest counts, because other programs on the machine only make a start dearer.
 const STARTS: usize = 3;
 
 /// What one start cost, until the operator was at rest.

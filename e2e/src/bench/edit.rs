@@ -1,6 +1,6 @@
-//! How soon an edit of a resource is an edit of its Deployment, while many others idle: takes a [`Fleet`] that an operator
-//! watches, gives the times from the patch of a resource to the new generation of its Deployment, and those of a bare
-//! apply of a Deployment, both as one and the same watcher sees them. Called by [`super::run`].
+//! How soon an edit of a resource reaches its Deployment while many other resources idle: takes a [`Fleet`] that an operator
+//! watches, gives the times from the patch of a resource to the new generation of its Deployment, and the times of a bare
+//! apply of a Deployment. The same watcher sees both. Called by [`super::run`].
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -130,7 +130,7 @@ fn megabytes(round: usize) -> usize {
     65 + round % 100
 }
 
-/// When a Deployment was seen first in this generation or a later one.
+/// The moment at which a Deployment was first seen in this generation or a later one.
 async fn sighting(
     sightings: &mut mpsc::UnboundedReceiver<Sighting>,
     name: &str,

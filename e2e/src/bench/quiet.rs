@@ -52,7 +52,7 @@ pub async fn measure(cluster: &Cluster, fleet: &Fleet, idle: Duration) -> Result
     Ok(Quiet { cold_start, restart, idle })
 }
 
-/// The operator's requests since a mark that `counts` says yes to.
+/// The operator's requests since a mark for which `counts` is true.
 fn count(log: &AuditLog, since: Mark, counts: impl Fn(&Request) -> bool) -> Result<Counts> {
     let mut found = Counts::new();
     for request in log.since(since)? {

@@ -1,4 +1,4 @@
-//! When an operator has nothing left to do: takes a running one, waits until its metrics say so. Called by the
+//! Waits until an operator has nothing left to do: takes a running operator, reads its metrics until they say so. Called by the
 //! measurements.
 
 use std::time::Duration;

@@ -37,12 +37,12 @@ pub struct Pause {
     pub ended: Timestamp,
 }
 
-/// How many writes came after another had taken the Lease.
+/// Counts the writes that a user sent after another user had taken the Lease.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Late {
     /// All of them.
     pub sent: usize,
-    /// Those that changed their object, because nobody had since it was looked at.
+    /// Those that changed their object: nobody else had changed it since the former leader read it.
     pub took_effect: usize,
 }
 
@@ -54,14 +54,13 @@ impl std::ops::AddAssign for Late {
 }
 
 impl Request {
-    /// The object that it is about, whichever part of it.
+    /// The object that a request is about; a subresource belongs to its object.
     fn object(&self) -> [&str; 4] {
         let resource = self.resource.split('/').next().unwrap_or_default();
         [&self.group, resource, &self.namespace, &self.name]
     }
 
-    /// Where in the history of its object it took effect, or may have: in the order of versions. `None` when it
-    /// changed nothing.
+    /// The version of the object at which the write took effect, or may have. `None` when the write changed nothing.
     fn effect(&self) -> Option<(u64, bool)> {
         match (self.code, self.named, self.answer) {
             (200..300, Some(named), Some(answer)) if named == answer => None,
@@ -111,7 +110,7 @@ impl Account {
         self.pauses.iter().rposition(explains)
     }
 
-    /// Nobody else's write took effect on the same object before it, since its process held the Lease.
+    /// Whether no other user's write took effect on the same object between the loss of the Lease and this write.
     fn does_no_harm(&self, late: &Request) -> Result<()> {
         let Some(effect) = late.effect() else { return Ok(()) };
         let own = self.holds.iter().rev().find(|hold| hold.user == late.user && hold.answered <= late.at);
@@ -152,7 +151,7 @@ impl Account {
         first(&self.lists).is_some_and(|listed| first(&self.writes).is_some_and(|wrote| listed < wrote))
     }
 
-    /// When a user first made himself the holder after a moment.
+    /// When a user first became the holder of the Lease after a moment.
     ///
     /// # Errors
     /// When it did not.

@@ -1,5 +1,5 @@
-//! Where operators compete: takes a namespace, gives operators that work there and nowhere else, each as a user of its
-//! own, with resources that are edited all the time. Afterwards the API server's own account says who wrote when. Called by
+//! Operators that compete in one namespace: takes the namespace, gives operators that work there only, each as a user of
+//! its own, and edits resources all the time. Afterwards the API server's audit log says who wrote when. Called by
 //! the tests of leadership and by `e2e stopgo`. The cluster has an audit log with bodies ([`crate::Audit::Bodies`]).
 
 use std::ffi::OsString;
@@ -108,7 +108,7 @@ impl<'a> Arena<'a> {
         self.space.api()
     }
 
-    /// Makes a Lease that was let go: whoever comes first need not wait for one that is lost.
+    /// Creates a Lease that nobody holds: the first operator need not wait for a Lease to expire.
     ///
     /// # Errors
     /// What the API server answers.
@@ -172,10 +172,10 @@ impl<'a> Arena<'a> {
         Ok(Account { writes, holds, lists, pauses })
     }
 
-    /// Stops whoever leads for a time, in the midst of its work, and lets it go on.
+    /// Stops the leader's process (SIGSTOP) for a time while it works, and lets it go on.
     ///
     /// # Errors
-    /// When nobody else takes over, or it does not give up the lead.
+    /// When no other operator takes over, or the stopped one does not give up the lead.
     pub async fn stand_still(
         &self,
         stopped: &Operator,
@@ -185,7 +185,7 @@ impl<'a> Arena<'a> {
     ) -> Result<()> {
         stopped.signal(Signal::STOP)?;
         let at = Timestamp::now();
-        sleep(time).await; // this is what is tested, and not a wait for something
+        sleep(time).await; // the pause is what is tested: the test waits for nothing here
         await_writes(self, other, at).await?;
         let pause = Pause { user: self.user(name), ended: Timestamp::now() };
         self.pauses.lock().unwrap_or_else(PoisonError::into_inner).push(pause);
@@ -221,7 +221,7 @@ impl<'a> Arena<'a> {
     }
 }
 
-/// The steps in a journal, which decide again as they did. A file whose first line was cut off by a kill has none.
+/// Replays a journal and gives the number of its steps. A file whose first line was cut off by a kill has none.
 async fn replayed(journal: &Path) -> Result<u64> {
     if !fs::read(journal)?.contains(&b'\n') {
         return Ok(0);
@@ -263,7 +263,7 @@ pub async fn await_leader(operators: [&Operator; 2]) -> Result<&'static str> {
     .await
 }
 
-/// Edits of resources, one after the other, until it is dropped: whoever leads has something to write.
+/// Edits resources, one after the other, until it is dropped, so that the leader always has something to write.
 #[derive(Debug)]
 pub struct Traffic(JoinHandle<Result<()>>);
 

@@ -1,5 +1,5 @@
-//! Which requests the API server got, from its audit log: takes a cluster, gives every request of a time window once.
-//! Called by tests that prove how few there are.
+//! Reads the API server's audit log: takes a cluster, gives each request of a period once. Called by tests that count the
+//! operator's requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -44,9 +44,9 @@ pub struct Request {
     pub name: String,
     /// The HTTP status of the answer.
     pub code: u16,
-    /// The version of the object that it says it is for, by [`crate::Audit::Bodies`].
+    /// The resourceVersion that the request names; known with [`crate::Audit::Bodies`].
     pub named: Option<u64>,
-    /// The version of the object that was answered, by the same.
+    /// The resourceVersion in the answer; known with [`crate::Audit::Bodies`].
     pub answer: Option<u64>,
 }
 
@@ -107,7 +107,7 @@ impl AuditLog {
     }
 }
 
-/// The end of an audit log, of which each part is read once.
+/// Follows the end of an audit log: reads each line once.
 #[derive(Debug)]
 pub struct Tail {
     log: AuditLog,

@@ -28,7 +28,7 @@ pub const SOON: Duration = Duration::from_secs(60);
 /// Where clients connect.
 const PORT: u16 = 11211;
 
-/// A cache that is followed from before it exists.
+/// A cache whose every version is recorded, from before it exists.
 pub struct Cache<'a> {
     /// Where it is.
     pub space: &'a Space,
@@ -171,8 +171,8 @@ impl<'a> Cache<'a> {
         Ok(self.space.api::<ReplicaSet>().list(&ListParams::default()).await?.items.len())
     }
 
-    /// Reasons of the Warnings about the resource, in the order of their names, once the Event is there that says that
-    /// it is ready: what there is to say of pods that are made is said before.
+    /// The reasons of the Warnings about the resource, sorted. Waits for the Event that says that the resource is ready:
+    /// the operator sends all Warnings about new pods before that Event.
     ///
     /// # Errors
     /// When that Event is not there within [`SOON`].
@@ -207,7 +207,7 @@ impl<'a> Cache<'a> {
         self.watch.history().await
     }
 
-    /// What deployment tools thought until now, and proof that none was misled.
+    /// What the kstatus library says of each version until now. Fails when one of these verdicts is wrong.
     ///
     /// # Errors
     /// As [`StatusHistory::verdicts`].

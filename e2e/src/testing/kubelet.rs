@@ -34,11 +34,11 @@ impl Drop for Kubelet {
 /// Which pods it takes for its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// All, though they have no node.
+    /// All pods, also those without a node.
     All,
-    /// Those that the scheduler gave a node.
+    /// Pods to which the scheduler gave a node.
     Scheduled,
-    /// Those that it gave one of these.
+    /// Pods to which the scheduler gave one of these nodes.
     On(Vec<String>),
 }
 
@@ -65,12 +65,12 @@ impl Kubelet {
         Self { task: tokio::spawn(run(space.api(), which, held.subscribe())), held }
     }
 
-    /// Pods of this resource that are made from now on do not come up.
+    /// New pods of this resource do not become ready from now on.
     pub fn hold(&self, resource: &str) {
         self.held.send_if_modified(|held| held.insert(resource.to_owned()));
     }
 
-    /// They do.
+    /// Pods of this resource come up again.
     pub fn release(&self, resource: &str) {
         self.held.send_if_modified(|held| held.remove(resource));
     }

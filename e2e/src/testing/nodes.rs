@@ -1,5 +1,6 @@
-//! Nodes that are none: takes names and a taint, registers them and keeps their heartbeat. What schedules, counts and
-//! replaces pods is real; [`super::kubelet`] reports those pods. Called by the tests that need more nodes than there are.
+//! Node objects without a machine behind them: takes names and a taint, registers them and keeps their heartbeat. The
+//! scheduler and the controllers are real; [`super::kubelet`] reports the pods. Called by the tests
+//! that need more nodes than there are.
 
 use std::time::Duration;
 

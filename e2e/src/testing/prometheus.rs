@@ -30,7 +30,7 @@ const SOON: Duration = Duration::from_secs(30);
 /// A scrape a second, an evaluation a second, and pods that come or go.
 const ANSWER: Duration = Duration::from_secs(60);
 
-/// The chart's alerts, without the patience that they have with the world.
+/// The chart's alerts, each with a `for` duration of 1 s, so that a test need not wait longer.
 ///
 /// # Errors
 /// When they cannot be read.

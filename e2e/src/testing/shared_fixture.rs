@@ -1,22 +1,22 @@
-//! What the tests of one program share while any of them runs: takes how to make it, lends it, and drops it when the
-//! last borrower is done, however that test ended. Called by tests; the statics of a test program are never dropped.
+//! A fixture that the tests of one program share: takes how to make it, makes it for the first test that asks, and drops it
+//! when the last test that uses it has ended, however it ended. Called by tests; a plain static would never be dropped.
 
 use std::sync::{Arc, Weak};
 
 use anyhow::Result;
 use tokio::sync::Mutex;
 
-/// Something that is there while it is used.
+/// A fixture that exists while a test uses it.
 #[derive(Debug, Default)]
 pub struct SharedFixture<T>(Mutex<Weak<T>>);
 
 impl<T> SharedFixture<T> {
-    /// Nothing yet.
+    /// No fixture yet.
     pub const fn new() -> Self {
         Self(Mutex::const_new(Weak::new()))
     }
 
-    /// What is there, or a new one.
+    /// The fixture that other tests use now, or a new one.
     ///
     /// # Errors
     /// Those of `make`.

@@ -1,5 +1,5 @@
-//! The life of a resource as deployment tools see it: follows a `Memcached` and its Deployment from before they exist,
-//! keeps every version that was ever stored, and judges it afterwards. Called by tests.
+//! The history of a resource's status as deployment tools see it: watches a `Memcached` and its Deployment from before they
+//! exist, keeps every version that was ever stored, and judges each afterwards. Called by tests.
 //!
 //! The two watches are put in order by resourceVersion, which counts the writes of the whole cluster.
 
@@ -25,7 +25,7 @@ pub struct Version {
     pub object: Option<Value>,
 }
 
-/// A resource that is being followed.
+/// Watches a resource and its Deployment.
 #[derive(Debug)]
 pub struct StatusWatch {
     resource: Follower,
@@ -51,7 +51,7 @@ pub struct Judged {
 }
 
 impl StatusWatch {
-    /// Begins to follow the resource of this name, which need not exist yet.
+    /// Begins to watch the resource of this name, which need not exist yet.
     ///
     /// # Errors
     /// When the API server does not let it watch.
@@ -67,7 +67,7 @@ impl StatusWatch {
         })
     }
 
-    /// Everything that happened until now.
+    /// All versions until now.
     ///
     /// # Errors
     /// When a watch ended, so that something may be missing.
@@ -167,10 +167,10 @@ impl StatusHistory {
             .collect()
     }
 
-    /// The verdicts in their order, each once until the next differs; and proof that none of them lied.
+    /// The verdicts in order, without repetitions. Fails when one of them is wrong.
     ///
     /// # Errors
-    /// When one was a lie: with the versions that prove it. See [`StatusHistory::lies`].
+    /// When one is wrong: with the versions that prove it. See [`StatusHistory::lies`].
     pub fn verdicts(&self) -> Result<Vec<Status>> {
         let judged = self.judge()?;
         let lies = self.lies(&judged);

@@ -44,7 +44,7 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// The cache is the pod it always was, and has what it always had.
+    /// The cache has the same pod as before, with the same content.
     async fn serves(&self, pod: &str) -> Result<()> {
         ensure!(self.cache.only_pod().await? == pod, "the cache's pod was replaced");
         let kept = self.cache.connect().await?.get("kept").await?;
@@ -59,7 +59,7 @@ impl Site<'_> {
         Ok(definition.spec.names.short_names.unwrap_or_default())
     }
 
-    /// Whoever may view things in a namespace may view resources.
+    /// A user with the role `view` in a namespace may view resources there.
     async fn viewers_see_resources(&self) -> Result<()> {
         let roles: Api<ClusterRole> = Api::all(self.client.clone());
         await_answer("the role view is about resources too", SOON, async || {
@@ -71,7 +71,7 @@ impl Site<'_> {
         .await
     }
 
-    /// The resource, its Deployment and its Service are there, and nobody is asked to delete them.
+    /// The resource, its Deployment and its Service exist, and none of them is being deleted.
     async fn is_left_alone(&self) -> Result<()> {
         let space = self.cache.space;
         let deletions = [
@@ -83,7 +83,7 @@ impl Site<'_> {
         Ok(())
     }
 
-    /// Neither the definition is left, nor anything that it defined.
+    /// Neither the definition nor any resource of its kind is left.
     async fn nobody_has_a_cache(&self) -> Result<()> {
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         let left = definitions.get_opt("memcacheds.memcached.c5c3.io").await?;
@@ -97,7 +97,7 @@ impl Site<'_> {
         .await
     }
 
-    /// Somebody acts on an edit.
+    /// An operator acts on an edit.
     async fn acts(&self, replicas: i32) -> Result<()> {
         self.cache.apply(&json!({"replicas": replicas})).await?;
         self.cache.ready().await?;

@@ -35,7 +35,7 @@ fn rules(table: &[Rule]) -> Value {
     table.iter().map(rule).collect()
 }
 
-/// Who is bound, and to what.
+/// The subjects and roles of the bindings.
 fn binding(object: &Value) -> [&Value; 2] {
     [&object["roleRef"], &object["subjects"]]
 }

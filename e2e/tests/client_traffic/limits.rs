@@ -1,5 +1,5 @@
-//! Memory: caches under the limit that [`headroom`] says, filled with all that costs memory, and what becomes of one
-//! under the least limit that is admitted.
+//! Memory: caches with the limit that [`headroom`] asks for survive when they are filled with everything that costs memory.
+//! A cache with the least limit that is admitted is killed.
 
 use std::iter::{repeat_n, successors};
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ use super::tls::Authority;
 use super::{pods, with_cache};
 
 const MIB: usize = 1024 * 1024;
-/// What a connection of the usual 1024 is left for: threads, listeners, the client that asks.
+/// How many of the default 1024 connections the test opens; the rest is for threads, listeners and the client that asks.
 const CONNECTIONS: usize = 900;
 /// How long memcached may take to read or answer on a busy machine.
 const MEMCACHED_ANSWERS_WITHIN: Duration = Duration::from_secs(60);

@@ -22,7 +22,7 @@ const LOCAL: u16 = 11213;
 const AT_ONCE: usize = 7;
 const SOON: Duration = Duration::from_secs(30);
 
-/// How a cache is closed.
+/// How a cache restricts its clients.
 #[derive(Clone, Copy, Debug)]
 struct Mode {
     encryption: Option<Encryption>,
@@ -44,7 +44,7 @@ enum Speech {
     Nothing,
 }
 
-/// How a client comes: with what speech and which certificate.
+/// How a client connects: in plaintext or with TLS, and with which certificate.
 #[derive(Clone, Copy, Debug)]
 enum Approach {
     Plaintext,
@@ -70,7 +70,7 @@ struct Attempt {
     succeeds: bool,
 }
 
-/// Whom a cache trusts, and whom it does not.
+/// The certificates that a cache trusts, and those that it does not.
 struct Authorities {
     own: Authority,
     strange: Authority,
@@ -120,7 +120,7 @@ impl Mode {
         json!({"security": security, "monitoring": monitoring})
     }
 
-    /// What the port speaks to who comes from elsewhere.
+    /// The protocol of the port for clients outside the pod.
     fn speech(self, port: u16) -> Speech {
         match (self.encryption.map(|it| it.plaintext), port) {
             (None | Some("Allowed"), 11211) => Speech::Plaintext,
@@ -186,8 +186,8 @@ async fn use_cache(mut client: Memcached, password: Password) -> Result<()> {
     Ok(())
 }
 
-/// Makes all attempts at once, as those that TLS makes at a plaintext port hang until their deadline; gives those that
-/// ended as they should not.
+/// Makes all attempts at once, because a TLS client hangs at a plaintext port until its deadline. Gives the attempts with
+/// an unexpected result.
 async fn surprises(mode: Mode, pod: SocketAddr, authorities: &Authorities) -> Vec<String> {
     let outcomes = mode.attempts().into_iter().map(async |attempt| {
         let Attempt { port, approach, password, succeeds } = attempt;
@@ -205,7 +205,7 @@ async fn surprises(mode: Mode, pod: SocketAddr, authorities: &Authorities) -> Ve
 async fn local_port_is_right(mode: Mode, space: &Space, pod: &str) -> Result<()> {
     let offered = mode.encryption.is_some_and(|it| it.plaintext == "Localhost");
     for password in [Password::None, Password::Right] {
-        // A password said to a memcached that wants none is an item like any other.
+        // A memcached without passwords stores what a client sends as its password like any other item.
         let outcome = match pods::connect_inside(space, pod, LOCAL).await {
             Ok(client) => use_cache(client, password).await,
             Err(error) => Err(error),

@@ -1,4 +1,4 @@
-//! How a pod goes: with graceful shutdown it serves on, for those who are connected and for those who still come.
+//! How a pod ends: with graceful shutdown the pod goes on serving clients that are connected and clients that still connect.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use super::{in_restricted, pods};
 
 const DELAY: Duration = Duration::from_secs(6);
 
-/// How long after its pod's deletion a connection and newcomers were served.
+/// How long after the deletion of the pod an open connection and new connections were served.
 #[derive(Debug)]
 struct Served {
     connection: Duration,

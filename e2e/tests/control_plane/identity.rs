@@ -1,4 +1,4 @@
-//! Whose a child is: objects of others stay as they are, children of an earlier resource of the same name are waited
+//! Who owns a child: objects of other owners stay as they are, children of an earlier resource of the same name are waited
 //! for, and nothing is written for a resource that is being deleted.
 
 use std::sync::Arc;
@@ -62,7 +62,7 @@ async fn await_children_of(space: &Space, resource: &Memcached) -> Result<()> {
     .await
 }
 
-/// An object where a child belongs.
+/// An object that has the name of a child.
 struct Squatter {
     name: &'static str,
     object: Object,
@@ -162,7 +162,7 @@ impl Squatter {
         Ok(())
     }
 
-    /// The resource names it, counts it as none and leaves it alone; when it goes, all is well.
+    /// The status names the object, and the operator leaves it alone. Once the object is gone, the resource becomes ready.
     async fn squat(&self, space: &Space) -> Result<()> {
         let before = self.settle(space).await?;
         space.apply(&plain(self.name, &json!({"replicas": 1}))?).await?;
@@ -250,7 +250,7 @@ async fn a_resource_made_anew_ends_with_children_of_its_own_and_never_takes_the_
         }
         await_ready(space, NAME).await?;
 
-        // While nobody is there to see it.
+        // While no operator runs.
         operator.kill().await?;
         let new = replace(space).await?;
         operator = self::operator(space).await?;

@@ -1,5 +1,6 @@
-//! Objects of somebody else where a child of ours belongs, of every kind, and the Secret that a resource names: neither
-//! written nor deleted, whether the child is asked for or not, switched on or off, or the resource deleted.
+//! Name conflicts: objects of another owner that have the name of a child, of every kind, and the Secret that a resource
+//! names. The operator neither writes nor deletes them, whether the child is wanted, switched on or off, or the resource is
+//! deleted.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! The chart's permissions are what the operator uses: no more, because every verb of every rule is seen in the audit
-//! log, and no less, because that is all it has. What only the guard of owners asks for is in no log; the tests of this
-//! program work under it.
+//! The chart grants exactly what the operator uses: no more, because the audit log shows every verb of every rule; no less,
+//! because the operator has nothing else. Permissions that only the admission plugin for owner references asks for are in
+//! no log; the clusters of this program have that plugin.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::support::features::{self, Features};
 
 const NAME: &str = "cache";
 
-/// All that the chart grants but what only the guard of owners asks for.
+/// All that the chart grants, without what only the admission plugin for owner references asks for.
 fn granted() -> Result<BTreeSet<Right>> {
     rights::granted(RELEASE, &json!({"rbac": {"ownerReferences": false}}))
 }

@@ -1,5 +1,5 @@
-//! What an edit costs while pods roll. Each status that the Deployment's controller writes makes an apply that was decided
-//! before it a conflict: it is tried again at once, and the edit waits for no clock.
+//! What an edit costs while pods roll. Each status that the Deployment's controller writes makes an earlier decided apply
+//! fail with a conflict. The operator tries that apply again at once, without a backoff.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! An operator that lacks one verb of one rule of the chart: it says which one, every other child and the status are up
-//! to date meanwhile, nobody is asked more than now and then, and all is well when it is granted, without a restart.
+//! An operator that lacks one verb of one rule of the chart: the operator reports which one, keeps every other child and the
+//! status up to date, repeats the refused request seldom, and recovers without a restart when the verb is granted.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -38,7 +38,7 @@ enum Told {
     SwitchedOff(ChildKind),
     /// The log: the resource cannot say it.
     Log,
-    /// Nowhere, because this life of a resource does not need it.
+    /// Nowhere, because no step of this test needs it.
     Nowhere,
 }
 
@@ -50,7 +50,7 @@ fn told(right: &Right) -> Told {
     let verb = right.verb.as_str();
     match (child(right), right.resource.as_str()) {
         (Some(kind), _) if !kind.is_required() && verb == "delete" => Told::SwitchedOff(kind),
-        // It looks only after a conflict, and the guard of owners asks who may delete only where an owner changes.
+        // The operator reads only after a conflict, and the admission plugin checks `delete` only where an owner changes.
         (Some(_), _) if verb == "get" || verb == "delete" => Told::Nowhere,
         (Some(kind), _) if kind.is_required() && (verb == "list" || verb == "watch") => Told::Readiness,
         (Some(_), _) | (None, "memcacheds/finalizers") => Told::Resource("Forbidden"),
@@ -82,7 +82,7 @@ async fn await_children(space: &Space, kinds: impl IntoIterator<Item = ChildKind
     Ok(())
 }
 
-/// Every other child is there, and what is asked for in vain is asked for seldom.
+/// Every other child is there, and the refused request is repeated seldom.
 async fn harms_nobody(space: &Space, kind: ChildKind) -> Result<()> {
     await_children(space, others(kind)).await?;
     let pods = i32::from(kind != ChildKind::NetworkPolicy && kind != ChildKind::Deployment);

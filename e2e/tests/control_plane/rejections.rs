@@ -61,7 +61,7 @@ async fn is_edited(space: &Space, kind: ChildKind) -> Result<bool> {
     Ok(child.pointer(pointer) == Some(&value))
 }
 
-/// The kinds that have to be up to date while this one is refused: pods are not let out before their policy.
+/// The kinds that have to be up to date while this kind is refused: pods wait for their NetworkPolicy.
 pub(crate) fn others(refused: ChildKind) -> impl Iterator<Item = ChildKind> {
     let held = move |kind| refused == ChildKind::NetworkPolicy && kind == ChildKind::Deployment;
     ChildKind::ALL.into_iter().filter(move |kind| *kind != refused && !held(*kind))
@@ -109,7 +109,7 @@ async fn create(space: &Space) -> Result<()> {
     Ok(())
 }
 
-/// Nobody may make any more of this kind.
+/// A quota that allows no more objects of this kind.
 async fn quota(space: &Space, kind: ChildKind) -> Result<()> {
     let group = kind.api_version().split_once('/').map(|(group, _)| format!(".{group}")).unwrap_or_default();
     let counted = format!("count/{}{group}", kind.plural());

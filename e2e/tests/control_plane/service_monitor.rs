@@ -1,5 +1,5 @@
 //! ServiceMonitors, which a cluster may not know: their definition comes, goes and comes back under a running operator.
-//! Nobody waits for it, the resource says what it could not do, and the API server is asked now and then.
+//! Nothing waits for the definition, the status says what could not be made, and the operator polls the API server for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 const NAME: &str = "cache";
-/// How long a kind may be served before it is made use of.
+/// How long after the kind is served its first object may appear.
 const NOTICED: Duration = Duration::from_secs(60);
 /// How long an edit of what is served may take: no round of questions after the kind fits in.
 const AT_ONCE: Duration = Duration::from_secs(5);
@@ -66,7 +66,7 @@ async fn install(space: &Space) -> Result<Duration> {
     Ok(took)
 }
 
-/// An edit of another child does not wait for anything.
+/// An edit of another child does not wait for the definition.
 async fn edit(space: &Space, memory: i32) -> Result<Duration> {
     let started = Instant::now();
     space.apply(&monitored(memory)?).await?;

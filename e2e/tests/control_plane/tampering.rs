@@ -1,10 +1,10 @@
-//! What somebody does to a field of ours: takes the field and its value, gives another one that the API server takes.
+//! Changes to a field that we own: takes the field and its value, gives another value that the API server accepts.
 //! Called by `drift`.
 
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 
-/// What somebody does to a field.
+/// How a field is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Meddling {
     Change,
@@ -78,7 +78,7 @@ fn special() -> [(&'static str, Value); 26] {
     ]
 }
 
-/// The value with something added that leaves what is there alone: who compares only what is his does not see it.
+/// The value with an addition. A comparison of only the fields that we own does not see an addition.
 pub(crate) fn wider(kind: ChildKind, path: &str, value: &Value) -> Option<Value> {
     let selector = json!([{"key": "tampered", "operator": "DoesNotExist"}]);
     let (within, field, added) = match (kind, path) {

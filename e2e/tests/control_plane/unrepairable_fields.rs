@@ -1,15 +1,15 @@
-//! What becomes of a field of ours that somebody meddles with: it is repaired, with one write. This table holds the
-//! exceptions, all of them the API server's rules, and why each is one. Called by `drift`.
+//! The fields that the operator cannot repair, or not with one write, after somebody changed them: a table with the rule of
+//! the API server behind each. Every other field is repaired with one write. Called by `drift`.
 
 use memcached_operator::kernel::object::ChildKind;
 
 use crate::drift::Case;
 use crate::tampering::Meddling;
 
-/// What came of it.
+/// The outcome of a change by somebody else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It was undone.
+    /// The operator repaired the field.
     Repaired,
     /// The API server lets nobody do this.
     Refused,
@@ -41,7 +41,7 @@ const SELECTED: Cases = &[
     (Deployment, Remove, "spec.template.metadata.labels.app.kubernetes.io/name"),
 ];
 
-/// Without it the object is no valid one.
+/// Without these fields the object is not valid.
 const REQUIRED: Cases = &[
     (Deployment, Remove, "spec.template.spec.containers[].image"),
     (Deployment, Remove, "spec.template.spec.containers[].name"),
@@ -109,7 +109,7 @@ fn of_any_item(path: &str) -> String {
         .collect()
 }
 
-/// What has to become of it.
+/// The expected outcome for a field.
 pub(crate) fn expected(case: &Case) -> Outcome {
     let path = of_any_item(&case.path);
     let is_one_of = |cases: Cases| {
@@ -127,7 +127,7 @@ pub(crate) fn expected(case: &Case) -> Outcome {
 /// with the apply that follows.
 const TAKEN: &[&str] = &["].containerPort", "].port", "].protocol"];
 
-/// How many writes that takes.
+/// How many writes the repair takes.
 pub(crate) fn writes(outcome: Outcome, path: &str) -> usize {
     match outcome {
         Outcome::Repaired if TAKEN.iter().any(|end| path.ends_with(end)) => 2,

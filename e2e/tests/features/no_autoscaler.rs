@@ -1,5 +1,5 @@
-//! An autoscaler that cannot be made or taken away: the number of pods stays as it is, the status says why, and all goes
-//! on when the way is free.
+//! An autoscaler that cannot be created or deleted: the number of pods stays the same, the status says why, and the resource
+//! recovers when the obstacle is gone.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::world;
 
 const REPLICAS: i64 = 3;
 
-/// What is in the way.
+/// The obstacle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Obstacle {
     /// Somebody else's autoscaler, of another Deployment.

@@ -1,5 +1,4 @@
-//! A NetworkPolicy comes first: while one is asked for and not as it should be, no pod is given a template that it does
-//! not guard yet.
+//! A NetworkPolicy is written first: while the wanted policy is not in place, no Deployment gets a new pod template.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::{table, world};
 
-/// Keeps an account of all writes of policies and Deployments, and refuses those of policies as long as it is told to.
+/// An interposer that records all writes of policies and Deployments, and refuses writes of policies while it is told to.
 #[derive(Default)]
 struct Gate {
     seen: Mutex<Seen>,
@@ -126,7 +125,7 @@ const CHANGES: [Change; 7] = [
     Change { name: "tls-off", before: Some(&["networkPolicy", "tls"]), after: &["networkPolicy"] },
 ];
 
-/// One pod, so that a wrong order would have pods.
+/// One pod, so that a wrong order would be seen on a pod.
 fn spec(features: &[&str]) -> Value {
     let all = table::all();
     let mut spec = table::with(all.iter().filter(|feature| features.contains(&feature.name)));

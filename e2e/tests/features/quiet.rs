@@ -1,5 +1,5 @@
-//! Whether everybody has stopped writing: takes a namespace, watches the API server's own account of the requests to it
-//! for a while. Called by the tests that say that something costs nothing or that nobody fights.
+//! Waits until nobody writes any more: takes a namespace, follows the API server's audit log for a while. Called by the tests
+//! that hold that something costs no write, or that the operator and a controller do not undo each other's writes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

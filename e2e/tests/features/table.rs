@@ -15,8 +15,7 @@ pub(crate) fn minimal() -> Value {
     json!({"replicas": 0})
 }
 
-/// The spec with these features on. Where two say something of one field, the later one in the table is heard, whichever
-/// was switched on first.
+/// The spec with these features on. Where two features set the same field, the later one in the table wins.
 pub(crate) fn with<'a>(features: impl IntoIterator<Item = &'a Feature>) -> Value {
     let mut features: Vec<_> = features.into_iter().collect();
     let place = |feature: &Feature| all().iter().position(|it| it.name == feature.name);

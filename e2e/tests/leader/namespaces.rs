@@ -1,5 +1,5 @@
-//! An operator with a Role in each of two namespaces: it works in both, touches nothing elsewhere, and one of the Roles
-//! that goes and comes back is no matter of the other.
+//! An operator with a Role in each of two namespaces: it works in both and touches nothing elsewhere. Removing one Role and
+//! giving it back does not affect the other namespace.
 
 use std::fs;
 

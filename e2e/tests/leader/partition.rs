@@ -54,7 +54,7 @@ impl Proxy {
     }
 }
 
-/// Passes what is said as long as the way is open; what was not passed by then never is.
+/// Forwards bytes while the connection is open; bytes that were not forwarded by then are lost.
 async fn pass(mut client: TcpStream, server: SocketAddr, mut way: watch::Receiver<Way>) {
     if *way.borrow() == Way::Open
         && let Ok(mut server) = TcpStream::connect(server).await

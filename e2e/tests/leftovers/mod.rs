@@ -1,5 +1,5 @@
 //! What a cluster left on this machine: takes a cluster that is down, gives a line for each thing that is still there.
-//! Called by `local_kubernetes.rs`.
+//! Called by `local_kubernetes` and `demo`.
 
 use std::collections::BTreeSet;
 use std::fs;

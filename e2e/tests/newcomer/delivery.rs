@@ -32,7 +32,7 @@ fn chart(folder: &Path, names: &[&str], spec: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Both caches are ready as of their newest spec, and the only pod of each runs this image: now, not soon.
+/// Both caches are ready for their newest spec, and the only pod of each runs this image. It does not wait for that.
 async fn are_rolled_out(newcomer: &Newcomer<'_>, image: &str) -> Result<()> {
     for name in CACHES {
         let resource = newcomer.space.api::<Memcached>().get(name).await?;

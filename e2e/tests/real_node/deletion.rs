@@ -1,4 +1,4 @@
-//! What is left of a cache when its resource is deleted, and what its life looked like to a person.
+//! The deletion of a resource: nothing of its cache is left, and its Events tell a person what happened.
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::await_answer;

@@ -1,4 +1,4 @@
-//! Images that do not exist: what is said, and the way back.
+//! Images that do not exist: what the status says, and that an edit repairs it.
 
 use anyhow::{Context, Result};
 use e2e::testing::kstatus::Status;

@@ -1,4 +1,4 @@
-//! Rollouts that no new generation announces: each cause rolls the pods exactly once, and what is no cause does not.
+//! Rollouts without a new generation of the resource: each cause replaces the pods exactly once, and nothing else does.
 
 use anyhow::{Context, Result};
 use e2e::testing::kstatus::Status;

@@ -213,7 +213,7 @@ async fn an_older_definition_hides_a_field_and_the_first_write_of_a_status_loses
     install(&client, &crd::crd()).await?;
     is("written", json!("fast")).await?;
 
-    // A turn is on record there, but not by a word that it does not know.
+    // The rollout is on record in the status, but without a cause that the older definition does not know.
     install(&client, &older()?).await?;
     is("written", Value::Null).await?;
     let status = async |status: Value| {

@@ -27,7 +27,7 @@ pub async fn in_space(prefix: &str, body: impl AsyncFnOnce(&Space) -> Result<()>
 }
 
 async fn with_monitors() -> Result<Cluster> {
-    // What the operator is allowed to do has to be enough for the strictest API server.
+    // The chart's permissions have to be enough for the strictest API server too.
     let options = Options { owners: Owners::Guarded, ..Shape::ControlPlane.into() };
     let cluster = up("plane", options).await?;
     let client = Client::try_from(cluster.config("e2e-test").await?)?;
@@ -36,7 +36,7 @@ async fn with_monitors() -> Result<Cluster> {
     Ok(cluster)
 }
 
-/// Waits until the admission plugin that guards owners has learnt what a Memcached is.
+/// Waits until the admission plugin `OwnerReferencesPermissionEnforcement` knows the kind Memcached.
 async fn resources_may_own(client: &Client) -> Result<()> {
     let owner = json!({
         "apiVersion": "memcached.c5c3.io/v1alpha1", "kind": "Memcached", "name": "none", "uid": "none",
@@ -52,8 +52,8 @@ async fn resources_may_own(client: &Client) -> Result<()> {
     .await
 }
 
-/// Waits until the garbage collector of this program's cluster knows our kind: it looks for new ones every half minute,
-/// and lists all of them before it goes on; until then it collects nothing that a resource owned.
+/// Waits until the garbage collector of this program's cluster knows our kind. The collector looks for new kinds every half
+/// minute; until it has listed our kind, it deletes no child of a resource that is gone.
 pub async fn collector_is_at_work(space: &Space) -> Result<()> {
     static SEEN: OnceCell<()> = OnceCell::const_new();
     let see = async || {

@@ -1,5 +1,5 @@
-//! Requests that fail: takes what is to fail and how, sits on the operator's transport, and fails it. Called by `faults`
-//! and `watches`.
+//! Makes requests of the operator fail: takes which requests and how, and fails them in the operator's transport. Called by
+//! `control_plane/faults`, `control_plane/watches` and `features/no_autoscaler`.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,18 +36,18 @@ pub enum Failure {
     Unavailable,
     /// The connection breaks before the request gets through.
     Reset,
-    /// The connection breaks when it is done.
+    /// The request is carried out, and then the connection breaks.
     ResetAfterwards,
     /// Nothing ever answers.
     Silence,
-    /// Nothing ever answers, but it is done.
+    /// The request is carried out, and nothing ever answers.
     SilenceAfterwards,
-    /// It is done, and the answer is a page of a proxy.
+    /// The request is carried out, and the answer is an HTML page of a proxy.
     Garbage,
 }
 
 impl Failure {
-    /// All that a request about one object can meet.
+    /// All failures that a request about one object can meet.
     pub const ALL: [Self; 12] = [
         Self::Forbidden,
         Self::Quota,
@@ -108,7 +108,7 @@ impl Failure {
     }
 }
 
-/// For how long.
+/// How often a fault strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lasting {
     /// At the first request that it fits.
@@ -117,7 +117,7 @@ pub enum Lasting {
     UntilCleared,
 }
 
-/// What is to fail.
+/// Which requests fail, and how.
 #[derive(Clone, Debug)]
 pub struct Aim {
     /// What the request is meant to do.
@@ -138,7 +138,7 @@ struct Armed {
     cleared: bool,
 }
 
-/// Fails what it is told to.
+/// An interposer that fails the requests it was armed for.
 #[derive(Default)]
 pub struct Faults {
     armed: Mutex<Vec<Armed>>,
@@ -146,12 +146,12 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// From now on.
+    /// Fails the requests that fit, from now on.
     pub fn arm(&self, aim: Aim) {
         self.with(|armed| armed.push(Armed { aim, fired: 0, cleared: false }));
     }
 
-    /// Waits until the last that was armed for this resource has struck this often.
+    /// Waits until the fault that was armed last for this resource has struck this often.
     pub async fn await_fired(&self, aim: &Aim, times: usize) -> Result<()> {
         // Events are sent one after the other, behind those of all other lives, and some of these get no answer.
         await_answer("the fault strikes", 3 * SOON, async || {
@@ -163,12 +163,12 @@ impl Faults {
         .await
     }
 
-    /// Ends all that is armed for this name.
+    /// Disarms all faults of this name.
     pub fn clear(&self, name: &str) {
         self.with(|armed| armed.iter_mut().filter(|it| it.aim.name == name).for_each(|it| it.cleared = true));
     }
 
-    /// Writes that the operator has asked for, whatever became of them.
+    /// How many writes the operator has sent, the failed ones included.
     pub fn writes(&self) -> usize {
         self.writes.load(Ordering::SeqCst)
     }

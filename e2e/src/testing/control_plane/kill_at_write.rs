@@ -1,5 +1,5 @@
-//! A cut through the operator's life: takes the number of a write and a position at it, kills the operator there. Called
-//! by the tests that bring every scenario to its end from every such cut.
+//! Kills the operator at one of its writes: takes the number of the write and whether to kill before or after it. Called by
+//! the tests that play a scenario with a kill at every write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,11 +15,11 @@ use super::transport::{Answer, Call, Forward, Interposer};
 /// Where at a write the operator dies.
 #[derive(Clone, Copy, Debug)]
 pub enum Position {
-    /// The API server never hears of it.
+    /// The API server never gets the write.
     BeforeItIsSent,
-    /// It is done, but the operator never hears of it.
+    /// The write is done, but the operator never gets the answer.
     BeforeTheAnswer,
-    /// The operator has just heard of it.
+    /// The operator has just got the answer.
     AfterTheAnswer,
 }
 
@@ -43,7 +43,7 @@ impl AtWrite {
         Self { number, position, kill: Kill::default(), writes: AtomicUsize::new(0) }
     }
 
-    /// Whether it has come to that write.
+    /// Whether the operator has sent that write.
     pub fn fired(&self) -> bool {
         self.writes.load(Ordering::SeqCst) >= self.number
     }

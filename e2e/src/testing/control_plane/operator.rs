@@ -33,7 +33,7 @@ pub static REPLAYED: AtomicU64 = AtomicU64::new(0);
 pub struct Kill(Arc<Notify>);
 
 impl Kill {
-    /// Now.
+    /// Kills the operator now.
     pub fn strike(&self) {
         self.0.notify_one();
     }
@@ -135,7 +135,7 @@ impl Operator {
     }
 }
 
-/// The number of steps in a file of a journal, all of which replay to the letter.
+/// Replays a file of a journal, which has to give the same effects, and gives the number of its steps.
 pub fn replayed(journal: &Path) -> Result<u64> {
     match replay(BufReader::new(File::open(journal)?)) {
         Ok(summary) => Ok(summary.steps),

@@ -1,5 +1,5 @@
-//! What the operator has asked of the API server, by the API server's own account: takes a namespace or a whole cluster,
-//! gives the requests with the operator's user agent. Called by the tests that say what something costs.
+//! The operator's requests in the API server's audit log: takes a namespace or a whole cluster, gives the requests with the
+//! operator's user agent. Called by the tests that count requests.
 
 use std::collections::BTreeMap;
 

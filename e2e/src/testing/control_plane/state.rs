@@ -1,5 +1,6 @@
-//! What a resource's life has come to, in a form that two lives can be compared in: every field of the resource, its
-//! children and their ReplicaSets, without times, uids, versions and the namespace's name. Called by `crash` and `faults`.
+//! The state of a resource in a form in which two resources can be compared: every field of the resource, its children and
+//! their ReplicaSets, without times, uids, versions and the namespace's name. Called by tests that compare an end state
+//! with one that was reached without a failure.
 
 use crate::testing::{Space, await_answer};
 use anyhow::{Context, Result};

@@ -1,5 +1,6 @@
-//! The operator's way to the API server, with somebody sitting on it: takes the operator's own client, gives one that
-//! shows every request to an [`Interposer`], which lets it pass, loses it, or answers itself. Called by [`super::operator`].
+//! The operator's connection to the API server, with an interposer in it: takes the operator's own client, gives one that
+//! shows every request to an [`Interposer`]. The interposer sends the request, drops it, or answers it itself.
+//! Called by [`super::operator`].
 //!
 //! It also confines the operator to one namespace, by asking for the lists and watches of that namespace where the
 //! operator asks for all: operators of different namespaces then work side by side on one cluster.
@@ -14,7 +15,7 @@ use kube::client::Body;
 use serde_json::Value;
 use tower::BoxError;
 
-/// What the operator gets to see.
+/// The answer that the operator gets.
 pub type Answer = Result<Response<Body>, BoxError>;
 
 /// What a request is meant to do.
@@ -61,7 +62,7 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// Sends it and waits for the head of the answer: what it was to change is changed then.
+    /// Sends the request and waits for the head of the answer; by then the API server has made the change.
     pub async fn send(self) -> Answer {
         Ok(self.client.send(self.request).await?)
     }
@@ -102,7 +103,7 @@ pub fn confined(inner: Client, namespace: &str, interposer: Arc<dyn Interposer>)
     Client::new(service, namespace)
 }
 
-/// Says what a request is, and gives it back, confined to the namespace.
+/// Reads what a request is about, and confines the request to the namespace.
 async fn understand(request: Request<Body>, namespace: &str) -> Result<(Call, Request<Body>)> {
     let (mut parts, body) = request.into_parts();
     let body = body.collect_bytes().await?;

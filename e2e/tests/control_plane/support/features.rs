@@ -8,7 +8,7 @@ use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 
-/// What does not go together is spread over two resources.
+/// Two sets of features: some exclude each other, so that one resource cannot have all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Features {
     /// No pod, and every setting that pods can have: nothing keeps it from being ready.

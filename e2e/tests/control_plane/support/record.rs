@@ -1,5 +1,5 @@
-//! Everything that the resources and Deployments of a namespace went through, also what did not last: takes a namespace,
-//! keeps every state that a watch delivers. Called by the tests that say what never happens.
+//! Every state of the resources and Deployments of a namespace, also the short ones: takes a namespace, keeps what a watch
+//! delivers. Called by the tests that hold that something never happens.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,7 +27,7 @@ struct Seen {
     templates: BTreeMap<String, Vec<Value>>,
     /// Reasons of Stalled while it was true, of each resource.
     stalled: BTreeMap<String, Vec<String>>,
-    /// Why the record is not complete.
+    /// Errors of the watch: with one, the record is not complete.
     broken: Option<String>,
 }
 
