@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::run::{LogFormat, LogLevel, start_log};
+use super::exit_codes::INTERRUPTED;
+use super::log::{LogFormat, LogLevel, start_log};
 use crate::exporter::serve;
 use crate::exporter::target::{Address, Target};
 use crate::exporter::tls::{Identity, Tls, Trust};
@@ -162,7 +163,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 tokio::select! {
                     // A scrape under way ends within its time; a client that only holds its connection need not.
                     _ = tokio::time::timeout(timeout, serving) => {}
-                    _ = signals.recv() => return Ok(ExitCode::from(super::INTERRUPTED)),
+                    _ = signals.recv() => return Ok(ExitCode::from(INTERRUPTED)),
                 }
             }
         }

@@ -1,36 +1,25 @@
 //! The command line: what each command takes, and how the process ends. IO; `main` calls [`main`].
 //!
-//! Every flag has an environment twin, and clap is the only place that reads the environment. Errors are printed
+//! Every flag but `-f` has an environment twin, and clap is the only place that reads the environment. Errors are printed
 //! here and nowhere else, with their causes.
 
 pub mod crd;
+mod exit_codes;
 pub mod exporter;
+mod files;
+mod log;
+mod output;
 pub mod plan;
 pub mod replay;
 pub mod run;
 pub mod validate;
 pub mod yaml;
 
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand};
-use serde_json::Value;
 
-/// Exit code of a wrong command line, as `sysexits.h` has it: the 2 that is usual is what `plan` says of a change.
-const USAGE: u8 = 64;
-/// Exit code of a second signal, as shells report an interrupt.
-const INTERRUPTED: u8 = 130;
-
-const EXIT_CODES: &str = "\
-Exit codes:
-  0    run, exporter: ended after SIGTERM or SIGINT with nothing under way; else: done, and all is well
-  1    it did not work, or what was checked is not well: standard error or output says what and why
-  2    plan: something would change
-  64   the command line is wrong
-  130  run, exporter: ended at once after a second signal";
+use self::exit_codes::{EXIT_CODES, USAGE};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -94,42 +83,6 @@ pub fn main() -> ExitCode {
         complain(&error);
         ExitCode::FAILURE
     })
-}
-
-/// How findings are printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Output {
-    /// For people.
-    #[default]
-    Text,
-    /// For programs.
-    Json,
-}
-
-/// Every object of these files.
-///
-/// # Errors
-/// When one cannot be read, or is not YAML.
-fn read_all(files: &[PathBuf]) -> Result<Vec<Value>> {
-    let objects = files.iter().map(|file| {
-        let name = file.display().to_string();
-        yaml::objects(&read(file)?).context(name)
-    });
-    Ok(objects.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
-}
-
-/// The text of a file; `-` is standard input.
-///
-/// # Errors
-/// When it cannot be read.
-fn read(file: &Path) -> Result<String> {
-    let text = if file == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).map(|_| text)
-    } else {
-        std::fs::read_to_string(file)
-    };
-    text.with_context(|| format!("cannot read {}", file.display()))
 }
 
 /// The error and what caused it, one line each; what a line above has said already is left out.

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::Output;
+use super::output::Output;
 use crate::kernel::kernel::Kernel;
 use crate::shell::journal::{Opening, Step, VERSION};
 

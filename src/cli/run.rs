@@ -7,8 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
-use tracing_subscriber::EnvFilter;
 
+use super::exit_codes::INTERRUPTED;
+use super::log::{LogFormat, LogLevel, start_log};
 use crate::kernel::kernel::Settings;
 use crate::kernel::object::Scope;
 use crate::kernel::rollouts::{Adoption, Budget};
@@ -148,44 +149,6 @@ impl From<AdoptTemplates> for Adoption {
     }
 }
 
-/// How log lines look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// One JSON object a line.
-    Json,
-    /// For people.
-    Text,
-}
-
-/// The least important log lines to show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogLevel {
-    /// What went wrong.
-    Error,
-    /// Also what may go wrong.
-    Warn,
-    /// Also what was written.
-    Info,
-    /// Also what was read and, of the libraries, each request.
-    Debug,
-    /// Everything.
-    Trace,
-}
-
-impl LogLevel {
-    /// The libraries speak up only where somebody looks for a fault: what they have to say about failures is said
-    /// by us already, once, and with the object concerned.
-    fn filter(self) -> EnvFilter {
-        EnvFilter::new(match self {
-            Self::Error => "off,memcached_operator=error",
-            Self::Warn => "off,memcached_operator=warn",
-            Self::Info => "off,memcached_operator=info",
-            Self::Debug => "info,memcached_operator=debug,kube_client=debug,kube_runtime=debug",
-            Self::Trace => "debug,memcached_operator=trace",
-        })
-    }
-}
-
 /// Runs the operator until it is told to end.
 ///
 /// # Errors
@@ -209,7 +172,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     runtime.shutdown_background();
     Ok(match ended {
         Ended::Cleanly => ExitCode::SUCCESS,
-        Ended::AtOnce => ExitCode::from(super::INTERRUPTED),
+        Ended::AtOnce => ExitCode::from(INTERRUPTED),
     })
 }
 
@@ -284,20 +247,6 @@ fn pod() -> String {
     let named = ["POD_NAME", "HOSTNAME"].into_iter().filter_map(|name| std::env::var(name).ok());
     let mut named = named.filter(|name| !name.is_empty());
     named.next().unwrap_or_else(|| "memcached-operator".to_owned())
-}
-
-/// Log lines go to standard error.
-pub(super) fn start_log(format: LogFormat, level: LogLevel) {
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(level.filter())
-        .with_writer(std::io::stderr)
-        .with_ansi(false);
-    match format {
-        LogFormat::Json => {
-            log.json().flatten_event(true).with_current_span(false).with_span_list(false).init();
-        }
-        LogFormat::Text => log.init(),
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Output, read, yaml};
+use super::files::read;
+use super::output::Output;
+use super::yaml;
 use crate::api::validate::{Violation, validate};
 use crate::api::{GROUP, KIND, MemcachedSpec, VERSIONS, crd};
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::Path;
+use std::pin::Pin;
 use std::time::Duration;
 
 use http::HeaderValue;
@@ -14,8 +15,6 @@ use kube::Client;
 use kube::client::{Body, ClientBuilder};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::core::Status;
-
-use super::leader::fence::Fence;
 
 /// No request may take longer, its answer included; watches aside.
 pub const DEADLINE: Duration = Duration::from_secs(10);
@@ -26,6 +25,9 @@ const READ_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Who we are in the API server's audit log.
 const AGENT: &str = concat!("memcached-operator/", env!("CARGO_PKG_VERSION"));
+
+/// A connection to the API server, as a task to run.
+pub type Connection = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Why there is no connection to try.
 #[derive(Debug, thiserror::Error)]
@@ -57,13 +59,16 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> 
     Client::try_from(configuration(kubeconfig).await?).map_err(ConnectError::Client)
 }
 
-/// As [`connect`], but its connections end where the fence says.
+/// As [`connect`], but `executor` runs the connections, and may end them.
 ///
 /// # Errors
 /// As [`connect`].
-pub async fn connect_behind(fence: &Fence, kubeconfig: Option<&Path>) -> Result<Client, ConnectError> {
+pub async fn connect_on<E>(executor: E, kubeconfig: Option<&Path>) -> Result<Client, ConnectError>
+where
+    E: hyper::rt::Executor<Connection> + Send + Sync + Clone + 'static,
+{
     let config = configuration(kubeconfig).await?;
-    let builder = ClientBuilder::try_from((config, fence.clone())).map_err(ConnectError::Client)?;
+    let builder = ClientBuilder::try_from((config, executor)).map_err(ConnectError::Client)?;
     Ok(builder.build())
 }
 

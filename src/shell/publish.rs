@@ -13,7 +13,8 @@ use tokio::time::timeout;
 
 use super::client::{DEADLINE, explain};
 use super::kinds;
-use super::metrics::{KubeEventResult, Metrics};
+use super::metrics::Metrics;
+use super::metrics::labels::KubeEventResult;
 use crate::kernel::effect::{Notice, Severity};
 use crate::kernel::object::{FIELD_MANAGER, Key, Uid, Watched};
 

@@ -14,13 +14,13 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 
 use self::forecast::{Forecast, ResourcePlan};
+use super::exit_codes::CHANGES;
+use super::files::read_all;
+use super::output::Output;
 use super::run::AdoptTemplates;
 use crate::kernel::event::Event;
 use crate::shell::clock::Clock;
 use crate::shell::{client, effects};
-
-/// Exit code where something would change.
-const CHANGES: u8 = 2;
 
 /// What to plan for.
 #[derive(Clone, Debug, clap::Args)]
@@ -39,7 +39,7 @@ pub struct Args {
     adopt_templates: AdoptTemplates,
     /// How to print it.
     #[arg(short, long, env = "MEMCACHED_OPERATOR_OUTPUT", value_enum, default_value_t)]
-    output: super::Output,
+    output: Output,
 }
 
 /// Plans and prints: exit code 0 when nothing would change, 2 when something would.
@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 async fn plan(args: &Args) -> Result<Vec<ResourcePlan>> {
     let Args { files, namespace, kubeconfig, adopt_templates, output: _ } = args;
     let client = client::connect(kubeconfig.as_deref()).await?;
-    let wanted = super::read_all(files)?;
+    let wanted = read_all(files)?;
     let events = survey::survey(&client, namespace.as_deref(), &wanted).await?;
     let mut forecast = Forecast::new(Clock::start().now(), (*adopt_templates).into());
     events.into_iter().for_each(|event| forecast.learn(event));

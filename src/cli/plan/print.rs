@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::forecast::{ChildPlan, Field, ResourcePlan, Verb, is_outdated};
-use crate::cli::Output;
+use crate::cli::output::Output;
 use crate::kernel::desired::Revision;
 use crate::kernel::desired::meta::TEMPLATE_HASH;
 

@@ -1,9 +1,9 @@
 //! The metrics of slab classes. Pure.
 
-use super::Kind::Counter;
-use super::Series::Each;
-use super::Value::{Less, Number};
-use super::{Family, counter, gauge};
+use super::family::Kind::Counter;
+use super::family::Series::Each;
+use super::family::Value::{Less, Number};
+use super::family::{Family, counter, gauge};
 
 /// Of each slab class, told apart by the label `slab`.
 pub const CLASSES: &[Family] = &[

@@ -1,9 +1,9 @@
 //! The metrics of the whole server and of its settings. Pure.
 
-use super::Kind::{Counter, Gauge};
-use super::Series::Each;
-use super::Value::{Less, Number, Switch, Text, Time};
-use super::{Family, counter, family, gauge};
+use super::family::Kind::{Counter, Gauge};
+use super::family::Series::Each;
+use super::family::Value::{Less, Number, Switch, Text, Time};
+use super::family::{Family, counter, family, gauge};
 
 /// Of the whole server.
 pub const SERVER: &[Family] = &[

@@ -15,6 +15,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+pub use self::writer::FILES;
+
 use self::writer::{Message, Writer};
 use super::metrics::Metrics;
 use crate::kernel::effect::Effect;
@@ -23,8 +25,6 @@ use crate::kernel::kernel::Kernel;
 
 /// The build that writes, in every file's first line: another build may decide otherwise.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Files of one journal: the one being written and those before it.
-pub const FILES: u64 = 4;
 /// Size of the ring in bytes.
 const RING_BYTES: usize = 256 * 1024;
 /// After a failed write the disk is left alone for this long.

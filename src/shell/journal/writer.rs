@@ -12,9 +12,10 @@ use std::thread::JoinHandle;
 
 use tokio::sync::mpsc;
 
-use super::FILES;
 use crate::shell::metrics::Metrics;
 
+/// Files of one journal: the one being written and those before it.
+pub const FILES: u64 = 4;
 /// Messages on their way to the disk: a burst of a cold start fits.
 const IN_FLIGHT: usize = 512;
 

@@ -9,8 +9,7 @@
 //! goes on, what it had prepared, one request at most. No check on this side closes that. The API server does: each write
 //! names the version of the object that it was decided on, and is refused once somebody has written to that object.
 
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
@@ -25,7 +24,7 @@ use tokio::time::{Instant, timeout};
 use tower::BoxError;
 
 use super::elector::Timing;
-use crate::shell::client::DEADLINE;
+use crate::shell::client::{Connection, DEADLINE};
 
 /// Until when a leader may write. Clones share it.
 #[derive(Clone, Debug)]
@@ -139,8 +138,8 @@ fn bounded(request: Request<Body>, limit: Duration) -> Result<Request<Body>, htt
 }
 
 /// Runs the connections of a client: each sends and receives only while the fence allows.
-impl hyper::rt::Executor<Pin<Box<dyn Future<Output = ()> + Send>>> for Fence {
-    fn execute(&self, mut connection: Pin<Box<dyn Future<Output = ()> + Send>>) {
+impl hyper::rt::Executor<Connection> for Fence {
+    fn execute(&self, mut connection: Connection) {
         let fence = self.clone();
         tokio::spawn(poll_fn(move |context| {
             if fence.is_past() { Poll::Ready(()) } else { connection.as_mut().poll(context) }

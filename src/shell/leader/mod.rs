@@ -23,7 +23,7 @@ use self::elector::{Answer, Ask, Elector, Step, Timing};
 use self::fence::Fence;
 use self::lease::{Problem, Store};
 use super::admin::{Gate, Gates};
-use super::client::{ConnectError, DEADLINE, connect, connect_behind};
+use super::client::{ConnectError, DEADLINE, connect, connect_on};
 use super::clock::Clock;
 
 /// The Lease that operators compete for.
@@ -57,7 +57,7 @@ impl Election {
     /// As [`connect`].
     pub async fn connect(kubeconfig: Option<&Path>, options: Options) -> Result<Self, ConnectError> {
         let fence = Fence::new(timing(options.seconds));
-        let (lease, work) = (connect(kubeconfig).await?, connect_behind(&fence, kubeconfig).await?);
+        let (lease, work) = (connect(kubeconfig).await?, connect_on(fence.clone(), kubeconfig).await?);
         Ok(Self::over(options, (lease, work), fence))
     }
 

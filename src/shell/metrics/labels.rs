@@ -1,6 +1,5 @@
 //! The labels of the operator's metrics, and what each can say. Pure data; `names` uses it.
 
-use super::KubeEventResult;
 use crate::kernel::effect::{ChildResult, RolloutCause};
 use crate::kernel::failure::Category;
 use crate::kernel::figures;
@@ -125,6 +124,27 @@ fn reasons() -> Vec<&'static str> {
         )
     };
     Reason::ALL.into_iter().filter(|reason| !of_others(reason)).map(Reason::as_str).collect()
+}
+
+/// What became of a Kubernetes Event that the kernel asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KubeEventResult {
+    /// The API server has it.
+    Sent,
+    /// The API server did not take it.
+    Failed,
+    /// Too many were waiting.
+    Dropped,
+}
+
+impl KubeEventResult {
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Sent => "sent",
+            Self::Failed => "failed",
+            Self::Dropped => "dropped",
+        }
+    }
 }
 
 /// Every combination of the labels' values; none where one of them is not known beforehand.

@@ -18,23 +18,13 @@ use prometheus::{
 };
 
 use self::instances::Instances;
+use self::labels::KubeEventResult;
 use self::names::Metric;
 use super::watch_liveness::WatchLiveness;
 use crate::kernel::effect::Observation;
 use crate::kernel::failure::Category;
 use crate::kernel::object::{Scope, Watched};
 use crate::kernel::rollouts::Standing;
-
-/// What became of a Kubernetes Event that the kernel asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KubeEventResult {
-    /// The API server has it.
-    Sent,
-    /// The API server did not take it.
-    Failed,
-    /// Too many were waiting.
-    Dropped,
-}
 
 /// All metrics of the process.
 #[derive(Debug)]
@@ -218,16 +208,6 @@ impl Metrics {
 
     fn instances(&self) -> MutexGuard<'_, Instances> {
         self.instances.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl KubeEventResult {
-    const fn label(self) -> &'static str {
-        match self {
-            Self::Sent => "sent",
-            Self::Failed => "failed",
-            Self::Dropped => "dropped",
-        }
     }
 }
 

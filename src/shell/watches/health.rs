@@ -9,7 +9,8 @@ use kube::runtime::watcher::{self, DefaultBackoff};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::{SILENCE, WatchSink, gone};
+use super::events::gone;
+use super::sink::WatchSink;
 use crate::kernel::event::{Departure, Event, Unavailable};
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::lists::Moment;
@@ -19,6 +20,11 @@ use crate::shell::client::{explain, said};
 use crate::shell::kinds;
 use crate::shell::watch_liveness::WatchLiveness;
 
+/// After this time the API server ends a watch, in seconds. The most that a missed end can cost.
+pub(super) const WATCH_TIMEOUT: u32 = 180;
+/// A watch that has been silent for this long is dead. The API server sends a bookmark every minute, and one just
+/// before it ends a watch.
+pub const SILENCE: Duration = Duration::from_secs(WATCH_TIMEOUT as u64 + 10);
 /// Failures in a row after which a watch is begun anew, although none of them asked for it.
 const FAILURES_BEFORE_RELIST: u32 = 5;
 /// A kind that is not served is asked for so often while a resource asks for one.

@@ -10,13 +10,12 @@
 //! The resources are listed first, and nothing of other kinds reaches the kernel before: a child that comes after its
 //! resource is compared on arrival and dropped, where one that comes before would have to be kept whole.
 
+mod events;
 mod health;
+mod sink;
 mod version;
 
-use std::collections::BTreeSet;
 use std::fmt::Debug;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -26,49 +25,26 @@ use kube::core::{DeserializeGuard, DynamicObject, PartialObjectMeta, Resource};
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use self::health::{Health, Resources, WatchAction};
-use super::admin::Gates;
+pub use self::health::SILENCE;
+pub use self::sink::WatchSink;
+
+use self::events::{child, gone, pod, resource, secret};
+use self::health::{Health, Resources, WATCH_TIMEOUT, WatchAction};
 use super::kinds;
-use super::metrics::Metrics;
 use super::watch_liveness::monitored;
 use crate::kernel::desired::meta::{MANAGED_BY, MANAGED_BY_LABEL};
 use crate::kernel::event::{Departure, Event};
-use crate::kernel::object::{ChildKind, Key, Scope, Watched};
-use crate::kernel::seen;
+use crate::kernel::object::{Scope, Watched};
 
-/// After this time the API server ends a watch, in seconds. The most that a missed end can cost.
-const WATCH_TIMEOUT: u32 = 180;
-/// A watch that has been silent for this long is dead. The API server sends a bookmark every minute, and one just
-/// before it ends a watch.
-pub const SILENCE: Duration = Duration::from_secs(WATCH_TIMEOUT as u64 + 10);
 /// A watch is begun anew at the latest after this time, and at the earliest after four fifths of it: the net under
 /// everything that a watch can lose without anybody noticing.
 pub const BACKSTOP: Duration = Duration::from_secs(30 * 60);
 /// Objects of one page. A parsed Deployment takes 40 kB, so this bounds what the lists of all kinds take at once.
 const PAGE: u32 = 25;
-
-/// What every source needs.
-#[derive(Clone, Debug)]
-pub struct WatchSink {
-    /// Takes the events.
-    pub events: mpsc::Sender<Event>,
-    /// Told why a list does not complete.
-    pub gates: Gates,
-    /// Counts failures, holds the liveness.
-    pub metrics: Arc<Metrics>,
-    /// The kinds that some resource asks for although the API server did not serve them.
-    pub missing_kinds: watch::Receiver<BTreeSet<ChildKind>>,
-    /// How often the resources had to be listed anew, see [`super::lead`].
-    pub relist_resources: watch::Receiver<u64>,
-    /// Changes when every kind has to be listed anew.
-    pub relist_all: watch::Receiver<u64>,
-    /// How many requests the kernel knows to be answered.
-    pub answers: Arc<AtomicU64>,
-}
 
 /// Starts a watch for every kind and scope. A task ends only when nobody takes its events any more.
 #[must_use]
@@ -122,22 +98,6 @@ where
         Scope::All => Api::all(client),
         Scope::Namespace(namespace) => Api::namespaced(client, namespace),
     }
-}
-
-fn resource(object: &DynamicObject) -> Option<Event> {
-    seen::resource(object).map(|seen| Event::Resource(Box::new(seen)))
-}
-
-fn child(kind: ChildKind, object: &DynamicObject) -> Option<Event> {
-    seen::child(kind, object).map(|seen| Event::Child(Box::new(seen)))
-}
-
-fn secret(object: &PartialObjectMeta<Secret>) -> Option<Event> {
-    seen::secret(&object.metadata).map(Event::Secret)
-}
-
-fn pod(object: &DeserializeGuard<Pod>) -> Option<Event> {
-    object.0.as_ref().ok().and_then(seen::pod).map(Event::Pod)
 }
 
 /// By which label a kind is watched. What is somebody else's reaches this process only where a request runs into it.
@@ -305,12 +265,6 @@ impl Pending {
         let start = start.then(|| [health.asked(self.left), Event::Listing(kind, health.scope.clone())]);
         start.into_iter().flatten().chain(event).collect()
     }
-}
-
-fn gone<K: Resource>(kind: Watched, object: &K) -> Option<Event> {
-    let meta = object.meta();
-    let key = Key { namespace: meta.namespace.clone()?, name: meta.name.clone()? };
-    Some(Event::Gone { kind, key })
 }
 
 /// Between four fifths of `most` and all of it, so that kinds and replicas do not list in step.
