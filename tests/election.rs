@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use memcached_operator::shell::leader::elector::{Answer, Ask, Elector, LET_GO, Record, Step, Timing};
+use memcached_operator::shell::leader::elector::{
+    Answer, Ask, Elector, LET_GO, Record, RequestTimes, Step, Timing,
+};
 use proptest::prelude::*;
 
 const TIMING: Timing = Timing { lease: Duration::from_secs(15) };
@@ -247,7 +249,7 @@ impl Model {
         let candidate = &mut self.candidates[sent.candidate];
         // Else nobody waits for it any more.
         if let Some((_, ask)) = candidate.waiting.take_if(|(number, _)| *number == sent.number) {
-            candidate.elector.answered(&ask, answer, (sent.at, shown));
+            candidate.elector.answered(&ask, answer, RequestTimes { sent: sent.at, answered: shown });
         }
     }
 
@@ -255,7 +257,7 @@ impl Model {
         let shown = self.paces[at].shows(self.now);
         let candidate = &mut self.candidates[at];
         if let Some((_, ask)) = candidate.waiting.take() {
-            candidate.elector.answered(&ask, Answer::Lost, (shown, shown));
+            candidate.elector.answered(&ask, Answer::Lost, RequestTimes { sent: shown, answered: shown });
         }
     }
 

@@ -56,7 +56,7 @@ pub fn build_info() -> MetricFamily {
 }
 
 fn one(name: &str, help: &str, labels: Vec<LabelPair>, value: f64) -> MetricFamily {
-    family((name, help), Kind::Gauge, vec![metric(Kind::Gauge, labels, value)])
+    family(name, help, Kind::Gauge, vec![metric(Kind::Gauge, labels, value)])
 }
 
 impl Read {
@@ -81,7 +81,7 @@ impl Read {
             }
         }
         if !metrics.is_empty() {
-            self.families.push(self::family((name, help), kind, metrics));
+            self.families.push(self::family(name, help, kind, metrics));
         }
     }
 
@@ -136,7 +136,7 @@ fn time(text: &str) -> Option<f64> {
     Some(number(seconds)? + number(micros)? / 1e6)
 }
 
-fn family((name, help): (&str, &str), kind: Kind, metrics: Vec<Metric>) -> MetricFamily {
+fn family(name: &str, help: &str, kind: Kind, metrics: Vec<Metric>) -> MetricFamily {
     let mut family = MetricFamily::default();
     family.set_name(name.to_owned());
     family.set_help(help.to_owned());

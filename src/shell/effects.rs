@@ -132,7 +132,7 @@ fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
             (operation(words, "patch", Watched::Child(kind), key), http, Expected::Child(kind))
         }
         Request::Delete { kind, key, uid, resource_version } => {
-            let http = delete(kind, &key, (uid, resource_version));
+            let http = delete(kind, &key, uid, resource_version);
             let operation = operation(("delete", "deleted"), "delete", Watched::Child(kind), key);
             (operation, http, Expected::Leftover(kind))
         }
@@ -185,7 +185,8 @@ fn patch(
 fn delete(
     kind: ChildKind,
     key: &Key,
-    (Uid(uid), ResourceVersion(version)): (Uid, ResourceVersion),
+    Uid(uid): Uid,
+    ResourceVersion(version): ResourceVersion,
 ) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
     let params = DeleteParams::background()
         .preconditions(Preconditions { uid: Some(uid), resource_version: Some(version) });

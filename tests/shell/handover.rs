@@ -46,7 +46,7 @@ async fn until_it_leads(watches: &mut Watches, handover: &mut Handover) -> Vec<S
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_waits_for_the_main_loop_when_the_lead_is_won_is_not_one_of_afterwards() {
-    let mut watches = watches((KIND, MEMCACHEDS), |call, _| quiet(&call));
+    let mut watches = watches(KIND, MEMCACHEDS, |call, _| quiet(&call));
     // Nobody takes the events: the whole list is in the channel, which is full of what follows.
     sleep(Duration::from_secs(1)).await;
     let mut handover = winner(&watches);
@@ -61,7 +61,7 @@ async fn a_list_that_waits_for_the_main_loop_when_the_lead_is_won_is_not_one_of_
 async fn resources_that_may_not_be_listed_any_more_keep_nobody_from_leading_and_say_so_once() {
     let granted = Arc::new(AtomicBool::new(true));
     let grants = Arc::clone(&granted);
-    let mut watches = watches((KIND, MEMCACHEDS), move |call, _| match call.is_watch() {
+    let mut watches = watches(KIND, MEMCACHEDS, move |call, _| match call.is_watch() {
         _ if !grants.load(Ordering::Relaxed) => refusal(403, "Forbidden", "memcacheds is forbidden: no"),
         true => watch(vec![Frame::Wait(Duration::from_secs(1))]),
         false => page(&[], "10", None),
@@ -90,7 +90,7 @@ async fn a_list_says_when_its_request_left_though_it_was_tried_before_and_answer
     let (mut watches, answers) = {
         let answered = Arc::new(std::sync::OnceLock::<Arc<std::sync::atomic::AtomicU64>>::new());
         let counter = Arc::clone(&answered);
-        let watches = watches((SERVICE, SERVICES), move |call, number| {
+        let watches = watches(SERVICE, SERVICES, move |call, number| {
             let Some(counter) = counter.get() else { return refusal(503, "ServiceUnavailable", "starting") };
             match (call.is_watch(), number) {
                 (true, _) => watch(vec![Frame::Hang]),
@@ -119,7 +119,7 @@ async fn a_list_says_when_its_request_left_though_it_was_tried_before_and_answer
 
 #[tokio::test(start_paused = true)]
 async fn every_kind_is_listed_anew_where_versions_went_back() {
-    let mut watches = watches((SERVICE, SERVICES), |call, _| quiet(&call));
+    let mut watches = watches(SERVICE, SERVICES, |call, _| quiet(&call));
     watches.pass(Duration::from_secs(1)).await;
     let is_list = |call: &Call| !call.is_watch() && call.path != "/version";
     let lists = |watches: &Watches| watches.calls.matching(is_list).len();

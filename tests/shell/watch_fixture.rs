@@ -51,7 +51,8 @@ pub(crate) struct Watches {
 /// Starts all watches. Those of `path`'s kind are answered by `script`, which gets the number of lists and of watches
 /// of that kind so far, this one included; the others list nothing and hear bookmarks.
 pub(crate) fn watches(
-    (kind, path): (Watched, &'static str),
+    kind: Watched,
+    path: &'static str,
     script: impl Fn(Call, u32) -> Response<Body> + Send + Sync + 'static,
 ) -> Watches {
     let (lists, watches) = (AtomicU32::new(0), AtomicU32::new(0));
@@ -64,7 +65,7 @@ pub(crate) fn watches(
             quiet(&call)
         })
     });
-    Watches::start(&client, calls, (kind, path))
+    Watches::start(&client, calls, kind, path)
 }
 
 /// An API server with nothing to say, which it says every minute.
@@ -113,7 +114,7 @@ pub(crate) fn kind_of(event: &Event) -> Option<Watched> {
 }
 
 impl Watches {
-    pub(crate) fn start(client: &Client, calls: Calls, (kind, path): (Watched, &'static str)) -> Self {
+    pub(crate) fn start(client: &Client, calls: Calls, kind: Watched, path: &'static str) -> Self {
         let (sender, events) = mpsc::channel(8);
         let (gates, metrics) = (Gates::new(&[Scope::All]), Arc::new(Metrics::new().unwrap()));
         let (missing_kinds, [relist_resources, relist_all]) =

@@ -21,12 +21,11 @@ use crate::watch_fixture::{
 
 #[tokio::test(start_paused = true)]
 async fn a_list_of_two_pages_is_announced_with_the_first_and_complete_with_the_last() {
-    let mut watches =
-        watches((SERVICE, SERVICES), |call, _| match (call.is_watch(), call.param("continue")) {
-            (true, _) => watch(vec![event("DELETED", &service("a", "11")), Frame::Hang]),
-            (false, "") => page(&[service("a", "1")], "10", Some("more")),
-            (false, _) => page(&[service("b", "2")], "10", None),
-        });
+    let mut watches = watches(SERVICE, SERVICES, |call, _| match (call.is_watch(), call.param("continue")) {
+        (true, _) => watch(vec![event("DELETED", &service("a", "11")), Frame::Hang]),
+        (false, "") => page(&[service("a", "1")], "10", Some("more")),
+        (false, _) => page(&[service("b", "2")], "10", None),
+    });
 
     assert_eq!(watches.take(5).await, ["listing", "a@1", "b@2", "listed", "a gone"]);
     let calls = watches.calls.matching(|call| call.path == SERVICES);
@@ -47,7 +46,7 @@ async fn a_list_of_two_pages_is_announced_with_the_first_and_complete_with_the_l
 async fn the_resources_are_listed_before_everything_else_and_a_failure_of_theirs_is_not_waited_for() {
     for fails in [false, true] {
         let mut watches =
-            watches((Watched::Memcached, MEMCACHEDS), move |call, _| match call.param("continue") {
+            watches(Watched::Memcached, MEMCACHEDS, move |call, _| match call.param("continue") {
                 _ if call.is_watch() => watch(vec![Frame::Hang]),
                 _ if fails => refusal(503, "ServiceUnavailable", "starting"),
                 "" => page(&[], "10", Some("more")),
@@ -67,7 +66,7 @@ async fn the_resources_are_listed_before_everything_else_and_a_failure_of_theirs
 
 #[tokio::test(start_paused = true)]
 async fn secrets_are_watched_as_metadata_and_all_that_we_make_by_our_label() {
-    let mut watches = watches((Watched::Secret, "/api/v1/secrets"), |call, _| quiet(&call));
+    let mut watches = watches(Watched::Secret, "/api/v1/secrets", |call, _| quiet(&call));
     watches.take(2).await;
     watches.pass(Duration::from_secs(1)).await;
 
@@ -89,7 +88,7 @@ async fn secrets_are_watched_as_metadata_and_all_that_we_make_by_our_label() {
 async fn a_410_as_http_status_lists_anew_and_so_does_one_in_the_stream() {
     for in_stream in [false, true] {
         let expired = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"});
-        let mut watches = watches((SERVICE, SERVICES), move |call, number| match (call.is_watch(), number) {
+        let mut watches = watches(SERVICE, SERVICES, move |call, number| match (call.is_watch(), number) {
             (false, 1) => page(&[service("a", "1"), service("b", "2")], "10", None),
             (false, _) => page(&[service("a", "1")], "20", None),
             (true, 1) if in_stream => watch(vec![event("ERROR", &expired), Frame::Hang]),
@@ -114,7 +113,7 @@ async fn what_was_deleted_in_a_gap_is_gone_for_the_kernel_after_the_next_list() 
         })
     };
     let mut watches =
-        watches((Watched::Memcached, MEMCACHEDS), move |call, number| match (call.is_watch(), number) {
+        watches(Watched::Memcached, MEMCACHEDS, move |call, number| match (call.is_watch(), number) {
             (false, 1) => page(&[resource("a"), resource("b")], "10", None),
             (false, _) => page(&[resource("a")], "20", None),
             (true, 1) => refusal(410, "Expired", "too old"),
@@ -137,7 +136,7 @@ async fn what_was_deleted_in_a_gap_is_gone_for_the_kernel_after_the_next_list() 
 
 #[tokio::test(start_paused = true)]
 async fn one_failed_watch_goes_on_from_where_it_was_and_five_in_a_row_list_anew() {
-    let mut watches = watches((SERVICE, SERVICES), |call, number| match (call.is_watch(), number) {
+    let mut watches = watches(SERVICE, SERVICES, |call, number| match (call.is_watch(), number) {
         (false, _) => page(&[service("a", "1")], "10", None),
         (true, 1) => refusal(503, "ServiceUnavailable", "starting"),
         (true, 2) => watch(vec![event("MODIFIED", &service("a", "11"))]),
@@ -163,7 +162,7 @@ async fn one_failed_watch_goes_on_from_where_it_was_and_five_in_a_row_list_anew(
 
 #[tokio::test(start_paused = true)]
 async fn an_event_that_cannot_be_read_lists_anew_because_it_may_have_been_a_change() {
-    let mut watches = watches((SERVICE, SERVICES), |call, number| match (call.is_watch(), number) {
+    let mut watches = watches(SERVICE, SERVICES, |call, number| match (call.is_watch(), number) {
         (false, 1) => page(&[], "10", None),
         (false, _) => page(&[service("a", "11")], "12", None),
         (true, 1) => watch(vec![Frame::Line("{\"type\":\"ADDED\",\"object\":[]}".into()), Frame::Hang]),
@@ -176,7 +175,7 @@ async fn an_event_that_cannot_be_read_lists_anew_because_it_may_have_been_a_chan
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_falls_silent_lists_anew() {
-    let mut watches = watches((SERVICE, SERVICES), |call, _| match call.is_watch() {
+    let mut watches = watches(SERVICE, SERVICES, |call, _| match call.is_watch() {
         false => page(&[], "10", None),
         true => watch(vec![Frame::Hang]),
     });
@@ -188,7 +187,7 @@ async fn a_watch_that_falls_silent_lists_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn a_quiet_watch_lists_anew_only_for_the_backstop_and_shows_its_age() {
-    let mut watches = watches((SERVICE, SERVICES), |call, _| quiet(&call));
+    let mut watches = watches(SERVICE, SERVICES, |call, _| quiet(&call));
     watches.take(2).await;
 
     watches.pass(Duration::from_secs(150)).await;
@@ -200,7 +199,7 @@ async fn a_quiet_watch_lists_anew_only_for_the_backstop_and_shows_its_age() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_whose_answer_does_not_end_is_given_up_and_tried_again() {
-    let mut watches = watches((SERVICE, SERVICES), |call, number| match (call.is_watch(), number) {
+    let mut watches = watches(SERVICE, SERVICES, |call, number| match (call.is_watch(), number) {
         (true, _) => watch(vec![Frame::Hang]),
         (false, 1) => watch(vec![Frame::Line("{".into()), Frame::Hang]),
         (false, _) => page(&[], "10", None),
@@ -216,7 +215,7 @@ async fn a_list_that_is_never_answered_is_given_up_and_tried_again() {
     let (client, calls) = api(|call| async move {
         if call.path == SERVICES { std::future::pending().await } else { quiet(&call) }
     });
-    let mut watches = Watches::start(&client, calls, (SERVICE, SERVICES));
+    let mut watches = Watches::start(&client, calls, SERVICE, SERVICES);
 
     watches.pass(Duration::from_secs(60)).await;
     let errors: u32 = watches.counted("watch_errors_total").parse().unwrap();
@@ -227,7 +226,7 @@ async fn a_list_that_is_never_answered_is_given_up_and_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_breaks_half_way_is_not_complete() {
-    let mut watches = watches((SERVICE, SERVICES), |call, number| match (call.is_watch(), number) {
+    let mut watches = watches(SERVICE, SERVICES, |call, number| match (call.is_watch(), number) {
         (true, _) => watch(vec![Frame::Hang]),
         (false, 1) => page(&[service("a", "1")], "10", Some("more")),
         (false, 2) => refusal(410, "Expired", "the continue token is too old"),
@@ -239,7 +238,7 @@ async fn a_list_that_breaks_half_way_is_not_complete() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_fails_for_ever_delays_no_other_and_reaches_the_kernel_not_at_all() {
-    let mut watches = watches((SERVICE, SERVICES), |_, _| {
+    let mut watches = watches(SERVICE, SERVICES, |_, _| {
         refusal(403, "Forbidden", r#"services is forbidden: User "op" cannot list resource "services""#)
     });
     let mut listed = Vec::new();
@@ -273,7 +272,7 @@ async fn without_the_resources_nothing_else_reaches_the_kernel_and_readiness_say
             _ => quiet(&call),
         })
     });
-    let mut watches = Watches::start(&client, calls, (SERVICE, SERVICES));
+    let mut watches = Watches::start(&client, calls, SERVICE, SERVICES);
     while let Ok(event) = timeout(Duration::from_secs(600), watches.events.recv()).await {
         let kind = kind_of(&event.expect("the watches run"));
         assert!(matches!(kind, None | Some(Watched::Memcached)), "{kind:?}");
@@ -291,7 +290,7 @@ async fn without_the_resources_nothing_else_reaches_the_kernel_and_readiness_say
 #[tokio::test(start_paused = true)]
 async fn without_the_crd_readiness_says_so_and_the_watch_keeps_trying() {
     let mut watches =
-        watches((Watched::Memcached, MEMCACHEDS), |call, number| match (call.is_watch(), number) {
+        watches(Watched::Memcached, MEMCACHEDS, |call, number| match (call.is_watch(), number) {
             (false, 1..=3) => answer(404, "404 page not found\n"),
             (false, _) => page(&[], "10", None),
             (true, _) => watch(vec![Frame::Hang]),
@@ -321,7 +320,7 @@ async fn a_pod_that_cannot_be_read_harms_no_other() {
             json!({"namespace": "shop", "name": name, "uid": name, "resourceVersion": "1", "labels": labels});
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}})
     };
-    let mut watches = watches((Watched::Pod, "/api/v1/pods"), move |call, _| match call.is_watch() {
+    let mut watches = watches(Watched::Pod, "/api/v1/pods", move |call, _| match call.is_watch() {
         true => watch(vec![Frame::Hang]),
         false => page(&[pod("bad", json!("none")), pod("good", json!([]))], "10", None),
     });
@@ -338,7 +337,7 @@ fn asked_at(watches: &Watches) -> Vec<u64> {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_is_not_served_is_asked_for_again_only_while_a_resource_asks_for_one() {
-    let mut watches = watches((MONITOR, MONITORS), |call, number| match number {
+    let mut watches = watches(MONITOR, MONITORS, |call, number| match number {
         _ if call.is_watch() => quiet(&call),
         ..4 => refusal(404, "NotFound", "the server could not find the requested resource"),
         _ => quiet(&call),
@@ -368,7 +367,7 @@ async fn a_kind_that_is_not_served_is_asked_for_again_only_while_a_resource_asks
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_may_not_be_listed_says_so_and_is_asked_for_until_it_may() {
-    let mut watches = watches((MONITOR, MONITORS), |call, number| match number {
+    let mut watches = watches(MONITOR, MONITORS, |call, number| match number {
         ..3 if !call.is_watch() => refusal(403, "Forbidden", "servicemonitors is forbidden: no"),
         _ => quiet(&call),
     });
@@ -383,7 +382,7 @@ async fn a_kind_that_may_not_be_listed_says_so_and_is_asked_for_until_it_may() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_that_passes_keeps_the_others_waiting_only_for_a_moment_and_takes_nothing_back() {
-    let mut watches = watches((MONITOR, MONITORS), |call, number| match (call.is_watch(), number) {
+    let mut watches = watches(MONITOR, MONITORS, |call, number| match (call.is_watch(), number) {
         (false, ..=4) => refusal(500, "InternalError", "no conversion"),
         (true, 1) => refusal(500, "InternalError", "no conversion"),
         _ => quiet(&call),
@@ -400,7 +399,7 @@ async fn a_failure_that_passes_keeps_the_others_waiting_only_for_a_moment_and_ta
 
 #[tokio::test(start_paused = true)]
 async fn a_list_is_no_news_where_the_watch_is_refused_until_one_has_begun() {
-    let mut watches = watches((MONITOR, MONITORS), |call, number| match number {
+    let mut watches = watches(MONITOR, MONITORS, |call, number| match number {
         ..4 if call.is_watch() => refusal(403, "Forbidden", "servicemonitors is forbidden: no"),
         _ => quiet(&call),
     });
@@ -421,7 +420,7 @@ async fn a_list_is_no_news_where_the_watch_is_refused_until_one_has_begun() {
 async fn who_is_to_lead_does_not_wait_until_it_would_have_tried_again() {
     let served = Arc::new(AtomicBool::new(true));
     let serves = Arc::clone(&served);
-    let mut watches = watches((Watched::Memcached, MEMCACHEDS), move |call, _| match call.is_watch() {
+    let mut watches = watches(Watched::Memcached, MEMCACHEDS, move |call, _| match call.is_watch() {
         _ if !serves.load(Ordering::Relaxed) => refusal(503, "ServiceUnavailable", "cut off"),
         true => watch(vec![Frame::Wait(Duration::from_secs(1))]),
         false => page(&[], "10", None),
@@ -439,7 +438,7 @@ async fn who_is_to_lead_does_not_wait_until_it_would_have_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn who_is_to_lead_lists_the_resources_anew_and_nothing_else() {
-    let mut watches = watches((Watched::Memcached, MEMCACHEDS), |call, _| quiet(&call));
+    let mut watches = watches(Watched::Memcached, MEMCACHEDS, |call, _| quiet(&call));
     assert_eq!(watches.take(2).await, ["listing", "listed"]);
     watches.pass(Duration::from_secs(1)).await;
     let lists = |calls: &Calls| calls.matching(|call| !call.is_watch() && call.path != "/version").len();
@@ -454,7 +453,7 @@ async fn who_is_to_lead_lists_the_resources_anew_and_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn the_version_of_the_api_server_is_asked_for_with_each_list_of_the_resources_and_not_otherwise() {
-    let mut watches = watches((Watched::Memcached, "/version"), |_, number| match number {
+    let mut watches = watches(Watched::Memcached, "/version", |_, number| match number {
         2 => answer(200, "a page of something else"),
         _ => ok(&json!({"gitVersion": format!("v1.{number}.0")})),
     });

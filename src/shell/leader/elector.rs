@@ -109,6 +109,15 @@ pub enum Answer {
     Lost,
 }
 
+/// When a request left and when its answer came, on the candidate's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestTimes {
+    /// When the request was sent.
+    pub sent: Duration,
+    /// When its answer came, or was given up.
+    pub answered: Duration,
+}
+
 /// A candidate.
 #[derive(Clone, Debug)]
 pub struct Elector {
@@ -191,8 +200,9 @@ impl Elector {
         })
     }
 
-    /// Takes in the answer to a request that was sent at the first of two times and answered at the second.
-    pub fn answered(&mut self, ask: &Ask, answer: Answer, (sent, now): (Duration, Duration)) {
+    /// Takes the answer to a request.
+    pub fn answered(&mut self, ask: &Ask, answer: Answer, times: RequestTimes) {
+        let RequestTimes { sent, answered: now } = times;
         match (ask, answer) {
             (Ask::Hold(_), Answer::Lease(record)) => {
                 self.seen = Some(Seen { record, since: now, made_here: true });
@@ -270,6 +280,10 @@ mod tests {
         Answer::Lease(Record { version: version.into(), holder, seconds })
     }
 
+    fn times(sent: u64, answered: u64) -> RequestTimes {
+        RequestTimes { sent: at(sent), answered: at(answered) }
+    }
+
     fn hold(version: &str) -> Ask {
         Ask::Hold(version.into())
     }
@@ -277,14 +291,14 @@ mod tests {
     /// A candidate that has read this at 0 s.
     fn having_read(answer: Answer) -> Elector {
         let mut elector = Elector::new("me".into(), TIMING);
-        elector.answered(&Ask::Read, answer, (at(0), at(0)));
+        elector.answered(&Ask::Read, answer, times(0, 0));
         elector
     }
 
     /// A leader since 0 s.
     fn leader() -> Elector {
         let mut elector = having_read(record("1", "", Some(LET_GO)));
-        elector.answered(&hold("1"), record("2", "me", Some(15)), (at(0), at(0)));
+        elector.answered(&hold("1"), record("2", "me", Some(15)), times(0, 0));
         elector
     }
 
@@ -296,7 +310,9 @@ mod tests {
             match elector.step(now) {
                 Step::Wait(until) => now = until,
                 Step::Ask(Ask::Hold(_)) => return now,
-                Step::Ask(ask) => elector.answered(&ask, answer.clone(), (now, now)),
+                Step::Ask(ask) => {
+                    elector.answered(&ask, answer.clone(), RequestTimes { sent: now, answered: now })
+                }
             }
         }
     }
@@ -321,7 +337,7 @@ mod tests {
     #[test]
     fn a_version_that_changes_has_to_be_waited_for_anew() {
         let mut elector = having_read(record("1", "other", Some(15)));
-        elector.answered(&Ask::Read, record("2", "other", Some(15)), (at(14), at(14)));
+        elector.answered(&Ask::Read, record("2", "other", Some(15)), times(14, 14));
         assert_eq!(elector.turn(), Some(at(29)));
     }
 
@@ -329,7 +345,7 @@ mod tests {
     fn what_is_deleted_is_put_back_at_once_and_held_after_a_lease() {
         let mut elector = having_read(Answer::Absent);
         assert_eq!(elector.step(at(0)), Step::Ask(Ask::Create));
-        elector.answered(&Ask::Create, record("1", "", Some(15)), (at(0), at(1)));
+        elector.answered(&Ask::Create, record("1", "", Some(15)), times(0, 1));
         assert_eq!(elector.turn(), Some(at(16)));
         assert!(!elector.leads(at(1)));
     }
@@ -337,12 +353,12 @@ mod tests {
     #[test]
     fn a_leader_whose_lease_is_deleted_goes_on_with_a_new_one() {
         let mut elector = leader();
-        elector.answered(&hold("2"), Answer::Conflict, (at(5), at(5)));
-        elector.answered(&Ask::Read, Answer::Absent, (at(5), at(5)));
-        elector.answered(&Ask::Create, record("9", "", Some(15)), (at(5), at(6)));
+        elector.answered(&hold("2"), Answer::Conflict, times(5, 5));
+        elector.answered(&Ask::Read, Answer::Absent, times(5, 5));
+        elector.answered(&Ask::Create, record("9", "", Some(15)), times(5, 6));
         assert_eq!(elector.valid_until(), Some(at(10)), "creating it gives nothing");
         assert_eq!(elector.step(at(6)), Step::Ask(hold("9")));
-        elector.answered(&hold("9"), record("10", "me", Some(15)), (at(6), at(7)));
+        elector.answered(&hold("9"), record("10", "me", Some(15)), times(6, 7));
         assert_eq!(elector.valid_until(), Some(at(16)));
     }
 
@@ -351,7 +367,7 @@ mod tests {
         let mut elector = leader();
         assert_eq!(elector.step(at(4)), Step::Wait(at(5)));
         assert_eq!(elector.step(at(5)), Step::Ask(hold("2")));
-        elector.answered(&hold("2"), record("3", "me", Some(15)), (at(5), at(7)));
+        elector.answered(&hold("2"), record("3", "me", Some(15)), times(5, 7));
         assert_eq!(elector.valid_until(), Some(at(15)));
         assert!(elector.leads(at(14)) && !elector.leads(at(15)));
     }
@@ -359,10 +375,10 @@ mod tests {
     #[test]
     fn a_leader_that_got_no_answer_reads_before_it_tries_again() {
         let mut elector = leader();
-        elector.answered(&hold("2"), Answer::Lost, (at(5), at(7)));
+        elector.answered(&hold("2"), Answer::Lost, times(5, 7));
         assert_eq!(elector.step(at(7)), Step::Wait(at(8)));
         assert_eq!(elector.step(at(8)), Step::Ask(Ask::Read));
-        elector.answered(&Ask::Read, record("3", "me", Some(15)), (at(8), at(8)));
+        elector.answered(&Ask::Read, record("3", "me", Some(15)), times(8, 8));
         assert_eq!(elector.valid_until(), Some(at(10)), "whose doing that was is not known");
         assert_eq!(elector.step(at(8)), Step::Ask(hold("3")));
     }
@@ -370,8 +386,8 @@ mod tests {
     #[test]
     fn a_leader_that_reads_another_holder_stops_at_once() {
         let mut elector = leader();
-        elector.answered(&hold("2"), Answer::Conflict, (at(5), at(5)));
-        elector.answered(&Ask::Read, record("3", "other", Some(15)), (at(5), at(5)));
+        elector.answered(&hold("2"), Answer::Conflict, times(5, 5));
+        elector.answered(&Ask::Read, record("3", "other", Some(15)), times(5, 5));
         assert!(!elector.leads(at(5)));
         assert_eq!(elector.turn(), Some(at(20)));
     }
@@ -379,16 +395,16 @@ mod tests {
     #[test]
     fn a_leader_that_was_cut_off_takes_its_own_version_back_without_a_wait() {
         let mut elector = leader();
-        elector.answered(&hold("2"), Answer::Lost, (at(5), at(7)));
+        elector.answered(&hold("2"), Answer::Lost, times(5, 7));
         assert!(!elector.leads(at(12)));
-        elector.answered(&Ask::Read, record("2", "me", Some(15)), (at(12), at(12)));
+        elector.answered(&Ask::Read, record("2", "me", Some(15)), times(12, 12));
         assert_eq!(elector.step(at(12)), Step::Ask(hold("2")));
     }
 
     #[test]
     fn an_answer_that_took_longer_than_it_is_worth_makes_no_leader() {
         let mut elector = having_read(record("1", "", Some(LET_GO)));
-        elector.answered(&hold("1"), record("2", "me", Some(15)), (at(0), at(60)));
+        elector.answered(&hold("1"), record("2", "me", Some(15)), times(0, 60));
         assert!(!elector.leads(at(60)));
         assert_eq!(elector.step(at(60)), Step::Ask(hold("2")), "it is its own, and is renewed first");
     }

@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
-use self::elector::{Answer, Ask, Elector, Step, Timing};
+use self::elector::{Answer, Ask, Elector, RequestTimes, Step, Timing};
 use self::fence::Fence;
 use self::lease::{Problem, Store};
 use super::admin::{Gate, Gates};
@@ -57,15 +57,9 @@ impl Election {
     /// As [`connect`].
     pub async fn connect(kubeconfig: Option<&Path>, options: Options) -> Result<Self, ConnectError> {
         let fence = Fence::new(timing(options.seconds));
-        let (lease, work) = (connect(kubeconfig).await?, connect_on(fence.clone(), kubeconfig).await?);
-        Ok(Self::over(options, (lease, work), fence))
-    }
-
-    /// Over clients that are there already: one for the Lease, one for what only a leader may send.
-    #[must_use]
-    pub fn over(options: Options, (lease, work): (Client, Client), fence: Fence) -> Self {
-        let work = fence.guard(&work);
-        Self { options, fence, lease, work }
+        let lease = connect(kubeconfig).await?;
+        let work = fence.guard(&connect_on(fence.clone(), kubeconfig).await?);
+        Ok(Self { options, fence, lease, work })
     }
 
     /// The client that is behind the fence.
@@ -166,7 +160,7 @@ impl Candidate {
                     let asked = timeout(self.timing.request(), self.store.ask(&ask)).await;
                     let (answer, problem) = asked.unwrap_or_else(|_elapsed| self.too_late(&ask));
                     self.take_note(&ask, &answer, problem);
-                    self.elector.answered(&ask, answer, (sent, self.fence.now()));
+                    self.elector.answered(&ask, answer, RequestTimes { sent, answered: self.fence.now() });
                 }
             }
             self.proclaim();

@@ -29,19 +29,24 @@ impl Instances {
         for (key, figures) in &self.0 {
             for it in &figures.conditions {
                 let labels = [it.of.as_str(), it.reason.as_str()];
-                series(text, names::INSTANCE_CONDITION, (key, &labels), i64::from(it.holds));
+                series(
+                    text,
+                    names::INSTANCE_CONDITION,
+                    SeriesLabels { resource: key, more: &labels },
+                    i64::from(it.holds),
+                );
             }
         }
         self.family_of_wanted(text, names::INSTANCE_INFO, |image, _| (Some(image), 1));
         self.family_of_wanted(text, names::INSTANCE_REPLICAS_DESIRED, |_, pods| (None, pods));
         family(text, names::INSTANCE_REPLICAS_READY);
         for (key, figures) in &self.0 {
-            series(text, names::INSTANCE_REPLICAS_READY, (key, &[]), figures.ready.into());
+            series(text, names::INSTANCE_REPLICAS_READY, SeriesLabels::of(key), figures.ready.into());
         }
         family(text, names::INSTANCE_TEMPLATE_REVISION);
         for (key, figures) in &self.0 {
             if let Some(revision) = figures.template_revision {
-                series(text, names::INSTANCE_TEMPLATE_REVISION, (key, &[]), revision.into());
+                series(text, names::INSTANCE_TEMPLATE_REVISION, SeriesLabels::of(key), revision.into());
             }
         }
     }
@@ -57,7 +62,7 @@ impl Instances {
         for (key, figures) in &self.0 {
             if let Some((image, pods)) = &figures.wanted {
                 let (more, value) = read(image, *pods);
-                series(text, metric, (key, more.as_slice()), value.into());
+                series(text, metric, SeriesLabels { resource: key, more: more.as_slice() }, value.into());
             }
         }
     }
@@ -68,9 +73,22 @@ fn family(text: &mut String, Metric { name, kind, help, .. }: Metric) {
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {}", kind.name());
 }
 
-/// One series: its labels are the resource's name and `more`, in the metric's order.
-fn series(text: &mut String, metric: Metric, (key, more): (&Key, &[&str]), value: i64) {
-    let values = [key.namespace.as_str(), key.name.as_str()].into_iter().chain(more.iter().copied());
+/// The label values of one series, in the metric's order: the resource's namespace and name, then `more`.
+struct SeriesLabels<'a> {
+    resource: &'a Key,
+    more: &'a [&'a str],
+}
+
+impl<'a> SeriesLabels<'a> {
+    fn of(resource: &'a Key) -> Self {
+        Self { resource, more: &[] }
+    }
+}
+
+fn series(text: &mut String, metric: Metric, labels: SeriesLabels<'_>, value: i64) {
+    let SeriesLabels { resource, more } = labels;
+    let values =
+        [resource.namespace.as_str(), resource.name.as_str()].into_iter().chain(more.iter().copied());
     let labels: Vec<String> = metric
         .labels
         .iter()

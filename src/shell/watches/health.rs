@@ -97,14 +97,15 @@ type Complaint = (std::mem::Discriminant<watcher::Error>, Option<u16>);
 
 impl Health {
     pub(super) fn new(
-        (kind, scope): (Watched, Scope),
-        (liveness, resources): (WatchLiveness, watch::Sender<Resources>),
+        kind: Watched,
+        scope: Scope,
         sink: WatchSink,
+        resources: watch::Sender<Resources>,
     ) -> Self {
         Self {
+            liveness: sink.metrics.watch_liveness(kind, &scope),
             kind,
             scope,
-            liveness,
             sink,
             backoff: DefaultBackoff::default(),
             silent_since: Instant::now(),

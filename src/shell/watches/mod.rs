@@ -53,9 +53,8 @@ pub fn spawn(client: &Client, sink: &WatchSink, scopes: &[Scope]) -> JoinSet<()>
     for scope in scopes {
         let resources = watch::Sender::new(Resources::Awaited);
         for kind in Watched::ALL {
-            let liveness = sink.metrics.watch_liveness(kind, scope);
-            let client = monitored(client, &liveness);
-            let health = Health::new((kind, scope.clone()), (liveness, resources.clone()), sink.clone());
+            let health = Health::new(kind, scope.clone(), sink.clone(), resources.clone());
+            let client = monitored(client, &health.liveness);
             spawn_one(&mut tasks, client, health);
         }
     }
