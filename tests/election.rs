@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use memcached_operator::shell::leader::elector::{
-    Answer, Ask, Elector, LET_GO, Record, RequestTimes, Step, Timing,
+    Answer, Ask, Elector, RELEASED_SECONDS, Record, RequestTimes, Step, Timing,
 };
 use proptest::prelude::*;
 
@@ -225,7 +225,7 @@ impl Model {
         let is_at = |version: &String| self.lease.as_ref().is_some_and(|lease| lease.version == *version);
         let answer = match (&sent.ask, &sent.let_go) {
             (None, Some(version)) if is_at(version) => {
-                self.store(None, Some(LET_GO));
+                self.store(None, Some(RELEASED_SECONDS));
                 return;
             }
             (None, _) => return,
@@ -277,14 +277,14 @@ impl Model {
     fn edit(&mut self, edit: &Edit) {
         let Some(Record { holder, seconds, .. }) = self.lease.clone() else { return };
         match edit {
-            Edit::NoHolder if seconds == Some(LET_GO) => {}
+            Edit::NoHolder if seconds == Some(RELEASED_SECONDS) => {}
             Edit::NoHolder => drop(self.store(None, seconds)),
             Edit::Holder(at) => {
                 let name = self.candidates[*at].name.clone();
                 self.store(Some(name), seconds);
             }
             Edit::Nobody => drop(self.store(Some("nobody".into()), seconds)),
-            Edit::Seconds(Some(LET_GO)) if holder.is_none() => {}
+            Edit::Seconds(Some(RELEASED_SECONDS)) if holder.is_none() => {}
             Edit::Seconds(seconds) => drop(self.store(holder, *seconds)),
         }
     }

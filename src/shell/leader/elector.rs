@@ -1,111 +1,112 @@
-//! One candidate's view of the Lease: what to ask of the API server next, and until when it may write. Pure; the time
-//! is an argument, measured from the candidate's own start on its own monotonic clock. Called by [`super`].
+//! One candidate's view of the Lease. Takes the API server's answers; gives the next request, and until when the candidate
+//! may write. Pure: the time is an argument, measured on the candidate's own monotonic clock since its start. The election
+//! ([`super`]) calls it.
 //!
-//! No clock but the own is trusted: the times in the Lease are for people. Two candidates never lead at the same time,
-//! as long as no clock runs half as fast again as another, whatever is lost, delayed, deleted or edited, because
-//! * who leads does so for two thirds of the lease after it *sent* the update that was taken last, and
-//! * who wants to lead updates a version of the Lease that it has *had in its hands*, unchanged, for a whole lease.
-//!   A version that is still there proves that nothing at all happened in between.
+//! The times in the Lease are for people: clocks of different machines are never compared. Two candidates never lead at the
+//! same time while the rates of their clocks differ by less than 50 %, whatever is lost, delayed, deleted or edited:
+//! * A leader leads for two thirds of the lease duration, counted from when it *sent* its last successful update.
+//! * A candidate updates a version of the Lease only after it has known this version, unchanged, for a whole lease duration.
+//!   A version that is still there proves that nobody renewed the Lease in between.
 //!
-//! Creating a Lease therefore gives nothing: a deleted one is put back without a holder, and what a leader believed
-//! when it was deleted has run out before anybody may take the new one. Two kinds of version need no wait: one that was
-//! made by the own last update, and one that says that its holder has let go.
+//! Creating a Lease gives no leadership: a deleted Lease is created again without a holder, and the leadership of its last
+//! holder has run out before anybody may take the new one. Two kinds of version need no wait: the one that the candidate's
+//! own last update made, and the one that says that its holder released it.
 
 use std::time::Duration;
 
-/// A Lease may last this long, in seconds; so nobody has to wait longer, whatever a damaged Lease says.
+/// The longest lease duration, in seconds. Nobody waits longer, whatever a damaged Lease says.
 pub const LONGEST: u32 = 60;
-/// What a Lease that was let go says that it lasts, in seconds, beside having no holder. A Lease that merely lost its
-/// holder, by somebody's edit, still has a leader that believes in it.
-pub const LET_GO: i64 = 1;
+/// The duration, in seconds, that a released Lease shows; it has no holder either. A Lease that merely lost its holder, by
+/// somebody's edit, keeps another duration: its leader may still lead.
+pub const RELEASED_SECONDS: i64 = 1;
 
-/// All times of an election, from the one that users choose.
+/// All times of an election. They follow from the lease duration, which users choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// How long a Lease lasts.
+    /// The lease duration.
     pub lease: Duration,
 }
 
 impl Timing {
-    /// A leader renews so long after its last renewal.
+    /// Time from one renewal to the next.
     #[must_use]
     pub fn renew(self) -> Duration {
         self.lease / 3
     }
 
-    /// A leader begins to write no later than this after it sent its last renewal.
+    /// How long a leader may begin writes after it sent its last successful renewal.
     #[must_use]
     pub fn valid(self) -> Duration {
         self.lease * 2 / 3
     }
 
-    /// What a leader has begun may take so much longer. What is left of the lease then is for the way to the API server
-    /// and for clocks that run at different speeds.
+    /// Grace period for requests under way when [`Self::valid`] ends. What then remains of the lease covers the way to the
+    /// API server and different clock rates.
     #[must_use]
     pub fn grace(self) -> Duration {
         self.lease * 4 / 15
     }
 
-    /// One request about the Lease may take so long: a leader has time for a second one.
+    /// Deadline of one request for the Lease. A leader has time for a second request.
     #[must_use]
     pub fn request(self) -> Duration {
         self.lease / 6
     }
 
-    /// A leader tries again so long after a failure.
+    /// How long a leader waits after a failed request.
     #[must_use]
     pub fn retry(self) -> Duration {
         self.lease / 15
     }
 
-    /// A follower looks so often: a Lease that is let go is taken within this time.
+    /// How often a follower reads the Lease. A released Lease is taken within this time.
     #[must_use]
     pub fn look(self) -> Duration {
         (self.lease / 5).min(Duration::from_secs(1))
     }
 }
 
-/// The Lease in one of its versions, as far as it matters.
+/// What matters of one version of the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its resourceVersion, which no other state of it ever has.
+    /// Its resourceVersion. No two states of a Lease share one.
     pub version: String,
-    /// Whose it is; empty and missing are the same.
+    /// Its holder; an empty name counts as none.
     pub holder: Option<String>,
-    /// How long it says that it lasts.
+    /// The lease duration that it shows.
     pub seconds: Option<i64>,
 }
 
-/// What to ask of the API server.
+/// A request to the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// The Lease as it is.
+    /// Read the Lease.
     Read,
-    /// A Lease without a holder, if there is none.
+    /// Create a Lease without a holder.
     Create,
-    /// To be its holder for another while, if it still is in this version.
+    /// Become or stay its holder, if the Lease still has this version.
     Hold(String),
 }
 
-/// What to do.
+/// What the candidate does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing before this time.
+    /// Wait until this time.
     Wait(Duration),
-    /// Ask, and tell the answer to [`Elector::answered`].
+    /// Send this request, and give the answer to [`Elector::answered`].
     Ask(Ask),
 }
 
 /// The API server's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The Lease: as it is, as it was created, as it was updated.
+    /// The Lease, as it was read, created or updated.
     Lease(Record),
-    /// There is none.
+    /// There is no Lease.
     Absent,
-    /// It is there already, or in another version.
+    /// The Lease exists already, or has another version.
     Conflict,
-    /// None that says anything: what was asked for may still come to pass.
+    /// No usable answer. The API server may still carry out the request.
     Lost,
 }
 
@@ -129,33 +130,33 @@ pub struct Elector {
     next: Duration,
 }
 
-/// The newest version that was seen.
+/// The newest version that this candidate has seen.
 #[derive(Clone, Debug)]
 struct Seen {
     record: Record,
-    /// When it was in our hands first.
+    /// When this candidate saw the version first.
     since: Duration,
-    /// Whether it was made by an update of ours that was answered.
+    /// Whether an update of this candidate made the version, and the answer arrived.
     made_here: bool,
 }
 
-/// What is there now, as far as known.
+/// What the candidate knows of the present state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Nothing,
     Absent,
-    /// What was seen.
+    /// The version in [`Elector::seen`] is there.
     Seen,
 }
 
 impl Elector {
-    /// A candidate of this name, which no other process may ever have, that has seen nothing.
+    /// A candidate that has seen nothing. No other process may ever have the name `me`.
     #[must_use]
     pub fn new(me: String, timing: Timing) -> Self {
         Self { me, timing, seen: None, known: Known::Nothing, valid_until: None, next: Duration::ZERO }
     }
 
-    /// Until when it leads; in the past, or `None`, when it does not.
+    /// Until when it leads. It does not lead when this is in the past or `None`.
     #[must_use]
     pub const fn valid_until(&self) -> Option<Duration> {
         self.valid_until
@@ -167,27 +168,27 @@ impl Elector {
         self.valid_until.is_some_and(|until| now < until)
     }
 
-    /// Who holds the Lease, as seen last.
+    /// The holder in the version that was seen last.
     #[must_use]
     pub fn holder(&self) -> Option<&str> {
         self.seen.as_ref()?.record.holder.as_deref()
     }
 
-    /// The version in which the Lease is its own, to let it go; `None` when that is not known.
+    /// The version that its own update made, to release the Lease; `None` when another version may be there.
     #[must_use]
     pub fn own_version(&self) -> Option<&str> {
         let own = self.seen.as_ref().filter(|seen| self.known == Known::Seen && seen.made_here)?;
         Some(&own.record.version)
     }
 
-    /// When it may hold the Lease if nothing happens to it; `None` when none was seen.
+    /// When it may take the Lease if nobody changes it; `None` when it has not seen a Lease.
     #[must_use]
-    pub fn turn(&self) -> Option<Duration> {
+    pub fn may_hold_at(&self) -> Option<Duration> {
         let seen = self.seen.as_ref()?;
-        Some(seen.since + self.patience(seen))
+        Some(seen.since + self.wait_before_hold(seen))
     }
 
-    /// What to do now.
+    /// What to do at this time.
     #[must_use]
     pub fn step(&self, now: Duration) -> Step {
         if now < self.next {
@@ -213,8 +214,8 @@ impl Elector {
             (Ask::Read | Ask::Create, Answer::Lease(record)) => self.see(record, now),
             (_, Answer::Absent) => {
                 self.known = Known::Absent;
-                // Who asks for it to be created and hears that there is nothing has no namespace to create it in.
-                self.next = if *ask == Ask::Create { now + self.pause(now) } else { now };
+                // A create that is answered with 404 has no namespace to create the Lease in.
+                self.next = if *ask == Ask::Create { now + self.retry_delay(now) } else { now };
             }
             (_, Answer::Conflict) => {
                 self.known = Known::Nothing;
@@ -222,14 +223,14 @@ impl Elector {
             }
             (_, Answer::Lost) => {
                 self.known = Known::Nothing;
-                self.next = now + self.pause(now);
+                self.next = now + self.retry_delay(now);
             }
         }
     }
 
     fn see(&mut self, record: Record, now: Duration) {
-        // Somebody else has it: either somebody edited it, or this process was stopped in a way that its clock did not
-        // notice. Neither can be told from the other, so it is theirs.
+        // Somebody else holds the Lease. Either a person edited it, or this process was stopped and its clock did not
+        // notice. The two look the same, so this process does not lead any more.
         if record.holder.as_ref().is_some_and(|holder| *holder != self.me) {
             self.valid_until = None;
         }
@@ -238,27 +239,27 @@ impl Elector {
             None => Seen { record, since: now, made_here: false },
         };
         self.known = Known::Seen;
-        let turn = seen.since + self.patience(&seen);
-        self.next = if self.may_hold(&seen, now) { now } else { turn.min(now + self.timing.look()) };
+        let may_hold_at = seen.since + self.wait_before_hold(&seen);
+        self.next = if self.may_hold(&seen, now) { now } else { may_hold_at.min(now + self.timing.look()) };
         self.seen = Some(seen);
     }
 
     fn may_hold(&self, seen: &Seen, now: Duration) -> bool {
-        self.leads(now) || now >= seen.since + self.patience(seen)
+        self.leads(now) || now >= seen.since + self.wait_before_hold(seen)
     }
 
-    /// How long a version has to be there before it may be updated.
-    fn patience(&self, seen: &Seen) -> Duration {
+    /// How long a version has to be unchanged before this candidate may update it.
+    fn wait_before_hold(&self, seen: &Seen) -> Duration {
         let Seen { record: Record { version: _, holder, seconds }, since: _, made_here } = seen;
-        if *made_here || (holder.is_none() && *seconds == Some(LET_GO)) {
+        if *made_here || (holder.is_none() && *seconds == Some(RELEASED_SECONDS)) {
             return Duration::ZERO;
         }
-        // Its holder may have been told another duration than we were.
+        // The holder may run with another lease duration than this candidate.
         let theirs = seconds.and_then(|seconds| u32::try_from(seconds).ok()).unwrap_or_default();
         Duration::from_secs(theirs.min(LONGEST).into()).max(self.timing.lease)
     }
 
-    fn pause(&self, now: Duration) -> Duration {
+    fn retry_delay(&self, now: Duration) -> Duration {
         if self.leads(now) { self.timing.retry() } else { self.timing.look() }
     }
 }
@@ -297,13 +298,13 @@ mod tests {
 
     /// A leader since 0 s.
     fn leader() -> Elector {
-        let mut elector = having_read(record("1", "", Some(LET_GO)));
+        let mut elector = having_read(record("1", "", Some(RELEASED_SECONDS)));
         elector.answered(&hold("1"), record("2", "me", Some(15)), times(0, 0));
         elector
     }
 
     /// When a candidate that keeps reading the same asks to hold it.
-    fn turn_of(answer: &Answer) -> Duration {
+    fn first_hold(answer: &Answer) -> Duration {
         let mut elector = having_read(answer.clone());
         let mut now = at(0);
         loop {
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[rstest]
-    #[case::let_go("", Some(LET_GO), 0)]
+    #[case::let_go("", Some(RELEASED_SECONDS), 0)]
     #[case::new_or_emptied_by_somebody("", Some(15), 15)]
     #[case::without_a_spec("", None, 15)]
     #[case::of_somebody_alive("other", Some(15), 15)]
@@ -331,14 +332,14 @@ mod tests {
         #[case] seconds: Option<i64>,
         #[case] expected: u64,
     ) {
-        assert_eq!(turn_of(&record("1", holder, seconds)), at(expected));
+        assert_eq!(first_hold(&record("1", holder, seconds)), at(expected));
     }
 
     #[test]
     fn a_version_that_changes_has_to_be_waited_for_anew() {
         let mut elector = having_read(record("1", "other", Some(15)));
         elector.answered(&Ask::Read, record("2", "other", Some(15)), times(14, 14));
-        assert_eq!(elector.turn(), Some(at(29)));
+        assert_eq!(elector.may_hold_at(), Some(at(29)));
     }
 
     #[test]
@@ -346,7 +347,7 @@ mod tests {
         let mut elector = having_read(Answer::Absent);
         assert_eq!(elector.step(at(0)), Step::Ask(Ask::Create));
         elector.answered(&Ask::Create, record("1", "", Some(15)), times(0, 1));
-        assert_eq!(elector.turn(), Some(at(16)));
+        assert_eq!(elector.may_hold_at(), Some(at(16)));
         assert!(!elector.leads(at(1)));
     }
 
@@ -389,7 +390,7 @@ mod tests {
         elector.answered(&hold("2"), Answer::Conflict, times(5, 5));
         elector.answered(&Ask::Read, record("3", "other", Some(15)), times(5, 5));
         assert!(!elector.leads(at(5)));
-        assert_eq!(elector.turn(), Some(at(20)));
+        assert_eq!(elector.may_hold_at(), Some(at(20)));
     }
 
     #[test]
@@ -403,7 +404,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_took_longer_than_it_is_worth_makes_no_leader() {
-        let mut elector = having_read(record("1", "", Some(LET_GO)));
+        let mut elector = having_read(record("1", "", Some(RELEASED_SECONDS)));
         elector.answered(&hold("1"), record("2", "me", Some(15)), times(0, 60));
         assert!(!elector.leads(at(60)));
         assert_eq!(elector.step(at(60)), Step::Ask(hold("2")), "it is its own, and is renewed first");

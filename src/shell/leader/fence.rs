@@ -1,13 +1,13 @@
-//! What only a leader may send has to pass the [`Fence`], which shuts before leadership may have been lost. IO; the election
-//! moves it, the clients of `effects` and `publish` are behind it.
+//! The [`Fence`] stops what only a leader may send, before leadership may have been lost. IO: it counts requests, reads the
+//! monotonic clock and runs connections. The election opens and shuts it; the clients of `effects` and `publish` are behind it.
 //!
-//! It stands in two places. A request is not begun once it is shut, and one that was begun has to end, here and at the
-//! API server, before anybody else may lead. And a connection dies rather than be polled again: a process that was
-//! stopped between the two goes on where it was, with a request that has been waved through long ago.
+//! It works in two places. First, no request begins while the fence is shut, and a request that began earlier ends, here and
+//! at the API server, before anybody else may lead. Second, a connection is dropped instead of being polled again when the
+//! grace period is over: a process that was stopped may go on with a request that passed the first check long ago.
 //!
-//! It cannot stop everything: a process that is stopped between the question and the system call after it sends, when it
-//! goes on, what it had prepared, one request at most. No check on this side closes that. The API server does: each write
-//! names the version of the object that it was decided on, and is refused once somebody has written to that object.
+//! The fence cannot stop everything: a process that is stopped between the check and the system call sends, when it goes
+//! on, what it had prepared, at most one request. No check in this process can prevent that. The API server does: each write
+//! names the version of the object that it was decided on, and is refused when somebody has written to that object since.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -26,22 +26,22 @@ use tower::BoxError;
 use super::elector::Timing;
 use crate::shell::client::{Connection, DEADLINE};
 
-/// Until when a leader may write. Clones share it.
+/// Until when a leader may write. Clones share one state.
 #[derive(Clone, Debug)]
 pub struct Fence(Arc<State>);
 
 #[derive(Debug)]
 struct State {
     origin: Instant,
-    /// What was begun may take so much longer.
+    /// Grace period for requests under way.
     grace: Duration,
-    /// In nanoseconds after the origin; 0 is shut.
+    /// Nanoseconds after `origin`; 0 means shut.
     until: AtomicU64,
-    /// Held for reading by every request under way.
+    /// Every request under way holds this for reading.
     under_way: Arc<RwLock<()>>,
 }
 
-/// A request that came too late.
+/// Why a request was stopped.
 #[derive(Debug, thiserror::Error)]
 enum Stopped {
     #[error("not sent, because this process does not lead or may have lost the lead")]
@@ -51,42 +51,42 @@ enum Stopped {
 }
 
 impl Fence {
-    /// One that is shut.
+    /// A fence that is shut.
     #[must_use]
     pub fn new(timing: Timing) -> Self {
         let (until, under_way) = (AtomicU64::new(0), Arc::default());
         Self(Arc::new(State { origin: Instant::now(), grace: timing.grace(), until, under_way }))
     }
 
-    /// The time of the election: since this fence was made, on the monotonic clock.
+    /// The time since this fence was made, on the monotonic clock. All times of the election are counted so.
     #[must_use]
     pub fn now(&self) -> Duration {
         self.0.origin.elapsed()
     }
 
-    /// When a time of the election is.
+    /// The instant of a time of the election.
     #[must_use]
     pub fn instant(&self, time: Duration) -> Instant {
         self.0.origin + time
     }
 
-    /// Opens until a time of the election, after which it is shut without anybody's doing.
+    /// Opens until this time of the election, and shuts then by itself.
     pub fn open(&self, until: Duration) {
         self.0.until.store(u64::try_from(until.as_nanos()).unwrap_or(u64::MAX), Ordering::Release);
     }
 
-    /// Shuts, also for what is under way.
+    /// Shuts at once, also for requests under way.
     pub fn shut(&self) {
         self.open(Duration::ZERO);
     }
 
-    /// Shuts when what is under way has been answered or given up.
+    /// Waits until every request under way has ended, then shuts.
     pub async fn shut_behind(&self) {
         let _none = self.0.under_way.write().await;
         self.shut();
     }
 
-    /// Whether a request may be begun.
+    /// Whether a request may begin.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.now() < self.until()
@@ -108,7 +108,7 @@ impl Fence {
         Client::new(service, client.default_namespace())
     }
 
-    /// How long a request may take that is begun now.
+    /// How long a request may take that begins now; `None` while the fence is shut.
     fn limit(&self) -> Option<Duration> {
         let left = (self.until() + self.0.grace).saturating_sub(self.now());
         self.is_open().then(|| left.min(DEADLINE))
@@ -118,14 +118,14 @@ impl Fence {
         Duration::from_nanos(self.0.until.load(Ordering::Acquire))
     }
 
-    /// Whether nothing may be under way any more.
+    /// Whether the grace period is over, too: no request may be under way any more.
     fn is_past(&self) -> bool {
         self.now() >= self.until() + self.0.grace
     }
 }
 
-/// A request that the API server, too, gives up after this time: one that waits in its queues while we are cut off from
-/// it would otherwise be carried out later.
+/// Adds the limit to the request, so that the API server gives up after the same time. Otherwise a request that waits in the
+/// API server's queues while this process is cut off could be carried out later.
 fn bounded(request: Request<Body>, limit: Duration) -> Result<Request<Body>, http::Error> {
     let (mut parts, body) = request.into_parts();
     let target = parts.uri.path_and_query().map_or("/", PathAndQuery::as_str);
@@ -137,7 +137,7 @@ fn bounded(request: Request<Body>, limit: Duration) -> Result<Request<Body>, htt
     Ok(Request::from_parts(parts, body))
 }
 
-/// Runs the connections of a client: each sends and receives only while the fence allows.
+/// Runs the connections of a client. A connection ends when the grace period is over.
 impl hyper::rt::Executor<Connection> for Fence {
     fn execute(&self, mut connection: Connection) {
         let fence = self.clone();
@@ -159,7 +159,7 @@ mod tests {
 
     const LEASE: Timing = Timing { lease: Duration::from_secs(15) };
 
-    /// A client that notes what it is asked and answers when it is told to.
+    /// A client that records each request and answers when it is notified.
     fn noting() -> (Client, Arc<Mutex<Vec<String>>>, Arc<Notify>) {
         let (asked, answer) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<Notify>::default());
         let (notes, told) = (Arc::clone(&asked), Arc::clone(&answer));

@@ -7,7 +7,7 @@ use kube::api::{GetParams, PostParams};
 use kube::core::Resource as _;
 use serde_json::{Value, json};
 
-use super::elector::{Answer, Ask, LET_GO, Record};
+use super::elector::{Answer, Ask, RELEASED_SECONDS, Record};
 use crate::kernel::failure::{Category, classify};
 use crate::shell::client::{CallError, call, said};
 use crate::shell::clock::Clock;
@@ -58,7 +58,7 @@ impl Store {
     pub(super) async fn let_go(&mut self, version: &str) -> Option<Problem> {
         let request = self.update(version, |store, spec| {
             spec["holderIdentity"] = "".into();
-            spec["leaseDurationSeconds"] = LET_GO.into();
+            spec["leaseDurationSeconds"] = RELEASED_SECONDS.into();
             spec["renewTime"] = store.time(&Value::Null).into();
         });
         self.send("update", request).await.1

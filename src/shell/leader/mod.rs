@@ -229,7 +229,7 @@ impl Candidate {
         }
         if leads {
             self.follows = None;
-        } else if let Some(turn) = self.elector.turn()
+        } else if let Some(may_hold_at) = self.elector.may_hold_at()
             && self.follows.as_ref() != Some(&holder)
         {
             match &holder {
@@ -237,7 +237,7 @@ impl Candidate {
                     tracing::info!(identity = me, "follows {leader}, who holds the Lease {place}");
                 }
                 _ => {
-                    let wait = turn.saturating_sub(now).as_secs();
+                    let wait = may_hold_at.saturating_sub(now).as_secs();
                     tracing::info!(identity = me, "nobody holds the Lease {place}: it is free in {wait} s");
                 }
             }

@@ -1,5 +1,6 @@
-//! How a kind's watch does: counts and logs its failures, says what each means for the watch and for the kernel, and how
-//! long to wait. IO only in that it waits; called by [`super`], which runs the watches.
+//! The health of one watch: counts and logs its failures, and says what each means for the watch and for the kernel, and how
+//! long to wait. Takes the errors of the stream; gives [`WatchAction`]s and kernel events. IO only in that it waits and logs;
+//! [`super`] runs the watch and calls it.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,36 +21,37 @@ use crate::shell::client::{explain, said};
 use crate::shell::kinds;
 use crate::shell::watch_liveness::WatchLiveness;
 
-/// After this time the API server ends a watch, in seconds. The most that a missed end can cost.
+/// The API server ends a watch after this time, in seconds: a missed end of a watch costs no more than this.
 pub(super) const WATCH_TIMEOUT: u32 = 180;
-/// A watch that has been silent for this long is dead. The API server sends a bookmark every minute, and one just
-/// before it ends a watch.
+/// A watch that is silent for this long is dead: the API server sends a bookmark every minute, and one just before it ends a
+/// watch.
 pub const SILENCE: Duration = Duration::from_secs(WATCH_TIMEOUT as u64 + 10);
-/// Failures in a row after which a watch is begun anew, although none of them asked for it.
+/// After so many failures in a row the stream is dropped and the kind is listed again.
 const FAILURES_BEFORE_RELIST: u32 = 5;
-/// A kind that is not served is asked for so often while a resource asks for one.
+/// Poll interval for a kind that is not served, while a resource wants it.
 const MISSING_KIND_POLL_INTERVAL: Duration = Duration::from_secs(30);
-/// Failures in a row after which a kind that a resource can do without keeps nobody waiting at the start.
+/// At the start, after so many failures in a row, an optional kind counts as unavailable, so that nobody waits for its list.
 const FAILURES_BEFORE_UNAVAILABLE: u32 = 3;
-/// The same failure is logged again when it comes back after this time.
+/// The same failure is logged again when it returns after this time.
 const LOG_AGAIN_AFTER: Duration = Duration::from_secs(120);
 
-/// What to do after a failure.
+/// What the watch does after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WatchAction {
-    /// Go on with the stream: it asks again from where it was.
+    /// Keep the stream: it continues from its last version.
     Resume,
     /// Drop the stream and list.
     Relist,
 }
 
-/// What to do after `error`, the `failures`th in a row.
+/// What the watch does after `error`, the `failures`th in a row.
 ///
-/// Left alone, the stream would ask for ever for a version that is gone when 410 comes as an HTTP status, would
-/// skip an event it could not read, and would go on reading a stream in which the server said that it failed.
+/// Some errors need a new list, because the stream does not recover by itself: after 410 as an HTTP status it asks for the
+/// same expired version for ever, it skips an event that it cannot read, and it reads on after the API server has reported an
+/// error in the stream.
 fn action_after(error: &watcher::Error, failures: u32) -> WatchAction {
     let hopeless = match error {
-        // The stream begins again with a list by itself.
+        // The stream lists again by itself.
         watcher::Error::InitialListFailed(_) | watcher::Error::NoResourceVersion => false,
         watcher::Error::WatchStartFailed(kube::Error::Api(status)) => matches!(status.code, 404 | 410),
         watcher::Error::WatchError(_) => true,
@@ -59,40 +61,41 @@ fn action_after(error: &watcher::Error, failures: u32) -> WatchAction {
     if hopeless || failures >= FAILURES_BEFORE_RELIST { WatchAction::Relist } else { WatchAction::Resume }
 }
 
-/// How a kind's watch does, across its restarts.
+/// The health of one watch, kept across restarts.
 pub(super) struct Health {
     pub(super) kind: Watched,
     pub(super) scope: Scope,
     pub(super) liveness: WatchLiveness,
     pub(super) sink: WatchSink,
     backoff: DefaultBackoff,
-    /// When silence began to count, if nothing was heard since.
+    /// The silence counts from here, or from the last sign of life, whichever is later.
     pub(super) silent_since: Instant,
     failures: u32,
     last_failure: Option<(Complaint, Instant)>,
     /// Whether the kernel has a complete list.
     is_listed: bool,
-    /// Whether lists may be had but no watch: a complete list is then no news before a watch has begun, or the kernel
-    /// would believe that all is well until the next refusal, over and over.
+    /// Whether the API server allows lists and refuses watches. Then a complete list is reported only after a watch has begun.
+    /// Otherwise the kernel would believe, after every list, that all is well until the next refusal.
     pub(super) watch_refused: bool,
-    /// When the request left whose refusal the kernel knows of; `None` since a list was complete.
+    /// The departure of the refused request that the kernel was told of; `None` after a complete list.
     refused: Option<Departure>,
     resources: watch::Sender<Resources>,
 }
 
-/// How far the list of resources of one scope is.
+/// The state of the list of `Memcached` resources in one scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Resources {
-    /// It has not been answered.
+    /// No answer yet.
     Awaited,
-    /// It fails. Other kinds are asked for all the same, so that readiness says all that is wrong at once; but nothing of
-    /// them is kept: without resources there is no use for it, and no bound.
+    /// The list fails. Other kinds are listed all the same, so that readiness reports everything that is wrong at once. Their
+    /// objects do not reach the kernel: without resources they are of no use, and their number has no bound.
     Failed,
-    /// It was complete once.
+    /// The list has been complete once.
     Known,
 }
 
-/// What tells two failures apart in the log: the words may hold versions and addresses that differ each time.
+/// Identifies a failure, so that the log says each once. The message does not: it may hold versions and addresses that differ
+/// each time.
 type Complaint = (std::mem::Discriminant<watcher::Error>, Option<u16>);
 
 impl Health {
@@ -118,12 +121,12 @@ impl Health {
         }
     }
 
-    /// Every other kind begins after the resources, or after their first failure.
+    /// Waits until the list of resources is complete or has failed. The watch of the resources itself does not wait.
     pub(super) async fn wait_for_turn(&self) {
         if self.kind == Watched::Memcached {
             return;
         }
-        // The sender is here, so that this ends only when it is so.
+        // `self` holds the sender, so that the channel stays open.
         let _ = self.resources.subscribe().wait_for(|resources| *resources != Resources::Awaited).await;
         if *self.resources.borrow() == Resources::Failed {
             let why = format!("waits for the list of {}", kinds::plural(Watched::Memcached));
@@ -131,13 +134,13 @@ impl Health {
         }
     }
 
-    /// Where what this kind brings is of no use yet: tells when it is.
+    /// While this kind's objects must not reach the kernel: a channel that says when the resources are known.
     pub(super) fn resources_to_come(&self) -> Option<watch::Receiver<Resources>> {
         let known = self.kind == Watched::Memcached || *self.resources.borrow() == Resources::Known;
         (!known).then(|| self.resources.subscribe())
     }
 
-    /// Waits until a list is asked for, and says why.
+    /// Waits until the main loop asks for a new list, and says why it does.
     pub(super) async fn relist_requested(&mut self) -> &'static str {
         let WatchSink { relist_resources, relist_all, .. } = &mut self.sink;
         // The senders live as long as the main loop.
@@ -148,27 +151,27 @@ impl Health {
         }
     }
 
-    /// What a request that leaves now has to say about that.
+    /// The departure of a list request that leaves now.
     pub(super) fn departure(&mut self) -> Departure {
         let answers = Moment(self.sink.answers.load(Ordering::Relaxed));
-        // Who asks for a list after this is told so by `relist_requested`.
+        // A request for a new list that comes later ends `relist_requested`.
         self.sink.relist_all.mark_unchanged();
         Departure { answers, relists: *self.sink.relist_resources.borrow_and_update() }
     }
 
-    /// The first answer has come to a request that left then.
+    /// The event for the first answer to a request with this departure.
     pub(super) fn asked(&self, left: Departure) -> Event {
         Event::Asked { kind: self.kind, scope: self.scope.clone(), left }
     }
 
-    /// The kernel has a complete list.
-    pub(super) fn told(&self) {
+    /// Records that the kernel has received a complete list.
+    pub(super) fn kernel_has_list(&self) {
         if self.kind == Watched::Memcached {
             self.resources.send_replace(Resources::Known);
         }
     }
 
-    /// Counts, logs what is new, and tells readiness why.
+    /// Counts the failure, logs it when it is new, and updates readiness.
     pub(super) fn failed(&mut self, error: &watcher::Error) -> WatchAction {
         let (complaint, now) = ((std::mem::discriminant(error), code(error)), Instant::now());
         if self.kind == Watched::Memcached {
@@ -177,7 +180,7 @@ impl Health {
                 .send_if_modified(|it| waits(it) && std::mem::replace(it, Resources::Failed) != *it);
         }
         if self.is_absent(error) {
-            // A state of the cluster, and nobody's fault.
+            // The cluster does not have this kind, which is no failure.
             if !self.last_failure.is_some_and(|(last, _)| last == complaint) {
                 tracing::info!(kind = self.kind.name(), "{}", self.explain(error));
             }
@@ -209,21 +212,21 @@ impl Health {
         action_after(error, self.failures)
     }
 
-    /// Whether those who own a namespace do not let us work there (any more): a person has to know, and the other
-    /// namespaces go on.
+    /// Whether the operator lacks permission for a kind that it needs there, for example because the owners of a namespace
+    /// removed its Role. Readiness reports it; other namespaces go on.
     fn is_taken_away(&self, error: &watcher::Error) -> bool {
         let concerns =
             self.kind == Watched::Memcached || (self.kind.is_required() && self.scope != Scope::All);
         concerns && code(error) == Some(403)
     }
 
-    /// Whether the API server does not serve a kind that a resource can do without.
+    /// Whether this is an optional kind that the API server does not serve.
     fn is_absent(&self, error: &watcher::Error) -> bool {
         !self.kind.is_required() && code(error) == Some(404)
     }
 
-    /// What the kernel has to know of the resources, or of a kind that a resource can do without. `None` where it goes on
-    /// with what it knows: a failure that passes is none of its business once there was a list.
+    /// The events that tell the kernel of a failure of the resources or of an optional kind. `None` where the kernel keeps what
+    /// it knows: once a list was complete, transient failures do not concern it.
     pub(super) fn events_of_failure(
         &mut self,
         error: &watcher::Error,
@@ -250,7 +253,8 @@ impl Health {
         Some(told)
     }
 
-    /// The resources are refused: told once, and once more to who is to lead since and waits for an answer.
+    /// The list of resources is refused. The kernel is told once, and once more after each request for a new list, because a
+    /// new leader waits for the answer.
     fn say_refused(&mut self, left: Departure) -> Vec<Event> {
         if self.refused.is_some_and(|known| known.relists == left.relists) {
             return Vec::new();
@@ -259,7 +263,8 @@ impl Health {
         vec![self.asked(left), Event::Unlistable(self.kind, self.scope.clone())]
     }
 
-    /// Waits before the next attempt: for a kind that is not served until somebody asks for one, and then a while.
+    /// Waits before the next attempt. For an optional kind that is not served: until a resource wants it, and then for the poll
+    /// interval.
     pub(super) async fn wait(&mut self, error: &watcher::Error) {
         let Watched::Child(kind) = self.kind else { return self.back_off().await };
         if !self.is_absent(error) {
@@ -273,7 +278,7 @@ impl Health {
         let _ = missing_kinds.wait_for(|kinds| kinds.contains(&kind)).await;
     }
 
-    /// Not where a list is asked for: whoever is to lead waits for that, and nobody writes meanwhile.
+    /// Backs off, but not while the main loop asks for a new list: a new leader waits for that list, and nobody writes meanwhile.
     async fn back_off(&mut self) {
         let pause = self.backoff.next().unwrap_or(LOG_AGAIN_AFTER);
         let WatchSink { mut relist_resources, mut relist_all, .. } = self.sink.clone();
@@ -323,8 +328,8 @@ impl Health {
         }
     }
 
-    /// An object that gives no event is as good as gone: a pod that lost our labels, or one that this build cannot
-    /// read. It harms nobody else.
+    /// Treats an object that gives no event as deleted: a pod without our labels, or an object that this build cannot read.
+    /// Other objects are not affected.
     pub(super) fn unreadable<K: Resource>(&self, object: &K) -> Option<Event> {
         self.sink.metrics.unreadable(self.kind);
         tracing::debug!(kind = self.kind.name(), name = object.meta().name, "cannot read an object");

@@ -161,7 +161,7 @@ where
                         }
                         health.sink.events.send(event).await.ok()?;
                         if complete {
-                            health.told();
+                            health.kernel_has_list();
                         }
                     }
                 }
