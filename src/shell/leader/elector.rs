@@ -312,7 +312,7 @@ mod tests {
                 Step::Wait(until) => now = until,
                 Step::Ask(Ask::Hold(_)) => return now,
                 Step::Ask(ask) => {
-                    elector.answered(&ask, answer.clone(), RequestTimes { sent: now, answered: now })
+                    elector.answered(&ask, answer.clone(), RequestTimes { sent: now, answered: now });
                 }
             }
         }

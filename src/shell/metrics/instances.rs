@@ -74,6 +74,7 @@ fn family(text: &mut String, Metric { name, kind, help, .. }: Metric) {
 }
 
 /// The label values of one series, in the metric's order: the resource's namespace and name, then `more`.
+#[derive(Clone, Copy)]
 struct SeriesLabels<'a> {
     resource: &'a Key,
     more: &'a [&'a str],
