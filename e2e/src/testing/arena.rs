@@ -15,7 +15,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use memcached_operator::api::{Memcached, crd};
-use memcached_operator::shell::leader::elector::LET_GO;
+use memcached_operator::shell::leader::elector::RELEASED_SECONDS;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -113,7 +113,7 @@ impl<'a> Arena<'a> {
     /// # Errors
     /// What the API server answers.
     pub async fn let_go(&self) -> Result<()> {
-        let spec = json!({"holderIdentity": "", "leaseDurationSeconds": LET_GO});
+        let spec = json!({"holderIdentity": "", "leaseDurationSeconds": RELEASED_SECONDS});
         let lease = json!({"metadata": {"name": LEASE}, "spec": spec});
         self.lease().create(&PostParams::default(), &serde_json::from_value(lease)?).await?;
         Ok(())
