@@ -72,7 +72,7 @@ impl Pki {
             let (certificate, key) = authority.client(&client)?;
             self.write(&format!("{}.crt", client.file), &certificate)?;
             self.write(&format!("{}.key", client.file), &key)?;
-            let kubeconfig = kubeconfig(server, &[&authority.certificate, &certificate, &key])?;
+            let kubeconfig = kubeconfig(server, &authority.certificate, &certificate, &key)?;
             self.write(&format!("{}.kubeconfig", client.file), &kubeconfig)?;
         }
         let tokens = KeyPair::generate()?;
@@ -162,7 +162,7 @@ impl Authority {
 }
 
 /// A kubeconfig that holds its certificates (authority, client, client key) itself, so that it can be copied.
-fn kubeconfig(server: &str, [authority, certificate, key]: &[&str; 3]) -> Result<String> {
+fn kubeconfig(server: &str, authority: &str, certificate: &str, key: &str) -> Result<String> {
     let data = |pem: &str| ByteString(pem.as_bytes().to_vec()); // which serialises as base64
     let name = "memcached-operator-e2e";
     // JSON is YAML.

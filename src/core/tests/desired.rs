@@ -114,7 +114,7 @@ fn fixture(file: &Value) -> Fixture {
     }
 }
 
-fn then(fixture: &Fixture, (revision, carried): (Revision, &Carried)) -> Value {
+fn then(fixture: &Fixture, revision: Revision, carried: &Carried) -> Value {
     let template =
         pod::template(&fixture.intent(), revision, carried).expect("a revision that this build knows");
     json!({"hash": fixture.intent().hash(), "template": template})
@@ -260,7 +260,7 @@ fn a_revision_renders_each_golden_file_as_on_the_day_of_its_release(
     for (case, path) in files(folder) {
         let file = read(&path);
         let carried = Carried::deserialize(&file["given"]["carried"]).unwrap_or_default();
-        let rendered = then(&fixture(&file), (revision, &carried));
+        let rendered = then(&fixture(&file), revision, &carried);
         let Some(pinned) = file.get("then") else {
             let missing = serde_saphyr::to_string(&json!({"then": rendered})).expect("YAML");
             panic!("{case} pins nothing yet; append to {}:\n{missing}", path.display());

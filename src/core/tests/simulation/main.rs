@@ -519,7 +519,7 @@ fn what_a_former_leader_sent_changes_nothing_once_the_next_one_wrote() {
 
 /// Carries out what is asked for until nothing is, while the Deployment's status moves before every write of it. `told` says
 /// whether the watch is as fast as the answers. Gives what was sent.
-fn sent_while_the_status_moves(simulation: &mut Simulation, (times, told): (usize, bool)) -> Vec<String> {
+fn sent_while_the_status_moves(simulation: &mut Simulation, times: usize, told: bool) -> Vec<String> {
     let mut sent = Vec::new();
     while let Some(Effect::Send { request, .. }) = simulation.requests.first() {
         let name = request_name(request);
@@ -547,7 +547,7 @@ fn an_edit_waits_for_no_clock_though_the_status_of_the_deployment_moves_all_the_
         simulation.model.edit(1);
         let edited = simulation.model.next_event(0).unwrap();
         simulation.step(edited);
-        let sent = sent_while_the_status_moves(&mut simulation, (4, told));
+        let sent = sent_while_the_status_moves(&mut simulation, 4, told);
         let expected = [race.repeat(4), ["apply Deployment", "status"].to_vec()].concat();
         assert_eq!(sent, expected, "the watch is fast: {told}");
         simulation.settle();
@@ -563,7 +563,7 @@ fn an_edit_that_loses_every_race_slows_down() {
     simulation.model.edit(1);
     let edited = simulation.model.next_event(0).unwrap();
     simulation.step(edited);
-    let sent = sent_while_the_status_moves(&mut simulation, (usize::MAX, true));
+    let sent = sent_while_the_status_moves(&mut simulation, usize::MAX, true);
     assert_eq!(sent, [["apply Deployment"; 6].as_slice(), &["status"]].concat());
     simulation.settle();
     simulation.model.check_converged();
