@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::files::read;
 use super::output::Output;
 use super::yaml;
-use crate::api::validate::{Violation, validate};
+use crate::api::spec::{Violation, validate};
 use crate::api::{GROUP, KIND, MemcachedSpec, VERSIONS, crd};
 
 /// What to check, and how to say what is wrong.
@@ -193,7 +193,7 @@ items:
         assert_eq!(
             lines(text),
             [
-                format!("caches.yaml: Memcached/1bad: metadata.name: {}", crate::api::rules::NAME),
+                format!("caches.yaml: Memcached/1bad: metadata.name: {}", crate::api::spec::NAME),
                 "caches.yaml: Memcached/1bad: spec.replicas: should be less than or equal to 64".to_owned(),
             ]
         );

@@ -14,8 +14,7 @@ use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::api::ListParams;
 use memcached_operator::api::Validated;
 use memcached_operator::api::headroom::headroom;
-use memcached_operator::api::rules;
-use memcached_operator::api::validated::{Plaintext, Process, Security, Tls};
+use memcached_operator::api::spec::{MEMORY_OVERHEAD_MB, Plaintext, Process, Security, Tls};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -200,8 +199,8 @@ async fn a_cache_full_of_connections_with_tls_lives_under_the_headroom() -> Resu
 async fn the_least_limit_that_is_admitted_is_warned_of_and_too_tight_for_items_of_every_size() -> Result<()> {
     with_cache("tight", async |cache| {
         let process = process(64, false);
-        assert!(headroom(&process) > rules::MEMORY_OVERHEAD_MB);
-        cache.apply(&spec(&process, rules::MEMORY_OVERHEAD_MB)).await?;
+        assert!(headroom(&process) > MEMORY_OVERHEAD_MB);
+        cache.apply(&spec(&process, MEMORY_OVERHEAD_MB)).await?;
         cache.ready().await?;
         assert_eq!(cache.warnings().await?, ["MemoryLimitTight"]);
         assert!(fill(cache.addresses(1).await?[0], 64, 100).await.is_err());

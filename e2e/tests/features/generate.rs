@@ -1,7 +1,7 @@
 //! Valid specs of every shape: any features at once, each with any of its settings. Called by `twice`.
 
 use memcached_operator::api::MemcachedSpec;
-use memcached_operator::api::validate::validate;
+use memcached_operator::api::spec::validate;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};

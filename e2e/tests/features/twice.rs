@@ -15,7 +15,7 @@ use e2e::testing::{Space, await_answer};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use memcached_operator::api::Memcached;
-use memcached_operator::api::validate::validate;
+use memcached_operator::api::spec::validate;
 use memcached_operator::kernel::desired::{Desired, Intent, LiveTemplate, children};
 use memcached_operator::kernel::object::{ChildKind, FIELD_MANAGER, Key, Uid};
 use serde_json::{Value, json};

@@ -16,7 +16,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use memcached_operator::api::crd::crd;
-use memcached_operator::api::validate::validate;
+use memcached_operator::api::spec::validate;
 use memcached_operator::api::{Memcached, MemcachedSpec};
 use serde_json::{Map, Value, json};
 

@@ -13,7 +13,7 @@ use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use memcached_operator::api::Memcached;
 use memcached_operator::api::crd::crd;
-use memcached_operator::api::validate::validate;
+use memcached_operator::api::spec::validate;
 use memcached_operator::kernel::desired::deployment::deployment;
 use memcached_operator::kernel::desired::meta::{SECRET_HASH, TEMPLATE_HASH, TEMPLATE_REVISION};
 use memcached_operator::kernel::desired::peer::Carried;

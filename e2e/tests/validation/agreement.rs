@@ -1,4 +1,4 @@
-//! The API server and `api::validate` judge generated resources alike, word for word, and complete them alike.
+//! The API server and `api::spec::validate` judge generated resources alike, word for word, and complete them alike.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use kube::api::DynamicObject;
 use kube::core::Status;
 use memcached_operator::api::Validated;
-use memcached_operator::api::validate::{Violation, validate};
+use memcached_operator::api::spec::{Violation, validate};
 use memcached_operator::api::{MemcachedSpec, VERSIONS};
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ const RESOURCES: usize = 3000;
 /// Dry runs at a time.
 const AT_ONCE: usize = 16;
 
-/// What `api::validate` says.
+/// What `api::spec::validate` says.
 enum Ours {
     Valid(Box<Validated>),
     Broken(Vec<Violation>),

@@ -1,5 +1,5 @@
 //! The CustomResourceDefinition on a real API server: what it completes, refuses, shows and scales, and that
-//! `api::validate` judges every resource alike.
+//! `api::spec::validate` judges every resource alike.
 //!
 //! Creates are dry runs wherever nothing has to be stored.
 

@@ -8,8 +8,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube_core::CustomResourceExt;
 use serde_json::json;
 
+use super::VERSIONS;
+use super::spec::{self, Memcached};
 use super::status::NEVER_OBSERVED;
-use super::{Memcached, VERSIONS, cel};
 
 /// The definition with every version of [`VERSIONS`], all of one schema: they need no conversion.
 #[must_use]
@@ -60,7 +61,7 @@ fn root(schema: &mut JSONSchemaProps) {
         }
     }
     schema.required = None;
-    schema.x_kubernetes_validations = Some(vec![cel::name()]);
+    schema.x_kubernetes_validations = Some(vec![spec::name_rule()]);
 }
 
 /// Dotted paths of everything that a user can set below `spec`, in the order of the alphabet: `memcached.threads`,
@@ -76,7 +77,7 @@ pub fn leaves() -> Vec<String> {
 }
 
 fn collect_leaves(schema: &JSONSchemaProps, path: &str, found: &mut Vec<String>) {
-    // Only our own types describe their fields: `spec::schema` takes the descriptions out of the others.
+    // Only our own types describe their fields: `super::schema` takes the descriptions out of the others.
     let fields = schema.properties.iter().flatten().filter(|(_, field)| field.description.is_some());
     let mut leaf = true;
     for (name, field) in fields {

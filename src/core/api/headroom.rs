@@ -22,8 +22,7 @@
 //!
 //! `extraArgs` can change all of this (`-f`, `-n`, `-o hashpower`), and are not counted.
 
-use super::Validated;
-use super::validated::Process;
+use super::spec::{Process, Validated};
 
 /// One page for each class of sizes but the one that took all memory: 39 classes with the default factor.
 const CLASSES: i32 = 38;
@@ -77,8 +76,7 @@ fn hash_table(max_memory_mb: i32) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::rules;
-    use crate::api::validated::{Plaintext, Security, Tls};
+    use crate::api::spec::{MAX_CONNECTIONS, MAX_MEMORY_MB, Plaintext, Security, THREADS, Tls};
     use rstest::rstest;
 
     fn spec(max_memory_mb: i32, max_connections: i32, threads: i32) -> Validated {
@@ -104,12 +102,12 @@ mod tests {
 
     #[test]
     fn a_usual_cache_fits_its_usual_limit() {
-        assert!(headroom(&Validated::default()) <= 128 - rules::MAX_MEMORY_MB.default);
+        assert!(headroom(&Validated::default()) <= 128 - MAX_MEMORY_MB.default);
     }
 
     #[test]
     fn the_largest_process_has_a_finite_one() {
-        let most = spec(rules::MAX_MEMORY_MB.max, rules::MAX_CONNECTIONS.max, rules::THREADS.max);
+        let most = spec(MAX_MEMORY_MB.max, MAX_CONNECTIONS.max, THREADS.max);
         assert_eq!(headroom(&with_tls(most)), 10 + 38 + 6144 + 256 + 16 + 2304);
     }
 }

@@ -1,25 +1,18 @@
-//! What users write and read: the `Memcached` resource. Pure; uses nothing else of this crate.
+//! What users write and read: the `Memcached` resource. Pure; uses nothing else of this package.
 //!
-//! [`spec`] and [`status`] are the two halves of the resource, [`validate`] turns a raw spec into a [`validated`]
-//! one that the kernel may build from, [`crd`] is the schema that the API server enforces. [`rules`] holds the
-//! numbers and sentences of both, `cel` the API server's rules, `schema` what derived schemas lack, [`quantity`]
-//! and [`resources`] what `128Mi` means, [`headroom`] how many of them memcached takes beside its items.
+//! [`spec`] and [`status`] are the two halves of the resource: [`spec::validate`] turns a spec as it was written into a
+//! [`Validated`] one, which the kernel builds from. [`crd`] is the schema that the API server enforces, `schema` what
+//! derived schemas lack. [`quantity`] says what `128Mi` means, [`headroom`] how much of it memcached takes beside its items.
 
-mod cel;
 pub mod crd;
 pub mod headroom;
 pub mod quantity;
-pub mod resources;
-pub mod rules;
 mod schema;
 pub mod spec;
 pub mod status;
-pub mod validate;
-pub mod validated;
 
-pub use spec::{Memcached, MemcachedSpec};
+pub use spec::{Memcached, MemcachedSpec, Validated};
 pub use status::MemcachedStatus;
-pub use validated::Validated;
 
 /// API group of the resource.
 pub const GROUP: &str = "memcached.c5c3.io";

@@ -73,7 +73,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::api::validated::Security;
+    use crate::api::spec::Security;
 
     #[test]
     fn a_memory_limit_below_what_memcached_may_take_is_warned_of() {

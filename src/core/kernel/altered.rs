@@ -17,7 +17,7 @@ use super::failure::{Category, Failure};
 use super::hash;
 use super::object::{ChildKind, Key};
 use super::status::conditions::truncated;
-use crate::api::rules;
+use crate::api::spec::{OUR_LABELS, OUR_PREFIX};
 use crate::api::status::{AlteredField, AlteredFields};
 
 /// Fields of one child that are remembered one by one; of more than that only whether all of them are still the same.
@@ -77,7 +77,7 @@ pub fn of_answer(
 fn is_mark(path: &str) -> bool {
     let ours = |key: &&str| path.contains(&format!("[{key}"));
     diff::is_within(path, "metadata.ownerReferences")
-        || std::iter::once(rules::OUR_PREFIX).chain(rules::OUR_LABELS).any(|key| ours(&key))
+        || std::iter::once(OUR_PREFIX).chain(OUR_LABELS).any(|key| ours(&key))
 }
 
 /// The differences that are not what the API server made of an apply.

@@ -29,8 +29,8 @@ use super::rollouts::{self, Course, Place};
 use super::setback::Attempt;
 use super::status::{self, patch};
 use super::world::{Resource, World};
+use crate::api::spec::{Violation, validate};
 use crate::api::status::AlteredFields;
-use crate::api::validate::{self, Violation};
 use crate::api::{MemcachedSpec, MemcachedStatus, Validated};
 
 /// What a pass sees.
@@ -215,7 +215,7 @@ pub fn compare(view: &View<'_>) -> Pass {
 fn validated(view: &View<'_>) -> Result<Validated, String> {
     let seen = &view.resource.seen;
     let spec: &MemcachedSpec = seen.spec.as_ref().map_err(|error| format!("spec cannot be read: {error}"))?;
-    validate::validate(&seen.key.name, spec).map_err(|violations: Vec<Violation>| {
+    validate(&seen.key.name, spec).map_err(|violations: Vec<Violation>| {
         violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     })
 }
@@ -280,7 +280,7 @@ fn changed_fields(view: &View<'_>, desired: &Blueprint<'_>, planned: &Planned) -
         return Some(differences.of_template().cloned().collect());
     }
     let edited = view.resource.edited.as_deref();
-    let before = edited.and_then(|spec| validate::validate(&view.resource.seen.key.name, spec).ok());
+    let before = edited.and_then(|spec| validate(&view.resource.seen.key.name, spec).ok());
     let live = view.our_deployment()?;
     desired.changed_fields(before.as_ref(), (live.secret_hash.as_deref(), live.restart_trigger.as_deref()))
 }

@@ -16,7 +16,7 @@ use super::plan::{self, Action, Planned};
 use super::rollouts::Place;
 use super::status::rollout::Rollout;
 use super::status::{self, Situation, Trouble};
-use crate::api::validated::Autoscaling;
+use crate::api::spec::Autoscaling;
 use crate::api::{MemcachedStatus, Validated};
 
 /// What is to be said about a resource.

@@ -1,33 +1,73 @@
-//! `spec` of the resource as users write it: raw, every field optional. Pure data.
+//! `spec` of the resource: what users write, what the operator builds from, and every rule between the two. Pure.
 //!
-//! Nothing but [`super::validate`] reads these fields: what passed there is a `Validated`, with every default
-//! resolved. The schema in [`super::crd`] is generated from these types. So a new field is: the field here with
-//! its bounds and default, its words in [`super::rules`], its rule in [`super::cel`] where plain schema cannot
-//! say it, and its check in [`super::validate`]. A field of one of Kubernetes' own types has that type's schema; what
-//! is written there goes into the children verbatim, and what the schema lets through is for them to refuse.
+//! A section of the spec is a module here, with the name of its field. The module holds, in this order:
+//! 1. the limits and words of its rules,
+//! 2. what users write (`…Spec`): every field is optional, and the CRD's schema is derived from the type,
+//! 3. what the operator builds from: every default is resolved, and what is switched off is absent,
+//! 4. the rules that the API server runs, in CEL, where plain schema cannot say them,
+//! 5. `validate`, which checks all rules once more and makes 3 from 2.
+//!
+//! `validate` repeats the CRD's rules because a CRD can be older than the operator, or edited by hand. `cases` holds specs
+//! that each rule takes and refuses; the tests of `validate` and those of the API server (`e2e/tests/validation`) both
+//! play these. Defaults are frozen once released: a changed one would roll the pods of everybody who relied on it.
+//!
+//! A field of one of Kubernetes' own types has that type's schema, without descriptions. What is written there goes into
+//! the children verbatim; beyond quantities, it is for the API server to refuse it there.
+//!
+//! A CEL rule sits as deep in the schema as it can: then a stored object that breaks a new rule can still be edited
+//! elsewhere. A failed pattern or range does not keep the API server from running the rules, so each rule guards against
+//! what the patterns exclude. Defaults are not filled in when a `default: {}` is checked, so each rule guards with `?`.
 
 mod autoscaling;
-mod availability;
+#[cfg(any(test, feature = "cases"))]
+pub mod cases;
+mod findings;
+mod high_availability;
+mod image;
+mod keyed_list;
+mod labels;
+mod memcached;
 mod monitoring;
+mod names;
+mod parse;
 mod pod;
+mod replicas;
+mod resources;
 mod security;
+#[cfg(test)]
+mod tests;
 
-pub use autoscaling::Autoscaling;
-pub use availability::{GracefulShutdown, HighAvailability, PodDisruptionBudget};
-pub use monitoring::{Monitoring, ServiceMonitor};
-pub use pod::{Pod, Service};
-pub use security::{NetworkPolicy, Sasl, SecretReference, Security, Tls};
+use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
 use kube_derive::CustomResource;
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::cel;
-use super::resources::Resources;
-use super::rules::{self, MAX_CONNECTIONS, MAX_MEMORY_MB, REPLICAS, THREADS, VERBOSITY};
+pub use self::autoscaling::{Autoscaling, AutoscalingSpec};
+use self::findings::Findings;
+pub use self::findings::{Number, Violation};
+pub use self::high_availability::{
+    AntiAffinity, DisruptionLimit, GracefulShutdown, GracefulShutdownSpec, HighAvailability,
+    HighAvailabilitySpec, PodDisruptionBudgetSpec,
+};
+pub use self::labels::{OUR_LABELS, OUR_PREFIX};
+pub use self::memcached::{MAX_CONNECTIONS, MAX_MEMORY_MB, MemcachedConfig, Process, THREADS};
+pub use self::monitoring::{Monitoring, MonitoringSpec, ServiceMonitor, ServiceMonitorSpec};
+pub use self::names::NAME;
+pub(super) use self::names::resource_rule as name_rule;
+pub use self::pod::{PodSettings, PodSettingsSpec, ServiceSpec};
+use self::replicas::{Pods, REPLICAS};
+pub use self::resources::{Amount, Amounts, MEMORY_OVERHEAD_MB, Resources};
+pub use self::security::{
+    NetworkPolicySpec, Plaintext, SaslSpec, SecretReference, Security, SecuritySpec, Sources, Tls, TlsSpec,
+};
 use super::status::MemcachedStatus;
-use super::validate::Violation;
+
+/// Default of `image`.
+const DEFAULT_IMAGE: &str = "memcached:1.6";
 
 /// A Memcached cache: pods that each run one memcached, behind a headless Service.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -58,7 +98,7 @@ use super::validate::Violation;
     derive = "PartialEq"
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = cel::whole_spec()))]
+#[schemars(extend("x-kubernetes-validations" = whole_spec_rules()))]
 pub struct MemcachedSpec {
     /// Number of memcached pods, 0 to 64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -67,8 +107,8 @@ pub struct MemcachedSpec {
     /// Container image of memcached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
-        length(max = rules::IMAGE_LENGTH),
-        extend("default" = rules::DEFAULT_IMAGE, "x-kubernetes-validations" = [cel::image("image")])
+        length(max = image::IMAGE_LENGTH),
+        extend("default" = DEFAULT_IMAGE, "x-kubernetes-validations" = [image::rule("image")])
     )]
     pub image: Option<String>,
     /// Resource requests and limits of the memcached container. A memory limit has to leave room for
@@ -84,207 +124,119 @@ pub struct MemcachedSpec {
     pub memcached: Option<MemcachedConfig>,
     /// Where pods run, and how they go.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub high_availability: Option<Box<HighAvailability>>,
+    pub high_availability: Option<Box<HighAvailabilitySpec>>,
     /// The exporter beside memcached, which tells Prometheus how the cache does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub monitoring: Option<Box<Monitoring>>,
+    pub monitoring: Option<Box<MonitoringSpec>>,
     /// Who may talk to memcached, and what its containers may do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub security: Option<Security>,
+    pub security: Option<SecuritySpec>,
     /// A HorizontalPodAutoscaler that decides on the number of pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub autoscaling: Option<Box<Autoscaling>>,
+    pub autoscaling: Option<Box<AutoscalingSpec>>,
     /// Settings of the Service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub service: Option<Service>,
+    pub service: Option<ServiceSpec>,
     /// Settings of the pods that say nothing about memcached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pod: Option<Box<Pod>>,
+    pub pod: Option<Box<PodSettingsSpec>>,
 }
 
-/// Settings of the memcached process: each typed field is one command-line flag.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [cel::item_size_of_memory()]))]
-pub struct MemcachedConfig {
-    /// Memory for items in MiB (-m), 16 to 65536.
-    #[serde(default, rename = "maxMemoryMB", skip_serializing_if = "Option::is_none")]
-    #[schemars(
-        range(min = MAX_MEMORY_MB.min, max = MAX_MEMORY_MB.max),
-        extend("default" = MAX_MEMORY_MB.default)
-    )]
-    pub max_memory_mb: Option<i32>,
-    /// Simultaneous connections (-c), 1 to 65536.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(
-        range(min = MAX_CONNECTIONS.min, max = MAX_CONNECTIONS.max),
-        extend("default" = MAX_CONNECTIONS.default)
-    )]
-    pub max_connections: Option<i32>,
-    /// Worker threads (-t), 1 to 128.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = THREADS.min, max = THREADS.max), extend("default" = THREADS.default))]
-    pub threads: Option<i32>,
-    /// Largest item (-I): a number followed by k or m, a multiple of 512k, at most 1024m and at most half of
-    /// maxMemoryMB.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(
-        length(max = rules::ITEM_SIZE_LENGTH),
-        extend(
-            "pattern" = rules::ITEM_SIZE_PATTERN,
-            "default" = rules::DEFAULT_ITEM_SIZE,
-            "x-kubernetes-validations" = [cel::item_size()]
-        )
-    )]
-    pub max_item_size: Option<String>,
-    /// Log verbosity: 0 is silent, 1 is -v, 2 is -vv.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = VERBOSITY.min, max = VERBOSITY.max), extend("default" = VERBOSITY.default))]
-    pub verbosity: Option<i32>,
-    /// Further arguments, passed verbatim after all others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(schema_with = "arguments")]
-    pub extra_args: Option<Vec<String>>,
+/// A spec that keeps every rule, with every default resolved: the only input of what builds children. A section that
+/// is switched off is absent, so that nothing can be built from what it holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Validated {
+    /// Pods wanted, 0 to 64; under autoscaling the count to return to when that is switched off.
+    pub replicas: i32,
+    /// Image of the memcached container.
+    pub image: String,
+    /// Resources of the memcached container, verbatim.
+    pub resources: Option<ResourceRequirements>,
+    /// Whether no child may be changed.
+    pub paused: bool,
+    /// The memcached process.
+    pub memcached: Process,
+    /// Where pods run, and how they go.
+    pub high_availability: HighAvailability,
+    /// The exporter beside memcached.
+    pub monitoring: Option<Monitoring>,
+    /// Who may talk to memcached, and what its containers may do.
+    pub security: Security,
+    /// Who decides on the number of pods, where that is not the user.
+    pub autoscaling: Option<Autoscaling>,
+    /// Annotations of the Service.
+    pub service_annotations: BTreeMap<String, String>,
+    /// Settings of the pods that say nothing about memcached.
+    pub pod: PodSettings,
 }
 
-fn arguments(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "type": "array",
-        "maxItems": rules::ARGUMENTS,
-        "items": {
-            "type": "string",
-            "maxLength": rules::ARGUMENT_LENGTH,
-            "x-kubernetes-validations": [cel::argument()],
-        },
-    })
-}
-
-impl MemcachedSpec {
-    /// Reads a spec of any shape, `spec` of an object as the API server or a file holds it. Like the API server,
-    /// it takes a null for a missing value and ignores unknown fields.
-    ///
-    /// # Errors
-    /// The first value of a wrong type, with its path: only a CRD that is not ours lets that through.
-    pub fn parse(raw: Option<&Value>) -> Result<Self, Violation> {
-        let Some(raw) = raw.filter(|value| !value.is_null()) else { return Ok(Self::default()) };
-        serde_path_to_error::deserialize(without_nulls(raw)).map_err(|error| {
-            let path = error.path().to_string();
-            let path = if path == "." { "spec".to_owned() } else { format!("spec.{path}") };
-            Violation { path, message: error.into_inner().to_string() }
-        })
+/// What an empty spec means.
+impl Default for Validated {
+    fn default() -> Self {
+        Self {
+            replicas: REPLICAS.default,
+            image: DEFAULT_IMAGE.to_owned(),
+            resources: None,
+            paused: false,
+            memcached: Process::default(),
+            high_availability: HighAvailability::default(),
+            monitoring: None,
+            security: Security::default(),
+            autoscaling: None,
+            service_annotations: BTreeMap::new(),
+            pod: PodSettings::default(),
+        }
     }
 }
 
-/// The value without any null that is an object's field; in a list a null is an item and stays.
-fn without_nulls(value: &Value) -> Value {
-    match value {
-        Value::Object(fields) => fields
-            .iter()
-            .filter(|(_, field)| !field.is_null())
-            .map(|(name, field)| (name.clone(), without_nulls(field)))
-            .collect(),
-        Value::Array(items) => items.iter().map(without_nulls).collect(),
-        other => other.clone(),
-    }
+/// CEL for what needs fields of several sections, and so can sit nowhere deeper than at `spec`.
+fn whole_spec_rules() -> [ValidationRule; 3] {
+    [resources::memory_limit_rule(), high_availability::min_available_rule(), autoscaling::cpu_request_rule()]
 }
 
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-
-    #[test]
-    fn a_spec_is_read_as_it_was_written() {
-        let raw = json!({
-            "replicas": 3,
-            "image": "memcached:1.6.29",
-            "resources": {"requests": {"cpu": 1, "memory": "128Mi"}, "limits": {"memory": "256Mi"}},
-            "paused": true,
-            "memcached": {
-                "maxMemoryMB": 128, "maxConnections": 2048, "threads": 8, "maxItemSize": "2m", "verbosity": 1,
-                "extraArgs": ["-o", "modern"],
-            },
-            "highAvailability": {
-                "antiAffinityPreset": "hard",
-                "topologySpreadConstraints": [
-                    {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}},
-                ],
-                "podDisruptionBudget": {"enabled": true, "minAvailable": 1, "maxUnavailable": "50%"},
-                "gracefulShutdown": {
-                    "enabled": true, "preStopDelaySeconds": 5, "terminationGracePeriodSeconds": 60,
-                },
-            },
-            "monitoring": {
-                "enabled": true, "exporterImage": "exporter", "exporterResources": {"limits": {}},
-                "serviceMonitor": {"additionalLabels": {"a": "b"}, "interval": "5s", "scrapeTimeout": "1s"},
-            },
-            "security": {
-                "podSecurityContext": {}, "containerSecurityContext": {"capabilities": {"drop": []}},
-                "sasl": {"enabled": true, "credentialsSecretRef": {"name": "passwords"}},
-                "tls": {
-                    "enabled": true, "certificateSecretRef": {"name": "certificate"}, "enableClientCert": false,
-                    "plaintext": "Allowed",
-                },
-                "networkPolicy": {
-                    "enabled": true, "allowedSources": [{"namespaceSelector": {}}], "metricsSources": [],
-                },
-            },
-            "autoscaling": {
-                "enabled": true, "minReplicas": 2, "maxReplicas": 5, "behavior": {"scaleUp": {}},
-                "metrics": [{"type": "Pods", "pods": {"metric": {"name": "x"}, "target": {"type": "Value", "value": "1"}}}],
-            },
-            "service": {"annotations": {"a": "b"}},
-            "pod": {
-                "labels": {"a": "b"}, "annotations": {}, "nodeSelector": {"a": ""}, "tolerations": [{}],
-                "affinity": {"podAntiAffinity": {}}, "priorityClassName": "high", "imagePullSecrets": [{"name": "a"}],
-                "imagePullPolicy": "Never", "serviceAccountName": "cache",
-            },
-        });
-        let read = MemcachedSpec::parse(Some(&raw)).unwrap();
-        let written = serde_json::to_value(&read).unwrap();
-        assert_eq!(written, raw);
-    }
-
-    /// The API server takes a whole number for a quantity; what it becomes in a child means the same.
-    #[test]
-    fn a_quantity_without_quotes_is_read() {
-        let raw = |amount: Value| {
-            let target = json!({"type": "AverageValue", "averageValue": amount});
-            json!({"autoscaling": {"metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]}})
-        };
-        let read = |amount: Value| MemcachedSpec::parse(Some(&raw(amount))).unwrap();
-        assert_eq!(read(json!(2)), read(json!("2")));
-    }
-
-    #[rstest]
-    #[case(None)]
-    #[case(Some(json!(null)))]
-    #[case(Some(json!({})))]
-    #[case(Some(json!({"replicas": null, "sharding": {"by": "hope"}})))]
-    fn missing_null_and_unknown_fields_leave_a_default_spec(#[case] raw: Option<Value>) {
-        assert_eq!(MemcachedSpec::parse(raw.as_ref()), Ok(MemcachedSpec::default()));
-    }
-
-    #[test]
-    fn a_null_among_amounts_counts_as_absent() {
-        let raw = json!({"resources": {"limits": {"cpu": null, "memory": "96Mi"}}});
-        let expected = json!({"resources": {"limits": {"memory": "96Mi"}}});
-        assert_eq!(serde_json::to_value(MemcachedSpec::parse(Some(&raw)).unwrap()).unwrap(), expected);
-    }
-
-    #[rstest]
-    #[case(json!("all defaults"), r#"spec: invalid type: string "all defaults", expected struct MemcachedSpec"#)]
-    #[case(json!({"replicas": "3"}), r#"spec.replicas: invalid type: string "3", expected i32"#)]
-    #[case(
-        json!({"memcached": {"extraArgs": ["-o", 1]}}),
-        "spec.memcached.extraArgs[1]: invalid type: integer `1`, expected a string"
-    )]
-    #[case(
-        json!({"resources": {"limits": {"cpu": 0.5}}}),
-        "spec.resources.limits.cpu: expected a string or a whole number"
-    )]
-    fn a_value_of_the_wrong_type_is_named_with_its_path(#[case] raw: Value, #[case] expected: &str) {
-        assert_eq!(MemcachedSpec::parse(Some(&raw)).unwrap_err().to_string(), expected);
-    }
+/// Checks every rule of the resource.
+///
+/// # Errors
+/// All violations, in the order of the fields; never an empty list.
+pub fn validate(name: &str, spec: &MemcachedSpec) -> Result<Validated, Vec<Violation>> {
+    // Taken apart without `..`, as every section is: whoever adds a field decides here what becomes of it.
+    let MemcachedSpec {
+        replicas,
+        image,
+        resources,
+        paused,
+        memcached,
+        high_availability,
+        monitoring,
+        security,
+        autoscaling,
+        service,
+        pod,
+    } = spec;
+    let findings = &mut Findings::default();
+    names::validate_resource(findings, name);
+    let pods = Pods::new(*replicas, autoscaling.as_deref());
+    let replicas = findings.number("spec.replicas", *replicas, REPLICAS);
+    let image = image::validate(findings, "spec.image", image.as_deref()).unwrap_or(DEFAULT_IMAGE).to_owned();
+    let memcached = memcached::validate(findings, &memcached.clone().unwrap_or_default());
+    let requirements = resources::validate_memcached(findings, resources.as_ref(), memcached.max_memory_mb);
+    let high_availability = high_availability::validate(findings, high_availability.as_deref(), pods);
+    let monitoring = monitoring::validate(findings, monitoring.as_deref());
+    let security = security::validate(findings, security.as_ref());
+    let requests = autoscaling::Requests { memcached: resources.as_ref(), exporter: monitoring.as_ref() };
+    let autoscaling = autoscaling::validate(findings, autoscaling.as_deref(), &requests);
+    let valid = Validated {
+        replicas,
+        image,
+        resources: requirements,
+        paused: paused.unwrap_or_default(),
+        memcached,
+        high_availability,
+        monitoring,
+        security,
+        autoscaling,
+        service_annotations: pod::validate_service(findings, service.as_ref()),
+        pod: pod::validate(findings, pod.as_deref()),
+    };
+    if findings.0.is_empty() { Ok(valid) } else { Err(std::mem::take(&mut findings.0)) }
 }

@@ -1,17 +1,55 @@
-//! `spec.monitoring` as users write it. Pure data.
+//! `spec.monitoring`: the exporter beside memcached, and how Prometheus asks it. Pure.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
+use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
+use regex::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::resources::Resources;
-use crate::api::{cel, rules, schema};
+use super::findings::{self, Findings};
+use super::resources::{self, Resources};
+use super::{image, labels};
+
+/// What webhooks of the past wrote into `exporterImage`: it says nothing about what the user wants.
+const WEBHOOK_EXPORTER_IMAGE: &str = "prom/memcached-exporter:v0.15.4";
+/// Default of `serviceMonitor.interval`.
+const DEFAULT_INTERVAL: &str = "30s";
+/// Default of `serviceMonitor.scrapeTimeout`, where the interval is not shorter.
+const DEFAULT_SCRAPE_TIMEOUT: &str = "10s";
+
+/// A unit of durations.
+struct Unit {
+    name: &'static str,
+    milliseconds: i64,
+}
+
+/// In the order in which Prometheus takes them, and in which [`DURATION_PATTERN`] has its groups.
+const UNITS: [Unit; 7] = [
+    Unit { name: "y", milliseconds: 31_536_000_000 },
+    Unit { name: "w", milliseconds: 604_800_000 },
+    Unit { name: "d", milliseconds: 86_400_000 },
+    Unit { name: "h", milliseconds: 3_600_000 },
+    Unit { name: "m", milliseconds: 60_000 },
+    Unit { name: "s", milliseconds: 1000 },
+    Unit { name: "ms", milliseconds: 1 },
+];
+/// A duration as Prometheus reads it. It also takes zero and an empty text, which are no durations.
+const DURATION_PATTERN: &str = "^([0-9]{1,3}y)?([0-9]{1,9}w)?([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?\
+                                ([0-9]{1,9}s)?([0-9]{1,9}ms)?$";
+/// Characters of a duration at most: more than the pattern takes; CEL's cost budget needs a bound.
+const DURATION_LENGTH: usize = 128;
+/// Milliseconds of a duration at most: Prometheus counts nanoseconds in 64 bits.
+const DURATION_MAX: i64 = i64::MAX / 1_000_000;
+
+static DURATION: LazyLock<Regex> = LazyLock::new(|| findings::pattern(DURATION_PATTERN));
 
 /// The exporter beside memcached, which tells Prometheus how the cache does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Monitoring {
+pub struct MonitoringSpec {
     /// Whether each pod has an exporter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
@@ -20,8 +58,8 @@ pub struct Monitoring {
     // No default in the schema: which image can work differs from resource to resource and from release to release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
-        length(max = rules::IMAGE_LENGTH),
-        extend("x-kubernetes-validations" = [cel::image("exporterImage")])
+        length(max = image::IMAGE_LENGTH),
+        extend("x-kubernetes-validations" = [image::rule("exporterImage")])
     )]
     pub exporter_image: Option<String>,
     /// Resource requests and limits of the exporter.
@@ -29,25 +67,25 @@ pub struct Monitoring {
     pub exporter_resources: Option<Resources>,
     /// Where this section is present, a ServiceMonitor tells the Prometheus operator about the exporter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub service_monitor: Option<ServiceMonitor>,
+    pub service_monitor: Option<ServiceMonitorSpec>,
 }
 
 /// How Prometheus finds and asks the exporter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [cel::monitoring::timeout_within_interval()]))]
-pub struct ServiceMonitor {
+#[schemars(extend("x-kubernetes-validations" = [timeout_rule()]))]
+pub struct ServiceMonitorSpec {
     /// Labels of the ServiceMonitor, such as those that a Prometheus selects by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(transform = schema::labels, extend("x-kubernetes-validations" = [cel::labels::valid_labels()]))]
+    #[schemars(transform = labels::label_schema, extend("x-kubernetes-validations" = [labels::label_rule()]))]
     pub additional_labels: Option<BTreeMap<String, String>>,
     /// Time between two scrapes, as Prometheus writes it: 30s, 1m30s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
-        length(max = rules::DURATION_LENGTH),
+        length(max = DURATION_LENGTH),
         extend(
-            "default" = rules::DEFAULT_INTERVAL,
-            "x-kubernetes-validations" = [cel::monitoring::duration("interval")]
+            "default" = DEFAULT_INTERVAL,
+            "x-kubernetes-validations" = [duration_rule("interval")]
         )
     )]
     pub interval: Option<String>,
@@ -55,8 +93,137 @@ pub struct ServiceMonitor {
     // No default in the schema: a fixed one would refuse `interval: 5s` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
-        length(max = rules::DURATION_LENGTH),
-        extend("x-kubernetes-validations" = [cel::monitoring::duration("scrapeTimeout")])
+        length(max = DURATION_LENGTH),
+        extend("x-kubernetes-validations" = [duration_rule("scrapeTimeout")])
     )]
     pub scrape_timeout: Option<String>,
+}
+
+/// The exporter beside memcached.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Monitoring {
+    /// Its image; `None` when the user named none: the template's revision knows which one can work.
+    pub exporter_image: Option<String>,
+    /// Its resources, verbatim.
+    pub exporter_resources: Option<ResourceRequirements>,
+    /// The ServiceMonitor.
+    pub service_monitor: Option<ServiceMonitor>,
+}
+
+/// How Prometheus finds and asks the exporter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceMonitor {
+    /// Labels beside ours, which win.
+    pub additional_labels: BTreeMap<String, String>,
+    /// A duration as Prometheus writes it: `30s`.
+    pub interval: String,
+    /// The same, at most the interval; by default 10 s, or the interval where that is shorter.
+    pub scrape_timeout: String,
+}
+
+/// For what is no duration, in the field of that name.
+fn no_duration(field: &str) -> String {
+    format!("{field} must be a duration as Prometheus writes it, longer than zero: 30s, 1m30s, 500ms")
+}
+
+/// CEL for a duration, in the field of `serviceMonitor` of that name.
+fn duration_rule(field: &str) -> ValidationRule {
+    ValidationRule {
+        rule: format!(
+            "self.matches('{DURATION_PATTERN}') && [{}].all(n, n > 0 && n <= {DURATION_MAX})",
+            milliseconds_in_cel("self")
+        ),
+        message: Some(no_duration(field)),
+        ..ValidationRule::default()
+    }
+}
+
+/// CEL for `serviceMonitor`: a scrape ends before the next begins. An unset timeout adapts itself.
+fn timeout_rule() -> ValidationRule {
+    ValidationRule {
+        // The interval has a default. A text taken from `orValue` has no bounds, which breaks the cost budget.
+        rule: format!(
+            "!has(self.scrapeTimeout) || !has(self.interval) || !self.scrapeTimeout.matches('{DURATION_PATTERN}') || \
+             !self.interval.matches('{DURATION_PATTERN}') || {} <= {}",
+            milliseconds_in_cel("self.scrapeTimeout"),
+            milliseconds_in_cel("self.interval")
+        ),
+        message_expression: Some(
+            "'scrapeTimeout (%s) must not exceed interval (%s)'.format([self.scrapeTimeout, self.interval])"
+                .to_owned(),
+        ),
+        field_path: Some(".scrapeTimeout".to_owned()),
+        ..ValidationRule::default()
+    }
+}
+
+/// The milliseconds of a text that has the form of a duration. The pattern keeps the sum far from 64 bits.
+fn milliseconds_in_cel(text: &str) -> String {
+    let units = UNITS.map(|Unit { name, milliseconds }| format!("'{name}': {milliseconds}"));
+    format!(
+        "{text}.findAll('[0-9]+(ms|[ywdhms])').map(p, int(p.find('[0-9]+')) * {{{}}}[p.find('[a-z]+')]).sum()",
+        units.join(", ")
+    )
+}
+
+pub(super) fn validate(findings: &mut Findings, raw: Option<&MonitoringSpec>) -> Option<Monitoring> {
+    let MonitoringSpec { enabled, exporter_image, exporter_resources, service_monitor } = raw?;
+    let path = "spec.monitoring";
+    let image = image::validate(findings, &format!("{path}.exporterImage"), exporter_image.as_deref());
+    let exporter_resources = exporter_resources.as_ref();
+    let valid = Monitoring {
+        exporter_image: image.filter(|&image| image != WEBHOOK_EXPORTER_IMAGE).map(str::to_owned),
+        exporter_resources: resources::validate(
+            findings,
+            &format!("{path}.exporterResources"),
+            exporter_resources,
+        ),
+        service_monitor: service_monitor.as_ref().map(|raw| validate_service_monitor(findings, raw)),
+    };
+    (*enabled == Some(true)).then_some(valid)
+}
+
+fn validate_service_monitor(findings: &mut Findings, raw: &ServiceMonitorSpec) -> ServiceMonitor {
+    let ServiceMonitorSpec { additional_labels, interval, scrape_timeout } = raw;
+    let path = "spec.monitoring.serviceMonitor";
+    let timeout_path = format!("{path}.scrapeTimeout");
+    let additional_labels =
+        labels::validate_labels(findings, &format!("{path}.additionalLabels"), additional_labels.as_ref());
+    let interval = findings::present(interval.as_deref()).unwrap_or(DEFAULT_INTERVAL);
+    let interval_milliseconds = duration(findings, &format!("{path}.interval"), interval);
+    let timeout = match findings::present(scrape_timeout.as_deref()) {
+        Some(timeout) => {
+            let milliseconds = duration(findings, &timeout_path, timeout);
+            let ends =
+                milliseconds.zip(interval_milliseconds).is_none_or(|(timeout, interval)| timeout <= interval);
+            findings.check(ends, timeout_path, || {
+                format!("scrapeTimeout ({timeout}) must not exceed interval ({interval})")
+            });
+            timeout
+        }
+        None if interval_milliseconds < milliseconds(DEFAULT_SCRAPE_TIMEOUT) => interval,
+        None => DEFAULT_SCRAPE_TIMEOUT,
+    };
+    ServiceMonitor { additional_labels, interval: interval.to_owned(), scrape_timeout: timeout.to_owned() }
+}
+
+/// Checks a duration; its milliseconds where it has the form of one.
+fn duration(findings: &mut Findings, path: &str, text: &str) -> Option<i64> {
+    if !findings.length(path, text, DURATION_LENGTH) {
+        return None;
+    }
+    let milliseconds = milliseconds(text);
+    let usable = milliseconds.is_some_and(|amount| amount > 0 && amount <= DURATION_MAX);
+    let field = path.rsplit('.').next().unwrap_or(path);
+    findings.check(usable, path, || no_duration(field));
+    milliseconds
+}
+
+fn milliseconds(text: &str) -> Option<i64> {
+    let parts = DURATION.captures(text)?;
+    let of_unit = |(part, unit): (Option<regex::Match<'_>>, Unit)| {
+        let digits = part.map_or("", |part| part.as_str().trim_end_matches(unit.name));
+        digits.parse::<i64>().unwrap_or(0) * unit.milliseconds
+    };
+    Some(parts.iter().skip(1).zip(UNITS).map(of_unit).sum())
 }

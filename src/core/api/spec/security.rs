@@ -1,16 +1,28 @@
-//! `spec.security` as users write it. Pure data.
+//! `spec.security`: who may talk to memcached, and what its containers may do. Pure.
 
 use k8s_openapi::api::core::v1::{PodSecurityContext, SecurityContext};
 use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{cel, rules, schema};
+use super::findings::Findings;
+use super::names;
+use crate::api::schema;
+
+/// Values of `tls.plaintext`.
+const PLAINTEXT: [&str; 3] = ["Disabled", "Localhost", "Allowed"];
+/// Its default, where the section is present.
+const DEFAULT_PLAINTEXT: &str = "Disabled";
+/// For authentication without a Secret.
+const SASL_SECRET: &str = "credentialsSecretRef.name is required when SASL is enabled";
+/// For encryption without a Secret.
+const TLS_SECRET: &str = "certificateSecretRef.name is required when TLS is enabled";
 
 /// Who may talk to memcached, and what its containers may do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Security {
+pub struct SecuritySpec {
     /// Security context of the pods. It replaces the default, the restricted Pod Security profile as user 11211,
     /// wholesale.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -22,20 +34,20 @@ pub struct Security {
     pub container_security_context: Option<Box<SecurityContext>>,
     /// Authentication with user name and password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sasl: Option<Sasl>,
+    pub sasl: Option<SaslSpec>,
     /// Encryption of client connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tls: Option<Tls>,
+    pub tls: Option<TlsSpec>,
     /// Who may connect at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub network_policy: Option<NetworkPolicy>,
+    pub network_policy: Option<NetworkPolicySpec>,
 }
 
 /// Authentication by a password file (memcached's -Y).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [cel::security::sasl_secret()]))]
-pub struct Sasl {
+#[schemars(extend("x-kubernetes-validations" = [secret_rule("credentialsSecretRef", SASL_SECRET)]))]
+pub struct SaslSpec {
     /// Whether clients have to authenticate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
@@ -48,8 +60,8 @@ pub struct Sasl {
 /// Encryption of client connections.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = [cel::security::tls_secret()]))]
-pub struct Tls {
+#[schemars(extend("x-kubernetes-validations" = [secret_rule("certificateSecretRef", TLS_SECRET)]))]
+pub struct TlsSpec {
     /// Whether memcached speaks TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
@@ -62,14 +74,14 @@ pub struct Tls {
     /// Who may do without encryption: Disabled is nobody, Localhost the pod's own containers (127.0.0.1:11213),
     /// Allowed everybody on port 11211.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("enum" = rules::PLAINTEXT, "default" = rules::DEFAULT_PLAINTEXT))]
+    #[schemars(extend("enum" = PLAINTEXT, "default" = DEFAULT_PLAINTEXT))]
     pub plaintext: Option<String>,
 }
 
 /// Who may connect at all.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct NetworkPolicy {
+pub struct NetworkPolicySpec {
     /// Whether a NetworkPolicy closes all ports but those of memcached and its exporter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
@@ -89,6 +101,117 @@ pub struct NetworkPolicy {
 pub struct SecretReference {
     /// Name of the Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = rules::OBJECT_NAME_LENGTH), extend("pattern" = rules::OBJECT_NAME_PATTERN))]
+    #[schemars(length(max = names::OBJECT_NAME_LENGTH), extend("pattern" = names::OBJECT_NAME_PATTERN))]
     pub name: Option<String>,
+}
+
+/// Who may talk to memcached, and what its containers may do.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Security {
+    /// Replaces the pods' default security context wholesale.
+    pub pod_context: Option<PodSecurityContext>,
+    /// Replaces the containers' default security context wholesale.
+    pub container_context: Option<SecurityContext>,
+    /// The Secret with the password file, when clients have to authenticate.
+    pub sasl_secret: Option<String>,
+    /// Encryption.
+    pub tls: Option<Tls>,
+    /// Who may connect.
+    pub network_policy: Option<Sources>,
+}
+
+/// Encryption of client connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// The Secret with `tls.crt`, `tls.key` and, for client certificates, `ca.crt`.
+    pub secret: String,
+    /// Whether clients need a certificate.
+    pub client_certificates: bool,
+    /// Who may do without encryption.
+    pub plaintext: Plaintext,
+}
+
+/// Who may talk to memcached without encryption.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Plaintext {
+    /// Nobody.
+    #[default]
+    Disabled,
+    /// The pod's own containers.
+    Localhost,
+    /// Everybody, on the client port.
+    Allowed,
+}
+
+/// Who may connect. An empty list means everybody.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sources {
+    /// To the client ports, verbatim.
+    pub clients: Vec<NetworkPolicyPeer>,
+    /// To the exporter, verbatim: the same as clients where the user said nothing.
+    pub metrics: Vec<NetworkPolicyPeer>,
+}
+
+/// CEL for `sasl` and `tls`: what is switched on has its Secret.
+fn secret_rule(reference: &str, message: &str) -> ValidationRule {
+    ValidationRule {
+        rule: format!("!self.?enabled.orValue(false) || self.?{reference}.?name.orValue('') != ''"),
+        reason: Some("FieldValueRequired".to_owned()),
+        field_path: Some(format!(".{reference}.name")),
+        message: Some(message.to_owned()),
+        ..ValidationRule::default()
+    }
+}
+
+pub(super) fn validate(findings: &mut Findings, raw: Option<&SecuritySpec>) -> Security {
+    let Some(raw) = raw else { return Security::default() };
+    let SecuritySpec { pod_security_context, container_security_context, sasl, tls, network_policy } = raw;
+    Security {
+        pod_context: pod_security_context.as_deref().cloned(),
+        container_context: container_security_context.as_deref().cloned(),
+        sasl_secret: sasl.as_ref().and_then(|raw| validate_sasl(findings, raw)),
+        tls: tls.as_ref().and_then(|raw| validate_tls(findings, raw)),
+        network_policy: network_policy.as_ref().and_then(sources),
+    }
+}
+
+fn validate_sasl(findings: &mut Findings, raw: &SaslSpec) -> Option<String> {
+    let SaslSpec { enabled, credentials_secret_ref } = raw;
+    let path = "spec.security.sasl.credentialsSecretRef.name";
+    let secret = secret(findings, path, credentials_secret_ref.as_ref());
+    let enabled = *enabled == Some(true);
+    findings.check(!enabled || secret.is_some(), path, || SASL_SECRET.to_owned());
+    secret.filter(|_| enabled)
+}
+
+fn validate_tls(findings: &mut Findings, raw: &TlsSpec) -> Option<Tls> {
+    let TlsSpec { enabled, certificate_secret_ref, enable_client_cert, plaintext } = raw;
+    let path = "spec.security.tls.certificateSecretRef.name";
+    let secret = secret(findings, path, certificate_secret_ref.as_ref());
+    let enabled = *enabled == Some(true);
+    findings.check(!enabled || secret.is_some(), path, || TLS_SECRET.to_owned());
+    let plaintext = findings.word("spec.security.tls.plaintext", plaintext.as_deref(), &PLAINTEXT);
+    secret.filter(|_| enabled).map(|secret| Tls {
+        secret,
+        client_certificates: enable_client_cert.unwrap_or_default(),
+        plaintext: match plaintext.unwrap_or(DEFAULT_PLAINTEXT) {
+            "Allowed" => Plaintext::Allowed,
+            "Localhost" => Plaintext::Localhost,
+            _ => Plaintext::Disabled,
+        },
+    })
+}
+
+fn secret(findings: &mut Findings, path: &str, raw: Option<&SecretReference>) -> Option<String> {
+    names::validate_object(findings, path, raw.and_then(|reference| reference.name.as_deref()))
+}
+
+fn sources(raw: &NetworkPolicySpec) -> Option<Sources> {
+    let NetworkPolicySpec { enabled, allowed_sources, metrics_sources } = raw;
+    let clients = allowed_sources.clone().unwrap_or_default();
+    (*enabled == Some(true)).then(|| Sources {
+        // An empty list means everybody, so only a missing one is the clients'.
+        metrics: metrics_sources.clone().unwrap_or_else(|| clients.clone()),
+        clients,
+    })
 }

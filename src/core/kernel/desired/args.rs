@@ -3,7 +3,7 @@
 use super::secrets::PASSWORD_FILE;
 use super::{files, tls};
 use crate::api::Validated;
-use crate::api::validated::Process;
+use crate::api::spec::Process;
 
 /// The arguments of the memcached container: settings, verbosity, authentication, TLS, and the user's own last, so
 /// that they win over ours.

@@ -12,7 +12,7 @@ use super::secrets::{CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 use super::tls::Neighbour;
 use super::{contexts, ports};
 use crate::api::Validated;
-use crate::api::validated::Monitoring;
+use crate::api::spec::Monitoring;
 
 /// Upstream's image. Part of the template's revision, as [`OWN_IMAGE`] is: another one is another revision.
 const UPSTREAM_IMAGE: &str = "prom/memcached-exporter:v0.15.4";

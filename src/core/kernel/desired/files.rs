@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{KeyToPath, SecretVolumeSource, Volume, VolumeMo
 
 use super::secrets::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 use crate::api::Validated;
-use crate::api::validated::Tls;
+use crate::api::spec::Tls;
 
 /// Keys of one Secret as files in one directory of one container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

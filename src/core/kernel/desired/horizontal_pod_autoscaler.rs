@@ -8,7 +8,7 @@ use k8s_openapi::api::autoscaling::v2::{
 use serde_json::{Value, json};
 
 use super::{Intent, meta};
-use crate::api::validated::Autoscaling;
+use crate::api::spec::Autoscaling;
 use crate::kernel::object::ChildKind;
 
 /// Renders the HorizontalPodAutoscaler; `None` where nobody asks for one.

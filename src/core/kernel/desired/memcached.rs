@@ -10,7 +10,7 @@ use super::files::{self, SecretFiles};
 use super::ports::Port;
 use super::{contexts, meta, ports};
 use crate::api::Validated;
-use crate::api::validated::GracefulShutdown;
+use crate::api::spec::GracefulShutdown;
 
 /// Renders the container.
 #[must_use]
@@ -25,7 +25,7 @@ pub fn container(spec: &Validated) -> Container {
         ports: Some(ports::of_clients(spec).into_iter().map(Port::of_container).collect()),
         liveness_probe: Some(probe(10)),
         readiness_probe: Some(probe(5)),
-        lifecycle: spec.availability.graceful_shutdown.map(lifecycle),
+        lifecycle: spec.high_availability.graceful_shutdown.map(lifecycle),
         volume_mounts: Some(mounts).filter(|mounts| !mounts.is_empty()),
         security_context: Some(contexts::of_containers(spec)),
         ..Container::default()

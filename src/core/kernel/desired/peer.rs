@@ -20,7 +20,7 @@ use super::ports::{METRICS, Port};
 use super::secrets::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 use super::{Intent, args, memcached, meta, ports, scheduling};
 use crate::api::Validated;
-use crate::api::validated::{Monitoring, Plaintext, PodSettings, Tls};
+use crate::api::spec::{Monitoring, Plaintext, PodSettings, Tls};
 
 /// On pods and on the Deployment: the image's tag, by a rule that changed between releases of the peer.
 const VERSION_LABEL: &str = "app.kubernetes.io/version";
@@ -94,25 +94,26 @@ fn pod_spec(intent: &Intent<'_>) -> PodSpec {
     let spec = intent.spec;
     let exporter = spec.monitoring.as_ref().map(|monitoring| exporter(spec, monitoring));
     let volumes: Vec<_> = files::of_memcached(spec).iter().map(SecretFiles::to_volume).collect();
-    let apart = spec.availability.anti_affinity.map(|preset| Affinity {
+    let apart = spec.high_availability.anti_affinity.map(|preset| Affinity {
         pod_anti_affinity: Some(scheduling::of_preset(preset, &intent.key.name)),
         ..Affinity::default()
     });
-    let grace = spec.availability.graceful_shutdown.map(|it| it.termination_grace_period_seconds.into());
+    let grace = spec.high_availability.graceful_shutdown.map(|it| it.termination_grace_period_seconds.into());
     PodSpec {
         containers: std::iter::once(container(spec)).chain(exporter).collect(),
         volumes: Some(volumes).filter(|volumes| !volumes.is_empty()),
         termination_grace_period_seconds: grace,
         security_context: spec.security.pod_context.clone(),
         affinity: apart,
-        topology_spread_constraints: Some(spec.availability.spread.clone()).filter(|all| !all.is_empty()),
+        topology_spread_constraints: Some(spec.high_availability.spread.clone())
+            .filter(|all| !all.is_empty()),
         ..PodSpec::default()
     }
 }
 
 fn container(spec: &Validated) -> Container {
     let mounts: Vec<_> = files::of_memcached(spec).iter().map(SecretFiles::to_mount).collect();
-    let pause = spec.availability.graceful_shutdown.map(|graceful| Lifecycle {
+    let pause = spec.high_availability.graceful_shutdown.map(|graceful| Lifecycle {
         pre_stop: Some(LifecycleHandler {
             exec: Some(ExecAction {
                 command: Some(vec!["sleep".to_owned(), graceful.pre_stop_delay_seconds.to_string()]),

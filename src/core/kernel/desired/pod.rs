@@ -80,7 +80,7 @@ fn pod_spec(intent: &Intent<'_>) -> PodSpec {
     let files = files::of_memcached(spec).into_iter().chain(of_exporter);
     let containers =
         std::iter::once(memcached::container(spec)).chain(exporter.iter().map(Exporter::container));
-    let grace = spec.availability.graceful_shutdown.map(|it| it.termination_grace_period_seconds.into());
+    let grace = spec.high_availability.graceful_shutdown.map(|it| it.termination_grace_period_seconds.into());
     PodSpec {
         containers: containers.collect(),
         volumes: some_list(files.map(|files| SecretFiles::to_volume(&files)).collect()),

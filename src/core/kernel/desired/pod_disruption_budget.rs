@@ -7,13 +7,13 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
 use super::{Intent, deployment, meta};
-use crate::api::validated::DisruptionLimit;
+use crate::api::spec::DisruptionLimit;
 
 /// Renders the PodDisruptionBudget; `None` where nobody asks for one, and where there is never more than one pod:
 /// protecting that one would keep its node from ever being drained.
 #[must_use]
 pub fn pod_disruption_budget(intent: &Intent<'_>) -> Option<Value> {
-    let limit = intent.spec.availability.disruption.clone()?;
+    let limit = intent.spec.high_availability.disruption.clone()?;
     if deployment::most_pods(intent.spec) <= 1 {
         return None;
     }

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::{Intent, meta};
-use crate::api::validated::AntiAffinity;
+use crate::api::spec::AntiAffinity;
 
 /// The label that tells nodes apart.
 const HOSTNAME: &str = "kubernetes.io/hostname";
@@ -45,12 +45,13 @@ pub fn spread(intent: &Intent<'_>) -> Vec<TopologySpreadConstraint> {
         label_selector: Some(constraint.label_selector.clone().unwrap_or_else(of_ours)),
         ..constraint.clone()
     };
-    intent.spec.availability.spread.iter().map(with_selector).collect()
+    intent.spec.high_availability.spread.iter().map(with_selector).collect()
 }
 
 fn anti_affinity<'a>(intent: &Intent<'a>) -> Option<Cow<'a, PodAntiAffinity>> {
     let user = intent.spec.pod.affinity.as_ref().and_then(|affinity| affinity.pod_anti_affinity.as_ref());
-    let preset = || intent.spec.availability.anti_affinity.map(|preset| of_preset(preset, &intent.key.name));
+    let preset =
+        || intent.spec.high_availability.anti_affinity.map(|preset| of_preset(preset, &intent.key.name));
     user.map(Cow::Borrowed).or_else(|| preset().map(Cow::Owned))
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{Intent, meta, ports};
-use crate::api::validated::ServiceMonitor;
+use crate::api::spec::ServiceMonitor;
 
 /// Renders the ServiceMonitor; `None` where nobody asks for one. It is not part of Kubernetes, so there is no type to
 /// build it from.

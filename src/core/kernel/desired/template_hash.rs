@@ -11,9 +11,9 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Intent;
-use crate::api::validated::{
-    AntiAffinity, Availability, GracefulShutdown, Monitoring, Plaintext, PodSettings, Process, Security, Tls,
-    Validated,
+use crate::api::spec::{
+    AntiAffinity, GracefulShutdown, HighAvailability, Monitoring, Plaintext, PodSettings, Process, Security,
+    Tls, Validated,
 };
 use crate::kernel::hash;
 
@@ -126,7 +126,7 @@ impl<'a> ReachesPods<'a> {
             resources,
             paused: _,
             memcached,
-            availability,
+            high_availability,
             monitoring,
             security,
             autoscaling: _,
@@ -135,7 +135,7 @@ impl<'a> ReachesPods<'a> {
         } = intent.spec;
         let Process { max_memory_mb, max_connections, threads, max_item_size, verbosity, extra_args } =
             memcached;
-        let Availability { anti_affinity, spread, disruption: _, graceful_shutdown } = availability;
+        let HighAvailability { anti_affinity, spread, disruption: _, graceful_shutdown } = high_availability;
         let Security { pod_context, container_context, sasl_secret, tls, network_policy: _ } = security;
         Self {
             image,

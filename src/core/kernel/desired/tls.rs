@@ -11,7 +11,7 @@
 use super::files;
 use super::ports::{MEMCACHED, MEMCACHED_TLS};
 use super::secrets::{CA, CERTIFICATE, PRIVATE_KEY};
-use crate::api::validated::{Plaintext, Tls};
+use crate::api::spec::{Plaintext, Tls};
 
 /// Plaintext for the pod's own containers.
 const LOCAL_PLAINTEXT_PORT: i32 = 11213;

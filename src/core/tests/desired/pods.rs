@@ -1,7 +1,7 @@
 //! What follows from several fields at once, as tables: the strategy, the exporter, the mounted keys, the port.
 
 use k8s_openapi::api::core::v1::{Affinity, PodAffinityTerm, PodAntiAffinity};
-use memcached_operator_core::api::validated::{
+use memcached_operator_core::api::spec::{
     AntiAffinity, Autoscaling, Monitoring, Plaintext, PodSettings, Security, Tls, Validated,
 };
 use memcached_operator_core::kernel::desired::deployment::deployment;
@@ -34,7 +34,7 @@ fn kept(apart: Apart) -> Validated {
         Some(Affinity { pod_anti_affinity: Some(apart), ..Affinity::default() })
     };
     let mut spec = Validated::default();
-    spec.availability.anti_affinity = match apart {
+    spec.high_availability.anti_affinity = match apart {
         Apart::No => None,
         Apart::Preset(preset) => Some(preset),
         // Replaced by the user's.

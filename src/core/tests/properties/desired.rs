@@ -1,6 +1,6 @@
 //! Properties of the children: what is true of each, what never changes, what does change.
 
-use memcached_operator_core::api::validated::{Monitoring, Validated};
+use memcached_operator_core::api::spec::{Monitoring, Validated};
 use memcached_operator_core::kernel::desired::deployment::{Rendered, deployment};
 use memcached_operator_core::kernel::desired::horizontal_pod_autoscaler::horizontal_pod_autoscaler;
 use memcached_operator_core::kernel::desired::network_policy::network_policy;
@@ -67,7 +67,7 @@ fn has_nothing_somewhere(value: &Value) -> bool {
 fn without_verbatim(fixture: &Fixture) -> Fixture {
     let mut fixture = fixture.clone();
     let spec = &mut fixture.spec;
-    for constraint in &mut spec.availability.spread {
+    for constraint in &mut spec.high_availability.spread {
         constraint.label_selector = None;
     }
     spec.security.pod_context = None;
@@ -96,9 +96,9 @@ const REACHES_THE_PODS: [Take; 27] = [
     |to, from| to.spec.memcached.max_item_size.clone_from(&from.spec.memcached.max_item_size),
     |to, from| to.spec.memcached.verbosity = from.spec.memcached.verbosity,
     |to, from| to.spec.memcached.extra_args.clone_from(&from.spec.memcached.extra_args),
-    |to, from| to.spec.availability.anti_affinity = from.spec.availability.anti_affinity,
-    |to, from| to.spec.availability.spread.clone_from(&from.spec.availability.spread),
-    |to, from| to.spec.availability.graceful_shutdown = from.spec.availability.graceful_shutdown,
+    |to, from| to.spec.high_availability.anti_affinity = from.spec.high_availability.anti_affinity,
+    |to, from| to.spec.high_availability.spread.clone_from(&from.spec.high_availability.spread),
+    |to, from| to.spec.high_availability.graceful_shutdown = from.spec.high_availability.graceful_shutdown,
     |to, from| {
         let monitor = to.spec.monitoring.take().and_then(|monitoring| monitoring.service_monitor);
         let exporter = from.spec.monitoring.clone();
@@ -125,7 +125,7 @@ const REACHES_THE_PODS: [Take; 27] = [
 const REACHES_NO_POD: [Take; 7] = [
     |to, from| to.spec.replicas = from.spec.replicas,
     |to, from| to.spec.paused = from.spec.paused,
-    |to, from| to.spec.availability.disruption.clone_from(&from.spec.availability.disruption),
+    |to, from| to.spec.high_availability.disruption.clone_from(&from.spec.high_availability.disruption),
     |to, from| {
         if let (Some(to), Some(from)) = (&mut to.spec.monitoring, &from.spec.monitoring) {
             to.service_monitor.clone_from(&from.service_monitor);

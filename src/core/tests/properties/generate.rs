@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::{LocalObjectReference, ResourceRequirements};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
-use memcached_operator_core::api::validated::{
-    AntiAffinity, Autoscaling, Availability, DisruptionLimit, GracefulShutdown, Monitoring, Plaintext,
+use memcached_operator_core::api::spec::{
+    AntiAffinity, Autoscaling, DisruptionLimit, GracefulShutdown, HighAvailability, Monitoring, Plaintext,
     PodSettings, Process, Security, ServiceMonitor, Sources, Tls, Validated,
 };
 use memcached_operator_core::kernel::object::{Key, Uid};
@@ -35,11 +35,11 @@ pub(crate) fn fixture() -> impl Strategy<Value = Fixture> {
 
 /// Any valid spec, with its defaults resolved.
 pub(crate) fn validated() -> impl Strategy<Value = Validated> {
-    let of_pods = (image(), resources(), process(), availability(), pod_settings());
+    let of_pods = (image(), resources(), process(), high_availability(), pod_settings());
     let of_others = (0..=64, any::<bool>(), option::of(autoscaling()), words());
     (of_pods, of_others, option::of(monitoring()), security()).prop_map(
         |(of_pods, of_others, monitoring, security)| {
-            let (image, resources, memcached, availability, pod) = of_pods;
+            let (image, resources, memcached, high_availability, pod) = of_pods;
             let (replicas, paused, autoscaling, service_annotations) = of_others;
             Validated {
                 replicas,
@@ -47,7 +47,7 @@ pub(crate) fn validated() -> impl Strategy<Value = Validated> {
                 resources,
                 paused,
                 memcached,
-                availability,
+                high_availability,
                 monitoring,
                 security,
                 autoscaling,
@@ -98,7 +98,7 @@ fn quantities() -> impl Strategy<Value = BTreeMap<String, Quantity>> {
     btree_map(names.prop_map(str::to_owned), amounts.prop_map(|text| Quantity(text.to_owned())), 1..4)
 }
 
-fn availability() -> impl Strategy<Value = Availability> {
+fn high_availability() -> impl Strategy<Value = HighAvailability> {
     let spread = subsequence(
         vec![
             json!({"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}),
@@ -122,7 +122,7 @@ fn availability() -> impl Strategy<Value = Availability> {
     });
     let preset = option::of(select(vec![AntiAffinity::Soft, AntiAffinity::Hard]));
     (preset, spread, option::of(disruption), option::of(graceful_shutdown)).prop_map(
-        |(anti_affinity, spread, disruption, graceful_shutdown)| Availability {
+        |(anti_affinity, spread, disruption, graceful_shutdown)| HighAvailability {
             anti_affinity,
             spread: spread.into_iter().map(typed).collect(),
             disruption,

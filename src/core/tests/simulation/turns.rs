@@ -1,7 +1,7 @@
 //! Who has a turn and may not go on gives it back, and who adopts a newer template and comes to harm keeps the others
 //! from it, whoever leads.
 
-use memcached_operator_core::api::spec::NetworkPolicy;
+use memcached_operator_core::api::spec::NetworkPolicySpec;
 use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::failure::Category;
@@ -48,7 +48,7 @@ const STOPS: [Stop; 5] = [
             fleet.model(FIRST).change_spec(|spec| {
                 let security = spec.security.as_mut().unwrap();
                 security.network_policy =
-                    Some(NetworkPolicy { enabled: Some(true), ..NetworkPolicy::default() });
+                    Some(NetworkPolicySpec { enabled: Some(true), ..NetworkPolicySpec::default() });
             });
         },
         ends: |fleet| fleet.refused = None,

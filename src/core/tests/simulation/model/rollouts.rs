@@ -1,7 +1,7 @@
 //! The Deployment of a model: whether its pods roll, and what an older operator, a rollout that fails or an autoscaler
 //! makes of it.
 
-use memcached_operator_core::api::validate::validate;
+use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::kernel::desired::deployment::deployment;
 use memcached_operator_core::kernel::desired::peer::Carried;
 use memcached_operator_core::kernel::desired::{Intent, LiveTemplate, Revision};

@@ -1,7 +1,9 @@
 //! What users ask for in a simulation. Pure; called by the model.
 
 use memcached_operator_core::api::MemcachedSpec;
-use memcached_operator_core::api::spec::{MemcachedConfig, NetworkPolicy, Sasl, SecretReference, Security};
+use memcached_operator_core::api::spec::{
+    MemcachedConfig, NetworkPolicySpec, SaslSpec, SecretReference, SecuritySpec,
+};
 use memcached_operator_core::kernel::event::SeenResource;
 use memcached_operator_core::kernel::object::ChildKind;
 use serde_json::json;
@@ -36,16 +38,16 @@ pub(super) fn spec(variant: u8) -> MemcachedSpec {
     let replicas = Some(if variant == 1 { 3 } else { 1 });
     let memcached =
         (variant == 2).then(|| MemcachedConfig { max_memory_mb: Some(128), ..MemcachedConfig::default() });
-    let security = (variant == 3 || variant == 4).then(|| Security {
-        sasl: Some(Sasl {
+    let security = (variant == 3 || variant == 4).then(|| SecuritySpec {
+        sasl: Some(SaslSpec {
             enabled: Some(true),
             credentials_secret_ref: Some(SecretReference { name: Some(SECRET.into()) }),
         }),
-        ..Security::default()
+        ..SecuritySpec::default()
     });
     let security = if variant == 5 {
-        let network_policy = NetworkPolicy { enabled: Some(true), ..NetworkPolicy::default() };
-        Some(Security { network_policy: Some(network_policy), ..Security::default() })
+        let network_policy = NetworkPolicySpec { enabled: Some(true), ..NetworkPolicySpec::default() };
+        Some(SecuritySpec { network_policy: Some(network_policy), ..SecuritySpec::default() })
     } else {
         security
     };

@@ -4,7 +4,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{valid, violations};
-use crate::api::validated::Autoscaling;
+use crate::api::spec::Autoscaling;
 
 /// Autoscaling with these fields, and a CPU request.
 fn scaled(mut fields: Value) -> Value {
@@ -89,53 +89,9 @@ fn an_amount_of_the_whole_pod_stays_one_beside_an_exporter() {
     assert_eq!(serde_json::to_value(valid(&raw).autoscaling.unwrap().metrics).unwrap(), json!([amount]));
 }
 
-#[rstest]
-#[case(json!({}), "maxReplicas", "maxReplicas is required when autoscaling is enabled")]
-#[case(json!({"maxReplicas": 0}), "maxReplicas", "maxReplicas is required when autoscaling is enabled")]
-#[case(json!({"minReplicas": 4, "maxReplicas": 3}), "minReplicas", "minReplicas (4) must not exceed maxReplicas (3)")]
-#[case(json!({"minReplicas": -1, "maxReplicas": 3}), "minReplicas", "should be greater than or equal to 1")]
-fn bounds_leave_a_number_of_pods(#[case] raw: Value, #[case] field: &str, #[case] message: &str) {
-    assert_eq!(violations(&scaled(raw)), [format!("spec.autoscaling.{field}: {message}")]);
-}
-
-#[rstest]
-#[case::default(json!(null), json!(null), true)]
-#[case::none_named(json!([]), json!({"limits": {"memory": "1Gi"}}), true)]
-#[case::of_pods(json!([share_of_pods("cpu")]), json!(null), true)]
-#[case::of_memcached(json!([share_of_memcached("cpu")]), json!(null), true)]
-#[case::one_of_two(json!([share_of_pods("memory"), share_of_pods("cpu")]), json!({"requests": {"memory": 1}}), true)]
-#[case::requested(json!(null), json!({"requests": {"cpu": "1m"}}), false)]
-#[case::limited(json!(null), json!({"limits": {"cpu": 1}}), false)]
-#[case::of_memory(json!([share_of_pods("memory")]), json!(null), false)]
-#[case::without_a_source(json!([{"type": "Resource"}]), json!(null), false)]
-fn a_share_of_the_cpu_request_needs_one(
-    #[case] metrics: Value,
-    #[case] resources: Value,
-    #[case] refused: bool,
-) {
-    let raw = json!({
-        "autoscaling": {"enabled": true, "maxReplicas": 2, "metrics": metrics}, "resources": resources,
-    });
-    let message =
-        "spec.resources.requests[cpu]: resources.requests.cpu is required when using CPU utilization metrics";
-    assert_eq!(violations(&raw), if refused { vec![message.to_owned()] } else { vec![] });
-}
-
+/// Where the API server refuses the zero itself.
 #[test]
-fn quantities_are_checked_also_where_autoscaling_is_off() {
-    let raw = json!({"autoscaling": {
-        "metrics": [
-            {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "AverageValue", "averageValue": 2}}},
-            {"type": "External", "external": {"metric": {"name": "x"}, "target": {"type": "Value", "value": "2MB"}}},
-        ],
-        "behavior": {"scaleUp": {"tolerance": "little"}},
-    }});
-    let message = format!("should match '{}'", crate::api::rules::QUANTITY_PATTERN);
-    assert_eq!(
-        violations(&raw),
-        [
-            format!("spec.autoscaling.metrics[1].external.target.value: {message}"),
-            format!("spec.autoscaling.behavior.scaleUp.tolerance: {message}"),
-        ]
-    );
+fn zero_pods_at_most_count_as_missing() {
+    let message = "spec.autoscaling.maxReplicas: maxReplicas is required when autoscaling is enabled";
+    assert_eq!(violations(&scaled(json!({"maxReplicas": 0}))), [message]);
 }

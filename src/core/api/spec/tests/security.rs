@@ -3,8 +3,8 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{valid, violations};
-use crate::api::validated::{Plaintext, Security, Sources, Tls};
+use super::valid;
+use crate::api::spec::{Plaintext, Security, Sources, Tls};
 
 #[test]
 fn the_section_arrives_unchanged() {
@@ -67,58 +67,4 @@ fn whoever_may_ask_memcached_may_ask_the_exporter_unless_told(
     let [clients, metrics] = [clients, metrics].map(|peers| serde_json::from_value(peers).unwrap());
     let found = valid(&json!({"security": {"networkPolicy": raw}})).security.network_policy;
     assert_eq!(found, Some(Sources { clients, metrics }));
-}
-
-#[rstest]
-#[case(json!({"enabled": true}))]
-#[case(json!({"enabled": true, "certificateSecretRef": {}}))]
-#[case(json!({"enabled": true, "certificateSecretRef": {"name": ""}}))]
-fn encryption_needs_a_secret(#[case] tls: Value) {
-    let message = "certificateSecretRef.name is required when TLS is enabled";
-    assert_eq!(
-        violations(&json!({"security": {"tls": tls}})),
-        [format!("spec.security.tls.certificateSecretRef.name: {message}")]
-    );
-}
-
-#[test]
-fn an_unknown_word_for_plaintext_is_refused() {
-    let message =
-        "Unsupported value: \"allowed\": supported values: \"Disabled\", \"Localhost\", \"Allowed\"";
-    assert_eq!(
-        violations(&json!({"security": {"tls": {"plaintext": "allowed"}}})),
-        [format!("spec.security.tls.plaintext: {message}")]
-    );
-}
-
-/// The name becomes part of a request's path.
-#[rstest]
-#[case("a/b")]
-#[case("..")]
-#[case("../secrets/other")]
-#[case("a?watch=true")]
-#[case("A")]
-#[case("a_b")]
-#[case("a.")]
-#[case("-a")]
-fn a_secret_has_a_name_that_objects_can_have(#[case] name: &str) {
-    let reference = json!({"name": name});
-    let pattern = "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$";
-    let raw = json!({"security": {
-        "sasl": {"enabled": true, "credentialsSecretRef": reference}, "tls": {"certificateSecretRef": reference},
-    }});
-    assert_eq!(
-        violations(&raw),
-        ["sasl.credentialsSecretRef", "tls.certificateSecretRef"]
-            .map(|field| format!("spec.security.{field}.name: should match '{pattern}'"))
-    );
-}
-
-#[test]
-fn a_secrets_name_has_at_most_253_characters() {
-    let raw =
-        |length: usize| json!({"security": {"sasl": {"credentialsSecretRef": {"name": "a".repeat(length)}}}});
-    assert_eq!(violations(&raw(253)), [""; 0]);
-    let path = "spec.security.sasl.credentialsSecretRef.name";
-    assert_eq!(violations(&raw(254)), [format!("{path}: Too long: may not be more than 253 bytes")]);
 }

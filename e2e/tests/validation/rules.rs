@@ -1,0 +1,104 @@
+//! Each rule on a real API server: it takes and refuses the specs of `api::spec::cases`, in the words of `validate`.
+
+use anyhow::Result;
+use futures::future::try_join_all;
+use memcached_operator::api::VERSIONS;
+use memcached_operator::api::spec::NAME;
+use memcached_operator::api::spec::cases::{self, By, Case, Refusal};
+use serde_json::{Value, json};
+
+use super::{causes, dry_run, resource, resources, with_definition};
+
+/// What the API server adds when a value's type or length keeps it from running the other rules.
+const UNCHECKED: (&str, &str) = (
+    "<nil>",
+    "some validation rules were not checked because the object was invalid; \
+     correct the existing errors to complete validation",
+);
+
+/// A message without what Kubernetes puts before the words of a rule: of what is invalid, some versions say the type, and
+/// others the value, unless it is an object.
+fn words(message: &str) -> &str {
+    let Some(rest) = message.strip_prefix("Invalid value: ") else { return message };
+    let end = if rest.starts_with('"') { end_of_quoted(rest) } else { end_of_value(rest) };
+    end.and_then(|end| rest[end..].strip_prefix(": ")).unwrap_or(rest)
+}
+
+/// Where a text ends that Go has quoted, whose escapes JSON does not know.
+fn end_of_quoted(text: &str) -> Option<usize> {
+    let mut escaped = false;
+    let ends = |(_, character): &(usize, char)| {
+        let ends = *character == '"' && !escaped;
+        escaped = *character == '\\' && !escaped;
+        ends
+    };
+    text.char_indices().skip(1).find(ends).map(|(at, _)| at + 1)
+}
+
+fn end_of_value(text: &str) -> Option<usize> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    values.next().and_then(Result::ok).map(|_| values.byte_offset())
+}
+
+/// Field and words of each cause that the API server names.
+fn expected(spec: &Value, refusal: &Refusal) -> Vec<(String, String)> {
+    let Refusal { path, words, by, .. } = refusal;
+    let message = match by {
+        By::Rule | By::Limit => words.clone(),
+        By::RuleOfMissing => format!("Required value: {words}"),
+        By::Schema => format!("{path} in body {words}"),
+    };
+    let mut causes = vec![(path.clone(), message)];
+    if *by == By::Limit {
+        causes.push((UNCHECKED.0.to_owned(), UNCHECKED.1.to_owned()));
+    }
+    // The scale subresource has its own rule.
+    if spec["replicas"].as_i64().is_some_and(|replicas| replicas < 0) {
+        causes.push((".spec.replicas".to_owned(), "should be a non-negative integer".to_owned()));
+    }
+    causes
+}
+
+#[tokio::test]
+async fn each_case_is_taken_or_refused_in_the_words_of_its_rule() -> Result<()> {
+    with_definition("rules", async |space| {
+        let cases = cases::all();
+        for version in VERSIONS {
+            let api = resources(&space.client(), space.name(), version);
+            let check = async |Case { spec, refusal }: &Case| {
+                let answer = dry_run(&api, &resource("cache", version, &json!({"spec": spec}))).await?;
+                let found: Vec<_> = answer.err().iter().flat_map(causes).collect();
+                let found: Vec<_> =
+                    found.into_iter().map(|(field, message)| (field, words(&message).to_owned())).collect();
+                let expected: Vec<_> = refusal.iter().flat_map(|refusal| expected(spec, refusal)).collect();
+                assert_eq!(found, expected, "{version}: {spec:.2000}");
+                anyhow::Ok(())
+            };
+            for some in cases.chunks(64) {
+                try_join_all(some.iter().map(check)).await?;
+            }
+        }
+        println!("{} cases in {} versions", cases.len(), VERSIONS.len());
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_name_that_no_service_can_have_is_refused() -> Result<()> {
+    with_definition("names", async |space| {
+        let api = resources(&space.client(), space.name(), VERSIONS[0]);
+        let named = |name: &str| resource(name, VERSIONS[0], &json!({}));
+        for name in ["a", "a-1", &"a".repeat(63)] {
+            assert!(dry_run(&api, &named(name)).await?.is_ok(), "{name} is refused");
+        }
+        for name in ["1a", "my.cache", &"a".repeat(64)] {
+            let Err(status) = dry_run(&api, &named(name)).await? else { panic!("{name} is taken") };
+            let found = causes(&status);
+            let found: Vec<_> = found.iter().map(|(field, it)| (field.as_str(), words(it))).collect();
+            assert_eq!(found, [("metadata.name", NAME)], "{name}");
+        }
+        Ok(())
+    })
+    .await
+}
