@@ -13,7 +13,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-fn monitor(fields: Value) -> Value {
+fn monitor(fields: &Value) -> Value {
     json!({"monitoring": {"serviceMonitor": fields}})
 }
 
@@ -22,7 +22,7 @@ fn words(field: &str) -> String {
 }
 
 fn durations() -> Vec<Case> {
-    let every = |interval: &str| monitor(json!({"interval": interval}));
+    let every = |interval: &str| monitor(&json!({"interval": interval}));
     let durations = ["5s", "1m1s", "1ms", "0s1ms", "1y2w3d4h5m6s7ms", "106751d", "000000001m"];
     let others = [
         "30",
@@ -53,8 +53,9 @@ fn durations() -> Vec<Case> {
 
 /// A scrape ends before the next begins.
 fn timeouts() -> Vec<Case> {
-    let within = |timeout: &str| monitor(json!({"scrapeTimeout": timeout}));
-    let of = |timeout: &str, interval: &str| monitor(json!({"scrapeTimeout": timeout, "interval": interval}));
+    let within = |timeout: &str| monitor(&json!({"scrapeTimeout": timeout}));
+    let of =
+        |timeout: &str, interval: &str| monitor(&json!({"scrapeTimeout": timeout, "interval": interval}));
     let outlasts = |spec: Value, words: &str| breaks_rule(spec, TIMEOUT, format!("scrapeTimeout {words}"));
     vec![
         taken(within("1s")),
