@@ -44,7 +44,7 @@ pub(crate) fn remove(slot: Slot) -> Result<()> {
     let link = slot.link();
     let started = Instant::now();
     while exists(&link) {
-        // It may also be going by itself, with the namespace of its other end: so a failure is no error yet.
+        // The kernel may be removing the link already, with the namespace of its other end: a failure is no error yet.
         let outcome = ip(&format!("link delete {link}"));
         if started.elapsed() > Duration::from_secs(10) {
             outcome?;

@@ -106,8 +106,8 @@ pub(crate) async fn start(boot: &mut Boot, namespaces: &Namespaces) -> Result<()
                 "--root-dir=/run/e2e/kubelet",
                 "--cert-dir=/run/e2e/kubelet/pki",
                 &format!("--hostname-override={NODE}"),
-                // What is younger than this is not collected. The collector counts a container that was made and not
-                // started yet among the dead and keeps one of these: the one whose end was to be told was lost.
+                // The collector removes no dead container that is younger than this. It takes a created container that has
+                // not started for a dead one and keeps only one of these: the record of the killed one was lost.
                 "--minimum-container-ttl-duration=10m",
                 &address,
             ],
@@ -148,7 +148,7 @@ async fn await_ready(boot: &Boot, client: &kube::Client) -> Result<()> {
     .await
 }
 
-/// The Service that pods send their questions to; CoreDNS runs on the node and not in a pod, so no selector finds it.
+/// The Service for DNS. CoreDNS runs on the node and not in a pod, so no selector finds it.
 async fn publish_dns(client: &kube::Client, slot: Slot) -> Result<()> {
     let ports: Value = ["UDP", "TCP"]
         .iter()

@@ -65,7 +65,7 @@ pub(crate) fn ensure() -> Result<()> {
     let mut packages: Vec<&str> = lacking.iter().map(|(_, package)| *package).collect();
     packages.dedup();
     eprintln!("installing the system packages that a node needs: {}", packages.join(" "));
-    // The lists may be absent, as in a fresh container, or fine: whether they are shows when installing.
+    // apt's package lists may be absent, as in a fresh container; only an installation shows that.
     let _ = apt_get(&["update"]);
     apt_get(&[&["install", "--yes", "--no-install-recommends"], packages.as_slice()].concat())?;
     let still = missing();

@@ -69,7 +69,7 @@ impl Kubernetes {
     /// The version of the control plane, as it names itself: `v1.34.4`.
     ///
     /// # Errors
-    /// When the environment asks for one that there is not.
+    /// When the environment names an unknown version.
     pub fn version() -> Result<&'static str> {
         Self::wanted()?.version().context("a control plane has a version")
     }

@@ -1,5 +1,5 @@
-//! The numbers of one cluster: a slot gives its ports, addresses and link name; two slots share none. Pure but for
-//! `Slot::free`, which asks the machine. Called by `cluster` and by the parts.
+//! The ports, addresses and link name of one cluster: a slot is a number from which all of them follow; two slots share
+//! none. Pure, except for `Slot::free`, which asks the machine. Called by `cluster` and by the parts.
 //!
 //! A slot `s` owns the ports `18000 + 16 s ..` on loopback and the addresses `10.(200 + s).0.0/16`:
 //!

@@ -1,5 +1,5 @@
-//! `e2e stopgo`: two operators, of which the leader is stopped and goes on, many times, on a machine that has too much to
-//! do. Prints how many writes came late and what came of them; one that did harm is a failure. Called by the `e2e` binary,
+//! `e2e stopgo`: two operators, of which the leader is stopped and goes on, many times, on an overloaded machine. Prints how
+//! many writes came late and whether one did harm, which is a failure. Called by the `e2e` binary,
 //! by hand: `make test` runs the same scenario once, on a machine that is as busy as it happens to be.
 
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! How many pods of a resource serve, at every change of any of them: takes a namespace and a resource's name, gives the
-//! counts on the way. Called by the tests of rollouts.
+//! Counts the ready pods of a resource at every change: takes a namespace and a resource's name, gives the counts in order.
+//! Called by the tests of rollouts.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::{Space, await_answer};
 
-/// The watch has to hear of a change that the API server has answered; this is for a busy machine.
+/// How long the watch may take to deliver a change, on a busy machine.
 const SOON: Duration = Duration::from_secs(30);
 
 /// The pods of a resource, followed until this is dropped.

@@ -1,5 +1,5 @@
-//! What users write word for word of Kubernetes' own types comes to rest, whatever the API server makes of it: empty strings,
-//! zeros, and nothing at all. It is in place, or refused once and for all; either way a restart writes nothing.
+//! Sections of Kubernetes' own types that are passed on as the user wrote them, with empty strings, zeros and empty objects.
+//! The operator comes to rest: the section is in place, or refused for good. In both cases a restart writes nothing.
 //!
 //! The sections are generated from the definition's schema, so that no type that is passed on can be forgotten.
 

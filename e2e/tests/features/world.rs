@@ -50,8 +50,8 @@ pub(crate) async fn apply(space: &Space, name: &str, spec: &Value) -> Result<Mem
     space.apply(&plain(name, spec)?).await
 }
 
-/// A resource and its children as they are: every field but those that cannot be the same, what other managers own, and
-/// what controllers report in children, a Deployment's numbers aside.
+/// The state of a resource and its children: every field, without those that differ between any two objects, without fields
+/// of other managers, and without what controllers report in children, except for a Deployment's numbers.
 pub(crate) async fn state(space: &Space, name: &str) -> Result<Value> {
     let mut objects = Map::new();
     for kind in ChildKind::ALL {

@@ -30,9 +30,9 @@ pub(crate) const OWN: Range<usize> = 50..60;
 pub(crate) const OLD: Range<usize> = 60..80;
 /// All others; two of them are special.
 pub(crate) const PLAIN: Range<usize> = 80..200;
-/// It has a NetworkPolicy.
+/// The cache that has a NetworkPolicy.
 pub(crate) const GUARDED: usize = 96;
-/// Its pods have a limit.
+/// The cache whose pods have a limit.
 pub(crate) const LIMITED: usize = 97;
 /// All.
 pub(crate) const NEW: Range<usize> = 0..200;
@@ -127,7 +127,7 @@ pub(crate) async fn predate(space: &Space, at: usize) -> Result<()> {
     Ok(())
 }
 
-/// Lets a rollout count as failed after this many seconds; the operator leaves that field to whoever sets it.
+/// Sets `progressDeadlineSeconds` of a Deployment, a field that the operator leaves to others.
 pub(crate) async fn give_up_after(space: &Space, at: usize, seconds: u32) -> Result<()> {
     let patch = Patch::Merge(json!({"spec": {"progressDeadlineSeconds": seconds}}));
     api(space, ChildKind::Deployment).patch(&name(at), &PatchParams::default(), &patch).await?;
@@ -177,7 +177,7 @@ pub(crate) async fn later(space: &Space, at: usize) -> Result<Value> {
     Ok(resources.get(&name(at)).await?.data["spec"]["later"].clone())
 }
 
-/// How many are rendered by this build's newest rules.
+/// How many pod templates are of this build's newest revision.
 pub(crate) async fn at_newest(space: &Space, range: Range<usize>) -> Result<usize> {
     let newest = Revision::NEWEST.0.to_string();
     let all = deployments(space, range).await?;

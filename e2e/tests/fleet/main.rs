@@ -33,7 +33,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use witness::Witness;
 
-/// Turns at a time.
+/// How many rollouts may run at a time.
 const LIMIT: usize = 5;
 /// How long two hundred caches may take to be ready on a busy machine.
 const ALL_READY_WITHIN: Duration = Duration::from_secs(180);
@@ -180,7 +180,8 @@ async fn older_templates_are_adopted_in_turns_and_not_past_one_that_fails(
     Ok(())
 }
 
-/// A later build rolls who is edited, and nobody else; so does this one after it, and a field that it does not know stays.
+/// A later build rolls the cache that is edited, and no other. So does this build afterwards, and a field that it does not
+/// know stays.
 async fn an_upgrade_and_a_downgrade_roll_nothing(space: &Space, operator: &Shipped) -> Result<()> {
     let witness = Witness::start(space).await?;
     let (first, second) = (PLAIN.end - 2, PLAIN.end - 1);
@@ -199,7 +200,7 @@ async fn an_upgrade_and_a_downgrade_roll_nothing(space: &Space, operator: &Shipp
     let between = state(space).await?;
     let earlier = operator.start(&[]).await?;
     assert_eq!(state(space).await?, between, "a downgrade wrote something");
-    // It does not know how this one was rendered, and scales it all the same.
+    // This build does not know the template's revision, and scales the cache all the same.
     edit(space, first, &json!({"replicas": 2})).await?;
     edit(space, second, &json!({"memcached": {"threads": 3}})).await?;
     let scaled = |it: Option<&Memcached>| {

@@ -100,7 +100,7 @@ pub(crate) async fn says_exactly_what_happens_then(space: &Space, operator: &Shi
     Ok(())
 }
 
-/// While no operator is there: one of everything that a plan can say, and more of some.
+/// Edits while no operator runs: at least one of each kind of change that a plan can show.
 async fn change_much(space: &Space) -> Result<()> {
     for at in OLD {
         predate(space, at).await?;
@@ -207,7 +207,7 @@ fn of_people(space: &Space, before: &Hashes, after: &Hashes) -> String {
            roll. With pod templates of older revisions: 20.\n"
 }
 
-/// One that is new, one edited, one with a feature switched off, and one as it is.
+/// A new resource, an edited one, one with a feature switched off, and an unchanged one.
 pub(crate) async fn of_files_says_what_they_would_do(space: &Space, operator: &Shipped) -> Result<()> {
     let (guarded, edited, kept) = (name(OPEN), name(LIMITED + 1), name(LIMITED + 2));
     let resource = |name: &str, spec: &str| {

@@ -1,4 +1,4 @@
-//! Sees every change of every Deployment of a namespace: whose pod template was replaced, how often, and how many were
+//! Watches the Deployments of a namespace: which pod templates were replaced, how often, and how many Deployments were
 //! rolling at a time. Called by the test.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -136,8 +136,8 @@ impl<'a> Flux<'a> {
         .map(|_| ())
     }
 
-    /// Waits until it says that what a revision asks for does not become healthy, and why: that this resource failed. It
-    /// says something else where it waited for nothing until its timeout.
+    /// Waits until the controller reports that a revision is not healthy because this resource failed. The message differs
+    /// where the controller waited until its timeout.
     pub(crate) async fn gives_up(&self, revision: &str, resource: &str) -> Result<()> {
         let failed = |status: &Value| {
             status["lastAttemptedRevision"] == revision

@@ -32,7 +32,7 @@ const SOON: Duration = Duration::from_secs(90);
 /// Samples whose images and nodes this cluster has.
 const SAMPLES: [&str; 3] = ["minimal.yaml", "memcached.yaml", "sasl.yaml"];
 
-/// Where each resource stands: any write, to its spec or by the operator, changes it.
+/// The resourceVersion of each resource: any write changes it.
 async fn versions(space: &Space) -> Result<Vec<(String, String)>> {
     let resources = space.api::<Memcached>().list(&ListParams::default()).await?.items;
     Ok(resources.into_iter().map(|it| (it.name_any(), it.resource_version().unwrap_or_default())).collect())
@@ -68,7 +68,7 @@ async fn story(space: &Space) -> Result<()> {
     space.wait::<Memcached>("minimal", "it is pruned", SOON, |it| it.is_none()).await?;
     ensure!(versions(space).await? == before[..2], "it changed the others too: {:?}", versions(space).await?);
 
-    // What sits at its child's place is not its own: no tool may call it ready, nor wait for it until a timeout.
+    // A child's name is taken by another owner: no tool may call the resource ready, nor wait for it until a timeout.
     space
         .apply::<Service>(&serde_json::from_value(
             json!({"metadata": {"name": "taken"}, "spec": {"clusterIP": "None"}}),

@@ -1,5 +1,6 @@
-//! What deployment tools think when a Deployment behaves as none does on demand: on an API server without controllers,
-//! where the test itself writes what the Deployment controller would. `tests/real_node` has the everyday life.
+//! What deployment tools read while a Deployment passes through states that a real one passes through too fast or too seldom:
+//! on an API server without controllers, where the test writes what the Deployment controller would. The ordinary states are
+//! in `tests/real_node`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -161,7 +162,7 @@ async fn counters_that_are_old_or_partial_never_pass_for_a_finished_rollout() ->
     with_cache(async |cache| {
         cache.apply(&spec(64)).await?;
         generation(cache, 1).await?;
-        // Each is short of complete in one thing; the second half is what the resource makes of it.
+        // Each counter set lacks one thing; beside it is what the resource's status has to mirror.
         for (counters, mirrored) in [
             (complete(0), Mirrored { total: 2, updated: 0, ready: 2 }),
             (Counters { total: 3, ..complete(1) }, Mirrored { total: 3, updated: 2, ready: 2 }),
@@ -177,7 +178,7 @@ async fn counters_that_are_old_or_partial_never_pass_for_a_finished_rollout() ->
         report(cache, complete(1), json!([])).await?;
         cache.ready().await?;
 
-        // The counters of the old template say that all is well, while the new one is not even looked at.
+        // The counters are those of the old template, while the controller has not seen the new one.
         cache.apply(&spec(96)).await?;
         generation(cache, 2).await?;
         mirrors(cache, Mirrored { total: 2, updated: 0, ready: 2 }).await?;
@@ -284,7 +285,7 @@ async fn an_invalid_spec_is_failed_until_it_is_repaired() -> Result<()> {
         generation(cache, 1).await?;
         let history = watch.history().await?;
         let judged = history.judge()?;
-        // The first version is from before: it is no beginning that a tool could be misled by.
+        // The first version is from before the rules, so no tool takes it for a beginning.
         assert_eq!(history.lies(&judged[1..]), Vec::<String>::new());
         let mut verdicts: Vec<_> = judged.into_iter().map(|it| it.verdict.status).collect();
         verdicts.dedup();

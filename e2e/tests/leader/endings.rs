@@ -9,9 +9,8 @@ use rustix::process::Signal;
 
 use crate::in_space;
 
-/// The Lease of those who die without a word, in seconds, and the longest that nobody leads then: a follower looks every
-/// second, so that it may have seen the last renewal so much later, and a busy machine may add half a lease, but not
-/// a second one.
+/// How long the Lease of a killed leader lasts, in seconds, and the longest time without a leader: a follower reads the Lease
+/// every second, so that it may see the last renewal a second late. A busy machine may add half a lease.
 const LEASE: u32 = 8;
 const LEADERLESS: SignedDuration = SignedDuration::from_millis(8_000 + 1_000 + 4_000);
 
@@ -84,7 +83,7 @@ pub(crate) async fn a_leader_that_stood_still_for_a_minute_does_no_harm_when_it_
         await_writes(&arena, "b", went_on).await?;
         ensure!(arena.log_of("a")?.contains("leads no longer: "), "it says so");
 
-        // It still knows everything, and can take over.
+        // The former leader still watches, and can lead again.
         let killed = Timestamp::now();
         second.kill()?;
         await_writes(&arena, "a", killed).await?;

@@ -100,7 +100,7 @@ pub(crate) async fn nobody_waits_as_long_as_a_damaged_lease_says() -> Result<()>
     damaged("longest", [json!({"spec": longest})]).await
 }
 
-/// Holds the Lease as a program does whose clock is `hours` wrong, for twice as long as it lasts.
+/// Holds the Lease like a program whose clock is `hours` wrong, for twice the duration of the Lease.
 async fn hold_by_wrong_clock(arena: &Arena<'_>, hours: i64) -> Result<()> {
     let mut pace = interval(Duration::from_millis(500));
     for turn in 0..4 * LEASE {

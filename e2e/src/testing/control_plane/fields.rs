@@ -1,5 +1,5 @@
-//! Which fields of an object the operator owns, by the API server's own account: the leaves of our entry in
-//! `managedFields`. Called by the tests of drift and of the table of fields.
+//! Which fields of an object the operator owns: the leaves of our entry in `managedFields`, which the API server writes.
+//! Called by the tests of drift and of the table of fields.
 
 use std::collections::BTreeMap;
 

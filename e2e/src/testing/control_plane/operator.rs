@@ -1,8 +1,8 @@
 //! An operator inside this program: takes a namespace and an [`Interposer`], gives an operator that works on that
 //! namespace alone and can be killed at any of its requests. Called by the tests.
 //!
-//! It is `shell::run` on a runtime of its own, as in the operator's process; killing it drops that runtime with all that
-//! is under way. The journal is kept, and replayed when the operator is gone.
+//! It is `shell::run` on a runtime of its own, as in the operator's process; killing it drops that runtime with all pending
+//! requests. The journal is kept, and replayed when the operator is gone.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -28,7 +28,7 @@ use super::transport::{Interposer, confined};
 /// Steps that were replayed, of all operators of this program.
 pub static REPLAYED: AtomicU64 = AtomicU64::new(0);
 
-/// The means to kill an operator, to be held by whoever decides about its requests.
+/// Kills an operator; an interposer holds it.
 #[derive(Clone, Default)]
 pub struct Kill(Arc<Notify>);
 
@@ -62,14 +62,14 @@ impl Operator {
         Ok(operator)
     }
 
-    /// Starts one.
+    /// Starts an operator, without waiting until it is ready.
     pub async fn spawn(space: &Space, interposer: Arc<dyn Interposer>, kill: Kill) -> Result<Self> {
         let kubeconfig = as_installed(space.cluster()).await?;
         let journal = TempDir::new()?;
         let (told, address) = oneshot::channel();
         let (ending, ended) = oneshot::channel();
         let (signals, inbox) = mpsc::channel(2);
-        let life = Life {
+        let worker = Worker {
             kubeconfig,
             namespace: space.name().to_owned(),
             journal: journal.path().join("journal"),
@@ -78,7 +78,7 @@ impl Operator {
         };
         thread::spawn(move || {
             // Nobody may be listening any more.
-            let _ = ending.send(life.live(told, inbox));
+            let _ = ending.send(worker.run(told, inbox));
         });
         let admin = address.await.context("the operator did not start")?;
         Ok(Self { admin, kill, signals, ended: Some(ended), journal })
@@ -145,8 +145,8 @@ pub fn replayed(journal: &Path) -> Result<u64> {
     }
 }
 
-/// What an operator lives on.
-struct Life {
+/// The thread of an operator.
+struct Worker {
     kubeconfig: PathBuf,
     namespace: String,
     journal: PathBuf,
@@ -154,8 +154,8 @@ struct Life {
     kill: Kill,
 }
 
-impl Life {
-    fn live(self, told: oneshot::Sender<SocketAddr>, signals: mpsc::Receiver<()>) -> Result<()> {
+impl Worker {
+    fn run(self, told: oneshot::Sender<SocketAddr>, signals: mpsc::Receiver<()>) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let listener = shell::listen((Ipv4Addr::LOCALHOST, 0).into()).await?;
@@ -165,11 +165,11 @@ impl Life {
             let client = confined(inner, &self.namespace, self.interposer);
             let journal = journal::Options { path: self.journal, max_bytes: u64::MAX };
             let options = Options {
-            journal: Some(journal),
-            journal_page: None,
-            election: None,
-            settings: Settings::default(),
-        };
+                journal: Some(journal),
+                journal_page: None,
+                election: None,
+                settings: Settings::default(),
+            };
             tokio::select! {
                 ended = shell::run(listener, client, options, signals) => ended.map(|_| ()).map_err(Into::into),
                 () = self.kill.0.notified() => Ok(()),

@@ -17,13 +17,13 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Of the operator of this namespace.
+    /// The requests of the operator of this namespace, from now on.
     pub fn from_now_on(space: &Space) -> Result<Self> {
         let log = AuditLog::of(space.cluster());
         Ok(Self { mark: log.mark()?, log, namespace: Some(space.name().to_owned()) })
     }
 
-    /// Of the one operator of the cluster.
+    /// The requests of the only operator of the cluster, from now on.
     pub fn of_cluster(cluster: &Cluster) -> Result<Self> {
         let log = AuditLog::of(cluster);
         Ok(Self { mark: log.mark()?, log, namespace: None })

@@ -46,7 +46,7 @@ pub fn plain(name: &str, spec: &Value) -> Result<Memcached> {
     }))?)
 }
 
-/// A Secret with a password, and whatever else says which version of it this is.
+/// A Secret with this password.
 pub fn secret(name: &str, password: &str) -> Result<Secret> {
     Ok(serde_json::from_value(json!({
         "metadata": {"name": name},
@@ -80,7 +80,7 @@ pub async fn await_ready(space: &Space, name: &str) -> Result<Memcached> {
     found.context("a resource that is ready is there")
 }
 
-/// Runs many things at once, a few at a time, and gives what they gave; the first error ends it.
+/// Runs futures, `limit` at a time, and gives their results; the first error ends all.
 pub async fn at_once<T, F>(limit: usize, things: impl IntoIterator<Item = F>) -> Result<Vec<T>>
 where
     F: Future<Output = Result<T>>,

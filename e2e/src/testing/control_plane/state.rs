@@ -69,7 +69,7 @@ fn mask(value: &mut Value) {
     }
 }
 
-/// A state without what follows from the resource's name: the name itself, and hashes that it went into.
+/// The state without the resource's name and without the hashes that depend on the name.
 pub fn anonymous(state: &Value, name: &str) -> Value {
     let mut text = state.to_string().replace(name, "some-name");
     let sets = state["replicaSets"].as_array().into_iter().flatten();
