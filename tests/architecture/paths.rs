@@ -29,6 +29,8 @@ pub(super) fn module(file: &Path) -> Vec<String> {
 /// Every path of at least two segments that the source names, `use` groups spread out and relatives resolved.
 pub(super) fn paths(source: &str, module: &[&str]) -> BTreeSet<String> {
     let code = without_comments_and_strings(source).replace("::<", "<");
+    // A visibility is no import.
+    let code = code.replace("pub(in crate", "pub(in_crate");
     let mut found = BTreeSet::new();
     for (start, _) in code.match_indices("use ") {
         let end = code[start..].find(';').map_or(code.len(), |length| start + length);

@@ -19,7 +19,7 @@ use super::altered;
 use super::object::ChildKind;
 use crate::api::quantity;
 use crate::api::status::AlteredField;
-use path::Trail;
+use path::{IDENTITY, Trail};
 
 /// What a comparison found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -184,9 +184,6 @@ pub fn is_replaced_map(kind: ChildKind, map: &str) -> bool {
     let of_nodes = map.starts_with(REQUIRED_NODES);
     (map.split('.').any(|field| REPLACED_MAPS.contains(&field)) && !of_monitor) || of_nodes
 }
-
-/// Fields that say which object it is: by them the live one was found.
-const IDENTITY: &[&str] = &["apiVersion", "kind", "metadata.name", "metadata.namespace"];
 
 struct Comparison<'a> {
     kind: ChildKind,

@@ -6,8 +6,7 @@
 
 use serde_json::{Map, Value};
 
-use super::IDENTITY;
-use super::path::{Path, Trail, plain};
+use super::path::{IDENTITY, Path, Trail, plain};
 
 /// Fields that `owned` (`fieldsV1` of our entry in managedFields) lists and `desired` no longer holds, in the
 /// order of `owned`. An apply would remove them.

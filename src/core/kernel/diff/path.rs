@@ -2,6 +2,9 @@
 
 use serde_json::Value;
 
+/// Fields that say which object it is: by them the live one was found.
+pub(super) const IDENTITY: &[&str] = &["apiVersion", "kind", "metadata.name", "metadata.namespace"];
+
 /// A field of a child, as `spec.template.spec.containers[name=memcached].image`; a name that is not a plain word
 /// stands in brackets, as `metadata.labels[app.kubernetes.io/name]`.
 pub type Path = String;
