@@ -8,8 +8,8 @@ use std::process::{Command, Output};
 
 use jiff::Timestamp;
 use memcached_operator::kernel::event::Event;
-use memcached_operator::kernel::kernel::{Kernel, Settings};
-use memcached_operator::shell::journal::VERSION;
+use memcached_operator::kernel::reconciler::{Reconciler, Settings};
+use memcached_operator::shell::journal::{FORMAT, VERSION};
 use rstest::rstest;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -26,7 +26,8 @@ fn text(stream: &[u8]) -> String {
 
 /// A journal of one step, whose effects are as recorded, or not.
 fn journal(effects: &Value) -> String {
-    let opening = json!({"version": VERSION, "snapshot": Kernel::new(Settings::default())});
+    let opening =
+        json!({"version": VERSION, "format": FORMAT, "snapshot": Reconciler::new(Settings::default())});
     let step = json!({"at": Timestamp::UNIX_EPOCH, "event": Event::Leading(true), "effects": effects});
     format!("{opening}\n{step}\n")
 }

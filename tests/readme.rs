@@ -10,9 +10,9 @@ use memcached_operator::cli::yaml;
 use memcached_operator::kernel::desired::Revision;
 use memcached_operator::kernel::event::SeenRollout;
 use memcached_operator::kernel::object::Key;
-use memcached_operator::kernel::rollouts::Place;
-use memcached_operator::kernel::status::rollout::Rollout;
-use memcached_operator::kernel::status::{Situation, status};
+use memcached_operator::kernel::rollout_budget::PermitState;
+use memcached_operator::kernel::status::rollout_progress::RolloutProgress;
+use memcached_operator::kernel::status::{StatusInputs, status};
 use serde_json::Value;
 
 const README: &str = include_str!("../README.md");
@@ -53,11 +53,11 @@ fn the_status_is_what_the_operator_writes() {
         available: replicas,
         ..SeenRollout::default()
     };
-    let situation = Situation {
+    let inputs = StatusInputs {
         key: &key,
         generation: 1,
-        desired_replicas: replicas,
-        deployment: Some(Rollout {
+        replicas_expected: replicas,
+        deployment: Some(RolloutProgress {
             seen,
             observed: true,
             asked: replicas,
@@ -68,16 +68,16 @@ fn the_status_is_what_the_operator_writes() {
         pending: Vec::new(),
         paused: None,
         unserved: Vec::new(),
-        place: Place::Outside,
+        permit_state: PermitState::NotNeeded,
         missing_secrets: Vec::new(),
-        trouble: None,
+        blocking_problem: None,
         pod_problem: None,
         secrets: Vec::new(),
         altered: Vec::new(),
         template_revision: Some(Revision::NEWEST),
         now: jiff::Timestamp::UNIX_EPOCH,
     };
-    let written = serde_json::to_value(status(&situation, &MemcachedStatus::default())).unwrap();
+    let written = serde_json::to_value(status(&inputs, &MemcachedStatus::default())).unwrap();
     let mut printed = yaml::objects(blocks("yaml")[1]).unwrap().remove(0)["status"].take();
     for condition in printed["conditions"].as_array_mut().unwrap() {
         condition["lastTransitionTime"] = Value::from("1970-01-01T00:00:00Z");

@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::output::Output;
-use crate::kernel::kernel::Kernel;
-use crate::shell::journal::{Opening, Step, VERSION};
+use crate::kernel::reconciler::Reconciler;
+use crate::shell::journal::{FORMAT, Header, Opening, Step, VERSION};
 
 /// Options of `replay`.
 #[derive(Clone, Debug, clap::Args)]
@@ -62,6 +62,17 @@ pub enum ReplayError {
     /// The first line is no snapshot.
     #[error("line 1 is not the snapshot that a journal's file begins with")]
     NoSnapshot(#[source] serde_json::Error),
+    /// A build with another format wrote the journal.
+    #[error(
+        "the journal has format {format}, written by version {version}, and this build reads format {FORMAT}: replay it \
+         with the build that wrote it"
+    )]
+    OtherFormat {
+        /// The build that wrote it.
+        version: String,
+        /// Its format.
+        format: u32,
+    },
     /// A line, not the last, is no step.
     #[error("line {line} is not a step of a journal")]
     NoStep {
@@ -127,6 +138,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn opening(line: &[u8]) -> Result<(String, Reconciler), ReplayError> {
+    let Header { version, format } = serde_json::from_slice(line).map_err(ReplayError::NoSnapshot)?;
+    if format != FORMAT {
+        return Err(ReplayError::OtherFormat { version, format });
+    }
+    let opening: Opening<Reconciler> = serde_json::from_slice(line).map_err(ReplayError::NoSnapshot)?;
+    Ok((opening.version, opening.snapshot))
+}
+
 /// Replays one file of a journal.
 ///
 /// # Errors
@@ -138,9 +158,7 @@ pub fn replay(journal: impl BufRead) -> Result<Summary, ReplayError> {
         Err(source) => Err(ReplayError::Read { line, source }),
     });
     let first = lines.next().transpose()?.map(|(_, text)| text).unwrap_or_default();
-    let Opening { version, snapshot } =
-        serde_json::from_slice::<Opening<Kernel>>(&first).map_err(ReplayError::NoSnapshot)?;
-    let mut kernel = snapshot;
+    let (version, mut reconciler) = opening(&first)?;
     let mut lines = lines.peekable();
     let mut summary = Summary { steps: 0, effects: 0, cut_off: false };
     while let Some(line) = lines.next() {
@@ -155,7 +173,7 @@ pub fn replay(journal: impl BufRead) -> Result<Summary, ReplayError> {
         };
         let no_step = |source| ReplayError::NoStep { line, source };
         let learned = serde_json::to_string(&event).map_err(no_step)?;
-        let effects = kernel.step(at, event);
+        let effects = reconciler.step(at, event);
         summary.steps += 1;
         summary.effects += effects.len() as u64;
         let got =

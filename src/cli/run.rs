@@ -10,9 +10,9 @@ use clap::ValueEnum;
 
 use super::exit_codes::INTERRUPTED;
 use super::log::{LogFormat, LogLevel, start_log};
-use crate::kernel::kernel::Settings;
+use crate::kernel::reconciler::Settings;
 use crate::kernel::object::Scope;
-use crate::kernel::rollouts::{Adoption, Budget};
+use crate::kernel::rollout_budget::{Adoption, BudgetSettings};
 use crate::shell::admin::Loopback;
 use crate::shell::leader::{self, Election, elector};
 use crate::shell::{self, Ended, Options, journal};
@@ -202,7 +202,7 @@ async fn options(args: Args) -> anyhow::Result<Options> {
         }
         false => None,
     };
-    let budget = Budget { limit: max_concurrent_rollouts.into(), adoption: adopt_templates.into() };
+    let budget = BudgetSettings { limit: max_concurrent_rollouts.into(), adoption: adopt_templates.into() };
     Ok(Options {
         journal: journal.map(|path| journal::Options { path, max_bytes: journal_max_bytes }),
         journal_page: match journal_listen {
@@ -212,7 +212,7 @@ async fn options(args: Args) -> anyhow::Result<Options> {
         election,
         settings: Settings {
             max_in_flight: max_in_flight.into(),
-            rollouts: budget,
+            rollout_budget: budget,
             scopes: scopes(&watch_namespaces),
         },
     })

@@ -42,8 +42,8 @@ use self::publish::{Publication, Publisher};
 use self::watches::WatchSink;
 use crate::kernel::effect::Effect;
 use crate::kernel::event::Event;
-use crate::kernel::kernel::{Kernel, Settings};
 use crate::kernel::object::{ChildKind, Scope, Watched};
+use crate::kernel::reconciler::{Reconciler, Settings};
 
 /// Events that wait for the kernel. Small on purpose: a Deployment takes 30 kB, and a full channel slows the API
 /// server down instead of filling memory.
@@ -124,8 +124,8 @@ pub async fn run(
     let scopes: Vec<Scope> = settings.scopes.iter().cloned().collect();
     tracing::info!(version = journal::VERSION, "memcached-operator starts");
     let metrics = Arc::new(Metrics::new()?);
-    let kernel = Kernel::new(settings);
-    let journal = Journal::start(journal, &kernel, Arc::clone(&metrics));
+    let reconciler = Reconciler::new(settings);
+    let journal = Journal::start(journal, &reconciler, Arc::clone(&metrics));
     let (gates, (pings, inbox)) = (Gates::new(&scopes), mpsc::channel(8));
     let admin = Admin { metrics: Arc::clone(&metrics), gates: gates.clone(), pings };
     let mut pages = JoinSet::new();
@@ -136,7 +136,7 @@ pub async fn run(
 
     let campaign = election.as_ref().map(|election| Campaign::start(election, &gates));
     let work = election.map_or_else(|| client.clone(), |election| election.work());
-    let operator = Operator::new(&work, Parts { kernel, journal, metrics, gates });
+    let operator = Operator::new(&work, Parts { reconciler, journal, metrics, gates });
     operator.run(&client, Calls { scopes, campaign, pings: inbox, signals }).await
 }
 
@@ -150,7 +150,7 @@ struct Calls {
 
 /// What the main loop is made of.
 struct Parts {
-    kernel: Kernel,
+    reconciler: Reconciler,
     journal: Journal,
     metrics: Arc<Metrics>,
     gates: Gates,
@@ -260,9 +260,9 @@ impl Operator {
         let leads_then = self.handover.observe(&event);
         self.take_note(&event);
         let entry = Entry::begin(at, &event);
-        let effects = self.parts.kernel.step(at, event);
-        self.sink.answers.store(self.parts.kernel.answers().0, Ordering::Relaxed);
-        self.parts.journal.record(entry, &effects, &self.parts.kernel);
+        let effects = self.parts.reconciler.step(at, event);
+        self.sink.answers.store(self.parts.reconciler.answers().0, Ordering::Relaxed);
+        self.parts.journal.record(entry, &effects, &self.parts.reconciler);
         for effect in effects {
             self.carry_out(effect);
         }
@@ -292,8 +292,8 @@ impl Operator {
                 self.in_flight += 1;
                 self.executor.send(id, resource, request);
             }
-            Effect::Publish { resource, uid, notice } => {
-                self.publisher.publish(Publication { resource, uid, notice });
+            Effect::Publish { resource, uid, kube_event } => {
+                self.publisher.publish(Publication { resource, uid, kube_event });
             }
             Effect::Wake(time) => self.wake = Some(time),
             Effect::PollMissingKind { kind, wanted } => {

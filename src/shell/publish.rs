@@ -15,7 +15,7 @@ use super::client::{DEADLINE, explain};
 use super::kinds;
 use super::metrics::Metrics;
 use super::metrics::labels::KubeEventResult;
-use crate::kernel::effect::{Notice, Severity};
+use crate::kernel::effect::{KubeEvent, Severity};
 use crate::kernel::object::{FIELD_MANAGER, Key, Uid, Watched};
 
 /// Notices that wait: a cold start of a thousand resources fits.
@@ -32,7 +32,7 @@ pub struct Publication {
     /// Its uid.
     pub uid: Uid,
     /// What to say.
-    pub notice: Notice,
+    pub kube_event: KubeEvent,
 }
 
 /// Takes notices. Clones share the queue.
@@ -66,12 +66,12 @@ async fn run(client: Client, mut waiting: mpsc::Receiver<Publication>, metrics: 
     // ready" would be read as "All 1 replicas are ready", twice. So each thing to say has a recorder of its own.
     let mut recorders: HashMap<(Uid, String), Recorder> = HashMap::new();
     let mut failing = false;
-    while let Some(Publication { resource, uid, notice }) = waiting.recv().await {
+    while let Some(Publication { resource, uid, kube_event }) = waiting.recv().await {
         if recorders.len() == REMEMBERED {
             recorders.clear();
         }
         let recorder = recorders
-            .entry((uid.clone(), notice.message.clone()))
+            .entry((uid.clone(), kube_event.message.clone()))
             .or_insert_with(|| Recorder::new(client.clone(), reporter.clone()));
         let about = ObjectReference {
             api_version: Some(api_version.clone()),
@@ -81,7 +81,7 @@ async fn run(client: Client, mut waiting: mpsc::Receiver<Publication>, metrics: 
             uid: Some(uid.0),
             ..ObjectReference::default()
         };
-        let problem = match timeout(DEADLINE, recorder.publish(&event(notice), &about)).await {
+        let problem = match timeout(DEADLINE, recorder.publish(&event(kube_event), &about)).await {
             Ok(sent) => sent.err().map(|error| explain(&error)),
             Err(_elapsed) => Some("no answer in time".to_owned()),
         };
@@ -94,7 +94,7 @@ async fn run(client: Client, mut waiting: mpsc::Receiver<Publication>, metrics: 
     }
 }
 
-fn event(Notice { severity, reason, action, message }: Notice) -> Event {
+fn event(KubeEvent { severity, reason, action, message }: KubeEvent) -> Event {
     let type_ = match severity {
         Severity::Normal => EventType::Normal,
         Severity::Warning => EventType::Warning,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use memcached_operator::kernel::event::Event;
-use memcached_operator::kernel::kernel::{Kernel, Settings};
 use memcached_operator::kernel::object::{Scope, Watched};
+use memcached_operator::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator::shell::admin::{
     Admin, Gate, Gates, Loopback, MAIN_LOOP_TIMEOUT, Ping, serve, show_journal,
 };
@@ -90,9 +90,9 @@ async fn metrics_are_prometheus_text() {
 
 #[tokio::test]
 async fn the_journal_has_a_port_of_loopback_and_is_on_no_other() {
-    let kernel = Kernel::new(Settings::default());
-    let mut journal = Journal::start(None, &kernel, Arc::new(Metrics::new().unwrap()));
-    journal.record(Entry::begin(Timestamp::UNIX_EPOCH, &Event::Leading(true)), &[], &kernel);
+    let reconciler = Reconciler::new(Settings::default());
+    let mut journal = Journal::start(None, &reconciler, Arc::new(Metrics::new().unwrap()));
+    journal.record(Entry::begin(Timestamp::UNIX_EPOCH, &Event::Leading(true)), &[], &reconciler);
     // The port is free again when it is taken. Of an address of its own, where nobody else takes it.
     let address = TcpListener::bind("127.0.0.4:0").await.unwrap().local_addr().unwrap();
     let shown = tokio::spawn(show_journal(Loopback::try_from(address).unwrap(), journal.ring()));
@@ -121,7 +121,8 @@ async fn asked_until_there(address: SocketAddr, path: &str) -> (u16, String) {
 async fn a_port_of_the_journal_that_is_taken_keeps_nothing_from_going_on() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = Loopback::try_from(taken.local_addr().unwrap()).unwrap();
-    let journal = Journal::start(None, &Kernel::new(Settings::default()), Arc::new(Metrics::new().unwrap()));
+    let journal =
+        Journal::start(None, &Reconciler::new(Settings::default()), Arc::new(Metrics::new().unwrap()));
     // It says so in the log, and ends.
     show_journal(address, journal.ring()).await;
 }

@@ -9,15 +9,15 @@ use jiff::{SignedDuration, Timestamp};
 use memcached_operator::api::{MemcachedSpec, MemcachedStatus};
 use memcached_operator::cli::replay::{ReplayError, Summary, replay};
 use memcached_operator::kernel::event::{Event, SeenResource};
-use memcached_operator::kernel::kernel::{Kernel, Settings};
 use memcached_operator::kernel::object::{Key, ResourceVersion, Scope, Uid, Watched};
-use memcached_operator::shell::journal::{Entry, Journal, Options};
+use memcached_operator::kernel::reconciler::{Reconciler, Settings};
+use memcached_operator::shell::journal::{Entry, FORMAT, Journal, Options};
 use memcached_operator::shell::metrics::Metrics;
 use tempfile::TempDir;
 
 /// An operator without a shell: a kernel whose steps are written down.
 struct Run {
-    kernel: Kernel,
+    reconciler: Reconciler,
     journal: Journal,
     metrics: Arc<Metrics>,
     at: Timestamp,
@@ -27,11 +27,11 @@ struct Run {
 impl Run {
     fn start(path: &Path, max_bytes: u64) -> Self {
         let metrics = Arc::new(Metrics::new().unwrap());
-        let kernel = Kernel::new(Settings::default());
+        let reconciler = Reconciler::new(Settings::default());
         let options = Options { path: path.to_owned(), max_bytes };
-        let journal = Journal::start(Some(options), &kernel, Arc::clone(&metrics));
+        let journal = Journal::start(Some(options), &reconciler, Arc::clone(&metrics));
         let at = Timestamp::from_second(1_790_000_000).unwrap();
-        let mut run = Self { kernel, journal, metrics, at, steps: 0 };
+        let mut run = Self { reconciler, journal, metrics, at, steps: 0 };
         run.step(Event::Leading(true));
         for kind in Watched::ALL {
             run.step(Event::Listing(kind, Scope::All));
@@ -42,8 +42,8 @@ impl Run {
 
     fn step(&mut self, event: Event) {
         let entry = Entry::begin(self.at, &event);
-        let effects = self.kernel.step(self.at, event);
-        self.journal.record(entry, &effects, &self.kernel);
+        let effects = self.reconciler.step(self.at, event);
+        self.journal.record(entry, &effects, &self.reconciler);
         self.steps += 1;
         self.at += SignedDuration::from_millis(1);
     }
@@ -199,6 +199,19 @@ fn a_line_that_was_cut_off_is_left_out_at_the_end_and_an_error_elsewhere() {
     assert!(matches!(replay(&b""[..]), Err(ReplayError::NoSnapshot(_))));
 }
 
+#[test]
+fn a_journal_of_another_format_is_refused_in_words() {
+    let refusal = |line: &str| replay(line.as_bytes()).unwrap_err().to_string();
+    let words = |format: u32| {
+        format!(
+            "the journal has format {format}, written by version 0.0.9, and this build reads format {FORMAT}: replay it \
+             with the build that wrote it"
+        )
+    };
+    assert_eq!(refusal(r#"{"version":"0.0.9","snapshot":{"turns":{}}}"#), words(1));
+    assert_eq!(refusal(r#"{"version":"0.0.9","format":99,"snapshot":{}}"#), words(99));
+}
+
 /// Takes steps until the writer has noticed what became of the disk.
 fn until(run: &mut Run, name: &str, count: u64) {
     for number in 0..100_000 {
@@ -293,13 +306,13 @@ fn the_file_is_nobody_elses_business() {
 #[test]
 fn the_ring_holds_the_last_steps_in_bounded_space() {
     let metrics = Arc::new(Metrics::new().unwrap());
-    let mut kernel = Kernel::new(Settings::default());
-    let mut journal = Journal::start(None, &kernel, metrics);
+    let mut reconciler = Reconciler::new(Settings::default());
+    let mut journal = Journal::start(None, &reconciler, metrics);
     for number in 0..10_000 {
         let (at, event) = (Timestamp::from_second(number).unwrap(), Event::Tick);
         let entry = Entry::begin(at, &event);
-        let effects = kernel.step(at, event);
-        journal.record(entry, &effects, &kernel);
+        let effects = reconciler.step(at, event);
+        journal.record(entry, &effects, &reconciler);
     }
 
     let lines = String::from_utf8(journal.ring().lines()).unwrap();

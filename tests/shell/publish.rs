@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use memcached_operator::kernel::effect::{Notice, Severity};
+use memcached_operator::kernel::effect::{KubeEvent, Severity};
 use memcached_operator::kernel::object::{Key, Uid};
 use memcached_operator::shell::metrics::Metrics;
 use memcached_operator::shell::publish::{Publication, Publisher};
@@ -16,7 +16,7 @@ fn said(name: &str, message: &str) -> Publication {
     Publication {
         resource: Key { namespace: "shop".to_owned(), name: name.to_owned() },
         uid: Uid(format!("uid-of-{name}")),
-        notice: Notice {
+        kube_event: KubeEvent {
             severity: Severity::Normal,
             reason: "MemcachedReady".to_owned(),
             action: "Reconcile".to_owned(),

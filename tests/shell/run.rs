@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use http::Response;
 use memcached_operator::cli::replay::replay;
-use memcached_operator::kernel::kernel::Settings;
+use memcached_operator::kernel::reconciler::Settings;
 use memcached_operator::shell::{self, Ended, Options, RunError, client, journal};
 use serde_json::{Value, json};
 use tempfile::TempDir;

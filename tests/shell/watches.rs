@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use memcached_operator::kernel::event::{Event, Unavailable};
 use memcached_operator::kernel::failure::Category;
-use memcached_operator::kernel::kernel::{Kernel, Settings};
 use memcached_operator::kernel::object::{ChildKind, Key, Scope, Watched};
+use memcached_operator::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator::shell::admin::Gate;
 use memcached_operator::shell::kinds;
 use memcached_operator::shell::watches::{BACKSTOP, SILENCE};
@@ -119,14 +119,14 @@ async fn what_was_deleted_in_a_gap_is_gone_for_the_kernel_after_the_next_list() 
             (true, 1) => refusal(410, "Expired", "too old"),
             (true, _) => watch(vec![Frame::Hang]),
         });
-    let mut kernel = Kernel::new(Settings::default());
+    let mut reconciler = Reconciler::new(Settings::default());
     let mut known = Vec::new();
     while known.len() < 2 {
         let event = watches.next().await;
         let complete = matches!(event, Event::Listed(..));
-        kernel.step(jiff::Timestamp::UNIX_EPOCH, event);
+        reconciler.step(jiff::Timestamp::UNIX_EPOCH, event);
         if complete {
-            known.push(kernel.world().resources.keys().cloned().collect::<Vec<_>>());
+            known.push(reconciler.world().resources.keys().cloned().collect::<Vec<_>>());
         }
     }
 

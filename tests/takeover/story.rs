@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use memcached_operator::kernel::effect::{Edit, Effect, Observation, Request, RequestId, RolloutCause};
 use memcached_operator::kernel::event::{Event, Reply};
-use memcached_operator::kernel::kernel::{Kernel, Settings};
 use memcached_operator::kernel::object::{ChildKind, Scope, Watched};
+use memcached_operator::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator::kernel::seen;
 use memcached_operator::shell::secrets;
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ pub(crate) enum Until {
 
 /// A kernel, the objects that it is told of, and what it has done.
 pub(crate) struct Story {
-    kernel: Kernel,
+    reconciler: Reconciler,
     pub(crate) live: Objects,
     pub(crate) after: Objects,
     requests: Vec<(RequestId, Request)>,
@@ -55,7 +55,7 @@ impl Story {
     /// Of an operator that starts among `live`; what it applies comes to what is in `after`.
     pub(crate) fn of(live: Objects, after: Objects) -> Self {
         let mut story = Self {
-            kernel: Kernel::new(Settings::default()),
+            reconciler: Reconciler::new(Settings::default()),
             live,
             after,
             requests: Vec::new(),
@@ -103,12 +103,12 @@ impl Story {
     }
 
     fn step(&mut self, event: Event) {
-        for effect in self.kernel.step(Timestamp::UNIX_EPOCH, event) {
+        for effect in self.reconciler.step(Timestamp::UNIX_EPOCH, event) {
             match effect {
                 Effect::Send { id, request, .. } => self.requests.push((id, request)),
                 Effect::Observe(Observation::Rollout(cause)) => self.rollouts.push(cause),
-                Effect::Publish { notice, .. } if notice.reason == "OldTemplate" => {
-                    self.warnings.push(notice.message);
+                Effect::Publish { kube_event, .. } if kube_event.reason == "OldTemplate" => {
+                    self.warnings.push(kube_event.message);
                 }
                 _ => {}
             }

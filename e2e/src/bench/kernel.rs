@@ -10,8 +10,8 @@ use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
 use memcached_operator::kernel::effect::Effect;
 use memcached_operator::kernel::event::{Event, SeenChild, SeenPod, SeenResource, SeenRollout};
-use memcached_operator::kernel::kernel::{Kernel, Settings};
 use memcached_operator::kernel::object::{ChildKind, Key, Scope, Watched};
+use memcached_operator::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator::kernel::seen;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -74,7 +74,7 @@ const EVENTS: [(&str, Make); 4] = [
 ];
 
 struct Bench {
-    kernel: Kernel,
+    reconciler: Reconciler,
     now: Timestamp,
     deployments: Vec<SeenChild>,
     lost: bool,
@@ -108,10 +108,11 @@ impl Bench {
             events.push(Event::Listed(kind, Scope::All));
         }
         let now = Timestamp::now();
-        let mut bench = Self { kernel: Kernel::new(Settings::default()), now, deployments, lost: false };
+        let mut bench =
+            Self { reconciler: Reconciler::new(Settings::default()), now, deployments, lost: false };
         for event in events {
             let sent =
-                bench.kernel.step(now, event).into_iter().filter(|it| matches!(it, Effect::Send { .. }));
+                bench.reconciler.step(now, event).into_iter().filter(|it| matches!(it, Effect::Send { .. }));
             ensure!(sent.count() == 0, "the fleet is not at rest");
         }
         let complete = bench.deployments(|rollout| *rollout = complete(rollout));
@@ -128,13 +129,13 @@ impl Bench {
             let started = processor_time();
             for event in waiting.drain(..) {
                 self.now += SignedDuration::from_micros(100);
-                effects.extend(self.kernel.step(self.now, event));
+                effects.extend(self.reconciler.step(self.now, event));
             }
             took += processor_time().saturating_sub(started);
             for effect in effects {
                 if let Effect::Send { id, resource, request } = effect {
                     let known =
-                        self.kernel.world().resources.get(&resource).context("a request for nobody")?;
+                        self.reconciler.world().resources.get(&resource).context("a request for nobody")?;
                     waiting.push_back(Event::Done { id, reply: answer(&known.seen, &request)? });
                 }
             }
@@ -152,7 +153,7 @@ impl Bench {
     }
 
     fn resources(&mut self) -> Vec<Event> {
-        let again = self.kernel.world().resources.values().map(|known| {
+        let again = self.reconciler.world().resources.values().map(|known| {
             let resource_version = newer(&known.seen.resource_version);
             Event::Resource(Box::new(SeenResource { resource_version, ..known.seen.clone() }))
         });

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use kube::core::DynamicObject;
 use memcached_operator::kernel::effect::{Effect, Request};
 use memcached_operator::kernel::event::{Event, Reply, SeenResource};
-use memcached_operator::kernel::kernel::{Kernel, Settings};
 use memcached_operator::kernel::object::{ChildKind, Key, ResourceVersion, Scope, Watched};
+use memcached_operator::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator::kernel::seen;
 use serde_json::{Value, json};
 
@@ -28,11 +28,11 @@ pub(super) fn requests(resources: &[SeenResource]) -> Result<Vec<(Key, Request)>
         }
         waiting.push_back(Event::Listed(kind, Scope::All));
     }
-    let (mut kernel, mut sent) = (Kernel::new(Settings::default()), Vec::new());
+    let (mut reconciler, mut sent) = (Reconciler::new(Settings::default()), Vec::new());
     while let Some(event) = waiting.pop_front() {
-        for effect in kernel.step(Timestamp::now(), event) {
+        for effect in reconciler.step(Timestamp::now(), event) {
             if let Effect::Send { id, resource, request } = effect {
-                let known = kernel.world().resources.get(&resource).context("a request for nobody")?;
+                let known = reconciler.world().resources.get(&resource).context("a request for nobody")?;
                 let reply = answer(&known.seen, &request)?;
                 waiting.push_back(Event::Done { id, reply });
                 sent.push((resource, request));

@@ -13,7 +13,7 @@ use e2e::testing::memcached::Memcached;
 use e2e::testing::operator::{binary, get};
 use e2e::testing::prometheus::promtool;
 use memcached_operator::kernel::effect::Observation;
-use memcached_operator::kernel::figures::{Figures, Standing};
+use memcached_operator::kernel::instance_metrics::{ConditionSample, InstanceMetrics};
 use memcached_operator::kernel::object::{Key, Scope, Watched};
 use memcached_operator::kernel::status::conditions::{Reason, Type};
 use memcached_operator::shell::metrics::Metrics;
@@ -89,11 +89,15 @@ fn promtool_finds_nothing_wrong_with_the_operators_metrics() -> Result<()> {
     metrics.leading(true);
     metrics.observe(Observation::Instance {
         resource: Key { namespace: "shop".into(), name: "sessions".into() },
-        figures: Figures {
+        instance_metrics: InstanceMetrics {
             wanted: Some(("a\"b\\c".into(), 3)),
             ready: 2,
             template_revision: Some(1),
-            conditions: vec![Standing { of: Type::Ready, holds: false, reason: Reason::MemcachedNotReady }],
+            conditions: vec![ConditionSample {
+                of: Type::Ready,
+                holds: false,
+                reason: Reason::MemcachedNotReady,
+            }],
         },
     });
     let _watch = metrics.watch_liveness(Watched::Pod, &Scope::All);

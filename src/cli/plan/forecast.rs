@@ -14,9 +14,9 @@ use crate::kernel::diff;
 use crate::kernel::effect::{Effect, Observation, Request, RequestId, RolloutCause};
 use crate::kernel::event::{Event, Reply, SeenChild};
 use crate::kernel::failure::{Category, Failure};
-use crate::kernel::kernel::{Kernel, Settings};
 use crate::kernel::object::{ChildKind, Key};
-use crate::kernel::rollouts::{Adoption, Budget};
+use crate::kernel::reconciler::{Reconciler, Settings};
+use crate::kernel::rollout_budget::{Adoption, BudgetSettings};
 
 /// What would become of one resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -77,7 +77,7 @@ pub struct Field {
 
 /// A kernel that is watched.
 pub struct Forecast {
-    kernel: Kernel,
+    reconciler: Reconciler,
     now: Timestamp,
     plans: BTreeMap<Key, ResourcePlan>,
     live: BTreeMap<(ChildKind, Key), SeenChild>,
@@ -93,11 +93,11 @@ impl Forecast {
     pub fn new(now: Timestamp, adoption: Adoption) -> Self {
         let settings = Settings {
             max_in_flight: usize::MAX,
-            rollouts: Budget { limit: usize::MAX, adoption },
+            rollout_budget: BudgetSettings { limit: usize::MAX, adoption },
             ..Settings::default()
         };
         Self {
-            kernel: Kernel::new(settings),
+            reconciler: Reconciler::new(settings),
             now,
             plans: BTreeMap::new(),
             live: BTreeMap::new(),
@@ -157,7 +157,7 @@ impl Forecast {
     }
 
     fn step(&mut self, event: Event, answered: Option<&Key>) {
-        for effect in self.kernel.step(self.now, event) {
+        for effect in self.reconciler.step(self.now, event) {
             match effect {
                 Effect::Send { id, resource, request: create @ Request::Create { .. } } => {
                     self.reads.extend(first_read(&create).map(|read| (id, resource.clone(), read)));
@@ -189,7 +189,7 @@ impl Forecast {
     fn pretend(&mut self, resource: &Key, request: &Request) -> Option<Reply> {
         let (kind, action) = match request {
             Request::PatchStatus { status, .. } => {
-                let seen = &self.kernel.world().resources.get(resource)?.seen;
+                let seen = &self.reconciler.world().resources.get(resource)?.seen;
                 return Some(answer::to_status(seen, status));
             }
             Request::Create { kind, .. } => (*kind, Verb::Create),
@@ -226,8 +226,8 @@ impl Forecast {
     /// All resources, by namespace and name.
     #[must_use]
     pub fn finish(self) -> Vec<ResourcePlan> {
-        let Self { kernel, mut plans, .. } = self;
-        for (key, resource) in &kernel.world().resources {
+        let Self { reconciler, mut plans, .. } = self;
+        for (key, resource) in &reconciler.world().resources {
             if let Some(plan) = plans.get_mut(key) {
                 plan.problem = problem(&resource.seen.status);
             }

@@ -127,7 +127,7 @@ impl BudgetedRollout {
 impl MemcachedStatus {
     /// Why the resource has a turn at rolling its pods, if it has one.
     #[must_use]
-    pub fn turn(&self) -> Option<BudgetedRollout> {
+    pub fn permit_cause(&self) -> Option<BudgetedRollout> {
         Some(match (self.budgeted_rollout?, self.budgeted_rollout_cause.as_deref()) {
             (RecordedRollout::Adoption, _) => BudgetedRollout::Adoption,
             (RecordedRollout::Secret, Some(DEFINITION)) => BudgetedRollout::Definition,
@@ -289,9 +289,9 @@ mod tests {
             budgeted_rollout_cause: cause.recorded_cause(),
             ..MemcachedStatus::default()
         };
-        assert_eq!(status.turn(), Some(cause));
+        assert_eq!(status.permit_cause(), Some(cause));
         status.budgeted_rollout_cause = None;
-        assert!(status.turn().is_some());
+        assert!(status.permit_cause().is_some());
     }
 
     #[rstest]

@@ -12,7 +12,7 @@
 
 use serde_json::Value;
 
-use super::diff::{self, Change, Differences};
+use super::diff::{self, Differences, FieldChange};
 use super::failure::{Category, Failure};
 use super::hash;
 use super::object::{ChildKind, Key};
@@ -31,7 +31,7 @@ const DIGITS: usize = 32;
 
 /// A field that differs, with a digest of what it is to hold and what it holds.
 #[must_use]
-pub fn field(change: &Change<'_>) -> AlteredField {
+pub fn field(change: &FieldChange<'_>) -> AlteredField {
     let held = change.live.map(hash::of_json).unwrap_or_default();
     let parts = [change.path.as_str(), &hash::of_json(change.desired), &held];
     AlteredField { path: change.path.clone(), digest: digest(parts) }

@@ -91,7 +91,7 @@ fn replaced(kind: ChildKind, desired: &Value, live: &Value) -> Vec<Path> {
 
 /// One field that an apply would change.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change<'a> {
+pub struct FieldChange<'a> {
     /// Which.
     pub path: Path,
     /// What is there; `None` where nothing is.
@@ -102,7 +102,7 @@ pub struct Change<'a> {
 
 /// As [`drift`], with what the fields hold and are to hold.
 #[must_use]
-pub fn changes<'a>(kind: ChildKind, desired: &'a Value, live: &'a Value) -> Vec<Change<'a>> {
+pub fn changes<'a>(kind: ChildKind, desired: &'a Value, live: &'a Value) -> Vec<FieldChange<'a>> {
     let mut comparison = Comparison::new(kind);
     comparison.value(desired, live);
     comparison.found
@@ -188,7 +188,7 @@ pub fn is_replaced_map(kind: ChildKind, map: &str) -> bool {
 struct Comparison<'a> {
     kind: ChildKind,
     trail: Trail,
-    found: Vec<Change<'a>>,
+    found: Vec<FieldChange<'a>>,
     /// Whether lists that are replaced as a whole have to be equal.
     to_the_letter: bool,
 }
@@ -199,7 +199,7 @@ impl<'a> Comparison<'a> {
     }
 
     fn note(&mut self, desired: &'a Value, live: Option<&'a Value>) {
-        self.found.push(Change { path: self.trail.to_path(), live, desired });
+        self.found.push(FieldChange { path: self.trail.to_path(), live, desired });
     }
 
     fn value(&mut self, desired: &'a Value, live: &'a Value) {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::failure::Category;
-use super::figures::Figures;
+use super::instance_metrics::InstanceMetrics;
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
 use crate::api::status::BudgetedRollout;
 
@@ -34,7 +34,7 @@ pub enum Effect {
         /// Its uid.
         uid: Uid,
         /// What to say.
-        notice: Notice,
+        kube_event: KubeEvent,
     },
     /// Send a `Tick` at this time or soon after; replaces the wake asked for before.
     Wake(Timestamp),
@@ -150,7 +150,7 @@ pub enum Edit {
 
 /// A Kubernetes Event about a resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Notice {
+pub struct KubeEvent {
     /// Whether something needs attention.
     pub severity: Severity,
     /// CamelCase, from a fixed set.
@@ -253,12 +253,12 @@ pub enum Observation {
         /// Which one.
         resource: Key,
         /// What they are now.
-        figures: Figures,
+        instance_metrics: InstanceMetrics,
     },
     /// A resource is gone; so are its series.
     InstanceGone(Key),
     /// Resources waiting for a pass.
     QueueDepth(usize),
     /// How the rollouts stand that nobody's edit asked for.
-    Rollouts(super::rollouts::Standing),
+    Rollouts(super::rollout_budget::RolloutCounts),
 }

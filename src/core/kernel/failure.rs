@@ -137,7 +137,7 @@ fn unprocessable(message: &str) -> Category {
 /// delay on doubled each time up to the longest, then moved by up to a fifth either way as `seed` says.
 /// `None`: trying the same again is pointless, wait for a change.
 #[must_use]
-pub fn retry(category: Category, attempts: u32, seed: u64) -> Option<SignedDuration> {
+pub fn retry_delay(category: Category, attempts: u32, seed: u64) -> Option<SignedDuration> {
     let (first, longest): (i64, i64) = match category {
         Category::Invalid | Category::ImmutableField => return None,
         Category::Conflict | Category::Transient => (1_000, 60_000),
@@ -364,7 +364,7 @@ mod tests {
     fn the_delay_doubles_up_to_its_limit(#[case] category: Category, #[case] seconds: [i64; 8]) {
         for (attempts, seconds) in (1..).zip(seconds) {
             let delays: Vec<_> = (0..2_000)
-                .filter_map(|seed| retry(category, attempts, seed))
+                .filter_map(|seed| retry_delay(category, attempts, seed))
                 .map(|it| it.as_millis())
                 .collect();
             let nominal = i128::from(seconds) * 1_000;
@@ -377,15 +377,15 @@ mod tests {
     #[case(Category::Invalid)]
     #[case(Category::ImmutableField)]
     fn what_a_person_has_to_change_is_not_tried_again(#[case] category: Category) {
-        assert_eq!(retry(category, 1, 0), None);
+        assert_eq!(retry_delay(category, 1, 0), None);
     }
 
     proptest! {
         #[test]
         fn every_failure_has_a_delay_and_more_of_them_never_a_shorter_one(attempts: u32, seed: u64) {
             let next = attempts.saturating_add(1);
-            prop_assert!(retry(Category::Transient, attempts, seed) <= retry(Category::Transient, next, seed));
-            prop_assert!(retry(Category::Internal, u32::MAX, seed) <= Some(SignedDuration::from_mins(6)));
+            prop_assert!(retry_delay(Category::Transient, attempts, seed) <= retry_delay(Category::Transient, next, seed));
+            prop_assert!(retry_delay(Category::Internal, u32::MAX, seed) <= Some(SignedDuration::from_mins(6)));
         }
     }
 }

@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::altered;
+use super::backoff::Backoff;
 use super::desired::meta::{RESTART_TRIGGER, SECRET_HASH};
 use super::desired::{LiveTemplate, Revision, Unsigned};
 use super::diff::{self, Differences};
 use super::event::{SeenChild, SeenRollout};
 use super::failure::Failure;
-use super::fight::Repairs;
 use super::hash;
 use super::legacy::Legacy;
 use super::lists::Moment;
 use super::object::{ChildKind, Controller, Key, ResourceVersion, Uid};
 use super::orphan::Orphan;
-use super::setback::Setback;
+use super::repair_limiter::RepairLimiter;
 use super::sight::{Absence, Recheck, carries_label};
 use crate::api::status::AlteredFields;
 
@@ -50,10 +50,10 @@ pub struct Slot {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub altered: Option<Box<AlteredFields>>,
     /// Why the last write failed.
-    pub setback: Option<Setback>,
+    pub backoff: Option<Backoff>,
     /// How often it was put back.
     #[serde(default)]
-    pub repairs: Repairs,
+    pub repairs: RepairLimiter,
 }
 
 /// What is known of a child's place at one time, short: to tell whether something was learned since.
@@ -107,14 +107,14 @@ pub struct Live {
     /// Its status, for a Deployment.
     pub rollout: Option<SeenRollout>,
     /// How it compares with what is desired.
-    pub verdict: Verdict,
+    pub comparison: Comparison,
 }
 
 /// How a live child compares with what is desired.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Verdict {
+pub enum Comparison {
     /// Not compared yet: the object is kept until a pass has rendered what it should be.
-    Unjudged {
+    Pending {
         /// [`SeenChild::content`].
         content: Value,
         /// [`SeenChild::owned`].
@@ -122,15 +122,15 @@ pub enum Verdict {
         /// What was found when the same content was compared before. It saves a comparison and nothing depends on it,
         /// so snapshots go without.
         #[serde(skip)]
-        before: Option<Judgement>,
+        before: Option<ComparisonResult>,
     },
     /// Compared, and let go.
-    Judged(Judgement),
+    Done(ComparisonResult),
 }
 
 /// What a comparison with a desired object found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Judgement {
+pub struct ComparisonResult {
     /// Hash of the desired body.
     pub desired: String,
     /// What was found.
@@ -149,12 +149,14 @@ impl Live {
     }
 
     /// Keeps the outcome of a comparison and lets the object go.
-    pub fn judge(&mut self, desired: String, differences: Differences) {
-        let of = match &self.verdict {
-            Verdict::Unjudged { before: Some(before), .. } | Verdict::Judged(before) => before.of,
-            Verdict::Unjudged { content, owned, before: None } => Some(fingerprint(content, owned.as_ref())),
+    pub fn keep_comparison(&mut self, desired: String, differences: Differences) {
+        let of = match &self.comparison {
+            Comparison::Pending { before: Some(before), .. } | Comparison::Done(before) => before.of,
+            Comparison::Pending { content, owned, before: None } => {
+                Some(fingerprint(content, owned.as_ref()))
+            }
         };
-        self.verdict = Verdict::Judged(Judgement { desired, differences, of });
+        self.comparison = Comparison::Done(ComparisonResult { desired, differences, of });
     }
 }
 
@@ -182,7 +184,7 @@ impl Slot {
     /// Whether what sits here still has to be compared.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.live.as_ref().is_some_and(|live| live.verdict.is_open())
+        self.live.as_ref().is_some_and(|live| live.comparison.is_open())
     }
 
     /// Takes in what a watch or a list says. Returns whether that was news.
@@ -236,7 +238,7 @@ impl Slot {
     /// Versions went back: those that are known may come again for something else, and what was refused may be taken.
     pub fn doubt(&mut self) {
         (self.doubtful, self.absence, self.lost) = (true, Absence::Likely, None);
-        self.setback.take_if(|setback| setback.retry_at.is_none());
+        self.backoff.take_if(|backoff| backoff.retry_at.is_none());
     }
 
     /// Takes in the answer to a read.
@@ -280,13 +282,13 @@ impl Slot {
         (self.look, self.doubtful) = (false, false);
         let before = self.live.take();
         self.recheck.take_if(|_| before.as_ref().is_none_or(|before| before.uid != seen.uid));
-        let judged = before.and_then(|live| live.verdict.judgement());
+        let known = before.and_then(|live| live.comparison.result());
         // Most events are about a status: what was found out about the rest stands.
-        let judged = judged.filter(|it| it.of == Some(fingerprint(&seen.content, seen.owned.as_ref())));
+        let known = known.filter(|it| it.of == Some(fingerprint(&seen.content, seen.owned.as_ref())));
         let live = self.live.insert(Live::from(seen));
         self.recheck.take_if(|_| live.in_sight);
-        if let Verdict::Unjudged { before, .. } = &mut live.verdict {
-            *before = judged;
+        if let Comparison::Pending { before, .. } = &mut live.comparison {
+            *before = known;
         }
     }
 
@@ -366,22 +368,22 @@ impl From<SeenChild> for Live {
             managers: seen.managers,
             rollout: seen.rollout,
             legacy: legacy.map(Box::new),
-            verdict: Verdict::Unjudged { content: seen.content, owned: seen.owned, before: None },
+            comparison: Comparison::Pending { content: seen.content, owned: seen.owned, before: None },
         }
     }
 }
 
-impl Verdict {
+impl Comparison {
     /// Whether the object still has to be compared.
     #[must_use]
     pub const fn is_open(&self) -> bool {
-        matches!(self, Self::Unjudged { .. })
+        matches!(self, Self::Pending { .. })
     }
 
-    fn judgement(self) -> Option<Judgement> {
+    fn result(self) -> Option<ComparisonResult> {
         match self {
-            Self::Unjudged { before, .. } => before,
-            Self::Judged(judgement) => Some(judgement),
+            Self::Pending { before, .. } => before,
+            Self::Done(result) => Some(result),
         }
     }
 
@@ -395,11 +397,11 @@ impl Verdict {
         body: impl FnOnce() -> &'a Value,
     ) -> Option<Differences> {
         match self {
-            Self::Judged(judgement) => (judgement.desired == hash).then(|| judgement.differences.clone()),
-            Self::Unjudged { before: Some(before), .. } if before.desired == hash => {
+            Self::Done(result) => (result.desired == hash).then(|| result.differences.clone()),
+            Self::Pending { before: Some(before), .. } if before.desired == hash => {
                 Some(before.differences.clone())
             }
-            Self::Unjudged { content, owned, before: _ } => {
+            Self::Pending { content, owned, before: _ } => {
                 Some(diff::differences(kind, body(), (content, owned.as_ref())))
             }
         }
@@ -523,9 +525,10 @@ mod tests {
     fn a_verdict_about_another_desired_object_says_nothing() {
         let desired = json!({"spec": {"clusterIP": "None"}});
         let mut live = Live::from(service("a", "1"));
-        let differences = |live: &Live, hash| live.verdict.differences(ChildKind::Service, hash, || &desired);
+        let differences =
+            |live: &Live, hash| live.comparison.differences(ChildKind::Service, hash, || &desired);
         assert_eq!(differences(&live, "one"), Some(no_differences()));
-        live.judge("one".into(), no_differences());
+        live.keep_comparison("one".into(), no_differences());
         assert_eq!(differences(&live, "one"), Some(no_differences()));
         assert_eq!(differences(&live, "another"), None);
     }
@@ -538,7 +541,7 @@ mod tests {
             desired
         };
         let live = slot.live.as_ref().unwrap();
-        (live.verdict.differences(ChildKind::Service, hash, body), rendered.get())
+        (live.comparison.differences(ChildKind::Service, hash, body), rendered.get())
     }
 
     #[test]
@@ -546,7 +549,7 @@ mod tests {
         let desired = json!({"spec": {"clusterIP": "None"}});
         let mut slot = Slot::default();
         slot.see(service("a", "1"));
-        slot.live.as_mut().unwrap().judge("one".into(), no_differences());
+        slot.live.as_mut().unwrap().keep_comparison("one".into(), no_differences());
         slot.see(SeenChild { generation: 2, ..service("a", "2") });
         assert_eq!(found(&slot, "one", &desired), (Some(no_differences()), false));
         assert_eq!(found(&slot, "another", &json!({"spec": {}})), (Some(no_differences()), true));
@@ -554,7 +557,7 @@ mod tests {
         slot.see(SeenChild { owned: Some(owned), ..service("a", "3") });
         assert_eq!(paths(found(&slot, "one", &desired)), (only("spec.type"), true));
         let differences = found(&slot, "one", &desired).0.unwrap();
-        slot.live.as_mut().unwrap().judge("one".into(), differences);
+        slot.live.as_mut().unwrap().keep_comparison("one".into(), differences);
         slot.see(SeenChild { content: json!({"spec": {"clusterIP": "10.0.0.1"}}), ..service("a", "4") });
         assert_eq!(paths(found(&slot, "one", &desired)), (only("spec.clusterIP"), true));
     }
@@ -563,7 +566,7 @@ mod tests {
     fn the_answer_to_a_write_is_compared_again_though_it_changed_nothing() {
         let mut slot = Slot::default();
         slot.see(service("a", "2"));
-        slot.live.as_mut().unwrap().judge("another".into(), no_differences());
+        slot.live.as_mut().unwrap().keep_comparison("another".into(), no_differences());
         slot.answer(service("a", "1"));
         assert!(!slot.is_open(), "a late answer says less than what came before it");
         slot.answer(service("a", "2"));

@@ -2,36 +2,35 @@
 //!
 //! [`event`]s are folded into the [`world`]; the [`queue`] picks a resource; one [`pass`] compares what is
 //! [`desired`] with what is there ([`diff`]), computes the [`status`], and answers with [`effect`]s.
-//! [`kernel::Kernel::step`] is the whole of it. Uses `api` only; `shell` and `cli` call it.
+//! [`reconciler::Reconciler::step`] is the whole of it. Uses `api` only; `shell` and `cli` call it.
 
-pub mod advice;
 pub mod altered;
+pub mod backoff;
 pub mod desired;
 pub mod diff;
 pub mod effect;
 pub mod event;
 pub mod failure;
-pub mod fight;
-pub mod figures;
-pub mod flight;
 pub mod hash;
-pub mod inputs;
-#[expect(clippy::module_inception, reason = "the one entry of the folder is what the folder is called after")]
-pub mod kernel;
+pub mod instance_metrics;
+pub mod kube_events;
 pub mod legacy;
 pub mod lists;
 pub mod live;
-pub mod notice;
+pub mod mounted_secrets;
 pub mod object;
 pub mod orphan;
-pub mod outline;
 pub mod pass;
+pub mod pending_request;
 pub mod plan;
 pub mod queue;
-pub mod report;
-pub mod rollouts;
+pub mod reconciler;
+pub mod rendered_hashes;
+pub mod repair_limiter;
+pub mod rollout_budget;
 pub mod seen;
-pub mod setback;
 pub mod sight;
 pub mod status;
+pub mod status_inputs;
+pub mod warnings;
 pub mod world;

@@ -2,32 +2,32 @@
 //!
 //! A pass is level-triggered: it sees the world as it is and never depends on which event woke it. Children
 //! are written first, the status last, with the results of those writes; a pass that finds nothing to do sends
-//! nothing. Called by [`super::kernel::Kernel`], which folds the outcome back into the world.
+//! nothing. Called by [`super::reconciler::Reconciler`], which folds the outcome back into the world.
 
 use std::borrow::Cow;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::advice;
+use super::backoff::Attempt;
 use super::desired::{Intent, LiveTemplate, Revision};
 use super::diff::{Differences, Path};
-use super::effect::{Notice, Request, RolloutCause};
+use super::effect::{KubeEvent, Request, RolloutCause};
 use super::event::Unavailable;
 use super::failure::Category;
-use super::figures::Figures;
-use super::flight::Replacement;
-use super::inputs::{self, Inputs, SecretHash};
+use super::instance_metrics::InstanceMetrics;
+use super::kube_events;
 use super::live::Live;
-use super::notice;
+use super::mounted_secrets::{self, MountedSecrets, SecretHash};
 use super::object::ChildKind;
 use super::orphan::Orphan;
-use super::outline::{Blueprint, Outline};
+use super::pending_request::Replacement;
 use super::plan::{self, Action, Planned};
-use super::report::{self, Report};
-use super::rollouts::{self, Course, Place};
-use super::setback::Attempt;
+use super::rendered_hashes::{DesiredChildren, RenderedHashes};
+use super::rollout_budget::{self, BudgetedPlan, PermitState};
 use super::status::{self, patch};
+use super::status_inputs::{self, ComputedStatus};
+use super::warnings;
 use super::world::{Resource, World};
 use crate::api::spec::{Violation, validate};
 use crate::api::status::AlteredFields;
@@ -50,15 +50,15 @@ pub struct Pass {
     /// To send now, all independent of each other; the next pass comes when all have been answered.
     pub sends: Vec<Send>,
     /// The comparisons it made, so that the compared objects can be dropped.
-    pub judged: Vec<Judged>,
+    pub compared_children: Vec<ComparedChild>,
     /// The hashes of the desired children, where they were not remembered.
-    pub outline: Option<Outline>,
+    pub rendered_hashes: Option<RenderedHashes>,
     /// A Secret hash that it computed.
     pub secret_hash: Option<SecretHash>,
     /// Where it stands among those who take turns at rolling; `None`: where it stood before.
-    pub place: Option<Place>,
+    pub permit_state: Option<PermitState>,
     /// What it found where nothing is left to send.
-    pub rest: Option<Rest>,
+    pub settled: Option<Settled>,
 }
 
 /// A request, and what is to be remembered of it until its reply.
@@ -75,11 +75,11 @@ pub enum Send {
         /// What is tried with it.
         attempt: Attempt,
         /// What it does to the child.
-        change: Change,
+        change: WriteKind,
         /// The pods that it replaces, if it does.
         replaces: Option<Replacement>,
         /// What is to be said when it is done.
-        notices: Vec<Notice>,
+        kube_events: Vec<KubeEvent>,
     },
     /// A write of the status.
     Status {
@@ -91,7 +91,7 @@ pub enum Send {
         attempt: Attempt,
         /// What it says that the one before did not. It is found here and not with the reply: by then the watch may
         /// have made the new status the one before.
-        notices: Vec<Notice>,
+        kube_events: Vec<KubeEvent>,
     },
 }
 
@@ -108,7 +108,7 @@ impl Send {
 
 /// What a write does to a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Change {
+pub enum WriteKind {
     /// There is none yet.
     Create,
     /// It is another afterwards.
@@ -119,7 +119,7 @@ pub enum Change {
 
 /// A child that was compared.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Judged {
+pub struct ComparedChild {
     /// Which child.
     pub kind: ChildKind,
     /// Hash of what it was compared with.
@@ -130,7 +130,7 @@ pub struct Judged {
 
 /// A resource at rest: nothing to send until something changes or a time comes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rest {
+pub struct Settled {
     /// When to look again though nothing was heard.
     pub wake_at: Option<Timestamp>,
     /// What keeps it from being as desired.
@@ -140,63 +140,72 @@ pub struct Rest {
     /// Kinds that it asks for and that the API server does not serve.
     pub unserved: Vec<ChildKind>,
     /// What the metrics show of it.
-    pub figures: Figures,
+    pub instance_metrics: InstanceMetrics,
 }
 
 /// Runs one pass.
 #[must_use]
 pub fn run(view: &View<'_>) -> Pass {
     if view.resource.seen.deleting {
-        return Pass { place: Some(Place::Outside), ..Pass::default() };
+        return Pass { permit_state: Some(PermitState::NotNeeded), ..Pass::default() };
     }
     // validate: what passes is never looked at raw again
     let spec = match validated(view) {
         Ok(spec) => spec,
-        Err(broken) => return report::invalid(view, &broken, rollouts::at_rest(view)),
+        Err(broken) => {
+            return status_inputs::invalid(view, &broken, rollout_budget::permit_without_writes(view));
+        }
     };
     // inputs: which Secrets, and what is known of them
-    let inputs = inputs::resolve(view, &spec);
-    if !inputs.reads.is_empty() {
+    let mounted_secrets = mounted_secrets::resolve(view, &spec);
+    if !mounted_secrets.reads.is_empty() {
         // It keeps its turn: a read ends, whatever comes of it.
-        return Pass::reading(inputs.reads);
+        return Pass::reading(mounted_secrets.reads);
     }
     // desired: every child, whole where that is needed
-    let desired = view.blueprint(&spec, &inputs);
-    if !inputs.proofs.is_empty() && !desired.keeps_template() {
-        return Pass::reading(inputs.proofs);
+    let desired = view.desired_children(&spec, &mounted_secrets);
+    if !mounted_secrets.proofs.is_empty() && !desired.keeps_template() {
+        return Pass::reading(mounted_secrets.proofs);
     }
     // diff: what to do about each
-    let planned = plan::plan(view, &desired, &inputs);
+    let planned = plan::plan(view, &desired, &mounted_secrets);
     // turn: whether pods may roll that nobody's edit asked to roll
-    let Course { desired, planned, place } = rollouts::course(view, &spec, (&inputs, desired, planned));
+    let BudgetedPlan { desired, planned, permit_state } =
+        rollout_budget::apply(view, &spec, (&mounted_secrets, desired, planned));
     // status: what to say about it
-    let Report { status, changes_at } = report::status(view, &spec, (&inputs, &desired, &planned), place);
+    let ComputedStatus { status, changes_at } =
+        status_inputs::status(view, &spec, (&mounted_secrets, &desired, &planned), permit_state);
     // effects
     let mut pass = Pass {
-        judged: judged(view, &planned),
-        secret_hash: inputs.found(),
-        place: Some(place),
+        compared_children: compared_children(view, &planned),
+        secret_hash: mounted_secrets.found(),
+        permit_state: Some(permit_state),
         ..Pass::default()
     };
-    let advice = || advice::of_pods(&spec, &inputs);
-    let sends = planned.iter().filter_map(|it| send(view, &desired, (it, &advice)));
+    let warnings = || warnings::of_pods(&spec, &mounted_secrets);
+    let sends = planned.iter().filter_map(|it| send(view, &desired, (it, &warnings)));
     let (reads, writes): (Vec<_>, Vec<_>) = sends.partition(|it| matches!(it, Send::Read(_)));
     if reads.is_empty() && writes.is_empty() {
         // Else only the answers tell.
-        pass.place = Some(place.stalled(patch::says_stalled(&status)));
+        pass.permit_state = Some(permit_state.stalled(patch::says_stalled(&status)));
     }
     if !reads.is_empty() {
         // What is written, and said, depends on what they find.
         pass.sends = reads;
-    } else if !writes.is_empty() && view.may_send_children(&planned, place) {
+    } else if !writes.is_empty() && view.may_send_children(&planned, permit_state) {
         pass.sends = writes;
     } else if view.status_differs(&status) {
-        let advice = view.advice(&spec, &status);
-        pass.sends.push(view.write_status(status, advice));
+        let warnings = view.warnings(&spec, &status);
+        pass.sends.push(view.write_status(status, warnings));
     } else {
-        pass.rest = Some(report::rest(view, &spec, (&inputs, &planned), Report { status, changes_at }));
+        pass.settled = Some(status_inputs::settled(
+            view,
+            &spec,
+            (&mounted_secrets, &planned),
+            ComputedStatus { status, changes_at },
+        ));
     }
-    pass.outline = desired.news();
+    pass.rendered_hashes = desired.news();
     pass
 }
 
@@ -206,10 +215,14 @@ pub fn run(view: &View<'_>) -> Pass {
 #[must_use]
 pub fn compare(view: &View<'_>) -> Pass {
     let Ok(spec) = validated(view) else { return Pass::default() };
-    let inputs = inputs::likely(view, &spec);
-    let desired = view.blueprint(&spec, &inputs);
-    let planned = plan::plan(view, &desired, &inputs);
-    Pass { judged: judged(view, &planned), outline: desired.news(), ..Pass::default() }
+    let mounted_secrets = mounted_secrets::likely(view, &spec);
+    let desired = view.desired_children(&spec, &mounted_secrets);
+    let planned = plan::plan(view, &desired, &mounted_secrets);
+    Pass {
+        compared_children: compared_children(view, &planned),
+        rendered_hashes: desired.news(),
+        ..Pass::default()
+    }
 }
 
 fn validated(view: &View<'_>) -> Result<Validated, String> {
@@ -220,24 +233,24 @@ fn validated(view: &View<'_>) -> Result<Validated, String> {
     })
 }
 
-fn judged(view: &View<'_>, planned: &[Planned]) -> Vec<Judged> {
+fn compared_children(view: &View<'_>, planned: &[Planned]) -> Vec<ComparedChild> {
     let open = planned.iter().filter(|it| view.resource.slot(it.kind).is_open());
     let judgement = |it: &Planned| {
-        Some(Judged { kind: it.kind, desired: it.hash.clone(), differences: it.compared.clone()? })
+        Some(ComparedChild { kind: it.kind, desired: it.hash.clone(), differences: it.compared.clone()? })
     };
     open.filter_map(judgement).collect()
 }
 
 fn send(
     view: &View<'_>,
-    desired: &Blueprint<'_>,
-    (planned, advice): (&Planned, &dyn Fn() -> Vec<Notice>),
+    desired: &DesiredChildren<'_>,
+    (planned, warnings): (&Planned, &dyn Fn() -> Vec<KubeEvent>),
 ) -> Option<Send> {
     let (kind, key) = (planned.kind, view.resource.seen.key.clone());
     let body = || desired.body(kind).clone();
     let write = |change, request, cause: Option<RolloutCause>| {
-        let makes_pods = cause.is_some() || (kind == ChildKind::Deployment && change == Change::Create);
-        let notices = if makes_pods { advice() } else { Vec::new() };
+        let makes_pods = cause.is_some() || (kind == ChildKind::Deployment && change == WriteKind::Create);
+        let kube_events = if makes_pods { warnings() } else { Vec::new() };
         let attempt = view.attempt_at(kind, &planned.hash);
         let live = view.resource.live(kind).filter(|_| kind == ChildKind::Deployment);
         let replaces = live.map(|live| Replacement {
@@ -245,21 +258,25 @@ fn send(
             fields: cause.and_then(|_| changed_fields(view, desired, planned)),
             template: live.template_print,
         });
-        Some(Send::Write { request, kind, attempt, change, replaces, notices })
+        Some(Send::Write { request, kind, attempt, change, replaces, kube_events })
     };
     match &planned.action {
-        Action::Create => write(Change::Create, Request::Create { kind, key, body: body() }, None),
+        Action::Create => write(WriteKind::Create, Request::Create { kind, key, body: body() }, None),
         Action::Apply { uid, resource_version, cause } => {
             let (uid, resource_version) = (uid.clone(), resource_version.clone());
-            write(Change::Update, Request::Apply { kind, key, uid, resource_version, body: body() }, *cause)
+            write(
+                WriteKind::Update,
+                Request::Apply { kind, key, uid, resource_version, body: body() },
+                *cause,
+            )
         }
         Action::Patch { resource_version, edits, cause } => {
             let (resource_version, edits) = (resource_version.clone(), edits.clone());
-            write(Change::Update, Request::Patch { kind, key, resource_version, edits }, *cause)
+            write(WriteKind::Update, Request::Patch { kind, key, resource_version, edits }, *cause)
         }
         Action::Delete { uid, resource_version } => {
             let (uid, resource_version) = (uid.clone(), resource_version.clone());
-            write(Change::Delete, Request::Delete { kind, key, uid, resource_version }, None)
+            write(WriteKind::Delete, Request::Delete { kind, key, uid, resource_version }, None)
         }
         Action::Look => Some(Send::Read(Request::ReadChild { kind, key })),
         Action::Keep
@@ -268,14 +285,14 @@ fn send(
         | Action::BackOff(_)
         | Action::Hold
         | Action::Paused
-        | Action::AwaitTurn
+        | Action::AwaitPermit
         | Action::Unavailable(_) => None,
     }
 }
 
 /// Fields of the template that an apply would change; `None` where the Deployment was let go and it is not known any more
 /// what its template was rendered from.
-fn changed_fields(view: &View<'_>, desired: &Blueprint<'_>, planned: &Planned) -> Option<Vec<Path>> {
+fn changed_fields(view: &View<'_>, desired: &DesiredChildren<'_>, planned: &Planned) -> Option<Vec<Path>> {
     if let Some(differences) = &planned.differences {
         return Some(differences.of_template().cloned().collect());
     }
@@ -341,7 +358,7 @@ impl<'a> View<'a> {
     /// Pods that the Deployment is to ask for; `None` while their number is an autoscaler's to decide: as long as there
     /// is one, it would undo ours. One that is to come finds what there is, but never zero, which it would leave alone.
     #[must_use]
-    pub fn replicas(&self, spec: &Validated) -> Option<i32> {
+    pub fn replicas_to_apply(&self, spec: &Validated) -> Option<i32> {
         let live = self.our_deployment();
         let zero_by_us = |live: &Live| live.owns_replicas && live.replicas == Some(0);
         match (&spec.autoscaling, live) {
@@ -358,36 +375,44 @@ impl<'a> View<'a> {
     pub(super) fn live_template(
         &self,
         intent: &Intent<'_>,
-        inputs: &Inputs,
+        mounted_secrets: &MountedSecrets,
     ) -> Option<Cow<'a, LiveTemplate>> {
         let live = self.our_deployment()?;
-        let unsigned = live.unsigned.as_ref().filter(|_| !inputs.changed_unseen);
+        let unsigned = live.unsigned.as_ref().filter(|_| !mounted_secrets.changed_unseen);
         let recognised = || unsigned.and_then(|unsigned| unsigned.recognised(intent)).map(Cow::Owned);
         live.template.as_ref().map(Cow::Borrowed).or_else(recognised)
     }
 
-    fn blueprint<'b>(&self, spec: &'b Validated, inputs: &'b Inputs) -> Blueprint<'b>
+    fn desired_children<'b>(
+        &self,
+        spec: &'b Validated,
+        mounted_secrets: &'b MountedSecrets,
+    ) -> DesiredChildren<'b>
     where
         'a: 'b,
     {
-        let intent = self.intent(spec, inputs);
-        let live = self.live_template(&intent, inputs);
-        Blueprint::new(intent, live, self.resource.outline.as_ref())
+        let intent = self.intent(spec, mounted_secrets);
+        let live = self.live_template(&intent, mounted_secrets);
+        DesiredChildren::new(intent, live, self.resource.rendered_hashes.as_ref())
     }
 
     /// What the children would be were their pod template rendered by the newest rules, though nothing changed.
     #[must_use]
-    pub fn newest_blueprint<'b>(&self, spec: &'b Validated, inputs: &'b Inputs) -> Blueprint<'b>
+    pub fn newest_desired_children<'b>(
+        &self,
+        spec: &'b Validated,
+        mounted_secrets: &'b MountedSecrets,
+    ) -> DesiredChildren<'b>
     where
         'a: 'b,
     {
-        let intent = self.intent(spec, inputs);
-        let live = self.live_template(&intent, inputs);
-        Blueprint::at_newest(intent, live)
+        let intent = self.intent(spec, mounted_secrets);
+        let live = self.live_template(&intent, mounted_secrets);
+        DesiredChildren::at_newest(intent, live)
     }
 
     /// What the children are to be made from.
-    pub(super) fn intent<'b>(&self, spec: &'b Validated, inputs: &'b Inputs) -> Intent<'b>
+    pub(super) fn intent<'b>(&self, spec: &'b Validated, mounted_secrets: &'b MountedSecrets) -> Intent<'b>
     where
         'a: 'b,
     {
@@ -395,8 +420,8 @@ impl<'a> View<'a> {
             key: &self.resource.seen.key,
             uid: &self.resource.seen.uid,
             spec,
-            replicas: self.replicas(spec),
-            secret_hash: inputs.hash.as_deref(),
+            replicas: self.replicas_to_apply(spec),
+            secret_hash: mounted_secrets.hash.as_deref(),
             restart_trigger: self.resource.seen.restart_trigger.as_deref(),
         }
     }
@@ -411,32 +436,32 @@ impl<'a> View<'a> {
 
     /// Whether children may be written before the status. A template change that no new generation announces
     /// (Secret, restart trigger, drift) has to take Ready away first: else a tool reads Current while pods roll.
-    fn may_send_children(&self, planned: &[Planned], place: Place) -> bool {
+    fn may_send_children(&self, planned: &[Planned], permit_state: PermitState) -> bool {
         let cause = planned.iter().find_map(|it| it.action.cause());
         let seen = &self.resource.seen;
         let announced =
             seen.generation != seen.status.observed_generation || !patch::says_ready(&seen.status);
-        let recorded = !matches!(place, Place::Rolling(_)) || self.records_turn();
+        let recorded = !matches!(permit_state, PermitState::Granted(_)) || self.records_permit();
         cause.is_none_or(|cause| announced && (cause.budgeted().is_none() || recorded))
     }
 
     /// Whether the stored status says that the resource has its turn, or cannot: an older CRD drops what it does not know.
-    fn records_turn(&self) -> bool {
+    fn records_permit(&self) -> bool {
         let says = |status: &MemcachedStatus| status.budgeted_rollout.is_some();
         let dropped = |(sent, got): &(MemcachedStatus, MemcachedStatus)| says(sent) && !says(got);
         says(&self.resource.seen.status) || self.resource.unstorable.as_deref().is_some_and(dropped)
     }
 
     /// What to say when the status first says that the pods are the peer's.
-    fn advice(&self, spec: &Validated, status: &MemcachedStatus) -> Option<Notice> {
+    fn warnings(&self, spec: &Validated, status: &MemcachedStatus) -> Option<KubeEvent> {
         let is_peers = |status: &MemcachedStatus| status.template_revision == Some(Revision::PEER.0);
         let is_news = is_peers(status) && !is_peers(&self.resource.seen.status);
-        is_news.then(|| advice::of_revision_0(spec)).flatten()
+        is_news.then(|| warnings::of_revision_0(spec)).flatten()
     }
 
     /// The request that writes a status, with advice beside what it says itself.
     #[must_use]
-    pub fn write_status(&self, status: MemcachedStatus, advice: Option<Notice>) -> Send {
+    pub fn write_status(&self, status: MemcachedStatus, warnings: Option<KubeEvent>) -> Send {
         let seen = &self.resource.seen;
         let request = Request::PatchStatus {
             resource_version: seen.resource_version.clone(),
@@ -444,7 +469,7 @@ impl<'a> View<'a> {
         };
         Send::Status {
             request,
-            notices: notice::of_status(&seen.status, &status).into_iter().chain(advice).collect(),
+            kube_events: kube_events::of_status(&seen.status, &status).into_iter().chain(warnings).collect(),
             attempt: self.attempt_at_status(),
             status: Box::new(status),
         }
@@ -476,6 +501,6 @@ impl<'a> View<'a> {
             self.resource.unstorable.as_deref().is_some_and(|(sent, got)| sent == wanted && got == stored);
         wanted != stored
             && !unstorable
-            && !self.resource.setback.as_ref().is_some_and(|it| it.holds(&self.attempt_at_status(), self.now))
+            && !self.resource.backoff.as_ref().is_some_and(|it| it.holds(&self.attempt_at_status(), self.now))
     }
 }

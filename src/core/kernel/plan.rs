@@ -5,13 +5,13 @@ use super::diff::Differences;
 use super::effect::{Edit, RolloutCause};
 use super::event::Unavailable;
 use super::failure::{Category, Failure};
-use super::inputs::Inputs;
 use super::live::{Live, REPLICAS, Slot};
+use super::mounted_secrets::MountedSecrets;
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
-use super::outline::Blueprint;
 use super::pass::View;
+use super::rendered_hashes::DesiredChildren;
 use super::sight::Absence;
-use super::status::Trouble;
+use super::status::BlockingProblem;
 use crate::api::status::NEVER_OBSERVED;
 
 /// What to do about one child.
@@ -62,7 +62,7 @@ pub enum Action {
     /// It would be changed, were the resource not paused.
     Paused,
     /// Its pods would roll, and too many others do.
-    AwaitTurn,
+    AwaitPermit,
     /// What there is of its kind is not known.
     Unavailable(Unavailable),
 }
@@ -84,9 +84,13 @@ pub struct Planned {
 
 /// Decides about every child.
 #[must_use]
-pub fn plan(view: &View<'_>, desired: &Blueprint<'_>, inputs: &Inputs) -> Vec<Planned> {
+pub fn plan(
+    view: &View<'_>,
+    desired: &DesiredChildren<'_>,
+    mounted_secrets: &MountedSecrets,
+) -> Vec<Planned> {
     let rolls = |live: &Live, differences: Option<&Differences>| {
-        rollout_cause(view, inputs, (live, differences, desired))
+        rollout_cause(view, mounted_secrets, (live, differences, desired))
     };
     let decision = |kind| match desired.hash(kind) {
         Some(hash) => Some(decide(view, (kind, hash, desired), &rolls)),
@@ -100,7 +104,7 @@ pub fn plan(view: &View<'_>, desired: &Blueprint<'_>, inputs: &Inputs) -> Vec<Pl
     if let Some(deployment) = planned.iter_mut().find(|it| it.kind == ChildKind::Deployment) {
         let action = &deployment.action;
         let unguarded = !guarded && (*action == Action::Create || action.cause().is_some());
-        if unguarded || (inputs.hold_templates() && action.writes()) {
+        if unguarded || (mounted_secrets.hold_templates() && action.writes()) {
             deployment.action = or_look(view, deployment.kind, Action::Hold);
         }
     }
@@ -111,11 +115,11 @@ type Rolls<'a> = dyn Fn(&Live, Option<&Differences>) -> Option<RolloutCause> + '
 
 fn decide(
     view: &View<'_>,
-    (kind, hash, desired): (ChildKind, &str, &Blueprint<'_>),
+    (kind, hash, desired): (ChildKind, &str, &DesiredChildren<'_>),
     rolls: &Rolls<'_>,
 ) -> Planned {
     let slot = view.resource.slot(kind);
-    let compared = |live: &Live| live.verdict.differences(kind, hash, || desired.body(kind));
+    let compared = |live: &Live| live.comparison.differences(kind, hash, || desired.body(kind));
     let compared = slot.live.as_ref().and_then(compared);
     let known = slot.altered.as_deref();
     let differences =
@@ -151,7 +155,7 @@ fn decide(
 }
 
 /// What to do about a child that nobody asks for; `None` when there is none of ours.
-fn unwanted(view: &View<'_>, (kind, desired): (ChildKind, &Blueprint<'_>)) -> Option<Planned> {
+fn unwanted(view: &View<'_>, (kind, desired): (ChildKind, &DesiredChildren<'_>)) -> Option<Planned> {
     let slot = view.resource.slot(kind);
     let ours = |live: &&Live| matches!(owner(view, kind, live), Owner::Us);
     let wanted = match (
@@ -179,7 +183,7 @@ fn unwanted(view: &View<'_>, (kind, desired): (ChildKind, &Blueprint<'_>)) -> Op
 /// The action, unless it may not be done now.
 fn permitted(
     view: &View<'_>,
-    (kind, hash, desired): (ChildKind, &str, &Blueprint<'_>),
+    (kind, hash, desired): (ChildKind, &str, &DesiredChildren<'_>),
     wanted: Action,
 ) -> Action {
     if wanted.writes() && desired.is_paused() {
@@ -248,7 +252,7 @@ pub fn fought_over(view: &View<'_>, kind: ChildKind, hash: &str) -> Option<Actio
 }
 
 /// What the API server has to say otherwise about who owns what, before an apply does what it should.
-fn before_apply(kind: ChildKind, desired: &Blueprint<'_>, live: &Live) -> Option<Action> {
+fn before_apply(kind: ChildKind, desired: &DesiredChildren<'_>, live: &Live) -> Option<Action> {
     let leaves_replicas = kind == ChildKind::Deployment && desired.leaves_replicas();
     let take_over = live.legacy.as_ref().map(|legacy| legacy.taken_over(live.entry, leaves_replicas));
     // An apply without the number would make it 1.
@@ -273,13 +277,13 @@ fn repair(live: &Live, differences: Option<&Differences>, cause: Option<RolloutC
 }
 
 fn held_back(view: &View<'_>, (kind, hash): (ChildKind, &str), wanted: &Action) -> Option<Action> {
-    let setback = view.resource.slot(kind).setback.as_ref()?;
+    let backoff = view.resource.slot(kind).backoff.as_ref()?;
     let holds = match wanted {
         // A read is the same whatever is to be written after it.
-        Action::Look => setback.retry_at.is_some_and(|at| view.now < at),
-        _ => setback.holds(&view.attempt_at(kind, hash), view.now),
+        Action::Look => backoff.retry_at.is_some_and(|at| view.now < at),
+        _ => backoff.holds(&view.attempt_at(kind, hash), view.now),
     };
-    holds.then(|| Action::BackOff(setback.failure.clone()))
+    holds.then(|| Action::BackOff(backoff.failure.clone()))
 }
 
 /// Whose an object is that sits where a child belongs.
@@ -318,8 +322,8 @@ fn owner(view: &View<'_>, kind: ChildKind, live: &Live) -> Owner {
 /// Why an apply makes pods roll; `None` when it leaves the template alone.
 fn rollout_cause(
     view: &View<'_>,
-    inputs: &Inputs,
-    (live, differences, desired): (&Live, Option<&Differences>, &Blueprint<'_>),
+    mounted_secrets: &MountedSecrets,
+    (live, differences, desired): (&Live, Option<&Differences>, &DesiredChildren<'_>),
 ) -> Option<RolloutCause> {
     let same_intent = desired.keeps_template();
     // What was compared may have been let go since.
@@ -334,7 +338,7 @@ fn rollout_cause(
         Some(RolloutCause::Drift)
     } else if live.restart_trigger != view.resource.seen.restart_trigger {
         Some(RolloutCause::RestartTrigger)
-    } else if inputs.changed_unseen || desired.differs_by_secrets_only(live.secret_hash.as_deref()) {
+    } else if mounted_secrets.changed_unseen || desired.differs_by_secrets_only(live.secret_hash.as_deref()) {
         Some(RolloutCause::Secret)
     } else if view.is_announced() {
         Some(RolloutCause::Spec)
@@ -377,7 +381,7 @@ impl Action {
 
     /// What the status has to say about it.
     #[must_use]
-    pub fn trouble(&self) -> Option<Trouble> {
+    pub fn blocking_problem(&self) -> Option<BlockingProblem> {
         match self {
             Self::Keep
             | Self::Create
@@ -387,14 +391,14 @@ impl Action {
             | Self::Look
             | Self::Hold
             | Self::Paused
-            | Self::AwaitTurn
+            | Self::AwaitPermit
             | Self::Unavailable(Unavailable::NotServed) => None,
-            Self::Foreign(whose) => Some(Trouble::NameConflict(format!(
+            Self::Foreign(whose) => Some(BlockingProblem::NameConflict(format!(
                 "{whose}: delete or rename it, or give this Memcached another name"
             ))),
-            Self::Collecting(what) => Some(Trouble::WaitingForGarbageCollection(what.clone())),
+            Self::Collecting(what) => Some(BlockingProblem::WaitingForGarbageCollection(what.clone())),
             Self::BackOff(failure) | Self::Unavailable(Unavailable::Refused(failure)) => {
-                Some(trouble(failure))
+                Some(blocking_problem(failure))
             }
         }
     }
@@ -402,30 +406,30 @@ impl Action {
 
 /// What the status has to say about a failed request.
 #[must_use]
-pub fn trouble(failure: &Failure) -> Trouble {
+pub fn blocking_problem(failure: &Failure) -> BlockingProblem {
     let Failure { category, message } = failure.clone();
     match category {
-        Category::Invalid => Trouble::InvalidSpec(message),
-        Category::ImmutableField => Trouble::ImmutableField(message),
+        Category::Invalid => BlockingProblem::InvalidSpec(message),
+        Category::ImmutableField => BlockingProblem::ImmutableField(message),
         Category::Forbidden | Category::QuotaExceeded | Category::AdmissionDenied => {
-            Trouble::Denied { category, message }
+            BlockingProblem::Denied { category, message }
         }
         Category::Conflict | Category::Transient | Category::Internal | Category::NamespaceTerminating => {
-            Trouble::RetryingAfterError(message)
+            BlockingProblem::RetryingAfterError(message)
         }
     }
 }
 
 /// How bad a trouble is, worst first: the order in which the status mentions them.
 #[must_use]
-pub const fn rank(trouble: &Trouble) -> u8 {
-    match trouble {
-        Trouble::InvalidSpec(_) => 0,
-        Trouble::NameConflict(_) => 1,
-        Trouble::ImmutableField(_) => 2,
-        Trouble::SecretUnreadable(_) => 3,
-        Trouble::Denied { .. } => 4,
-        Trouble::WaitingForGarbageCollection(_) => 5,
-        Trouble::RetryingAfterError(_) => 6,
+pub const fn rank(blocking_problem: &BlockingProblem) -> u8 {
+    match blocking_problem {
+        BlockingProblem::InvalidSpec(_) => 0,
+        BlockingProblem::NameConflict(_) => 1,
+        BlockingProblem::ImmutableField(_) => 2,
+        BlockingProblem::SecretUnreadable(_) => 3,
+        BlockingProblem::Denied { .. } => 4,
+        BlockingProblem::WaitingForGarbageCollection(_) => 5,
+        BlockingProblem::RetryingAfterError(_) => 6,
     }
 }

@@ -5,10 +5,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::backoff;
 use super::desired::meta::{MANAGED_BY, MANAGED_BY_LABEL};
 use super::failure::Category;
 use super::object::Uid;
-use super::setback;
 
 /// The longest time between two reads of what no watch tells of.
 const LONGEST: SignedDuration = SignedDuration::from_secs(60);
@@ -42,7 +42,7 @@ impl Recheck {
     pub fn after(before: Option<&Self>, generation: i64, (uid, now): (&Uid, Timestamp)) -> Self {
         let before = before.filter(|before| before.generation == generation);
         let times = before.map_or(1, |before| before.times.saturating_add(1));
-        let delay = setback::delay(Category::Conflict, times, uid).unwrap_or(LONGEST);
+        let delay = backoff::delay(Category::Conflict, times, uid).unwrap_or(LONGEST);
         let at = now.checked_add(delay.min(LONGEST)).unwrap_or(Timestamp::MAX);
         Self { at, times, generation }
     }

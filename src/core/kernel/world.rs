@@ -9,16 +9,16 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::backoff::Backoff;
 use super::event::{SecretContent, SeenChild, SeenPod, SeenResource, SeenSecret, Unavailable};
-use super::figures::Figures;
-use super::inputs::SecretHash;
+use super::instance_metrics::InstanceMetrics;
 use super::lists::{Lists, Moment, Word};
 use super::live::{Live, Sight, Slot};
+use super::mounted_secrets::SecretHash;
 use super::object::{ChildKind, Key, ResourceVersion, Scope, Uid, Watched};
 use super::orphan::LeftBehind;
-use super::outline::Outline;
-use super::rollouts::Rollouts;
-use super::setback::Setback;
+use super::rendered_hashes::RenderedHashes;
+use super::rollout_budget::RolloutBudget;
 use super::sight::Recheck;
 use super::status::patch;
 use crate::api::status::NEVER_OBSERVED;
@@ -34,7 +34,7 @@ pub struct World {
     /// Why pods are not running, by pod; pods without a problem are not kept.
     pub pods: BTreeMap<Key, SeenPod>,
     /// Who may roll pods that nobody's edit asked to roll.
-    pub rollouts: Rollouts,
+    pub rollout_budget: RolloutBudget,
     /// The lists that are under way, and those that have been complete.
     pub lists: Lists,
     /// The API server's version, once it has said so.
@@ -59,19 +59,19 @@ pub struct Resource {
     pub edited: Option<Box<MemcachedSpec>>,
     /// What its children are to be, by hash.
     #[serde(skip)]
-    pub outline: Option<Outline>,
-    /// The Secret hash that was computed last while this operator leads; what it counts for is in [`super::inputs`].
+    pub rendered_hashes: Option<RenderedHashes>,
+    /// The Secret hash that was computed last while this operator leads; what it counts for is in [`super::mounted_secrets`].
     pub secret_hash: Option<SecretHash>,
     /// When a write of its status was answered last.
     #[serde(default)]
     pub answered: Moment,
     /// Why the last status write, or the last pass, failed.
-    pub setback: Option<Setback>,
+    pub backoff: Option<Backoff>,
     /// A status that the API server did not store as it was sent (an older CRD drops fields it does not know),
     /// and what it stored: writing it again would change nothing, for ever.
     pub unstorable: Option<Box<(MemcachedStatus, MemcachedStatus)>>,
     /// What the metrics show.
-    pub reported: Option<Figures>,
+    pub reported: Option<InstanceMetrics>,
     /// Whether its status, when this run saw it first, told of work that may have been left undone, and no pass has come
     /// through since: a child that nobody asks for any more is to be looked for.
     #[serde(default)]
@@ -86,10 +86,10 @@ impl Resource {
             seen,
             slots: BTreeMap::new(),
             edited: None,
-            outline: None,
+            rendered_hashes: None,
             secret_hash: None,
             answered: Moment::default(),
-            setback: None,
+            backoff: None,
             unstorable: None,
             reported: None,
         };
@@ -151,7 +151,7 @@ pub struct Secret {
     #[serde(default)]
     pub answered: Moment,
     /// Why it could not be read.
-    pub setback: Option<Setback>,
+    pub backoff: Option<Backoff>,
     /// The resources that name it.
     pub users: BTreeSet<Key>,
 }
@@ -171,8 +171,8 @@ pub enum Presence {
 impl World {
     /// Nothing is known yet.
     #[must_use]
-    pub fn new(rollouts: Rollouts) -> Self {
-        Self { rollouts, ..Self::default() }
+    pub fn new(rollout_budget: RolloutBudget) -> Self {
+        Self { rollout_budget, ..Self::default() }
     }
 
     /// Whether enough is known of some namespace to act there.
@@ -199,7 +199,7 @@ impl World {
     /// A list without which nothing can be done is refused: what is known there may be old, and nobody else waits for it.
     pub fn lose_list(&mut self, kind: Watched, scope: Scope) {
         if kind == Watched::Memcached {
-            self.rollouts.pass_over(&scope);
+            self.rollout_budget.pass_over(&scope);
         }
         self.lists.refuse(kind, scope);
     }
@@ -282,7 +282,7 @@ impl World {
             dirty.extend(self.resources.keys().filter(|key| here(key)).cloned());
         }
         if kind == Watched::Memcached {
-            self.rollouts.saw(scope);
+            self.rollout_budget.saw(scope);
         }
         dirty
     }
@@ -310,7 +310,7 @@ impl World {
         if went_back {
             self.secrets.values_mut().for_each(|secret| secret.content = None);
             for resource in self.resources.values_mut() {
-                resource.setback.take_if(|setback| setback.retry_at.is_none());
+                resource.backoff.take_if(|backoff| backoff.retry_at.is_none());
                 resource.secret_hash = None;
                 resource.slots.values_mut().for_each(Slot::doubt);
             }
@@ -332,7 +332,7 @@ impl World {
         }
         // Of one that is known, this operator decides, and what it wrote may come back late.
         if self.resources.get(&key).is_none_or(|known| known.seen.uid != seen.uid) {
-            self.rollouts.restore(&key, &seen.status);
+            self.rollout_budget.restore(&key, &seen.status);
         }
         match self.resources.get_mut(&key) {
             Some(known) if seen.uid == known.seen.uid => {
@@ -340,9 +340,9 @@ impl World {
                     return false;
                 }
                 let news = known.seen != seen;
-                known.setback.take_if(|_| known.seen.resource_version != seen.resource_version);
+                known.backoff.take_if(|_| known.seen.resource_version != seen.resource_version);
                 let same = known.seen.spec == seen.spec && known.seen.restart_trigger == seen.restart_trigger;
-                known.outline.take_if(|_| !same);
+                known.rendered_hashes.take_if(|_| !same);
                 let before = std::mem::replace(&mut known.seen, seen);
                 if let (None, false, Ok(spec)) = (&known.edited, same, before.spec) {
                     known.edited = Some(Box::new(spec));
@@ -449,7 +449,7 @@ impl World {
             self.lists.go_back(Watched::Secret, &key);
         }
         secret.presence = seen;
-        secret.setback = None;
+        secret.backoff = None;
         secret.users.clone()
     }
 
@@ -470,7 +470,7 @@ impl World {
             Watched::Memcached => {
                 let Some(resource) = self.resources.remove(key) else { return BTreeSet::new() };
                 self.rename_secrets(key, &secret_names(&resource.seen), &[]);
-                self.rollouts.forget(key);
+                self.rollout_budget.forget(key);
                 for (kind, _) in resource.slots.iter().filter(|(_, slot)| slot.may_hold_orphan()) {
                     self.left_behind.insert(*kind, key.clone());
                 }
@@ -484,7 +484,7 @@ impl World {
             Watched::Secret => match self.secrets.get_mut(key) {
                 Some(secret) if secret.presence != Presence::Absent => {
                     secret.presence = Presence::Absent;
-                    secret.setback = None;
+                    secret.backoff = None;
                     secret.users.clone()
                 }
                 _ => BTreeSet::new(),

@@ -6,15 +6,15 @@ use jiff::Timestamp;
 use memcached_operator_core::kernel::effect::{Effect, Request, RequestId};
 use memcached_operator_core::kernel::event::{Departure, Event, Reply, SecretContent, SeenSecret};
 use memcached_operator_core::kernel::failure::{Category, Failure};
-use memcached_operator_core::kernel::kernel::{Kernel, Settings};
 use memcached_operator_core::kernel::lists::Moment;
 use memcached_operator_core::kernel::object::{Key, ResourceVersion, Scope, Uid, Watched};
+use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator_core::kernel::seen;
 use memcached_operator_core::kernel::world::Presence;
 use serde_json::json;
 
 struct Run {
-    kernel: Kernel,
+    reconciler: Reconciler,
     requests: Vec<(RequestId, Request)>,
     times_listed_anew: usize,
 }
@@ -55,8 +55,11 @@ fn content(version: &str) -> Reply {
 impl Run {
     /// One that leads and has listed everything: the resource and its Secret.
     fn synced() -> Self {
-        let mut run =
-            Self { kernel: Kernel::new(Settings::default()), requests: Vec::new(), times_listed_anew: 0 };
+        let mut run = Self {
+            reconciler: Reconciler::new(Settings::default()),
+            requests: Vec::new(),
+            times_listed_anew: 0,
+        };
         run.step(Event::Leading(true));
         run.list_all(1_000);
         run
@@ -73,7 +76,7 @@ impl Run {
     }
 
     fn step(&mut self, event: Event) {
-        for effect in self.kernel.step(Timestamp::UNIX_EPOCH, event) {
+        for effect in self.reconciler.step(Timestamp::UNIX_EPOCH, event) {
             match effect {
                 Effect::Send { id, request, .. } => self.requests.push((id, request)),
                 Effect::RelistAll => self.times_listed_anew += 1,
@@ -104,11 +107,11 @@ impl Run {
     }
 
     fn generation(&self) -> i64 {
-        self.kernel.world().resources[&key("cache")].seen.generation
+        self.reconciler.world().resources[&key("cache")].seen.generation
     }
 
     fn presence(&self) -> &Presence {
-        &self.kernel.world().secrets[&key("users")].presence
+        &self.reconciler.world().secrets[&key("users")].presence
     }
 }
 

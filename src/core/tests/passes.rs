@@ -11,15 +11,15 @@ mod fixture;
 use fixture::Fixture;
 use jiff::Timestamp;
 use kube_core::DynamicObject;
+use memcached_operator_core::kernel::backoff::{Attempt, Backoff};
 use memcached_operator_core::kernel::desired::Revision;
 use memcached_operator_core::kernel::effect::{Edit, Request};
 use memcached_operator_core::kernel::event::{SecretContent, SeenChild, SeenRollout, Unavailable};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Scope, Uid};
 use memcached_operator_core::kernel::pass::{self, Pass, Send, View};
-use memcached_operator_core::kernel::rollouts::Place;
+use memcached_operator_core::kernel::rollout_budget::PermitState;
 use memcached_operator_core::kernel::seen;
-use memcached_operator_core::kernel::setback::{Attempt, Setback};
 use memcached_operator_core::kernel::world::{Presence, World};
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -219,7 +219,7 @@ fn a_look_that_failed_waits_though_something_else_is_wanted_now() {
     let sent = Attempt { body: "what was wanted before".to_owned(), ..Attempt::default() };
     let at = (&Uid("uid".to_owned()), Timestamp::UNIX_EPOCH);
     let slot = world.resources.values_mut().next().unwrap().slot_mut(ChildKind::Service);
-    slot.setback = Some(Setback::after(None, failure, sent, at));
+    slot.backoff = Some(Backoff::from_failure(None, failure, sent, at));
     assert_eq!(looks(&world), 0);
 }
 
@@ -246,11 +246,11 @@ fn what_two_resources_read_of_one_secret_is_kept_together() {
 
 /// Reasons of the Events that go with what a pass writes.
 fn said(world: &World) -> Vec<String> {
-    let notices = |send: Send| match send {
-        Send::Write { notices, .. } => notices,
+    let kube_events = |send: Send| match send {
+        Send::Write { kube_events, .. } => kube_events,
         Send::Read(_) | Send::Status { .. } => Vec::new(),
     };
-    run(world).sends.into_iter().flat_map(notices).map(|notice| notice.reason).collect()
+    run(world).sends.into_iter().flat_map(kube_events).map(|kube_event| kube_event.reason).collect()
 }
 
 #[test]
@@ -289,11 +289,14 @@ fn fate_of(deployment: SeenChild, after: &Value, generation: i64, status: &Value
         Send::Write { replaces, .. } => replaces.as_ref().and_then(|it| it.cause),
         Send::Read(_) | Send::Status { .. } => None,
     });
-    match (cause, pass.place) {
+    match (cause, pass.permit_state) {
         (Some(cause), _) => cause.label().to_owned(),
-        (None, Some(Place::Rolling(turn))) => format!("a turn for {:?}", turn.cause),
-        (None, place) => {
-            format!("none, {}", if place == Some(Place::Outside) { "outside" } else { "in turn" })
+        (None, Some(PermitState::Granted(turn))) => format!("a turn for {:?}", turn.cause),
+        (None, permit_state) => {
+            format!(
+                "none, {}",
+                if permit_state == Some(PermitState::NotNeeded) { "outside" } else { "in turn" }
+            )
         }
     }
 }

@@ -9,13 +9,13 @@ use jiff::Timestamp;
 use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::event::{Event, Unavailable};
 use memcached_operator_core::kernel::failure::{Category, Failure};
-use memcached_operator_core::kernel::kernel::{Kernel, Settings};
 use memcached_operator_core::kernel::object::{ChildKind, Key, Scope, Watched};
+use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator_core::kernel::seen;
 use serde_json::json;
 
 struct Run {
-    kernel: Kernel,
+    reconciler: Reconciler,
     /// The resources that something was asked for.
     worked_on: BTreeSet<String>,
 }
@@ -30,17 +30,17 @@ fn key(namespace: &str) -> Key {
 
 impl Run {
     fn leading() -> Self {
-        let kernel = Kernel::new(Settings::default());
-        let mut run = Self { kernel, worked_on: BTreeSet::new() };
+        let reconciler = Reconciler::new(Settings::default());
+        let mut run = Self { reconciler, worked_on: BTreeSet::new() };
         run.step(Event::Leading(true));
         run
     }
 
     fn step(&mut self, event: Event) {
         // What a kernel knows has to survive a journal.
-        let snapshot = serde_json::to_vec(&self.kernel).unwrap();
-        let mut twin: Kernel = serde_json::from_slice(&snapshot).unwrap();
-        let effects = self.kernel.step(Timestamp::UNIX_EPOCH, event.clone());
+        let snapshot = serde_json::to_vec(&self.reconciler).unwrap();
+        let mut twin: Reconciler = serde_json::from_slice(&snapshot).unwrap();
+        let effects = self.reconciler.step(Timestamp::UNIX_EPOCH, event.clone());
         assert_eq!(twin.step(Timestamp::UNIX_EPOCH, event), effects);
         for effect in effects {
             if let Effect::Send { resource, .. } = effect {
@@ -74,7 +74,7 @@ impl Run {
     }
 
     fn known(&self) -> Vec<Key> {
-        self.kernel.world().resources.keys().cloned().collect()
+        self.reconciler.world().resources.keys().cloned().collect()
     }
 }
 
@@ -127,11 +127,11 @@ fn a_kind_that_is_forbidden_in_one_namespace_is_there_in_another() {
 
     run.step(Event::Unavailable { kind, scope: namespace("a"), why: forbidden() });
     assert_eq!(worked_on(&run), ["a", "b"], "it can be done without");
-    let world = run.kernel.world();
+    let world = run.reconciler.world();
     assert_eq!(["a", "b"].map(|name| world.unavailable(kind, name).is_some()), [true, false]);
 
     run.list(Watched::Child(kind), "a");
-    assert_eq!(run.kernel.world().unavailable(kind, "a"), None);
+    assert_eq!(run.reconciler.world().unavailable(kind, "a"), None);
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn resources_that_come_and_go_leave_nothing_behind_where_nobody_works_on_them() 
         run
     };
     for mut run in [follower(), of_a_namespace_that_is_not_listed()] {
-        let snapshot = |run: &Run| serde_json::to_value(&run.kernel).unwrap();
+        let snapshot = |run: &Run| serde_json::to_value(&run.reconciler).unwrap();
         let mut before = serde_json::Value::Null;
         for number in 0..100 {
             if number == 1 {

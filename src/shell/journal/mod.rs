@@ -21,10 +21,12 @@ use self::writer::{Message, Writer};
 use super::metrics::Metrics;
 use crate::kernel::effect::Effect;
 use crate::kernel::event::Event;
-use crate::kernel::kernel::Kernel;
+use crate::kernel::reconciler::Reconciler;
 
 /// The build that writes, in every file's first line: another build may decide otherwise.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Version of the snapshot's fields and of the steps: goes up when one of them gets another name or meaning.
+pub const FORMAT: u32 = 2;
 /// Size of the ring in bytes.
 const RING_BYTES: usize = 256 * 1024;
 /// After a failed write the disk is left alone for this long.
@@ -44,8 +46,24 @@ pub struct Options {
 pub struct Opening<K> {
     /// The build that wrote it, [`VERSION`].
     pub version: String,
+    /// [`FORMAT`] of that build.
+    pub format: u32,
     /// The kernel before the first step in the file.
     pub snapshot: K,
+}
+
+/// What is read of a first line before its snapshot is.
+#[derive(Debug, Deserialize)]
+pub struct Header {
+    /// [`Opening::version`].
+    pub version: String,
+    /// [`Opening::format`]; the first format did not say its number.
+    #[serde(default = "first_format")]
+    pub format: u32,
+}
+
+const fn first_format() -> u32 {
+    1
 }
 
 /// Every other line of a file, as read back.
@@ -150,12 +168,12 @@ enum State {
 impl Journal {
     /// A journal in memory, and in files where `options` says where. The kernel is the one whose steps follow.
     #[must_use]
-    pub fn start(options: Option<Options>, kernel: &Kernel, metrics: Arc<Metrics>) -> Self {
+    pub fn start(options: Option<Options>, reconciler: &Reconciler, metrics: Arc<Metrics>) -> Self {
         let file = options.map(|Options { path, max_bytes }| {
             let writer = Writer::spawn(path, Arc::clone(&metrics));
             let state = State::Gap { retry_at: Timestamp::MIN };
             let mut file = File { writer, state, bytes_per_file: max_bytes / FILES, metrics };
-            file.open(kernel);
+            file.open(reconciler);
             file
         });
         Self { ring: Ring::default(), file }
@@ -168,14 +186,14 @@ impl Journal {
     }
 
     /// Takes down a step. `kernel` is the one after the step: should a new file be due, it opens with that.
-    pub fn record(&mut self, entry: Entry, effects: &[Effect], kernel: &Kernel) {
+    pub fn record(&mut self, entry: Entry, effects: &[Effect], reconciler: &Reconciler) {
         let at = entry.at;
         let line = entry.end(effects);
         if let Some(line) = &line {
             self.ring.push(Arc::clone(line));
         }
         if let Some(file) = &mut self.file {
-            file.record(at, line, kernel);
+            file.record(at, line, reconciler);
         }
     }
 
@@ -188,10 +206,10 @@ impl Journal {
 }
 
 impl File {
-    fn record(&mut self, at: Timestamp, line: Option<Arc<[u8]>>, kernel: &Kernel) {
+    fn record(&mut self, at: Timestamp, line: Option<Arc<[u8]>>, reconciler: &Reconciler) {
         match &mut self.state {
             State::Gap { retry_at } if at < *retry_at => {}
-            State::Gap { .. } => self.open(kernel),
+            State::Gap { .. } => self.open(reconciler),
             State::Writing { .. } if self.writer.failed() => {
                 self.state = State::Gap { retry_at: at.saturating_add(RETRY).unwrap_or(at) };
                 self.metrics.journal_gap();
@@ -203,15 +221,15 @@ impl File {
                     self.state = State::Gap { retry_at: at };
                     self.metrics.journal_gap();
                 } else if full {
-                    self.open(kernel);
+                    self.open(reconciler);
                 }
             }
         }
     }
 
     /// Begins a new file, unless the writer has no room even for that: then the next step tries again.
-    fn open(&mut self, kernel: &Kernel) {
-        let opening = Opening { version: VERSION.to_owned(), snapshot: kernel };
+    fn open(&mut self, reconciler: &Reconciler) {
+        let opening = Opening { version: VERSION.to_owned(), format: FORMAT, snapshot: reconciler };
         let opened = self.writer.open(|| {
             let mut line = serde_json::to_vec(&opening).ok()?;
             line.push(b'\n');

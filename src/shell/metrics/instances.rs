@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::names::{self, Metric};
-use crate::kernel::figures::Figures;
+use crate::kernel::instance_metrics::InstanceMetrics;
 use crate::kernel::object::Key;
 
 /// All resources.
 #[derive(Debug, Default)]
-pub(super) struct Instances(BTreeMap<Key, Figures>);
+pub(super) struct Instances(BTreeMap<Key, InstanceMetrics>);
 
 impl Instances {
-    pub(super) fn set(&mut self, resource: Key, figures: Figures) {
-        self.0.insert(resource, figures);
+    pub(super) fn set(&mut self, resource: Key, instance_metrics: InstanceMetrics) {
+        self.0.insert(resource, instance_metrics);
     }
 
     pub(super) fn remove(&mut self, resource: &Key) {
@@ -26,8 +26,8 @@ impl Instances {
     /// Appends the lines of all resources, in Prometheus' text format.
     pub(super) fn render(&self, text: &mut String) {
         family(text, names::INSTANCE_CONDITION);
-        for (key, figures) in &self.0 {
-            for it in &figures.conditions {
+        for (key, instance_metrics) in &self.0 {
+            for it in &instance_metrics.conditions {
                 let labels = [it.of.as_str(), it.reason.as_str()];
                 series(
                     text,
@@ -40,12 +40,12 @@ impl Instances {
         self.family_of_wanted(text, names::INSTANCE_INFO, |image, _| (Some(image), 1));
         self.family_of_wanted(text, names::INSTANCE_REPLICAS_DESIRED, |_, pods| (None, pods));
         family(text, names::INSTANCE_REPLICAS_READY);
-        for (key, figures) in &self.0 {
-            series(text, names::INSTANCE_REPLICAS_READY, SeriesLabels::of(key), figures.ready.into());
+        for (key, instance_metrics) in &self.0 {
+            series(text, names::INSTANCE_REPLICAS_READY, SeriesLabels::of(key), instance_metrics.ready.into());
         }
         family(text, names::INSTANCE_TEMPLATE_REVISION);
-        for (key, figures) in &self.0 {
-            if let Some(revision) = figures.template_revision {
+        for (key, instance_metrics) in &self.0 {
+            if let Some(revision) = instance_metrics.template_revision {
                 series(text, names::INSTANCE_TEMPLATE_REVISION, SeriesLabels::of(key), revision.into());
             }
         }
@@ -59,8 +59,8 @@ impl Instances {
         read: fn(image: &str, pods: i32) -> (Option<&str>, i32),
     ) {
         family(text, metric);
-        for (key, figures) in &self.0 {
-            if let Some((image, pods)) = &figures.wanted {
+        for (key, instance_metrics) in &self.0 {
+            if let Some((image, pods)) = &instance_metrics.wanted {
                 let (more, value) = read(image, *pods);
                 series(text, metric, SeriesLabels { resource: key, more: more.as_slice() }, value.into());
             }

@@ -2,7 +2,7 @@
 
 use crate::kernel::effect::{ChildResult, RolloutCause};
 use crate::kernel::failure::Category;
-use crate::kernel::figures;
+use crate::kernel::instance_metrics;
 use crate::kernel::object::{ChildKind, Watched};
 use crate::kernel::status::conditions::{Reason, Type};
 
@@ -50,7 +50,7 @@ pub const CAUSE: Label = one_of("cause", || CAUSES.map(RolloutCause::label).into
 /// What became of a child.
 pub const CHILD_RESULT: Label = one_of("result", || CHILD_RESULTS.map(child_result).into());
 /// A condition of a resource.
-pub const CONDITION: Label = one_of("type", || figures::TYPES.map(Type::as_str).into());
+pub const CONDITION: Label = one_of("type", || instance_metrics::TYPES.map(Type::as_str).into());
 /// The image of memcached.
 pub const IMAGE: Label = any("image", "what the user chose");
 /// A watched kind.
@@ -110,7 +110,7 @@ pub(super) const fn child_result(result: ChildResult) -> &'static str {
     }
 }
 
-/// Those of the conditions that [`figures::TYPES`] has.
+/// Those of the conditions that [`instance_metrics::TYPES`] has.
 fn reasons() -> Vec<&'static str> {
     let of_others = |reason: &Reason| {
         matches!(

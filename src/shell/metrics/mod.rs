@@ -24,7 +24,7 @@ use super::watch_liveness::WatchLiveness;
 use crate::kernel::effect::Observation;
 use crate::kernel::failure::Category;
 use crate::kernel::object::{Scope, Watched};
-use crate::kernel::rollouts::Standing;
+use crate::kernel::rollout_budget::RolloutCounts;
 
 /// All metrics of the process.
 #[derive(Debug)]
@@ -124,9 +124,11 @@ impl Metrics {
                 self.reconcile_resource.with_label_values(&[kind.name(), labels::child_result(result)]).inc();
             }
             Observation::Rollout(cause) => self.rollouts.with_label_values(&[cause.label()]).inc(),
-            Observation::Instance { resource, figures } => self.instances().set(resource, figures),
+            Observation::Instance { resource, instance_metrics } => {
+                self.instances().set(resource, instance_metrics)
+            }
             Observation::InstanceGone(resource) => self.instances().remove(&resource),
-            Observation::Rollouts(Standing { rolling: _, waiting, adoption_halted }) => {
+            Observation::Rollouts(RolloutCounts { rolling: _, waiting, adoption_halted }) => {
                 self.rollouts_waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
                 self.adoption_halted.set(i64::from(adoption_halted));
             }
@@ -244,7 +246,7 @@ fn durations(registry: &Registry, metric: Metric) -> prometheus::Result<Histogra
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::figures::{Figures, Standing};
+    use crate::kernel::instance_metrics::{ConditionSample, InstanceMetrics};
     use crate::kernel::object::Key;
     use crate::kernel::status::conditions::{Reason, Type};
 
@@ -259,16 +261,16 @@ mod tests {
     }
 
     fn instance(image: &str) -> Observation {
-        let figures = Figures {
+        let instance_metrics = InstanceMetrics {
             wanted: Some((image.into(), 3)),
             ready: 2,
             template_revision: Some(1),
             conditions: vec![
-                Standing { of: Type::Ready, holds: false, reason: Reason::MemcachedNotReady },
-                Standing { of: Type::Reconciling, holds: true, reason: Reason::NewGeneration },
+                ConditionSample { of: Type::Ready, holds: false, reason: Reason::MemcachedNotReady },
+                ConditionSample { of: Type::Reconciling, holds: true, reason: Reason::NewGeneration },
             ],
         };
-        Observation::Instance { resource: sessions(), figures }
+        Observation::Instance { resource: sessions(), instance_metrics }
     }
 
     fn lines_about(metrics: &Metrics, word: &str) -> Vec<String> {
@@ -300,9 +302,9 @@ mod tests {
     #[test]
     fn a_resource_whose_spec_is_invalid_wants_nothing_that_could_be_shown() {
         let metrics = leading();
-        let stalled = Standing { of: Type::Stalled, holds: true, reason: Reason::InvalidSpec };
-        let figures = Figures { conditions: vec![stalled], ..Figures::default() };
-        metrics.observe(Observation::Instance { resource: sessions(), figures });
+        let stalled = ConditionSample { of: Type::Stalled, holds: true, reason: Reason::InvalidSpec };
+        let instance_metrics = InstanceMetrics { conditions: vec![stalled], ..InstanceMetrics::default() };
+        metrics.observe(Observation::Instance { resource: sessions(), instance_metrics });
 
         assert_eq!(
             lines_about(&metrics, "sessions"),

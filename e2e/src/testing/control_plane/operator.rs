@@ -17,7 +17,7 @@ use crate::testing::permissions::as_installed;
 use crate::testing::{Space, await_answer};
 use anyhow::{Context, Result, anyhow};
 use memcached_operator::cli::replay::{ReplayError, replay};
-use memcached_operator::kernel::kernel::Settings;
+use memcached_operator::kernel::reconciler::Settings;
 use memcached_operator::shell::{self, Options, client, journal};
 use tempfile::TempDir;
 use tokio::net::TcpStream;

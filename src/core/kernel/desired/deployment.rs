@@ -72,14 +72,14 @@ fn at_live_revision(intent: &Intent<'_>, live: &LiveTemplate) -> Option<Value> {
 
 /// The most pods there may be at a time, rollouts aside.
 #[must_use]
-pub fn most_pods(spec: &Validated) -> i32 {
+pub fn max_replicas(spec: &Validated) -> i32 {
     spec.autoscaling.as_ref().map_or(spec.replicas, |autoscaling| autoscaling.max_replicas)
 }
 
 /// A new pod is ready before an old one, with its part of the cache, goes. Where a new pod may find no node while the
 /// old ones are there, an old one goes first, or the rollout would never end; a lone pod is not given up for that.
 fn strategy(intent: &Intent<'_>) -> DeploymentStrategy {
-    let makes_room = most_pods(intent.spec) > 1 && scheduling::needs_room_of_its_own(intent);
+    let makes_room = max_replicas(intent.spec) > 1 && scheduling::needs_room_of_its_own(intent);
     let (surge, unavailable) = if makes_room { (0, 1) } else { (1, 0) };
     DeploymentStrategy {
         type_: Some("RollingUpdate".to_owned()),

@@ -10,7 +10,7 @@ pub mod deployment;
 pub mod exporter;
 pub mod files;
 pub mod horizontal_pod_autoscaler;
-mod live;
+mod live_template;
 pub mod memcached;
 pub mod meta;
 pub mod network_policy;
@@ -26,7 +26,7 @@ mod template_hash;
 pub mod tls;
 mod unsigned;
 
-pub use live::LiveTemplate;
+pub use live_template::LiveTemplate;
 pub use unsigned::Unsigned;
 
 use std::collections::BTreeMap;

@@ -14,7 +14,7 @@ use crate::api::spec::DisruptionLimit;
 #[must_use]
 pub fn pod_disruption_budget(intent: &Intent<'_>) -> Option<Value> {
     let limit = intent.spec.high_availability.disruption.clone()?;
-    if deployment::most_pods(intent.spec) <= 1 {
+    if deployment::max_replicas(intent.spec) <= 1 {
         return None;
     }
     let (min_available, max_unavailable) = match limit {

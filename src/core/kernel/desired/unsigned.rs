@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::peer::Carried;
-use super::{Intent, LiveTemplate, Revision, live, peer, pod};
+use super::{Intent, LiveTemplate, Revision, live_template, peer, pod};
 use crate::kernel::diff;
 use crate::kernel::object::ChildKind;
 
@@ -19,7 +19,7 @@ impl Unsigned {
     /// template.
     #[must_use]
     pub fn of(content: &Value, owned: Option<&Value>) -> Option<Self> {
-        live::owned_template(content, owned).map(|template| Self(Box::new(template)))
+        live_template::owned_template(content, owned).map(|template| Self(Box::new(template)))
     }
 
     /// What it keeps of the peer's.

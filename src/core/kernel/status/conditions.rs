@@ -4,7 +4,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde::{Deserialize, Serialize};
 
-use super::Situation;
+use super::StatusInputs;
 use super::missing;
 
 /// The API's limit for a condition's message, in bytes.
@@ -146,7 +146,7 @@ impl Reason {
 
 /// One condition as it is now, without its history.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct ConditionValue {
     /// Which condition.
     pub of: Type,
     /// Its status: `True` or `False`; we never say `Unknown`.
@@ -159,60 +159,73 @@ pub struct Verdict {
 
 /// Whether at least one pod serves, or none is wanted.
 #[must_use]
-pub fn available(situation: &Situation<'_>) -> Verdict {
-    let (ready, desired) = (situation.ready(), situation.desired_replicas);
+pub fn available(inputs: &StatusInputs<'_>) -> ConditionValue {
+    let (ready, desired) = (inputs.ready(), inputs.replicas_expected);
     let holds = ready >= 1 || desired == 0;
     let reason = if holds { Reason::Available } else { Reason::Unavailable };
-    Verdict { of: Type::Available, holds, reason, message: format!("{ready}/{desired} replicas are ready") }
+    ConditionValue {
+        of: Type::Available,
+        holds,
+        reason,
+        message: format!("{ready}/{desired} replicas are ready"),
+    }
 }
 
 /// Whether pods are being replaced, or their number changes. While the change to them is held back nothing is in
 /// progress: the specification knows no such state, and has no words for it.
 #[must_use]
-pub fn progressing(situation: &Situation<'_>) -> Verdict {
-    let desired = situation.desired_replicas;
-    let (holds, reason, message) = match &situation.deployment {
+pub fn progressing(inputs: &StatusInputs<'_>) -> ConditionValue {
+    let desired = inputs.replicas_expected;
+    let (holds, reason, message) = match &inputs.deployment {
         None => (true, Reason::Progressing, "Waiting for deployment to be created".to_owned()),
         Some(rollout) if rollout.all_updated(desired) => {
             (false, Reason::ProgressingComplete, format!("All {desired} replicas are updated"))
         }
         Some(rollout) if rollout.waits() => {
-            let (reason, how) = match situation.paused {
+            let (reason, how) = match inputs.paused {
                 Some(_) => (Reason::Paused, "paused"),
                 None => (Reason::RolloutHeldBack, "held back"),
             };
-            (false, reason, format!("Rollout {how}: {}/{desired} replicas updated", rollout.updated()))
+            (
+                false,
+                reason,
+                format!("RolloutProgress {how}: {}/{desired} replicas updated", rollout.updated()),
+            )
         }
         Some(rollout) => {
             let updated = rollout.updated();
-            (true, Reason::Progressing, format!("Rollout in progress: {updated}/{desired} replicas updated"))
+            (
+                true,
+                Reason::Progressing,
+                format!("RolloutProgress in progress: {updated}/{desired} replicas updated"),
+            )
         }
     };
-    Verdict { of: Type::Progressing, holds, reason, message }
+    ConditionValue { of: Type::Progressing, holds, reason, message }
 }
 
 /// Whether a Secret is missing, or fewer pods serve than are wanted. More than wanted is not degraded.
 #[must_use]
-pub fn degraded(situation: &Situation<'_>) -> Verdict {
-    let (ready, desired) = (situation.ready(), situation.desired_replicas);
-    let (holds, reason, message) = if !situation.missing_secrets.is_empty() {
-        (true, Reason::SecretNotFound, missing::secrets_in_short(situation))
+pub fn degraded(inputs: &StatusInputs<'_>) -> ConditionValue {
+    let (ready, desired) = (inputs.ready(), inputs.replicas_expected);
+    let (holds, reason, message) = if !inputs.missing_secrets.is_empty() {
+        (true, Reason::SecretNotFound, missing::secrets_in_short(inputs))
     } else if ready >= desired {
         (false, Reason::NotDegraded, format!("All {desired} desired replicas are ready"))
-    } else if situation.deployment.is_none() {
+    } else if inputs.deployment.is_none() {
         (true, Reason::Degraded, "Waiting for deployment to be created".to_owned())
     } else {
         (true, Reason::Degraded, format!("Only {ready}/{desired} replicas are ready"))
     };
-    Verdict { of: Type::Degraded, holds, reason, message }
+    ConditionValue { of: Type::Degraded, holds, reason, message }
 }
 
 /// That children are left as they are, and which of them would change.
 #[must_use]
-pub fn paused(situation: &Situation<'_>) -> Option<Verdict> {
-    let waiting = situation.paused.as_ref()?;
+pub fn paused(inputs: &StatusInputs<'_>) -> Option<ConditionValue> {
+    let waiting = inputs.paused.as_ref()?;
     let message = paused_message(waiting);
-    Some(Verdict { of: Type::Paused, holds: true, reason: Reason::Paused, message })
+    Some(ConditionValue { of: Type::Paused, holds: true, reason: Reason::Paused, message })
 }
 
 /// The message about changes that wait.
@@ -227,19 +240,19 @@ pub(super) fn paused_message(waiting: &[&str]) -> String {
 #[must_use]
 pub fn follow(
     previous: &[Condition],
-    verdicts: Vec<Verdict>,
+    values: Vec<ConditionValue>,
     (generation, now): (i64, &Time),
 ) -> Vec<Condition> {
-    let mut conditions: Vec<Condition> = verdicts
+    let mut conditions: Vec<Condition> = values
         .into_iter()
-        .map(|verdict| {
-            let (of, status) = (verdict.of.as_str(), if verdict.holds { "True" } else { "False" });
+        .map(|value| {
+            let (of, status) = (value.of.as_str(), if value.holds { "True" } else { "False" });
             let before = previous.iter().find(|it| it.type_ == of).filter(|it| it.status == status);
             Condition {
                 type_: of.to_owned(),
                 status: status.to_owned(),
-                reason: verdict.reason.as_str().to_owned(),
-                message: truncated(verdict.message, MAX_MESSAGE),
+                reason: value.reason.as_str().to_owned(),
+                message: truncated(value.message, MAX_MESSAGE),
                 observed_generation: Some(generation),
                 last_transition_time: before.map_or(now, |it| &it.last_transition_time).clone(),
             }

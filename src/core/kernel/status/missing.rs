@@ -1,22 +1,22 @@
 //! Words for what is missing: Secrets, keys in them, and whatever keeps a resource from being ready whose pods are. Pure;
 //! called by [`super::conditions`] and [`super::standing`].
 
-use super::rollout::Rollout;
-use super::{MissingSecret, Situation};
+use super::rollout_progress::RolloutProgress;
+use super::{MissingSecret, StatusInputs};
 
 /// The Secrets that are missing, in the specification's words, which name no key. Those words would be untrue of Secrets
 /// that are there and lack a key: where nothing else is wrong, the message is about their keys.
-pub(super) fn secrets_in_short(situation: &Situation<'_>) -> String {
-    match (absent(situation), lacking(situation)) {
+pub(super) fn secrets_in_short(inputs: &StatusInputs<'_>) -> String {
+    match (absent(inputs), lacking(inputs)) {
         (names, lacking) if names.is_empty() => format!("Keys not found in referenced Secrets: {lacking}"),
         (names, _) => format!("Referenced Secrets not found: {names}"),
     }
 }
 
 /// The same, and always the keys.
-pub(super) fn secrets_and_keys(situation: &Situation<'_>) -> String {
-    let (names, lacking) = (absent(situation), lacking(situation));
-    let short = secrets_in_short(situation);
+pub(super) fn secrets_and_keys(inputs: &StatusInputs<'_>) -> String {
+    let (names, lacking) = (absent(inputs), lacking(inputs));
+    let short = secrets_in_short(inputs);
     if names.is_empty() || lacking.is_empty() {
         short
     } else {
@@ -24,40 +24,40 @@ pub(super) fn secrets_and_keys(situation: &Situation<'_>) -> String {
     }
 }
 
-fn absent(situation: &Situation<'_>) -> String {
-    listed(situation, |secret| secret.key.is_none().then(|| secret.name.clone()))
+fn absent(inputs: &StatusInputs<'_>) -> String {
+    listed(inputs, |secret| secret.key.is_none().then(|| secret.name.clone()))
 }
 
-fn lacking(situation: &Situation<'_>) -> String {
-    listed(situation, |secret| Some(format!("{} (key {})", secret.name, secret.key.as_ref()?)))
+fn lacking(inputs: &StatusInputs<'_>) -> String {
+    listed(inputs, |secret| Some(format!("{} (key {})", secret.name, secret.key.as_ref()?)))
 }
 
 /// Each once, sorted, so that it is the same in every pass.
-fn listed(situation: &Situation<'_>, name: impl Fn(&MissingSecret) -> Option<String>) -> String {
-    let mut names: Vec<String> = situation.missing_secrets.iter().filter_map(name).collect();
+fn listed(inputs: &StatusInputs<'_>, name: impl Fn(&MissingSecret) -> Option<String>) -> String {
+    let mut names: Vec<String> = inputs.missing_secrets.iter().filter_map(name).collect();
     names.sort_unstable();
     names.dedup();
     names.join(", ")
 }
 
 /// What is missing though enough pods are ready; nothing while too few are, because that says it all.
-pub(super) fn beside_ready_pods(situation: &Situation<'_>) -> Vec<String> {
-    let desired = situation.desired_replicas;
-    if situation.ready() < desired {
+pub(super) fn beside_ready_pods(inputs: &StatusInputs<'_>) -> Vec<String> {
+    let desired = inputs.replicas_expected;
+    if inputs.ready() < desired {
         return Vec::new();
     }
-    let of_pods = match &situation.deployment {
+    let of_pods = match &inputs.deployment {
         None => vec!["the Deployment does not exist yet".to_owned()],
         Some(rollout) => pods(rollout, desired),
     };
     // What is said of the pods and their template is about the Deployment.
     let told = |kind: &&str| *kind == "Deployment" && !of_pods.is_empty();
-    let others: Vec<&str> = situation.pending.iter().copied().filter(|kind| !told(kind)).collect();
+    let others: Vec<&str> = inputs.pending.iter().copied().filter(|kind| !told(kind)).collect();
     let others = (!others.is_empty()).then(|| format!("not as desired yet: {}", others.join(", ")));
     of_pods.into_iter().chain(others).collect()
 }
 
-fn pods(rollout: &Rollout, desired: i32) -> Vec<String> {
+fn pods(rollout: &RolloutProgress, desired: i32) -> Vec<String> {
     let seen = &rollout.seen;
     if !rollout.carries_template {
         return vec!["the Deployment does not have the newest pod template yet".to_owned()];

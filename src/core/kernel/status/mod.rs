@@ -1,14 +1,14 @@
-//! What the resource's status is to say. Pure: a [`Situation`] and the previous status in, the new one out.
+//! What the resource's status is to say. Pure: a [`StatusInputs`] and the previous status in, the new one out.
 //!
-//! Called by the pass. [`rollout`] turns a Deployment's counters into what they prove, [`conditions`] holds
-//! types, reasons and messages, [`missing`] the words for what is not there yet, [`standing`] decides between Ready,
+//! Called by the pass. [`rollout_progress`] turns a Deployment's counters into what they prove, [`conditions`] holds
+//! types, reasons and messages, [`missing`] the words for what is not there yet, [`readiness`] decides between Ready,
 //! Reconciling and Stalled, [`patch`] makes the request that writes it all.
 
 pub mod conditions;
 mod missing;
 pub mod patch;
-pub mod rollout;
-pub mod standing;
+pub mod readiness;
+pub mod rollout_progress;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -16,23 +16,23 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::desired::{Revision, meta};
 use super::failure::Category;
 use super::object::Key;
-use super::rollouts::Place;
+use super::rollout_budget::PermitState;
 use crate::api::MemcachedStatus;
 use crate::api::status::{AlteredFields, BudgetedRollout, SecretVersion};
 use conditions::Type;
-use standing::{PATIENCE, Standing};
+use readiness::{ReadinessPhase, STALLED_AFTER};
 
 /// Everything the status depends on, as this pass saw it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Situation<'a> {
+pub struct StatusInputs<'a> {
     /// The resource.
     pub key: &'a Key,
     /// `metadata.generation` of the resource.
     pub generation: i64,
     /// Pods wanted.
-    pub desired_replicas: i32,
+    pub replicas_expected: i32,
     /// The Deployment, if we control one.
-    pub deployment: Option<rollout::Rollout>,
+    pub deployment: Option<rollout_progress::RolloutProgress>,
     /// Where clients find the cache; empty until our Service exists.
     pub servers: Vec<String>,
     /// The kinds of children that are not as desired: a change is under way, waits or failed.
@@ -44,7 +44,7 @@ pub struct Situation<'a> {
     /// Secrets that are missing, or lack their key.
     pub missing_secrets: Vec<MissingSecret>,
     /// What keeps the operator from doing its work, the worst first; `None` when nothing does.
-    pub trouble: Option<Trouble>,
+    pub blocking_problem: Option<BlockingProblem>,
     /// The reason of the worst pod that is not running: `ImagePullBackOff`.
     pub pod_problem: Option<String>,
     /// The Secrets whose hash the live template carries.
@@ -52,7 +52,7 @@ pub struct Situation<'a> {
     /// Fields of children that the cluster holds otherwise than they were applied.
     pub altered: Vec<AlteredFields>,
     /// Where it stands among those whose pods roll though nobody edited them.
-    pub place: Place,
+    pub permit_state: PermitState,
     /// Revision of the live template; `None` without a Deployment of ours.
     pub template_revision: Option<Revision>,
     /// Now.
@@ -70,7 +70,7 @@ pub struct MissingSecret {
 
 /// What keeps the operator from doing its work. In order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum BlockingProblem {
     /// The spec breaks rules, or does not deserialise: every violation.
     InvalidSpec(String),
     /// An object that is not ours sits where a child belongs: which one, and whose it is.
@@ -92,7 +92,7 @@ pub enum Trouble {
     RetryingAfterError(String),
 }
 
-impl Situation<'_> {
+impl StatusInputs<'_> {
     /// Pods that are ready; 0 without a Deployment.
     #[must_use]
     pub fn ready(&self) -> i32 {
@@ -105,45 +105,45 @@ impl Situation<'_> {
 ///
 /// Computing it again from its own result changes nothing.
 #[must_use]
-pub fn status(situation: &Situation<'_>, previous: &MemcachedStatus) -> MemcachedStatus {
-    let now = whole_seconds(situation.now);
-    let failing_since = failing_since(situation, previous);
+pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> MemcachedStatus {
+    let now = whole_seconds(inputs.now);
+    let failing_since = failing_since(inputs, previous);
     // Larger than the generation: restored from a backup of another incarnation.
-    let reconciled = previous.reconciled_generation.filter(|it| *it <= situation.generation);
-    let standing = Standing::of(situation, reconciled == Some(situation.generation), failing_since);
-    let (ready, other) = standing.verdicts(situation);
+    let reconciled = previous.reconciled_generation.filter(|it| *it <= inputs.generation);
+    let phase = ReadinessPhase::of(inputs, reconciled == Some(inputs.generation), failing_since);
+    let (ready, other) = phase.conditions(inputs);
     let ended = other.as_ref().map_or(ready.holds, |it| it.of == Type::Stalled);
-    let mut verdicts = vec![
-        conditions::available(situation),
-        conditions::progressing(situation),
-        conditions::degraded(situation),
+    let mut values = vec![
+        conditions::available(inputs),
+        conditions::progressing(inputs),
+        conditions::degraded(inputs),
         ready,
     ];
-    verdicts.extend(other);
-    verdicts.extend(conditions::paused(situation));
-    let rollout = situation.deployment.as_ref();
-    let key = situation.key;
-    let reconciled_generation = if ended { Some(situation.generation) } else { reconciled };
-    let turn = match situation.place {
-        Place::Rolling(turn) => Some(turn.cause),
-        Place::Outside | Place::Waiting(_) => None,
+    values.extend(other);
+    values.extend(conditions::paused(inputs));
+    let rollout = inputs.deployment.as_ref();
+    let key = inputs.key;
+    let reconciled_generation = if ended { Some(inputs.generation) } else { reconciled };
+    let permit_cause = match inputs.permit_state {
+        PermitState::Granted(permit) => Some(permit.cause),
+        PermitState::NotNeeded | PermitState::Waiting(_) => None,
     };
     MemcachedStatus {
-        observed_generation: situation.generation,
+        observed_generation: inputs.generation,
         reconciled_generation,
-        template_generation: stored_template_generation(situation, previous, reconciled_generation),
-        conditions: conditions::follow(&previous.conditions, verdicts, (situation.generation, &Time(now))),
+        template_generation: stored_template_generation(inputs, previous, reconciled_generation),
+        conditions: conditions::follow(&previous.conditions, values, (inputs.generation, &Time(now))),
         replicas: rollout.map_or(0, |rollout| rollout.seen.replicas),
-        ready_replicas: situation.ready(),
-        updated_replicas: rollout.map_or(0, rollout::Rollout::updated),
+        ready_replicas: inputs.ready(),
+        updated_replicas: rollout.map_or(0, rollout_progress::RolloutProgress::updated),
         selector: meta::selector_text(&key.name),
-        template_revision: situation.template_revision.map(|revision| revision.0),
-        server_list: situation.servers.clone(),
-        unserved_kinds: situation.unserved.iter().map(ToString::to_string).collect(),
-        secrets: situation.secrets.clone(),
-        budgeted_rollout: turn.map(BudgetedRollout::recorded),
-        budgeted_rollout_cause: turn.and_then(BudgetedRollout::recorded_cause),
-        altered_fields: situation.altered.clone(),
+        template_revision: inputs.template_revision.map(|revision| revision.0),
+        server_list: inputs.servers.clone(),
+        unserved_kinds: inputs.unserved.iter().map(ToString::to_string).collect(),
+        secrets: inputs.secrets.clone(),
+        budgeted_rollout: permit_cause.map(BudgetedRollout::recorded),
+        budgeted_rollout_cause: permit_cause.and_then(BudgetedRollout::recorded_cause),
+        altered_fields: inputs.altered.clone(),
         failing_since: failing_since.map(Time),
     }
 }
@@ -162,40 +162,42 @@ pub fn template_generation(status: &MemcachedStatus, generation: i64) -> Option<
 /// The same as it is to be stored: where it is the generation that was reached, that says it, so that a resource at rest
 /// needs no write for it.
 fn stored_template_generation(
-    situation: &Situation<'_>,
+    inputs: &StatusInputs<'_>,
     previous: &MemcachedStatus,
     reconciled: Option<i64>,
 ) -> Option<i64> {
-    let in_place = situation.deployment.as_ref().is_some_and(|rollout| rollout.carries_template);
-    let before = template_generation(previous, situation.generation);
-    let last = if in_place { Some(situation.generation) } else { before.or(reconciled.map(|_| 0)) };
+    let in_place = inputs.deployment.as_ref().is_some_and(|rollout| rollout.carries_template);
+    let before = template_generation(previous, inputs.generation);
+    let last = if in_place { Some(inputs.generation) } else { before.or(reconciled.map(|_| 0)) };
     last.filter(|_| last != reconciled)
 }
 
 /// Since when the operator is refused what it needs. A refusal keeps its start; a moment that says nothing
 /// about it (a request failed in another way, a Deployment has yet to look at its own spec) neither ends nor
 /// begins one; everything else ends it.
-fn failing_since(situation: &Situation<'_>, previous: &MemcachedStatus) -> Option<Timestamp> {
-    let now = whole_seconds(situation.now);
+fn failing_since(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Option<Timestamp> {
+    let now = whole_seconds(inputs.now);
     // A start in the future, from a clock that went wrong, would put the deadline off.
     let since = previous.failing_since.as_ref().map(|since| whole_seconds(since.0).min(now));
-    if standing::refusal(situation).is_some() {
+    if readiness::refusal(inputs).is_some() {
         return since.or(Some(now));
     }
-    let failed_otherwise =
-        matches!(situation.trouble, Some(Trouble::SecretUnreadable(_) | Trouble::RetryingAfterError(_)));
-    let unobserved = situation.deployment.as_ref().is_some_and(|rollout| !rollout.observed);
+    let failed_otherwise = matches!(
+        inputs.blocking_problem,
+        Some(BlockingProblem::SecretUnreadable(_) | BlockingProblem::RetryingAfterError(_))
+    );
+    let unobserved = inputs.deployment.as_ref().is_some_and(|rollout| !rollout.observed);
     since.filter(|_| failed_otherwise || unobserved)
 }
 
 /// The time at which the status changes by itself: the end of the 10 minutes after which a refusal counts as
 /// stalled. `None` while nothing is refused, and once it is stalled.
 #[must_use]
-pub fn next_change(situation: &Situation<'_>, previous: &MemcachedStatus) -> Option<Timestamp> {
-    let since = failing_since(situation, previous);
+pub fn next_change(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Option<Timestamp> {
+    let since = failing_since(inputs, previous);
     // Whether the generation was reached before makes no difference to a refusal.
-    match Standing::of(situation, false, since) {
-        Standing::Refused { overdue: false, .. } => since?.checked_add(PATIENCE).ok(),
+    match ReadinessPhase::of(inputs, false, since) {
+        ReadinessPhase::Refused { overdue: false, .. } => since?.checked_add(STALLED_AFTER).ok(),
         _ => None,
     }
 }

@@ -58,7 +58,7 @@ impl Simulation {
     }
 
     fn departure(&self) -> Departure {
-        Departure { answers: self.kernel.answers(), relists: 0 }
+        Departure { answers: self.reconciler.answers(), relists: 0 }
     }
 
     pub(crate) fn ask(&mut self, kind: Watched) {
@@ -100,7 +100,7 @@ impl Simulation {
         self.give_role();
         let kind = self.asked.keys().next().copied().or_else(|| self.model.any_cut());
         if let Some(kind) = kind {
-            self.asked.entry(kind).or_insert(Departure { answers: self.kernel.answers(), relists: 0 });
+            self.asked.entry(kind).or_insert(Departure { answers: self.reconciler.answers(), relists: 0 });
             self.serve(kind);
         }
         kind.is_some()

@@ -7,16 +7,16 @@ use jiff::{SignedDuration, Timestamp};
 use memcached_operator_core::kernel::effect::{Effect, Observation, Request};
 use memcached_operator_core::kernel::event::{Event, Reply};
 use memcached_operator_core::kernel::failure::{Category, Failure};
-use memcached_operator_core::kernel::kernel::{Kernel, Settings};
 use memcached_operator_core::kernel::object::{Key, Scope, Watched};
-use memcached_operator_core::kernel::rollouts::{Adoption, Budget};
+use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
+use memcached_operator_core::kernel::rollout_budget::{Adoption, BudgetSettings};
 use proptest::prelude::*;
 
 use crate::model::Model;
 
 /// Turns at a time.
 pub(crate) const LIMIT: usize = 2;
-pub(crate) const BUDGET: Budget = Budget { limit: LIMIT, adoption: Adoption::Budgeted };
+pub(crate) const BUDGET: BudgetSettings = BudgetSettings { limit: LIMIT, adoption: Adoption::Budgeted };
 /// The annotation that a rotation changes.
 pub(crate) const HASH: &str = "/spec/template/metadata/annotations/memcached.c5c3.io~1secret-hash";
 pub(crate) const REVISION: &str = "/metadata/annotations/memcached.c5c3.io~1template-revision";
@@ -58,7 +58,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 /// An operator: whether it leads or not, it hears of everything.
 struct Operator {
-    kernel: Kernel,
+    reconciler: Reconciler,
     requests: Vec<Effect>,
     wake: Option<Timestamp>,
     /// Whether it says that no cache adopts a newer template.
@@ -75,14 +75,14 @@ pub(crate) struct Fleet {
     pub(crate) unreadable: Option<Category>,
     /// How writes of the children of this resource are refused, while they are.
     pub(crate) refused: Option<(&'static str, Category)>,
-    budget: Budget,
+    budget: BudgetSettings,
 }
 
 impl Fleet {
     /// Resources in order, all settled, with this variant of a spec.
     fn of(size: usize, variant: u8) -> Self {
         let mut fleet = Self::unsettled(size, |_| variant);
-        fleet.restart(Budget::default());
+        fleet.restart(BudgetSettings::default());
         fleet.settle();
         fleet.restart(BUDGET);
         fleet
@@ -92,7 +92,7 @@ impl Fleet {
     pub(crate) fn new(size: usize, old: usize) -> Self {
         let mut fleet = Self::unsettled(size, |at| if at < old { 0 } else { 3 });
         fleet.secrets().set_secret(Some(9));
-        fleet.restart(Budget::default());
+        fleet.restart(BudgetSettings::default());
         fleet.settle();
         fleet.models.values_mut().take(old).for_each(Model::predate);
         fleet
@@ -108,8 +108,8 @@ impl Fleet {
             model.edit(variant(at));
         }
         let now = Timestamp::from_second(1_800_000_000).unwrap();
-        let operators = [Operator::new(Budget::default()), Operator::new(Budget::default())];
-        Self { operators, models, now, unreadable: None, refused: None, budget: Budget::default() }
+        let operators = [Operator::new(BudgetSettings::default()), Operator::new(BudgetSettings::default())];
+        Self { operators, models, now, unreadable: None, refused: None, budget: BudgetSettings::default() }
     }
 
     /// Somebody applies an older definition: the watches end, and lists come anew.
@@ -127,9 +127,9 @@ impl Fleet {
         self.models.get_mut(name).unwrap()
     }
 
-    pub(crate) fn restart(&mut self, rollouts: Budget) {
-        self.operators = [Operator::new(rollouts), Operator::new(rollouts)];
-        self.budget = rollouts;
+    pub(crate) fn restart(&mut self, rollout_budget: BudgetSettings) {
+        self.operators = [Operator::new(rollout_budget), Operator::new(rollout_budget)];
+        self.budget = rollout_budget;
         self.step(0, Event::Leading(true));
         self.list_all();
     }
@@ -163,7 +163,7 @@ impl Fleet {
 
     fn step(&mut self, who: usize, event: Event) {
         let operator = &mut self.operators[who];
-        for effect in operator.kernel.step(self.now, event) {
+        for effect in operator.reconciler.step(self.now, event) {
             match effect {
                 Effect::Send { .. } => {
                     assert_eq!(who, 0, "a follower asks for {effect:?}");
@@ -331,9 +331,9 @@ impl Fleet {
 }
 
 impl Operator {
-    fn new(rollouts: Budget) -> Self {
-        let kernel = Kernel::new(Settings { rollouts, ..Settings::default() });
-        Self { kernel, requests: Vec::new(), wake: None, halted: false }
+    fn new(rollout_budget: BudgetSettings) -> Self {
+        let reconciler = Reconciler::new(Settings { rollout_budget, ..Settings::default() });
+        Self { reconciler, requests: Vec::new(), wake: None, halted: false }
     }
 }
 
@@ -423,7 +423,7 @@ fn one_that_adopts_and_stalls_keeps_the_others_from_it_whoever_leads_and_until_i
 #[test]
 fn who_is_told_to_leave_templates_alone_leaves_them_alone() {
     let mut fleet = Fleet::new(3, 3);
-    fleet.restart(Budget::default());
+    fleet.restart(BudgetSettings::default());
     fleet.settle();
     assert_eq!(fleet.at(REVISION), [Some("0"); 3]);
     fleet.now += SignedDuration::from_mins(1);

@@ -26,8 +26,8 @@ use jiff::{SignedDuration, Timestamp};
 use memcached_operator_core::kernel::effect::{Effect, Observation, RequestId};
 use memcached_operator_core::kernel::event::{Departure, Event, Reply};
 use memcached_operator_core::kernel::failure::{Category, Failure};
-use memcached_operator_core::kernel::kernel::{Kernel, Settings};
 use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
+use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use model::{Cluster, Model, NAME};
 use proptest::prelude::*;
 
@@ -152,7 +152,7 @@ fn child() -> impl Strategy<Value = ChildKind> + Clone {
 
 /// The operator, the API server, and what is between them.
 struct Simulation {
-    kernel: Kernel,
+    reconciler: Reconciler,
     model: Model,
     now: Timestamp,
     requests: Vec<Effect>,
@@ -186,7 +186,7 @@ struct Simulation {
 impl Simulation {
     fn new() -> Self {
         let mut simulation = Self {
-            kernel: Kernel::new(Settings::default()),
+            reconciler: Reconciler::new(Settings::default()),
             model: Model::default(),
             now: Timestamp::from_second(1_800_000_000).unwrap(),
             requests: Vec::new(),
@@ -214,7 +214,7 @@ impl Simulation {
     }
 
     fn restart_with(&mut self, settings: Settings) {
-        self.kernel = Kernel::new(settings);
+        self.reconciler = Reconciler::new(settings);
         self.left_behind.append(&mut self.requests);
         self.late.clear();
         self.asked.clear();
@@ -236,18 +236,18 @@ impl Simulation {
 
     fn step(&mut self, event: Event) {
         let twin = self.with_twin.then(|| {
-            let snapshot = serde_json::to_vec(&self.kernel).unwrap();
-            serde_json::from_slice::<Kernel>(&snapshot).unwrap().step(self.now, event.clone())
+            let snapshot = serde_json::to_vec(&self.reconciler).unwrap();
+            serde_json::from_slice::<Reconciler>(&snapshot).unwrap().step(self.now, event.clone())
         });
         self.barred = bars(&event).unwrap_or(self.barred);
         let unanswered = self.requests.len() + self.late.len();
-        let effects = self.kernel.step(self.now, event);
+        let effects = self.reconciler.step(self.now, event);
         assert_eq!(twin.unwrap_or_else(|| effects.clone()), effects);
         let sends = effects.iter().any(|effect| matches!(effect, Effect::Send { .. }));
         assert!(!sends || unanswered == 0, "two batches at once: {effects:?} beside {unanswered} requests");
         assert!(!sends || !self.barred, "{effects:?} where the resources may not be listed");
         for effect in effects {
-            self.claims.append(&mut words::check(&self.kernel, &effect));
+            self.claims.append(&mut words::check(&self.reconciler, &effect));
             match effect {
                 Effect::Send { ref request, .. } => {
                     assert!(self.leads, "a follower asks for {effect:?}");
@@ -255,11 +255,11 @@ impl Simulation {
                     self.requests.push(effect);
                 }
                 Effect::Wake(at) => self.wake = Some(at),
-                Effect::Publish { notice, .. } => {
-                    if notice.reason == "RolloutStarted" {
-                        self.told.push(notice.message);
+                Effect::Publish { kube_event, .. } => {
+                    if kube_event.reason == "RolloutStarted" {
+                        self.told.push(kube_event.message);
                     }
-                    self.said.push(notice.reason);
+                    self.said.push(kube_event.reason);
                 }
                 Effect::Observe(Observation::Rollout(_)) => self.counted += 1,
                 Effect::RelistAll => {
@@ -700,14 +700,14 @@ fn no_object_is_kept_while_the_lists_are_not_complete() {
     simulation.settle();
     let (own, [service, deployment]) =
         (Watched::Memcached, [ChildKind::Service, ChildKind::Deployment].map(Watched::Child));
-    simulation.kernel = Kernel::new(Settings::default());
+    simulation.reconciler = Reconciler::new(Settings::default());
     for kind in [own, service, deployment] {
         simulation.step(Event::Listing(kind, Scope::All));
         for event in simulation.model.list(kind) {
             simulation.step(event);
         }
     }
-    let known = simulation.kernel.world().resources.values().next().unwrap();
+    let known = simulation.reconciler.world().resources.values().next().unwrap();
     assert!(known.live(ChildKind::Deployment).is_some() && known.live(ChildKind::Service).is_some());
     assert!(!known.is_open());
 }

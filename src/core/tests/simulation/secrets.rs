@@ -2,7 +2,7 @@
 //! were started with, whatever anybody computed before.
 
 use memcached_operator_core::kernel::failure::Category;
-use memcached_operator_core::kernel::rollouts::Budget;
+use memcached_operator_core::kernel::rollout_budget::BudgetSettings;
 
 use crate::fleet::{Fleet, HASH};
 
@@ -84,7 +84,7 @@ fn who_leads_again_makes_no_pods_from_what_it_computed_before() {
 fn those_that_wait_for_their_turn_do_not_roll_to_a_secret_that_is_gone_by_then() {
     for Absence { begins, ends } in ABSENCES {
         let mut fleet = Fleet::new(2, 0);
-        fleet.restart(Budget { limit: 1, ..Budget::default() });
+        fleet.restart(BudgetSettings { limit: 1, ..BudgetSettings::default() });
         fleet.secrets().set_secret(Some(5));
         fleet.quiet();
         begins(&mut fleet);
@@ -100,7 +100,7 @@ fn those_that_wait_for_their_turn_do_not_roll_to_a_secret_that_is_gone_by_then()
 fn what_was_computed_counts_for_nothing_where_the_pods_were_started_with_something_else() {
     for Absence { begins, ends } in ABSENCES {
         let mut fleet = Fleet::new(2, 0);
-        fleet.restart(Budget { limit: 1, ..Budget::default() });
+        fleet.restart(BudgetSettings { limit: 1, ..BudgetSettings::default() });
         fleet.secrets().set_secret(Some(5));
         fleet.quiet();
         begins(&mut fleet);

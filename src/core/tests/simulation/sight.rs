@@ -3,8 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::event::Event;
-use memcached_operator_core::kernel::kernel::{Kernel, Settings};
 use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
+use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use proptest::prelude::*;
 
 use crate::{Simulation, child, op, request_name};
@@ -199,8 +199,8 @@ fn nothing_is_kept_of_what_has_no_resource() {
     simulation.model.create_resource();
     simulation.settle();
     for resources_first in [false, true] {
-        simulation.kernel = Kernel::new(Settings::default());
-        let size = |simulation: &Simulation| serde_json::to_vec(&simulation.kernel).unwrap().len();
+        simulation.reconciler = Reconciler::new(Settings::default());
+        let size = |simulation: &Simulation| serde_json::to_vec(&simulation.reconciler).unwrap().len();
         for listed in [Watched::Memcached].into_iter().filter(|_| resources_first) {
             simulation.step(Event::Listing(listed, Scope::All));
             simulation.step(Event::Listed(listed, Scope::All));

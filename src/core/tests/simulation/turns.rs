@@ -5,7 +5,7 @@ use memcached_operator_core::api::spec::NetworkPolicySpec;
 use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::failure::Category;
-use memcached_operator_core::kernel::rollouts::{Adoption, Budget};
+use memcached_operator_core::kernel::rollout_budget::{Adoption, BudgetSettings};
 
 use crate::fleet::{Fleet, HASH, REVISION};
 
@@ -56,7 +56,7 @@ const STOPS: [Stop; 5] = [
 ];
 
 fn rolls(fleet: &Fleet) -> Vec<Option<BudgetedRollout>> {
-    fleet.models.values().map(|model| model.resource().status.turn()).collect()
+    fleet.models.values().map(|model| model.resource().status.permit_cause()).collect()
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn who_cannot_go_on_gives_its_turn_back_once_its_pods_are_available() {
     for Stop { what, begins, ends } in STOPS {
         for another_leads in [false, true] {
             let mut fleet = Fleet::new(2, 0);
-            fleet.restart(Budget { limit: 1, adoption: Adoption::Off });
+            fleet.restart(BudgetSettings { limit: 1, adoption: Adoption::Off });
             fleet.secrets().set_secret(Some(5));
             fleet.quiet();
             begins(&mut fleet);
@@ -89,7 +89,7 @@ fn who_cannot_go_on_gives_its_turn_back_once_its_pods_are_available() {
 #[test]
 fn a_turn_is_kept_while_it_is_not_known_whether_its_apply_was_stored() {
     let mut fleet = Fleet::new(2, 0);
-    fleet.restart(Budget { limit: 1, adoption: Adoption::Off });
+    fleet.restart(BudgetSettings { limit: 1, adoption: Adoption::Off });
     fleet.secrets().set_secret(Some(5));
     while fleet.hear() {}
     while !matches!(fleet.next_request(), Some(Request::Apply { .. })) {
@@ -103,7 +103,7 @@ fn a_turn_is_kept_while_it_is_not_known_whether_its_apply_was_stored() {
     assert_eq!(fleet.rollouts(), [1, 0]);
 }
 
-const ADOPTING: Budget = Budget { limit: 5, adoption: Adoption::Budgeted };
+const ADOPTING: BudgetSettings = BudgetSettings { limit: 5, adoption: Adoption::Budgeted };
 
 #[test]
 fn adoption_that_one_of_many_halted_stays_halted_whoever_leads() {
@@ -152,7 +152,7 @@ fn adoption_that_is_refused_halts_too_and_keeps_no_secret_from_being_rotated() {
 
     let mut fleet = Fleet::new(3, 1);
     fleet.refused = Some((FIRST, Category::AdmissionDenied));
-    fleet.restart(Budget { limit: 1, adoption: Adoption::Budgeted });
+    fleet.restart(BudgetSettings { limit: 1, adoption: Adoption::Budgeted });
     fleet.quiet();
     fleet.secrets().set_secret(Some(5));
     fleet.let_pass(20);

@@ -16,8 +16,8 @@ use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::kernel::effect::{Effect, Request};
 use memcached_operator_core::kernel::event::{Event, SeenPod};
 use memcached_operator_core::kernel::failure::Category;
-use memcached_operator_core::kernel::kernel::{Kernel, Settings};
 use memcached_operator_core::kernel::object::{Key, Scope};
+use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
@@ -25,9 +25,9 @@ use crate::model::{LACKING, NAME, Report, merged};
 use crate::{Op, Simulation};
 
 /// Refuses words that contradict each other or what the kernel knew when it sent them. Returns what was claimed.
-pub(crate) fn check(kernel: &Kernel, effect: &Effect) -> BTreeSet<String> {
-    let Some((key, status)) = status_of(kernel, effect) else { return BTreeSet::new() };
-    let found = contradictions::contradictions(&status, &contradictions::Known::of(kernel, key));
+pub(crate) fn check(reconciler: &Reconciler, effect: &Effect) -> BTreeSet<String> {
+    let Some((key, status)) = status_of(reconciler, effect) else { return BTreeSet::new() };
+    let found = contradictions::contradictions(&status, &contradictions::Known::of(reconciler, key));
     assert!(found.is_empty(), "{}", found.join("\n"));
     let claims = |it: &Condition| {
         let claims = claims::claims(it).unwrap_or_default();
@@ -37,11 +37,11 @@ pub(crate) fn check(kernel: &Kernel, effect: &Effect) -> BTreeSet<String> {
 }
 
 /// The status that a request writes, whole.
-fn status_of<'a>(kernel: &Kernel, effect: &'a Effect) -> Option<(&'a Key, MemcachedStatus)> {
+fn status_of<'a>(reconciler: &Reconciler, effect: &'a Effect) -> Option<(&'a Key, MemcachedStatus)> {
     let Effect::Send { resource, request: Request::PatchStatus { status, .. }, .. } = effect else {
         return None;
     };
-    Some((resource, merged(&kernel.world().resources[resource].seen.status, status)))
+    Some((resource, merged(&reconciler.world().resources[resource].seen.status, status)))
 }
 
 /// One step of a history.

@@ -4,17 +4,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::api::status::{AlteredField, AlteredFields, SecretVersion};
 use memcached_operator_core::kernel::desired::Revision;
-use memcached_operator_core::kernel::status::rollout::Rollout;
-use memcached_operator_core::kernel::status::{MissingSecret, Situation, Trouble, status};
+use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
+use memcached_operator_core::kernel::status::{BlockingProblem, MissingSecret, StatusInputs, status};
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::{condition, first, line, missing, rollout, steady};
 
 /// One condition of a resource with this Deployment and so many desired replicas.
-fn said(of: &str, desired_replicas: i32, deployment: Option<Rollout>) -> String {
-    let situation = Situation { desired_replicas, deployment, ..steady() };
-    condition(&first(&situation), of).map(line).unwrap_or_default()
+fn said(of: &str, replicas_expected: i32, deployment: Option<RolloutProgress>) -> String {
+    let inputs = StatusInputs { replicas_expected, deployment, ..steady() };
+    condition(&first(&inputs), of).map(line).unwrap_or_default()
 }
 
 #[rstest]
@@ -26,7 +26,7 @@ fn said(of: &str, desired_replicas: i32, deployment: Option<Rollout>) -> String 
 #[case::no_deployment_yet_and_none_is_wanted(0, None, "True Available: 0/0 replicas are ready")]
 fn available_means_that_a_pod_serves_or_none_is_wanted(
     #[case] desired: i32,
-    #[case] deployment: Option<Rollout>,
+    #[case] deployment: Option<RolloutProgress>,
     #[case] expected: &str,
 ) {
     assert_eq!(said("Available", desired, deployment), format!("Available={expected}"));
@@ -56,17 +56,17 @@ fn available_means_that_a_pod_serves_or_none_is_wanted(
 #[case::scaled_to_zero(0, Some(rollout(0, 0, 0)), "False ProgressingComplete: All 0 replicas are updated")]
 #[case::its_own_spec_is_news_to_the_deployment(
     3,
-    Some(Rollout { observed: false, ..rollout(3, 3, 3) }),
+    Some(RolloutProgress { observed: false, ..rollout(3, 3, 3) }),
     "True Progressing: Rollout in progress: 0/3 replicas updated"
 )]
 #[case::the_deployment_has_another_template(
     3,
-    Some(Rollout { carries_template: false, ..rollout(3, 3, 3) }),
+    Some(RolloutProgress { carries_template: false, ..rollout(3, 3, 3) }),
     "True Progressing: Rollout in progress: 0/3 replicas updated"
 )]
 fn progressing_means_that_pods_are_replaced_or_their_number_changes(
     #[case] desired: i32,
-    #[case] deployment: Option<Rollout>,
+    #[case] deployment: Option<RolloutProgress>,
     #[case] expected: &str,
 ) {
     assert_eq!(said("Progressing", desired, deployment), format!("Progressing={expected}"));
@@ -81,7 +81,7 @@ fn progressing_means_that_pods_are_replaced_or_their_number_changes(
 #[case::no_deployment_yet_and_none_is_wanted(0, None, "False NotDegraded: All 0 desired replicas are ready")]
 fn degraded_means_that_fewer_pods_serve_than_are_wanted(
     #[case] desired: i32,
-    #[case] deployment: Option<Rollout>,
+    #[case] deployment: Option<RolloutProgress>,
     #[case] expected: &str,
 ) {
     assert_eq!(said("Degraded", desired, deployment), format!("Degraded={expected}"));
@@ -96,12 +96,12 @@ fn a_missing_secret_is_degraded_whatever_the_replicas(
     #[case] missing_secrets: Vec<MissingSecret>,
     #[case] names: &str,
     #[values((3, None), (3, Some(rollout(3, 3, 3))), (3, Some(rollout(3, 3, 0))), (0, Some(rollout(0, 0, 0))))]
-    replicas: (i32, Option<Rollout>),
+    replicas: (i32, Option<RolloutProgress>),
 ) {
-    let (desired_replicas, deployment) = replicas;
-    let situation = Situation { desired_replicas, deployment, missing_secrets, ..steady() };
+    let (replicas_expected, deployment) = replicas;
+    let inputs = StatusInputs { replicas_expected, deployment, missing_secrets, ..steady() };
     assert_eq!(
-        condition(&first(&situation), "Degraded").map(line),
+        condition(&first(&inputs), "Degraded").map(line),
         Some(format!("Degraded=True SecretNotFound: Referenced Secrets not found: {names}"))
     );
 }
@@ -110,7 +110,7 @@ fn a_missing_secret_is_degraded_whatever_the_replicas(
 fn a_secret_that_only_lacks_its_key_is_not_said_to_be_missing() {
     let missing_secrets = vec![missing("b", Some("tls.key")), missing("a", Some("password-file"))];
     assert_eq!(
-        condition(&first(&Situation { missing_secrets, ..steady() }), "Degraded").map(line).as_deref(),
+        condition(&first(&StatusInputs { missing_secrets, ..steady() }), "Degraded").map(line).as_deref(),
         Some(
             "Degraded=True SecretNotFound: Keys not found in referenced Secrets: a (key password-file), b (key tls.key)"
         )
@@ -118,13 +118,13 @@ fn a_secret_that_only_lacks_its_key_is_not_said_to_be_missing() {
 }
 
 /// A Deployment whose change waits.
-fn held_back(total: i32, updated: i32) -> Rollout {
-    Rollout { held_back: true, ..rollout(total, updated, total) }
+fn held_back(total: i32, updated: i32) -> RolloutProgress {
+    RolloutProgress { held_back: true, ..rollout(total, updated, total) }
 }
 
 #[rstest]
 #[case::another_template(
-    Rollout { carries_template: false, ..held_back(3, 3) },
+    RolloutProgress { carries_template: false, ..held_back(3, 3) },
     "False RolloutHeldBack: Rollout held back: 0/3 replicas updated"
 )]
 #[case::another_scale(held_back(2, 2), "False RolloutHeldBack: Rollout held back: 2/3 replicas updated")]
@@ -133,15 +133,15 @@ fn held_back(total: i32, updated: i32) -> Rollout {
     "True Progressing: Rollout in progress: 1/3 replicas updated"
 )]
 #[case::its_own_spec_is_news_to_it(
-    Rollout { observed: false, ..held_back(2, 2) },
+    RolloutProgress { observed: false, ..held_back(2, 2) },
     "True Progressing: Rollout in progress: 0/3 replicas updated"
 )]
 #[case::something_else_waits(held_back(3, 3), "False ProgressingComplete: All 3 replicas are updated")]
-fn a_change_that_is_held_back_is_no_rollout(#[case] deployment: Rollout, #[case] expected: &str) {
-    let situation = Situation { deployment: Some(deployment), pending: vec!["Deployment"], ..steady() };
-    let shown = |it: &Situation<'_>| condition(&first(it), "Progressing").map(line).unwrap_or_default();
-    assert_eq!(shown(&situation), format!("Progressing={expected}"));
-    let paused = Situation { paused: Some(vec!["Deployment"]), ..situation.clone() };
+fn a_change_that_is_held_back_is_no_rollout(#[case] deployment: RolloutProgress, #[case] expected: &str) {
+    let inputs = StatusInputs { deployment: Some(deployment), pending: vec!["Deployment"], ..steady() };
+    let shown = |it: &StatusInputs<'_>| condition(&first(it), "Progressing").map(line).unwrap_or_default();
+    assert_eq!(shown(&inputs), format!("Progressing={expected}"));
+    let paused = StatusInputs { paused: Some(vec!["Deployment"]), ..inputs.clone() };
     let expected = expected.replace("RolloutHeldBack", "Paused").replace("held back", "paused");
     assert_eq!(shown(&paused), format!("Progressing={expected}"));
 }
@@ -180,8 +180,8 @@ fn two_of_three_ready_is_the_first_example() {
           lastTransitionTime: "2024-01-15T10:29:00Z"
           observedGeneration: 2
     "#;
-    let created = Situation { now: "2024-01-15T10:29:00Z".parse().unwrap(), deployment: None, ..steady() };
-    let later = Situation {
+    let created = StatusInputs { now: "2024-01-15T10:29:00Z".parse().unwrap(), deployment: None, ..steady() };
+    let later = StatusInputs {
         now: "2024-01-15T10:30:00.75Z".parse().unwrap(),
         deployment: Some(rollout(4, 3, 2)),
         ..steady()
@@ -218,8 +218,8 @@ fn all_ready_is_the_second_example() {
 }
 
 /// The status without its conditions.
-fn numbers(situation: &Situation<'_>) -> MemcachedStatus {
-    MemcachedStatus { conditions: Vec::new(), ..first(situation) }
+fn numbers(inputs: &StatusInputs<'_>) -> MemcachedStatus {
+    MemcachedStatus { conditions: Vec::new(), ..first(inputs) }
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn the_numbers_mirror_the_deployment() {
         server_version: "v1.34.4".into(),
         fields: vec![AlteredField { path: "spec.replicas".into(), digest: "0a1b".into() }],
     }];
-    let situation = Situation {
+    let inputs = StatusInputs {
         deployment: Some(rollout(4, 2, 3)),
         template_revision: Some(Revision(1)),
         secrets: secrets.clone(),
@@ -258,29 +258,34 @@ fn the_numbers_mirror_the_deployment() {
         altered_fields: altered,
         failing_since: None,
     };
-    assert_eq!(numbers(&situation), expected);
+    assert_eq!(numbers(&inputs), expected);
 }
 
 #[test]
 fn without_a_deployment_every_number_is_zero_and_without_a_service_nobody_can_connect() {
-    let shown = numbers(&Situation { deployment: None, servers: Vec::new(), ..steady() });
+    let shown = numbers(&StatusInputs { deployment: None, servers: Vec::new(), ..steady() });
     assert_eq!((shown.replicas, shown.ready_replicas, shown.updated_replicas), (0, 0, 0));
     assert_eq!(shown.server_list, Vec::<String>::new());
 }
 
 #[test]
 fn a_deployment_that_has_yet_to_see_its_own_spec_proves_no_updated_pod() {
-    let stale = Rollout { observed: false, ..rollout(3, 3, 3) };
-    let shown = first(&Situation { deployment: Some(stale), ..steady() });
+    let stale = RolloutProgress { observed: false, ..rollout(3, 3, 3) };
+    let shown = first(&StatusInputs { deployment: Some(stale), ..steady() });
     assert_eq!((shown.replicas, shown.ready_replicas, shown.updated_replicas), (3, 3, 0));
     assert_eq!(condition(&shown, "Ready").map(|it| it.status.as_str()), Some("False"));
 }
 
 #[test]
 fn an_invalid_spec_does_not_hide_the_pods_that_run() {
-    let live = Rollout { carries_template: false, ..rollout(3, 3, 2) };
-    let trouble = Some(Trouble::InvalidSpec("spec.replicas: too many".into()));
-    let shown = first(&Situation { deployment: Some(live), trouble, pending: vec!["Service"], ..steady() });
+    let live = RolloutProgress { carries_template: false, ..rollout(3, 3, 2) };
+    let blocking_problem = Some(BlockingProblem::InvalidSpec("spec.replicas: too many".into()));
+    let shown = first(&StatusInputs {
+        deployment: Some(live),
+        blocking_problem,
+        pending: vec!["Service"],
+        ..steady()
+    });
     assert_eq!((shown.replicas, shown.ready_replicas), (3, 2));
     assert_eq!(shown.server_list, ["cache.shop:11211"]);
     assert_eq!(

@@ -3,20 +3,21 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::kernel::failure::Category;
-use memcached_operator_core::kernel::status::rollout::Rollout;
-use memcached_operator_core::kernel::status::{Situation, Trouble, next_change, status};
+use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
+use memcached_operator_core::kernel::status::{BlockingProblem, StatusInputs, next_change, status};
 use rstest::rstest;
 
 use crate::{at, condition, first, kstatus, missing, rollout, standing_lines, steady};
 
 /// Generation `generation` with a Secret that is not there.
-fn without_secret(generation: i64) -> Situation<'static> {
-    Situation { generation, missing_secrets: vec![missing("my-secret", None)], now: at(10), ..steady() }
+fn without_secret(generation: i64) -> StatusInputs<'static> {
+    StatusInputs { generation, missing_secrets: vec![missing("my-secret", None)], now: at(10), ..steady() }
 }
 
-fn refused(now: i64) -> Situation<'static> {
-    let trouble = Some(Trouble::Denied { category: Category::Forbidden, message: "no".into() });
-    Situation { trouble, pending: vec!["Service"], now: at(now), ..steady() }
+fn refused(now: i64) -> StatusInputs<'static> {
+    let blocking_problem =
+        Some(BlockingProblem::Denied { category: Category::Forbidden, message: "no".into() });
+    StatusInputs { blocking_problem, pending: vec!["Service"], now: at(now), ..steady() }
 }
 
 /// `reconciledGeneration`, then the lines of Degraded, Ready, and Reconciling or Stalled.
@@ -41,7 +42,7 @@ fn scenario_1_failure_on_first_reconciliation_then_success() {
     ];
     assert_eq!(told(&failed), (None, expected.into()));
 
-    let repaired = status(&Situation { generation: 2, now: at(20), ..steady() }, &failed);
+    let repaired = status(&StatusInputs { generation: 2, now: at(20), ..steady() }, &failed);
     let expected = [
         "Degraded=False NotDegraded: All 3 desired replicas are ready".into(),
         "Ready=True MemcachedReady: All 3 replicas are ready".into(),
@@ -63,7 +64,7 @@ fn scenario_2_failure_introduced_by_an_update() {
 
 #[test]
 fn scenario_3_failure_without_an_update() {
-    let well = first(&Situation { generation: 1, ..steady() });
+    let well = first(&StatusInputs { generation: 1, ..steady() });
     let failed = status(&without_secret(1), &well);
     let expected = [format!("Degraded=True {NOT_FOUND}"), format!("Ready=False {NOT_FOUND}")];
     assert_eq!(told(&failed), (Some(1), expected.into()));
@@ -71,9 +72,14 @@ fn scenario_3_failure_without_an_update() {
 
 #[test]
 fn scenario_4_an_invalid_value() {
-    let trouble = Some(Trouble::InvalidSpec("spec.memcached.threads: at most 128".into()));
-    let stalled =
-        first(&Situation { generation: 1, deployment: None, pending: vec!["Service"], trouble, ..steady() });
+    let blocking_problem = Some(BlockingProblem::InvalidSpec("spec.memcached.threads: at most 128".into()));
+    let stalled = first(&StatusInputs {
+        generation: 1,
+        deployment: None,
+        pending: vec!["Service"],
+        blocking_problem,
+        ..steady()
+    });
     let expected = [
         "Degraded=True Degraded: Waiting for deployment to be created",
         "Ready=False InvalidSpec: spec.memcached.threads: at most 128",
@@ -87,13 +93,16 @@ fn a_generation_is_never_current_before_its_pods_run_it() {
     let mut shown = MemcachedStatus::default();
     let mut seen = vec![kstatus(1, &shown)];
     let lives = [
-        Situation { deployment: None, pending: vec!["Service"], ..steady() },
-        Situation { deployment: Some(Rollout { observed: false, ..rollout(0, 0, 0) }), ..steady() },
-        Situation { deployment: Some(rollout(3, 3, 2)), ..steady() },
-        Situation { deployment: Some(rollout(3, 3, 3)), ..steady() },
+        StatusInputs { deployment: None, pending: vec!["Service"], ..steady() },
+        StatusInputs {
+            deployment: Some(RolloutProgress { observed: false, ..rollout(0, 0, 0) }),
+            ..steady()
+        },
+        StatusInputs { deployment: Some(rollout(3, 3, 2)), ..steady() },
+        StatusInputs { deployment: Some(rollout(3, 3, 3)), ..steady() },
     ];
-    for situation in lives {
-        shown = status(&Situation { generation: 1, ..situation }, &shown);
+    for inputs in lives {
+        shown = status(&StatusInputs { generation: 1, ..inputs }, &shown);
         seen.push(kstatus(1, &shown));
     }
     seen.push(kstatus(2, &shown));
@@ -103,11 +112,13 @@ fn a_generation_is_never_current_before_its_pods_run_it() {
 #[test]
 fn the_start_of_a_refusal_survives_restarts_and_other_errors() {
     let refused_first = first(&refused(0));
-    let trouble = Some(Trouble::RetryingAfterError("timeout".into()));
-    let interrupted =
-        status(&Situation { trouble, pending: vec!["Service"], now: at(300), ..steady() }, &refused_first);
-    let unobserved = Some(Rollout { observed: false, ..rollout(3, 3, 3) });
-    let annotated = status(&Situation { deployment: unobserved, now: at(400), ..steady() }, &interrupted);
+    let blocking_problem = Some(BlockingProblem::RetryingAfterError("timeout".into()));
+    let interrupted = status(
+        &StatusInputs { blocking_problem, pending: vec!["Service"], now: at(300), ..steady() },
+        &refused_first,
+    );
+    let unobserved = Some(RolloutProgress { observed: false, ..rollout(3, 3, 3) });
+    let annotated = status(&StatusInputs { deployment: unobserved, now: at(400), ..steady() }, &interrupted);
     let again = status(&refused(500), &annotated);
     assert_eq!(again.failing_since, Some(Time(at(0))));
     assert_eq!(next_change(&refused(500), &again), Some(at(600)));
@@ -115,8 +126,8 @@ fn the_start_of_a_refusal_survives_restarts_and_other_errors() {
 
 #[test]
 fn another_error_is_not_the_start_of_a_refusal() {
-    let trouble = Some(Trouble::RetryingAfterError("timeout".into()));
-    let interrupted = first(&Situation { trouble, pending: vec!["Service"], ..steady() });
+    let blocking_problem = Some(BlockingProblem::RetryingAfterError("timeout".into()));
+    let interrupted = first(&StatusInputs { blocking_problem, pending: vec!["Service"], ..steady() });
     assert_eq!(interrupted.failing_since, None);
 }
 
@@ -132,7 +143,7 @@ fn a_start_in_the_future_is_taken_for_now() {
 #[case::restored_from_a_backup(Some(7), None)]
 fn what_was_reached_before_is_remembered(#[case] before: Option<i64>, #[case] after: Option<i64>) {
     let previous = MemcachedStatus { reconciled_generation: before, ..MemcachedStatus::default() };
-    let rolling = Situation { deployment: Some(rollout(4, 1, 3)), ..steady() };
+    let rolling = StatusInputs { deployment: Some(rollout(4, 1, 3)), ..steady() };
     assert_eq!(status(&rolling, &previous).reconciled_generation, after);
 }
 
@@ -142,20 +153,20 @@ fn a_transition_time_is_the_second_in_which_the_status_flipped() {
     let times = |status: &MemcachedStatus| -> Vec<i64> {
         status.conditions.iter().map(|it| it.last_transition_time.0.duration_since(at(0)).as_secs()).collect()
     };
-    let well = first(&Situation { now: at(0) + fraction, ..steady() });
+    let well = first(&StatusInputs { now: at(0) + fraction, ..steady() });
     assert_eq!(times(&well), [0, 0, 0, 0]);
-    let lost = Situation { deployment: Some(rollout(3, 3, 2)), now: at(5) + fraction, ..steady() };
+    let lost = StatusInputs { deployment: Some(rollout(3, 3, 2)), now: at(5) + fraction, ..steady() };
     let lost = status(&lost, &well);
     assert_eq!(times(&lost), [0, 0, 5, 5], "Degraded and Ready flipped");
     assert_eq!(lost.conditions[0].last_transition_time, Time(at(0)));
-    let more = Situation { deployment: Some(rollout(3, 3, 1)), now: at(9), ..steady() };
+    let more = StatusInputs { deployment: Some(rollout(3, 3, 1)), now: at(9), ..steady() };
     assert_eq!(times(&status(&more, &lost)), [0, 0, 5, 5], "only messages changed");
 }
 
 #[test]
 fn a_message_keeps_the_limit_of_the_api() {
-    let trouble = Some(Trouble::InvalidSpec("é".repeat(40_000)));
-    let shown = first(&Situation { trouble, ..steady() });
+    let blocking_problem = Some(BlockingProblem::InvalidSpec("é".repeat(40_000)));
+    let shown = first(&StatusInputs { blocking_problem, ..steady() });
     let message = condition(&shown, "Stalled").map_or("", |it| it.message.as_str());
     assert!((32_760..=32_768).contains(&message.len()), "{} bytes", message.len());
     assert!(message.ends_with("é…"));

@@ -1,11 +1,11 @@
 //! The resource's status against the tables that specify it ([`counters`]: Available, Progressing, Degraded;
-//! [`standing`]: Ready, Reconciling, Stalled), against the history of a resource ([`history`]), and against properties over
+//! [`readiness`]: Ready, Reconciling, Stalled), against the history of a resource ([`history`]), and against properties over
 //! generated situations ([`properties`]).
 
 mod counters;
 mod history;
 mod properties;
-mod standing;
+mod readiness;
 
 use std::sync::LazyLock;
 
@@ -14,9 +14,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::kernel::event::SeenRollout;
 use memcached_operator_core::kernel::object::Key;
-use memcached_operator_core::kernel::rollouts::Place;
-use memcached_operator_core::kernel::status::rollout::Rollout;
-use memcached_operator_core::kernel::status::{MissingSecret, Situation, status};
+use memcached_operator_core::kernel::rollout_budget::PermitState;
+use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
+use memcached_operator_core::kernel::status::{MissingSecret, StatusInputs, status};
 
 static KEY: LazyLock<Key> = LazyLock::new(|| Key { namespace: "shop".into(), name: "cache".into() });
 
@@ -26,25 +26,25 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 /// A Deployment whose counters are about the template that is wanted.
-fn rollout(total: i32, updated: i32, ready: i32) -> Rollout {
+fn rollout(total: i32, updated: i32, ready: i32) -> RolloutProgress {
     let seen = SeenRollout { replicas: total, updated, ready, available: ready, ..SeenRollout::default() };
-    Rollout { seen, observed: true, asked: total, carries_template: true, held_back: false }
+    RolloutProgress { seen, observed: true, asked: total, carries_template: true, held_back: false }
 }
 
 /// `shop/cache` in generation 2, all of its three replicas in place and ready.
-fn steady() -> Situation<'static> {
-    Situation {
+fn steady() -> StatusInputs<'static> {
+    StatusInputs {
         key: &KEY,
         generation: 2,
-        desired_replicas: 3,
+        replicas_expected: 3,
         deployment: Some(rollout(3, 3, 3)),
         servers: vec!["cache.shop:11211".into()],
         pending: Vec::new(),
         paused: None,
         unserved: Vec::new(),
-        place: Place::Outside,
+        permit_state: PermitState::NotNeeded,
         missing_secrets: Vec::new(),
-        trouble: None,
+        blocking_problem: None,
         pod_problem: None,
         secrets: Vec::new(),
         altered: Vec::new(),
@@ -58,14 +58,14 @@ fn missing(name: &str, key: Option<&str>) -> MissingSecret {
 }
 
 /// The status of a resource that had none.
-fn first(situation: &Situation<'_>) -> MemcachedStatus {
-    status(situation, &MemcachedStatus::default())
+fn first(inputs: &StatusInputs<'_>) -> MemcachedStatus {
+    status(inputs, &MemcachedStatus::default())
 }
 
 /// The status of a resource whose generation was reached before.
-fn reached(situation: &Situation<'_>) -> MemcachedStatus {
-    let reconciled_generation = Some(situation.generation);
-    status(situation, &MemcachedStatus { reconciled_generation, ..MemcachedStatus::default() })
+fn reached(inputs: &StatusInputs<'_>) -> MemcachedStatus {
+    let reconciled_generation = Some(inputs.generation);
+    status(inputs, &MemcachedStatus { reconciled_generation, ..MemcachedStatus::default() })
 }
 
 fn condition<'a>(status: &'a MemcachedStatus, of: &str) -> Option<&'a Condition> {

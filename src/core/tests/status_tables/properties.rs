@@ -6,10 +6,10 @@ use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::event::SeenRollout;
 use memcached_operator_core::kernel::failure::Category;
-use memcached_operator_core::kernel::rollouts::{Place, Turn};
-use memcached_operator_core::kernel::status::rollout::Rollout;
+use memcached_operator_core::kernel::rollout_budget::{PermitState, RolloutPermit};
+use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
 use memcached_operator_core::kernel::status::{
-    MissingSecret, Situation, Trouble, next_change, status, template_generation,
+    BlockingProblem, MissingSecret, StatusInputs, next_change, status, template_generation,
 };
 use proptest::option;
 use proptest::prelude::*;
@@ -20,19 +20,19 @@ use crate::{KEY, at, condition, kstatus};
 const OURS: [&str; 7] = ["Available", "Progressing", "Degraded", "Ready", "Reconciling", "Stalled", "Paused"];
 const FOREIGN: [&str; 2] = ["Audited", "Signed"];
 
-fn troubles() -> impl Strategy<Value = Option<Trouble>> {
-    let denied = |category| Some(Trouble::Denied { category, message: "refused".into() });
+fn troubles() -> impl Strategy<Value = Option<BlockingProblem>> {
+    let denied = |category| Some(BlockingProblem::Denied { category, message: "refused".into() });
     select(vec![
         None,
-        Some(Trouble::InvalidSpec("invalid".into())),
-        Some(Trouble::NameConflict("conflict".into())),
-        Some(Trouble::ImmutableField("immutable".into())),
-        Some(Trouble::SecretUnreadable("unreadable".into())),
+        Some(BlockingProblem::InvalidSpec("invalid".into())),
+        Some(BlockingProblem::NameConflict("conflict".into())),
+        Some(BlockingProblem::ImmutableField("immutable".into())),
+        Some(BlockingProblem::SecretUnreadable("unreadable".into())),
         denied(Category::Forbidden),
         denied(Category::QuotaExceeded),
         denied(Category::AdmissionDenied),
-        Some(Trouble::WaitingForGarbageCollection("waiting".into())),
-        Some(Trouble::RetryingAfterError("retrying".into())),
+        Some(BlockingProblem::WaitingForGarbageCollection("waiting".into())),
+        Some(BlockingProblem::RetryingAfterError("retrying".into())),
     ])
 }
 
@@ -45,51 +45,51 @@ prop_compose! {
         carries_template in prop::bool::weighted(0.8),
         asked in 0..3,
         held_back in prop::bool::weighted(0.2),
-    ) -> Rollout {
+    ) -> RolloutProgress {
         let [replicas, ready, updated, available] = counters;
         let seen = SeenRollout {
             observed_generation: 1, replicas, ready, updated, available, deadline_exceeded, replica_failure
         };
-        Rollout { seen, observed, asked, carries_template, held_back }
+        RolloutProgress { seen, observed, asked, carries_template, held_back }
     }
 }
 
 prop_compose! {
-    fn situations()(
+    fn inputs()(
         generation in 1..4_i64,
-        desired_replicas in 0..3,
+        replicas_expected in 0..3,
         deployment in option::weighted(0.9, rollouts()),
         in_place in prop::bool::weighted(0.8),
         paused in option::weighted(0.2, subsequence(vec!["Service", "Deployment"], 0..=2)),
         missing_secrets in subsequence(vec!["a", "b"], 0..=1),
-        trouble in prop_oneof![Just(None), troubles()],
+        blocking_problem in prop_oneof![Just(None), troubles()],
         pod_problem in option::of(Just("OOMKilled".to_owned())),
-        place in select(vec![
-            Place::Outside,
-            Place::Waiting(BudgetedRollout::Secret),
-            Place::Waiting(BudgetedRollout::Definition),
-            Place::Rolling(Turn { cause: BudgetedRollout::Adoption, stalled: false, idle: false }),
-            Place::Rolling(Turn { cause: BudgetedRollout::Definition, stalled: false, idle: false }),
+        permit_state in select(vec![
+            PermitState::NotNeeded,
+            PermitState::Waiting(BudgetedRollout::Secret),
+            PermitState::Waiting(BudgetedRollout::Definition),
+            PermitState::Granted(RolloutPermit { cause: BudgetedRollout::Adoption, stalled: false, idle: false }),
+            PermitState::Granted(RolloutPermit { cause: BudgetedRollout::Definition, stalled: false, idle: false }),
         ]),
         millis in 0..1_500_000_i64,
-    ) -> Situation<'static> {
+    ) -> StatusInputs<'static> {
         let lacks = |name: &str| MissingSecret { name: name.into(), key: None };
-        Situation {
+        StatusInputs {
             key: &KEY,
             generation,
-            desired_replicas,
+            replicas_expected,
             deployment,
             servers: Vec::new(),
-            pending: if in_place && !matches!(place, Place::Waiting(_)) {
+            pending: if in_place && !matches!(permit_state, PermitState::Waiting(_)) {
                 paused.clone().unwrap_or_default()
             } else {
                 vec!["Service"]
             },
             paused,
-            place,
+            permit_state,
             unserved: Vec::new(),
             missing_secrets: missing_secrets.into_iter().map(lacks).collect(),
-            trouble,
+            blocking_problem,
             pod_problem,
             secrets: Vec::new(),
             altered: Vec::new(),
@@ -138,45 +138,49 @@ fn is(status: &MemcachedStatus, of: &str) -> bool {
 }
 
 /// Whether the pods are as they should be.
-fn complete(it: &Situation<'_>) -> bool {
+fn complete(it: &StatusInputs<'_>) -> bool {
     let counters = |seen: &SeenRollout| [seen.replicas, seen.updated, seen.ready, seen.available];
     it.deployment.as_ref().is_some_and(|live| {
-        live.observed && live.carries_template && counters(&live.seen) == [it.desired_replicas; 4]
+        live.observed && live.carries_template && counters(&live.seen) == [it.replicas_expected; 4]
     })
 }
 
 /// Whether changes wait for the user, and nothing worse is to be said.
-fn waits(it: &Situation<'_>) -> bool {
+fn waits(it: &StatusInputs<'_>) -> bool {
     let broken = matches!(
-        it.trouble,
-        Some(Trouble::InvalidSpec(_) | Trouble::NameConflict(_) | Trouble::ImmutableField(_))
+        it.blocking_problem,
+        Some(
+            BlockingProblem::InvalidSpec(_)
+                | BlockingProblem::NameConflict(_)
+                | BlockingProblem::ImmutableField(_)
+        )
     );
     !broken && it.paused.as_ref().is_some_and(|waiting| !waiting.is_empty())
 }
 
 /// Whether this says, without the operator's help, that everything is as it should be.
-fn all_is_proven(it: &Situation<'_>) -> bool {
-    complete(it) && it.pending.is_empty() && it.trouble.is_none() && it.missing_secrets.is_empty()
+fn all_is_proven(it: &StatusInputs<'_>) -> bool {
+    complete(it) && it.pending.is_empty() && it.blocking_problem.is_none() && it.missing_secrets.is_empty()
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn computing_a_status_from_itself_changes_nothing(it in situations(), before in statuses()) {
+    fn computing_a_status_from_itself_changes_nothing(it in inputs(), before in statuses()) {
         let once = status(&it, &before);
         prop_assert_eq!(status(&it, &once), once);
     }
 
     #[test]
-    fn a_stored_status_reads_back_as_it_was(it in situations(), before in statuses()) {
+    fn a_stored_status_reads_back_as_it_was(it in inputs(), before in statuses()) {
         let written = status(&it, &before);
         let stored: MemcachedStatus = serde_json::from_value(serde_json::to_value(&written).unwrap()).unwrap();
         prop_assert_eq!(stored, written);
     }
 
     #[test]
-    fn ready_is_true_exactly_when_everything_is_proven(it in situations(), before in statuses()) {
+    fn ready_is_true_exactly_when_everything_is_proven(it in inputs(), before in statuses()) {
         let shown = status(&it, &before);
         let refused = it.deployment.as_ref().is_some_and(|live| {
             live.seen.deadline_exceeded.is_some() || live.seen.replica_failure.is_some()
@@ -187,7 +191,7 @@ proptest! {
     }
 
     #[test]
-    fn ready_reconciling_and_stalled_exclude_each_other(it in situations(), before in statuses()) {
+    fn ready_reconciling_and_stalled_exclude_each_other(it in inputs(), before in statuses()) {
         let shown = status(&it, &before);
         let true_ones = ["Ready", "Reconciling", "Stalled"].into_iter().filter(|of| is(&shown, of)).count();
         // Changes that wait for the user take nothing away from what serves.
@@ -200,7 +204,7 @@ proptest! {
     }
 
     #[test]
-    fn every_type_stands_once_in_its_place_and_foreign_ones_stay(it in situations(), before in statuses()) {
+    fn every_type_stands_once_in_its_place_and_foreign_ones_stay(it in inputs(), before in statuses()) {
         let shown = status(&it, &before);
         let foreign = |status: &MemcachedStatus| -> Vec<Condition> {
             let all = status.conditions.iter();
@@ -215,7 +219,7 @@ proptest! {
     }
 
     #[test]
-    fn a_transition_time_moves_exactly_when_the_status_flips(it in situations(), before in statuses()) {
+    fn a_transition_time_moves_exactly_when_the_status_flips(it in inputs(), before in statuses()) {
         let shown = status(&it, &before);
         let now = Timestamp::from_second(it.now.as_second()).unwrap();
         for after in shown.conditions.iter().filter(|it| OURS.contains(&it.type_.as_str())) {
@@ -227,7 +231,7 @@ proptest! {
     }
 
     #[test]
-    fn the_generation_seen_is_observed_and_the_one_reached_is_remembered(it in situations(), before in statuses()) {
+    fn the_generation_seen_is_observed_and_the_one_reached_is_remembered(it in inputs(), before in statuses()) {
         let shown = status(&it, &before);
         prop_assert_eq!(shown.observed_generation, it.generation);
         let kept = before.reconciled_generation.filter(|before| *before <= it.generation);
@@ -237,7 +241,7 @@ proptest! {
 
     #[test]
     fn a_template_was_last_in_place_at_this_generation_exactly_where_the_deployment_carries_it(
-        it in situations(),
+        it in inputs(),
         before in statuses(),
     ) {
         let last = |status: &MemcachedStatus| template_generation(status, it.generation).filter(|last| *last > 0);
@@ -248,11 +252,11 @@ proptest! {
     }
 
     #[test]
-    fn a_status_changes_by_itself_only_when_it_says_so(it in situations(), before in statuses(), later in 1..2_000_i64) {
+    fn a_status_changes_by_itself_only_when_it_says_so(it in inputs(), before in statuses(), later in 1..2_000_i64) {
         let shown = status(&it, &before);
         let now = it.now + SignedDuration::from_secs(later);
         let change = next_change(&it, &shown);
-        let after = status(&Situation { now, ..it.clone() }, &shown);
+        let after = status(&StatusInputs { now, ..it.clone() }, &shown);
         prop_assert_eq!(after != shown, change.is_some_and(|change| now >= change));
         prop_assert!(change.is_none() || is(&shown, "Reconciling"));
         prop_assert!(after == shown || is(&after, "Stalled"));

@@ -6,28 +6,28 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use memcached_operator_core::api::MemcachedStatus;
-use memcached_operator_core::kernel::kernel::Kernel;
 use memcached_operator_core::kernel::live::Live;
 use memcached_operator_core::kernel::object::{ChildKind, Key};
+use memcached_operator_core::kernel::reconciler::Reconciler;
 use memcached_operator_core::kernel::world::Presence;
 
 use super::claims::{Claim, claims};
 
 /// What the operator knew when it wrote a status.
 pub(super) struct Known<'a> {
-    kernel: &'a Kernel,
+    reconciler: &'a Reconciler,
     key: &'a Key,
     deployment: Option<&'a Live>,
 }
 
 impl<'a> Known<'a> {
-    pub(super) fn of(kernel: &'a Kernel, key: &'a Key) -> Self {
-        let resource = &kernel.world().resources[key];
+    pub(super) fn of(reconciler: &'a Reconciler, key: &'a Key) -> Self {
+        let resource = &reconciler.world().resources[key];
         let controlled =
             |live: &Live| live.controller.as_ref().is_some_and(|owner| owner.uid == resource.seen.uid);
         let left = |live: &Live| live.orphan.is_some_and(|it| it.is_older_than(&resource.seen));
         let ours = |live: &&Live| left(live) || controlled(live);
-        Self { kernel, key, deployment: resource.live(ChildKind::Deployment).filter(ours) }
+        Self { reconciler, key, deployment: resource.live(ChildKind::Deployment).filter(ours) }
     }
 
     /// Whether the Deployment's own controller has something to do.
@@ -41,13 +41,13 @@ impl<'a> Known<'a> {
 
     /// Pods that the resource asks for, where that is its own decision and can be read.
     fn wanted(&self) -> Option<i32> {
-        let spec = self.kernel.world().resources[self.key].seen.spec.as_ref().ok()?;
+        let spec = self.reconciler.world().resources[self.key].seen.spec.as_ref().ok()?;
         spec.autoscaling.is_none().then(|| spec.replicas.unwrap_or(1))
     }
 
     fn has_secret(&self, name: &str) -> bool {
         let key = Key { namespace: self.key.namespace.clone(), name: name.to_owned() };
-        let secret = self.kernel.world().secrets.get(&key);
+        let secret = self.reconciler.world().secrets.get(&key);
         secret.is_some_and(|secret| matches!(secret.presence, Presence::Present(..)))
     }
 }

@@ -2,21 +2,21 @@
 //! the pass, which sends it along with the write that makes pods, or that takes them over, so that it is said once.
 
 use super::desired::secrets::PASSWORD_FILE;
-use super::effect::Notice;
-use super::inputs::Inputs;
-use super::notice::warning;
+use super::effect::KubeEvent;
+use super::kube_events::warning;
+use super::mounted_secrets::MountedSecrets;
 use crate::api::Validated;
 use crate::api::headroom::headroom;
 use crate::api::quantity::Quantity;
 
 /// Everything there is to say.
 #[must_use]
-pub fn of_pods(spec: &Validated, inputs: &Inputs) -> Vec<Notice> {
-    of_password_file(spec, inputs).into_iter().chain(of_memory_limit(spec)).collect()
+pub fn of_pods(spec: &Validated, mounted_secrets: &MountedSecrets) -> Vec<KubeEvent> {
+    of_password_file(spec, mounted_secrets).into_iter().chain(of_memory_limit(spec)).collect()
 }
 
 /// A limit that is admitted may still be less than memcached takes one day: then it is killed, and the cache is empty.
-fn of_memory_limit(spec: &Validated) -> Option<Notice> {
+fn of_memory_limit(spec: &Validated) -> Option<KubeEvent> {
     let limit = spec.resources.as_ref()?.limits.as_ref()?.get("memory")?;
     let (items, beside) = (spec.memcached.max_memory_mb, headroom(spec));
     let least = items.saturating_add(beside);
@@ -33,10 +33,10 @@ fn of_memory_limit(spec: &Validated) -> Option<Notice> {
 
 /// Some versions of memcached drop the last character of a file whose last line is not ended (1.6.18 does), so that
 /// nobody can log in with the right password.
-fn of_password_file(spec: &Validated, inputs: &Inputs) -> Option<Notice> {
+fn of_password_file(spec: &Validated, mounted_secrets: &MountedSecrets) -> Option<KubeEvent> {
     let secret = spec.security.sasl_secret.as_deref()?;
     let lacks = |(name, key): &(String, &str)| name == secret && *key == PASSWORD_FILE;
-    inputs.without_newline.iter().any(lacks).then(|| {
+    mounted_secrets.without_newline.iter().any(lacks).then(|| {
         let words = format!(
             "The last line of {PASSWORD_FILE} in Secret {secret} does not end with a newline: some versions of \
              memcached drop the last character of its password; end the line"
@@ -47,14 +47,17 @@ fn of_password_file(spec: &Validated, inputs: &Inputs) -> Option<Notice> {
 
 /// What a cache lacks whose pods the Go peer started: template revision 0. `None` where that is nothing.
 #[must_use]
-pub fn of_revision_0(spec: &Validated) -> Option<Notice> {
+pub fn of_revision_0(spec: &Validated) -> Option<KubeEvent> {
     let tls = spec.security.tls.as_ref();
     let certificates = tls.filter(|tls| tls.client_certificates);
     let guarded = tls.is_some() || spec.security.sasl_secret.is_some();
     let lacks: Vec<_> = [
         certificates.map(|_| "clients without a certificate are not refused"),
         tls.map(|_| "port 11212 leads nowhere, and 11211 answers TLS only"),
-        spec.monitoring.as_ref().filter(|_| guarded).map(|_| "the exporter cannot read memcached's figures"),
+        spec.monitoring
+            .as_ref()
+            .filter(|_| guarded)
+            .map(|_| "the exporter cannot read memcached's instance_metrics"),
     ]
     .into_iter()
     .flatten()
@@ -83,12 +86,12 @@ mod tests {
         };
         let enough = 64 + headroom(&Validated::default());
         let reasons = |limit| {
-            let said = of_pods(&spec(limit), &Inputs::default());
+            let said = of_pods(&spec(limit), &MountedSecrets::default());
             said.into_iter().map(|it| it.reason).collect::<Vec<_>>()
         };
         assert_eq!(reasons(enough), Vec::<String>::new());
         assert_eq!(reasons(enough - 1), ["MemoryLimitTight"]);
-        assert_eq!(of_pods(&Validated::default(), &Inputs::default()), Vec::new());
+        assert_eq!(of_pods(&Validated::default(), &MountedSecrets::default()), Vec::new());
     }
 
     #[rstest]
@@ -104,7 +107,7 @@ mod tests {
         let security = Security { sasl_secret: secret.map(str::to_owned), ..Security::default() };
         let spec = Validated { security, ..Validated::default() };
         let without_newline = without_newline.iter().map(|(name, key)| ((*name).to_owned(), *key)).collect();
-        let inputs = Inputs { without_newline, ..Inputs::default() };
-        assert_eq!(of_pods(&spec, &inputs).len(), warnings);
+        let mounted_secrets = MountedSecrets { without_newline, ..MountedSecrets::default() };
+        assert_eq!(of_pods(&spec, &mounted_secrets).len(), warnings);
     }
 }

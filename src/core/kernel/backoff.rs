@@ -17,7 +17,7 @@ const RACES: u32 = 5;
 
 /// A failure, how often in a row, and what may end the wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setback {
+pub struct Backoff {
     /// How it failed last.
     pub failure: Failure,
     /// How often in a row, at least 1; races that were lost count once.
@@ -37,7 +37,7 @@ pub struct Setback {
 pub fn delay(category: Category, attempts: u32, uid: &Uid) -> Option<SignedDuration> {
     let digest = hash::of_parts([uid.0.as_str(), &attempts.to_string()]);
     let seed = u64::from_str_radix(digest.get(..16).unwrap_or("0"), 16).unwrap_or(0);
-    failure::retry(category, attempts, seed)
+    failure::retry_delay(category, attempts, seed)
 }
 
 /// What was tried.
@@ -53,10 +53,10 @@ pub struct Attempt {
     pub version: Option<ResourceVersion>,
 }
 
-impl Setback {
-    /// The setback after `failure`, given the one before.
+impl Backoff {
+    /// The backoff after `failure`, given the one before.
     #[must_use]
-    pub fn after(
+    pub fn from_failure(
         before: Option<&Self>,
         failure: Failure,
         sent: Attempt,
@@ -89,7 +89,7 @@ impl Setback {
 impl Attempt {
     /// Whether it came to nothing because somebody wrote meanwhile: it was to change another version than the attempt
     /// before it, which is what the look between the two found.
-    fn lost_race(&self, failure: &Failure, before: Option<&Setback>) -> bool {
+    fn lost_race(&self, failure: &Failure, before: Option<&Backoff>) -> bool {
         let conflicts = |failure: &Failure| failure.category == Category::Conflict;
         let before = before.filter(|before| conflicts(&before.failure));
         conflicts(failure)
@@ -102,25 +102,25 @@ impl Attempt {
 mod tests {
     use super::*;
 
-    fn conflict(before: Option<&Setback>, version: Option<u32>) -> Setback {
+    fn conflict(before: Option<&Backoff>, version: Option<u32>) -> Backoff {
         let failure = Failure { category: Category::Conflict, message: String::new() };
         let version = version.map(|version| ResourceVersion(version.to_string()));
         let sent = Attempt { version, ..Attempt::default() };
-        Setback::after(before, failure, sent, (&Uid("u".into()), Timestamp::UNIX_EPOCH))
+        Backoff::from_failure(before, failure, sent, (&Uid("u".into()), Timestamp::UNIX_EPOCH))
     }
 
-    fn seconds(setback: &Setback) -> f64 {
-        setback.retry_at.map_or(f64::MAX, |at| at.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64())
+    fn seconds(backoff: &Backoff) -> f64 {
+        backoff.retry_at.map_or(f64::MAX, |at| at.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64())
     }
 
     #[test]
     fn a_write_that_loses_races_is_tried_again_at_once_and_slows_down_after_a_few() {
         let mut waits = Vec::new();
-        let mut setback = None;
+        let mut backoff = None;
         for version in 0..12 {
-            let next = conflict(setback.as_ref(), Some(version));
+            let next = conflict(backoff.as_ref(), Some(version));
             waits.extend((seconds(&next) > 0.).then_some(version));
-            setback = Some(next);
+            backoff = Some(next);
         }
         assert_eq!(waits, [5, 11]);
     }

@@ -1,55 +1,57 @@
-//! What the reply to a request proves. Pure; a part of [`Kernel`], whose `fold` calls it for each reply.
+//! What the reply to a request proves. Pure; a part of [`Reconciler`], whose `fold` calls it for each reply.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::Kernel;
+use super::Reconciler;
 use crate::kernel::altered;
-use crate::kernel::effect::{ChildResult, Effect, Notice, Observation, RequestId};
+use crate::kernel::backoff::{Attempt, Backoff};
+use crate::kernel::effect::{ChildResult, Effect, KubeEvent, Observation, RequestId};
 use crate::kernel::event::{Reply, SeenChild};
 use crate::kernel::failure::{Category, Failure};
-use crate::kernel::flight::{Flight, Replacement, Sent};
+use crate::kernel::kube_events;
 use crate::kernel::live::{self, Slot};
-use crate::kernel::notice;
 use crate::kernel::object::{ChildKind, Key, Uid, Watched};
-use crate::kernel::pass::Change;
+use crate::kernel::pass::WriteKind;
+use crate::kernel::pending_request::{PendingRequest, Replacement, Sent};
 use crate::kernel::queue::Lane;
-use crate::kernel::setback::{Attempt, Setback};
 use crate::kernel::world::{Presence, Resource};
 
-impl Kernel {
+impl Reconciler {
     /// A request was answered: what the reply proves goes into the world, and with the last of its batch the
     /// resource is queued again.
-    pub(super) fn land(&mut self, id: RequestId, reply: Reply, effects: &mut Vec<Effect>) {
-        let Some(Flight { resource: key, uid, sent }) = self.flights.remove(&id) else { return };
-        self.count_down(&key, &uid);
+    pub(super) fn handle_reply(&mut self, id: RequestId, reply: Reply, effects: &mut Vec<Effect>) {
+        let Some(PendingRequest { resource: key, uid, sent }) = self.pending_requests.remove(&id) else {
+            return;
+        };
+        self.count_reply(&key, &uid);
         let answered = self.world.lists.answer();
         // Secrets belong to many: what was read of one stays true when the reader is gone.
         if let Sent::ReadSecret { key: secret, keys, known } = sent {
-            self.land_secret(&secret, (keys, &known), (reply, &uid));
+            self.handle_secret_reply(&secret, (keys, &known), (reply, &uid));
             return;
         }
         let version = self.world.server_version.clone().unwrap_or_default();
         let Some(resource) = self.world.resources.get_mut(&key).filter(|it| it.seen.uid == uid) else {
             return;
         };
-        let publish = |notice| Effect::Publish { resource: key.clone(), uid: uid.clone(), notice };
+        let publish = |kube_event| Effect::Publish { resource: key.clone(), uid: uid.clone(), kube_event };
         match (sent, reply) {
             (sent, Reply::Failed(failure)) => failed(resource, sent, (failure, (&uid, self.now))),
-            (Sent::Write { kind, replaces, change, notices, attempt, body }, Reply::Child(seen))
-                if seen.is_some() || change == Change::Delete =>
+            (Sent::Write { kind, replaces, change, kube_events, attempt, body }, Reply::Child(seen))
+                if seen.is_some() || change == WriteKind::Delete =>
             {
                 let print = seen.as_ref().map(|seen| live::template_print(&seen.content));
                 let is_another = |it: &Replacement| print.is_some_and(|print| print != it.template);
                 let replaces = replaces.filter(is_another);
                 let cause = replaces.as_ref().map(Replacement::cause);
-                let said = of_write(&key, (kind, change), replaces.as_ref()).into_iter().chain(notices);
+                let said = of_write(&key, (kind, change), replaces.as_ref()).into_iter().chain(kube_events);
                 effects.extend(said.map(publish));
                 effects.extend(cause.map(|cause| Effect::Observe(Observation::Rollout(cause))));
                 let result = match change {
-                    Change::Create => ChildResult::Created,
-                    Change::Update => ChildResult::Updated,
-                    Change::Delete => ChildResult::Deleted,
+                    WriteKind::Create => ChildResult::Created,
+                    WriteKind::Update => ChildResult::Updated,
+                    WriteKind::Delete => ChildResult::Deleted,
                 };
                 effects.push(Effect::Observe(Observation::Child { kind, result }));
                 let slot = resource.slot_mut(kind);
@@ -66,9 +68,9 @@ impl Kernel {
                 slot.answered = answered;
                 slot.find_nothing();
             }
-            (Sent::Status { status, notices, .. }, Reply::Status(stored)) => {
-                effects.extend(notices.into_iter().map(publish));
-                (resource.setback, resource.answered) = (None, answered);
+            (Sent::Status { status, kube_events, .. }, Reply::Status(stored)) => {
+                effects.extend(kube_events.into_iter().map(publish));
+                (resource.backoff, resource.answered) = (None, answered);
                 resource.unstorable =
                     (*status != stored.status).then(|| Box::new((*status, stored.status.clone())));
                 self.world.see_resource(*stored);
@@ -80,22 +82,22 @@ impl Kernel {
 
     /// One request less of a batch. The batch of an earlier resource of this name is waited for too, because it may
     /// still write the children, but whose turn it was is not there any more to rest.
-    fn count_down(&mut self, key: &Key, uid: &Uid) {
-        let Some(turn) = self.turns.get_mut(key) else { return };
-        turn.outstanding = turn.outstanding.saturating_sub(1);
-        if turn.outstanding > 0 {
+    fn count_reply(&mut self, key: &Key, uid: &Uid) {
+        let Some(active_pass) = self.active_passes.get_mut(key) else { return };
+        active_pass.outstanding = active_pass.outstanding.saturating_sub(1);
+        if active_pass.outstanding > 0 {
             return;
         }
         let present = self.world.resources.get(key).map(|resource| &resource.seen.uid);
         if present != Some(uid) {
-            self.turns.remove(key);
+            self.active_passes.remove(key);
         }
         if present.is_some() {
             self.queue.push(key, Lane::Fresh);
         }
     }
 
-    fn land_secret(
+    fn handle_secret_reply(
         &mut self,
         secret: &Key,
         (keys, known): (Vec<String>, &Presence),
@@ -125,7 +127,7 @@ impl Kernel {
                     entry.presence = Presence::Present(content.uid.clone(), content.resource_version.clone());
                     entry.content = Some(content);
                 }
-                entry.setback = None;
+                entry.backoff = None;
             }
             Reply::Secret(None) => {
                 entry.answered = answered;
@@ -133,12 +135,16 @@ impl Kernel {
                 if entry.presence == *known {
                     entry.presence = Presence::Absent;
                 }
-                entry.setback = None;
+                entry.backoff = None;
             }
             Reply::Failed(failure) => {
-                let setback =
-                    Setback::after(entry.setback.as_ref(), failure, Attempt::default(), (uid, self.now));
-                entry.setback = Some(setback);
+                let backoff = Backoff::from_failure(
+                    entry.backoff.as_ref(),
+                    failure,
+                    Attempt::default(),
+                    (uid, self.now),
+                );
+                entry.backoff = Some(backoff);
             }
             Reply::Child(_) | Reply::Status(_) => {}
         }
@@ -152,15 +158,15 @@ impl Kernel {
 /// What is to be said of a child that was written.
 fn of_write(
     key: &Key,
-    (kind, change): (ChildKind, Change),
+    (kind, change): (ChildKind, WriteKind),
     replaces: Option<&Replacement>,
-) -> impl IntoIterator<Item = Notice> {
+) -> impl IntoIterator<Item = KubeEvent> {
     let of_child = match change {
-        Change::Create => Some(notice::created(kind, key)),
-        Change::Update => None,
-        Change::Delete => Some(notice::deleted(kind, key)),
+        WriteKind::Create => Some(kube_events::created(kind, key)),
+        WriteKind::Update => None,
+        WriteKind::Delete => Some(kube_events::deleted(kind, key)),
     };
-    let started = |it: &Replacement| notice::rollout_started(it.cause(), it.fields.as_deref());
+    let started = |it: &Replacement| kube_events::rollout_started(it.cause(), it.fields.as_deref());
     of_child.into_iter().chain(replaces.map(started))
 }
 
@@ -181,7 +187,7 @@ struct Answer<'a> {
 /// A child was written: what the answer proves goes to its place.
 fn written(slot: &mut Slot, answer: Answer<'_>, (uid, now): (&Uid, Timestamp)) {
     let Answer { child: (kind, key), attempt, body, seen, version } = answer;
-    let before = slot.setback.take();
+    let before = slot.backoff.take();
     slot.repairs.note(&attempt.body, now);
     let Some(seen) = seen else {
         slot.find_nothing();
@@ -190,12 +196,13 @@ fn written(slot: &mut Slot, answer: Answer<'_>, (uid, now): (&Uid, Timestamp)) {
     if let Some(body) = body {
         let altered = altered::of_answer(kind, (&attempt.body, &body), (&seen.content, version));
         let refused = slot.accept(kind, key, altered);
-        slot.setback = refused.map(|failure| Setback::after(before.as_ref(), failure, attempt, (uid, now)));
+        slot.backoff =
+            refused.map(|failure| Backoff::from_failure(before.as_ref(), failure, attempt, (uid, now)));
     }
     slot.answer(*seen);
 }
 
-/// A request failed: the setback of what was sent says how, and when it may be sent again.
+/// A request failed: the backoff of what was sent says how, and when it may be sent again.
 fn failed(resource: &mut Resource, sent: Sent, (failure, when): (Failure, (&Uid, Timestamp))) {
     match sent {
         Sent::Write { kind, attempt, .. } => {
@@ -206,7 +213,7 @@ fn failed(resource: &mut Resource, sent: Sent, (failure, when): (Failure, (&Uid,
             if failure.category != Category::Conflict {
                 slot.no_conflict();
             }
-            slot.setback = Some(Setback::after(slot.setback.as_ref(), failure, attempt, when));
+            slot.backoff = Some(Backoff::from_failure(slot.backoff.as_ref(), failure, attempt, when));
         }
         Sent::ReadChild(kind, _) => {
             resource.recheck_later(kind, when.1);
@@ -215,13 +222,13 @@ fn failed(resource: &mut Resource, sent: Sent, (failure, when): (Failure, (&Uid,
             if slot.is_out_of_sight() && !slot.look {
                 return;
             }
-            let attempt = slot.setback.as_ref().map(|setback| setback.sent.clone()).unwrap_or_default();
-            slot.setback = Some(Setback::after(slot.setback.as_ref(), failure, attempt, when));
+            let attempt = slot.backoff.as_ref().map(|backoff| backoff.sent.clone()).unwrap_or_default();
+            slot.backoff = Some(Backoff::from_failure(slot.backoff.as_ref(), failure, attempt, when));
         }
         Sent::Status { attempt, .. } => {
-            let before = resource.setback.as_ref();
-            resource.setback = Some(Setback::after(before, failure, attempt, when));
+            let before = resource.backoff.as_ref();
+            resource.backoff = Some(Backoff::from_failure(before, failure, attempt, when));
         }
-        Sent::ReadSecret { .. } => {} // the Secret's setback, not the resource's
+        Sent::ReadSecret { .. } => {} // the Secret's backoff, not the resource's
     }
 }

@@ -12,7 +12,7 @@ pub const TYPES: [Type; 4] = [Type::Ready, Type::Reconciling, Type::Stalled, Typ
 
 /// One resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Figures {
+pub struct InstanceMetrics {
     /// Image of memcached and number of pods wanted, of a valid spec.
     pub wanted: Option<(String, i32)>,
     /// Pods that are ready.
@@ -20,12 +20,12 @@ pub struct Figures {
     /// Revision of the live pod template; `None` where there is no Deployment.
     pub template_revision: Option<u32>,
     /// Those of [`TYPES`] that it has.
-    pub conditions: Vec<Standing>,
+    pub conditions: Vec<ConditionSample>,
 }
 
 /// One condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct ConditionSample {
     /// Which one.
     pub of: Type,
     /// Whether its status is `True`.
@@ -34,20 +34,20 @@ pub struct Standing {
     pub reason: Reason,
 }
 
-impl Figures {
+impl InstanceMetrics {
     /// The figures of a status and of the image and pods that a valid spec wants.
     #[must_use]
     pub fn of(status: &MemcachedStatus, wanted: Option<(String, i32)>) -> Self {
-        let standing = |of: Type| {
+        let sample = |of: Type| {
             let condition = status.conditions.iter().find(|it| it.type_ == of.as_str())?;
             let reason = Reason::ALL.into_iter().find(|it| it.as_str() == condition.reason)?;
-            Some(Standing { of, holds: condition.status == "True", reason })
+            Some(ConditionSample { of, holds: condition.status == "True", reason })
         };
         Self {
             wanted,
             ready: status.ready_replicas,
             template_revision: status.template_revision,
-            conditions: TYPES.into_iter().filter_map(standing).collect(),
+            conditions: TYPES.into_iter().filter_map(sample).collect(),
         }
     }
 }

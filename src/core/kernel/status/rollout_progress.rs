@@ -1,10 +1,10 @@
-//! What a Deployment's counters prove. Pure; the pass makes a [`Rollout`], the rest of this folder asks it.
+//! What a Deployment's counters prove. Pure; the pass makes a [`RolloutProgress`], the rest of this folder asks it.
 
 use crate::kernel::event::SeenRollout;
 
 /// A Deployment of ours, its counters read with care.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rollout {
+pub struct RolloutProgress {
     /// What its status says.
     pub seen: SeenRollout,
     /// Whether it observed its own generation.
@@ -18,7 +18,7 @@ pub struct Rollout {
     pub held_back: bool,
 }
 
-impl Rollout {
+impl RolloutProgress {
     /// Whether what the Deployment says is about the pods that are wanted now. Until it is, its words about a
     /// rollout describe an older one.
     #[must_use]

@@ -6,21 +6,21 @@ use jiff::Timestamp;
 use super::desired::{Revision, meta};
 use super::event::Unavailable;
 use super::failure::Category;
-use super::figures::Figures;
-use super::inputs::{self, Inputs};
+use super::instance_metrics::InstanceMetrics;
 use super::live::Live;
+use super::mounted_secrets::{self, MountedSecrets};
 use super::object::ChildKind;
-use super::outline::Blueprint;
-use super::pass::{Pass, Rest, View};
+use super::pass::{Pass, Settled, View};
 use super::plan::{self, Action, Planned};
-use super::rollouts::Place;
-use super::status::rollout::Rollout;
-use super::status::{self, Situation, Trouble};
+use super::rendered_hashes::DesiredChildren;
+use super::rollout_budget::PermitState;
+use super::status::rollout_progress::RolloutProgress;
+use super::status::{self, BlockingProblem, StatusInputs};
 use crate::api::spec::Autoscaling;
 use crate::api::{MemcachedStatus, Validated};
 
 /// What is to be said about a resource.
-pub struct Report {
+pub struct ComputedStatus {
     /// Its status.
     pub status: MemcachedStatus,
     /// When that changes by itself.
@@ -32,56 +32,56 @@ pub struct Report {
 pub fn status(
     view: &View<'_>,
     spec: &Validated,
-    (inputs, desired, planned): (&Inputs, &Blueprint<'_>, &[Planned]),
-    place: Place,
-) -> Report {
-    let mut situation = observed(view, desired_replicas(view, spec), progress(desired, planned));
-    situation.place = place;
-    situation.servers = view
+    (mounted_secrets, desired, planned): (&MountedSecrets, &DesiredChildren<'_>, &[Planned]),
+    permit_state: PermitState,
+) -> ComputedStatus {
+    let mut inputs = observed(view, replicas_expected(view, spec), progress(desired, planned));
+    inputs.permit_state = permit_state;
+    inputs.servers = view
         .has(ChildKind::Service)
-        .then(|| meta::server(situation.key, spec, listening(view)))
+        .then(|| meta::server(inputs.key, spec, listening(view)))
         .into_iter()
         .collect();
     let pending = planned.iter().filter(|it| !it.action.is_in_place());
-    situation.pending = pending.map(|it| it.kind.name()).collect();
-    situation.unserved = unserved(planned).map(ChildKind::name).collect();
-    situation.paused = spec.paused.then(|| {
+    inputs.pending = pending.map(|it| it.kind.name()).collect();
+    inputs.unserved = unserved(planned).map(ChildKind::name).collect();
+    inputs.paused = spec.paused.then(|| {
         let waits = |it: &&Planned| matches!(it.action, Action::Paused | Action::Hold);
         planned.iter().filter(waits).map(|it| it.kind.name()).collect()
     });
-    situation.missing_secrets.clone_from(&inputs.missing);
-    situation.trouble = worst_trouble(view, inputs, planned);
+    inputs.missing_secrets.clone_from(&mounted_secrets.missing);
+    inputs.blocking_problem = worst_problem(view, mounted_secrets, planned);
     // Until the template carries the new hash, the status keeps the versions that the live hash stands for.
-    if situation.deployment.as_ref().is_some_and(|rollout| rollout.carries_template) {
-        situation.secrets.clone_from(&inputs.versions);
+    if inputs.deployment.as_ref().is_some_and(|rollout| rollout.carries_template) {
+        inputs.secrets.clone_from(&mounted_secrets.versions);
     }
     let previous = &view.resource.seen.status;
-    Report {
-        status: status::status(&situation, previous),
-        changes_at: status::next_change(&situation, previous),
+    ComputedStatus {
+        status: status::status(&inputs, previous),
+        changes_at: status::next_change(&inputs, previous),
     }
 }
 
 /// The pass over a resource whose spec cannot be built from: no child is touched. `place` is where it stands.
 #[must_use]
-pub fn invalid(view: &View<'_>, broken: &str, place: Place) -> Pass {
-    let held = Progress { carries_template: false, held_back: true };
-    let mut situation = observed(view, replicas_of_invalid(view), held);
-    situation.trouble = Some(Trouble::InvalidSpec(broken.to_owned()));
-    situation.place = place;
-    let status = status::status(&situation, &view.resource.seen.status);
-    let place = Some(place.stalled(true));
+pub fn invalid(view: &View<'_>, broken: &str, permit_state: PermitState) -> Pass {
+    let held = TemplateProgress { carries_template: false, held_back: true };
+    let mut inputs = observed(view, replicas_of_invalid(view), held);
+    inputs.blocking_problem = Some(BlockingProblem::InvalidSpec(broken.to_owned()));
+    inputs.permit_state = permit_state;
+    let status = status::status(&inputs, &view.resource.seen.status);
+    let permit_state = Some(permit_state.stalled(true));
     if view.status_differs(&status) {
-        return Pass { sends: vec![view.write_status(status, None)], place, ..Pass::default() };
+        return Pass { sends: vec![view.write_status(status, None)], permit_state, ..Pass::default() };
     }
-    let rest = Rest {
+    let settled = Settled {
         wake_at: retries_of_children(view).chain(retry_of_status(view)).filter(|at| *at > view.now).min(),
         failure: Some(Category::Invalid),
         unchanged: Vec::new(),
         unserved: Vec::new(),
-        figures: Figures::of(&status, None),
+        instance_metrics: InstanceMetrics::of(&status, None),
     };
-    Pass { rest: Some(rest), place, ..Pass::default() }
+    Pass { settled: Some(settled), permit_state, ..Pass::default() }
 }
 
 /// The rules by which the running pods were made; of pods that nobody has signed yet, the oldest.
@@ -91,7 +91,7 @@ fn listening(view: &View<'_>) -> Option<Revision> {
 }
 
 /// Pods wanted: under an autoscaler what it asks the Deployment for, or is bound to ask for next. Zero switches it off.
-fn desired_replicas(view: &View<'_>, spec: &Validated) -> i32 {
+fn replicas_expected(view: &View<'_>, spec: &Validated) -> i32 {
     let Some(Autoscaling { min_replicas, max_replicas, .. }) = &spec.autoscaling else {
         return spec.replicas;
     };
@@ -121,20 +121,20 @@ fn unserved(planned: &[Planned]) -> impl Iterator<Item = ChildKind> {
 }
 
 /// What there is, without a word yet on how it compares with what should be.
-fn observed<'a>(view: &View<'a>, desired_replicas: i32, progress: Progress) -> Situation<'a> {
+fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgress) -> StatusInputs<'a> {
     let seen = &view.resource.seen;
     let deployment = view.our_deployment();
-    Situation {
+    StatusInputs {
         key: &seen.key,
         generation: seen.generation,
-        desired_replicas,
+        replicas_expected,
         deployment: deployment.map(|live| rollout(live, progress)),
         servers: seen.status.server_list.clone(),
         pending: Vec::new(),
         paused: None,
         unserved: Vec::new(),
         missing_secrets: Vec::new(),
-        trouble: None,
+        blocking_problem: None,
         pod_problem: view.world.pod_problem(&seen.key).map(str::to_owned),
         secrets: seen.status.secrets.clone(),
         altered: ChildKind::ALL
@@ -143,7 +143,7 @@ fn observed<'a>(view: &View<'a>, desired_replicas: i32, progress: Progress) -> S
             .filter(|slot| slot.live.is_some())
             .filter_map(|slot| slot.altered.as_deref().cloned())
             .collect(),
-        place: Place::Outside,
+        permit_state: PermitState::NotNeeded,
         template_revision: deployment
             .and_then(|live| live.template.as_ref())
             .map(|template| template.revision),
@@ -153,23 +153,26 @@ fn observed<'a>(view: &View<'a>, desired_replicas: i32, progress: Progress) -> S
 
 /// How far the operator is with the Deployment.
 #[derive(Clone, Copy)]
-struct Progress {
-    /// [`Rollout::carries_template`].
+struct TemplateProgress {
+    /// [`RolloutProgress::carries_template`].
     carries_template: bool,
-    /// [`Rollout::held_back`].
+    /// [`RolloutProgress::held_back`].
     held_back: bool,
 }
 
-fn progress(desired: &Blueprint<'_>, planned: &[Planned]) -> Progress {
+fn progress(desired: &DesiredChildren<'_>, planned: &[Planned]) -> TemplateProgress {
     let deployment = planned.iter().find(|it| it.kind == ChildKind::Deployment);
     let held_back = deployment.is_some_and(|it| !it.action.is_in_place() && !it.action.sends());
-    Progress { carries_template: template_in_place(desired, planned), held_back }
+    TemplateProgress { carries_template: template_in_place(desired, planned), held_back }
 }
 
-fn rollout(live: &Live, Progress { carries_template, held_back }: Progress) -> Rollout {
+fn rollout(
+    live: &Live,
+    TemplateProgress { carries_template, held_back }: TemplateProgress,
+) -> RolloutProgress {
     let seen = live.rollout.clone().unwrap_or_default();
     let observed = seen.observed_generation >= live.generation;
-    Rollout { observed, seen, asked: asked(live), carries_template, held_back }
+    RolloutProgress { observed, seen, asked: asked(live), carries_template, held_back }
 }
 
 /// Pods that a Deployment asks for.
@@ -182,50 +185,53 @@ fn asked(live: &Live) -> i32 {
 pub fn is_complete(
     view: &View<'_>,
     spec: &Validated,
-    (desired, planned): (&Blueprint<'_>, &[Planned]),
+    (desired, planned): (&DesiredChildren<'_>, &[Planned]),
 ) -> bool {
     let progress = progress(desired, planned);
-    let complete = |live: &Live| rollout(live, progress).complete(desired_replicas(view, spec));
+    let complete = |live: &Live| rollout(live, progress).complete(replicas_expected(view, spec));
     view.our_deployment().is_some_and(complete)
 }
 
 /// Whether all pods of a Deployment run its template, and are available.
 #[must_use]
 pub fn is_rolled_out(live: &Live) -> bool {
-    let its_own = Progress { carries_template: true, held_back: false };
+    let its_own = TemplateProgress { carries_template: true, held_back: false };
     rollout(live, its_own).complete(asked(live))
 }
 
 /// What is left when nothing is to be sent.
 #[must_use]
-pub fn rest(
+pub fn settled(
     view: &View<'_>,
     spec: &Validated,
-    (inputs, planned): (&Inputs, &[Planned]),
-    Report { status, changes_at }: Report,
-) -> Rest {
+    (mounted_secrets, planned): (&MountedSecrets, &[Planned]),
+    ComputedStatus { status, changes_at }: ComputedStatus,
+) -> Settled {
     let fights = planned
         .iter()
         .filter_map(|it| view.resource.slot(it.kind).repairs.exhausted_until(&it.hash, view.now));
-    let secrets = inputs::mounted(spec).into_iter().filter_map(|secret| {
-        view.world.secrets.get(&view.key_of(&secret.name)).and_then(|secret| secret.setback.as_ref())
+    let secrets = mounted_secrets::mounted(spec).into_iter().filter_map(|secret| {
+        view.world.secrets.get(&view.key_of(&secret.name)).and_then(|secret| secret.backoff.as_ref())
     });
-    let retries = retries_of_children(view).chain(secrets.filter_map(|setback| setback.retry_at));
+    let retries = retries_of_children(view).chain(secrets.filter_map(|backoff| backoff.retry_at));
     let rechecks = planned
         .iter()
         .filter_map(|it| view.resource.slot(it.kind).recheck.as_ref().map(|recheck| recheck.at));
     let times = retries.chain(rechecks).chain(retry_of_status(view)).chain(fights).chain(changes_at);
-    Rest {
+    Settled {
         wake_at: times.filter(|at| *at > view.now).min(),
-        failure: failure(inputs, planned),
+        failure: failure(mounted_secrets, planned),
         unchanged: planned.iter().filter(|it| it.action == Action::Keep).map(|it| it.kind).collect(),
         unserved: unserved(planned).collect(),
-        figures: Figures::of(&status, Some((spec.image.clone(), desired_replicas(view, spec)))),
+        instance_metrics: InstanceMetrics::of(
+            &status,
+            Some((spec.image.clone(), replicas_expected(view, spec))),
+        ),
     }
 }
 
 /// The category of what is wrong, for the metrics.
-fn failure(inputs: &Inputs, planned: &[Planned]) -> Option<Category> {
+fn failure(mounted_secrets: &MountedSecrets, planned: &[Planned]) -> Option<Category> {
     let of_child = planned.iter().find_map(|it| match &it.action {
         Action::BackOff(failure) | Action::Unavailable(Unavailable::Refused(failure)) => {
             Some(failure.category)
@@ -233,29 +239,37 @@ fn failure(inputs: &Inputs, planned: &[Planned]) -> Option<Category> {
         Action::Foreign(_) => Some(Category::Conflict),
         _ => None,
     });
-    of_child.or(inputs.unreadable.as_ref().map(|failure| failure.category))
+    of_child.or(mounted_secrets.unreadable.as_ref().map(|failure| failure.category))
 }
 
 fn retries_of_children(view: &View<'_>) -> impl Iterator<Item = Timestamp> {
-    ChildKind::ALL.into_iter().filter_map(|kind| view.resource.slot(kind).setback.as_ref()?.retry_at)
+    ChildKind::ALL.into_iter().filter_map(|kind| view.resource.slot(kind).backoff.as_ref()?.retry_at)
 }
 
 fn retry_of_status(view: &View<'_>) -> Option<Timestamp> {
-    view.resource.setback.as_ref().and_then(|setback| setback.retry_at)
+    view.resource.backoff.as_ref().and_then(|backoff| backoff.retry_at)
 }
 
 /// What keeps a resource from being as desired, the worst first.
-fn worst_trouble(view: &View<'_>, inputs: &Inputs, planned: &[Planned]) -> Option<Trouble> {
-    let unreadable =
-        inputs.unreadable.as_ref().map(|failure| Trouble::SecretUnreadable(failure.message.clone()));
+fn worst_problem(
+    view: &View<'_>,
+    mounted_secrets: &MountedSecrets,
+    planned: &[Planned],
+) -> Option<BlockingProblem> {
+    let unreadable = mounted_secrets
+        .unreadable
+        .as_ref()
+        .map(|failure| BlockingProblem::SecretUnreadable(failure.message.clone()));
     // Said also while the child happens to be as it should: else Ready would flip with every repair of a fight.
-    let fight = |it: &Planned| plan::fought_over(view, it.kind, &it.hash).and_then(|action| action.trouble());
-    let of_children = planned.iter().filter_map(|it| it.action.trouble().or_else(|| fight(it)));
+    let fight = |it: &Planned| {
+        plan::fought_over(view, it.kind, &it.hash).and_then(|action| action.blocking_problem())
+    };
+    let of_children = planned.iter().filter_map(|it| it.action.blocking_problem().or_else(|| fight(it)));
     of_children.chain(unreadable).min_by_key(plan::rank)
 }
 
 /// Whether the pods' template is the desired one.
-fn template_in_place(desired: &Blueprint<'_>, planned: &[Planned]) -> bool {
+fn template_in_place(desired: &DesiredChildren<'_>, planned: &[Planned]) -> bool {
     let deployment = planned.iter().find(|it| it.kind == ChildKind::Deployment);
     let drifted =
         deployment.and_then(|it| it.differences.as_ref()).is_some_and(|it| it.of_template().next().is_some());

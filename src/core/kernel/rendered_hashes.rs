@@ -19,9 +19,9 @@ use super::object::ChildKind;
 use crate::api::Validated;
 
 /// Hashes of the desired children, and what they were made from; the rest of that (spec, restart trigger, name and
-/// uid) is the resource itself: the world drops the outline when one of them changes.
+/// uid) is the resource itself: the world drops the rendered hashes when one of them changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outline {
+pub struct RenderedHashes {
     secret_hash: Option<String>,
     replicas: Option<i32>,
     carried: Option<Carried>,
@@ -30,7 +30,7 @@ pub struct Outline {
     hashes: BTreeMap<ChildKind, String>,
 }
 
-impl Outline {
+impl RenderedHashes {
     fn of(intent: &Intent<'_>, live: Option<&LiveTemplate>, desired: &Desired) -> Self {
         Self {
             carried: live.map(|live| live.carried.clone()),
@@ -53,40 +53,50 @@ impl Outline {
 
 /// The desired children of one pass.
 #[derive(Debug)]
-pub struct Blueprint<'a> {
+pub struct DesiredChildren<'a> {
     intent: Intent<'a>,
     live: Option<Cow<'a, LiveTemplate>>,
-    outline: Outline,
+    rendered_hashes: RenderedHashes,
     rendered: OnceCell<Desired>,
     is_news: bool,
 }
 
-impl<'a> Blueprint<'a> {
+impl<'a> DesiredChildren<'a> {
     /// The children of an unchanged intent, the pod template rendered by the newest rules all the same.
     #[must_use]
     pub fn at_newest(intent: Intent<'a>, live: Option<Cow<'a, LiveTemplate>>) -> Self {
         let desired = desired::children(&intent, None);
-        let outline = Outline::of(&intent, live.as_deref(), &desired);
-        Self { outline, intent, live, rendered: OnceCell::from(desired), is_news: true }
+        let rendered_hashes = RenderedHashes::of(&intent, live.as_deref(), &desired);
+        Self { rendered_hashes, intent, live, rendered: OnceCell::from(desired), is_news: true }
     }
 
     /// The children of an intent. `live` is what the Deployment says about its template, as for
-    /// [`desired::children`]; `known` an outline of the same resource.
+    /// [`desired::children`]; `known` rendered hashes of the same resource.
     #[must_use]
-    pub fn new(intent: Intent<'a>, live: Option<Cow<'a, LiveTemplate>>, known: Option<&Outline>) -> Self {
+    pub fn new(
+        intent: Intent<'a>,
+        live: Option<Cow<'a, LiveTemplate>>,
+        known: Option<&RenderedHashes>,
+    ) -> Self {
         let of_live = live.as_deref();
         if let Some(known) = known.filter(|known| known.holds(&intent, of_live)) {
-            return Self { outline: known.clone(), intent, live, rendered: OnceCell::new(), is_news: false };
+            return Self {
+                rendered_hashes: known.clone(),
+                intent,
+                live,
+                rendered: OnceCell::new(),
+                is_news: false,
+            };
         }
         let desired = desired::children(&intent, of_live);
-        let outline = Outline::of(&intent, of_live, &desired);
-        Self { outline, intent, live, rendered: OnceCell::from(desired), is_news: true }
+        let rendered_hashes = RenderedHashes::of(&intent, of_live, &desired);
+        Self { rendered_hashes, intent, live, rendered: OnceCell::from(desired), is_news: true }
     }
 
     /// Whether the live template was rendered from this very intent.
     #[must_use]
     pub fn keeps_template(&self) -> bool {
-        self.live.as_ref().is_some_and(|live| live.hash == self.outline.template_hash)
+        self.live.as_ref().is_some_and(|live| live.hash == self.rendered_hashes.template_hash)
     }
 
     /// Whether the live template says nothing of where it comes from, and is what it should be all the same.
@@ -105,7 +115,7 @@ impl<'a> Blueprint<'a> {
     /// Whether the intent is unchanged and only the rules by which it is rendered are newer.
     #[must_use]
     pub fn adopts_newest(&self) -> bool {
-        self.is_outdated() && self.outline.revision == Revision::NEWEST
+        self.is_outdated() && self.rendered_hashes.revision == Revision::NEWEST
     }
 
     /// Whether the live template would have been rendered from this very intent, had the Secrets not changed; `live` is
@@ -142,13 +152,13 @@ impl<'a> Blueprint<'a> {
     /// [`Intent::hash`].
     #[must_use]
     pub fn template_hash(&self) -> &str {
-        &self.outline.template_hash
+        &self.rendered_hashes.template_hash
     }
 
     /// Hash of a child's body; `None` when no such child is wanted.
     #[must_use]
     pub fn hash(&self, kind: ChildKind) -> Option<&str> {
-        self.outline.hashes.get(&kind).map(String::as_str)
+        self.rendered_hashes.hashes.get(&kind).map(String::as_str)
     }
 
     /// The whole child; null when none is wanted.
@@ -170,9 +180,9 @@ impl<'a> Blueprint<'a> {
         self.intent.replicas.is_none()
     }
 
-    /// The outline, where it was not known before.
+    /// The rendered hashes, where it was not known before.
     #[must_use]
-    pub fn news(self) -> Option<Outline> {
-        self.is_news.then_some(self.outline)
+    pub fn news(self) -> Option<RenderedHashes> {
+        self.is_news.then_some(self.rendered_hashes)
     }
 }

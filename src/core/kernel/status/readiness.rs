@@ -1,23 +1,23 @@
 //! Where a resource stands between "just created" and "all is well": the table of Ready, Reconciling and
 //! Stalled. Pure; called by [`super::status`].
 //!
-//! [`Standing::of`] picks the first row that fits, [`Standing::verdicts`] says what each row looks like.
+//! [`ReadinessPhase::of`] picks the first row that fits, [`ReadinessPhase::conditions`] says what each row looks like.
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::conditions::{Reason, Type, Verdict, paused_message, progressing};
-use super::{Situation, Trouble, missing};
+use super::conditions::{ConditionValue, Reason, Type, paused_message, progressing};
+use super::{BlockingProblem, StatusInputs, missing};
 use crate::api::status::BudgetedRollout;
 use crate::kernel::failure::Category;
-use crate::kernel::rollouts::{Place, Turn};
+use crate::kernel::rollout_budget::{PermitState, RolloutPermit};
 
 /// How long the operator may be refused what it needs before that counts as stalled: most refusals go away by
 /// themselves when a quota is raised or a rule is added, and tools give up on what is stalled.
-pub const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
+pub const STALLED_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
 /// The rows, in order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing<'a> {
+pub enum ReadinessPhase<'a> {
     /// Nothing will happen until a person changes something.
     Broken(Reason, &'a str),
     /// Changes to these kinds of children wait for the user.
@@ -35,7 +35,7 @@ pub enum Standing<'a> {
         reason: Reason,
         /// In the words of who refused.
         message: &'a str,
-        /// Whether [`PATIENCE`] is over.
+        /// Whether [`STALLED_AFTER`] is over.
         overdue: bool,
     },
     /// The Deployment made no progress until its deadline.
@@ -52,41 +52,46 @@ pub enum Standing<'a> {
     Steady,
 }
 
-impl<'a> Standing<'a> {
+impl<'a> ReadinessPhase<'a> {
     /// The first row that fits. `reached`: whether this generation was reached before; `failing_since`: since
     /// when the operator is refused, if it is.
     #[must_use]
-    pub fn of(situation: &'a Situation<'_>, reached: bool, failing_since: Option<Timestamp>) -> Self {
-        match &situation.trouble {
-            Some(Trouble::InvalidSpec(message)) => return Self::Broken(Reason::InvalidSpec, message),
-            Some(Trouble::NameConflict(message)) => return Self::Broken(Reason::NameConflict, message),
-            Some(Trouble::ImmutableField(message)) => return Self::Broken(Reason::ImmutableField, message),
-            _ if let Some(waiting) = situation.paused.as_deref().filter(|it| !it.is_empty()) => {
+    pub fn of(inputs: &'a StatusInputs<'_>, reached: bool, failing_since: Option<Timestamp>) -> Self {
+        match &inputs.blocking_problem {
+            Some(BlockingProblem::InvalidSpec(message)) => return Self::Broken(Reason::InvalidSpec, message),
+            Some(BlockingProblem::NameConflict(message)) => {
+                return Self::Broken(Reason::NameConflict, message);
+            }
+            Some(BlockingProblem::ImmutableField(message)) => {
+                return Self::Broken(Reason::ImmutableField, message);
+            }
+            _ if let Some(waiting) = inputs.paused.as_deref().filter(|it| !it.is_empty()) => {
                 return Self::Paused(waiting);
             }
-            _ if !situation.missing_secrets.is_empty() => return Self::SecretMissing { reached },
-            Some(Trouble::SecretUnreadable(message)) => return Self::SecretUnreadable(message),
+            _ if !inputs.missing_secrets.is_empty() => return Self::SecretMissing { reached },
+            Some(BlockingProblem::SecretUnreadable(message)) => return Self::SecretUnreadable(message),
             _ => {}
         }
-        if let Some((reason, message)) = refusal(situation) {
-            let overdue = failing_since.is_some_and(|since| situation.now.duration_since(since) >= PATIENCE);
+        if let Some((reason, message)) = refusal(inputs) {
+            let overdue =
+                failing_since.is_some_and(|since| inputs.now.duration_since(since) >= STALLED_AFTER);
             return Self::Refused { reason, message, overdue };
         }
-        let rollout = situation.deployment.as_ref();
+        let rollout = inputs.deployment.as_ref();
         if let Some(message) = rollout.and_then(|rollout| rollout.deadline_exceeded()) {
             return Self::DeadlineExceeded(message);
         }
-        match &situation.trouble {
-            Some(Trouble::WaitingForGarbageCollection(message)) => {
+        match &inputs.blocking_problem {
+            Some(BlockingProblem::WaitingForGarbageCollection(message)) => {
                 return Self::Waiting(Reason::WaitingForGarbageCollection, message);
             }
-            Some(Trouble::RetryingAfterError(message)) => {
+            Some(BlockingProblem::RetryingAfterError(message)) => {
                 return Self::Waiting(Reason::RetryingAfterError, message);
             }
             _ => {}
         }
-        let desired = situation.desired_replicas;
-        let in_place = rollout.filter(|_| situation.pending.is_empty());
+        let desired = inputs.replicas_expected;
+        let in_place = rollout.filter(|_| inputs.pending.is_empty());
         match in_place {
             Some(rollout) if rollout.complete(desired) => Self::Steady,
             _ if !reached => Self::NewGeneration,
@@ -97,20 +102,20 @@ impl<'a> Standing<'a> {
 
     /// Ready, and Reconciling or Stalled where one of them is true.
     #[must_use]
-    pub fn verdicts(&self, situation: &Situation<'_>) -> (Verdict, Option<Verdict>) {
-        let not_ready = |reason, message: &str| verdict(Type::Ready, reason, message);
-        let reconciling = |reason, message: &str| Some(verdict(Type::Reconciling, reason, message));
-        let stalled = |reason, message: &str| Some(verdict(Type::Stalled, reason, message));
-        let generation = || format!("Reconciling new generation {}", situation.generation);
-        let secrets = || missing::secrets_and_keys(situation);
-        let pods = || pods_ready(situation);
+    pub fn conditions(&self, inputs: &StatusInputs<'_>) -> (ConditionValue, Option<ConditionValue>) {
+        let not_ready = |reason, message: &str| condition(Type::Ready, reason, message);
+        let reconciling = |reason, message: &str| Some(condition(Type::Reconciling, reason, message));
+        let stalled = |reason, message: &str| Some(condition(Type::Stalled, reason, message));
+        let generation = || format!("Reconciling new generation {}", inputs.generation);
+        let secrets = || missing::secrets_and_keys(inputs);
+        let pods = || pods_ready(inputs);
         match *self {
             Self::Broken(reason, message) => (not_ready(reason, message), stalled(reason, message)),
             Self::Paused(waiting) => {
-                let rollout = situation.deployment.as_ref();
-                let serves = rollout.is_some_and(|it| it.complete(situation.desired_replicas));
+                let rollout = inputs.deployment.as_ref();
+                let serves = rollout.is_some_and(|it| it.complete(inputs.replicas_expected));
                 let ready =
-                    if serves { steady(situation) } else { not_ready(Reason::MemcachedNotReady, &pods()) };
+                    if serves { steady(inputs) } else { not_ready(Reason::MemcachedNotReady, &pods()) };
                 (ready, reconciling(Reason::Paused, &paused_message(waiting)))
             }
             Self::SecretMissing { reached: false } => (
@@ -129,15 +134,15 @@ impl<'a> Standing<'a> {
             }
             Self::DeadlineExceeded(message) => {
                 let reason = Reason::ProgressDeadlineExceeded;
-                let message = with_halt(with_pod_problem(message, situation), situation);
+                let message = with_halt(with_pod_problem(message, inputs), inputs);
                 (not_ready(reason, &message), stalled(reason, &message))
             }
             Self::Waiting(reason, message) => {
                 (not_ready(Reason::MemcachedNotReady, message), reconciling(reason, message))
             }
-            Self::NewGeneration if awaited_turn(situation).is_some() => (
+            Self::NewGeneration if awaited_permit(inputs).is_some() => (
                 not_ready(Reason::MemcachedNotReady, &pods()),
-                reconciling(Reason::Progressing, &work_left(situation)),
+                reconciling(Reason::Progressing, &work_left(inputs)),
             ),
             Self::NewGeneration => (
                 not_ready(Reason::MemcachedNotReady, &pods()),
@@ -145,18 +150,18 @@ impl<'a> Standing<'a> {
             ),
             Self::Progressing => (
                 not_ready(Reason::MemcachedNotReady, &pods()),
-                reconciling(Reason::Progressing, &work_left(situation)),
+                reconciling(Reason::Progressing, &work_left(inputs)),
             ),
             Self::PodsLost => (not_ready(Reason::MemcachedNotReady, &pods()), None),
-            Self::Steady => (steady(situation), None),
+            Self::Steady => (steady(inputs), None),
         }
     }
 }
 
 /// Who refuses what the operator needs, in which words; `None` when nobody does.
 #[must_use]
-pub fn refusal<'a>(situation: &'a Situation<'_>) -> Option<(Reason, &'a str)> {
-    if let Some(Trouble::Denied { category, message }) = &situation.trouble {
+pub fn refusal<'a>(inputs: &'a StatusInputs<'_>) -> Option<(Reason, &'a str)> {
+    if let Some(BlockingProblem::Denied { category, message }) = &inputs.blocking_problem {
         let reason = match category {
             Category::QuotaExceeded => Reason::QuotaExceeded,
             Category::AdmissionDenied => Reason::AdmissionDenied,
@@ -164,39 +169,39 @@ pub fn refusal<'a>(situation: &'a Situation<'_>) -> Option<(Reason, &'a str)> {
         };
         return Some((reason, message));
     }
-    let message = situation.deployment.as_ref()?.replica_failure()?;
+    let message = inputs.deployment.as_ref()?.replica_failure()?;
     Some((Reason::ReplicaFailure, message))
 }
 
 /// A condition as the rows have them: Ready is false, the other two are there only while true.
-fn verdict(of: Type, reason: Reason, message: &str) -> Verdict {
-    Verdict { of, holds: of != Type::Ready, reason, message: message.to_owned() }
+fn condition(of: Type, reason: Reason, message: &str) -> ConditionValue {
+    ConditionValue { of, holds: of != Type::Ready, reason, message: message.to_owned() }
 }
 
-fn steady(situation: &Situation<'_>) -> Verdict {
-    let message = format!("All {} replicas are ready", situation.desired_replicas);
-    Verdict { holds: true, ..verdict(Type::Ready, Reason::MemcachedReady, &message) }
+fn steady(inputs: &StatusInputs<'_>) -> ConditionValue {
+    let message = format!("All {} replicas are ready", inputs.replicas_expected);
+    ConditionValue { holds: true, ..condition(Type::Ready, Reason::MemcachedReady, &message) }
 }
 
 /// How many pods are ready and, where that are enough, what else is missing.
-fn pods_ready(situation: &Situation<'_>) -> String {
-    let counts = format!("{}/{} replicas are ready", situation.ready(), situation.desired_replicas);
-    let all = [counts].into_iter().chain(missing::beside_ready_pods(situation)).collect::<Vec<_>>();
-    with_pod_problem(&all.join("; "), situation)
+fn pods_ready(inputs: &StatusInputs<'_>) -> String {
+    let counts = format!("{}/{} replicas are ready", inputs.ready(), inputs.replicas_expected);
+    let all = [counts].into_iter().chain(missing::beside_ready_pods(inputs)).collect::<Vec<_>>();
+    with_pod_problem(&all.join("; "), inputs)
 }
 
 /// The message, then the worst pod's own reason where it has one.
-fn with_pod_problem(message: &str, situation: &Situation<'_>) -> String {
-    match &situation.pod_problem {
+fn with_pod_problem(message: &str, inputs: &StatusInputs<'_>) -> String {
+    match &inputs.pod_problem {
         Some(problem) => format!("{}: {problem}", message.trim_end_matches('.')),
         None => message.to_owned(),
     }
 }
 
 /// The message, and what else waits for this resource.
-fn with_halt(message: String, situation: &Situation<'_>) -> String {
-    match situation.place {
-        Place::Rolling(Turn { cause: BudgetedRollout::Adoption, .. }) => {
+fn with_halt(message: String, inputs: &StatusInputs<'_>) -> String {
+    match inputs.permit_state {
+        PermitState::Granted(RolloutPermit { cause: BudgetedRollout::Adoption, .. }) => {
             format!("{message}; no other cache adopts a newer pod template until this one is available")
         }
         _ => message,
@@ -204,13 +209,15 @@ fn with_halt(message: String, situation: &Situation<'_>) -> String {
 }
 
 /// That pods are to roll and may not yet, and why they are to; `None` where they may.
-fn awaited_turn(situation: &Situation<'_>) -> Option<String> {
-    let event = match situation.place {
-        Place::Waiting(BudgetedRollout::Secret) => "A Secret changed",
-        Place::Waiting(BudgetedRollout::Definition) => {
+fn awaited_permit(inputs: &StatusInputs<'_>) -> Option<String> {
+    let event = match inputs.permit_state {
+        PermitState::Waiting(BudgetedRollout::Secret) => "A Secret changed",
+        PermitState::Waiting(BudgetedRollout::Definition) => {
             "What the stored spec means changed though nobody edited it"
         }
-        Place::Waiting(BudgetedRollout::Adoption) | Place::Outside | Place::Rolling(_) => return None,
+        PermitState::Waiting(BudgetedRollout::Adoption)
+        | PermitState::NotNeeded
+        | PermitState::Granted(_) => return None,
     };
     Some(format!(
         "{event}; pods are replaced once fewer other caches replace theirs (--max-concurrent-rollouts)"
@@ -218,16 +225,16 @@ fn awaited_turn(situation: &Situation<'_>) -> Option<String> {
 }
 
 /// What still has to happen on the way back to a generation that was reached before.
-fn work_left(situation: &Situation<'_>) -> String {
-    if let Some(waits) = awaited_turn(situation) {
+fn work_left(inputs: &StatusInputs<'_>) -> String {
+    if let Some(waits) = awaited_permit(inputs) {
         return waits;
     }
-    let rollout = progressing(situation);
+    let rollout = progressing(inputs);
     if rollout.holds {
         rollout.message
-    } else if situation.pending.is_empty() {
+    } else if inputs.pending.is_empty() {
         "Waiting for the Deployment to observe its newest spec".to_owned()
     } else {
-        format!("Waiting for changes to {} to be confirmed", situation.pending.join(", "))
+        format!("Waiting for changes to {} to be confirmed", inputs.pending.join(", "))
     }
 }

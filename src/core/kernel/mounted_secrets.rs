@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::backoff::Attempt;
 use super::desired::secrets::{self, MountedKey, WHOLE_SECRET};
 use super::desired::{LiveTemplate, Revision};
 use super::effect::Request;
@@ -28,7 +29,6 @@ use super::event::SecretContent;
 use super::failure::Failure;
 use super::object::Key;
 use super::pass::View;
-use super::setback::Attempt;
 use super::status::MissingSecret;
 use super::world::{Presence, Secret};
 use crate::api::Validated;
@@ -36,7 +36,7 @@ use crate::api::status::SecretVersion;
 
 /// What is known of the Secrets that a resource mounts.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Inputs {
+pub struct MountedSecrets {
     /// Reads without which the hash is a guess: to be sent before anything else.
     pub reads: Vec<Request>,
     /// Hash for the pod template; `None` when nothing is mounted or nothing was ever known.
@@ -60,7 +60,7 @@ pub struct Inputs {
     pub changed_unseen: bool,
 }
 
-impl Inputs {
+impl MountedSecrets {
     /// Whether a pod template cannot be rendered: no hash is known, and a Secret is unreadable, or the pods run on what
     /// one held.
     #[must_use]
@@ -86,7 +86,7 @@ pub struct SecretHash {
 }
 
 /// One Secret that is mounted.
-pub struct Mounted {
+pub struct MountedSecret {
     /// Its name.
     pub name: String,
     /// The keys that are used.
@@ -95,12 +95,12 @@ pub struct Mounted {
 
 /// The Secrets that a spec mounts, each once.
 #[must_use]
-pub fn mounted(spec: &Validated) -> Vec<Mounted> {
+pub fn mounted(spec: &Validated) -> Vec<MountedSecret> {
     let mut by_name: BTreeMap<&str, Vec<&'static str>> = BTreeMap::new();
     for MountedKey { secret, key } in secrets::mounted(spec) {
         by_name.entry(secret).or_default().push(key);
     }
-    by_name.into_iter().map(|(name, keys)| Mounted { name: name.to_owned(), keys }).collect()
+    by_name.into_iter().map(|(name, keys)| MountedSecret { name: name.to_owned(), keys }).collect()
 }
 
 /// What one Secret contributes.
@@ -114,26 +114,30 @@ enum Contribution<'a> {
 
 /// What most likely comes of them, before it is known which Secrets there are: what came of them before.
 #[must_use]
-pub fn likely(view: &View<'_>, spec: &Validated) -> Inputs {
+pub fn likely(view: &View<'_>, spec: &Validated) -> MountedSecrets {
     if secrets::mounted(spec).is_empty() {
-        return Inputs::default();
+        return MountedSecrets::default();
     }
-    Inputs { hash: view.last_known_secret_hash(spec).map(|known| known.hash), ..Inputs::default() }
+    MountedSecrets {
+        hash: view.last_known_secret_hash(spec).map(|known| known.hash),
+        ..MountedSecrets::default()
+    }
 }
 
 /// Finds out what is known, and what has to be read.
 #[must_use]
-pub fn resolve(view: &View<'_>, spec: &Validated) -> Inputs {
+pub fn resolve(view: &View<'_>, spec: &Validated) -> MountedSecrets {
     let mut mounted = mounted(spec);
     if mounted.is_empty() {
-        return Inputs::default();
+        return MountedSecrets::default();
     }
     let of_peer = view.peers_secret_hash();
     if let ([only], Some(_)) = (mounted.as_mut_slice(), &of_peer) {
         only.keys.push(WHOLE_SECRET);
     }
     let known = view.last_known_secret_hash(spec);
-    let mut inputs = Inputs { unfounded: view.rests_on_unknown(&mounted), ..Inputs::default() };
+    let mut mounted_secrets =
+        MountedSecrets { unfounded: view.rests_on_unknown(&mounted), ..MountedSecrets::default() };
     let mut contents = Vec::new();
     for secret in &mounted {
         let read = || Request::ReadSecret {
@@ -143,42 +147,47 @@ pub fn resolve(view: &View<'_>, spec: &Validated) -> Inputs {
         match contribution(view, secret, known.as_ref()) {
             Contribution::Read(content) => {
                 let open = secret.keys.iter().filter(|key| content.without_newline.contains(**key));
-                inputs.without_newline.extend(open.map(|key| (secret.name.clone(), *key)));
+                mounted_secrets.without_newline.extend(open.map(|key| (secret.name.clone(), *key)));
                 contents.push((secret, content));
             }
-            Contribution::UnchangedSinceHashed => inputs.proofs.push(read()),
-            Contribution::Missing(missing) => inputs.missing.push(missing),
-            Contribution::Unreadable(why) => inputs.unreadable = Some(why),
-            Contribution::ToRead => inputs.reads.push(read()),
+            Contribution::UnchangedSinceHashed => mounted_secrets.proofs.push(read()),
+            Contribution::Missing(missing) => mounted_secrets.missing.push(missing),
+            Contribution::Unreadable(why) => mounted_secrets.unreadable = Some(why),
+            Contribution::ToRead => mounted_secrets.reads.push(read()),
         }
     }
-    inputs.missing.sort();
+    mounted_secrets.missing.sort();
     // One Secret that changed makes the hash of all: those that have not been read have to be.
     if !contents.is_empty() {
-        inputs.reads.append(&mut inputs.proofs);
+        mounted_secrets.reads.append(&mut mounted_secrets.proofs);
     }
     if contents.len() == mounted.len() {
-        inputs.hash = Some(hash(&contents));
-        inputs.computed = true;
+        mounted_secrets.hash = Some(hash(&contents));
+        mounted_secrets.computed = true;
         let whole = contents.iter().find_map(|(_, content)| content.digests.get(WHOLE_SECRET));
-        inputs.changed_unseen = of_peer.is_some() && whole.is_some() && whole != of_peer.as_ref();
-        inputs.versions = contents.iter().map(|(secret, content)| version(&secret.name, content)).collect();
+        mounted_secrets.changed_unseen = of_peer.is_some() && whole.is_some() && whole != of_peer.as_ref();
+        mounted_secrets.versions =
+            contents.iter().map(|(secret, content)| version(&secret.name, content)).collect();
     } else if let Some(SecretHash { hash, versions }) = known {
-        inputs.hash = Some(hash);
-        inputs.versions = versions;
+        mounted_secrets.hash = Some(hash);
+        mounted_secrets.versions = versions;
     }
-    inputs
+    mounted_secrets
 }
 
-fn contribution<'a>(view: &View<'a>, mounted: &Mounted, known: Option<&SecretHash>) -> Contribution<'a> {
+fn contribution<'a>(
+    view: &View<'a>,
+    mounted: &MountedSecret,
+    known: Option<&SecretHash>,
+) -> Contribution<'a> {
     let key = view.key_of(&mounted.name);
-    let Some(Secret { presence, content, setback, .. }) = view.world.secrets.get(&key) else {
+    let Some(Secret { presence, content, backoff, .. }) = view.world.secrets.get(&key) else {
         return Contribution::ToRead;
     };
-    if let Some(setback) = setback
-        && setback.holds(&Attempt::default(), view.now)
+    if let Some(backoff) = backoff
+        && backoff.holds(&Attempt::default(), view.now)
     {
-        return Contribution::Unreadable(setback.failure.clone());
+        return Contribution::Unreadable(backoff.failure.clone());
     }
     let (uid, version) = match presence {
         Presence::Unknown => return Contribution::ToRead,
@@ -207,7 +216,7 @@ fn contribution<'a>(view: &View<'a>, mounted: &Mounted, known: Option<&SecretHas
     if hashed { Contribution::UnchangedSinceHashed } else { Contribution::ToRead }
 }
 
-fn hash(contents: &[(&Mounted, &SecretContent)]) -> String {
+fn hash(contents: &[(&MountedSecret, &SecretContent)]) -> String {
     secrets::secret_hash(contents.iter().flat_map(|(secret, content)| {
         secret.keys.iter().filter(|key| **key != WHOLE_SECRET).filter_map(|key| {
             let digest = content.digests.get(*key)?;
@@ -238,7 +247,7 @@ impl View<'_> {
 
     /// Whether the pods of our Deployment were started with Secrets whose hash by our algorithm it does not carry: they
     /// are the peer's, or somebody took the annotation away.
-    fn rests_on_unknown(&self, mounted: &[Mounted]) -> bool {
+    fn rests_on_unknown(&self, mounted: &[MountedSecret]) -> bool {
         let of_peer = |template: &LiveTemplate| template.revision == Revision::PEER;
         let hashed = |name: &str| self.resource.seen.status.secrets.iter().any(|hashed| hashed.name == name);
         self.our_deployment().is_some_and(|live| {
@@ -262,10 +271,10 @@ impl View<'_> {
 
     /// Whether the live template is the one that this hash gives. The peer's says nothing about our hash.
     fn runs_on(&self, spec: &Validated, hash: &str) -> bool {
-        let inputs = Inputs { hash: Some(hash.to_owned()), ..Inputs::default() };
-        let intent = self.intent(spec, &inputs);
+        let mounted_secrets = MountedSecrets { hash: Some(hash.to_owned()), ..MountedSecrets::default() };
+        let intent = self.intent(spec, &mounted_secrets);
         let signed = self.our_deployment().is_some_and(|live| live.template.is_some());
-        self.live_template(&intent, &inputs)
+        self.live_template(&intent, &mounted_secrets)
             .is_some_and(|live| live.hash == intent.hash() && (signed || live.revision != Revision::PEER))
     }
 }

@@ -17,19 +17,19 @@ use serde::{Deserialize, Serialize};
 
 use super::effect::RolloutCause;
 use super::failure::Category;
-use super::inputs::Inputs;
+use super::mounted_secrets::MountedSecrets;
 use super::object::{ChildKind, Key, Scope};
-use super::outline::Blueprint;
 use super::pass::View;
 use super::plan::{self, Action, Planned};
-use super::report;
+use super::rendered_hashes::DesiredChildren;
 use super::status::patch;
+use super::status_inputs;
 use crate::api::status::BudgetedRollout;
 use crate::api::{MemcachedStatus, Validated};
 
 /// How many may roll, and whether older templates are to be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Budget {
+pub struct BudgetSettings {
     /// Turns at a time; at least 1.
     pub limit: usize,
     /// What becomes of templates of older revisions.
@@ -46,7 +46,7 @@ pub enum Adoption {
     Budgeted,
 }
 
-impl Default for Budget {
+impl Default for BudgetSettings {
     fn default() -> Self {
         Self { limit: 10, adoption: Adoption::Off }
     }
@@ -54,18 +54,18 @@ impl Default for Budget {
 
 /// Who has a turn and who waits for one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Rollouts {
-    budget: Budget,
+pub struct RolloutBudget {
+    budget: BudgetSettings,
     /// Where resources have not been seen that may have a turn: until they have, nobody else gets one.
     unseen: BTreeSet<Scope>,
-    turns: BTreeMap<Key, Turn>,
+    permits: BTreeMap<Key, RolloutPermit>,
     /// Those that were not called yet.
     waiting: BTreeMap<Key, BudgetedRollout>,
 }
 
 /// A turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Turn {
+pub struct RolloutPermit {
     /// Why its pods roll.
     pub cause: BudgetedRollout,
     /// Whether nothing will happen until a person changes something; also while a refused apply is tried again.
@@ -75,7 +75,7 @@ pub struct Turn {
     pub idle: bool,
 }
 
-impl Turn {
+impl RolloutPermit {
     const fn new(cause: BudgetedRollout) -> Self {
         Self { cause, stalled: false, idle: false }
     }
@@ -83,29 +83,31 @@ impl Turn {
 
 /// Where a resource stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum PermitState {
     /// Its pods have no such reason to roll.
     #[default]
-    Outside,
+    NotNeeded,
     /// Too many others roll.
     Waiting(BudgetedRollout),
     /// It may roll.
-    Rolling(Turn),
+    Granted(RolloutPermit),
 }
 
-impl Place {
+impl PermitState {
     /// The same, of a resource for which nothing will happen until a person changes something.
     #[must_use]
     pub const fn stalled(self, stalled: bool) -> Self {
         match self {
-            Self::Rolling(turn) => Self::Rolling(Turn { stalled: stalled || turn.idle, ..turn }),
+            Self::Granted(permit) => {
+                Self::Granted(RolloutPermit { stalled: stalled || permit.idle, ..permit })
+            }
             other => other,
         }
     }
 
     const fn idle(self, idle: bool) -> Self {
         match self {
-            Self::Rolling(turn) => Self::Rolling(Turn { idle, ..turn }),
+            Self::Granted(permit) => Self::Granted(RolloutPermit { idle, ..permit }),
             other => other,
         }
     }
@@ -113,7 +115,7 @@ impl Place {
 
 /// The whole, in figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct RolloutCounts {
     /// Resources with a turn that is not idle.
     pub rolling: usize,
     /// Resources that wait for one.
@@ -122,11 +124,11 @@ pub struct Standing {
     pub adoption_halted: bool,
 }
 
-impl Rollouts {
+impl RolloutBudget {
     /// Nothing is known of the resources in these scopes.
     #[must_use]
-    pub const fn new(budget: Budget, unseen: BTreeSet<Scope>) -> Self {
-        Self { budget, unseen, turns: BTreeMap::new(), waiting: BTreeMap::new() }
+    pub const fn new(budget: BudgetSettings, unseen: BTreeSet<Scope>) -> Self {
+        Self { budget, unseen, permits: BTreeMap::new(), waiting: BTreeMap::new() }
     }
 
     /// All resources in a scope have been seen.
@@ -148,51 +150,53 @@ impl Rollouts {
 
     /// The turn of a resource.
     #[must_use]
-    pub fn turn(&self, key: &Key) -> Option<Turn> {
-        self.turns.get(key).copied()
+    pub fn permit(&self, key: &Key) -> Option<RolloutPermit> {
+        self.permits.get(key).copied()
     }
 
     /// Where a resource is to stand that may roll now for this reason, or for none; `done` when its turn, if it has one,
     /// has nothing more to wait for.
     #[must_use]
-    pub fn place(&self, key: &Key, reason: Option<BudgetedRollout>, done: bool) -> Place {
-        match (self.turn(key), reason) {
-            (Some(turn), Some(cause)) if !turn.idle || self.has_turn_for(key, cause) => {
-                Place::Rolling(Turn { cause, idle: false, ..turn })
+    pub fn permit_state(&self, key: &Key, reason: Option<BudgetedRollout>, done: bool) -> PermitState {
+        match (self.permit(key), reason) {
+            (Some(permit), Some(cause)) if !permit.idle || self.may_grant(key, cause) => {
+                PermitState::Granted(RolloutPermit { cause, idle: false, ..permit })
             }
-            (Some(turn), None) if !done => Place::Rolling(turn),
-            (None, Some(cause)) if self.has_turn_for(key, cause) => Place::Rolling(Turn::new(cause)),
-            (_, Some(cause)) => Place::Waiting(cause),
-            (_, None) => Place::Outside,
+            (Some(permit), None) if !done => PermitState::Granted(permit),
+            (None, Some(cause)) if self.may_grant(key, cause) => {
+                PermitState::Granted(RolloutPermit::new(cause))
+            }
+            (_, Some(cause)) => PermitState::Waiting(cause),
+            (_, None) => PermitState::NotNeeded,
         }
     }
 
     /// A pass found this.
-    pub fn note(&mut self, key: &Key, place: Place) {
+    pub fn note(&mut self, key: &Key, permit_state: PermitState) {
         self.forget(key);
-        match place {
-            Place::Outside => {}
-            Place::Waiting(cause) => drop(self.waiting.insert(key.clone(), cause)),
-            Place::Rolling(turn) => drop(self.turns.insert(key.clone(), turn)),
+        match permit_state {
+            PermitState::NotNeeded => {}
+            PermitState::Waiting(cause) => drop(self.waiting.insert(key.clone(), cause)),
+            PermitState::Granted(permit) => drop(self.permits.insert(key.clone(), permit)),
         }
     }
 
     /// What is known of a resource is only what its status says: whether it rolls, and whether it stalled.
     pub fn restore(&mut self, key: &Key, status: &MemcachedStatus) {
-        let turn = status.turn().map(|cause| Place::Rolling(Turn::new(cause)));
-        self.note(key, turn.unwrap_or_default().stalled(patch::says_stalled(status)));
+        let permit = status.permit_cause().map(|cause| PermitState::Granted(RolloutPermit::new(cause)));
+        self.note(key, permit.unwrap_or_default().stalled(patch::says_stalled(status)));
     }
 
     /// The resource is gone.
     pub fn forget(&mut self, key: &Key) {
-        self.turns.remove(key);
+        self.permits.remove(key);
         self.waiting.remove(key);
     }
 
     /// Those whose turn has come; each is called once.
-    pub fn call(&mut self) -> Vec<Key> {
+    pub fn take_permitted(&mut self) -> Vec<Key> {
         let room = self.budget.limit.saturating_sub(self.rolling(None));
-        let may = self.waiting.iter().filter(|(key, cause)| self.has_turn_for(key, **cause)).take(room);
+        let may = self.waiting.iter().filter(|(key, cause)| self.may_grant(key, **cause)).take(room);
         let called: Vec<Key> = may.map(|(key, _)| key.clone()).collect();
         for key in &called {
             self.waiting.remove(key);
@@ -202,83 +206,85 @@ impl Rollouts {
 
     /// The whole, in figures.
     #[must_use]
-    pub fn standing(&self) -> Standing {
+    pub fn counts(&self) -> RolloutCounts {
         let (rolling, waiting) = (self.rolling(None), self.waiting.len());
-        Standing { rolling, waiting, adoption_halted: self.is_adoption_halted(None) }
+        RolloutCounts { rolling, waiting, adoption_halted: self.is_adoption_halted(None) }
     }
 
     /// Turns in use, this resource's aside.
     fn rolling(&self, but: Option<&Key>) -> usize {
-        self.turns.iter().filter(|(key, turn)| Some(*key) != but && !turn.idle).count()
+        self.permits.iter().filter(|(key, permit)| Some(*key) != but && !permit.idle).count()
     }
 
-    fn has_turn_for(&self, key: &Key, cause: BudgetedRollout) -> bool {
+    fn may_grant(&self, key: &Key, cause: BudgetedRollout) -> bool {
         self.unseen.is_empty()
             && self.rolling(Some(key)) < self.budget.limit
             && (cause != BudgetedRollout::Adoption || !self.is_adoption_halted(Some(key)))
     }
 
     fn is_adoption_halted(&self, but: Option<&Key>) -> bool {
-        let mut others = self.turns.iter().filter(|(key, _)| Some(*key) != but);
-        others.any(|(_, turn)| turn.stalled && turn.cause == BudgetedRollout::Adoption)
+        let mut others = self.permits.iter().filter(|(key, _)| Some(*key) != but);
+        others.any(|(_, permit)| permit.stalled && permit.cause == BudgetedRollout::Adoption)
     }
 }
 
 /// What a resource is to become once it is known whether it has a turn.
-pub struct Course<'a> {
+pub struct BudgetedPlan<'a> {
     /// Its children.
-    pub desired: Blueprint<'a>,
+    pub desired: DesiredChildren<'a>,
     /// What to do about each.
     pub planned: Vec<Planned>,
     /// Where it stands.
-    pub place: Place,
+    pub permit_state: PermitState,
 }
 
 /// Where a resource stands of which no child is touched in this pass.
 #[must_use]
-pub fn at_rest(view: &View<'_>) -> Place {
-    view.world.rollouts.place(&view.resource.seen.key, None, view.pods_are_back())
+pub fn permit_without_writes(view: &View<'_>) -> PermitState {
+    view.world.rollout_budget.permit_state(&view.resource.seen.key, None, view.pods_are_back())
 }
 
 /// Decides whether pods roll now that nobody's edit asked to roll: where it is too early, the Deployment waits; where
 /// the turn is for adopting the newest template, it is that template that is desired.
 #[must_use]
-pub fn course<'a>(
+pub fn apply<'a>(
     view: &View<'a>,
     spec: &'a Validated,
-    (inputs, desired, mut planned): (&'a Inputs, Blueprint<'a>, Vec<Planned>),
-) -> Course<'a> {
-    let (rollouts, key) = (&view.world.rollouts, &view.resource.seen.key);
+    (mounted_secrets, desired, mut planned): (&'a MountedSecrets, DesiredChildren<'a>, Vec<Planned>),
+) -> BudgetedPlan<'a> {
+    let (rollout_budget, key) = (&view.world.rollout_budget, &view.resource.seen.key);
     let render = || {
-        let desired = view.newest_blueprint(spec, inputs);
-        (plan::plan(view, &desired, inputs), desired)
+        let desired = view.newest_desired_children(spec, mounted_secrets);
+        (plan::plan(view, &desired, mounted_secrets), desired)
     };
-    let adopts = rollouts.adopts() && desired.is_outdated() && !spec.paused;
-    let begun = rollouts.turn(key).is_some_and(|turn| turn.cause == BudgetedRollout::Adoption);
+    let adopts = rollout_budget.adopts() && desired.is_outdated() && !spec.paused;
+    let begun = rollout_budget.permit(key).is_some_and(|permit| permit.cause == BudgetedRollout::Adoption);
     let newest = (adopts && begun).then(render);
     let now = newest.as_ref().map_or(&planned, |(planned, _)| planned);
     // Where nothing serves there is nothing to lose, and nobody shall wait for that.
     let rolls = now.iter().find_map(|it| it.action.cause()?.budgeted()).filter(|_| view.serves());
     let settled = || {
-        report::is_complete(view, spec, (&desired, &planned))
+        status_inputs::is_complete(view, spec, (&desired, &planned))
             && planned.iter().all(|it| it.action.is_in_place())
     };
     let reason = rolls.or_else(|| (adopts && !begun && settled()).then_some(BudgetedRollout::Adoption));
-    let place = rollouts.place(key, reason, view.pods_are_back() && !backs_off(now));
+    let permit_state = rollout_budget.permit_state(key, reason, view.pods_are_back() && !backs_off(now));
     let idle = |planned: &[Planned]| view.pods_are_back() && backs_off(planned);
-    match place {
-        Place::Rolling(Turn { cause: BudgetedRollout::Adoption, .. }) if adopts => {
+    match permit_state {
+        PermitState::Granted(RolloutPermit { cause: BudgetedRollout::Adoption, .. }) if adopts => {
             let (planned, desired) = newest.unwrap_or_else(render);
-            Course { place: place.idle(idle(&planned)), planned, desired }
+            BudgetedPlan { permit_state: permit_state.idle(idle(&planned)), planned, desired }
         }
-        Place::Waiting(_) => {
+        PermitState::Waiting(_) => {
             let rolls = |it: &&mut Planned| it.action.cause().and_then(RolloutCause::budgeted).is_some();
             if let Some(deployment) = planned.iter_mut().find(rolls) {
-                deployment.action = plan::or_look(view, deployment.kind, Action::AwaitTurn);
+                deployment.action = plan::or_look(view, deployment.kind, Action::AwaitPermit);
             }
-            Course { desired, planned, place }
+            BudgetedPlan { desired, planned, permit_state }
         }
-        Place::Outside | Place::Rolling(_) => Course { place: place.idle(idle(&planned)), desired, planned },
+        PermitState::NotNeeded | PermitState::Granted(_) => {
+            BudgetedPlan { permit_state: permit_state.idle(idle(&planned)), desired, planned }
+        }
     }
 }
 
@@ -292,10 +298,10 @@ impl View<'_> {
     /// While it is not known whether the last write was stored, they may be.
     fn pods_are_back(&self) -> bool {
         let slot = self.resource.slot(ChildKind::Deployment);
-        let unanswered = slot.setback.as_ref().is_some_and(|it| {
+        let unanswered = slot.backoff.as_ref().is_some_and(|it| {
             it.failure.category == Category::Transient && it.retry_at.is_some_and(|at| self.now < at)
         });
-        !slot.look && !unanswered && self.our_deployment().is_none_or(report::is_rolled_out)
+        !slot.look && !unanswered && self.our_deployment().is_none_or(status_inputs::is_rolled_out)
     }
 }
 
@@ -308,70 +314,79 @@ mod tests {
         Key { namespace: "n".into(), name: name.into() }
     }
 
-    fn of_one() -> Rollouts {
-        Rollouts::new(Budget { limit: 1, adoption: Adoption::Budgeted }, BTreeSet::new())
+    fn of_one() -> RolloutBudget {
+        RolloutBudget::new(BudgetSettings { limit: 1, adoption: Adoption::Budgeted }, BTreeSet::new())
     }
 
-    fn rolling(cause: BudgetedRollout) -> Place {
-        Place::Rolling(Turn::new(cause))
+    fn rolling(cause: BudgetedRollout) -> PermitState {
+        PermitState::Granted(RolloutPermit::new(cause))
     }
 
-    fn idle(cause: BudgetedRollout) -> Place {
+    fn idle(cause: BudgetedRollout) -> PermitState {
         rolling(cause).idle(true).stalled(false)
     }
 
     #[test]
     fn who_comes_too_late_is_called_when_a_turn_ends() {
-        let mut rollouts = of_one();
-        assert_eq!(rollouts.place(&key("a"), Some(Secret), true), rolling(Secret));
-        rollouts.note(&key("a"), rolling(Secret));
-        assert_eq!(rollouts.place(&key("b"), Some(Secret), true), Place::Waiting(Secret));
-        rollouts.note(&key("b"), Place::Waiting(Secret));
-        assert_eq!(rollouts.call(), vec![]);
-        assert_eq!(rollouts.place(&key("a"), None, false), rolling(Secret), "its pods are not back");
-        assert_eq!(rollouts.place(&key("a"), None, true), Place::Outside);
-        rollouts.note(&key("a"), Place::Outside);
-        assert_eq!(rollouts.call(), vec![key("b")]);
-        assert_eq!(rollouts.call(), vec![], "each is called once");
+        let mut rollout_budget = of_one();
+        assert_eq!(rollout_budget.permit_state(&key("a"), Some(Secret), true), rolling(Secret));
+        rollout_budget.note(&key("a"), rolling(Secret));
+        assert_eq!(rollout_budget.permit_state(&key("b"), Some(Secret), true), PermitState::Waiting(Secret));
+        rollout_budget.note(&key("b"), PermitState::Waiting(Secret));
+        assert_eq!(rollout_budget.take_permitted(), vec![]);
+        assert_eq!(
+            rollout_budget.permit_state(&key("a"), None, false),
+            rolling(Secret),
+            "its pods are not back"
+        );
+        assert_eq!(rollout_budget.permit_state(&key("a"), None, true), PermitState::NotNeeded);
+        rollout_budget.note(&key("a"), PermitState::NotNeeded);
+        assert_eq!(rollout_budget.take_permitted(), vec![key("b")]);
+        assert_eq!(rollout_budget.take_permitted(), vec![], "each is called once");
     }
 
     #[test]
     fn one_that_stalls_keeps_others_from_adopting_and_from_nothing_else() {
-        let budget = Budget { limit: 2, adoption: Adoption::Budgeted };
-        let mut rollouts = Rollouts::new(budget, BTreeSet::new());
-        rollouts.note(&key("a"), rolling(Adopting).stalled(true));
-        rollouts.note(&key("b"), Place::Waiting(Adopting));
-        assert_eq!(rollouts.place(&key("b"), Some(Adopting), true), Place::Waiting(Adopting));
-        assert_eq!(rollouts.place(&key("b"), Some(Secret), true), rolling(Secret));
-        assert_eq!(rollouts.call(), vec![]);
-        assert_eq!(rollouts.standing(), Standing { rolling: 1, waiting: 1, adoption_halted: true });
-        rollouts.note(&key("a"), rolling(Adopting));
-        assert_eq!(rollouts.call(), vec![key("b")]);
+        let budget = BudgetSettings { limit: 2, adoption: Adoption::Budgeted };
+        let mut rollout_budget = RolloutBudget::new(budget, BTreeSet::new());
+        rollout_budget.note(&key("a"), rolling(Adopting).stalled(true));
+        rollout_budget.note(&key("b"), PermitState::Waiting(Adopting));
+        assert_eq!(
+            rollout_budget.permit_state(&key("b"), Some(Adopting), true),
+            PermitState::Waiting(Adopting)
+        );
+        assert_eq!(rollout_budget.permit_state(&key("b"), Some(Secret), true), rolling(Secret));
+        assert_eq!(rollout_budget.take_permitted(), vec![]);
+        assert_eq!(rollout_budget.counts(), RolloutCounts { rolling: 1, waiting: 1, adoption_halted: true });
+        rollout_budget.note(&key("a"), rolling(Adopting));
+        assert_eq!(rollout_budget.take_permitted(), vec![key("b")]);
     }
 
     #[test]
     fn nobody_gets_a_turn_before_all_are_seen_that_may_have_one() {
         let scopes = ["m", "n"].map(|name| Scope::Namespace(name.into()));
-        let mut rollouts = Rollouts::new(Budget { limit: 1, adoption: Adoption::Off }, scopes.clone().into());
-        rollouts.saw(&scopes[1]);
-        assert_eq!(rollouts.place(&key("a"), Some(Secret), true), Place::Waiting(Secret));
-        rollouts.note(&key("a"), Place::Waiting(Secret));
-        assert_eq!(rollouts.call(), vec![]);
-        rollouts.saw(&scopes[0]);
-        assert_eq!(rollouts.call(), vec![key("a")]);
+        let mut rollout_budget =
+            RolloutBudget::new(BudgetSettings { limit: 1, adoption: Adoption::Off }, scopes.clone().into());
+        rollout_budget.saw(&scopes[1]);
+        assert_eq!(rollout_budget.permit_state(&key("a"), Some(Secret), true), PermitState::Waiting(Secret));
+        rollout_budget.note(&key("a"), PermitState::Waiting(Secret));
+        assert_eq!(rollout_budget.take_permitted(), vec![]);
+        rollout_budget.saw(&scopes[0]);
+        assert_eq!(rollout_budget.take_permitted(), vec![key("a")]);
     }
 
     #[test]
     fn resources_that_cannot_be_seen_keep_nobody_waiting_and_those_that_are_known_keep_their_turn() {
         let scopes = ["m", "n"].map(|name| Scope::Namespace(name.into()));
-        let mut rollouts = Rollouts::new(Budget { limit: 1, adoption: Adoption::Off }, scopes.clone().into());
-        rollouts.saw(&scopes[1]);
-        rollouts.pass_over(&scopes[0]);
-        assert_eq!(rollouts.place(&key("a"), Some(Secret), true), rolling(Secret));
+        let mut rollout_budget =
+            RolloutBudget::new(BudgetSettings { limit: 1, adoption: Adoption::Off }, scopes.clone().into());
+        rollout_budget.saw(&scopes[1]);
+        rollout_budget.pass_over(&scopes[0]);
+        assert_eq!(rollout_budget.permit_state(&key("a"), Some(Secret), true), rolling(Secret));
         let hidden = Key { namespace: "m".into(), name: "b".into() };
-        rollouts.note(&hidden, rolling(Secret));
-        rollouts.pass_over(&scopes[0]);
-        assert_eq!(rollouts.place(&key("a"), Some(Secret), true), Place::Waiting(Secret));
+        rollout_budget.note(&hidden, rolling(Secret));
+        rollout_budget.pass_over(&scopes[0]);
+        assert_eq!(rollout_budget.permit_state(&key("a"), Some(Secret), true), PermitState::Waiting(Secret));
     }
 
     #[test]
@@ -383,39 +398,42 @@ mod tests {
             "lastTransitionTime": "2027-01-15T08:00:00Z",
         });
         let conditions = vec![serde_json::from_value(condition).unwrap()];
-        let budget = Budget { limit: 2, adoption: Adoption::Budgeted };
+        let budget = BudgetSettings { limit: 2, adoption: Adoption::Budgeted };
         for (status, halted) in [(rolling.clone(), false), (MemcachedStatus { conditions, ..rolling }, true)]
         {
-            let mut rollouts = Rollouts::new(budget, BTreeSet::new());
-            rollouts.restore(&key("a"), &status);
-            rollouts.restore(&key("b"), &MemcachedStatus::default());
-            let expected = Standing { rolling: 1, waiting: 0, adoption_halted: halted };
-            assert_eq!(rollouts.standing(), expected);
+            let mut rollout_budget = RolloutBudget::new(budget, BTreeSet::new());
+            rollout_budget.restore(&key("a"), &status);
+            rollout_budget.restore(&key("b"), &MemcachedStatus::default());
+            let expected = RolloutCounts { rolling: 1, waiting: 0, adoption_halted: halted };
+            assert_eq!(rollout_budget.counts(), expected);
         }
     }
 
     #[test]
     fn an_idle_turn_takes_nobodys_place_and_needs_a_free_one_to_go_on() {
-        let mut rollouts = of_one();
-        rollouts.note(&key("a"), idle(Secret));
-        rollouts.note(&key("b"), Place::Waiting(Secret));
-        assert_eq!(rollouts.call(), vec![key("b")]);
-        assert_eq!(rollouts.place(&key("a"), Some(Secret), true), rolling(Secret).stalled(true));
-        rollouts.note(&key("b"), rolling(Secret));
-        assert_eq!(rollouts.place(&key("a"), None, false), idle(Secret), "it is still refused");
-        assert_eq!(rollouts.place(&key("a"), Some(Secret), true), Place::Waiting(Secret));
-        assert_eq!(rollouts.place(&key("a"), None, true), Place::Outside);
+        let mut rollout_budget = of_one();
+        rollout_budget.note(&key("a"), idle(Secret));
+        rollout_budget.note(&key("b"), PermitState::Waiting(Secret));
+        assert_eq!(rollout_budget.take_permitted(), vec![key("b")]);
+        assert_eq!(rollout_budget.permit_state(&key("a"), Some(Secret), true), rolling(Secret).stalled(true));
+        rollout_budget.note(&key("b"), rolling(Secret));
+        assert_eq!(rollout_budget.permit_state(&key("a"), None, false), idle(Secret), "it is still refused");
+        assert_eq!(rollout_budget.permit_state(&key("a"), Some(Secret), true), PermitState::Waiting(Secret));
+        assert_eq!(rollout_budget.permit_state(&key("a"), None, true), PermitState::NotNeeded);
     }
 
     #[test]
     fn who_is_refused_to_adopt_keeps_others_from_it_and_itself_from_nothing() {
-        let mut rollouts = of_one();
-        rollouts.note(&key("a"), idle(Adopting));
-        assert_eq!(rollouts.place(&key("b"), Some(Adopting), true), Place::Waiting(Adopting));
-        assert_eq!(rollouts.place(&key("b"), Some(Secret), true), rolling(Secret));
-        let tried_again = rollouts.place(&key("a"), Some(Adopting), true);
+        let mut rollout_budget = of_one();
+        rollout_budget.note(&key("a"), idle(Adopting));
+        assert_eq!(
+            rollout_budget.permit_state(&key("b"), Some(Adopting), true),
+            PermitState::Waiting(Adopting)
+        );
+        assert_eq!(rollout_budget.permit_state(&key("b"), Some(Secret), true), rolling(Secret));
+        let tried_again = rollout_budget.permit_state(&key("a"), Some(Adopting), true);
         assert_eq!(tried_again, rolling(Adopting).stalled(true));
-        rollouts.note(&key("a"), tried_again);
-        assert_eq!(rollouts.standing(), Standing { rolling: 1, waiting: 0, adoption_halted: true });
+        rollout_budget.note(&key("a"), tried_again);
+        assert_eq!(rollout_budget.counts(), RolloutCounts { rolling: 1, waiting: 0, adoption_halted: true });
     }
 }

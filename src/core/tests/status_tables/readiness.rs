@@ -4,45 +4,48 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::kernel::event::SeenRollout;
 use memcached_operator_core::kernel::failure::Category;
-use memcached_operator_core::kernel::status::rollout::Rollout;
-use memcached_operator_core::kernel::status::{Situation, Trouble, next_change, status};
+use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
+use memcached_operator_core::kernel::status::{BlockingProblem, StatusInputs, next_change, status};
 use rstest::rstest;
 
 use crate::{at, first, kstatus, missing, reached, rollout, standing_lines, steady};
 
 /// A situation in which not all children are as desired, because of this.
-fn troubled(trouble: Trouble) -> Situation<'static> {
-    Situation { trouble: Some(trouble), pending: vec!["Service"], ..steady() }
+fn blocked(blocking_problem: BlockingProblem) -> StatusInputs<'static> {
+    StatusInputs { blocking_problem: Some(blocking_problem), pending: vec!["Service"], ..steady() }
 }
 
-fn denied(category: Category) -> Situation<'static> {
-    troubled(Trouble::Denied { category, message: "no".into() })
+fn denied(category: Category) -> StatusInputs<'static> {
+    blocked(BlockingProblem::Denied { category, message: "no".into() })
 }
 
-fn lacking(key: Option<&str>) -> Situation<'static> {
-    Situation { missing_secrets: vec![missing("b", None), missing("a", key)], ..steady() }
+fn lacking(key: Option<&str>) -> StatusInputs<'static> {
+    StatusInputs { missing_secrets: vec![missing("b", None), missing("a", key)], ..steady() }
 }
 
-fn with(deployment: Rollout) -> Situation<'static> {
-    Situation { deployment: Some(deployment), ..steady() }
+fn with(deployment: RolloutProgress) -> StatusInputs<'static> {
+    StatusInputs { deployment: Some(deployment), ..steady() }
 }
 
-fn pods_refused() -> Rollout {
+fn pods_refused() -> RolloutProgress {
     let live = rollout(1, 1, 1);
-    Rollout { seen: SeenRollout { replica_failure: Some("no".into()), ..live.seen }, ..live }
+    RolloutProgress { seen: SeenRollout { replica_failure: Some("no".into()), ..live.seen }, ..live }
 }
 
-fn past_the_deadline() -> Rollout {
+fn past_the_deadline() -> RolloutProgress {
     let live = rollout(4, 1, 3);
-    Rollout { seen: SeenRollout { deadline_exceeded: Some("timed out.".into()), ..live.seen }, ..live }
+    RolloutProgress {
+        seen: SeenRollout { deadline_exceeded: Some("timed out.".into()), ..live.seen },
+        ..live
+    }
 }
 
 #[rstest]
-#[case::invalid_spec(troubled(Trouble::InvalidSpec("no".into())), "InvalidSpec")]
-#[case::name_conflict(troubled(Trouble::NameConflict("no".into())), "NameConflict")]
-#[case::immutable_field(troubled(Trouble::ImmutableField("no".into())), "ImmutableField")]
-fn what_a_person_has_to_change_is_stalled(#[case] situation: Situation<'static>, #[case] reason: &str) {
-    for shown in [first(&situation), reached(&situation)] {
+#[case::invalid_spec(blocked(BlockingProblem::InvalidSpec("no".into())), "InvalidSpec")]
+#[case::name_conflict(blocked(BlockingProblem::NameConflict("no".into())), "NameConflict")]
+#[case::immutable_field(blocked(BlockingProblem::ImmutableField("no".into())), "ImmutableField")]
+fn what_a_person_has_to_change_is_stalled(#[case] inputs: StatusInputs<'static>, #[case] reason: &str) {
+    for shown in [first(&inputs), reached(&inputs)] {
         assert_eq!(
             standing_lines(&shown),
             [format!("Ready=False {reason}: no"), format!("Stalled=True {reason}: no")]
@@ -54,12 +57,15 @@ fn what_a_person_has_to_change_is_stalled(#[case] situation: Situation<'static>,
 #[rstest]
 #[case::serving(rollout(3, 3, 3), "Ready=True MemcachedReady: All 3 replicas are ready")]
 #[case::of_another_template(
-    Rollout { carries_template: false, ..rollout(3, 3, 3) },
+    RolloutProgress { carries_template: false, ..rollout(3, 3, 3) },
     "Ready=False MemcachedNotReady: 3/3 replicas are ready; the Deployment does not have the newest pod template yet; \
      not as desired yet: Service"
 )]
-fn a_paused_resource_is_as_ready_as_its_pods_and_never_done(#[case] live: Rollout, #[case] ready: &str) {
-    let situation = Situation {
+fn a_paused_resource_is_as_ready_as_its_pods_and_never_done(
+    #[case] live: RolloutProgress,
+    #[case] ready: &str,
+) {
+    let inputs = StatusInputs {
         deployment: Some(live),
         pending: vec!["Service"],
         paused: Some(vec!["Service", "Deployment"]),
@@ -67,7 +73,7 @@ fn a_paused_resource_is_as_ready_as_its_pods_and_never_done(#[case] live: Rollou
         ..steady()
     };
     let words = "Changes to Service, Deployment wait until spec.paused is false";
-    for (shown, reconciled) in [(first(&situation), None), (reached(&situation), Some(2))] {
+    for (shown, reconciled) in [(first(&inputs), None), (reached(&inputs), Some(2))] {
         let lines = [
             ready.to_owned(),
             format!("Reconciling=True Paused: {words}"),
@@ -80,7 +86,7 @@ fn a_paused_resource_is_as_ready_as_its_pods_and_never_done(#[case] live: Rollou
 
 #[test]
 fn a_paused_resource_with_nothing_to_change_is_as_any_other_and_says_that_it_is_paused() {
-    let shown = first(&Situation { paused: Some(Vec::new()), ..steady() });
+    let shown = first(&StatusInputs { paused: Some(Vec::new()), ..steady() });
     let words = "Paused=True Paused: Changes wait until spec.paused is false";
     assert_eq!(standing_lines(&shown), ["Ready=True MemcachedReady: All 3 replicas are ready", words]);
     assert_eq!((kstatus(2, &shown), shown.reconciled_generation), ("Current", Some(2)));
@@ -118,7 +124,7 @@ fn a_secret_without_its_key_is_missing_and_ready_names_the_key() {
 
 #[test]
 fn a_secret_that_cannot_be_read_is_tried_again_and_degraded_stays_about_replicas() {
-    let shown = reached(&troubled(Trouble::SecretUnreadable("no".into())));
+    let shown = reached(&blocked(BlockingProblem::SecretUnreadable("no".into())));
     assert_eq!(
         standing_lines(&shown),
         ["Ready=False SecretUnreadable: no", "Reconciling=True SecretUnreadable: no"]
@@ -132,38 +138,34 @@ fn a_secret_that_cannot_be_read_is_tried_again_and_degraded_stays_about_replicas
 #[case::quota_exceeded(denied(Category::QuotaExceeded), "QuotaExceeded")]
 #[case::admission_denied(denied(Category::AdmissionDenied), "AdmissionDenied")]
 #[case::pods_refused(with(pods_refused()), "ReplicaFailure")]
-fn a_refusal_is_stalled_after_ten_minutes(#[case] situation: Situation<'static>, #[case] reason: &str) {
+fn a_refusal_is_stalled_after_ten_minutes(#[case] inputs: StatusInputs<'static>, #[case] reason: &str) {
     let reconciling = [format!("Ready=False {reason}: no"), format!("Reconciling=True {reason}: no")];
     let stalled = [format!("Ready=False {reason}: no"), format!("Stalled=True {reason}: no")];
 
-    let mut shown = reached(&situation);
+    let mut shown = reached(&inputs);
     assert_eq!(standing_lines(&shown), reconciling);
     assert_eq!(shown.failing_since, Some(Time(at(0))));
-    assert_eq!(next_change(&situation, &shown), Some(at(600)));
-    assert_eq!(
-        next_change(&situation, &MemcachedStatus::default()),
-        Some(at(600)),
-        "also before it is written"
-    );
+    assert_eq!(next_change(&inputs, &shown), Some(at(600)));
+    assert_eq!(next_change(&inputs, &MemcachedStatus::default()), Some(at(600)), "also before it is written");
 
-    shown = status(&Situation { now: at(599), ..situation.clone() }, &shown);
+    shown = status(&StatusInputs { now: at(599), ..inputs.clone() }, &shown);
     assert_eq!((standing_lines(&shown), kstatus(2, &shown)), (reconciling.to_vec(), "InProgress"));
 
-    let later = Situation { now: at(600), ..situation };
+    let later = StatusInputs { now: at(600), ..inputs };
     shown = status(&later, &shown);
     assert_eq!((standing_lines(&shown), kstatus(2, &shown)), (stalled.to_vec(), "Failed"));
     assert_eq!(shown.failing_since, Some(Time(at(0))));
     assert_eq!(next_change(&later, &shown), None);
 
-    shown = status(&Situation { now: at(601), ..steady() }, &shown);
+    shown = status(&StatusInputs { now: at(601), ..steady() }, &shown);
     assert_eq!(standing_lines(&shown), ["Ready=True MemcachedReady: All 3 replicas are ready"]);
     assert_eq!(shown.failing_since, None);
 }
 
 #[test]
 fn a_rollout_past_its_deadline_is_stalled_and_says_why() {
-    let situation = Situation { pod_problem: Some("ImagePullBackOff".into()), ..with(past_the_deadline()) };
-    for shown in [first(&situation), reached(&situation)] {
+    let inputs = StatusInputs { pod_problem: Some("ImagePullBackOff".into()), ..with(past_the_deadline()) };
+    for shown in [first(&inputs), reached(&inputs)] {
         assert_eq!(
             standing_lines(&shown),
             [
@@ -176,10 +178,10 @@ fn a_rollout_past_its_deadline_is_stalled_and_says_why() {
 }
 
 #[rstest]
-#[case::unobserved(Rollout { observed: false, ..past_the_deadline() })]
-#[case::of_another_template(Rollout { carries_template: false, ..past_the_deadline() })]
-#[case::pods_refused_of_another_template(Rollout { carries_template: false, ..pods_refused() })]
-fn the_failure_of_an_older_rollout_says_nothing_about_this_one(#[case] deployment: Rollout) {
+#[case::unobserved(RolloutProgress { observed: false, ..past_the_deadline() })]
+#[case::of_another_template(RolloutProgress { carries_template: false, ..past_the_deadline() })]
+#[case::pods_refused_of_another_template(RolloutProgress { carries_template: false, ..pods_refused() })]
+fn the_failure_of_an_older_rollout_says_nothing_about_this_one(#[case] deployment: RolloutProgress) {
     let shown = reached(&with(deployment));
     assert_eq!(crate::condition(&shown, "Ready").map(|it| it.reason.as_str()), Some("MemcachedNotReady"));
     assert_eq!(kstatus(2, &shown), "InProgress");
@@ -187,11 +189,11 @@ fn the_failure_of_an_older_rollout_says_nothing_about_this_one(#[case] deploymen
 
 #[rstest]
 #[case::nothing_there_yet(
-    Situation { deployment: None, pending: vec!["Service"], ..steady() },
+    StatusInputs { deployment: None, pending: vec!["Service"], ..steady() },
     "0/3 replicas are ready"
 )]
 #[case::nothing_there_yet_and_nothing_wanted(
-    Situation { deployment: None, desired_replicas: 0, ..steady() },
+    StatusInputs { deployment: None, replicas_expected: 0, ..steady() },
     "0/0 replicas are ready; the Deployment does not exist yet"
 )]
 #[case::too_few(with(rollout(4, 1, 2)), "2/3 replicas are ready")]
@@ -205,27 +207,27 @@ fn the_failure_of_an_older_rollout_says_nothing_about_this_one(#[case] deploymen
 )]
 #[case::scaling_in(with(rollout(5, 5, 5)), "5/3 replicas are ready; 2 pods more than wanted")]
 #[case::not_for_long_enough(
-    with(Rollout { seen: SeenRollout { available: 1, ..rollout(3, 3, 3).seen }, ..rollout(3, 3, 3) }),
+    with(RolloutProgress { seen: SeenRollout { available: 1, ..rollout(3, 3, 3).seen }, ..rollout(3, 3, 3) }),
     "3/3 replicas are ready; only 1/3 replicas are available"
 )]
 #[case::another_template(
-    Situation {
+    StatusInputs {
         pending: vec!["Deployment"],
-        ..with(Rollout { carries_template: false, ..rollout(3, 3, 3) })
+        ..with(RolloutProgress { carries_template: false, ..rollout(3, 3, 3) })
     },
     "3/3 replicas are ready; the Deployment does not have the newest pod template yet"
 )]
 #[case::unobserved(
-    with(Rollout { observed: false, ..rollout(3, 3, 3) }),
+    with(RolloutProgress { observed: false, ..rollout(3, 3, 3) }),
     "3/3 replicas are ready; the Deployment has not observed its newest spec yet"
 )]
 #[case::all_but_a_service(
-    Situation { pending: vec!["NetworkPolicy", "Service"], ..steady() },
+    StatusInputs { pending: vec!["NetworkPolicy", "Service"], ..steady() },
     "3/3 replicas are ready; not as desired yet: NetworkPolicy, Service"
 )]
 #[case::at_its_full_number_but_not_ready(with(rollout(3, 3, 1)), "1/3 replicas are ready")]
-fn a_generation_on_its_way_is_reconciling(#[case] situation: Situation<'static>, #[case] ready: &str) {
-    let shown = first(&situation);
+fn a_generation_on_its_way_is_reconciling(#[case] inputs: StatusInputs<'static>, #[case] ready: &str) {
+    let shown = first(&inputs);
     assert_eq!(
         standing_lines(&shown),
         [
@@ -243,31 +245,31 @@ fn a_generation_on_its_way_is_reconciling(#[case] situation: Situation<'static>,
     "Rollout in progress: 1/3 replicas updated"
 )]
 #[case::a_template_to_be_put_back(
-    Situation { pending: vec!["Service"], ..with(Rollout { carries_template: false, ..rollout(3, 3, 3) }) },
+    StatusInputs { pending: vec!["Service"], ..with(RolloutProgress { carries_template: false, ..rollout(3, 3, 3) }) },
     "3/3 replicas are ready; the Deployment does not have the newest pod template yet; not as desired yet: Service",
     "Rollout in progress: 0/3 replicas updated"
 )]
 #[case::the_deployment_was_deleted(
-    Situation { deployment: None, pending: vec!["Service"], ..steady() },
+    StatusInputs { deployment: None, pending: vec!["Service"], ..steady() },
     "0/3 replicas are ready",
     "Waiting for deployment to be created"
 )]
 #[case::a_service_to_be_put_back(
-    Situation { pending: vec!["Service"], ..steady() },
+    StatusInputs { pending: vec!["Service"], ..steady() },
     "3/3 replicas are ready; not as desired yet: Service",
     "Waiting for changes to Service to be confirmed"
 )]
 #[case::none_wanted_and_nothing_observed(
-    Situation { desired_replicas: 0, ..with(Rollout { observed: false, ..rollout(0, 0, 0) }) },
+    StatusInputs { replicas_expected: 0, ..with(RolloutProgress { observed: false, ..rollout(0, 0, 0) }) },
     "0/0 replicas are ready; the Deployment has not observed its newest spec yet",
     "Waiting for the Deployment to observe its newest spec"
 )]
 fn a_generation_that_was_reached_before_is_brought_back(
-    #[case] situation: Situation<'static>,
+    #[case] inputs: StatusInputs<'static>,
     #[case] ready: &str,
     #[case] message: &str,
 ) {
-    let shown = reached(&situation);
+    let shown = reached(&inputs);
     assert_eq!(
         standing_lines(&shown),
         [
@@ -279,10 +281,10 @@ fn a_generation_that_was_reached_before_is_brought_back(
 }
 
 #[rstest]
-#[case::transient(Trouble::RetryingAfterError("no".into()), "RetryingAfterError")]
-#[case::collected(Trouble::WaitingForGarbageCollection("no".into()), "WaitingForGarbageCollection")]
-fn what_passes_by_itself_is_reconciling(#[case] trouble: Trouble, #[case] reason: &str) {
-    let shown = first(&troubled(trouble));
+#[case::transient(BlockingProblem::RetryingAfterError("no".into()), "RetryingAfterError")]
+#[case::collected(BlockingProblem::WaitingForGarbageCollection("no".into()), "WaitingForGarbageCollection")]
+fn what_passes_by_itself_is_reconciling(#[case] blocking_problem: BlockingProblem, #[case] reason: &str) {
+    let shown = first(&blocked(blocking_problem));
     assert_eq!(
         standing_lines(&shown),
         ["Ready=False MemcachedNotReady: no".to_owned(), format!("Reconciling=True {reason}: no")]
@@ -294,11 +296,11 @@ fn what_passes_by_itself_is_reconciling(#[case] trouble: Trouble, #[case] reason
 #[case::one_lost(rollout(3, 3, 2), None, "2/3 replicas are ready")]
 #[case::all_lost(rollout(3, 3, 0), Some("OOMKilled"), "0/3 replicas are ready: OOMKilled")]
 fn pods_lost_after_all_was_well_are_not_the_operators_work(
-    #[case] deployment: Rollout,
+    #[case] deployment: RolloutProgress,
     #[case] problem: Option<&str>,
     #[case] message: &str,
 ) {
-    let shown = reached(&Situation { pod_problem: problem.map(Into::into), ..with(deployment) });
+    let shown = reached(&StatusInputs { pod_problem: problem.map(Into::into), ..with(deployment) });
     assert_eq!(standing_lines(&shown), [format!("Ready=False MemcachedNotReady: {message}")]);
     assert_eq!(kstatus(2, &shown), "InProgress");
 }
@@ -308,7 +310,7 @@ fn pods_lost_after_all_was_well_are_not_the_operators_work(
 #[case::none(0)]
 fn a_steady_resource_is_ready(#[case] replicas: i32) {
     let deployment = Some(rollout(replicas, replicas, replicas));
-    let shown = first(&Situation { desired_replicas: replicas, deployment, ..steady() });
+    let shown = first(&StatusInputs { replicas_expected: replicas, deployment, ..steady() });
     assert_eq!(
         standing_lines(&shown),
         [format!("Ready=True MemcachedReady: All {replicas} replicas are ready")]
@@ -317,56 +319,58 @@ fn a_steady_resource_is_ready(#[case] replicas: i32) {
 }
 
 #[rstest]
-#[case::no_deployment(Situation { deployment: None, ..steady() })]
-#[case::not_in_place(Situation { pending: vec!["Service"], ..steady() })]
-#[case::unobserved(with(Rollout { observed: false, ..rollout(3, 3, 3) }))]
-#[case::another_template(with(Rollout { carries_template: false, ..rollout(3, 3, 3) }))]
+#[case::no_deployment(StatusInputs { deployment: None, ..steady() })]
+#[case::not_in_place(StatusInputs { pending: vec!["Service"], ..steady() })]
+#[case::unobserved(with(RolloutProgress { observed: false, ..rollout(3, 3, 3) }))]
+#[case::another_template(with(RolloutProgress { carries_template: false, ..rollout(3, 3, 3) }))]
 #[case::not_updated(with(rollout(3, 2, 3)))]
 #[case::a_pod_too_many(with(rollout(4, 3, 3)))]
 #[case::a_pod_too_few(with(rollout(2, 3, 3)))]
 #[case::not_ready(with(rollout(3, 3, 2)))]
 #[case::not_available({
     let live = rollout(3, 3, 3);
-    with(Rollout { seen: SeenRollout { available: 2, ..live.seen }, ..live })
+    with(RolloutProgress { seen: SeenRollout { available: 2, ..live.seen }, ..live })
 })]
-#[case::zero_wanted_but_unobserved(Situation {
-    desired_replicas: 0,
-    ..with(Rollout { observed: false, ..rollout(0, 0, 0) })
+#[case::zero_wanted_but_unobserved(StatusInputs {
+    replicas_expected: 0,
+    ..with(RolloutProgress { observed: false, ..rollout(0, 0, 0) })
 })]
-#[case::zero_wanted_but_a_pod_left(Situation { desired_replicas: 0, ..with(rollout(1, 0, 0)) })]
-fn whatever_is_not_proven_is_not_ready(#[case] situation: Situation<'static>) {
-    for shown in [first(&situation), reached(&situation)] {
+#[case::zero_wanted_but_a_pod_left(StatusInputs { replicas_expected: 0, ..with(rollout(1, 0, 0)) })]
+fn whatever_is_not_proven_is_not_ready(#[case] inputs: StatusInputs<'static>) {
+    for shown in [first(&inputs), reached(&inputs)] {
         assert_eq!(kstatus(2, &shown), "InProgress");
     }
 }
 
 /// One row of the table: a change that makes it fit, and the reason that Ready then has.
-struct Row(&'static str, fn(&mut Situation<'static>));
+struct Row(&'static str, fn(&mut StatusInputs<'static>));
 
 /// The first one first.
 const ROWS: [Row; 8] = [
-    Row("InvalidSpec", |it| it.trouble = Some(Trouble::InvalidSpec("no".into()))),
+    Row("InvalidSpec", |it| it.blocking_problem = Some(BlockingProblem::InvalidSpec("no".into()))),
     Row("SecretNotFound", |it| it.missing_secrets = vec![missing("a", None)]),
-    Row("SecretUnreadable", |it| it.trouble = Some(Trouble::SecretUnreadable("no".into()))),
-    Row("QuotaExceeded", |it| it.trouble = denied(Category::QuotaExceeded).trouble),
+    Row("SecretUnreadable", |it| it.blocking_problem = Some(BlockingProblem::SecretUnreadable("no".into()))),
+    Row("QuotaExceeded", |it| it.blocking_problem = denied(Category::QuotaExceeded).blocking_problem),
     Row("ReplicaFailure", |it| seen(it).replica_failure = Some("no".into())),
     Row("ProgressDeadlineExceeded", |it| seen(it).deadline_exceeded = Some("no".into())),
-    Row("MemcachedNotReady", |it| it.trouble = Some(Trouble::RetryingAfterError("no".into()))),
+    Row("MemcachedNotReady", |it| {
+        it.blocking_problem = Some(BlockingProblem::RetryingAfterError("no".into()))
+    }),
     Row("MemcachedReady", |_| {}),
 ];
 
-fn seen<'a>(situation: &'a mut Situation<'static>) -> &'a mut SeenRollout {
-    &mut situation.deployment.get_or_insert_with(|| rollout(3, 3, 3)).seen
+fn seen<'a>(inputs: &'a mut StatusInputs<'static>) -> &'a mut SeenRollout {
+    &mut inputs.deployment.get_or_insert_with(|| rollout(3, 3, 3)).seen
 }
 
 #[test]
 fn the_first_row_that_fits_is_taken() {
-    for (place, Row(reason, worse)) in ROWS.iter().enumerate() {
-        for Row(_, better) in &ROWS[place..] {
-            let mut situation = steady();
-            better(&mut situation);
-            worse(&mut situation);
-            let shown = reached(&situation);
+    for (permit_state, Row(reason, worse)) in ROWS.iter().enumerate() {
+        for Row(_, better) in &ROWS[permit_state..] {
+            let mut inputs = steady();
+            better(&mut inputs);
+            worse(&mut inputs);
+            let shown = reached(&inputs);
             assert_eq!(crate::condition(&shown, "Ready").map(|it| it.reason.as_str()), Some(*reason));
         }
     }

@@ -5,20 +5,20 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// Repairs of the same desired child in a [`WINDOW`].
+/// RepairLimiter of the same desired child in a [`WINDOW`].
 const LIMIT: usize = 12;
 /// See [`LIMIT`].
 const WINDOW: SignedDuration = SignedDuration::from_secs(60);
 
 /// The repairs of one child, the oldest first; at most [`LIMIT`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Repairs {
+pub struct RepairLimiter {
     /// Hash of what was written last. To write that again is a repair, to write something else is not.
     written: String,
     at: Vec<Timestamp>,
 }
 
-impl Repairs {
+impl RepairLimiter {
     /// What was desired by this hash has been written.
     pub fn note(&mut self, hash: &str, now: Timestamp) {
         if self.written != hash {
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn twelve_repairs_a_minute_are_made_and_the_next_waits_for_the_first_to_be_a_minute_old() {
-        let mut repairs = Repairs::default();
+        let mut repairs = RepairLimiter::default();
         repairs.note("a", at(0)); // the edit
         for second in 1..=12 {
             assert_eq!(repairs.exhausted_until("a", at(second)), None);
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn an_edit_is_never_held_back() {
-        let mut repairs = Repairs::default();
+        let mut repairs = RepairLimiter::default();
         (0..=12).for_each(|second| repairs.note("a", at(second)));
         assert_eq!(repairs.exhausted_until("b", at(12)), None);
         repairs.note("b", at(12));

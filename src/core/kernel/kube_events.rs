@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::altered;
 use super::diff::Path;
-use super::effect::{Notice, RolloutCause, Severity};
+use super::effect::{KubeEvent, RolloutCause, Severity};
 use super::object::{ChildKind, Key};
 use super::status::conditions::{Reason, Type, truncated};
 use crate::api::MemcachedStatus;
@@ -33,14 +33,14 @@ const WARNINGS: [Reason; 10] = [
 
 /// A child was created.
 #[must_use]
-pub fn created(kind: ChildKind, key: &Key) -> Notice {
+pub fn created(kind: ChildKind, key: &Key) -> KubeEvent {
     let kind = kind.name();
     normal("Created", &format!("Create{kind}"), format!("Created {kind} {}", key.name))
 }
 
 /// A child was deleted.
 #[must_use]
-pub fn deleted(kind: ChildKind, key: &Key) -> Notice {
+pub fn deleted(kind: ChildKind, key: &Key) -> KubeEvent {
     let kind = kind.name();
     normal(
         "Deleted",
@@ -54,7 +54,7 @@ const MAX_FIELDS: usize = 700;
 
 /// Pods begin to roll, because of a cause, in these fields of their template, as far as that is known.
 #[must_use]
-pub fn rollout_started(cause: RolloutCause, fields: Option<&[Path]>) -> Notice {
+pub fn rollout_started(cause: RolloutCause, fields: Option<&[Path]>) -> KubeEvent {
     let (action, words) = match cause {
         RolloutCause::Spec => ("RollOutSpec", "the spec changed"),
         RolloutCause::Secret => ("RollOutSecret", "the content of a Secret changed"),
@@ -89,11 +89,11 @@ fn listed(fields: &[Path]) -> String {
 /// What a new status has to say that the one before did not: that the resource became ready, what is wrong now, what
 /// cannot be made, what the cluster makes otherwise.
 #[must_use]
-pub fn of_status(old: &MemcachedStatus, new: &MemcachedStatus) -> Vec<Notice> {
+pub fn of_status(old: &MemcachedStatus, new: &MemcachedStatus) -> Vec<KubeEvent> {
     of_ready(old, new).into_iter().chain(of_unserved(old, new)).chain(of_altered(old, new)).collect()
 }
 
-fn of_ready(old: &MemcachedStatus, new: &MemcachedStatus) -> Option<Notice> {
+fn of_ready(old: &MemcachedStatus, new: &MemcachedStatus) -> Option<KubeEvent> {
     let (before, now) = (ready(old), ready(new)?);
     let same_status = before.is_some_and(|before| before.status == now.status);
     if now.status == "True" {
@@ -105,7 +105,7 @@ fn of_ready(old: &MemcachedStatus, new: &MemcachedStatus) -> Option<Notice> {
     (bad && !same).then(|| warning(&now.reason, "Reconcile", now.message.clone()))
 }
 
-fn of_unserved(old: &MemcachedStatus, new: &MemcachedStatus) -> impl Iterator<Item = Notice> {
+fn of_unserved(old: &MemcachedStatus, new: &MemcachedStatus) -> impl Iterator<Item = KubeEvent> {
     let is_news = |kind: &&String| !old.unserved_kinds.contains(kind);
     new.unserved_kinds.iter().filter(is_news).map(|kind| {
         let words =
@@ -114,7 +114,7 @@ fn of_unserved(old: &MemcachedStatus, new: &MemcachedStatus) -> impl Iterator<It
     })
 }
 
-fn of_altered(old: &MemcachedStatus, new: &MemcachedStatus) -> impl Iterator<Item = Notice> {
+fn of_altered(old: &MemcachedStatus, new: &MemcachedStatus) -> impl Iterator<Item = KubeEvent> {
     let said = |it: &AlteredFields| {
         let before = old.altered_fields.iter().find(|before| before.kind == it.kind);
         before.is_some_and(|before| altered::paths(before) == altered::paths(it))
@@ -135,12 +135,12 @@ fn ready(status: &MemcachedStatus) -> Option<&Condition> {
 
 /// Somebody should look.
 #[must_use]
-pub fn warning(reason: &str, action: &str, message: String) -> Notice {
-    Notice { severity: Severity::Warning, ..normal(reason, action, message) }
+pub fn warning(reason: &str, action: &str, message: String) -> KubeEvent {
+    KubeEvent { severity: Severity::Warning, ..normal(reason, action, message) }
 }
 
-fn normal(reason: &str, action: &str, message: String) -> Notice {
-    Notice {
+fn normal(reason: &str, action: &str, message: String) -> KubeEvent {
+    KubeEvent {
         severity: Severity::Normal,
         reason: reason.to_owned(),
         action: action.to_owned(),
@@ -194,7 +194,7 @@ mod tests {
         #[case] now: Option<(&str, &str, &str)>,
         #[case] expected: Option<(Severity, &str)>,
     ) {
-        let expected = expected.map(|(severity, reason)| Notice {
+        let expected = expected.map(|(severity, reason)| KubeEvent {
             severity,
             reason: reason.to_owned(),
             action: "Reconcile".to_owned(),
@@ -208,7 +208,7 @@ mod tests {
         for reason in WARNINGS {
             let now = with_ready(Some(("False", reason.as_str(), "no")));
             let said = of_status(&with_ready(WELL), &now);
-            let severities: Vec<_> = said.iter().map(|notice| notice.severity).collect();
+            let severities: Vec<_> = said.iter().map(|kube_event| kube_event.severity).collect();
             assert_eq!(severities, [Severity::Warning], "{}", reason.as_str());
         }
     }
@@ -217,7 +217,7 @@ mod tests {
     fn a_created_child_is_named() {
         let key = Key { namespace: "shop".to_owned(), name: "cache".to_owned() };
         let said = |kind| {
-            let Notice { action, message, .. } = created(kind, &key);
+            let KubeEvent { action, message, .. } = created(kind, &key);
             (action, message)
         };
         let expected = |action: &str, message: &str| (action.to_owned(), message.to_owned());
@@ -258,8 +258,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_message_is_cut_at_the_end_of_a_character(message in "\\PC{0,1200}") {
-            let notice = of_status(&with_ready(NEW), &with_ready(Some(("False", "InvalidSpec", &message))));
-            let said = notice.first().map(|it| it.message.clone()).unwrap_or_default();
+            let kube_event = of_status(&with_ready(NEW), &with_ready(Some(("False", "InvalidSpec", &message))));
+            let said = kube_event.first().map(|it| it.message.clone()).unwrap_or_default();
             prop_assert!(said.len() <= MAX_MESSAGE);
             prop_assert!(message.len() > MAX_MESSAGE || said == message);
             prop_assert!(message.starts_with(said.trim_end_matches('…')));

@@ -1,9 +1,9 @@
 //! The one function of the operator: an event and the time in, effects out. Pure and synchronous.
 //!
-//! The shell owns one [`Kernel`], calls [`Kernel::step`] for every event and carries out what it answers;
+//! The shell owns one [`Reconciler`], calls [`Reconciler::step`] for every event and carries out what it answers;
 //! `replay` does the first half of that. A kernel serialises whole: that is the journal's snapshot.
 
-mod landing;
+mod replies;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,17 +11,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::backoff::{Attempt, Backoff};
 use super::effect::{ChildResult, Effect, Observation, Request, RequestId};
 use super::event::Event;
 use super::failure::{Category, Failure};
-use super::flight::{Flight, Sent};
 use super::lists::Moment;
 use super::object::{ChildKind, Key, Scope};
-use super::outline::Outline;
-use super::pass::{self, Judged, Pass, Send, View};
+use super::pass::{self, ComparedChild, Pass, Send, View};
+use super::pending_request::{PendingRequest, Sent};
 use super::queue::{Lane, Queue};
-use super::rollouts::{self, Budget, Rollouts, Standing};
-use super::setback::{Attempt, Setback};
+use super::rendered_hashes::RenderedHashes;
+use super::rollout_budget::{self, BudgetSettings, RolloutBudget, RolloutCounts};
 use super::world::World;
 
 /// What the operator is told at its start.
@@ -30,65 +30,65 @@ pub struct Settings {
     /// Requests under way at once, over all resources; at least 1.
     pub max_in_flight: usize,
     /// How pods roll that nobody's edit asked to roll.
-    pub rollouts: Budget,
+    pub rollout_budget: BudgetSettings,
     /// Where it works.
     pub scopes: BTreeSet<Scope>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { max_in_flight: 64, rollouts: Budget::default(), scopes: [Scope::All].into() }
+        Self { max_in_flight: 64, rollout_budget: BudgetSettings::default(), scopes: [Scope::All].into() }
     }
 }
 
 /// The state of the operator: a fold over its events.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Kernel {
+pub struct Reconciler {
     settings: Settings,
     world: World,
     queue: Queue,
     /// Resources whose turn came while too little was known of their namespace.
-    held: BTreeSet<Key>,
+    unsynced: BTreeSet<Key>,
     leading: bool,
     now: Timestamp,
     next_id: u64,
-    flights: BTreeMap<RequestId, Flight>,
-    turns: BTreeMap<Key, Turn>,
+    pending_requests: BTreeMap<RequestId, PendingRequest>,
+    active_passes: BTreeMap<Key, ActivePass>,
     /// The resources that ask for a kind that the API server does not serve.
     missing_kinds: BTreeMap<ChildKind, BTreeSet<Key>>,
     /// The wake that the shell was asked for last.
     wake: Option<Timestamp>,
     reported_depth: usize,
-    reported_rollouts: Standing,
+    reported_rollouts: RolloutCounts,
 }
 
 /// A resource between the moment it was taken from the queue and its rest.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Turn {
+struct ActivePass {
     /// Requests of its batch that have not been answered.
     outstanding: usize,
     /// Since when.
     since: Timestamp,
 }
 
-impl Kernel {
+impl Reconciler {
     /// A kernel that knows nothing: it writes nothing until every list was complete and it leads.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
-            world: World::new(Rollouts::new(settings.rollouts, settings.scopes.clone())),
+            world: World::new(RolloutBudget::new(settings.rollout_budget, settings.scopes.clone())),
             settings,
             queue: Queue::default(),
-            held: BTreeSet::new(),
+            unsynced: BTreeSet::new(),
             leading: false,
             now: Timestamp::UNIX_EPOCH,
             next_id: 0,
-            flights: BTreeMap::new(),
-            turns: BTreeMap::new(),
+            pending_requests: BTreeMap::new(),
+            active_passes: BTreeMap::new(),
             missing_kinds: BTreeMap::new(),
             wake: None,
             reported_depth: 0,
-            reported_rollouts: Standing::default(),
+            reported_rollouts: RolloutCounts::default(),
         }
     }
 
@@ -120,17 +120,17 @@ impl Kernel {
             effects.push(Effect::RelistAll);
         }
         self.queue.fire(at);
-        self.call_rollouts();
+        self.queue_permitted();
         while self.leading
             && self.is_synced()
-            && self.flights.len() < self.settings.max_in_flight
+            && self.pending_requests.len() < self.settings.max_in_flight
             && let Some(key) = self.queue.pop()
         {
             if self.world.is_synced_in(&key.namespace) {
                 self.pass(&key, &mut effects);
-                self.call_rollouts();
+                self.queue_permitted();
             } else {
-                self.held.insert(key);
+                self.unsynced.insert(key);
             }
         }
         dirty.iter().for_each(|key| self.compare(key));
@@ -140,8 +140,8 @@ impl Kernel {
     }
 
     /// Those whose turn has come are looked at again; behind everybody who has an edit.
-    fn call_rollouts(&mut self) {
-        for key in self.world.rollouts.call() {
+    fn queue_permitted(&mut self) {
+        for key in self.world.rollout_budget.take_permitted() {
             self.queue.push(&key, Lane::Backlog);
         }
     }
@@ -159,7 +159,7 @@ impl Kernel {
                 BTreeSet::new()
             }
             Event::Listed(kind, scope) => {
-                self.let_in();
+                self.requeue_unsynced();
                 self.world.end_list(kind, &scope)
             }
             Event::Unlistable(kind, scope) => {
@@ -167,7 +167,7 @@ impl Kernel {
                 BTreeSet::new()
             }
             Event::Unavailable { kind, scope, why } => {
-                self.let_in();
+                self.requeue_unsynced();
                 self.world.lose_kind(kind, scope, why)
             }
             Event::Resource(seen) => {
@@ -179,12 +179,12 @@ impl Kernel {
             Event::Pod(seen) => self.world.see_pod(seen).into_iter().collect(),
             Event::Gone { kind, key } => self.world.gone(kind, &key),
             Event::Done { id, reply } => {
-                self.land(id, reply, effects);
+                self.handle_reply(id, reply, effects);
                 BTreeSet::new()
             }
             Event::Leading(leading) => {
                 if leading && !self.leading {
-                    self.take_over();
+                    self.on_leadership_acquired();
                 }
                 self.leading = leading;
                 BTreeSet::new()
@@ -214,27 +214,27 @@ impl Kernel {
     /// A resource is gone. Requests of its last batch may be under way: the turn ends with their answers.
     fn forget(&mut self, key: &Key) {
         self.queue.forget(key);
-        self.held.remove(key);
-        if self.turns.get(key).is_some_and(|turn| turn.outstanding == 0) {
-            self.turns.remove(key);
+        self.unsynced.remove(key);
+        if self.active_passes.get(key).is_some_and(|active_pass| active_pass.outstanding == 0) {
+            self.active_passes.remove(key);
         }
     }
 
     /// Another operator may have written meanwhile, so that what was decided here before is worth nothing; and what the
     /// metrics knew of each resource was its business.
-    fn take_over(&mut self) {
+    fn on_leadership_acquired(&mut self) {
         for (key, resource) in &mut self.world.resources {
             resource.reported = None;
             resource.recall();
             resource.secret_hash = None;
-            self.world.rollouts.restore(key, &resource.seen.status);
+            self.world.rollout_budget.restore(key, &resource.seen.status);
         }
         self.queue_all();
     }
 
     /// More is known: perhaps enough for those that were not looked at for want of it.
-    fn let_in(&mut self) {
-        for key in std::mem::take(&mut self.held) {
+    fn requeue_unsynced(&mut self) {
+        for key in std::mem::take(&mut self.unsynced) {
             self.queue.push(&key, Lane::Backlog);
         }
     }
@@ -242,54 +242,62 @@ impl Kernel {
     /// Compares the children of a resource whose turn has not come. What belongs to a batch under way is left to the
     /// pass after it, which knows more.
     fn compare(&mut self, key: &Key) {
-        let under_way = self.turns.get(key).is_some_and(|turn| turn.outstanding > 0);
+        let under_way = self.active_passes.get(key).is_some_and(|active_pass| active_pass.outstanding > 0);
         let Some(resource) = self.world.resources.get(key).filter(|it| it.is_open() && !under_way) else {
             return;
         };
         let view = View { world: &self.world, resource, now: self.now };
         // A panic is the pass' business: it will come to the same, and can say so.
-        if let Ok(Pass { judged, outline, .. }) = catch_unwind(AssertUnwindSafe(|| pass::compare(&view))) {
-            self.remember(key, judged, outline);
+        if let Ok(Pass { compared_children, rendered_hashes, .. }) =
+            catch_unwind(AssertUnwindSafe(|| pass::compare(&view)))
+        {
+            self.remember(key, compared_children, rendered_hashes);
         }
     }
 
-    fn remember(&mut self, key: &Key, judged: Vec<Judged>, outline: Option<Outline>) {
+    fn remember(
+        &mut self,
+        key: &Key,
+        compared_children: Vec<ComparedChild>,
+        rendered_hashes: Option<RenderedHashes>,
+    ) {
         let Some(resource) = self.world.resources.get_mut(key) else { return };
-        for Judged { kind, desired, differences } in judged {
+        for ComparedChild { kind, desired, differences } in compared_children {
             if let Some(live) = &mut resource.slot_mut(kind).live {
-                live.judge(desired, differences);
+                live.keep_comparison(desired, differences);
             }
         }
-        if outline.is_some() {
-            resource.outline = outline;
+        if rendered_hashes.is_some() {
+            resource.rendered_hashes = rendered_hashes;
         }
     }
 
     /// One resource's turn. While its last batch is under way it comes back when that has been answered.
     fn pass(&mut self, key: &Key, effects: &mut Vec<Effect>) {
         let Some(resource) = self.world.resources.get(key) else { return };
-        let turn = self.turns.entry(key.clone()).or_insert(Turn { outstanding: 0, since: self.now });
-        let panicked = |setback: &Setback| {
-            setback.failure.category == Category::Internal && setback.holds(&Attempt::default(), self.now)
+        let active_pass =
+            self.active_passes.entry(key.clone()).or_insert(ActivePass { outstanding: 0, since: self.now });
+        let panicked = |backoff: &Backoff| {
+            backoff.failure.category == Category::Internal && backoff.holds(&Attempt::default(), self.now)
         };
-        if turn.outstanding > 0 || resource.setback.as_ref().is_some_and(panicked) {
+        if active_pass.outstanding > 0 || resource.backoff.as_ref().is_some_and(panicked) {
             return;
         }
         let view = View { world: &self.world, resource, now: self.now };
         match catch_unwind(AssertUnwindSafe(|| pass::run(&view))) {
             Ok(pass) => self.carry_out(key, pass, effects),
             Err(_) => {
-                let place = rollouts::at_rest(&view);
-                self.world.rollouts.note(key, place);
+                let permit_state = rollout_budget::permit_without_writes(&view);
+                self.world.rollout_budget.note(key, permit_state);
                 self.back_off_after_panic(key, effects);
             }
         }
     }
 
     fn carry_out(&mut self, key: &Key, pass: Pass, effects: &mut Vec<Effect>) {
-        self.remember(key, pass.judged, pass.outline);
-        if let Some(place) = pass.place {
-            self.world.rollouts.note(key, place);
+        self.remember(key, pass.compared_children, pass.rendered_hashes);
+        if let Some(permit_state) = pass.permit_state {
+            self.world.rollout_budget.note(key, permit_state);
         }
         let Some(resource) = self.world.resources.get_mut(key) else { return };
         if pass.secret_hash.is_some() {
@@ -305,28 +313,29 @@ impl Kernel {
             let (request, sent) = self.prepare(key, send);
             let id = RequestId(self.next_id);
             self.next_id += 1;
-            self.flights.insert(id, Flight { resource: key.clone(), uid: uid.clone(), sent });
+            self.pending_requests
+                .insert(id, PendingRequest { resource: key.clone(), uid: uid.clone(), sent });
             effects.push(Effect::Send { id, resource: key.clone(), request });
         }
         if outstanding == 0 {
-            self.rest(key, pass.rest, effects);
-        } else if let Some(turn) = self.turns.get_mut(key) {
-            turn.outstanding = outstanding;
+            self.settle(key, pass.settled, effects);
+        } else if let Some(active_pass) = self.active_passes.get_mut(key) {
+            active_pass.outstanding = outstanding;
         }
     }
 
     /// The request of a send, and what its reply will be understood by.
     fn prepare(&self, key: &Key, send: Send) -> (Request, Sent) {
         match send {
-            Send::Write { request, kind, attempt, change, replaces, notices } => {
+            Send::Write { request, kind, attempt, change, replaces, kube_events } => {
                 let body = match &request {
                     Request::Create { body, .. } | Request::Apply { body, .. } => Some(body.clone()),
                     _ => None,
                 };
-                (request, Sent::Write { kind, attempt, change, replaces, notices, body })
+                (request, Sent::Write { kind, attempt, change, replaces, kube_events, body })
             }
-            Send::Status { status, attempt, notices, request } => {
-                (request, Sent::Status { status, attempt, notices })
+            Send::Status { status, attempt, kube_events, request } => {
+                (request, Sent::Status { status, attempt, kube_events })
             }
             Send::Read(request) => {
                 let sent = match &request {
@@ -349,7 +358,7 @@ impl Kernel {
                     Request::PatchStatus { .. } => Sent::Status {
                         status: Box::default(),
                         attempt: Attempt::default(),
-                        notices: Vec::new(),
+                        kube_events: Vec::new(),
                     },
                 };
                 (request, sent)
@@ -357,34 +366,34 @@ impl Kernel {
         }
     }
 
-    fn rest(&mut self, key: &Key, rest: Option<pass::Rest>, effects: &mut Vec<Effect>) {
-        let turn = self.turns.remove(key);
-        let unserved = rest.as_ref().map(|rest| rest.unserved.as_slice()).unwrap_or_default();
+    fn settle(&mut self, key: &Key, settled: Option<pass::Settled>, effects: &mut Vec<Effect>) {
+        let active_pass = self.active_passes.remove(key);
+        let unserved = settled.as_ref().map(|settled| settled.unserved.as_slice()).unwrap_or_default();
         self.poll_missing_kinds(key, unserved, effects);
-        let Some((rest, resource)) = rest.zip(self.world.resources.get_mut(key)) else { return };
-        self.queue.set_timer(key, rest.wake_at);
-        resource.inherited &= rest.failure.is_some();
-        for kind in &rest.unchanged {
+        let Some((settled, resource)) = settled.zip(self.world.resources.get_mut(key)) else { return };
+        self.queue.set_timer(key, settled.wake_at);
+        resource.inherited &= settled.failure.is_some();
+        for kind in &settled.unchanged {
             // It came to what was wanted without that write: the next conflict is a first one again.
-            let resolved = |setback: &mut Setback| setback.failure.category == Category::Conflict;
-            resource.slot_mut(*kind).setback.take_if(resolved);
+            let resolved = |backoff: &mut Backoff| backoff.failure.category == Category::Conflict;
+            resource.slot_mut(*kind).backoff.take_if(resolved);
         }
-        resource.edited.take_if(|_| rest.unchanged.contains(&ChildKind::Deployment));
-        let since = turn.map_or(self.now, |turn| turn.since);
-        let unchanged = rest
+        resource.edited.take_if(|_| settled.unchanged.contains(&ChildKind::Deployment));
+        let since = active_pass.map_or(self.now, |active_pass| active_pass.since);
+        let unchanged = settled
             .unchanged
             .into_iter()
             .map(|kind| Observation::Child { kind, result: ChildResult::Unchanged });
         effects.extend(unchanged.map(Effect::Observe));
-        if resource.reported.as_ref() != Some(&rest.figures) {
-            resource.reported = Some(rest.figures.clone());
-            let figures = rest.figures;
-            effects.push(Effect::Observe(Observation::Instance { resource: key.clone(), figures }));
+        if resource.reported.as_ref() != Some(&settled.instance_metrics) {
+            resource.reported = Some(settled.instance_metrics.clone());
+            let instance_metrics = settled.instance_metrics;
+            effects.push(Effect::Observe(Observation::Instance { resource: key.clone(), instance_metrics }));
         }
         effects.push(Effect::Observe(Observation::Reconciled {
             resource: key.clone(),
             millis: self.now.as_millisecond() - since.as_millisecond(),
-            failure: rest.failure,
+            failure: settled.failure,
         }));
     }
 
@@ -405,7 +414,7 @@ impl Kernel {
     }
 
     fn back_off_after_panic(&mut self, key: &Key, effects: &mut Vec<Effect>) {
-        self.turns.remove(key);
+        self.active_passes.remove(key);
         let Some(resource) = self.world.resources.get_mut(key) else { return };
         let failure = Failure {
             category: Category::Internal,
@@ -413,10 +422,11 @@ impl Kernel {
                 "the pass over Memcached {key} panicked: this is a defect of the operator, please report it"
             ),
         };
-        let before = resource.setback.as_ref();
-        let setback = Setback::after(before, failure, Attempt::default(), (&resource.seen.uid, self.now));
-        self.queue.set_timer(key, setback.retry_at);
-        resource.setback = Some(setback);
+        let before = resource.backoff.as_ref();
+        let backoff =
+            Backoff::from_failure(before, failure, Attempt::default(), (&resource.seen.uid, self.now));
+        self.queue.set_timer(key, backoff.retry_at);
+        resource.backoff = Some(backoff);
         effects.push(Effect::Observe(Observation::Reconciled {
             resource: key.clone(),
             millis: 0,
@@ -425,10 +435,10 @@ impl Kernel {
     }
 
     fn report_rollouts(&mut self, effects: &mut Vec<Effect>) {
-        let standing = self.world.rollouts.standing();
-        if standing != self.reported_rollouts {
-            self.reported_rollouts = standing;
-            effects.push(Effect::Observe(Observation::Rollouts(standing)));
+        let counts = self.world.rollout_budget.counts();
+        if counts != self.reported_rollouts {
+            self.reported_rollouts = counts;
+            effects.push(Effect::Observe(Observation::Rollouts(counts)));
         }
     }
 

@@ -3,18 +3,18 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::backoff::Attempt;
 use super::diff::Path;
-use super::effect::{Notice, RolloutCause};
+use super::effect::{KubeEvent, RolloutCause};
 use super::live::Sight;
 use super::object::{ChildKind, Key, Uid};
-use super::pass::Change;
-use super::setback::Attempt;
+use super::pass::WriteKind;
 use super::world::Presence;
 use crate::api::MemcachedStatus;
 
 /// A request without a reply yet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Flight {
+pub struct PendingRequest {
     /// On whose behalf.
     pub resource: Key,
     /// Which incarnation: a reply to an earlier one is not taken for the present one's.
@@ -66,9 +66,9 @@ pub enum Sent {
         /// The pods that it replaces, if it does.
         replaces: Option<Replacement>,
         /// What is to be said when it is done.
-        notices: Vec<Notice>,
+        kube_events: Vec<KubeEvent>,
         /// What it does to the child.
-        change: Change,
+        change: WriteKind,
         /// What was applied, if it was an apply: what the answer holds otherwise is the API server's doing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         body: Option<Value>,
@@ -80,6 +80,6 @@ pub enum Sent {
         /// What is tried with it.
         attempt: Attempt,
         /// What it says that the one before did not, for when it stands.
-        notices: Vec<Notice>,
+        kube_events: Vec<KubeEvent>,
     },
 }
