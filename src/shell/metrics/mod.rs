@@ -125,7 +125,7 @@ impl Metrics {
             }
             Observation::Rollout(cause) => self.rollouts.with_label_values(&[cause.label()]).inc(),
             Observation::Instance { resource, instance_metrics } => {
-                self.instances().set(resource, instance_metrics)
+                self.instances().set(resource, instance_metrics);
             }
             Observation::InstanceGone(resource) => self.instances().remove(&resource),
             Observation::Rollouts(RolloutCounts { rolling: _, waiting, adoption_halted }) => {

@@ -7,7 +7,7 @@ use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
 use memcached_operator_core::kernel::status::{BlockingProblem, StatusInputs, next_change, status};
 use rstest::rstest;
 
-use crate::{at, condition, first, kstatus, missing, rollout, standing_lines, steady};
+use crate::{at, condition, first, kstatus, missing, readiness_lines, rollout, steady};
 
 /// Generation `generation` with a Secret that is not there.
 fn without_secret(generation: i64) -> StatusInputs<'static> {
@@ -22,7 +22,7 @@ fn refused(now: i64) -> StatusInputs<'static> {
 
 /// `reconciledGeneration`, then the lines of Degraded, Ready, and Reconciling or Stalled.
 fn told(status: &MemcachedStatus) -> (Option<i64>, Vec<String>) {
-    let lines = condition(status, "Degraded").map(crate::line).into_iter().chain(standing_lines(status));
+    let lines = condition(status, "Degraded").map(crate::line).into_iter().chain(readiness_lines(status));
     assert!(
         status.conditions.iter().all(|it| it.observed_generation == Some(status.observed_generation)),
         "every condition is about the generation that was seen"

@@ -78,7 +78,7 @@ fn line(condition: &Condition) -> String {
 }
 
 /// Ready, and Reconciling or Stalled, as lines.
-fn standing_lines(status: &MemcachedStatus) -> Vec<String> {
+fn readiness_lines(status: &MemcachedStatus) -> Vec<String> {
     status.conditions.iter().skip(3).map(line).collect()
 }
 

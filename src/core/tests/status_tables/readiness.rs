@@ -8,7 +8,7 @@ use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
 use memcached_operator_core::kernel::status::{BlockingProblem, StatusInputs, next_change, status};
 use rstest::rstest;
 
-use crate::{at, first, kstatus, missing, reached, rollout, standing_lines, steady};
+use crate::{at, first, kstatus, missing, reached, readiness_lines, rollout, steady};
 
 /// A situation in which not all children are as desired, because of this.
 fn blocked(blocking_problem: BlockingProblem) -> StatusInputs<'static> {
@@ -47,7 +47,7 @@ fn past_the_deadline() -> RolloutProgress {
 fn what_a_person_has_to_change_is_stalled(#[case] inputs: StatusInputs<'static>, #[case] reason: &str) {
     for shown in [first(&inputs), reached(&inputs)] {
         assert_eq!(
-            standing_lines(&shown),
+            readiness_lines(&shown),
             [format!("Ready=False {reason}: no"), format!("Stalled=True {reason}: no")]
         );
         assert_eq!((kstatus(2, &shown), shown.reconciled_generation), ("Failed", Some(2)));
@@ -79,7 +79,7 @@ fn a_paused_resource_is_as_ready_as_its_pods_and_never_done(
             format!("Reconciling=True Paused: {words}"),
             format!("Paused=True Paused: {words}"),
         ];
-        assert_eq!(standing_lines(&shown), lines);
+        assert_eq!(readiness_lines(&shown), lines);
         assert_eq!((kstatus(2, &shown), shown.reconciled_generation), ("InProgress", reconciled));
     }
 }
@@ -88,7 +88,7 @@ fn a_paused_resource_is_as_ready_as_its_pods_and_never_done(
 fn a_paused_resource_with_nothing_to_change_is_as_any_other_and_says_that_it_is_paused() {
     let shown = first(&StatusInputs { paused: Some(Vec::new()), ..steady() });
     let words = "Paused=True Paused: Changes wait until spec.paused is false";
-    assert_eq!(standing_lines(&shown), ["Ready=True MemcachedReady: All 3 replicas are ready", words]);
+    assert_eq!(readiness_lines(&shown), ["Ready=True MemcachedReady: All 3 replicas are ready", words]);
     assert_eq!((kstatus(2, &shown), shown.reconciled_generation), ("Current", Some(2)));
 }
 
@@ -96,7 +96,7 @@ fn a_paused_resource_with_nothing_to_change_is_as_any_other_and_says_that_it_is_
 fn a_secret_missing_from_a_generation_that_was_never_reached_is_waited_for() {
     let shown = first(&lacking(None));
     assert_eq!(
-        standing_lines(&shown),
+        readiness_lines(&shown),
         [
             "Ready=False SecretNotFound: Referenced Secrets not found: a, b",
             "Reconciling=True NewGeneration: Reconciling new generation 2"
@@ -108,14 +108,14 @@ fn a_secret_missing_from_a_generation_that_was_never_reached_is_waited_for() {
 #[test]
 fn a_secret_that_goes_missing_after_all_was_well_is_not_the_operators_work() {
     let shown = reached(&lacking(None));
-    assert_eq!(standing_lines(&shown), ["Ready=False SecretNotFound: Referenced Secrets not found: a, b"]);
+    assert_eq!(readiness_lines(&shown), ["Ready=False SecretNotFound: Referenced Secrets not found: a, b"]);
     assert_eq!((kstatus(2, &shown), shown.reconciled_generation), ("InProgress", Some(2)));
 }
 
 #[test]
 fn a_secret_without_its_key_is_missing_and_ready_names_the_key() {
     assert_eq!(
-        standing_lines(&reached(&lacking(Some("password-file")))),
+        readiness_lines(&reached(&lacking(Some("password-file")))),
         [
             "Ready=False SecretNotFound: Referenced Secrets not found: b; keys not found in Secrets: a (key password-file)"
         ]
@@ -126,7 +126,7 @@ fn a_secret_without_its_key_is_missing_and_ready_names_the_key() {
 fn a_secret_that_cannot_be_read_is_tried_again_and_degraded_stays_about_replicas() {
     let shown = reached(&blocked(BlockingProblem::SecretUnreadable("no".into())));
     assert_eq!(
-        standing_lines(&shown),
+        readiness_lines(&shown),
         ["Ready=False SecretUnreadable: no", "Reconciling=True SecretUnreadable: no"]
     );
     assert_eq!(crate::condition(&shown, "Degraded").map(|it| it.reason.as_str()), Some("NotDegraded"));
@@ -143,22 +143,22 @@ fn a_refusal_is_stalled_after_ten_minutes(#[case] inputs: StatusInputs<'static>,
     let stalled = [format!("Ready=False {reason}: no"), format!("Stalled=True {reason}: no")];
 
     let mut shown = reached(&inputs);
-    assert_eq!(standing_lines(&shown), reconciling);
+    assert_eq!(readiness_lines(&shown), reconciling);
     assert_eq!(shown.failing_since, Some(Time(at(0))));
     assert_eq!(next_change(&inputs, &shown), Some(at(600)));
     assert_eq!(next_change(&inputs, &MemcachedStatus::default()), Some(at(600)), "also before it is written");
 
     shown = status(&StatusInputs { now: at(599), ..inputs.clone() }, &shown);
-    assert_eq!((standing_lines(&shown), kstatus(2, &shown)), (reconciling.to_vec(), "InProgress"));
+    assert_eq!((readiness_lines(&shown), kstatus(2, &shown)), (reconciling.to_vec(), "InProgress"));
 
     let later = StatusInputs { now: at(600), ..inputs };
     shown = status(&later, &shown);
-    assert_eq!((standing_lines(&shown), kstatus(2, &shown)), (stalled.to_vec(), "Failed"));
+    assert_eq!((readiness_lines(&shown), kstatus(2, &shown)), (stalled.to_vec(), "Failed"));
     assert_eq!(shown.failing_since, Some(Time(at(0))));
     assert_eq!(next_change(&later, &shown), None);
 
     shown = status(&StatusInputs { now: at(601), ..steady() }, &shown);
-    assert_eq!(standing_lines(&shown), ["Ready=True MemcachedReady: All 3 replicas are ready"]);
+    assert_eq!(readiness_lines(&shown), ["Ready=True MemcachedReady: All 3 replicas are ready"]);
     assert_eq!(shown.failing_since, None);
 }
 
@@ -167,7 +167,7 @@ fn a_rollout_past_its_deadline_is_stalled_and_says_why() {
     let inputs = StatusInputs { pod_problem: Some("ImagePullBackOff".into()), ..with(past_the_deadline()) };
     for shown in [first(&inputs), reached(&inputs)] {
         assert_eq!(
-            standing_lines(&shown),
+            readiness_lines(&shown),
             [
                 "Ready=False ProgressDeadlineExceeded: timed out: ImagePullBackOff",
                 "Stalled=True ProgressDeadlineExceeded: timed out: ImagePullBackOff"
@@ -229,7 +229,7 @@ fn the_failure_of_an_older_rollout_says_nothing_about_this_one(#[case] deploymen
 fn a_generation_on_its_way_is_reconciling(#[case] inputs: StatusInputs<'static>, #[case] ready: &str) {
     let shown = first(&inputs);
     assert_eq!(
-        standing_lines(&shown),
+        readiness_lines(&shown),
         [
             format!("Ready=False MemcachedNotReady: {ready}"),
             "Reconciling=True NewGeneration: Reconciling new generation 2".into()
@@ -271,7 +271,7 @@ fn a_generation_that_was_reached_before_is_brought_back(
 ) {
     let shown = reached(&inputs);
     assert_eq!(
-        standing_lines(&shown),
+        readiness_lines(&shown),
         [
             format!("Ready=False MemcachedNotReady: {ready}"),
             format!("Reconciling=True Progressing: {message}")
@@ -286,7 +286,7 @@ fn a_generation_that_was_reached_before_is_brought_back(
 fn what_passes_by_itself_is_reconciling(#[case] blocking_problem: BlockingProblem, #[case] reason: &str) {
     let shown = first(&blocked(blocking_problem));
     assert_eq!(
-        standing_lines(&shown),
+        readiness_lines(&shown),
         ["Ready=False MemcachedNotReady: no".to_owned(), format!("Reconciling=True {reason}: no")]
     );
     assert_eq!(kstatus(2, &shown), "InProgress");
@@ -301,7 +301,7 @@ fn pods_lost_after_all_was_well_are_not_the_operators_work(
     #[case] message: &str,
 ) {
     let shown = reached(&StatusInputs { pod_problem: problem.map(Into::into), ..with(deployment) });
-    assert_eq!(standing_lines(&shown), [format!("Ready=False MemcachedNotReady: {message}")]);
+    assert_eq!(readiness_lines(&shown), [format!("Ready=False MemcachedNotReady: {message}")]);
     assert_eq!(kstatus(2, &shown), "InProgress");
 }
 
@@ -312,7 +312,7 @@ fn a_steady_resource_is_ready(#[case] replicas: i32) {
     let deployment = Some(rollout(replicas, replicas, replicas));
     let shown = first(&StatusInputs { replicas_expected: replicas, deployment, ..steady() });
     assert_eq!(
-        standing_lines(&shown),
+        readiness_lines(&shown),
         [format!("Ready=True MemcachedReady: All {replicas} replicas are ready")]
     );
     assert_eq!((kstatus(2, &shown), shown.reconciled_generation), ("Current", Some(2)));
