@@ -10,8 +10,8 @@ use clap::ValueEnum;
 
 use super::exit_codes::INTERRUPTED;
 use super::log::{LogFormat, LogLevel, start_log};
-use crate::kernel::reconciler::Settings;
 use crate::kernel::object::Scope;
+use crate::kernel::reconciler::Settings;
 use crate::kernel::rollout_budget::{Adoption, BudgetSettings};
 use crate::shell::admin::Loopback;
 use crate::shell::leader::{self, Election, elector};

@@ -41,7 +41,12 @@ impl Instances {
         self.family_of_wanted(text, names::INSTANCE_REPLICAS_DESIRED, |_, pods| (None, pods));
         family(text, names::INSTANCE_REPLICAS_READY);
         for (key, instance_metrics) in &self.0 {
-            series(text, names::INSTANCE_REPLICAS_READY, SeriesLabels::of(key), instance_metrics.ready.into());
+            series(
+                text,
+                names::INSTANCE_REPLICAS_READY,
+                SeriesLabels::of(key),
+                instance_metrics.ready.into(),
+            );
         }
         family(text, names::INSTANCE_TEMPLATE_REVISION);
         for (key, instance_metrics) in &self.0 {
