@@ -9,8 +9,8 @@ use k8s_openapi::ByteString;
 use kube::core::ObjectMeta;
 use serde::Deserialize;
 
-use crate::kernel::desired::secrets::WHOLE_SECRET;
 use crate::kernel::event::SecretContent;
+use crate::kernel::go_operator::{self, WHOLE_SECRET};
 use crate::kernel::hash;
 use crate::kernel::object::{ResourceVersion, Uid};
 
@@ -28,7 +28,10 @@ pub fn digest(body: &[u8], keys: &[String]) -> Option<SecretContent> {
     let data = data.unwrap_or_default();
     let name = metadata.name.unwrap_or_default();
     let digest_of = |key: &String| match key.as_str() {
-        WHOLE_SECRET => Some(hash::of_bytes(&whole(&name, &data))),
+        WHOLE_SECRET => {
+            let values = data.iter().map(|(key, value)| (key.as_str(), value.0.as_slice()));
+            Some(go_operator::of_secret(&name, values))
+        }
         key => data.get(key).map(|value| hash::of_bytes(&value.0)),
     };
     let unended = |key: &&String| data.get(*key).is_some_and(|value| !value.0.ends_with(b"\n"));
@@ -39,14 +42,6 @@ pub fn digest(body: &[u8], keys: &[String]) -> Option<SecretContent> {
         digests: keys.iter().filter_map(|key| Some((key.clone(), digest_of(key)?))).collect(),
         without_newline: keys.iter().filter(unended).cloned().collect(),
     })
-}
-
-/// A Secret as the Go peer feeds it to its hash: name, key and value of each key in their order, the first two each
-/// followed by a zero.
-fn whole(name: &str, data: &BTreeMap<String, ByteString>) -> Vec<u8> {
-    let parts =
-        data.iter().flat_map(|(key, value)| [name.as_bytes(), b"\0", key.as_bytes(), b"\0", &value.0]);
-    parts.collect::<Vec<_>>().concat()
 }
 
 #[cfg(test)]

@@ -175,12 +175,12 @@ fn of_the_go_operators_chart() -> Value {
 fn the_values_of_the_go_operators_chart_are_taken_and_those_without_a_meaning_here_are_documented()
 -> Result<()> {
     chart::render("ops", &of_the_go_operators_chart())?;
-    let page = std::fs::read_to_string(chart::repository().join("docs/changing-over.md"))?;
+    let page = std::fs::read_to_string(chart::repository().join("docs/go-operator.md"))?;
     for absent in ["webhook.enabled", "certmanager.enabled", "crds.managedByHelm"] {
         let (section, key) = absent.split_once('.').context("two words")?;
         let said = refusal(&json!({section: {key: true}}))?;
         assert!(said.contains("not allowed"), "{absent}: {said}");
-        assert!(page.contains(&format!("`{absent}`")), "docs/changing-over.md does not speak of {absent}");
+        assert!(page.contains(&format!("`{absent}`")), "docs/go-operator.md does not speak of {absent}");
     }
     Ok(())
 }

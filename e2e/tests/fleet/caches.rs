@@ -16,8 +16,8 @@ use memcached_operator::api::crd::crd;
 use memcached_operator::api::spec::validate;
 use memcached_operator::kernel::desired::deployment::deployment;
 use memcached_operator::kernel::desired::meta::{SECRET_HASH, TEMPLATE_HASH, TEMPLATE_REVISION};
-use memcached_operator::kernel::desired::peer::Carried;
 use memcached_operator::kernel::desired::{Intent, LiveTemplate, Revision};
+use memcached_operator::kernel::go_operator::pod_template::PreservedMetadata;
 use memcached_operator::kernel::object::{ChildKind, FIELD_MANAGER, Key, Uid, Watched};
 use memcached_operator::shell::kinds;
 use serde_json::{Value, json};
@@ -109,8 +109,8 @@ pub(crate) async fn predate(space: &Space, at: usize) -> Result<()> {
         secret_hash: None,
         restart_trigger: None,
     };
-    let (revision, carried) = (Revision::PEER, Carried::default());
-    let live = LiveTemplate { revision, hash: intent.hash(), carried, foreign: None };
+    let (revision, preserved) = (Revision::GO_OPERATOR, PreservedMetadata::default());
+    let live = LiveTemplate { revision, hash: intent.hash(), preserved, foreign: None };
     let body: DynamicObject = serde_json::from_value(deployment(&intent, Some(&live)).body)?;
     let params = PatchParams::apply(FIELD_MANAGER).force();
     api(space, ChildKind::Deployment).patch(&name(at), &params, &Patch::Apply(&body)).await?;

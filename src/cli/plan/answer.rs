@@ -82,7 +82,7 @@ pub(super) fn to_patch(before: &SeenChild, edits: &[Edit]) -> SeenChild {
         match edit {
             Edit::Replace { path, value } if path.ends_with("/fieldsV1") => {
                 after.owned = Some(value.clone());
-                after.peers = None;
+                after.go_operator = None;
                 after.entry = Some(0);
             }
             Edit::Remove { path } => match path.strip_prefix(MANAGED_FIELDS) {

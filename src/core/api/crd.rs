@@ -94,7 +94,7 @@ fn collect_leaves(schema: &JSONSchemaProps, path: &str, found: &mut Vec<String>)
 fn structural(schema: &mut JSONSchemaProps) {
     // A null that is allowed is kept, and is not replaced by the default.
     schema.nullable = None;
-    // Unsigned formats are unknown to it.
+    // UnrecordedTemplate formats are unknown to it.
     if schema.format.as_deref().is_some_and(|format| format.starts_with("uint")) {
         schema.format = None;
     }

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::effect::RequestId;
 use super::failure::Failure;
+use super::go_operator::GoOperatorEntry;
 use super::lists::Moment;
 use super::object::{ChildKind, Controller, Key, ResourceVersion, Scope, Uid, Watched};
 use crate::api::{MemcachedSpec, MemcachedStatus};
@@ -61,7 +62,7 @@ pub enum Event {
     },
     /// A request that the kernel asked for has ended.
     Done {
-        /// The id that the effect carried.
+        /// The id that the effect preserved.
         id: RequestId,
         /// How it ended.
         reply: Reply,
@@ -142,22 +143,13 @@ pub struct SeenChild {
     pub owned: Option<Value>,
     /// The place of that entry in managedFields.
     pub entry: Option<usize>,
-    /// What the Go peer left there.
+    /// The Go operator's entry in managedFields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub peers: Option<PeersEntry>,
+    pub go_operator: Option<GoOperatorEntry>,
     /// The other managers of its fields, sorted, each once: who to name in a fight.
     pub managers: Vec<String>,
     /// What a Deployment's status says; `None` for other kinds.
     pub rollout: Option<SeenRollout>,
-}
-
-/// The Go peer's entry in managedFields.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PeersEntry {
-    /// Its place in managedFields.
-    pub place: usize,
-    /// Its `fieldsV1`.
-    pub fields: Value,
 }
 
 /// A Deployment's status, counters clamped to at least 0.

@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::altered;
 use super::backoff::Backoff;
 use super::desired::meta::{RESTART_TRIGGER, SECRET_HASH};
-use super::desired::{LiveTemplate, Revision, Unsigned};
+use super::desired::{LiveTemplate, Revision, UnrecordedTemplate};
 use super::diff::{self, Differences};
 use super::event::{SeenChild, SeenRollout};
 use super::failure::Failure;
+use super::go_operator::GoOperatorFields;
 use super::hash;
-use super::legacy::Legacy;
 use super::lists::Moment;
 use super::object::{ChildKind, Controller, Key, ResourceVersion, Uid};
 use super::orphan::Orphan;
@@ -90,17 +90,17 @@ pub struct Live {
     pub template: Option<LiveTemplate>,
     /// The pod template that says nothing of the kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unsigned: Option<Unsigned>,
-    /// What the Go peer left to us and nobody took over.
+    pub unrecorded: Option<UnrecordedTemplate>,
+    /// What the Go operator left to us and nobody took over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub legacy: Option<Box<Legacy>>,
+    pub go_operator: Option<Box<GoOperatorFields>>,
     /// Secret hash that its pod template stands for, by our algorithm; `None` where somebody else wrote it.
     pub secret_hash: Option<String>,
     /// Restart trigger on its pod template.
     pub restart_trigger: Option<String>,
     /// `spec.replicas`.
     pub replicas: Option<i64>,
-    /// Whether we own that number, or the peer whose part we take over.
+    /// Whether we own that number, or the Go operator whose part we take over.
     pub owns_replicas: bool,
     /// [`SeenChild::entry`].
     pub entry: Option<usize>,
@@ -338,14 +338,17 @@ impl From<SeenChild> for Live {
             let ours = |owned: &Value| owned.pointer(&record)?.get(format!("f:{name}")).cloned();
             seen.owned.as_ref().is_none_or(|owned| ours(owned).is_some())
         };
-        let legacy = seen.peers.map(|entry| Legacy::of(entry, &seen.content, seen.owned.as_ref()));
-        // The peer knows nothing of our annotations: where it wrote last, they speak of an earlier template.
+        let go_operator = seen
+            .go_operator
+            .map(|entry| GoOperatorFields::from_entry(entry, &seen.content, seen.owned.as_ref()));
+        // The Go operator knows nothing of our annotations: where it wrote last, they speak of an earlier template.
         let said = || LiveTemplate::of(&seen.content, seen.owned.as_ref());
-        let template = if legacy.is_none() { said() } else { None };
-        let ours = legacy.as_ref().map(|legacy| &legacy.fields).or(seen.owned.as_ref());
-        let unsigned = template.is_none().then(|| Unsigned::of(&seen.content, ours)).flatten();
+        let template = if go_operator.is_none() { said() } else { None };
+        let ours = go_operator.as_ref().map(|theirs| &theirs.fields).or(seen.owned.as_ref());
+        let unrecorded =
+            template.is_none().then(|| UnrecordedTemplate::from_content(&seen.content, ours)).flatten();
         let hash_at = template.as_ref().map(|template| match template.revision {
-            Revision::PEER => "",
+            Revision::GO_OPERATOR => "",
             _ => "/spec/template",
         });
         Self {
@@ -357,7 +360,7 @@ impl From<SeenChild> for Live {
             owns_replicas: ours.is_some_and(|it| it.pointer(REPLICAS).is_some()),
             entry: seen.entry,
             template,
-            unsigned,
+            unrecorded,
             uid: seen.uid,
             resource_version: seen.resource_version,
             generation: seen.generation,
@@ -367,7 +370,7 @@ impl From<SeenChild> for Live {
             orphan,
             managers: seen.managers,
             rollout: seen.rollout,
-            legacy: legacy.map(Box::new),
+            go_operator: go_operator.map(Box::new),
             comparison: Comparison::Pending { content: seen.content, owned: seen.owned, before: None },
         }
     }
@@ -428,7 +431,7 @@ mod tests {
             content: json!({"metadata": {"labels": labels("x")}, "spec": {"clusterIP": "None"}}),
             owned: None,
             entry: None,
-            peers: None,
+            go_operator: None,
             managers: Vec::new(),
             rollout: None,
         }

@@ -12,7 +12,7 @@
 //! A hash goes with the versions of the Secrets that it was computed from. Versions that stand for one hash prove
 //! nothing about another.
 //!
-//! Pods that the Go peer started carry its hash, one over every value of all their Secrets. Of a single Secret the
+//! Pods that the Go operator started carry its hash, one over every value of all their Secrets. Of a single Secret the
 //! shell computes the same, so that a change between the two operators is noticed. Of two it cannot be computed from one
 //! at a time: what they hold when they are read first is then taken for what the pods were started with. From there on
 //! our own hash stands on the Deployment, and until it is known the Deployment is left as it is.
@@ -22,11 +22,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::backoff::Attempt;
-use super::desired::secrets::{self, MountedKey, WHOLE_SECRET};
+use super::desired::secrets::{self, MountedKey};
 use super::desired::{LiveTemplate, Revision};
 use super::effect::Request;
 use super::event::SecretContent;
 use super::failure::Failure;
+use super::go_operator::WHOLE_SECRET;
 use super::object::Key;
 use super::pass::View;
 use super::status::MissingSecret;
@@ -56,7 +57,7 @@ pub struct MountedSecrets {
     pub unreadable: Option<Failure>,
     /// Whether the pods were started with Secrets, and nothing says by our algorithm with what in them.
     pub unfounded: bool,
-    /// Whether the one Secret has another content than the peer's hash on the pods stands for.
+    /// Whether the one Secret has another content than the Go operator's hash on the pods stands for.
     pub changed_unseen: bool,
 }
 
@@ -131,8 +132,8 @@ pub fn resolve(view: &View<'_>, spec: &Validated) -> MountedSecrets {
     if mounted.is_empty() {
         return MountedSecrets::default();
     }
-    let of_peer = view.peers_secret_hash();
-    if let ([only], Some(_)) = (mounted.as_mut_slice(), &of_peer) {
+    let of_go_operator = view.go_operator_secret_hash();
+    if let ([only], Some(_)) = (mounted.as_mut_slice(), &of_go_operator) {
         only.keys.push(WHOLE_SECRET);
     }
     let known = view.last_known_secret_hash(spec);
@@ -165,7 +166,8 @@ pub fn resolve(view: &View<'_>, spec: &Validated) -> MountedSecrets {
         mounted_secrets.hash = Some(hash(&contents));
         mounted_secrets.computed = true;
         let whole = contents.iter().find_map(|(_, content)| content.digests.get(WHOLE_SECRET));
-        mounted_secrets.changed_unseen = of_peer.is_some() && whole.is_some() && whole != of_peer.as_ref();
+        mounted_secrets.changed_unseen =
+            of_go_operator.is_some() && whole.is_some() && whole != of_go_operator.as_ref();
         mounted_secrets.versions =
             contents.iter().map(|(secret, content)| version(&secret.name, content)).collect();
     } else if let Some(SecretHash { hash, versions }) = known {
@@ -240,19 +242,19 @@ impl View<'_> {
         Key { namespace: self.resource.seen.key.namespace.clone(), name: name.to_owned() }
     }
 
-    /// The hash of the peer on the pods of a Deployment that nobody took over yet.
-    fn peers_secret_hash(&self) -> Option<String> {
-        self.our_deployment()?.unsigned.as_ref()?.carried().secret_hash
+    /// The hash of the Go operator on the pods of a Deployment that nobody took over yet.
+    fn go_operator_secret_hash(&self) -> Option<String> {
+        self.our_deployment()?.unrecorded.as_ref()?.preserved().secret_hash
     }
 
     /// Whether the pods of our Deployment were started with Secrets whose hash by our algorithm it does not carry: they
-    /// are the peer's, or somebody took the annotation away.
+    /// are the Go operator's, or somebody took the annotation away.
     fn rests_on_unknown(&self, mounted: &[MountedSecret]) -> bool {
-        let of_peer = |template: &LiveTemplate| template.revision == Revision::PEER;
+        let of_go_operator = |template: &LiveTemplate| template.revision == Revision::GO_OPERATOR;
         let hashed = |name: &str| self.resource.seen.status.secrets.iter().any(|hashed| hashed.name == name);
         self.our_deployment().is_some_and(|live| {
             let lost = live.secret_hash.is_none() && mounted.iter().any(|secret| hashed(&secret.name));
-            lost || live.template.as_ref().is_none_or(of_peer)
+            lost || live.template.as_ref().is_none_or(of_go_operator)
         })
     }
 
@@ -269,12 +271,13 @@ impl View<'_> {
         }
     }
 
-    /// Whether the live template is the one that this hash gives. The peer's says nothing about our hash.
+    /// Whether the live template is the one that this hash gives. The Go operator's says nothing about our hash.
     fn runs_on(&self, spec: &Validated, hash: &str) -> bool {
         let mounted_secrets = MountedSecrets { hash: Some(hash.to_owned()), ..MountedSecrets::default() };
         let intent = self.intent(spec, &mounted_secrets);
         let signed = self.our_deployment().is_some_and(|live| live.template.is_some());
-        self.live_template(&intent, &mounted_secrets)
-            .is_some_and(|live| live.hash == intent.hash() && (signed || live.revision != Revision::PEER))
+        self.live_template(&intent, &mounted_secrets).is_some_and(|live| {
+            live.hash == intent.hash() && (signed || live.revision != Revision::GO_OPERATOR)
+        })
     }
 }

@@ -10,9 +10,6 @@ use crate::api::{GROUP, KIND};
 /// The one field manager, for ever: a renamed manager would leave every field it owned behind.
 pub const FIELD_MANAGER: &str = "memcached-operator";
 
-/// The Go peer's, which writes by update.
-pub const PEERS_FIELD_MANAGER: &str = "manager";
-
 /// Namespace and name of an object. A child has the key of its resource, which is why one type serves both.
 /// Serialises as `namespace/name`, so that it can be the key of a JSON map.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 //! [`super::plan`].
 //!
 //! `kubectl delete --cascade=orphan` takes away who controls them and leaves the rest. Our labels say for which name one
-//! was made. The API server's record of who wrote its fields says that it was us, or the Go peer: a copy that somebody
+//! was made. The API server's record of who wrote its fields says that it was us, or the Go operator: a copy that somebody
 //! else applied has the labels and no such record. A later resource of that name takes them back, so that their pods
 //! and what these hold stay.
 //!
@@ -39,7 +39,7 @@ impl Orphan {
         let labels = seen.content.pointer("/metadata/labels");
         let is_written =
             |(name, value): (String, String)| labels.and_then(|all| all.get(name)?.as_str()) == Some(&value);
-        let made_here = seen.entry.is_some() || seen.peers.is_some();
+        let made_here = seen.entry.is_some() || seen.go_operator.is_some();
         let labelled = || meta::labels(&seen.key.name).into_iter().all(is_written);
         if seen.controller.is_some() || !made_here || !labelled() {
             return None;

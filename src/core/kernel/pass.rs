@@ -10,11 +10,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::backoff::Attempt;
-use super::desired::{Intent, LiveTemplate, Revision};
+use super::desired::{Intent, LiveTemplate};
 use super::diff::{Differences, Path};
 use super::effect::{KubeEvent, Request, RolloutCause};
 use super::event::Unavailable;
 use super::failure::Category;
+use super::go_operator;
 use super::instance_metrics::InstanceMetrics;
 use super::kube_events;
 use super::live::Live;
@@ -195,7 +196,7 @@ pub fn run(view: &View<'_>) -> Pass {
     } else if !writes.is_empty() && view.may_send_children(&planned, permit_state) {
         pass.sends = writes;
     } else if view.status_differs(&status) {
-        let warnings = view.warnings(&spec, &status);
+        let warnings = go_operator::warning(&view.resource.seen.status, &status, &spec);
         pass.sends.push(view.write_status(status, warnings));
     } else {
         pass.settled = Some(status_inputs::settled(
@@ -378,8 +379,8 @@ impl<'a> View<'a> {
         mounted_secrets: &MountedSecrets,
     ) -> Option<Cow<'a, LiveTemplate>> {
         let live = self.our_deployment()?;
-        let unsigned = live.unsigned.as_ref().filter(|_| !mounted_secrets.changed_unseen);
-        let recognised = || unsigned.and_then(|unsigned| unsigned.recognised(intent)).map(Cow::Owned);
+        let unrecorded = live.unrecorded.as_ref().filter(|_| !mounted_secrets.changed_unseen);
+        let recognised = || unrecorded.and_then(|unrecorded| unrecorded.recognised(intent)).map(Cow::Owned);
         live.template.as_ref().map(Cow::Borrowed).or_else(recognised)
     }
 
@@ -450,13 +451,6 @@ impl<'a> View<'a> {
         let says = |status: &MemcachedStatus| status.budgeted_rollout.is_some();
         let dropped = |(sent, got): &(MemcachedStatus, MemcachedStatus)| says(sent) && !says(got);
         says(&self.resource.seen.status) || self.resource.unstorable.as_deref().is_some_and(dropped)
-    }
-
-    /// What to say when the status first says that the pods are the peer's.
-    fn warnings(&self, spec: &Validated, status: &MemcachedStatus) -> Option<KubeEvent> {
-        let is_peers = |status: &MemcachedStatus| status.template_revision == Some(Revision::PEER.0);
-        let is_news = is_peers(status) && !is_peers(&self.resource.seen.status);
-        is_news.then(|| warnings::of_revision_0(spec)).flatten()
     }
 
     /// The request that writes a status, with advice beside what it says itself.

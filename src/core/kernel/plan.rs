@@ -254,7 +254,8 @@ pub fn fought_over(view: &View<'_>, kind: ChildKind, hash: &str) -> Option<Actio
 /// What the API server has to say otherwise about who owns what, before an apply does what it should.
 fn before_apply(kind: ChildKind, desired: &DesiredChildren<'_>, live: &Live) -> Option<Action> {
     let leaves_replicas = kind == ChildKind::Deployment && desired.leaves_replicas();
-    let take_over = live.legacy.as_ref().map(|legacy| legacy.taken_over(live.entry, leaves_replicas));
+    let take_over =
+        live.go_operator.as_ref().map(|fields| fields.edits_to_take_over(live.entry, leaves_replicas));
     // An apply without the number would make it 1.
     let give_up = || {
         let entry = live.entry.filter(|_| leaves_replicas && live.owns_replicas)?;

@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::desired::peer::Carried;
 use super::desired::{self, Desired, Intent, LiveTemplate, Revision, deployment};
 use super::diff::{self, Path};
+use super::go_operator::pod_template::PreservedMetadata;
 use super::hash;
 use super::object::ChildKind;
 use crate::api::Validated;
@@ -24,7 +24,7 @@ use crate::api::Validated;
 pub struct RenderedHashes {
     secret_hash: Option<String>,
     replicas: Option<i32>,
-    carried: Option<Carried>,
+    preserved: Option<PreservedMetadata>,
     revision: Revision,
     template_hash: String,
     hashes: BTreeMap<ChildKind, String>,
@@ -33,7 +33,7 @@ pub struct RenderedHashes {
 impl RenderedHashes {
     fn of(intent: &Intent<'_>, live: Option<&LiveTemplate>, desired: &Desired) -> Self {
         Self {
-            carried: live.map(|live| live.carried.clone()),
+            preserved: live.map(|live| live.preserved.clone()),
             secret_hash: intent.secret_hash.map(str::to_owned),
             replicas: intent.replicas,
             revision: desired.revision,
@@ -46,7 +46,7 @@ impl RenderedHashes {
     fn holds(&self, intent: &Intent<'_>, live: Option<&LiveTemplate>) -> bool {
         self.secret_hash.as_deref() == intent.secret_hash
             && self.replicas == intent.replicas
-            && self.carried.as_ref() == live.map(|live| &live.carried)
+            && self.preserved.as_ref() == live.map(|live| &live.preserved)
             && deployment::revision(live, &self.template_hash) == Some(self.revision)
     }
 }

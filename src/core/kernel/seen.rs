@@ -4,14 +4,15 @@
 //! Everything here is total: an object of any shape gives an event or, without a name or uid, nothing.
 
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use kube_core::DynamicObject;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::desired::meta::{self, INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
-use super::event::{PeersEntry, SeenChild, SeenPod, SeenResource, SeenRollout, SeenSecret};
-use super::object::{ChildKind, Controller, FIELD_MANAGER, Key, PEERS_FIELD_MANAGER, ResourceVersion, Uid};
+use super::event::{SeenChild, SeenPod, SeenResource, SeenRollout, SeenSecret};
+use super::go_operator::{self, GoOperatorEntry};
+use super::object::{ChildKind, Controller, FIELD_MANAGER, Key, ResourceVersion, Uid};
 use crate::api::{MemcachedSpec, MemcachedStatus, RESTART_TRIGGER};
 
 /// The identity that every event carries.
@@ -70,7 +71,7 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
         content: json!({"metadata": {"labels": our_label(meta)}}),
         owned: None,
         entry: None,
-        peers: None,
+        go_operator: None,
         managers: Vec::new(),
         rollout: None,
     };
@@ -100,7 +101,7 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
         }),
         owned: entry.and_then(|at| managed().nth(at)?.fields_v1.as_ref()).map(|fields| fields.0.clone()),
         entry,
-        peers: peers_entry(meta.managed_fields.iter().flatten(), controller),
+        go_operator: GoOperatorEntry::find(meta.managed_fields.iter().flatten(), controller),
         managers,
         rollout: (kind == ChildKind::Deployment).then(|| rollout(object.data.get("status"))),
         ..whose
@@ -108,11 +109,11 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
 }
 
 /// Whether an object is none of this operator's business but for the place that it takes: somebody else controls it, or
-/// nobody does and nothing says that this operator or the peer made it.
+/// nobody does and nothing says that this operator or the Go operator made it.
 fn is_foreign(meta: &ObjectMeta, controller: Option<&Controller>) -> bool {
     let made = |entry: &ManagedFieldsEntry| match entry.manager.as_deref() {
         Some(FIELD_MANAGER) => true,
-        Some(PEERS_FIELD_MANAGER) => our_label(meta).is_some(),
+        Some(go_operator::FIELD_MANAGER) => our_label(meta).is_some(),
         _ => false,
     };
     match controller {
@@ -125,29 +126,6 @@ fn is_foreign(meta: &ObjectMeta, controller: Option<&Controller>) -> bool {
 fn our_label(meta: &ObjectMeta) -> Option<Value> {
     let value = meta.labels.as_ref()?.get(MANAGED_BY_LABEL).filter(|value| *value == MANAGED_BY)?;
     Some(json!({MANAGED_BY_LABEL: value}))
-}
-
-/// The entry of the Go peer: an update by the name that such operators have by default, which wrote the reference to
-/// the controller or, where an orphan lost that one, the labels of a child. Another of that name writes other things,
-/// and keeps them.
-fn peers_entry<'a>(
-    entries: impl Iterator<Item = &'a ManagedFieldsEntry>,
-    controller: Option<&OwnerReference>,
-) -> Option<PeersEntry> {
-    let reference = controller.map(|owner| format!("k:{}", json!({"uid": owner.uid})));
-    let has_labels =
-        |written: &Value| meta::labels("").keys().all(|name| written.get(format!("f:{name}")).is_some());
-    entries.enumerate().find_map(|(place, entry)| {
-        let fields = &entry.fields_v1.as_ref()?.0;
-        let by_peer = entry.manager.as_deref() == Some(PEERS_FIELD_MANAGER)
-            && entry.operation.as_deref() == Some("Update")
-            && entry.subresource.is_none();
-        let made_it = match &reference {
-            Some(reference) => fields.pointer("/f:metadata/f:ownerReferences")?.get(reference).is_some(),
-            None => has_labels(fields.pointer("/f:metadata/f:labels")?),
-        };
-        (by_peer && made_it).then(|| PeersEntry { place, fields: fields.clone() })
-    })
 }
 
 fn rollout(status: Option<&Value>) -> SeenRollout {
@@ -286,7 +264,7 @@ mod tests {
                 }),
                 owned: Some(json!({"f:spec": {}})),
                 entry: Some(1),
-                peers: None,
+                go_operator: None,
                 managers: vec!["kube-controller-manager".into(), "kubectl".into()],
                 rollout: Some(SeenRollout { observed_generation: 2, ready: 1, ..SeenRollout::default() }),
             }

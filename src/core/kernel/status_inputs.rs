@@ -87,7 +87,7 @@ pub fn invalid(view: &View<'_>, broken: &str, permit_state: PermitState) -> Pass
 /// The rules by which the running pods were made; of pods that nobody has signed yet, the oldest.
 fn listening(view: &View<'_>) -> Option<Revision> {
     let live = view.our_deployment()?;
-    Some(live.template.as_ref().map_or(Revision::PEER, |template| template.revision))
+    Some(live.template.as_ref().map_or(Revision::GO_OPERATOR, |template| template.revision))
 }
 
 /// Pods wanted: under an autoscaler what it asks the Deployment for, or is bound to ask for next. Zero switches it off.

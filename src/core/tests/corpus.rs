@@ -14,8 +14,10 @@ use std::fs;
 use std::path::Path;
 
 use fixture::Fixture;
-use memcached_operator_core::kernel::desired::peer::{self, Carried};
 use memcached_operator_core::kernel::desired::{Revision, pod};
+use memcached_operator_core::kernel::go_operator::pod_template::{
+    self as go_operator_template, PreservedMetadata,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -118,8 +120,8 @@ fn rendered(at: usize, spec: Value) -> Line {
     fixture.restart_trigger = at.is_multiple_of(7).then(|| "2026-11-21".to_owned());
     let intent = fixture.intent();
     let render = |revision: &Revision| {
-        let possible = *revision != Revision::PEER || peer::understands(&fixture.spec);
-        let template = pod::template(&intent, *revision, &Carried::default()).filter(|_| possible);
+        let possible = *revision != Revision::GO_OPERATOR || go_operator_template::understands(&fixture.spec);
+        let template = pod::template(&intent, *revision, &PreservedMetadata::default()).filter(|_| possible);
         Some((revision.0, json!(template?)))
     };
     Line {

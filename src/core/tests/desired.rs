@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 
 use fixture::Fixture;
 use memcached_operator_core::kernel::desired::args::args;
-use memcached_operator_core::kernel::desired::peer::Carried;
 use memcached_operator_core::kernel::desired::{LiveTemplate, Revision, children, pod};
+use memcached_operator_core::kernel::go_operator::pod_template::PreservedMetadata;
 use memcached_operator_core::kernel::hash;
 use memcached_operator_core::kernel::object::ChildKind;
 use rstest::rstest;
@@ -81,7 +81,7 @@ const REVISION_1: [(&str, &str); 44] = [
     ("very-verbose", "922036a50d0a3c87082719ae3fc665d0ae2cde772bf98584d2c293781d23377c"),
 ];
 
-/// The same of `golden/revision-0`: what the Go peer's 0.4.0 makes of them, `carried` being what it computed itself.
+/// The same of `golden/revision-0`: what the Go operator's 0.4.0 makes of them, `preserved` being what it computed itself.
 const REVISION_0: [(&str, &str); 5] = [
     ("everything", "9c5c8994d128b4631cd658b478c3b066b12cada1730ed9760da8ed4b563e16b1"),
     ("exporter-as-its-webhook-wrote-it", "3635f08b1f9ffaedf943e924846d5a3d4e38a03e9508610e162934f739805b37"),
@@ -114,9 +114,9 @@ fn fixture(file: &Value) -> Fixture {
     }
 }
 
-fn then(fixture: &Fixture, revision: Revision, carried: &Carried) -> Value {
+fn then(fixture: &Fixture, revision: Revision, preserved: &PreservedMetadata) -> Value {
     let template =
-        pod::template(&fixture.intent(), revision, carried).expect("a revision that this build knows");
+        pod::template(&fixture.intent(), revision, preserved).expect("a revision that this build knows");
     json!({"hash": fixture.intent().hash(), "template": template})
 }
 
@@ -251,7 +251,7 @@ fn a_missing_memcached_section_means_the_default_arguments() {
 }
 
 #[rstest]
-#[case::of_the_peer("revision-0", Revision(0))]
+#[case::of_the_go_operator("revision-0", Revision(0))]
 #[case::the_first_of_ours("revision-1", Revision(1))]
 fn a_revision_renders_each_golden_file_as_on_the_day_of_its_release(
     #[case] folder: &str,
@@ -259,8 +259,8 @@ fn a_revision_renders_each_golden_file_as_on_the_day_of_its_release(
 ) {
     for (case, path) in files(folder) {
         let file = read(&path);
-        let carried = Carried::deserialize(&file["given"]["carried"]).unwrap_or_default();
-        let rendered = then(&fixture(&file), revision, &carried);
+        let preserved = PreservedMetadata::deserialize(&file["given"]["carried"]).unwrap_or_default();
+        let rendered = then(&fixture(&file), revision, &preserved);
         let Some(pinned) = file.get("then") else {
             let missing = serde_saphyr::to_string(&json!({"then": rendered})).expect("YAML");
             panic!("{case} pins nothing yet; append to {}:\n{missing}", path.display());
@@ -270,7 +270,7 @@ fn a_revision_renders_each_golden_file_as_on_the_day_of_its_release(
 }
 
 #[rstest]
-#[case::of_the_peer("revision-0", &REVISION_0)]
+#[case::of_the_go_operator("revision-0", &REVISION_0)]
 #[case::the_first_of_ours("revision-1", &REVISION_1)]
 fn nobody_changes_adds_or_removes_a_golden_file_of_a_revision_without_saying_so_here(
     #[case] folder: &str,
@@ -286,7 +286,7 @@ fn nobody_changes_adds_or_removes_a_golden_file_of_a_revision_without_saying_so_
 fn the_newest_revision_is_what_a_new_deployment_gets() {
     let fixture = Fixture::new("my-cache", &json!({}));
     assert_eq!(
-        pod::template(&fixture.intent(), Revision::NEWEST, &Carried::default()),
+        pod::template(&fixture.intent(), Revision::NEWEST, &PreservedMetadata::default()),
         Some(pod::newest_template(&fixture.intent()))
     );
     assert_eq!(fixture.children().revision, Revision::NEWEST);

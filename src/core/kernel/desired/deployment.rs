@@ -33,8 +33,8 @@ pub fn deployment(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Rendered 
         (meta::TEMPLATE_REVISION.to_owned(), revision.0.to_string()),
         (meta::TEMPLATE_HASH.to_owned(), template_hash.clone()),
     ]);
-    // The pods carry the peer's hash, which cannot be computed again: ours has to be known after a restart too.
-    if revision == Revision::PEER {
+    // The pods carry the Go operator's hash, which cannot be computed again: ours has to be known after a restart too.
+    if revision == Revision::GO_OPERATOR {
         annotations.extend(intent.secret_hash.map(|hash| (meta::SECRET_HASH.to_owned(), hash.to_owned())));
     }
     let mut body = json!(Deployment {
@@ -64,7 +64,7 @@ pub fn revision(live: Option<&LiveTemplate>, template_hash: &str) -> Option<Revi
 /// The template of an unchanged intent, so that nothing rolls: by the rules that rendered the live one, or, where
 /// this build does not know them, the live one itself.
 fn at_live_revision(intent: &Intent<'_>, live: &LiveTemplate) -> Option<Value> {
-    match pod::template(intent, live.revision, &live.carried) {
+    match pod::template(intent, live.revision, &live.preserved) {
         Some(template) => Some(json!(template)),
         None => live.foreign.as_deref().cloned(),
     }

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::meta::{TEMPLATE_HASH, TEMPLATE_REVISION};
-use super::peer::Carried;
 use super::{Revision, pod};
 use crate::kernel::diff;
+use crate::kernel::go_operator::pod_template::PreservedMetadata;
 
 /// Which intent a live template was rendered from, by which rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,9 +15,9 @@ pub struct LiveTemplate {
     pub revision: Revision,
     /// `memcached.c5c3.io/template-hash`.
     pub hash: String,
-    /// What it keeps of the peer's, at revision 0.
-    #[serde(default, skip_serializing_if = "Carried::is_empty")]
-    pub carried: Carried,
+    /// What it keeps of the Go operator's, at revision 0.
+    #[serde(default, skip_serializing_if = "PreservedMetadata::is_empty")]
+    pub preserved: PreservedMetadata,
     /// What we own of the template itself, only where this build does not know the revision and so cannot
     /// render it: a newer operator did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,10 +39,12 @@ impl LiveTemplate {
         let annotation = |name| said(name).filter(|_| by_us(name));
         let revision = Revision(annotation(TEMPLATE_REVISION)?.parse().ok()?);
         let hash = annotation(TEMPLATE_HASH)?.to_owned();
-        let carried =
-            content.pointer("/spec/template").filter(|_| revision == Revision::PEER).map(Carried::of);
+        let preserved = content
+            .pointer("/spec/template")
+            .filter(|_| revision == Revision::GO_OPERATOR)
+            .map(PreservedMetadata::from_template);
         let foreign = (!pod::knows(revision)).then(|| owned_template(content, owned)).flatten().map(Box::new);
-        Some(Self { revision, hash, carried: carried.unwrap_or_default(), foreign })
+        Some(Self { revision, hash, preserved: preserved.unwrap_or_default(), foreign })
     }
 }
 

@@ -10,7 +10,7 @@ use crate::api::{self, Validated};
 use crate::kernel::object::{Key, Uid};
 
 /// On the pod template: the hash of the mounted Secret keys, so that new content rolls the pods.
-/// At revision 0 that one is of the peer, and ours stands on the Deployment.
+/// At revision 0 that one is of the Go operator, and ours stands on the Deployment.
 pub const SECRET_HASH: &str = "memcached.c5c3.io/secret-hash";
 /// On the pod template: the value of the same annotation on the resource, so that a new value rolls the pods.
 pub const RESTART_TRIGGER: &str = api::RESTART_TRIGGER;

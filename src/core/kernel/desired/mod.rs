@@ -1,7 +1,7 @@
 //! What the children of one resource are to be. Pure: an [`Intent`] in, whole objects out; called by the pass.
 //!
 //! One child a file. [`meta`] holds names, labels and the owner reference, [`ports`] the ports that the children
-//! share, [`pod`] the pod template by revision and what it is made of ([`peer`] is that of a predecessor), [`args`] memcached's command line,
+//! share, [`pod`] the pod template by revision and what it is made of [`args`] memcached's command line,
 //! [`secrets`] which Secret keys are mounted and their hash.
 
 pub mod args;
@@ -14,7 +14,6 @@ mod live_template;
 pub mod memcached;
 pub mod meta;
 pub mod network_policy;
-pub mod peer;
 pub mod pod;
 pub mod pod_disruption_budget;
 pub mod ports;
@@ -24,10 +23,10 @@ pub mod service;
 pub mod service_monitor;
 mod template_hash;
 pub mod tls;
-mod unsigned;
+mod unrecorded_template;
 
 pub use live_template::LiveTemplate;
-pub use unsigned::Unsigned;
+pub use unrecorded_template::UnrecordedTemplate;
 
 use std::collections::BTreeMap;
 
@@ -61,8 +60,8 @@ pub struct Intent<'a> {
 pub struct Revision(pub u32);
 
 impl Revision {
-    /// What the Go operator for the same API renders: [`peer`].
-    pub const PEER: Self = Self(0);
+    /// What the Go operator for the same API renders: [`super::go_operator::pod_template`].
+    pub const GO_OPERATOR: Self = Self(0);
     /// What this build renders when pods roll anyway.
     pub const NEWEST: Self = Self(if cfg!(feature = "next-revision") { 2 } else { 1 });
 }

@@ -12,22 +12,26 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::exporter::Exporter;
 use super::files::{self, SecretFiles};
-use super::peer::{self, Carried};
 use super::{Intent, Revision, contexts, memcached, meta, scheduling};
+use crate::kernel::go_operator::pod_template::{self as go_operator_template, PreservedMetadata};
 
 /// Every revision that this build renders, the oldest first.
 pub const REVISIONS: &[Revision] = if cfg!(feature = "next-revision") {
-    &[Revision::PEER, Revision(1), Revision(2)]
+    &[Revision::GO_OPERATOR, Revision(1), Revision(2)]
 } else {
-    &[Revision::PEER, Revision(1)]
+    &[Revision::GO_OPERATOR, Revision(1)]
 };
 
-/// The pod template at `revision`; `None` when this build does not know that revision. `carried` is of the live
+/// The pod template at `revision`; `None` when this build does not know that revision. `preserved` is of the live
 /// template.
 #[must_use]
-pub fn template(intent: &Intent<'_>, revision: Revision, carried: &Carried) -> Option<PodTemplateSpec> {
+pub fn template(
+    intent: &Intent<'_>,
+    revision: Revision,
+    preserved: &PreservedMetadata,
+) -> Option<PodTemplateSpec> {
     match revision.0 {
-        0 => Some(peer::template(intent, carried)),
+        0 => Some(go_operator_template::template(intent, preserved)),
         1 => Some(revision_1(intent)),
         2 if knows(revision) => Some(next_revision(intent)),
         _ => None,

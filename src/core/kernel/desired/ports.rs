@@ -40,10 +40,10 @@ pub fn of_metrics(spec: &Validated) -> Option<Port> {
 }
 
 /// The port that clients should use. With TLS it is the one that answers TLS whatever `plaintext` says: clients
-/// follow it once, and nothing moves under them when plaintext is switched off. Pods of the Go peer do not listen there.
+/// follow it once, and nothing moves under them when plaintext is switched off. Pods of the Go operator do not listen there.
 #[must_use]
 pub fn to_use(spec: &Validated, revision: Option<Revision>) -> Port {
-    let listens = revision != Some(Revision::PEER);
+    let listens = revision != Some(Revision::GO_OPERATOR);
     if spec.security.tls.is_some() && listens { MEMCACHED_TLS } else { MEMCACHED }
 }
 

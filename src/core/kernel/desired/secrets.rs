@@ -17,10 +17,6 @@ pub const PRIVATE_KEY: &str = "tls.key";
 /// The key of a certificate Secret that holds the CA of the clients' certificates.
 pub const CA: &str = "ca.crt";
 
-/// Asks for the digest of a whole Secret: of every key and value, as the Go peer hashes the only Secret that it knows.
-/// No key of a Secret can be called so.
-pub const WHOLE_SECRET: &str = "*";
-
 /// One mounted key of one Secret in the resource's namespace. Ordered by Secret, then key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MountedKey<'a> {

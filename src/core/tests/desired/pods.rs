@@ -175,5 +175,5 @@ fn clients_should_use_the_port_that_is_encrypted_for_good(
 ) {
     let spec = secured(false, plaintext.map(|plaintext| (plaintext, false)));
     assert_eq!(ports::to_use(&spec, Some(Revision::NEWEST)).number, port);
-    assert_eq!(ports::to_use(&spec, Some(Revision::PEER)).number, 11211, "its pods answer there only");
+    assert_eq!(ports::to_use(&spec, Some(Revision::GO_OPERATOR)).number, 11211, "its pods answer there only");
 }

@@ -4,12 +4,12 @@ use memcached_operator_core::api::spec::{Monitoring, Validated};
 use memcached_operator_core::kernel::desired::deployment::{Rendered, deployment};
 use memcached_operator_core::kernel::desired::horizontal_pod_autoscaler::horizontal_pod_autoscaler;
 use memcached_operator_core::kernel::desired::network_policy::network_policy;
-use memcached_operator_core::kernel::desired::peer::Carried;
 use memcached_operator_core::kernel::desired::pod_disruption_budget::pod_disruption_budget;
 use memcached_operator_core::kernel::desired::secrets::{MountedKey, mounted, secret_hash};
 use memcached_operator_core::kernel::desired::service::service;
 use memcached_operator_core::kernel::desired::service_monitor::service_monitor;
 use memcached_operator_core::kernel::desired::{LiveTemplate, Revision, pod};
+use memcached_operator_core::kernel::go_operator::pod_template::PreservedMetadata;
 use memcached_operator_core::kernel::hash;
 use proptest::collection::btree_map;
 use proptest::prelude::*;
@@ -319,13 +319,13 @@ proptest! {
         let live = LiveTemplate {
             revision: Revision(revision),
             hash: fixture.intent().hash(),
-            carried: Carried::default(),
+            preserved: PreservedMetadata::default(),
             foreign: (!known).then(|| Box::new(template.clone())),
         };
         let desired = deployment(&fixture.intent(), Some(&live));
         prop_assert_eq!(desired.revision, live.revision);
         prop_assert_eq!(&desired.template_hash, &live.hash);
-        let ours = pod::template(&fixture.intent(), live.revision, &live.carried);
+        let ours = pod::template(&fixture.intent(), live.revision, &live.preserved);
         let expected = ours.map_or(template, |ours| json!(ours));
         prop_assert_eq!(&desired.body["spec"]["template"], &expected);
     }
@@ -335,7 +335,7 @@ proptest! {
         let live = LiveTemplate {
             revision: Revision(revision),
             hash: "another".to_owned(),
-            carried: Carried::default(),
+            preserved: PreservedMetadata::default(),
             foreign: None,
         };
         let desired = deployment(&fixture.intent(), Some(&live));
@@ -350,7 +350,7 @@ proptest! {
         let said = LiveTemplate {
             revision: desired.revision,
             hash: desired.template_hash,
-            carried: Carried::default(),
+            preserved: PreservedMetadata::default(),
             foreign: None,
         };
         prop_assert_eq!(live, Some(said));

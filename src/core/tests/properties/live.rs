@@ -2,9 +2,9 @@
 //! quantities, its record of who owns what, and additions of others (a label, an annotation, a restart, a sidecar,
 //! ports, a variable, a limit, a second owner).
 
-use memcached_operator_core::kernel::desired::peer::Carried;
 use memcached_operator_core::kernel::desired::{LiveTemplate, Revision};
 use memcached_operator_core::kernel::diff::{drift, let_go, no_longer_desired, owned_part};
+use memcached_operator_core::kernel::go_operator::pod_template::PreservedMetadata;
 use memcached_operator_core::kernel::object::ChildKind;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -74,7 +74,8 @@ fn what_we_own_of_a_live_template_is_what_we_applied_in_the_spelling_of_the_api_
 #[test]
 fn the_live_template_is_known_by_its_annotations() {
     let hash = applied().intent().hash();
-    let said = LiveTemplate { revision: Revision(1), hash, carried: Carried::default(), foreign: None };
+    let said =
+        LiveTemplate { revision: Revision(1), hash, preserved: PreservedMetadata::default(), foreign: None };
     assert_eq!(LiveTemplate::of(&live(ChildKind::Deployment), None), Some(said));
 }
 

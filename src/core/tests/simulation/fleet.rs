@@ -88,7 +88,7 @@ impl Fleet {
         fleet
     }
 
-    /// Resources in order, all settled. Those before `old` carry the peer's template, those after it mount the Secret.
+    /// Resources in order, all settled. Those before `old` carry the Go operator's template, those after it mount the Secret.
     pub(crate) fn new(size: usize, old: usize) -> Self {
         let mut fleet = Self::unsettled(size, |at| if at < old { 0 } else { 3 });
         fleet.secrets().set_secret(Some(9));

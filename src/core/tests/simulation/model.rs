@@ -477,7 +477,7 @@ impl Model {
             content: self.cluster.stores(content(body)),
             owned: owned(kind, body),
             entry: Some(0),
-            peers: None,
+            go_operator: None,
             managers: Vec::new(),
             rollout: (kind == ChildKind::Deployment).then(SeenRollout::default),
         };

@@ -41,7 +41,7 @@ pub(super) fn edit(child: &mut SeenChild, edit: &Edit) {
             child.content["metadata"]["ownerReferences"] = value.clone();
             return;
         }
-        _ => panic!("{edit:?}: no peer was here"),
+        _ => panic!("{edit:?}: no Go operator was here"),
     };
     if path == REPLICAS {
         give_up_replicas(child);

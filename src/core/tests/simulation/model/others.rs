@@ -55,7 +55,7 @@ impl Model {
             content: json!({"metadata": {"labels": labels}}),
             owned: None,
             entry: None,
-            peers: None,
+            go_operator: None,
             managers: Vec::new(),
             rollout: None,
         };

@@ -3,9 +3,9 @@
 
 use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::kernel::desired::deployment::deployment;
-use memcached_operator_core::kernel::desired::peer::Carried;
 use memcached_operator_core::kernel::desired::{Intent, LiveTemplate, Revision};
 use memcached_operator_core::kernel::event::{SeenChild, SeenResource};
+use memcached_operator_core::kernel::go_operator::pod_template::PreservedMetadata;
 use memcached_operator_core::kernel::object::ChildKind;
 use serde_json::json;
 
@@ -53,7 +53,7 @@ impl Model {
         });
     }
 
-    /// The Deployment gets the pod template of the Go peer, as if this operator had taken it over and all was well.
+    /// The Deployment gets the pod template of the Go operator, as if this operator had taken it over and all was well.
     pub(crate) fn predate(&mut self) {
         let resource = self.resource();
         let spec = validate(&resource.key.name, resource.spec.as_ref().unwrap()).unwrap();
@@ -65,8 +65,9 @@ impl Model {
             secret_hash: None,
             restart_trigger: None,
         };
-        let carried = Carried::default();
-        let live = LiveTemplate { revision: Revision::PEER, hash: intent.hash(), carried, foreign: None };
+        let preserved = PreservedMetadata::default();
+        let live =
+            LiveTemplate { revision: Revision::GO_OPERATOR, hash: intent.hash(), preserved, foreign: None };
         let body = deployment(&intent, Some(&live)).body;
         self.change_child(ChildKind::Deployment, |child| {
             (child.content, child.owned) = (content(&body), owned(ChildKind::Deployment, &body));

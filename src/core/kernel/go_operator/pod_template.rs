@@ -1,5 +1,5 @@
 //! Revision 0: the pod template as the Go operator for the same API writes it, so that taking a cache over from it
-//! rolls no pod. Pure; called by [`super::pod`].
+//! rolls no pod. Pure; called by [`crate::kernel::desired::pod`].
 //!
 //! It is pinned with its defects: with TLS there is one listener and port 11212 leads nowhere, `enableClientCert` asks
 //! no client for a certificate, the exporter gets neither flags nor files, and the pause before a pod ends needs a
@@ -15,22 +15,22 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::files::{self, SecretFiles};
-use super::ports::{METRICS, Port};
-use super::secrets::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
-use super::{Intent, args, memcached, meta, ports, scheduling};
 use crate::api::Validated;
 use crate::api::spec::{Monitoring, Plaintext, PodSettings, Tls};
+use crate::kernel::desired::files::{self, SecretFiles};
+use crate::kernel::desired::ports::{METRICS, Port};
+use crate::kernel::desired::secrets::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
+use crate::kernel::desired::{Intent, args, memcached, meta, ports, scheduling};
 
-/// On pods and on the Deployment: the image's tag, by a rule that changed between releases of the peer.
+/// On pods and on the Deployment: the image's tag, by a rule that changed between releases of the Go operator.
 const VERSION_LABEL: &str = "app.kubernetes.io/version";
-/// What the peer runs where the user names none, or its webhook wrote the same into the resource.
+/// What the Go operator runs where the user names none, or its webhook wrote the same into the resource.
 const EXPORTER_IMAGE: &str = "prom/memcached-exporter:v0.15.4";
 
-/// What the peer made of other things, and nobody makes again: a template at revision 0 keeps it as it is.
+/// Metadata that the Go operator computed and this one cannot compute again: a template at revision 0 keeps it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Carried {
+pub struct PreservedMetadata {
     /// The Secret hash on the pods. It is one hash over all values of all Secrets, which the digests of single values
     /// do not give; the hash that we compare by stands on the Deployment meanwhile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,10 +40,10 @@ pub struct Carried {
     pub version: Option<String>,
 }
 
-impl Carried {
+impl PreservedMetadata {
     /// Reads it from a live pod template.
     #[must_use]
-    pub fn of(template: &Value) -> Self {
+    pub fn from_template(template: &Value) -> Self {
         let text = |map, name| {
             template.pointer(map).and_then(|all| Value::get(all, name)?.as_str()).map(str::to_owned)
         };
@@ -60,7 +60,7 @@ impl Carried {
     }
 }
 
-/// Whether the peer knows every field that this spec uses: what it does not know it cannot have rendered.
+/// Whether the Go operator knows every field that this spec uses: what it does not know it cannot have rendered.
 #[must_use]
 pub fn understands(spec: &Validated) -> bool {
     let plaintext = spec.security.tls.as_ref().map_or(Plaintext::Disabled, |tls| tls.plaintext);
@@ -69,9 +69,9 @@ pub fn understands(spec: &Validated) -> bool {
 
 /// The pod template.
 #[must_use]
-pub fn template(intent: &Intent<'_>, carried: &Carried) -> PodTemplateSpec {
+pub fn template(intent: &Intent<'_>, preserved: &PreservedMetadata) -> PodTemplateSpec {
     let annotations = [
-        (meta::SECRET_HASH, carried.secret_hash.as_deref()),
+        (meta::SECRET_HASH, preserved.secret_hash.as_deref()),
         (meta::RESTART_TRIGGER, intent.restart_trigger),
     ];
     let annotations: BTreeMap<_, _> = annotations
@@ -79,7 +79,7 @@ pub fn template(intent: &Intent<'_>, carried: &Carried) -> PodTemplateSpec {
         .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
         .collect();
     let mut labels = meta::labels(&intent.key.name);
-    labels.extend(carried.version.iter().map(|version| (VERSION_LABEL.to_owned(), version.clone())));
+    labels.extend(preserved.version.iter().map(|version| (VERSION_LABEL.to_owned(), version.clone())));
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(labels),

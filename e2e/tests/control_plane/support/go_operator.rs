@@ -1,5 +1,5 @@
-//! Stands in for the Go operator for the same API: takes a namespace and a file of `fixtures/peer`, leaves there what
-//! that operator leaves behind, written as it writes it. Called by `takeover`.
+//! Stands in for the Go operator for the same API: takes a namespace and a file of `fixtures/go-operator`, leaves there what
+//! that operator leaves behind, written as it writes it. Called by `go_operator`.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ pub(crate) fn api(space: &Space, kind: ChildKind) -> Api<DynamicObject> {
     Api::namespaced_with(space.client(), space.name(), &resource)
 }
 
-/// Makes what the peer leaves behind, and waits until its pods are ready. Gives the kinds of its children.
+/// Makes what the Go operator leaves behind, and waits until its pods are ready. Gives the kinds of its children.
 pub(crate) async fn leave_behind(space: &Space, file: &str) -> Result<Vec<ChildKind>> {
     let text = file.replace("SECRET_HASH", &secret_hash()).replace("NAMESPACE", space.name());
     let mut objects = serde_saphyr::from_multiple::<Value>(&text)?;
@@ -78,17 +78,17 @@ pub(crate) async fn leave_behind(space: &Space, file: &str) -> Result<Vec<ChildK
     Ok(kinds)
 }
 
-/// Creates an object, and updates it once more with the whole of what it should be, as the peer does at every turn.
+/// Creates an object, and updates it once more with the whole of what it should be, as the Go operator does at every turn.
 async fn reconcile(space: &Space, kind: ChildKind, object: Value) -> Result<()> {
     let (api, params) =
         (api(space, kind), PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() });
     let wanted: DynamicObject = serde_json::from_value(object)?;
     let created = api.create(&params, &wanted).await;
-    created.with_context(|| format!("cannot create the peer's {}", kind.name()))?;
+    created.with_context(|| format!("cannot create the Go operator's {}", kind.name()))?;
     if kind != ChildKind::Deployment {
         return Ok(());
     }
-    await_answer("the peer's second turn meets nobody", SOON, async || {
+    await_answer("the Go operator's second turn meets nobody", SOON, async || {
         let mut live = api.get(NAME).await?;
         live.data["spec"] = wanted.data["spec"].clone();
         live.metadata.labels.clone_from(&wanted.metadata.labels);
@@ -106,7 +106,7 @@ pub(crate) async fn scale(space: &Space, replicas: i32) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the pods are ready, and says so as the peer does.
+/// Waits until the pods are ready, and says so as the Go operator does.
 async fn report(space: &Space, resource: &Memcached) -> Result<()> {
     let wanted = resource
         .spec
@@ -115,7 +115,7 @@ async fn report(space: &Space, resource: &Memcached) -> Result<()> {
         .and_then(|it| it.min_replicas)
         .or(resource.spec.replicas)
         .unwrap_or(1);
-    await_answer("the peer's pods are ready", SOON, async || {
+    await_answer("the Go operator's pods are ready", SOON, async || {
         let deployment = space.api::<Deployment>().get(NAME).await?;
         let ready = deployment.status.and_then(|status| status.ready_replicas).unwrap_or_default();
         ensure!(ready == wanted, "{ready} are");

@@ -1,6 +1,6 @@
-//! The kernel meets what the Go peer left behind, as a real API server returned it: what it sends, and what never rolls.
+//! The kernel meets what the Go operator left behind, as a real API server returned it: what it sends, and what never rolls.
 //!
-//! `golden/peer` holds the objects before and after. A patch is carried out on them; an apply is answered with what the
+//! `golden/go-operator` holds the objects before and after. A patch is carried out on them; an apply is answered with what the
 //! real one came to.
 
 #![expect(
@@ -17,10 +17,10 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use story::{AUTOSCALED, EVERYTHING, Objects, Story, Until, objects};
 
-/// The peer's entry in managedFields of a live object.
-fn peers_entry(object: &mut Value) -> &mut Value {
+/// The Go operator's entry in managedFields of a live object.
+fn go_operator_entry(object: &mut Value) -> &mut Value {
     let entries = object["metadata"]["managedFields"].as_array_mut().expect("managedFields");
-    entries.iter_mut().find(|entry| entry["manager"] == "manager").expect("the peer's entry")
+    entries.iter_mut().find(|entry| entry["manager"] == "manager").expect("the Go operator's entry")
 }
 
 fn spec(objects: &mut Objects) -> &mut Value {
@@ -53,13 +53,13 @@ fn a_takeover_patches_and_applies_each_child_once_and_rolls_nothing(
 }
 
 #[test]
-fn the_peers_entry_becomes_ours_and_nobody_elses() {
+fn the_go_operators_entry_becomes_ours_and_nobody_elses() {
     let story = Story::with(EVERYTHING, |_| {});
     let before = objects(EVERYTHING[0]);
     let mut deployment = before["Deployment"].clone();
     let entries = before["Deployment"]["metadata"]["managedFields"].as_array().expect("managedFields");
-    let place = entries.iter().position(|entry| entry["manager"] == "manager").expect("the peer's");
-    let fields = peers_entry(&mut deployment)["fieldsV1"].clone();
+    let place = entries.iter().position(|entry| entry["manager"] == "manager").expect("the Go operator's");
+    let fields = go_operator_entry(&mut deployment)["fieldsV1"].clone();
     let edit = |field: &str, value| Edit::Replace {
         path: format!("/metadata/managedFields/{place}/{field}"),
         value,
@@ -80,10 +80,10 @@ fn the_peers_entry_becomes_ours_and_nobody_elses() {
 }
 
 #[test]
-fn a_number_of_pods_that_the_peer_owns_is_an_autoscalers_to_decide() {
+fn a_number_of_pods_that_the_go_operator_owns_is_an_autoscalers_to_decide() {
     let story = Story::with(AUTOSCALED, |live| {
         let deployment = live.get_mut("Deployment").expect("the Deployment");
-        peers_entry(deployment)["fieldsV1"]["f:spec"]["f:replicas"] = json!({});
+        go_operator_entry(deployment)["fieldsV1"]["f:spec"]["f:replicas"] = json!({});
     });
     let given_up = story.sent.iter().any(|request| match request {
         Request::Patch { kind: ChildKind::Deployment, edits, .. } => edits.iter().any(|edit| {
@@ -99,7 +99,7 @@ fn a_number_of_pods_that_the_peer_owns_is_an_autoscalers_to_decide() {
 #[case::an_argument(|live: &mut Objects| spec(live)["memcached"]["threads"] = json!(3), RolloutCause::Spec)]
 #[case::the_exporter_switched_off(|live: &mut Objects| spec(live)["monitoring"]["enabled"] = json!(false), RolloutCause::Spec)]
 #[case::the_pods_context_taken_out(|live: &mut Objects| spec(live)["security"]["podSecurityContext"] = Value::Null, RolloutCause::Spec)]
-#[case::a_field_that_the_peer_does_not_know(|live: &mut Objects| spec(live)["pod"] = json!({"labels": {"a": "b"}}), RolloutCause::Spec)]
+#[case::a_field_that_the_go_operator_does_not_know(|live: &mut Objects| spec(live)["pod"] = json!({"labels": {"a": "b"}}), RolloutCause::Spec)]
 #[case::the_restart_trigger(
     |live: &mut Objects| {
         let resource = live.get_mut("Memcached").expect("the resource");
@@ -140,7 +140,7 @@ fn an_operator_that_was_killed_between_patch_and_apply_left_a_template_that_the_
         for (kind, object) in
             live.iter_mut().filter(|(kind, _)| !["Memcached", "Secret"].contains(&kind.as_str()))
         {
-            let entry = peers_entry(object);
+            let entry = go_operator_entry(object);
             entry["manager"] = json!("memcached-operator");
             entry["operation"] = json!("Apply");
             assert!(entry["fieldsV1"].is_object(), "{kind}");
@@ -177,10 +177,10 @@ fn another_operator_called_manager_keeps_what_it_writes() {
     assert_eq!(story.told(), Vec::<String>::new());
 }
 
-/// What the peer leaves that was started again after us, and wrote the owner, a label and a part of the template.
-fn of_a_peer_after_us() -> Objects {
+/// What the Go operator leaves that was started again after us, and wrote the owner, a label and a part of the template.
+fn of_the_go_operator_after_us() -> Objects {
     let mut live = objects(EVERYTHING[1]);
-    let mut theirs = peers_entry(objects(EVERYTHING[0]).get_mut("Deployment").expect("it")).clone();
+    let mut theirs = go_operator_entry(objects(EVERYTHING[0]).get_mut("Deployment").expect("it")).clone();
     theirs["fieldsV1"]["f:spec"] = json!({"f:template": {"f:spec": {"f:dnsPolicy": {}}}});
     let deployment = live.get_mut("Deployment").expect("the Deployment");
     deployment["metadata"]["annotations"]["memcached.c5c3.io/template-revision"] = json!("1");
@@ -189,8 +189,8 @@ fn of_a_peer_after_us() -> Objects {
 }
 
 #[test]
-fn a_peer_that_was_started_again_after_us_is_taken_over_once_more() {
-    let story = Story::of(of_a_peer_after_us(), objects(EVERYTHING[1])).play(Until::Rest);
+fn a_go_operator_that_was_started_again_after_us_is_taken_over_once_more() {
+    let story = Story::of(of_the_go_operator_after_us(), objects(EVERYTHING[1])).play(Until::Rest);
     assert_eq!(story.told(), ["read Secret", "patch Deployment", "apply Deployment"]);
     assert_eq!((story.rollouts.as_slice(), story.revision()), (&[][..], &json!("0")));
     let edits = match &story.sent[1] {
@@ -220,7 +220,7 @@ fn a_peer_that_was_started_again_after_us_is_taken_over_once_more() {
 
 #[test]
 fn while_a_resource_is_paused_nothing_is_taken_over_and_what_serves_is_ready() {
-    let mut live = of_a_peer_after_us();
+    let mut live = of_the_go_operator_after_us();
     spec(&mut live)["paused"] = json!(true);
     let story = Story::of(live, objects(EVERYTHING[1])).play(Until::Rest);
     assert_eq!(story.told(), ["read Secret", "status"]);
@@ -245,7 +245,7 @@ fn what_the_old_template_lacks_is_said_once_and_only_where_it_matters() {
 }
 
 #[test]
-fn what_the_peers_resource_left_behind_is_taken_over_as_well() {
+fn what_the_go_operators_resource_left_behind_is_taken_over_as_well() {
     let story = Story::with(EVERYTHING, |live| {
         for (kind, object) in live.iter_mut() {
             let created = if kind == "Memcached" { "2026-01-02T00:00:00Z" } else { "2026-01-01T00:00:00Z" };
@@ -256,8 +256,10 @@ fn what_the_peers_resource_left_behind_is_taken_over_as_well() {
         {
             let owners = object["metadata"].as_object_mut().and_then(|meta| meta.remove("ownerReferences"));
             assert!(owners.is_some(), "{kind}");
-            let fields = peers_entry(object)["fieldsV1"]["f:metadata"].as_object_mut();
-            fields.and_then(|fields| fields.remove("f:ownerReferences")).expect("the peer's reference");
+            let fields = go_operator_entry(object)["fieldsV1"]["f:metadata"].as_object_mut();
+            fields
+                .and_then(|fields| fields.remove("f:ownerReferences"))
+                .expect("the Go operator's reference");
         }
     });
     let counts = ["patch ", "apply "].map(|what| story.count(what));
@@ -270,7 +272,8 @@ fn what_another_operator_of_that_name_made_and_nobody_controls_is_left_alone() {
     let story = Story::with(EVERYTHING, |live| {
         let service = live.get_mut("Service").expect("the Service");
         service["metadata"]["ownerReferences"] = Value::Null;
-        let fields = peers_entry(service)["fieldsV1"]["f:metadata"].as_object_mut().expect("its fields");
+        let fields =
+            go_operator_entry(service)["fieldsV1"]["f:metadata"].as_object_mut().expect("its fields");
         fields.retain(|field, _| field == "f:annotations");
     });
     assert!(!story.told().iter().any(|told| told.ends_with(" Service")), "{:?}", story.told());

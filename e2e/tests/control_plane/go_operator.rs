@@ -1,4 +1,4 @@
-//! A cache changes over from the Go peer: no pod rolls, nothing of the peer's stays, and the first edit brings the newest
+//! A cache changes over from the Go operator: no pod rolls, nothing of the Go operator's stays, and the first edit brings the newest
 //! template in one rollout; also when the operator is killed at any of the writes that this takes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,12 +24,12 @@ use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-use crate::support::peer::{self, NAME};
+use crate::support::go_operator::{self, NAME};
 use crate::support::record::Record;
 
-const MINIMAL: &str = include_str!("../fixtures/peer/minimal.yaml");
-const EVERYTHING: &str = include_str!("../fixtures/peer/everything.yaml");
-const AUTOSCALED: &str = include_str!("../fixtures/peer/autoscaled.yaml");
+const MINIMAL: &str = include_str!("../fixtures/go-operator/minimal.yaml");
+const EVERYTHING: &str = include_str!("../fixtures/go-operator/everything.yaml");
+const AUTOSCALED: &str = include_str!("../fixtures/go-operator/autoscaled.yaml");
 
 /// A cluster of these tests' own: it serves ServiceMonitors.
 static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
@@ -61,7 +61,7 @@ async fn pods(space: &Space) -> Result<Pods> {
 }
 
 async fn child(space: &Space, kind: ChildKind) -> Result<Value> {
-    Ok(json!(peer::api(space, kind).get(NAME).await?))
+    Ok(json!(go_operator::api(space, kind).get(NAME).await?))
 }
 
 /// Who owns fields of a child, as `manager operation subresource`.
@@ -71,7 +71,7 @@ fn owners(child: &Value) -> Vec<String> {
     entries.map(|it| ["manager", "operation", "subresource"].map(|field| text(it, field)).join(" ")).collect()
 }
 
-/// Nothing of the peer is left on a child, and of the rest only controllers have a part.
+/// Nothing of the Go operator is left on a child, and of the rest only controllers have a part.
 fn is_ours_alone(kind: ChildKind, child: &Value) -> Result<()> {
     let owners = owners(child);
     let ours: Vec<_> = owners.iter().filter(|owner| owner.starts_with("memcached-operator")).collect();
@@ -111,9 +111,9 @@ async fn edit(space: &Space) -> Result<()> {
 /// Changes a cache over, and everything that has to hold on the way. Gives what the operator wrote.
 async fn change_over(space: &Space, file: &str) -> Result<BTreeMap<String, usize>> {
     let _kubelet = Kubelet::start(space);
-    let kinds = peer::leave_behind(space, file).await?;
+    let kinds = go_operator::leave_behind(space, file).await?;
     let before = pods(space).await?;
-    ensure!(before.sets.len() == 1, "the peer rolled: {:?}", before.sets);
+    ensure!(before.sets.len() == 1, "the Go operator rolled: {:?}", before.sets);
     let (record, requests) = (Record::start(space).await?, Requests::from_now_on(space)?);
 
     let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
@@ -189,14 +189,14 @@ async fn is_taken_over(space: &Space, kinds: &[ChildKind]) -> Result<()> {
 }
 
 /// Waits until all is ours and at rest.
-async fn taken_over(space: &Space, kinds: &[ChildKind]) -> Result<()> {
+async fn edits_to_take_over(space: &Space, kinds: &[ChildKind]) -> Result<()> {
     await_answer("the operator has taken over", SOON, async || is_taken_over(space, kinds).await).await?;
     state::at_rest(space, NAME).await?;
     Ok(())
 }
 
 #[tokio::test]
-async fn a_cache_changes_over_from_the_peer_without_a_rollout_and_the_first_edit_brings_the_newest_template()
+async fn a_cache_changes_over_from_the_go_operator_without_a_rollout_and_the_first_edit_brings_the_newest_template()
 -> Result<()> {
     let cases = [
         ("minimal", MINIMAL, None),
@@ -230,14 +230,14 @@ async fn a_cache_changes_over_from_the_peer_without_a_rollout_and_the_first_edit
 async fn what_is_no_longer_wanted_goes_and_an_autoscalers_number_stays() -> Result<()> {
     in_space("leftovers", async |space: &Space| {
         let _kubelet = Kubelet::start(space);
-        let kinds = peer::leave_behind(space, EVERYTHING).await?;
+        let kinds = go_operator::leave_behind(space, EVERYTHING).await?;
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
         taken_over(space, &kinds).await?;
         let policy = child(space, ChildKind::NetworkPolicy).await?;
         ensure!(policy["spec"]["ingress"].as_array().is_some_and(|rules| rules.len() == 2), "{policy:#}");
         let patch = json!({"spec": {"service": null}});
         space.api::<Memcached>().patch(NAME, &PatchParams::default(), &Patch::Merge(patch)).await?;
-        await_answer("the peer's annotation of the Service goes", SOON, async || {
+        await_answer("the Go operator's annotation of the Service goes", SOON, async || {
             let annotations = &child(space, ChildKind::Service).await?["metadata"]["annotations"];
             ensure!(annotations.is_null(), "{annotations}");
             Ok(())
@@ -248,9 +248,9 @@ async fn what_is_no_longer_wanted_goes_and_an_autoscalers_number_stays() -> Resu
     .await?;
     in_space("number", async |space: &Space| {
         let _kubelet = Kubelet::start(space);
-        let kinds = peer::leave_behind(space, AUTOSCALED).await?;
-        // As the peer does at every turn, against its own autoscaler.
-        peer::scale(space, 3).await?;
+        let kinds = go_operator::leave_behind(space, AUTOSCALED).await?;
+        // As the Go operator does at every turn, against its own autoscaler.
+        go_operator::scale(space, 3).await?;
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
         taken_over(space, &kinds).await?;
         let deployment = child(space, ChildKind::Deployment).await?;
@@ -265,9 +265,9 @@ async fn what_is_no_longer_wanted_goes_and_an_autoscalers_number_stays() -> Resu
 async fn a_secret_that_changed_between_the_two_operators_is_noticed() -> Result<()> {
     in_space("secret", async |space: &Space| {
         let _kubelet = Kubelet::start(space);
-        peer::leave_behind(space, EVERYTHING).await?;
+        go_operator::leave_behind(space, EVERYTHING).await?;
         let before = pods(space).await?;
-        space.apply(&peer::secret(Some(("tls.crt", "another certificate")))?).await?;
+        space.apply(&go_operator::secret(Some(("tls.crt", "another certificate")))?).await?;
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
         await_answer("the new content is rolled out", SOON, async || {
             let revision = await_ready(space, NAME).await?.status.and_then(|it| it.template_revision);
@@ -282,7 +282,7 @@ async fn a_secret_that_changed_between_the_two_operators_is_noticed() -> Result<
     .await?;
     in_space("touched", async |space: &Space| {
         let _kubelet = Kubelet::start(space);
-        let kinds = peer::leave_behind(space, EVERYTHING).await?;
+        let kinds = go_operator::leave_behind(space, EVERYTHING).await?;
         let before = pods(space).await?;
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
         taken_over(space, &kinds).await?;
@@ -311,7 +311,7 @@ async fn every_write(position: Position) -> Result<usize> {
         let mut points = None;
         in_space("cut", async |space: &Space| {
             let _kubelet = Kubelet::start(space);
-            let kinds = peer::leave_behind(space, EVERYTHING).await?;
+            let kinds = go_operator::leave_behind(space, EVERYTHING).await?;
             let before = pods(space).await?;
             let crash = Arc::new(AtWrite::new(number, position));
             // Its first writes come as soon as it is ready, so that it may be gone before anybody saw that.

@@ -12,12 +12,12 @@ use memcached_operator::shell::secrets;
 use serde_json::{Value, json};
 
 pub(crate) const EVERYTHING: [&str; 2] = [
-    include_str!("../golden/peer/everything-before.yaml"),
-    include_str!("../golden/peer/everything-after.yaml"),
+    include_str!("../golden/go-operator/everything-before.yaml"),
+    include_str!("../golden/go-operator/everything-after.yaml"),
 ];
 pub(crate) const AUTOSCALED: [&str; 2] = [
-    include_str!("../golden/peer/autoscaled-before.yaml"),
-    include_str!("../golden/peer/autoscaled-after.yaml"),
+    include_str!("../golden/go-operator/autoscaled-before.yaml"),
+    include_str!("../golden/go-operator/autoscaled-after.yaml"),
 ];
 
 /// The objects of one namespace, by kind.

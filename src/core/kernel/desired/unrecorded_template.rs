@@ -1,0 +1,68 @@
+//! The pod template of a Deployment without our annotations: the Go operator's, or one whose annotations somebody removed.
+//! It is recognised by its content, so that no pod rolls. Pure; read from each such Deployment, asked by the pass.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Intent, LiveTemplate, Revision, live_template, pod};
+use crate::kernel::diff;
+use crate::kernel::go_operator::defaults;
+use crate::kernel::go_operator::pod_template::{self as go_operator_template, PreservedMetadata};
+use crate::kernel::object::ChildKind;
+
+/// What the Go operator and we own of a live pod template. A few kilobytes, until the Deployment says what it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct UnrecordedTemplate(Box<Value>);
+
+impl UnrecordedTemplate {
+    /// Reads it from the content of a live Deployment; `owned` lists what the Go operator and we own. `None` without a
+    /// template.
+    #[must_use]
+    pub fn from_content(content: &Value, owned: Option<&Value>) -> Option<Self> {
+        live_template::owned_template(content, owned).map(|template| Self(Box::new(template)))
+    }
+
+    /// Metadata of the Go operator that it has to keep.
+    #[must_use]
+    pub fn preserved(&self) -> PreservedMetadata {
+        PreservedMetadata::from_template(&self.0)
+    }
+
+    /// The template as one rendered from this very intent, by the oldest revision that renders the same; `None` where
+    /// none does. Then the intent was changed while no operator ran, or the template by hand: either has pods
+    /// roll, and so the newest revision is due.
+    #[must_use]
+    pub fn recognised(&self, intent: &Intent<'_>) -> Option<LiveTemplate> {
+        let preserved = self.preserved();
+        let is_rendered_at = |revision: &Revision| {
+            let possible =
+                *revision != Revision::GO_OPERATOR || go_operator_template::understands(intent.spec);
+            let template = pod::template(intent, *revision, &preserved).filter(|_| possible);
+            template.is_some_and(|template| self.means(&json!(template)))
+        };
+        let revision = pod::REVISIONS.iter().copied().find(is_rendered_at)?;
+        Some(LiveTemplate {
+            revision,
+            hash: intent.hash(),
+            preserved: if revision == Revision::GO_OPERATOR {
+                preserved
+            } else {
+                PreservedMetadata::default()
+            },
+            foreign: None,
+        })
+    }
+
+    /// Whether it is what `rendered` makes it, neither less nor more. Who writes by update owns the defaults of the API
+    /// server too.
+    fn means(&self, rendered: &Value) -> bool {
+        let of_deployment = |template: &Value| json!({"spec": {"template": template}});
+        let differs = |desired: &Value, live: &Value| {
+            !diff::drift(ChildKind::Deployment, &of_deployment(desired), &of_deployment(live)).is_empty()
+        };
+        let mut set = (*self.0).clone();
+        defaults::remove_defaults(&mut set);
+        !differs(rendered, &self.0) && !differs(&set, rendered)
+    }
+}

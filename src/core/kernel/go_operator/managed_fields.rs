@@ -1,0 +1,83 @@
+//! Fields of a child that the Go operator owns by update. Pure; read from each child, and turned into requests by
+//! [`crate::kernel::plan`].
+//!
+//! An apply removes only fields that its own manager applied before, so a field that the Go operator wrote and we do not
+//! want would stay for ever. So its entry in managedFields becomes ours, once, before the first apply. This is one patch
+//! of one version: it happens completely or not at all, and the next pass finds a child of ours that has to be applied.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::GoOperatorEntry;
+use crate::kernel::desired::meta::{SECRET_HASH, TEMPLATE_HASH, TEMPLATE_REVISION};
+use crate::kernel::effect::Edit;
+use crate::kernel::object::FIELD_MANAGER;
+
+/// The fields to take over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GoOperatorFields {
+    /// The index of the Go operator's entry in managedFields.
+    index: usize,
+    /// All fields that the Go operator and we own, as `fieldsV1`.
+    pub fields: Value,
+    /// Our annotations about a template that the Go operator has replaced since: it was started again after us.
+    stale: Vec<String>,
+}
+
+impl GoOperatorFields {
+    /// `content` and `owned` as in [`crate::kernel::event::SeenChild`].
+    #[must_use]
+    pub fn from_entry(entry: GoOperatorEntry, content: &Value, owned: Option<&Value>) -> Self {
+        let GoOperatorEntry { index, mut fields } = entry;
+        if let Some(owned) = owned {
+            unite(&mut fields, owned);
+        }
+        let annotations = content.pointer("/metadata/annotations");
+        let stale = [TEMPLATE_REVISION, TEMPLATE_HASH, SECRET_HASH]
+            .into_iter()
+            .filter(|name| annotations.is_some_and(|all| all.get(name).is_some()));
+        Self { index, fields, stale: stale.map(str::to_owned).collect() }
+    }
+
+    /// The edits that make these fields ours. `ours` is the index of our own entry, if there is one. If an autoscaler
+    /// decides about the number of pods, nobody owns that field afterwards.
+    #[must_use]
+    pub fn edits_to_take_over(&self, ours: Option<usize>, leaves_replicas: bool) -> Vec<Edit> {
+        let mut fields = self.fields.clone();
+        if leaves_replicas && let Some(spec) = fields.pointer_mut("/f:spec").and_then(Value::as_object_mut) {
+            spec.remove("f:replicas");
+        }
+        let entry = |index: usize, field: &str, value: Value| Edit::Replace {
+            path: format!("/metadata/managedFields/{index}/{field}"),
+            value,
+        };
+        let index = ours.unwrap_or(self.index);
+        let mut edits = vec![
+            entry(index, "manager", json!(FIELD_MANAGER)),
+            entry(index, "operation", json!("Apply")),
+            entry(index, "fieldsV1", fields),
+        ];
+        if ours.is_some() {
+            edits.push(Edit::Remove { path: format!("/metadata/managedFields/{}", self.index) });
+        }
+        let removed = |name: &String| Edit::Remove {
+            path: format!("/metadata/annotations/{}", name.replace('~', "~0").replace('/', "~1")),
+        };
+        edits.extend(self.stale.iter().map(removed));
+        edits
+    }
+}
+
+/// Adds to one `fieldsV1` what another lists. A field that one lists as a whole and the other by its parts is both.
+fn unite(fields: &mut Value, other: &Value) {
+    let (Value::Object(fields), Value::Object(other)) = (fields, other) else { return };
+    if fields.is_empty() != other.is_empty() {
+        fields.insert(".".to_owned(), Value::Object(Map::new()));
+    }
+    for (entry, below) in other {
+        match fields.get_mut(entry) {
+            Some(ours) => unite(ours, below),
+            None => drop(fields.insert(entry.clone(), below.clone())),
+        }
+    }
+}

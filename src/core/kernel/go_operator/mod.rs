@@ -1,0 +1,18 @@
+//! Caches of the Go operator for the same API, which this operator takes over without a rollout. Pure.
+//!
+//! Everything that exists for them alone is in this folder. To drop them, remove the folder and the lines that call it.
+//! [`entry`] finds the fields that the Go operator owns, [`managed_fields`] takes them over, [`pod_template`] renders its
+//! pod template (revision 0), [`defaults`] helps to recognise it, [`secret_hash`] computes its hash of a Secret, [`warning`]
+//! says what such a cache lacks until its next rollout.
+
+pub mod defaults;
+pub mod entry;
+pub mod managed_fields;
+pub mod pod_template;
+pub mod secret_hash;
+mod warning;
+
+pub use entry::{FIELD_MANAGER, GoOperatorEntry};
+pub use managed_fields::GoOperatorFields;
+pub use secret_hash::{WHOLE_SECRET, of_secret};
+pub use warning::of_status as warning;
