@@ -1,12 +1,12 @@
-//! Fields that the cluster holds otherwise than they were applied. Pure; the reply to an apply brings them, the plan leaves
-//! them alone.
+//! Fields that the cluster stores otherwise than they were applied. Pure; computed from the reply to an apply, and left
+//! alone by the plan.
 //!
-//! The API server answers an apply with what it made of it, and nobody can have edited that in between: an empty string is
-//! dropped, a quantity is written in its shortest form, a webhook puts another registry before the image. To apply the same
-//! again would give the same again, for ever. So what the answer holds otherwise is what the apply means there. It is
-//! remembered, in the status too, and is a difference only when something else is there, or when another object is applied,
-//! or when another version of the API server may make something else of it. What [`Resource::unstorable`] is for a status,
-//! this is for a child.
+//! The API server answers an apply with the object that it stored, and nobody can have edited the object in between:
+//! the API server drops an empty string, writes a quantity in its shortest form, and a webhook puts another registry
+//! before the image. The same apply would give the same result for ever. So the fields that differ in the answer are
+//! remembered, in the status too. They count as a difference only when the live field changes again, when another
+//! object is applied, or when another version of the API server may store it differently. [`Resource::unstorable`] is
+//! the same for a status.
 //!
 //! [`Resource::unstorable`]: super::world::Resource::unstorable
 
@@ -20,7 +20,7 @@ use super::status::conditions::truncated;
 use crate::api::spec::{OUR_LABELS, OUR_PREFIX};
 use crate::api::status::{AlteredField, AlteredFields};
 
-/// Fields of one child that are remembered one by one; of more than that only whether all of them are still the same.
+/// The most fields of one child that are remembered one by one; beyond that only one digest of all is kept.
 const FIELDS: usize = 16;
 /// Bytes of a path in the status.
 const PATH: usize = 200;
@@ -29,7 +29,7 @@ const ALL: &str = "*";
 /// Digits of a digest: it has to tell a value from others, not to keep anybody from guessing it.
 const DIGITS: usize = 32;
 
-/// A field that differs, with a digest of what it is to hold and what it holds.
+/// A field that differs, with digests of the desired and of the live value.
 #[must_use]
 pub fn field(change: &FieldChange<'_>) -> AlteredField {
     let held = change.live.map(hash::of_json).unwrap_or_default();
@@ -47,8 +47,9 @@ fn of_all(fields: &[AlteredField]) -> String {
     digest(fields.iter().map(|it| it.digest.as_str()))
 }
 
-/// What the answer to an apply shows; `None` where it is what was applied, and where the marks are not there by which we
-/// know what is ours: then it was not taken at all. `version` is the API server's, empty while it is not known.
+/// The fields that differ in the answer to an apply; `None` if none does, and if the annotations by which we recognise
+/// our objects are missing, because then the apply was not accepted at all. `version` is that of the API server, empty
+/// while unknown.
 #[must_use]
 pub fn of_answer(
     kind: ChildKind,
@@ -73,21 +74,21 @@ pub fn of_answer(
     })
 }
 
-/// Whether a field says whose the object is, or what its template was made from.
+/// Whether a field names the owner of the object or the source of its template.
 fn is_mark(path: &str) -> bool {
     let ours = |key: &&str| path.contains(&format!("[{key}"));
     diff::is_within(path, "metadata.ownerReferences")
         || std::iter::once(OUR_PREFIX).chain(OUR_LABELS).any(|key| ours(&key))
 }
 
-/// The differences that are not what the API server made of an apply.
+/// The differences that the API server did not cause itself in an apply.
 #[must_use]
 pub fn beyond(found: &Differences, known: &AlteredFields) -> Differences {
     let all =
         matches!(known.fields.as_slice(), [only] if only.path == ALL && only.digest == of_all(&found.values));
     let is_known = |it: &AlteredField| all || known.fields.iter().any(|known| known.digest == it.digest);
     let (explained, values): (Vec<_>, Vec<_>) = found.values.iter().cloned().partition(is_known);
-    // Who owns a field that is not there as it was applied says nothing more.
+    // The owner of a field that the API server changed proves nothing.
     let told = |path: &String| {
         explained.iter().any(|it| diff::is_within(path, &it.path) || diff::is_within(&it.path, path))
     };
@@ -104,7 +105,7 @@ pub fn beyond(found: &Differences, known: &AlteredFields) -> Differences {
     left
 }
 
-/// Why a policy that is not what was asked for guards nothing: pods have to wait until it is.
+/// The failure for a policy that the cluster changed: it may not guard the pods, so they have to wait.
 #[must_use]
 pub fn unguarded(Key { namespace, name }: &Key, altered: &AlteredFields) -> Failure {
     let message = format!(

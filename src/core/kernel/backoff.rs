@@ -1,8 +1,8 @@
-//! A request that failed, and when it may be tried again. Pure data.
+//! The backoff after a failed request: when the request may be sent again. Pure data.
 //!
-//! The delay grows with each failure of the same thing and ends with its success; unrelated events neither
-//! shorten nor lengthen it. A write that lost a race against somebody else's is no failure of that kind: it is tried again
-//! at once, a few times in a row.
+//! The delay grows with each failure of the same request and ends with its success; unrelated events do not change it.
+//! A write that lost a race against the write of somebody else does not grow the delay: it is sent again at once, a few
+//! times in a row.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -11,27 +11,27 @@ use super::failure::{self, Category, Failure};
 use super::hash;
 use super::object::{ResourceVersion, Uid};
 
-/// How many races in a row a write may lose before it slows down. While pods roll, the Deployment's controller writes its
-/// status a few times a second: it seldom wins two in a row, and an edit must not wait for that.
+/// How many races in a row a write may lose before it backs off. While pods roll, the Deployment's controller writes
+/// the status a few times a second. It seldom wins twice in a row, and an edit must not wait for it.
 const RACES: u32 = 5;
 
-/// A failure, how often in a row, and what may end the wait.
+/// A failure, how often it happened in a row, and what ends the wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Backoff {
-    /// How it failed last.
+    /// The last failure.
     pub failure: Failure,
-    /// How often in a row, at least 1; races that were lost count once.
+    /// Failures in a row, at least 1; lost races count once.
     pub attempts: u32,
-    /// Races that were lost since it last had to wait.
+    /// Races lost since the last wait.
     #[serde(default)]
     pub races: u32,
-    /// When to try again; `None`: only when something about the attempt has changed.
+    /// When to send again; `None`: only when the attempt has changed.
     pub retry_at: Option<Timestamp>,
     /// What failed.
     pub sent: Attempt,
 }
 
-/// How long to wait after so many attempts. The jitter is keyed by the resource's uid, so that resources that fail
+/// How long to wait after so many attempts. The jitter comes from the uid of the resource, so that resources that fail
 /// together do not retry together, and a replay gives the same times.
 #[must_use]
 pub fn delay(category: Category, attempts: u32, uid: &Uid) -> Option<SignedDuration> {
@@ -40,21 +40,21 @@ pub fn delay(category: Category, attempts: u32, uid: &Uid) -> Option<SignedDurat
     failure::retry_delay(category, attempts, seed)
 }
 
-/// What was tried.
+/// What was sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// Hash of the body; empty where there is only one thing to send: a read, a status.
+    /// Hash of the body; empty for a read and for a status.
     pub body: String,
-    /// The versions of what it was made from and sent to: what was refused for good may be taken when one of them is
-    /// another.
+    /// The versions of the resource and of the child: a request that was refused for good may be accepted when one of
+    /// them changes.
     pub against: String,
-    /// The version of the child that it was to change, where it names one.
+    /// The version of the child, if the request names one.
     #[serde(default)]
     pub version: Option<ResourceVersion>,
 }
 
 impl Backoff {
-    /// The backoff after `failure`, given the one before.
+    /// The backoff after `failure`; `before` is the one until now.
     #[must_use]
     pub fn from_failure(
         before: Option<&Self>,
@@ -69,14 +69,14 @@ impl Backoff {
         }
         let attempts = before.map_or(1, |before| before.attempts.saturating_add(1));
         let retry_at = match failure.category {
-            // The object is another one than we thought: look at once, and only then slow down.
+            // The live object is not the one that we know: read it at once, and back off only after that.
             Category::Conflict if attempts == 1 => Some(now),
             category => delay(category, attempts, uid).and_then(|delay| now.checked_add(delay).ok()),
         };
         Self { failure, attempts, races: 0, retry_at, sent }
     }
 
-    /// Whether `sending` has to wait at this time.
+    /// Whether `sending` still has to wait.
     #[must_use]
     pub fn holds(&self, sending: &Attempt, now: Timestamp) -> bool {
         match self.retry_at {
@@ -87,8 +87,8 @@ impl Backoff {
 }
 
 impl Attempt {
-    /// Whether it came to nothing because somebody wrote meanwhile: it was to change another version than the attempt
-    /// before it, which is what the look between the two found.
+    /// Whether the write lost a race: it conflicted, and it names another version than the attempt before, because the
+    /// child was read in between.
     fn lost_race(&self, failure: &Failure, before: Option<&Backoff>) -> bool {
         let conflicts = |failure: &Failure| failure.category == Category::Conflict;
         let before = before.filter(|before| conflicts(&before.failure));

@@ -1,8 +1,8 @@
-//! Desired child against live child: what an apply would change. Pure; called when a child is seen.
+//! Compares a desired child with the live one: what would an apply change? Pure; called when a child is seen.
 //!
-//! Only fields that we own count: every field of the desired object has to be in the live one with the same
-//! meaning (quantities compared as quantities, lists by the keys the API server merges them by), and what the API
-//! server says we own has to be just that: no field more, and no field less.
+//! Only fields that we own count: every field of the desired object has to be in the live one with the same meaning
+//! (quantities are compared as quantities, lists by the keys by which the API server merges them), and the fields that
+//! we own by managedFields have to be exactly those: none more, none less.
 
 mod owned;
 mod path;
@@ -21,18 +21,18 @@ use crate::api::quantity;
 use crate::api::status::AlteredField;
 use path::{IDENTITY, Trail};
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Differences {
     /// Fields that an apply would change.
     pub paths: Vec<Path>,
-    /// Those of them that hold something else than they are to, with digests.
+    /// Those of them with another value than the desired one, with digests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<AlteredField>,
-    /// Fields that are as desired and that somebody else has set: an apply would change who owns them, and nothing else.
+    /// Fields with the desired value that somebody else has set: an apply would change only their owner.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unowned: Vec<Path>,
-    /// What has to be removed before the API server takes an apply, see [`in_the_way`].
+    /// Items that have to be removed before the API server accepts an apply, see [`in_the_way`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub in_the_way: Vec<String>,
 }
@@ -47,7 +47,7 @@ pub fn differences(kind: ChildKind, desired: &Value, (live, owned): (&Value, Opt
         found.paths.extend(no_longer_desired(desired, owned));
         let mut lost = not_owned(desired, owned);
         lost.retain(|path| !found.paths.contains(path));
-        // What is replaced as a whole loses what others added to it.
+        // A list that is replaced as a whole loses items that others added.
         let loses = if lost.is_empty() { Vec::new() } else { replaced(kind, desired, live) };
         let changes = |path: &Path| loses.iter().any(|it| is_within(it, path) || is_within(path, it));
         let (changed, unowned) = lost.into_iter().partition(changes);
@@ -61,7 +61,7 @@ pub fn differences(kind: ChildKind, desired: &Value, (live, owned): (&Value, Opt
 }
 
 impl Differences {
-    /// Whether an apply would change nothing, also not who owns what.
+    /// Whether an apply would change nothing, including the owners of fields.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.paths.is_empty() && self.unowned.is_empty()
@@ -163,7 +163,7 @@ const REPLACED_MAPS: &[&str] =
 /// everything.
 const PLAIN_MAPS: &[&str] = &["annotations", "labels", "limits", "matchLabels", "nodeSelector", "requests"];
 
-/// Whether the API server stores nothing for what a user wrote.
+/// Whether the API server stores nothing for an empty value that a user wrote.
 fn is_dropped(field: &str, desired: &Value) -> bool {
     match desired {
         Value::Array(items) => items.is_empty(),

@@ -1,4 +1,4 @@
-//! What the kernel wants done. Pure data; the shell carries it out and answers each request with
+//! What the reconciler wants done. Pure data; the shell carries it out and answers each request with
 //! [`super::event::Event::Done`].
 
 use jiff::Timestamp;
@@ -10,7 +10,7 @@ use super::instance_metrics::InstanceMetrics;
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
 use crate::api::status::BudgetedRollout;
 
-/// Number of a request, unique within one run of the kernel.
+/// Number of a request, unique within one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RequestId(pub u64);
@@ -45,7 +45,7 @@ pub enum Effect {
         /// Whether it is wanted.
         wanted: bool,
     },
-    /// List every kind anew: versions have gone back, and nothing is decided before.
+    /// List every kind again: resourceVersions went back, and nothing is decided until every list is complete.
     RelistAll,
     /// Something that the metrics count.
     Observe(Observation),
@@ -61,7 +61,7 @@ pub enum Request {
         /// Keys whose digests are wanted.
         keys: Vec<String>,
     },
-    /// GET what sits at a child's place: a create was told that something does.
+    /// GET a child, for example after a create that conflicted.
     ReadChild {
         /// Its kind.
         kind: ChildKind,
@@ -77,8 +77,8 @@ pub enum Request {
         /// The whole object.
         body: Value,
     },
-    /// Server-side apply to this version of this incarnation. Who decided on it may not lead any more when it arrives: then
-    /// the API server refuses it, because somebody wrote since.
+    /// Server-side apply to this version of this incarnation. If this process does not lead any more when the request
+    /// arrives, the new leader has written in the meantime, and the API server refuses the apply.
     Apply {
         /// Its kind.
         kind: ChildKind,
@@ -91,8 +91,8 @@ pub enum Request {
         /// The whole object, without uid and version.
         body: Value,
     },
-    /// JSON patch of this version: takes away what is in the way of an apply, and sets right what the API server says we
-    /// own. It has to be an update: an apply removes only what it owns, and what it gives up it removes.
+    /// JSON patch of this version: removes what blocks an apply, or corrects our entry in managedFields. An apply
+    /// cannot do that: it removes only fields that it owns, and removes every field that it gives up.
     Patch {
         /// Its kind.
         kind: ChildKind,
@@ -166,11 +166,11 @@ pub struct KubeEvent {
 pub enum Severity {
     /// As it should be.
     Normal,
-    /// Somebody should look.
+    /// An Event of type Warning: somebody should look.
     Warning,
 }
 
-/// Why pods roll.
+/// Why pods are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum RolloutCause {
     /// The user changed the spec.
@@ -183,8 +183,8 @@ pub enum RolloutCause {
     Drift,
     /// This build renders templates by newer rules, and was told to adopt them.
     Adoption,
-    /// The spec reads otherwise than when the template was in place, and no new generation says that somebody edited it:
-    /// another definition drops or adds fields, or this release does not know one.
+    /// The spec reads otherwise than when the template was in place, but no new generation announces an edit: another
+    /// version of the CRD drops or adds fields, or this release does not know a field.
     Definition,
 }
 
@@ -202,7 +202,7 @@ impl RolloutCause {
         }
     }
 
-    /// Whether such rollouts come upon many resources at once, so that each has to wait for its turn.
+    /// Whether such rollouts affect many resources at once, so that each needs a permit of the rollout budget.
     #[must_use]
     pub const fn budgeted(self) -> Option<BudgetedRollout> {
         match self {
@@ -230,7 +230,7 @@ pub enum ChildResult {
 /// Something that the metrics count.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Observation {
-    /// A resource's passes came to rest: nothing left to send.
+    /// A resource settled: nothing is left to send.
     Reconciled {
         /// Which one.
         resource: Key,
@@ -248,7 +248,7 @@ pub enum Observation {
     },
     /// Pods begin to roll.
     Rollout(RolloutCause),
-    /// A resource's figures changed.
+    /// The metrics of a resource changed.
     Instance {
         /// Which one.
         resource: Key,
@@ -259,6 +259,6 @@ pub enum Observation {
     InstanceGone(Key),
     /// Resources waiting for a pass.
     QueueDepth(usize),
-    /// How the rollouts stand that nobody's edit asked for.
+    /// How many resources have a permit of the rollout budget, and how many wait.
     Rollouts(super::rollout_budget::RolloutCounts),
 }

@@ -1,7 +1,7 @@
-//! Everything the operator ever learns. Pure data; the shell makes these, the kernel folds them.
+//! Everything that the operator learns. Pure data; the shell makes these events, the reconciler folds them.
 //!
-//! Events serialise (the journal is made of them) and hold no Secret bytes. Objects come pruned to what
-//! decisions need: the pruning is [`super::seen`].
+//! Events are serialised, because the journal consists of them, and hold no Secret bytes. Objects are reduced to what
+//! decisions need, by [`super::seen`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,8 @@ use crate::api::{MemcachedSpec, MemcachedStatus};
 /// One thing learned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
-    /// A request for a list has its first answer, which follows: it begins, or there is none to be had.
+    /// The first answer to the request of a list arrived and follows as the next event: the list begins, or was
+    /// refused.
     Asked {
         /// Of which kind.
         kind: Watched,
@@ -28,15 +29,15 @@ pub enum Event {
         /// When the request left.
         left: Departure,
     },
-    /// A list of this kind began: what is seen there until [`Event::Listed`] is all there is. Where [`Event::Asked`] did
-    /// not say when its request left, it left just now.
+    /// A list of this kind begins: the objects until [`Event::Listed`] are all that exist. Without an [`Event::Asked`]
+    /// before, the request left just now.
     Listing(Watched, Scope),
-    /// The list is complete; whatever it lacked is gone.
+    /// The list is complete: objects that it lacks are deleted.
     Listed(Watched, Scope),
-    /// A list without which nothing can be done is refused, or what it asks for is not served: nothing is written there
-    /// until the next [`Event::Listed`].
+    /// A required list is refused, or its kind is not served: nothing is written in this scope until the next
+    /// [`Event::Listed`].
     Unlistable(Watched, Scope),
-    /// Objects of this kind of child cannot be listed, and so not be dealt with; until the next [`Event::Listed`].
+    /// Objects of this kind of child cannot be listed, so none is written until the next [`Event::Listed`].
     Unavailable {
         /// Which kind.
         kind: ChildKind,
@@ -47,20 +48,20 @@ pub enum Event {
     },
     /// A resource as it is now.
     Resource(Box<SeenResource>),
-    /// A child, or an object that sits where a child would, as it is now.
+    /// A child, or an object with the name of a child, as it is now.
     Child(Box<SeenChild>),
     /// A Secret exists in this version.
     Secret(SeenSecret),
     /// One of our pods.
     Pod(SeenPod),
-    /// The object is gone.
+    /// The object was deleted.
     Gone {
         /// Its kind.
         kind: Watched,
         /// Which one.
         key: Key,
     },
-    /// A request that the kernel asked for has ended.
+    /// A request of the reconciler has ended.
     Done {
         /// The id that the effect preserved.
         id: RequestId,
@@ -69,22 +70,22 @@ pub enum Event {
     },
     /// Whether this process may write; false until the first such event.
     Leading(bool),
-    /// The version of the API server: what an earlier one made of our applies may not be what this one does.
+    /// The version of the API server: it may store our applies otherwise than an earlier version did.
     ServerVersion(String),
     /// Time has passed; sent when a [`super::effect::Effect::Wake`] is due.
     Tick,
 }
 
-/// When the request of a list left: what a list says is as old as that.
+/// When the request of a list left: the list is as old as that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Departure {
-    /// After so many answers to requests of the kernel.
+    /// How many requests of the reconciler had been answered.
     pub answers: Moment,
     /// How often this process had listed the resources again before, because it was to lead.
     pub relists: u64,
 }
 
-/// Why a kind of child cannot be dealt with.
+/// Why a kind of child cannot be listed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unavailable {
     /// The API server does not know this kind: nobody has one.
@@ -146,7 +147,7 @@ pub struct SeenChild {
     /// The Go operator's entry in managedFields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub go_operator: Option<GoOperatorEntry>,
-    /// The other managers of its fields, sorted, each once: who to name in a fight.
+    /// The other field managers, sorted, each once: named if somebody keeps changing our fields.
     pub managers: Vec<String>,
     /// What a Deployment's status says; `None` for other kinds.
     pub rollout: Option<SeenRollout>,
@@ -214,7 +215,7 @@ pub struct SecretContent {
 }
 
 impl SecretContent {
-    /// Takes in what was read of other keys of the same version.
+    /// Adds what was read of other keys of the same version.
     pub fn unite(&mut self, other: Self) {
         let Self { uid: _, resource_version: _, requested, digests, without_newline } = other;
         self.requested.extend(requested);

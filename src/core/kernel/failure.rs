@@ -14,7 +14,7 @@ pub enum Category {
     Invalid,
     /// A field that cannot change would have to (422, "field is immutable"): wait for a change.
     ImmutableField,
-    /// The object is not the one we saw (409; 422 on `metadata.uid`; 404): look again.
+    /// The object is not the one that we know (409; 422 on `metadata.uid`; 404): read it again.
     Conflict,
     /// RBAC says no (403).
     Forbidden,
@@ -24,7 +24,7 @@ pub enum Category {
     AdmissionDenied,
     /// The namespace is being deleted (403) or gone (404): nothing can be created, and that is fine.
     NamespaceTerminating,
-    /// Network, timeout, 401, 429, 5xx: try again.
+    /// Network, timeout, 401, 429, 5xx: retry.
     Transient,
     /// A defect of the operator: a pass panicked.
     Internal,

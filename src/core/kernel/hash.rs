@@ -1,4 +1,4 @@
-//! Hashes that end up in annotations, and so must never change for the same input. Pure.
+//! Hashes. They are stored in annotations, so the hash of an input must never change. Pure.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};

@@ -1,13 +1,13 @@
-//! What the metrics show of one resource. Pure data; a pass that comes to rest makes it of the status that it
-//! computed, so that the metrics are right also where that status cannot be written.
+//! What the metrics show of one resource. Pure data; a pass that has nothing left to send makes it from the status that
+//! it computed, so that the metrics are right even if that status cannot be written.
 
 use serde::{Deserialize, Serialize};
 
 use super::status::conditions::{Reason, Type};
 use crate::api::MemcachedStatus;
 
-/// The conditions that say whether a resource is as its spec wants it and, where it is not, why. What the others say
-/// is in the numbers of pods.
+/// The conditions that say whether a resource is as its spec wants it and, if not, why. The other conditions repeat the
+/// numbers of pods.
 pub const TYPES: [Type; 4] = [Type::Ready, Type::Reconciling, Type::Stalled, Type::Paused];
 
 /// One resource.
@@ -19,7 +19,7 @@ pub struct InstanceMetrics {
     pub ready: i32,
     /// Revision of the live pod template; `None` where there is no Deployment.
     pub template_revision: Option<u32>,
-    /// Those of [`TYPES`] that it has.
+    /// Its conditions, of those in [`TYPES`].
     pub conditions: Vec<ConditionSample>,
 }
 
@@ -35,7 +35,7 @@ pub struct ConditionSample {
 }
 
 impl InstanceMetrics {
-    /// The figures of a status and of the image and pods that a valid spec wants.
+    /// The metrics for a status, and for the image and number of pods of a valid spec.
     #[must_use]
     pub fn of(status: &MemcachedStatus, wanted: Option<(String, i32)>) -> Self {
         let sample = |of: Type| {

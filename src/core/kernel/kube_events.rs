@@ -1,8 +1,8 @@
-//! Kubernetes Events about a resource: which there are, and what they say. Pure; called by the pass, which
-//! publishes what it gets.
+//! Kubernetes Events about a resource: which exist, and what they say. Pure; called by the pass and by the handling of
+//! replies, which publish them.
 //!
-//! Nothing here remembers what was said before: a notice is made from a change (a child created, pods starting
-//! to roll, a status that differs from the one before), so that a world at rest says nothing twice.
+//! Nothing here remembers earlier Events: each is made from a change (a child created, a rollout started, a status that
+//! differs from the one before), so that a settled resource publishes nothing twice.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -17,7 +17,7 @@ use crate::api::status::AlteredFields;
 /// The API's limit for an Event's note, in bytes.
 const MAX_MESSAGE: usize = 1_024;
 
-/// Reasons of Ready that somebody should hear of. The others are stages of ordinary work.
+/// Reasons of Ready for which a Warning is published. The other reasons are stages of ordinary work.
 const WARNINGS: [Reason; 10] = [
     Reason::InvalidSpec,
     Reason::NameConflict,
@@ -49,10 +49,10 @@ pub fn deleted(kind: ChildKind, key: &Key) -> KubeEvent {
     )
 }
 
-/// Of the fields that an Event names, the most in bytes: the rest are counted.
+/// The most bytes that the names of fields may take in an Event: the rest is only counted.
 const MAX_FIELDS: usize = 700;
 
-/// Pods begin to roll, because of a cause, in these fields of their template, as far as that is known.
+/// A rollout started for this cause, and changes these fields of the pod template, if they are known.
 #[must_use]
 pub fn rollout_started(cause: RolloutCause, fields: Option<&[Path]>) -> KubeEvent {
     let (action, words) = match cause {
@@ -74,7 +74,7 @@ pub fn rollout_started(cause: RolloutCause, fields: Option<&[Path]>) -> KubeEven
     normal("RolloutStarted", action, format!("Replacing pods, cause {}: {words} ({changed})", cause.label()))
 }
 
-/// As many as there is room for, and how many more there are; the first always.
+/// The first field and as many more as fit, then the number of those left out.
 fn listed(fields: &[Path]) -> String {
     let mut text = String::new();
     for (at, field) in fields.iter().enumerate() {
@@ -86,8 +86,8 @@ fn listed(fields: &[Path]) -> String {
     text
 }
 
-/// What a new status has to say that the one before did not: that the resource became ready, what is wrong now, what
-/// cannot be made, what the cluster makes otherwise.
+/// The Events for a new status: the resource became ready, a new problem, a kind that is not served, fields that the
+/// cluster stores otherwise.
 #[must_use]
 pub fn of_status(old: &MemcachedStatus, new: &MemcachedStatus) -> Vec<KubeEvent> {
     of_ready(old, new).into_iter().chain(of_unserved(old, new)).chain(of_altered(old, new)).collect()
@@ -133,7 +133,7 @@ fn ready(status: &MemcachedStatus) -> Option<&Condition> {
     status.conditions.iter().find(|it| it.type_ == Type::Ready.as_str())
 }
 
-/// Somebody should look.
+/// An Event of type Warning: somebody should look.
 #[must_use]
 pub fn warning(reason: &str, action: &str, message: String) -> KubeEvent {
     KubeEvent { severity: Severity::Warning, ..normal(reason, action, message) }

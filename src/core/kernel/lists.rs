@@ -1,11 +1,13 @@
-//! Which lists are under way, which have been complete, and what the word of each counts for. Pure; part of the world.
+//! Which lists are under way, which are complete, and how far each may overrule other knowledge. Pure; part of the
+//! world.
 //!
-//! A list is what there is. It overrules what is known also where that is newer by its version: versions go back when
-//! etcd is restored from a backup. Only what an answer to a request of ours said after the list's own request left may be
-//! newer than the list. A single event overrules nothing that is newer, because events come late.
+//! A list shows the truth. It overrules known objects even if their resourceVersion is newer: resourceVersions go back
+//! when etcd is restored from a backup. Only the answer to one of our requests may be newer than a list, if it came
+//! after the request of the list had left. A single watch event never overrules a newer object, because events come
+//! late.
 //!
-//! Where versions have gone back, what is known of one kind is of another history than what is known of the next: nothing
-//! may be decided before everything was listed anew.
+//! After resourceVersions went back, one kind may be known from before the restore and another from after it: nothing
+//! is decided until every kind was listed again.
 
 use std::collections::BTreeSet;
 
@@ -13,19 +15,20 @@ use serde::{Deserialize, Serialize};
 
 use super::object::{Key, Scope, Watched};
 
-/// A point in the order in which things were learned: how many requests had been answered.
+/// A logical time: how many requests had been answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Moment(pub u64);
 
-/// What an event counts for that speaks of an object.
+/// How far an event about an object may overrule what is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// A watch says it, and may be late.
+    /// A watch event: it may be late.
     Watch,
-    /// A list says it: that is how it is.
+    /// A list shows it: this is the truth.
     List,
-    /// A list says it whose request left before a request of ours about this object was answered: it may be late.
+    /// A list shows it, but the request of the list left before one of our requests about the object was answered: it
+    /// may be late.
     EarlierList,
 }
 
@@ -34,22 +37,22 @@ pub enum Word {
 pub struct Listing {
     kind: Watched,
     scope: Scope,
-    /// When its request left.
+    /// When the request of the list left.
     left: Moment,
-    /// What it has named so far.
+    /// The objects that it has shown so far.
     named: BTreeSet<Key>,
-    /// Whether it began before versions were found to have gone back.
+    /// Whether the list began before resourceVersions were found to have gone back.
     outdated: bool,
 }
 
 impl Listing {
-    /// Whether an object should have been in it, and was not.
+    /// Whether the list should have shown this object and did not.
     #[must_use]
     pub fn lacks(&self, key: &Key) -> bool {
         self.scope.includes(&key.namespace) && !self.named.contains(key)
     }
 
-    /// Whether a request about an object was answered after this list's own request left.
+    /// Whether a request about an object was answered after the request of this list had left.
     #[must_use]
     pub fn left_before(&self, answered: Moment) -> bool {
         self.left < answered
@@ -60,22 +63,22 @@ impl Listing {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Lists {
     now: Moment,
-    /// When the request left of a list that has brought nothing yet.
+    /// When the request left, for each list that has shown nothing yet.
     asked: Vec<(Watched, Scope, Moment)>,
     under_way: Vec<Listing>,
     complete: BTreeSet<(Watched, Scope)>,
-    /// Those that were refused since they were complete last.
+    /// Lists that were refused since they were last complete.
     refused: BTreeSet<(Watched, Scope)>,
-    /// Those that have not been complete since versions went back.
+    /// Lists that have not been complete since resourceVersions went back.
     #[serde(default)]
     outdated: BTreeSet<(Watched, Scope)>,
-    /// Whether versions were found to have gone back, and nobody was told yet.
+    /// Whether resourceVersions went back and [`Lists::take_went_back`] has not reported it yet.
     #[serde(default)]
     went_back: bool,
 }
 
 impl Lists {
-    /// Another request was answered.
+    /// Counts the answer to a request.
     pub const fn answer(&mut self) -> Moment {
         self.now.0 += 1;
         self.now
@@ -87,7 +90,7 @@ impl Lists {
         self.now
     }
 
-    /// The request of a list left at this moment.
+    /// Notes when the request of a list left.
     pub fn ask(&mut self, kind: Watched, scope: Scope, left: Moment) {
         self.asked.retain(|(other, there, _)| (*other, there) != (kind, &scope));
         self.asked.push((kind, scope, left));
@@ -101,14 +104,14 @@ impl Lists {
         self.under_way.push(Listing { kind, scope, left, named: BTreeSet::new(), outdated: false });
     }
 
-    /// Something is seen of an object about which a request was answered last at this moment.
+    /// How far an event about an object counts; `answered` is when the last request about the object was answered.
     pub fn hear(&mut self, kind: Watched, key: &Key, answered: Moment) -> Word {
         let Some(listing) = self.of(kind, key) else { return Word::Watch };
         listing.named.insert(key.clone());
         if listing.left_before(answered) { Word::EarlierList } else { Word::List }
     }
 
-    /// A list, or an answer, speaks of an older version than what was known before it was asked for.
+    /// Called when a list or an answer shows an older resourceVersion than was known when its request left.
     pub fn go_back(&mut self, kind: Watched, key: &Key) {
         let expected = self.outdated.iter().any(|it| it.0 == kind && it.1.includes(&key.namespace));
         if !expected {
@@ -118,7 +121,7 @@ impl Lists {
         }
     }
 
-    /// Whether versions were found to have gone back since this was asked last.
+    /// Whether resourceVersions went back since the last call.
     pub const fn take_went_back(&mut self) -> bool {
         std::mem::replace(&mut self.went_back, false)
     }
@@ -139,19 +142,19 @@ impl Lists {
         Some(listing)
     }
 
-    /// A list may not be had, or not any more.
+    /// A list is refused.
     pub fn refuse(&mut self, kind: Watched, scope: Scope) {
         self.refused.insert((kind, scope));
     }
 
-    /// Whether one has been, and neither was it refused since nor did versions go back.
+    /// Whether a list of this kind is complete, and neither was refused nor became stale since.
     #[must_use]
     pub fn is_complete(&self, kind: Watched, there: impl Fn(&Scope) -> bool) -> bool {
         let holds = |it: &(Watched, Scope)| !self.refused.contains(it) && !self.outdated.contains(it);
         self.complete.iter().any(|it| it.0 == kind && there(&it.1) && holds(it))
     }
 
-    /// Where lists of this kind have been complete.
+    /// The scopes in which lists of this kind are complete.
     pub fn scopes(&self, kind: Watched) -> impl Iterator<Item = &Scope> {
         self.complete.iter().filter(move |(other, _)| *other == kind).map(|(_, scope)| scope)
     }

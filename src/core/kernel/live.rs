@@ -1,4 +1,4 @@
-//! What is known of one child: a few facts, and the verdict of the last comparison. Pure; part of the world.
+//! What is known of one child: a few facts, and the result of the last comparison. Pure; part of the world.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -24,46 +24,47 @@ use crate::api::status::AlteredFields;
 /// Where a record of ownership says that a Deployment's number of pods is owned.
 pub const REPLICAS: &str = "/f:spec/f:replicas";
 
-/// The place of a child: what sits there, and what went wrong there.
+/// Everything known of one child of a resource: the live object, if there is one, and the last failure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Slot {
-    /// What sits there, as far as we know.
+    /// The live object, as far as we know.
     pub live: Option<Live>,
-    /// Our knowledge was proven wrong by a conflict: read before anything is written.
+    /// A conflict proved our knowledge wrong: the child is read before the next write.
     pub look: bool,
-    /// What sat here last and is gone, and its version: an answer to a request that was sent before that may come after it.
+    /// The last live object, deleted since, and its version. The answer to a request that left before the deletion may
+    /// arrive after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<(Uid, ResourceVersion)>,
-    /// When a request about it was answered last.
+    /// When the last request about this child was answered.
     #[serde(default)]
     pub answered: Moment,
-    /// Whether the same version may stand for something else: versions went back, and come again.
+    /// Whether a known resourceVersion may stand for other content now: resourceVersions went back and are used again.
     #[serde(default)]
     pub doubtful: bool,
-    /// What it means that nothing is known to sit here.
+    /// What it means that no live object is known.
     #[serde(default)]
     pub absence: Absence,
-    /// When what sits here is read again, where no watch tells of it.
+    /// When the live object is read again, if no watch shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recheck: Option<Recheck>,
-    /// What the cluster made of the last apply, where that is something else.
+    /// Fields that the cluster stored otherwise than the last apply set them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub altered: Option<Box<AlteredFields>>,
     /// Why the last write failed.
     pub backoff: Option<Backoff>,
-    /// How often it was put back.
+    /// Limits how often the changes of other writers are reverted.
     #[serde(default)]
     pub repairs: RepairLimiter,
 }
 
-/// What is known of a child's place at one time, short: to tell whether something was learned since.
+/// A short record of what is known of a child, to tell later whether something was learned since.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sight {
     live: Option<(Uid, ResourceVersion)>,
     lost: Option<(Uid, ResourceVersion)>,
 }
 
-/// A live object at a child's place.
+/// The live object of a child.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Live {
     /// Which incarnation.
@@ -74,11 +75,11 @@ pub struct Live {
     pub generation: i64,
     /// Whether a deletionTimestamp is set.
     pub deleting: bool,
-    /// Whether it carries our label, so that the watch tells of it.
+    /// Whether the object carries our label, so that the watch shows it.
     pub in_sight: bool,
     /// Who controls it.
     pub controller: Option<Controller>,
-    /// That we made it and nobody controls it any more.
+    /// Set if this operator made the object and nobody controls it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub orphan: Option<Orphan>,
     /// Who else writes its fields.
@@ -86,15 +87,15 @@ pub struct Live {
     /// [`template_print`].
     #[serde(default)]
     pub template_print: Option<u64>,
-    /// Which intent its pod template says it was rendered from.
+    /// What the annotations of a Deployment say about the source of its pod template.
     pub template: Option<LiveTemplate>,
-    /// The pod template that says nothing of the kind.
+    /// The pod template, if no annotation names its source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unrecorded: Option<UnrecordedTemplate>,
     /// What the Go operator left to us and nobody took over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub go_operator: Option<Box<GoOperatorFields>>,
-    /// Secret hash that its pod template stands for, by our algorithm; `None` where somebody else wrote it.
+    /// The Secret hash of the pod template, by our algorithm; `None` if somebody else wrote the annotation.
     pub secret_hash: Option<String>,
     /// Restart trigger on its pod template.
     pub restart_trigger: Option<String>,
@@ -106,49 +107,48 @@ pub struct Live {
     pub entry: Option<usize>,
     /// Its status, for a Deployment.
     pub rollout: Option<SeenRollout>,
-    /// How it compares with what is desired.
+    /// How the live object compares with the desired one.
     pub comparison: Comparison,
 }
 
-/// How a live child compares with what is desired.
+/// How a live child compares with the desired one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Comparison {
-    /// Not compared yet: the object is kept until a pass has rendered what it should be.
+    /// Not compared yet: the object is kept until a pass has rendered the desired one.
     Pending {
         /// [`SeenChild::content`].
         content: Value,
         /// [`SeenChild::owned`].
         owned: Option<Value>,
-        /// What was found when the same content was compared before. It saves a comparison and nothing depends on it,
-        /// so snapshots go without.
+        /// The result of an earlier comparison of the same content. It only saves a comparison, so snapshots leave it
+        /// out.
         #[serde(skip)]
         before: Option<ComparisonResult>,
     },
-    /// Compared, and let go.
+    /// Compared; the object itself is dropped.
     Done(ComparisonResult),
 }
 
-/// What a comparison with a desired object found.
+/// The result of a comparison with a desired object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ComparisonResult {
     /// Hash of the desired body.
     pub desired: String,
     /// What was found.
     pub differences: Differences,
-    /// [`fingerprint`] of the live object, where one was taken.
+    /// [`fingerprint`] of the live object, if it was computed.
     #[serde(skip)]
     of: Option<u64>,
 }
 
 impl Live {
-    /// Tells two states of what others and we want it to be apart, its status aside: the generation, or the version of
-    /// a kind that has none.
+    /// Identifies a version of the spec: the generation or, for a kind without one, the resourceVersion.
     #[must_use]
     pub fn edition(&self) -> String {
         if self.generation > 0 { self.generation.to_string() } else { self.resource_version.0.clone() }
     }
 
-    /// Keeps the outcome of a comparison and lets the object go.
+    /// Stores the result of a comparison and drops the object.
     pub fn keep_comparison(&mut self, desired: String, differences: Differences) {
         let of = match &self.comparison {
             Comparison::Pending { before: Some(before), .. } | Comparison::Done(before) => before.of,
@@ -160,14 +160,14 @@ impl Live {
     }
 }
 
-/// Tells two pod templates apart.
+/// A short hash of the pod template, to see whether the template changed.
 #[must_use]
 pub fn template_print(content: &Value) -> Option<u64> {
     let hash = hash::of_json(content.pointer("/spec/template")?);
     u64::from_str_radix(hash.get(..16)?, 16).ok()
 }
 
-/// Tells two states of one object apart, as far as they are compared.
+/// A hash of the parts of an object that are compared.
 fn fingerprint(content: &Value, owned: Option<&Value>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (content, owned).hash(&mut hasher);
@@ -175,21 +175,22 @@ fn fingerprint(content: &Value, owned: Option<&Value>) -> u64 {
 }
 
 impl Slot {
-    /// Whether what sits here, or may, has nobody who controls it.
+    /// Whether the live object has no controller, or might have none because it has yet to be read.
     #[must_use]
     pub fn may_hold_orphan(&self) -> bool {
         self.live.as_ref().map_or(self.look, |live| live.orphan.is_some())
     }
 
-    /// Whether what sits here still has to be compared.
+    /// Whether the live object still has to be compared.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.live.as_ref().is_some_and(|live| live.comparison.is_open())
     }
 
-    /// Takes in what a watch or a list says. Returns whether that was news.
+    /// Stores the object that a watch or a list shows. Returns whether that is news.
     pub fn see(&mut self, seen: SeenChild) -> bool {
-        // A list may be older than what was known, and lack what is there all the same: a watch then brings it back.
+        // A list may be older than what was known and lack an object that exists: the watch then shows the object
+        // again.
         self.lost.take_if(|(lost, _)| *lost == seen.uid);
         if let Some(live) = &self.live
             && live.uid == seen.uid
@@ -202,14 +203,14 @@ impl Slot {
         true
     }
 
-    /// What is known of this place now.
+    /// A short record of what is known of this child now.
     #[must_use]
     pub fn sight(&self) -> Sight {
         let live = self.live.as_ref().map(|live| (live.uid.clone(), live.resource_version.clone()));
         Sight { live, lost: self.lost.clone() }
     }
 
-    /// Whether something of this version is older than what is known to sit here, or to have gone.
+    /// Whether `seen` is older than the known live object, or than the object that was deleted last.
     #[must_use]
     pub fn is_ahead_of(&self, seen: &SeenChild) -> bool {
         let live = self.live.as_ref().map(|live| &live.resource_version);
@@ -217,8 +218,8 @@ impl Slot {
         live.into_iter().chain(lost).any(|known| seen.resource_version.is_older_than(known))
     }
 
-    /// Takes in what a list says, or a read that nothing was learned since: it is so, whatever was known. Returns
-    /// whether that was news.
+    /// Stores the object that a list shows, or a read during which nothing else was learned: this is the truth,
+    /// whatever was known. Returns whether that is news.
     pub fn overrule(&mut self, seen: SeenChild) -> bool {
         self.look = false;
         self.lost.take_if(|(lost, _)| *lost == seen.uid);
@@ -230,18 +231,20 @@ impl Slot {
         true
     }
 
-    /// Takes in what a list says whose request left before an answer to ours came. Returns whether that was news.
+    /// Stores the object of a list whose request left before one of our requests was answered: newer knowledge wins.
+    /// Returns whether that is news.
     pub fn see_late(&mut self, seen: SeenChild) -> bool {
         !self.has_lost(&seen) && !self.is_ahead_of(&seen) && self.see(seen)
     }
 
-    /// Versions went back: those that are known may come again for something else, and what was refused may be taken.
+    /// Called when resourceVersions went back: a known one may now stand for other content, and a refused write may be
+    /// accepted.
     pub fn doubt(&mut self) {
         (self.doubtful, self.absence, self.lost) = (true, Absence::Likely, None);
         self.backoff.take_if(|backoff| backoff.retry_at.is_none());
     }
 
-    /// Takes in the answer to a read.
+    /// Stores the object that a read returned.
     pub fn find(&mut self, seen: SeenChild) {
         self.look = false;
         if !self.has_lost(&seen) {
@@ -249,7 +252,7 @@ impl Slot {
         }
     }
 
-    /// Whether this speaks of what is gone by now.
+    /// Whether `seen` describes an object that was deleted meanwhile.
     fn has_lost(&self, seen: &SeenChild) -> bool {
         let gone = |(uid, version): &(Uid, ResourceVersion)| {
             *uid == seen.uid || seen.resource_version.is_older_than(version)
@@ -257,8 +260,8 @@ impl Slot {
         self.lost.as_ref().is_some_and(gone)
     }
 
-    /// Takes in the answer to a write. It is to be compared again also where it changed nothing: else a verdict about
-    /// another desired object would have the same write sent for ever.
+    /// Stores the object that a write returned. The object is compared again even if the write changed nothing: the
+    /// result of a comparison with another desired object would repeat the write for ever.
     pub fn answer(&mut self, seen: SeenChild) {
         let older =
             |live: &Live| live.uid == seen.uid && seen.resource_version.is_older_than(&live.resource_version);
@@ -267,8 +270,8 @@ impl Slot {
         }
     }
 
-    /// Takes in what the API server made of an apply. A policy that guards pods is not accepted as anything but what was
-    /// asked for: why not is returned.
+    /// Stores the fields that the API server changed in an apply. In a NetworkPolicy no change is accepted, because the
+    /// policy guards the pods: then the failure is returned.
     pub fn accept(&mut self, kind: ChildKind, key: &Key, altered: Option<AlteredFields>) -> Option<Failure> {
         let (accepted, refused) = match kind {
             ChildKind::NetworkPolicy => (None, altered),
@@ -283,7 +286,7 @@ impl Slot {
         let before = self.live.take();
         self.recheck.take_if(|_| before.as_ref().is_none_or(|before| before.uid != seen.uid));
         let known = before.and_then(|live| live.comparison.result());
-        // Most events are about a status: what was found out about the rest stands.
+        // Most events change the status only: the earlier result still holds for the rest.
         let known = known.filter(|it| it.of == Some(fingerprint(&seen.content, seen.owned.as_ref())));
         let live = self.live.insert(Live::from(seen));
         self.recheck.take_if(|_| live.in_sight);
@@ -292,8 +295,8 @@ impl Slot {
         }
     }
 
-    /// Takes in that the watch shows nothing here any more. Returns what was known to be here: not what the watch had
-    /// let go of before, which it says but once.
+    /// Marks the child as deleted and returns its last known state; `None` if the object had left the watch before,
+    /// because the watch reports that only once.
     pub fn lose(&mut self) -> Option<Live> {
         let live = self.live.take_if(|live| live.in_sight)?;
         self.look = false;
@@ -303,7 +306,7 @@ impl Slot {
         Some(live)
     }
 
-    /// Takes in an answer that says that nothing is here.
+    /// Stores the answer that no such object exists.
     pub fn find_nothing(&mut self) {
         self.look = false;
         self.recheck = None;
@@ -312,14 +315,14 @@ impl Slot {
         self.live = None;
     }
 
-    /// A create was not told that something is here.
+    /// Called when a create failed without a conflict: most likely no such object exists.
     pub fn no_conflict(&mut self) {
         if self.absence == Absence::Unproven {
             self.absence = Absence::Likely;
         }
     }
 
-    /// Whether something sits here that no watch tells of.
+    /// Whether there is a live object that no watch shows.
     #[must_use]
     pub fn is_out_of_sight(&self) -> bool {
         self.live.as_ref().is_some_and(|live| !live.in_sight)

@@ -1,16 +1,17 @@
-//! The Secrets that a pass needs, and what their hash is. Pure; called by the pass.
+//! The Secrets that the pods mount, and the hash of their content. Pure; called by the pass.
 //!
-//! Unknown is never taken for missing, and neither rolls a pod: while a Secret is missing or unreadable, the
-//! last known hash stands. Which one that is:
+//! An unknown Secret is never treated as missing, and neither an unknown nor a missing one rolls a pod: while a Secret
+//! is missing or unreadable, the last known hash is used. That is:
 //!
-//! 1. What our live Deployment carries, as far as we wrote it: the pods were started with it, and another operator may
-//!    have led since anything was remembered here. An edit of the user changes nothing about that.
-//! 2. Where it carries none of ours (somebody took it away), what this operator computed last while it leads, but only
-//!    if the live template was made from that. Without a Deployment there is no pod that could roll, and it counts.
-//! 3. Else nothing is known. Where the pods were started with some hash all the same, templates are held.
+//! 1. The hash on our live Deployment, if this operator wrote it: the pods were started with it, and another replica of
+//!    the operator may have led in the meantime. An edit of the user does not change that.
+//! 2. If the Deployment carries none (somebody removed it), the hash that this operator computed last while it leads,
+//!    but only if the live template was rendered from it. Without a Deployment no pod can roll, and the computed hash
+//!    is used.
+//! 3. Otherwise no hash is known. If the pods were started with some hash all the same, the Deployment is not written.
 //!
-//! A hash goes with the versions of the Secrets that it was computed from. Versions that stand for one hash prove
-//! nothing about another.
+//! A hash belongs to the versions of the Secrets that it was computed from. The versions of one hash prove nothing
+//! about another hash.
 //!
 //! Pods that the Go operator started carry its hash, one over every value of all their Secrets. Of a single Secret the
 //! shell computes the same, so that a change between the two operators is noticed. Of two it cannot be computed from one
@@ -35,41 +36,41 @@ use super::world::{Presence, Secret};
 use crate::api::Validated;
 use crate::api::status::SecretVersion;
 
-/// What is known of the Secrets that a resource mounts.
+/// What is known of the Secrets that the pods of a resource mount.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MountedSecrets {
-    /// Reads without which the hash is a guess: to be sent before anything else.
+    /// Reads that are needed to know the hash: they are sent before anything else.
     pub reads: Vec<Request>,
-    /// Hash for the pod template; `None` when nothing is mounted or nothing was ever known.
+    /// Hash for the pod template; `None` if no Secret is mounted or no hash was ever known.
     pub hash: Option<String>,
-    /// Whether the hash was computed from what was read in this run; else it is the last known one.
+    /// Whether the hash was computed from content that was read in this run; otherwise it is the last known hash.
     pub computed: bool,
-    /// Reads that would prove a hash that was taken over from before a restart. Needed only when that hash
-    /// does not reproduce the live template.
+    /// Reads that would verify a hash from before a restart. They are needed only if that hash does not reproduce the
+    /// live template.
     pub proofs: Vec<Request>,
-    /// The versions that the hash stands for.
+    /// The versions of the Secrets that the hash belongs to.
     pub versions: Vec<SecretVersion>,
-    /// Secrets that are not there, or lack their key; sorted.
+    /// Secrets that do not exist or lack a key; sorted.
     pub missing: Vec<MissingSecret>,
-    /// Secret and key of what was read and does not end with a newline.
+    /// Secret and key of each value that was read and does not end with a newline.
     pub without_newline: Vec<(String, &'static str)>,
     /// Why a Secret cannot be read.
     pub unreadable: Option<Failure>,
-    /// Whether the pods were started with Secrets, and nothing says by our algorithm with what in them.
+    /// Whether the pods were started with Secrets for which no hash by our algorithm is known.
     pub unfounded: bool,
     /// Whether the one Secret has another content than the Go operator's hash on the pods stands for.
     pub changed_unseen: bool,
 }
 
 impl MountedSecrets {
-    /// Whether a pod template cannot be rendered: no hash is known, and a Secret is unreadable, or the pods run on what
-    /// one held.
+    /// Whether the Deployment must not be written: no hash is known, and a Secret is unreadable or the pods were
+    /// started with one.
     #[must_use]
     pub const fn hold_templates(&self) -> bool {
         (self.unreadable.is_some() || self.unfounded) && self.hash.is_none()
     }
 
-    /// What is to be remembered: only what was computed from what was read.
+    /// The hash to remember: only one that was computed from content that was read.
     #[must_use]
     pub fn found(&self) -> Option<SecretHash> {
         let hash = self.hash.clone().filter(|_| self.computed)?;
@@ -77,16 +78,16 @@ impl MountedSecrets {
     }
 }
 
-/// A Secret hash, and what it was computed from.
+/// A Secret hash, and the Secrets that it was computed from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretHash {
     /// The hash.
     pub hash: String,
-    /// The Secrets that went into it; empty where that is not known.
+    /// The versions of those Secrets; empty if they are not known.
     pub versions: Vec<SecretVersion>,
 }
 
-/// One Secret that is mounted.
+/// A Secret that the pods mount.
 pub struct MountedSecret {
     /// Its name.
     pub name: String,
@@ -104,7 +105,7 @@ pub fn mounted(spec: &Validated) -> Vec<MountedSecret> {
     by_name.into_iter().map(|(name, keys)| MountedSecret { name: name.to_owned(), keys }).collect()
 }
 
-/// What one Secret contributes.
+/// What one Secret contributes to the hash.
 enum Contribution<'a> {
     Read(&'a SecretContent),
     UnchangedSinceHashed,
@@ -113,7 +114,7 @@ enum Contribution<'a> {
     ToRead,
 }
 
-/// What most likely comes of them, before it is known which Secrets there are: what came of them before.
+/// The most likely result before any Secret is known: the last known hash.
 #[must_use]
 pub fn likely(view: &View<'_>, spec: &Validated) -> MountedSecrets {
     if secrets::mounted(spec).is_empty() {
@@ -125,7 +126,7 @@ pub fn likely(view: &View<'_>, spec: &Validated) -> MountedSecrets {
     }
 }
 
-/// Finds out what is known, and what has to be read.
+/// Computes the hash from what is known, and says what has to be read.
 #[must_use]
 pub fn resolve(view: &View<'_>, spec: &Validated) -> MountedSecrets {
     let mut mounted = mounted(spec);
@@ -158,7 +159,7 @@ pub fn resolve(view: &View<'_>, spec: &Validated) -> MountedSecrets {
         }
     }
     mounted_secrets.missing.sort();
-    // One Secret that changed makes the hash of all: those that have not been read have to be.
+    // If one Secret was read, the hash is computed again, so all others have to be read too.
     if !contents.is_empty() {
         mounted_secrets.reads.append(&mut mounted_secrets.proofs);
     }
@@ -258,7 +259,7 @@ impl View<'_> {
         })
     }
 
-    /// What stands for the Secrets while they cannot be read; the rule is at the top.
+    /// The last known hash, by the rule at the top of this file.
     fn last_known_secret_hash(&self, spec: &Validated) -> Option<SecretHash> {
         let computed = self.resource.secret_hash.as_ref();
         let Some(live) = self.our_deployment() else { return computed.cloned() };
@@ -271,7 +272,7 @@ impl View<'_> {
         }
     }
 
-    /// Whether the live template is the one that this hash gives. The Go operator's says nothing about our hash.
+    /// Whether the live template was rendered with this hash. The Go operator's says nothing about our hash.
     fn runs_on(&self, spec: &Validated, hash: &str) -> bool {
         let mounted_secrets = MountedSecrets { hash: Some(hash.to_owned()), ..MountedSecrets::default() };
         let intent = self.intent(spec, &mounted_secrets);

@@ -1,14 +1,14 @@
 //! Children that outlived the resource for which they were made. Pure; read from each child, and turned into requests by
 //! [`super::plan`].
 //!
-//! `kubectl delete --cascade=orphan` takes away who controls them and leaves the rest. Our labels say for which name one
-//! was made. The API server's record of who wrote its fields says that it was us, or the Go operator: a copy that somebody
-//! else applied has the labels and no such record. A later resource of that name takes them back, so that their pods
-//! and what these hold stay.
+//! `kubectl delete --cascade=orphan` removes the owner reference and leaves everything else. Our labels say for which
+//! resource the child was made. The API server's record of who wrote its fields says that it was us, or the Go
+//! operator: a copy that somebody else applied has the labels and no such record. A later resource of that name adopts
+//! them, so that their pods and the cached data stay.
 //!
-//! A later one: while a resource is being deleted, its children may be seen without their owner before the end of the
-//! resource is. Taken back then they would be deleted after it, and the cache would be lost. So what is not older than
-//! the resource stays as it is.
+//! Only a later one: while a resource is being deleted, its children may be seen without their owner before the
+//! deletion of the resource is seen. If they were adopted then, they would be deleted with the resource, and the cache
+//! would be lost. So a child that is not older than the resource is left alone.
 
 use std::collections::BTreeSet;
 
@@ -21,19 +21,19 @@ use super::effect::Edit;
 use super::event::{SeenChild, SeenResource};
 use super::object::{ChildKind, Key};
 
-/// Where an object says who owns it.
+/// JSON pointer of the owner references.
 const OWNERS: &str = "/metadata/ownerReferences";
 
-/// What we made and nobody controls.
+/// A child that this operator made and nobody controls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orphan {
     created: Timestamp,
-    /// Whether it has owners, none of which controls it.
+    /// Whether the child has owners, none of which is its controller.
     owned: bool,
 }
 
 impl Orphan {
-    /// Whether this is one.
+    /// Recognises an orphan.
     #[must_use]
     pub fn of(seen: &SeenChild) -> Option<Self> {
         let labels = seen.content.pointer("/metadata/labels");
@@ -48,14 +48,15 @@ impl Orphan {
         Some(Self { created: seen.created?, owned: owners.is_some_and(|all| !all.is_empty()) })
     }
 
-    /// Whether it was made for an earlier resource of this one's name.
+    /// Whether the child was made for an earlier resource of the same name.
     #[must_use]
     pub fn is_older_than(&self, resource: &SeenResource) -> bool {
         resource.created.is_some_and(|created| self.created < created)
     }
 
-    /// Makes a resource its controller and changes nothing else: for one that nobody asks for, because only what is
-    /// controlled is deleted. One that is asked for gets its controller with all the rest, by an apply.
+    /// Makes a resource the controller of the child and changes nothing else. Used for a child that the spec does not
+    /// ask for, because the operator deletes only what it controls. A child that is asked for gets its controller by
+    /// the apply.
     #[must_use]
     pub fn taken_back(self, resource: &SeenResource) -> Edit {
         let owner = json!(meta::owner_reference(&resource.key, &resource.uid));
@@ -67,14 +68,14 @@ impl Orphan {
     }
 }
 
-/// The places of orphans whose name no resource has: of objects without a resource nothing else is kept. The next
-/// resource of that name reads what is there, also where it asks for no such child.
+/// Orphans for whose name no resource exists; nothing else is kept of them. The next resource of that name reads them,
+/// even if its spec asks for no such child.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LeftBehind(BTreeSet<(ChildKind, Key)>);
 
 impl LeftBehind {
-    /// A child was seen whose name no resource has.
+    /// Notes a child for whose name no resource exists.
     pub fn note(&mut self, seen: &SeenChild) {
         let place = (seen.kind, seen.key.clone());
         if Orphan::of(seen).is_some() {
@@ -84,22 +85,23 @@ impl LeftBehind {
         }
     }
 
-    /// A resource went and left this behind.
+    /// Notes a child that a deleted resource left behind.
     pub fn insert(&mut self, kind: ChildKind, key: Key) {
         self.0.insert((kind, key));
     }
 
-    /// It is gone.
+    /// Removes a child that was deleted.
     pub fn forget(&mut self, kind: ChildKind, key: &Key) {
         self.0.retain(|(other, there)| (*other, there) != (kind, key));
     }
 
-    /// All of a kind that a complete list lacks are gone.
+    /// Removes the children of a kind that a complete list lacks.
     pub fn keep(&mut self, kind: ChildKind, is_there: impl Fn(&Key) -> bool) {
         self.0.retain(|(other, key)| *other != kind || is_there(key));
     }
 
-    /// What was left for a resource of this name, which takes care of it from here on.
+    /// Removes and returns the kinds that were left behind for a resource of this name: from now on the resource keeps
+    /// track of them.
     pub fn take(&mut self, key: &Key) -> Vec<ChildKind> {
         ChildKind::ALL.into_iter().filter(|kind| self.0.remove(&(*kind, key.clone()))).collect()
     }

@@ -1,4 +1,5 @@
-//! One look at one resource: validate, inputs, desired, plan, status, and what to send. Pure.
+//! One pass over one resource: validate, mounted Secrets, desired, plan, rollout budget, status, requests to send.
+//! Pure.
 //!
 //! A pass is level-triggered: it sees the world as it is and never depends on which event woke it. Children
 //! are written first, the status last, with the results of those writes; a pass that finds nothing to do sends
@@ -39,7 +40,7 @@ use crate::api::{MemcachedSpec, MemcachedStatus, Validated};
 pub struct View<'a> {
     /// Everything known.
     pub world: &'a World,
-    /// The resource whose turn it is.
+    /// The resource of this pass.
     pub resource: &'a Resource,
     /// Now.
     pub now: Timestamp,
@@ -48,21 +49,21 @@ pub struct View<'a> {
 /// What a pass decided.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pass {
-    /// To send now, all independent of each other; the next pass comes when all have been answered.
+    /// Requests to send now, independent of each other; the next pass runs when all have been answered.
     pub sends: Vec<Send>,
-    /// The comparisons it made, so that the compared objects can be dropped.
+    /// Results of comparisons, so that the compared objects can be dropped.
     pub compared_children: Vec<ComparedChild>,
-    /// The hashes of the desired children, where they were not remembered.
+    /// Hashes of the desired children, if they are new.
     pub rendered_hashes: Option<RenderedHashes>,
-    /// A Secret hash that it computed.
+    /// A Secret hash, if the pass computed one.
     pub secret_hash: Option<SecretHash>,
-    /// Where it stands among those who take turns at rolling; `None`: where it stood before.
+    /// Its permit of the rollout budget; `None`: unchanged.
     pub permit_state: Option<PermitState>,
-    /// What it found where nothing is left to send.
+    /// Set if nothing is left to send.
     pub settled: Option<Settled>,
 }
 
-/// A request, and what is to be remembered of it until its reply.
+/// A request to send, and what to remember until its reply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Send {
     /// A read of a Secret or of a child.
@@ -73,13 +74,13 @@ pub enum Send {
         request: Request,
         /// Which child.
         kind: ChildKind,
-        /// What is tried with it.
+        /// What identifies the attempt.
         attempt: Attempt,
-        /// What it does to the child.
+        /// Whether the write creates, changes or deletes the child.
         change: WriteKind,
-        /// The pods that it replaces, if it does.
+        /// The rollout that the write starts, if any.
         replaces: Option<Replacement>,
-        /// What is to be said when it is done.
+        /// Kubernetes Events to publish once the write succeeded.
         kube_events: Vec<KubeEvent>,
     },
     /// A write of the status.
@@ -88,10 +89,10 @@ pub enum Send {
         request: Request,
         /// The status as it will be.
         status: Box<MemcachedStatus>,
-        /// What is tried with it.
+        /// What identifies the attempt.
         attempt: Attempt,
-        /// What it says that the one before did not. It is found here and not with the reply: by then the watch may
-        /// have made the new status the one before.
+        /// Kubernetes Events to publish once this status is stored. They are computed here and not with the reply: by
+        /// then the watch may already show the new status.
         kube_events: Vec<KubeEvent>,
     },
 }
@@ -110,11 +111,11 @@ impl Send {
 /// What a write does to a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WriteKind {
-    /// There is none yet.
+    /// The child does not exist yet.
     Create,
-    /// It is another afterwards.
+    /// The child is changed.
     Update,
-    /// There is none afterwards.
+    /// The child is deleted.
     Delete,
 }
 
@@ -129,18 +130,18 @@ pub struct ComparedChild {
     pub differences: Differences,
 }
 
-/// A resource at rest: nothing to send until something changes or a time comes.
+/// A settled resource: nothing to send until something changes or a time comes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settled {
-    /// When to look again though nothing was heard.
+    /// When to run the next pass without an event.
     pub wake_at: Option<Timestamp>,
-    /// What keeps it from being as desired.
+    /// The failure that keeps the resource from its desired state.
     pub failure: Option<Category>,
-    /// Children found as they should be.
+    /// Children that are as desired.
     pub unchanged: Vec<ChildKind>,
-    /// Kinds that it asks for and that the API server does not serve.
+    /// Kinds that the spec asks for and the API server does not serve.
     pub unserved: Vec<ChildKind>,
-    /// What the metrics show of it.
+    /// What the metrics show of the resource.
     pub instance_metrics: InstanceMetrics,
 }
 
@@ -150,30 +151,30 @@ pub fn run(view: &View<'_>) -> Pass {
     if view.resource.seen.deleting {
         return Pass { permit_state: Some(PermitState::NotNeeded), ..Pass::default() };
     }
-    // validate: what passes is never looked at raw again
+    // validate: after this nothing reads the raw spec
     let spec = match validated(view) {
         Ok(spec) => spec,
         Err(broken) => {
             return status_inputs::invalid(view, &broken, rollout_budget::permit_without_writes(view));
         }
     };
-    // inputs: which Secrets, and what is known of them
+    // mounted Secrets: which ones, and what is known of them
     let mounted_secrets = mounted_secrets::resolve(view, &spec);
     if !mounted_secrets.reads.is_empty() {
-        // It keeps its turn: a read ends, whatever comes of it.
+        // The permit stays as it is: a read always ends.
         return Pass::reading(mounted_secrets.reads);
     }
-    // desired: every child, whole where that is needed
+    // desired: every child, rendered only if that is needed
     let desired = view.desired_children(&spec, &mounted_secrets);
     if !mounted_secrets.proofs.is_empty() && !desired.keeps_template() {
         return Pass::reading(mounted_secrets.proofs);
     }
-    // diff: what to do about each
+    // plan: what to do about each child
     let planned = plan::plan(view, &desired, &mounted_secrets);
-    // turn: whether pods may roll that nobody's edit asked to roll
+    // rollout budget: whether pods may roll now without an edit of the user
     let BudgetedPlan { desired, planned, permit_state } =
         rollout_budget::apply(view, &spec, (&mounted_secrets, desired, planned));
-    // status: what to say about it
+    // status: computed from the plan
     let ComputedStatus { status, changes_at } =
         status_inputs::status(view, &spec, (&mounted_secrets, &desired, &planned), permit_state);
     // effects
@@ -187,11 +188,11 @@ pub fn run(view: &View<'_>) -> Pass {
     let sends = planned.iter().filter_map(|it| send(view, &desired, (it, &warnings)));
     let (reads, writes): (Vec<_>, Vec<_>) = sends.partition(|it| matches!(it, Send::Read(_)));
     if reads.is_empty() && writes.is_empty() {
-        // Else only the answers tell.
+        // Otherwise only the answers tell.
         pass.permit_state = Some(permit_state.stalled(patch::says_stalled(&status)));
     }
     if !reads.is_empty() {
-        // What is written, and said, depends on what they find.
+        // The writes and the status depend on what the reads find.
         pass.sends = reads;
     } else if !writes.is_empty() && view.may_send_children(&planned, permit_state) {
         pass.sends = writes;
@@ -210,9 +211,9 @@ pub fn run(view: &View<'_>) -> Pass {
     pass
 }
 
-/// Compares those children that no pass has compared with what they most likely are to be, and does nothing else: for
-/// resources that have to wait for their turn, so that verdicts are kept meanwhile and not whole objects. Should the
-/// guess be wrong (a Secret has changed), the pass that comes applies without knowing the differences.
+/// Compares those children that no pass has compared yet with the most likely desired ones, and does nothing else. It
+/// serves resources that wait in the queue: the results of comparisons are kept instead of whole objects. If the guess
+/// is wrong (a Secret has changed), the next pass applies without knowing the differences.
 #[must_use]
 pub fn compare(view: &View<'_>) -> Pass {
     let Ok(spec) = validated(view) else { return Pass::default() };
@@ -291,8 +292,8 @@ fn send(
     }
 }
 
-/// Fields of the template that an apply would change; `None` where the Deployment was let go and it is not known any more
-/// what its template was rendered from.
+/// Fields of the template that an apply would change; `None` if the Deployment was dropped after its comparison and the
+/// source of its template is unknown.
 fn changed_fields(view: &View<'_>, desired: &DesiredChildren<'_>, planned: &Planned) -> Option<Vec<Path>> {
     if let Some(differences) = &planned.differences {
         return Some(differences.of_template().cloned().collect());
@@ -335,7 +336,7 @@ impl<'a> View<'a> {
         self.resource.live(kind).is_some_and(|live| self.is_ours(live))
     }
 
-    /// What an earlier resource of this name left behind.
+    /// The orphan of an earlier resource of this name, if the live child is one.
     #[must_use]
     pub fn orphan(&self, live: &Live) -> Option<Orphan> {
         live.orphan.filter(|orphan| orphan.is_older_than(&self.resource.seen))
@@ -347,8 +348,8 @@ impl<'a> View<'a> {
             || live.controller.as_ref().is_some_and(|owner| owner.uid == self.resource.seen.uid)
     }
 
-    /// Whether an autoscaler of ours is there, or may be: one that scaled took the number of pods from us, and where they
-    /// cannot be listed nobody says that it is gone.
+    /// Whether our autoscaler exists or may exist. An autoscaler owns `spec.replicas` once it has scaled; if
+    /// autoscalers cannot be listed, it may still exist.
     fn may_be_autoscaled(&self, deployment: &Live) -> bool {
         let unavailable =
             self.world.unavailable(ChildKind::HorizontalPodAutoscaler, &self.resource.seen.key.namespace);
@@ -356,8 +357,8 @@ impl<'a> View<'a> {
         self.has(ChildKind::HorizontalPodAutoscaler) || (unknown && !deployment.owns_replicas)
     }
 
-    /// Pods that the Deployment is to ask for; `None` while their number is an autoscaler's to decide: as long as there
-    /// is one, it would undo ours. One that is to come finds what there is, but never zero, which it would leave alone.
+    /// `spec.replicas` of the Deployment; `None` while an autoscaler decides about it, because it would undo our
+    /// number. A new autoscaler finds the present number, but never zero, because it would not scale from zero.
     #[must_use]
     pub fn replicas_to_apply(&self, spec: &Validated) -> Option<i32> {
         let live = self.our_deployment();
@@ -371,8 +372,8 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What our Deployment says of its template, or, where it says nothing, what the template is known by: unless a
-    /// Secret changed that the pods were started with.
+    /// The source of the live template by the annotations of our Deployment. Without annotations the template is
+    /// recognised by its content, unless a Secret has changed since the pods were started.
     pub(super) fn live_template(
         &self,
         intent: &Intent<'_>,
@@ -397,7 +398,7 @@ impl<'a> View<'a> {
         DesiredChildren::new(intent, live, self.resource.rendered_hashes.as_ref())
     }
 
-    /// What the children would be were their pod template rendered by the newest rules, though nothing changed.
+    /// The desired children with the pod template of the newest revision, even if nothing else changed.
     #[must_use]
     pub fn newest_desired_children<'b>(
         &self,
@@ -412,7 +413,7 @@ impl<'a> View<'a> {
         DesiredChildren::at_newest(intent, live)
     }
 
-    /// What the children are to be made from.
+    /// What the children are rendered from.
     pub(super) fn intent<'b>(&self, spec: &'b Validated, mounted_secrets: &'b MountedSecrets) -> Intent<'b>
     where
         'a: 'b,
@@ -427,16 +428,17 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether a new generation says that another template is the user's edit: one newer than the last at which the
-    /// template was in place.
+    /// Whether a new generation announces the change of the template as an edit of the user: a generation newer than
+    /// the last one whose template was in place.
     #[must_use]
     pub fn is_announced(&self) -> bool {
         let seen = &self.resource.seen;
         status::template_generation(&seen.status, seen.generation).is_none_or(|last| seen.generation > last)
     }
 
-    /// Whether children may be written before the status. A template change that no new generation announces
-    /// (Secret, restart trigger, drift) has to take Ready away first: else a tool reads Current while pods roll.
+    /// Whether children may be written before the status. Before a template change that no new generation announces
+    /// (Secret, restart trigger, drift), Ready has to become false first: otherwise a tool reads Current while pods
+    /// roll.
     fn may_send_children(&self, planned: &[Planned], permit_state: PermitState) -> bool {
         let cause = planned.iter().find_map(|it| it.action.cause());
         let seen = &self.resource.seen;
@@ -446,14 +448,14 @@ impl<'a> View<'a> {
         cause.is_none_or(|cause| announced && (cause.budgeted().is_none() || recorded))
     }
 
-    /// Whether the stored status says that the resource has its turn, or cannot: an older CRD drops what it does not know.
+    /// Whether the stored status records the permit, or cannot, because an older CRD drops the field.
     fn records_permit(&self) -> bool {
         let says = |status: &MemcachedStatus| status.budgeted_rollout.is_some();
         let dropped = |(sent, got): &(MemcachedStatus, MemcachedStatus)| says(sent) && !says(got);
         says(&self.resource.seen.status) || self.resource.unstorable.as_deref().is_some_and(dropped)
     }
 
-    /// The request that writes a status, with advice beside what it says itself.
+    /// The request that writes a status, with warnings beside the Events of the status itself.
     #[must_use]
     pub fn write_status(&self, status: MemcachedStatus, warnings: Option<KubeEvent>) -> Send {
         let seen = &self.resource.seen;
@@ -469,7 +471,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What is tried with a write of the child whose desired body has this hash.
+    /// The attempt to write the desired child with this hash.
     #[must_use]
     pub fn attempt_at(&self, kind: ChildKind, hash: &str) -> Attempt {
         let live = self.resource.slot(kind).live.as_ref();
@@ -486,8 +488,8 @@ impl<'a> View<'a> {
         Attempt { against, ..Attempt::default() }
     }
 
-    /// Whether the status has to be written: times aside, and not when the API server would store what is
-    /// there already.
+    /// Whether the status has to be written: not if the API server would store the present one again, and not during
+    /// the backoff.
     #[must_use]
     pub fn status_differs(&self, wanted: &MemcachedStatus) -> bool {
         let stored = &self.resource.seen.status;

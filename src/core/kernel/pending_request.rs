@@ -1,4 +1,5 @@
-//! A request that is under way, and what its reply will be understood by. Pure data; part of the kernel.
+//! A request that was sent and not answered yet, and what is needed to understand its reply. Pure data; kept by the
+//! reconciler.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,31 +13,31 @@ use super::pass::WriteKind;
 use super::world::Presence;
 use crate::api::MemcachedStatus;
 
-/// A request without a reply yet.
+/// A request without a reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PendingRequest {
-    /// On whose behalf.
+    /// The resource for which the request was sent.
     pub resource: Key,
-    /// Which incarnation: a reply to an earlier one is not taken for the present one's.
+    /// Its incarnation: a reply for an earlier incarnation is not applied to the present one.
     pub uid: Uid,
     /// What was sent.
     pub sent: Sent,
 }
 
-/// Pods that a write may replace.
+/// A rollout that a write may start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replacement {
-    /// Why; `None` where it is not to replace any: what a webhook puts into the template, or no longer, does so all the same.
+    /// Why; `None` if the write should start none. A webhook that changes the template starts one all the same.
     pub cause: Option<RolloutCause>,
-    /// Fields of the template that it changes; `None` where that is not known.
+    /// Fields of the template that the write changes; `None` if they are not known.
     pub fields: Option<Vec<Path>>,
-    /// [`super::live::template_print`] of the Deployment that was looked at: where the answer has the same, no pod is
-    /// replaced, whatever else it changed.
+    /// [`super::live::template_print`] of the Deployment before the write: if the answer has the same, no pod is
+    /// replaced.
     pub template: Option<u64>,
 }
 
 impl Replacement {
-    /// Why pods were replaced. Without a plan it was somebody else's doing.
+    /// Why pods were replaced. Without a planned cause somebody else changed the template.
     #[must_use]
     pub fn cause(&self) -> RolloutCause {
         self.cause.unwrap_or(RolloutCause::Drift)
@@ -52,34 +53,34 @@ pub enum Sent {
         key: Key,
         /// The keys asked for.
         keys: Vec<String>,
-        /// What was known of it then.
+        /// What was known of the Secret when the request left.
         known: Presence,
     },
-    /// A read of what sits at a child's place, and what was known of that then.
+    /// A read of a child, and what was known of the child when the request left.
     ReadChild(ChildKind, Sight),
     /// A write of a child.
     Write {
         /// Which child.
         kind: ChildKind,
-        /// What is tried with it.
+        /// What identifies the attempt.
         attempt: Attempt,
-        /// The pods that it replaces, if it does.
+        /// The rollout that the write starts, if any.
         replaces: Option<Replacement>,
-        /// What is to be said when it is done.
+        /// Kubernetes Events to publish once the write succeeded.
         kube_events: Vec<KubeEvent>,
-        /// What it does to the child.
+        /// Whether the write creates, changes or deletes the child.
         change: WriteKind,
-        /// What was applied, if it was an apply: what the answer holds otherwise is the API server's doing.
+        /// The body of an apply: fields that differ in the answer were changed by the API server.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         body: Option<Value>,
     },
     /// A status.
     Status {
-        /// As it will be.
+        /// The status as it will be stored.
         status: Box<MemcachedStatus>,
-        /// What is tried with it.
+        /// What identifies the attempt.
         attempt: Attempt,
-        /// What it says that the one before did not, for when it stands.
+        /// Kubernetes Events to publish once this status is stored.
         kube_events: Vec<KubeEvent>,
     },
 }

@@ -97,7 +97,7 @@ pub fn plan(
         None => unwanted(view, (kind, desired)),
     };
     let mut planned: Vec<Planned> = ChildKind::ALL.into_iter().filter_map(decision).collect();
-    // A policy that is to go guards nothing.
+    // A policy that is about to be deleted guards nothing.
     let open =
         |it: &Planned| it.kind == ChildKind::NetworkPolicy && !it.hash.is_empty() && !it.action.is_in_place();
     let guarded = !planned.iter().any(open);
@@ -124,14 +124,15 @@ fn decide(
     let known = slot.altered.as_deref();
     let differences =
         compared.as_ref().map(|found| known.map_or_else(|| found.clone(), |it| beyond(found, it)));
-    // Only an answer shows what becomes of another object, or with another API server.
+    // Only an answer shows how the API server changes another object, or how another version of the API server changes
+    // this one.
     let unanswered = compared != differences && known.is_some_and(|it| !view.has_answered(it, hash));
     let wanted = match &slot.live {
         _ if let Some(why) = view.world.unavailable(kind, &view.resource.seen.key.namespace) => {
             Action::Unavailable(why.clone())
         }
         _ if slot.look => Action::Look,
-        // Else somebody else's object would cost a write after every restart.
+        // Otherwise an object of somebody else would cost a write after every restart.
         None if slot.absence == Absence::Unproven && was_handled_before(view) => Action::Look,
         None => Action::Create,
         Some(live) => match owner(view, kind, live) {
@@ -154,7 +155,7 @@ fn decide(
     }
 }
 
-/// What to do about a child that nobody asks for; `None` when there is none of ours.
+/// What to do about a child that the spec does not ask for; `None` if we have none.
 fn unwanted(view: &View<'_>, (kind, desired): (ChildKind, &DesiredChildren<'_>)) -> Option<Planned> {
     let slot = view.resource.slot(kind);
     let ours = |live: &&Live| matches!(owner(view, kind, live), Owner::Us);
@@ -163,7 +164,7 @@ fn unwanted(view: &View<'_>, (kind, desired): (ChildKind, &DesiredChildren<'_>))
         view.world.unavailable(kind, &view.resource.seen.key.namespace),
     ) {
         (None, Some(_)) => return None,
-        // It may go on doing what it did, and the status must not be silent about that.
+        // The child may still be active, and the status has to say so.
         (Some(_), Some(why)) => Action::Unavailable(why.clone()),
         _ if slot.look || may_be_left(view, slot) => Action::Look,
         (None, None) => return None,
@@ -180,7 +181,7 @@ fn unwanted(view: &View<'_>, (kind, desired): (ChildKind, &DesiredChildren<'_>))
     Some(Planned { kind, hash: String::new(), compared: None, differences: None, action })
 }
 
-/// The action, unless it may not be done now.
+/// The action, unless something holds it back.
 fn permitted(
     view: &View<'_>,
     (kind, hash, desired): (ChildKind, &str, &DesiredChildren<'_>),
@@ -199,13 +200,13 @@ fn permitted(
     }
 }
 
-/// Whether this resource has a status: a new one gets its children without a look before.
+/// Whether this resource has a status. A new resource gets its children without a read before.
 fn was_handled_before(view: &View<'_>) -> bool {
     view.resource.seen.status.observed_generation != NEVER_OBSERVED
 }
 
-/// Whether a child that nobody asks for may be there without our label: one that has gone from the watch, or that the
-/// operator may have been kept from deleting before this run. Else a settled resource would cost reads at every restart.
+/// Whether a child that the spec does not ask for may exist without our label: it left the watch, or the operator may
+/// not have finished deleting it before this run. Otherwise a settled resource would cost reads at every restart.
 fn may_be_left(view: &View<'_>, slot: &Slot) -> bool {
     slot.live.is_none()
         && match slot.absence {
@@ -215,7 +216,8 @@ fn may_be_left(view: &View<'_>, slot: &Slot) -> bool {
         }
 }
 
-/// The action, which sends nothing; or a look, where the action rests on what no watch tells of and it is time for one.
+/// The action, which sends nothing; or a read, if the action depends on an object that no watch shows and a read is
+/// due.
 #[must_use]
 pub fn or_look(view: &View<'_>, kind: ChildKind, action: Action) -> Action {
     let (slot, generation) = (view.resource.slot(kind), view.resource.seen.generation);
@@ -224,7 +226,7 @@ pub fn or_look(view: &View<'_>, kind: ChildKind, action: Action) -> Action {
         (_, Some(live)) => {
             !live.in_sight && slot.recheck.as_ref().is_none_or(|it| it.is_due(generation, view.now))
         }
-        // It would have been created, which finds out.
+        // The create that is held back would have found out.
         (Action::Paused | Action::Hold, None) => {
             slot.absence != Absence::Proven
                 && was_handled_before(view)
@@ -235,8 +237,8 @@ pub fn or_look(view: &View<'_>, kind: ChildKind, action: Action) -> Action {
     if due { Action::Look } else { action }
 }
 
-/// Somebody keeps changing what we put back: it stays as they want it for a while, and the status names them. `None`
-/// while nobody does.
+/// If somebody keeps changing fields that we repair, their change stays for a while and the status names them; `None`
+/// otherwise.
 #[must_use]
 pub fn fought_over(view: &View<'_>, kind: ChildKind, hash: &str) -> Option<Action> {
     let slot = view.resource.slot(kind);
@@ -251,12 +253,12 @@ pub fn fought_over(view: &View<'_>, kind: ChildKind, hash: &str) -> Option<Actio
     Some(Action::BackOff(Failure { category: Category::Conflict, message }))
 }
 
-/// What the API server has to say otherwise about who owns what, before an apply does what it should.
+/// A change of managedFields that is needed before an apply has the desired effect.
 fn before_apply(kind: ChildKind, desired: &DesiredChildren<'_>, live: &Live) -> Option<Action> {
     let leaves_replicas = kind == ChildKind::Deployment && desired.leaves_replicas();
     let take_over =
         live.go_operator.as_ref().map(|fields| fields.edits_to_take_over(live.entry, leaves_replicas));
-    // An apply without the number would make it 1.
+    // An apply that omits replicas while we own the field would set it to 1.
     let give_up = || {
         let entry = live.entry.filter(|_| leaves_replicas && live.owns_replicas)?;
         Some(vec![Edit::Remove { path: format!("/metadata/managedFields/{entry}/fieldsV1{REPLICAS}") }])
@@ -280,14 +282,14 @@ fn repair(live: &Live, differences: Option<&Differences>, cause: Option<RolloutC
 fn held_back(view: &View<'_>, (kind, hash): (ChildKind, &str), wanted: &Action) -> Option<Action> {
     let backoff = view.resource.slot(kind).backoff.as_ref()?;
     let holds = match wanted {
-        // A read is the same whatever is to be written after it.
+        // A read does not depend on what is written after it.
         Action::Look => backoff.retry_at.is_some_and(|at| view.now < at),
         _ => backoff.holds(&view.attempt_at(kind, hash), view.now),
     };
     holds.then(|| Action::BackOff(backoff.failure.clone()))
 }
 
-/// Whose an object is that sits where a child belongs.
+/// Who owns an object that has the name of a child.
 enum Owner {
     Us,
     Earlier(String),
@@ -320,17 +322,17 @@ fn owner(view: &View<'_>, kind: ChildKind, live: &Live) -> Owner {
     }
 }
 
-/// Why an apply makes pods roll; `None` when it leaves the template alone.
+/// Why an apply starts a rollout; `None` if it does not change the template.
 fn rollout_cause(
     view: &View<'_>,
     mounted_secrets: &MountedSecrets,
     (live, differences, desired): (&Live, Option<&Differences>, &DesiredChildren<'_>),
 ) -> Option<RolloutCause> {
     let same_intent = desired.keeps_template();
-    // What was compared may have been let go since.
+    // The object may have been dropped since its comparison.
     let template_differs = differences
         .map_or(!same_intent || desired.adopts_newest(), |found| found.of_template().next().is_some());
-    // What differs in a recognised template are defaults of the API server: it sets them again.
+    // A recognised template differs only by defaults of the API server, which sets them again.
     if !template_differs || desired.recognises_template() {
         None
     } else if desired.adopts_newest() {
@@ -344,7 +346,7 @@ fn rollout_cause(
     } else if view.is_announced() {
         Some(RolloutCause::Spec)
     } else if live.template.is_none() {
-        // Nobody asked for another template, and somebody took away what says where this one comes from.
+        // Nobody asked for another template, and somebody removed the annotations that name the source of this one.
         Some(RolloutCause::Drift)
     } else {
         Some(RolloutCause::Definition)
@@ -352,26 +354,26 @@ fn rollout_cause(
 }
 
 impl Action {
-    /// Whether this is a request to send now.
+    /// Whether the action sends a request now.
     #[must_use]
     pub const fn sends(&self) -> bool {
         self.writes() || matches!(self, Self::Look)
     }
 
-    /// Whether it changes the child.
+    /// Whether the action changes the child.
     #[must_use]
     pub const fn writes(&self) -> bool {
         matches!(self, Self::Create | Self::Apply { .. } | Self::Patch { .. } | Self::Delete { .. })
     }
 
-    /// Whether the child is as it should be, or as far as it can be: a kind that the API server does not serve is a
-    /// state of the cluster, not a failure.
+    /// Whether the child is as desired, or as far as possible: a kind that the API server does not serve is a state of
+    /// the cluster, not a failure.
     #[must_use]
     pub const fn is_in_place(&self) -> bool {
         matches!(self, Self::Keep | Self::Unavailable(Unavailable::NotServed))
     }
 
-    /// Why pods roll, if it makes them.
+    /// Why the action starts a rollout, if it does.
     #[must_use]
     pub const fn cause(&self) -> Option<RolloutCause> {
         match self {
@@ -380,7 +382,7 @@ impl Action {
         }
     }
 
-    /// What the status has to say about it.
+    /// The blocking problem that the status reports for it.
     #[must_use]
     pub fn blocking_problem(&self) -> Option<BlockingProblem> {
         match self {
@@ -405,7 +407,7 @@ impl Action {
     }
 }
 
-/// What the status has to say about a failed request.
+/// The blocking problem that the status reports for a failed request.
 #[must_use]
 pub fn blocking_problem(failure: &Failure) -> BlockingProblem {
     let Failure { category, message } = failure.clone();
@@ -421,7 +423,7 @@ pub fn blocking_problem(failure: &Failure) -> BlockingProblem {
     }
 }
 
-/// How bad a trouble is, worst first: the order in which the status mentions them.
+/// The severity of a problem, worst first: the status reports the worst.
 #[must_use]
 pub const fn rank(blocking_problem: &BlockingProblem) -> u8 {
     match blocking_problem {

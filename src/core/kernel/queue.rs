@@ -1,9 +1,8 @@
-//! Which resource gets the next pass. Pure; owned by the kernel.
+//! Which resource gets the next pass. Pure; owned by the reconciler.
 //!
-//! Keys, each at most once. Two lanes: a fresh edit overtakes the backlog of a cold start, and every fourth
-//! turn goes to the backlog, so that neither starves. Timers bring a key back at a time; a bucket of tokens
-//! bounds how many come back a second, so that a thousand resources that failed together do not retry
-//! together.
+//! Each key waits at most once. There are two lanes: a fresh edit overtakes the backlog of a cold start, and every
+//! fourth pass goes to the backlog, so that neither lane starves. A timer queues a key at a given time. A token bucket
+//! limits how many timers fire per second, so that a thousand resources that failed together do not retry together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,32 +15,32 @@ use super::object::Key;
 const BURST: u32 = 100;
 /// Milliseconds in which one more timer may fire.
 const REFILL_MILLIS: i64 = 20;
-/// One turn in this many belongs to the backlog.
+/// One pass in this many belongs to the backlog.
 const BACKLOG_TURN: u32 = 4;
 
 /// How urgent a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Lane {
-    /// Something happened to this resource just now.
+    /// An event about this resource arrived.
     Fresh,
-    /// It was listed, with many others.
+    /// The resource was listed with many others.
     Backlog,
 }
 
 /// The keys that wait.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Queue {
-    /// Where each waiting key stands.
+    /// The lane and position of each waiting key.
     places: BTreeMap<Key, (Lane, u64)>,
-    /// The keys of each lane by when they came, so that one that goes leaves nothing behind.
+    /// The keys of each lane by position, so that removing one leaves no gap to skip.
     fresh: BTreeMap<u64, Key>,
     backlog: BTreeMap<u64, Key>,
-    /// The number of the key that comes next.
+    /// The position of the next key.
     next: u64,
     turn: u32,
     timers: BTreeSet<(Timestamp, Key)>,
     timer_of: BTreeMap<Key, Timestamp>,
-    /// Tokens taken, and since when they have been coming back.
+    /// Tokens in use, and since when they are being refilled.
     spent: u32,
     refilled: Option<Timestamp>,
 }
@@ -87,7 +86,7 @@ impl Queue {
         self.places.len()
     }
 
-    /// Brings a key back at this time; replaces the key's earlier timer. `None` takes the timer away.
+    /// Sets the timer of a key and replaces an earlier one; `None` removes it.
     pub fn set_timer(&mut self, key: &Key, at: Option<Timestamp>) {
         if let Some(before) = self.timer_of.remove(key) {
             self.timers.remove(&(before, key.clone()));
@@ -104,7 +103,7 @@ impl Queue {
         self.set_timer(key, None);
     }
 
-    /// Queues the keys whose timers are due, as far as the tokens reach.
+    /// Queues the keys whose timers are due, as long as there are tokens.
     pub fn fire(&mut self, now: Timestamp) {
         self.refill(now);
         while self.spent < BURST

@@ -1,7 +1,8 @@
-//! The one function of the operator: an event and the time in, effects out. Pure and synchronous.
+//! The reconciler: an event and the time in, effects out. Pure and synchronous.
 //!
-//! The shell owns one [`Reconciler`], calls [`Reconciler::step`] for every event and carries out what it answers;
-//! `replay` does the first half of that. A kernel serialises whole: that is the journal's snapshot.
+//! The shell owns one [`Reconciler`], calls [`Reconciler::step`] for every event and carries out the effects that it
+//! returns; `replay` calls it and only compares the effects. A reconciler is serialised completely: that is the
+//! journal's snapshot.
 
 mod replies;
 
@@ -24,14 +25,14 @@ use super::rendered_hashes::RenderedHashes;
 use super::rollout_budget::{self, BudgetSettings, RolloutBudget, RolloutCounts};
 use super::world::World;
 
-/// What the operator is told at its start.
+/// Settings from the command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// Requests under way at once, over all resources; at least 1.
     pub max_in_flight: usize,
-    /// How pods roll that nobody's edit asked to roll.
+    /// Limits for rollouts without an edit of the user.
     pub rollout_budget: BudgetSettings,
-    /// Where it works.
+    /// The namespaces to work in.
     pub scopes: BTreeSet<Scope>,
 }
 
@@ -47,7 +48,7 @@ pub struct Reconciler {
     settings: Settings,
     world: World,
     queue: Queue,
-    /// Resources whose turn came while too little was known of their namespace.
+    /// Resources that were taken from the queue before their namespace was synced.
     unsynced: BTreeSet<Key>,
     leading: bool,
     now: Timestamp,
@@ -56,23 +57,23 @@ pub struct Reconciler {
     active_passes: BTreeMap<Key, ActivePass>,
     /// The resources that ask for a kind that the API server does not serve.
     missing_kinds: BTreeMap<ChildKind, BTreeSet<Key>>,
-    /// The wake that the shell was asked for last.
+    /// The wake-up time that the shell was asked for last.
     wake: Option<Timestamp>,
     reported_depth: usize,
     reported_rollouts: RolloutCounts,
 }
 
-/// A resource between the moment it was taken from the queue and its rest.
+/// A resource between the moment when it was taken from the queue and the moment when nothing is left to send.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct ActivePass {
-    /// Requests of its batch that have not been answered.
+    /// Requests of its batch without an answer.
     outstanding: usize,
-    /// Since when.
+    /// When it was taken from the queue.
     since: Timestamp,
 }
 
 impl Reconciler {
-    /// A kernel that knows nothing: it writes nothing until every list was complete and it leads.
+    /// A reconciler that knows nothing: it writes nothing until every list is complete and this process leads.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -104,13 +105,13 @@ impl Reconciler {
         self.world.lists.now()
     }
 
-    /// Everything known, for those who look on.
+    /// Everything known, for observers.
     #[must_use]
     pub const fn world(&self) -> &World {
         &self.world
     }
 
-    /// Folds one event, runs the passes that there is room for, and says what to do.
+    /// Folds one event, runs as many passes as requests may be sent, and returns what to do.
     pub fn step(&mut self, at: Timestamp, event: Event) -> Vec<Effect> {
         self.now = at;
         let mut effects = Vec::new();
@@ -139,14 +140,14 @@ impl Reconciler {
         effects
     }
 
-    /// Those whose turn has come are looked at again; behind everybody who has an edit.
+    /// Queues the resources that may get a rollout permit, behind those that were edited.
     fn queue_permitted(&mut self) {
         for key in self.world.rollout_budget.take_permitted() {
             self.queue.push(&key, Lane::Backlog);
         }
     }
 
-    /// Takes an event into the world and queues the resources that it concerns, which it returns.
+    /// Folds an event into the world; queues and returns the affected resources.
     fn fold(&mut self, event: Event, effects: &mut Vec<Effect>) -> BTreeSet<Key> {
         let lane = if self.is_synced() { Lane::Fresh } else { Lane::Backlog };
         let dirty: BTreeSet<Key> = match event {
@@ -211,7 +212,8 @@ impl Reconciler {
         self.world.resources.keys().for_each(|key| self.queue.push(key, Lane::Backlog));
     }
 
-    /// A resource is gone. Requests of its last batch may be under way: the turn ends with their answers.
+    /// Forgets a deleted resource. Requests of its last batch may be under way: the active pass ends with their
+    /// answers.
     fn forget(&mut self, key: &Key) {
         self.queue.forget(key);
         self.unsynced.remove(key);
@@ -220,8 +222,8 @@ impl Reconciler {
         }
     }
 
-    /// Another operator may have written meanwhile, so that what was decided here before is worth nothing; and what the
-    /// metrics knew of each resource was its business.
+    /// Another replica may have written in the meantime: decisions from before are dropped, and the metrics of each
+    /// resource are reported again.
     fn on_leadership_acquired(&mut self) {
         for (key, resource) in &mut self.world.resources {
             resource.reported = None;
@@ -232,22 +234,22 @@ impl Reconciler {
         self.queue_all();
     }
 
-    /// More is known: perhaps enough for those that were not looked at for want of it.
+    /// Queues the resources that waited for their namespace to be synced.
     fn requeue_unsynced(&mut self) {
         for key in std::mem::take(&mut self.unsynced) {
             self.queue.push(&key, Lane::Backlog);
         }
     }
 
-    /// Compares the children of a resource whose turn has not come. What belongs to a batch under way is left to the
-    /// pass after it, which knows more.
+    /// Compares the children of a resource that still waits in the queue. While a batch is under way, the pass after it
+    /// does that with newer knowledge.
     fn compare(&mut self, key: &Key) {
         let under_way = self.active_passes.get(key).is_some_and(|active_pass| active_pass.outstanding > 0);
         let Some(resource) = self.world.resources.get(key).filter(|it| it.is_open() && !under_way) else {
             return;
         };
         let view = View { world: &self.world, resource, now: self.now };
-        // A panic is the pass' business: it will come to the same, and can say so.
+        // A panic is ignored here: the pass will panic too, and reports it.
         if let Ok(Pass { compared_children, rendered_hashes, .. }) =
             catch_unwind(AssertUnwindSafe(|| pass::compare(&view)))
         {
@@ -272,7 +274,7 @@ impl Reconciler {
         }
     }
 
-    /// One resource's turn. While its last batch is under way it comes back when that has been answered.
+    /// Runs the pass of one resource, unless its last batch is under way: the last answer queues the resource again.
     fn pass(&mut self, key: &Key, effects: &mut Vec<Effect>) {
         let Some(resource) = self.world.resources.get(key) else { return };
         let active_pass =
@@ -306,7 +308,7 @@ impl Reconciler {
         let uid = resource.seen.uid.clone();
         let outstanding = pass.sends.len();
         for kind in pass.sends.iter().filter_map(Send::child) {
-            // Its answer is newer than what is gone by now.
+            // The answer will be newer than the deletion that is known.
             resource.slot_mut(kind).lost = None;
         }
         for send in pass.sends {
@@ -324,7 +326,7 @@ impl Reconciler {
         }
     }
 
-    /// The request of a send, and what its reply will be understood by.
+    /// The request, and what is needed to understand its reply.
     fn prepare(&self, key: &Key, send: Send) -> (Request, Sent) {
         match send {
             Send::Write { request, kind, attempt, change, replaces, kube_events } => {
@@ -374,7 +376,7 @@ impl Reconciler {
         self.queue.set_timer(key, settled.wake_at);
         resource.inherited &= settled.failure.is_some();
         for kind in &settled.unchanged {
-            // It came to what was wanted without that write: the next conflict is a first one again.
+            // The child is as desired without that write: the next conflict is a first one again.
             let resolved = |backoff: &mut Backoff| backoff.failure.category == Category::Conflict;
             resource.slot_mut(*kind).backoff.take_if(resolved);
         }
@@ -397,7 +399,7 @@ impl Reconciler {
         }));
     }
 
-    /// Notes which kinds a resource asks for that the API server does not serve, and has them looked for.
+    /// Notes which kinds a resource asks for that the API server does not serve, and has the shell poll for them.
     fn poll_missing_kinds(&mut self, key: &Key, unserved: &[ChildKind], effects: &mut Vec<Effect>) {
         for kind in ChildKind::ALL.into_iter().filter(|kind| !kind.is_required()) {
             let users = self.missing_kinds.entry(kind).or_default();
@@ -443,7 +445,7 @@ impl Reconciler {
     }
 
     fn report_queue(&mut self, effects: &mut Vec<Effect>) {
-        // What waits for another operator does not wait here.
+        // The queue of a follower does not count.
         let depth = if self.leading { self.queue.depth() } else { 0 };
         if depth != self.reported_depth {
             self.reported_depth = depth;

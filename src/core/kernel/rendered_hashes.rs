@@ -1,9 +1,9 @@
-//! What the children of a resource are to be: by hash from the world's memory, whole only where somebody looks. Pure;
-//! made by the pass.
+//! The desired children of a resource: their hashes from memory, and whole bodies only if they are needed. Pure; made
+//! by the pass.
 //!
-//! Rendering and hashing would be most of the work of a pass, and in a settled world it gives the same every time.
-//! Nothing that is decided depends on whether it was remembered: the memory is left out of snapshots, and a test
-//! holds a kernel without any against one that remembers.
+//! Rendering and hashing would be most of the work of a pass, and for a settled resource the result is always the same.
+//! No decision depends on whether the hashes were remembered: snapshots leave them out, and a test compares a
+//! reconciler without them with one that remembers.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -18,8 +18,8 @@ use super::hash;
 use super::object::ChildKind;
 use crate::api::Validated;
 
-/// Hashes of the desired children, and what they were made from; the rest of that (spec, restart trigger, name and
-/// uid) is the resource itself: the world drops the rendered hashes when one of them changes.
+/// Hashes of the desired children, and the inputs that they were rendered from. The other inputs (spec, restart
+/// trigger, name and uid) belong to the resource: the world drops these hashes when one of them changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderedHashes {
     secret_hash: Option<String>,
@@ -42,7 +42,7 @@ impl RenderedHashes {
         }
     }
 
-    /// Whether rendering would give the same again.
+    /// Whether rendering would give the same result.
     fn holds(&self, intent: &Intent<'_>, live: Option<&LiveTemplate>) -> bool {
         self.secret_hash.as_deref() == intent.secret_hash
             && self.replicas == intent.replicas
@@ -99,7 +99,7 @@ impl<'a> DesiredChildren<'a> {
         self.live.as_ref().is_some_and(|live| live.hash == self.rendered_hashes.template_hash)
     }
 
-    /// Whether the live template says nothing of where it comes from, and is what it should be all the same.
+    /// Whether the live template was recognised by its content, because no annotation names its source.
     #[must_use]
     pub const fn recognises_template(&self) -> bool {
         matches!(self.live, Some(Cow::Owned(_)))

@@ -1,6 +1,7 @@
-//! Somebody who keeps changing fields of ours: how often they are put back. Pure data; kept at a child's place.
+//! Limits how often fields of a child are repaired that somebody else keeps changing. Pure data; kept for each child.
 //!
-//! Without a bound two controllers that disagree write as fast as they can, and each template of theirs makes pods roll.
+//! Without a limit two controllers that disagree write as fast as they can, and each change of a pod template rolls
+//! pods.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -10,16 +11,16 @@ const LIMIT: usize = 12;
 /// See [`LIMIT`].
 const WINDOW: SignedDuration = SignedDuration::from_secs(60);
 
-/// The repairs of one child, the oldest first; at most [`LIMIT`].
+/// The recent repairs of one child, the oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepairLimiter {
-    /// Hash of what was written last. To write that again is a repair, to write something else is not.
+    /// Hash of the body that was written last. Writing the same body again is a repair, writing another one is not.
     written: String,
     at: Vec<Timestamp>,
 }
 
 impl RepairLimiter {
-    /// What was desired by this hash has been written.
+    /// Notes that the body with this hash was written.
     pub fn note(&mut self, hash: &str, now: Timestamp) {
         if self.written != hash {
             *self = Self { written: hash.to_owned(), at: Vec::new() };

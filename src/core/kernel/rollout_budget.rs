@@ -1,15 +1,16 @@
-//! Turns at rolling pods that nobody's edit asked to roll. Pure; part of the world, asked and told by the pass.
+//! Limits how many caches replace their pods at a time without an edit of the user. Pure; part of the world, read and
+//! updated by the pass.
 //!
-//! A Secret that fifty caches mount, an operator that adopts newer pod templates, or a definition that drops a field that
-//! many use, concerns many caches at once, and a cache that rolled is empty. So only a few roll at a time: each takes a
-//! turn. A turn stands in the resource's status before the first pod goes, so that another operator knows of it, and of
-//! whether it stalled.
+//! A changed Secret that fifty caches mount, an operator that adopts newer pod templates, or a CRD that drops a field
+//! affects many caches at once, and a cache is empty after its rollout. So only a few may roll at a time: each needs a
+//! permit. The permit is recorded in the status of the resource before the first pod is deleted, so that another
+//! replica of the operator knows of it, and knows whether the rollout stalled.
 //!
-//! A turn ends when all pods of the live template are available and this turn may do nothing more: all is done, or the
-//! resource is paused, or became invalid, or waits for a Secret. Only the Deployment decides about that, so that no way
-//! out of a pass forgets it. Whose apply is refused keeps the turn, which is idle then: it takes nobody's place, and
-//! has to find one free again before it goes on. Who adopts a newer template and is refused, or stalls, keeps all others
-//! from adopting it.
+//! A permit ends when all pods of the live template are available and nothing more is to be done with it: the rollout
+//! is complete, or the resource is paused, invalid, or waits for a Secret. Only the state of the Deployment decides
+//! about that, so that no exit of a pass can forget it. A resource whose apply is refused keeps its permit, which is
+//! idle then: an idle permit does not count, and before the rollout goes on a free one is needed again. A resource that
+//! adopts a newer template and stalls or is refused blocks all further adoptions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,22 +28,22 @@ use super::status_inputs;
 use crate::api::status::BudgetedRollout;
 use crate::api::{MemcachedStatus, Validated};
 
-/// How many may roll, and whether older templates are to be replaced.
+/// How many caches may roll, and whether older templates are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BudgetSettings {
-    /// Turns at a time; at least 1.
+    /// Permits at a time; at least 1.
     pub limit: usize,
-    /// What becomes of templates of older revisions.
+    /// Whether templates of older revisions are replaced.
     pub adoption: Adoption,
 }
 
-/// What becomes of pod templates that older rules rendered, while nobody edits their resource.
+/// Whether pod templates of older revisions are replaced while nobody edits their resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Adoption {
     /// They stay.
     #[default]
     Off,
-    /// They are rendered anew by the newest rules, a few at a time.
+    /// They are rendered by the newest revision, a few at a time.
     Budgeted,
 }
 
@@ -52,25 +53,26 @@ impl Default for BudgetSettings {
     }
 }
 
-/// Who has a turn and who waits for one.
+/// Which resources have a permit and which wait for one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RolloutBudget {
     budget: BudgetSettings,
-    /// Where resources have not been seen that may have a turn: until they have, nobody else gets one.
+    /// Scopes whose resources have not been listed yet. They may hold permits, so until then no other permit is
+    /// granted.
     unseen: BTreeSet<Scope>,
     permits: BTreeMap<Key, RolloutPermit>,
-    /// Those that were not called yet.
+    /// Resources that wait and have not been queued again.
     waiting: BTreeMap<Key, BudgetedRollout>,
 }
 
-/// A turn.
+/// Permission to replace pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RolloutPermit {
-    /// Why its pods roll.
+    /// Why the pods roll.
     pub cause: BudgetedRollout,
-    /// Whether nothing will happen until a person changes something; also while a refused apply is tried again.
+    /// Whether the rollout waits for a person; also while a refused apply is retried.
     pub stalled: bool,
-    /// Whether all its pods are available, and what would make them roll was refused a moment ago.
+    /// Whether all pods are available and the last apply that would replace them was refused.
     #[serde(default)]
     pub idle: bool,
 }
@@ -81,20 +83,20 @@ impl RolloutPermit {
     }
 }
 
-/// Where a resource stands.
+/// The permit of a resource, or why it has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PermitState {
-    /// Its pods have no such reason to roll.
+    /// No permit is needed.
     #[default]
     NotNeeded,
-    /// Too many others roll.
+    /// Too many other caches roll.
     Waiting(BudgetedRollout),
-    /// It may roll.
+    /// The pods may be replaced.
     Granted(RolloutPermit),
 }
 
 impl PermitState {
-    /// The same, of a resource for which nothing will happen until a person changes something.
+    /// The same; `stalled` says that the rollout waits for a person.
     #[must_use]
     pub const fn stalled(self, stalled: bool) -> Self {
         match self {
@@ -113,19 +115,19 @@ impl PermitState {
     }
 }
 
-/// The whole, in figures.
+/// How many resources have a permit, and how many wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RolloutCounts {
-    /// Resources with a turn that is not idle.
+    /// Resources with a permit that is not idle.
     pub rolling: usize,
-    /// Resources that wait for one.
+    /// Resources that wait for a permit.
     pub waiting: usize,
-    /// Whether one that adopts a newer template stalled or is refused, so that no other does.
+    /// Whether an adoption stalled or was refused, so that no other begins.
     pub adoption_halted: bool,
 }
 
 impl RolloutBudget {
-    /// Nothing is known of the resources in these scopes.
+    /// A budget before any resource of these scopes was listed.
     #[must_use]
     pub const fn new(budget: BudgetSettings, unseen: BTreeSet<Scope>) -> Self {
         Self { budget, unseen, permits: BTreeMap::new(), waiting: BTreeMap::new() }
@@ -136,26 +138,26 @@ impl RolloutBudget {
         self.unseen.remove(scope);
     }
 
-    /// The resources in a scope cannot be seen. Those that are known to have a turn keep it; those of which nothing is
-    /// known, and perhaps never will be, keep nobody waiting.
+    /// The resources in a scope cannot be listed. Known permits stay; resources that were never seen keep nobody
+    /// waiting.
     pub fn pass_over(&mut self, scope: &Scope) {
         self.unseen.remove(scope);
     }
 
-    /// Whether templates of older revisions are to be replaced.
+    /// Whether templates of older revisions are replaced.
     #[must_use]
     pub fn adopts(&self) -> bool {
         self.budget.adoption == Adoption::Budgeted
     }
 
-    /// The turn of a resource.
+    /// The permit of a resource.
     #[must_use]
     pub fn permit(&self, key: &Key) -> Option<RolloutPermit> {
         self.permits.get(key).copied()
     }
 
-    /// Where a resource is to stand that may roll now for this reason, or for none; `done` when its turn, if it has one,
-    /// has nothing more to wait for.
+    /// Decides on the permit of a resource that wants to roll for this reason, or for none; `done` if its present
+    /// permit, if any, is not needed any more.
     #[must_use]
     pub fn permit_state(&self, key: &Key, reason: Option<BudgetedRollout>, done: bool) -> PermitState {
         match (self.permit(key), reason) {
@@ -171,7 +173,7 @@ impl RolloutBudget {
         }
     }
 
-    /// A pass found this.
+    /// Stores what a pass decided.
     pub fn note(&mut self, key: &Key, permit_state: PermitState) {
         self.forget(key);
         match permit_state {
@@ -181,19 +183,19 @@ impl RolloutBudget {
         }
     }
 
-    /// What is known of a resource is only what its status says: whether it rolls, and whether it stalled.
+    /// Restores the permit from the status of a resource: whether it rolls, and whether the rollout stalled.
     pub fn restore(&mut self, key: &Key, status: &MemcachedStatus) {
         let permit = status.permit_cause().map(|cause| PermitState::Granted(RolloutPermit::new(cause)));
         self.note(key, permit.unwrap_or_default().stalled(patch::says_stalled(status)));
     }
 
-    /// The resource is gone.
+    /// Removes a resource that was deleted.
     pub fn forget(&mut self, key: &Key) {
         self.permits.remove(key);
         self.waiting.remove(key);
     }
 
-    /// Those whose turn has come; each is called once.
+    /// Removes from the waiting resources those that may get a permit now, and returns them.
     pub fn take_permitted(&mut self) -> Vec<Key> {
         let room = self.budget.limit.saturating_sub(self.rolling(None));
         let may = self.waiting.iter().filter(|(key, cause)| self.may_grant(key, **cause)).take(room);
@@ -204,14 +206,14 @@ impl RolloutBudget {
         called
     }
 
-    /// The whole, in figures.
+    /// How many resources have a permit, and how many wait.
     #[must_use]
     pub fn counts(&self) -> RolloutCounts {
         let (rolling, waiting) = (self.rolling(None), self.waiting.len());
         RolloutCounts { rolling, waiting, adoption_halted: self.is_adoption_halted(None) }
     }
 
-    /// Turns in use, this resource's aside.
+    /// Permits in use by other resources.
     fn rolling(&self, but: Option<&Key>) -> usize {
         self.permits.iter().filter(|(key, permit)| Some(*key) != but && !permit.idle).count()
     }
@@ -228,24 +230,24 @@ impl RolloutBudget {
     }
 }
 
-/// What a resource is to become once it is known whether it has a turn.
+/// The desired children and the plan after the budget was applied.
 pub struct BudgetedPlan<'a> {
     /// Its children.
     pub desired: DesiredChildren<'a>,
-    /// What to do about each.
+    /// The action for each child.
     pub planned: Vec<Planned>,
-    /// Where it stands.
+    /// The permit of the resource.
     pub permit_state: PermitState,
 }
 
-/// Where a resource stands of which no child is touched in this pass.
+/// The permit of a resource in a pass that writes no child.
 #[must_use]
 pub fn permit_without_writes(view: &View<'_>) -> PermitState {
     view.world.rollout_budget.permit_state(&view.resource.seen.key, None, view.pods_are_back())
 }
 
-/// Decides whether pods roll now that nobody's edit asked to roll: where it is too early, the Deployment waits; where
-/// the turn is for adopting the newest template, it is that template that is desired.
+/// Decides whether pods may roll now without an edit of the user. Without a permit the Deployment waits; with a permit
+/// for adoption the newest template becomes the desired one.
 #[must_use]
 pub fn apply<'a>(
     view: &View<'a>,
@@ -261,7 +263,7 @@ pub fn apply<'a>(
     let begun = rollout_budget.permit(key).is_some_and(|permit| permit.cause == BudgetedRollout::Adoption);
     let newest = (adopts && begun).then(render);
     let now = newest.as_ref().map_or(&planned, |(planned, _)| planned);
-    // Where nothing serves there is nothing to lose, and nobody shall wait for that.
+    // If no pod serves, there is no cached data to lose, and no permit is needed.
     let rolls = now.iter().find_map(|it| it.action.cause()?.budgeted()).filter(|_| view.serves());
     let settled = || {
         status_inputs::is_complete(view, spec, (&desired, &planned))
@@ -288,14 +290,14 @@ pub fn apply<'a>(
     }
 }
 
-/// Whether the API server refused the Deployment, and it is not yet time to ask again.
+/// Whether the API server refused the Deployment and the backoff has not ended yet.
 fn backs_off(planned: &[Planned]) -> bool {
     planned.iter().any(|it| it.kind == ChildKind::Deployment && matches!(it.action, Action::BackOff(_)))
 }
 
 impl View<'_> {
-    /// Whether no pod of ours is on its way: all run the live template and are available, or there is no Deployment.
-    /// While it is not known whether the last write was stored, they may be.
+    /// Whether no rollout is under way: all pods run the live template and are available, or there is no Deployment.
+    /// `false` while it is unknown whether the last write was stored.
     fn pods_are_back(&self) -> bool {
         let slot = self.resource.slot(ChildKind::Deployment);
         let unanswered = slot.backoff.as_ref().is_some_and(|it| {

@@ -1,5 +1,5 @@
-//! API objects in, events pruned to what decisions need out. Pure; called by the shell for every object that a
-//! watch or a reply brings.
+//! API objects in, events out, reduced to what decisions need. Pure; called by the shell for every object of a watch or
+//! a reply.
 //!
 //! Everything here is total: an object of any shape gives an event or, without a name or uid, nothing.
 
@@ -53,7 +53,7 @@ pub fn resource(object: &DynamicObject) -> Option<SeenResource> {
     })
 }
 
-/// An object of a child's kind. Of what is somebody else's only that: nothing of its content may reach the journal.
+/// An object of a child's kind. Of a foreign object only the owner is kept: its content must not reach the journal.
 #[must_use]
 pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
     let meta = &object.metadata;
@@ -108,8 +108,8 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
     })
 }
 
-/// Whether an object is none of this operator's business but for the place that it takes: somebody else controls it, or
-/// nobody does and nothing says that this operator or the Go operator made it.
+/// Whether an object is foreign, so that only its name matters: somebody else controls it, or nobody does and no record
+/// says that this operator or the Go operator made it.
 fn is_foreign(meta: &ObjectMeta, controller: Option<&Controller>) -> bool {
     let made = |entry: &ManagedFieldsEntry| match entry.manager.as_deref() {
         Some(FIELD_MANAGER) => true,

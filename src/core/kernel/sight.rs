@@ -1,5 +1,6 @@
-//! What the watches do not show. They are by our label: a child that lost it, and an object of somebody else, is found
-//! only by reading, and nobody tells when it changes or goes. Pure; a part of a child's place.
+//! What the watches do not show. They select by our label: a child that lost the label, or an object of somebody else,
+//! is found only by reading, and no event tells when it changes or is deleted. Pure data; part of what is known of a
+//! child.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -10,34 +11,35 @@ use super::desired::meta::{MANAGED_BY, MANAGED_BY_LABEL};
 use super::failure::Category;
 use super::object::Uid;
 
-/// The longest time between two reads of what no watch tells of.
+/// The longest time between two reads of an object that no watch shows.
 const LONGEST: SignedDuration = SignedDuration::from_secs(60);
 
-/// What is known of a place where no watch shows anything.
+/// What is known of a child that no watch shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Absence {
-    /// Nothing: a list shows only what has our label.
+    /// Nothing: a list shows only objects with our label.
     #[default]
     Unproven,
-    /// What was there has gone from the watch, or a create was not told that something is there. A create finds out.
+    /// Most likely none exists: the object left the watch, or a create failed without a conflict. Another create finds
+    /// out.
     Likely,
-    /// An answer said that nothing is there.
+    /// None exists: an answer said so.
     Proven,
 }
 
-/// When what no watch tells of is read again.
+/// When an object that no watch shows is read again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recheck {
     /// When.
     pub at: Timestamp,
-    /// How often it was read.
+    /// How often the object was read.
     times: u32,
-    /// The generation of the resource that it was read for: an edit is a reason to look at once.
+    /// The generation of the resource at the last read: an edit is a reason to read again at once.
     generation: i64,
 }
 
 impl Recheck {
-    /// After one more read.
+    /// The next recheck, after one more read.
     #[must_use]
     pub fn after(before: Option<&Self>, generation: i64, (uid, now): (&Uid, Timestamp)) -> Self {
         let before = before.filter(|before| before.generation == generation);
@@ -47,14 +49,14 @@ impl Recheck {
         Self { at, times, generation }
     }
 
-    /// Whether it is time.
+    /// Whether the recheck is due.
     #[must_use]
     pub fn is_due(&self, generation: i64, now: Timestamp) -> bool {
         self.at <= now || self.generation != generation
     }
 }
 
-/// Whether the watch by our label shows an object of this content, see [`super::event::SeenChild::content`].
+/// Whether the watch by our label shows an object with this content, see [`super::event::SeenChild::content`].
 #[must_use]
 pub fn carries_label(content: &Value) -> bool {
     let labels = content.pointer("/metadata/labels");

@@ -1,5 +1,5 @@
-//! From a plan to what is said about it: the situation that the status is computed from, and the rest that a
-//! finished pass leaves. Pure; called by the pass.
+//! From the plan to the inputs of the status, and to what a pass leaves when nothing is left to send. Pure; called by
+//! the pass.
 
 use jiff::Timestamp;
 
@@ -19,11 +19,11 @@ use super::status::{self, BlockingProblem, StatusInputs};
 use crate::api::spec::Autoscaling;
 use crate::api::{MemcachedStatus, Validated};
 
-/// What is to be said about a resource.
+/// The status of a resource, computed by a pass.
 pub struct ComputedStatus {
     /// Its status.
     pub status: MemcachedStatus,
-    /// When that changes by itself.
+    /// When the status changes without an event.
     pub changes_at: Option<Timestamp>,
 }
 
@@ -62,7 +62,7 @@ pub fn status(
     }
 }
 
-/// The pass over a resource whose spec cannot be built from: no child is touched. `place` is where it stands.
+/// The pass over a resource with an invalid spec: no child is touched.
 #[must_use]
 pub fn invalid(view: &View<'_>, broken: &str, permit_state: PermitState) -> Pass {
     let held = TemplateProgress { carries_template: false, held_back: true };
@@ -84,13 +84,14 @@ pub fn invalid(view: &View<'_>, broken: &str, permit_state: PermitState) -> Pass
     Pass { settled: Some(settled), permit_state, ..Pass::default() }
 }
 
-/// The rules by which the running pods were made; of pods that nobody has signed yet, the oldest.
+/// The revision of the running pods; 0 if no annotation names one.
 fn listening(view: &View<'_>) -> Option<Revision> {
     let live = view.our_deployment()?;
     Some(live.template.as_ref().map_or(Revision::GO_OPERATOR, |template| template.revision))
 }
 
-/// Pods wanted: under an autoscaler what it asks the Deployment for, or is bound to ask for next. Zero switches it off.
+/// Pods expected: under an autoscaler the number that the autoscaler set, within its bounds. Zero switches the
+/// autoscaler off.
 fn replicas_expected(view: &View<'_>, spec: &Validated) -> i32 {
     let Some(Autoscaling { min_replicas, max_replicas, .. }) = &spec.autoscaling else {
         return spec.replicas;
@@ -102,8 +103,8 @@ fn replicas_expected(view: &View<'_>, spec: &Validated) -> i32 {
     }
 }
 
-/// Pods wanted by a spec that breaks rules: what it says, as far as it can be read; under an autoscaler, and where it
-/// says nothing, what the Deployment asks for.
+/// Pods expected under an invalid spec: the number in the spec, if it can be read; under an autoscaler, or without a
+/// number, the number in the Deployment.
 fn replicas_of_invalid(view: &View<'_>) -> i32 {
     let spec = view.resource.seen.spec.as_ref().ok();
     let autoscaling = spec.and_then(|spec| spec.autoscaling.as_ref()).filter(|it| it.enabled == Some(true));
@@ -120,7 +121,7 @@ fn unserved(planned: &[Planned]) -> impl Iterator<Item = ChildKind> {
     planned.iter().filter(not_served).map(|it| it.kind)
 }
 
-/// What there is, without a word yet on how it compares with what should be.
+/// The observed part of the inputs, before anything is said about the plan.
 fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgress) -> StatusInputs<'a> {
     let seen = &view.resource.seen;
     let deployment = view.our_deployment();
@@ -151,7 +152,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
     }
 }
 
-/// How far the operator is with the Deployment.
+/// How far the pod template has been written.
 #[derive(Clone, Copy)]
 struct TemplateProgress {
     /// [`RolloutProgress::carries_template`].
@@ -180,7 +181,7 @@ fn asked(live: &Live) -> i32 {
     live.replicas.and_then(|replicas| i32::try_from(replicas).ok()).unwrap_or(1)
 }
 
-/// Whether all pods run what they should, and are available.
+/// Whether all pods run the desired template and are available.
 #[must_use]
 pub fn is_complete(
     view: &View<'_>,
@@ -199,7 +200,7 @@ pub fn is_rolled_out(live: &Live) -> bool {
     rollout(live, its_own).complete(asked(live))
 }
 
-/// What is left when nothing is to be sent.
+/// What a pass leaves when nothing is left to send.
 #[must_use]
 pub fn settled(
     view: &View<'_>,
@@ -230,7 +231,7 @@ pub fn settled(
     }
 }
 
-/// The category of what is wrong, for the metrics.
+/// The category of the failure, for the metrics.
 fn failure(mounted_secrets: &MountedSecrets, planned: &[Planned]) -> Option<Category> {
     let of_child = planned.iter().find_map(|it| match &it.action {
         Action::BackOff(failure) | Action::Unavailable(Unavailable::Refused(failure)) => {
@@ -250,7 +251,7 @@ fn retry_of_status(view: &View<'_>) -> Option<Timestamp> {
     view.resource.backoff.as_ref().and_then(|backoff| backoff.retry_at)
 }
 
-/// What keeps a resource from being as desired, the worst first.
+/// The worst problem that keeps a resource from its desired state.
 fn worst_problem(
     view: &View<'_>,
     mounted_secrets: &MountedSecrets,
@@ -260,7 +261,7 @@ fn worst_problem(
         .unreadable
         .as_ref()
         .map(|failure| BlockingProblem::SecretUnreadable(failure.message.clone()));
-    // Said also while the child happens to be as it should: else Ready would flip with every repair of a fight.
+    // Reported even while the child is as desired: otherwise Ready would flip with every repair.
     let fight = |it: &Planned| {
         plan::fought_over(view, it.kind, &it.hash).and_then(|action| action.blocking_problem())
     };
@@ -268,7 +269,7 @@ fn worst_problem(
     of_children.chain(unreadable).min_by_key(plan::rank)
 }
 
-/// Whether the pods' template is the desired one.
+/// Whether the live pod template is the desired one.
 fn template_in_place(desired: &DesiredChildren<'_>, planned: &[Planned]) -> bool {
     let deployment = planned.iter().find(|it| it.kind == ChildKind::Deployment);
     let drifted =

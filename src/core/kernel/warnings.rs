@@ -1,5 +1,5 @@
-//! What somebody should know about pods that are about to be made: they will run, but not as they could. Pure; called by
-//! the pass, which sends it along with the write that makes pods, or that takes them over, so that it is said once.
+//! Warnings about pods that are about to be created: they will run, but not as well as they could. Pure; called by the
+//! pass, which sends them along with the write that creates the pods, so that each is published once.
 
 use super::desired::secrets::PASSWORD_FILE;
 use super::effect::KubeEvent;
@@ -9,13 +9,14 @@ use crate::api::Validated;
 use crate::api::headroom::headroom;
 use crate::api::quantity::Quantity;
 
-/// Everything there is to say.
+/// All warnings about the pods of a spec.
 #[must_use]
 pub fn of_pods(spec: &Validated, mounted_secrets: &MountedSecrets) -> Vec<KubeEvent> {
     of_password_file(spec, mounted_secrets).into_iter().chain(of_memory_limit(spec)).collect()
 }
 
-/// A limit that is admitted may still be less than memcached takes one day: then it is killed, and the cache is empty.
+/// A valid memory limit may still be less than memcached needs one day: then memcached is killed, and the cache is
+/// empty.
 fn of_memory_limit(spec: &Validated) -> Option<KubeEvent> {
     let limit = spec.resources.as_ref()?.limits.as_ref()?.get("memory")?;
     let (items, beside) = (spec.memcached.max_memory_mb, headroom(spec));
@@ -31,8 +32,8 @@ fn of_memory_limit(spec: &Validated) -> Option<KubeEvent> {
     })
 }
 
-/// Some versions of memcached drop the last character of a file whose last line is not ended (1.6.18 does), so that
-/// nobody can log in with the right password.
+/// Some versions of memcached (1.6.18 is one) drop the last character of a password file that does not end with a
+/// newline, so that the right password is refused.
 fn of_password_file(spec: &Validated, mounted_secrets: &MountedSecrets) -> Option<KubeEvent> {
     let secret = spec.security.sasl_secret.as_deref()?;
     let lacks = |(name, key): &(String, &str)| name == secret && *key == PASSWORD_FILE;

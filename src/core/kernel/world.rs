@@ -1,7 +1,7 @@
-//! All that the operator knows: a fold over events. Pure; owned by the kernel, read by the pass.
+//! All that the operator knows: a fold over events. Pure; owned by the reconciler, read by the pass.
 //!
-//! An object is kept only until a pass has compared it with what it should be; what stays is the verdict and a
-//! few facts, a few hundred bytes a resource.
+//! An object is kept only until a pass has compared it with the desired one. After that only the result of the
+//! comparison and a few facts are kept, a few hundred bytes for each resource.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -33,7 +33,7 @@ pub struct World {
     pub secrets: BTreeMap<Key, Secret>,
     /// Why pods are not running, by pod; pods without a problem are not kept.
     pub pods: BTreeMap<Key, SeenPod>,
-    /// Who may roll pods that nobody's edit asked to roll.
+    /// Which resources may replace pods without an edit of the user.
     pub rollout_budget: RolloutBudget,
     /// The lists that are under way, and those that have been complete.
     pub lists: Lists,
@@ -43,7 +43,7 @@ pub struct World {
     /// Children of resources that are gone.
     #[serde(default)]
     left_behind: LeftBehind,
-    /// The kinds of children that cannot be dealt with.
+    /// The kinds of children that cannot be listed, and why.
     unavailable: Vec<(ChildKind, Scope, Unavailable)>,
 }
 
@@ -52,12 +52,13 @@ pub struct World {
 pub struct Resource {
     /// As seen last, with the status that we know to be there.
     pub seen: SeenResource,
-    /// The places of its children, as far as something was seen or tried there.
+    /// What is known of its children, of those that were seen or written.
     slots: BTreeMap<ChildKind, Slot>,
-    /// The spec before the edits that its Deployment has yet to follow: it says what they change in the pods.
+    /// The spec before the edits that have yet to reach the Deployment. The Kubernetes Event about the rollout names
+    /// the fields that differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited: Option<Box<MemcachedSpec>>,
-    /// What its children are to be, by hash.
+    /// Hashes of its desired children.
     #[serde(skip)]
     pub rendered_hashes: Option<RenderedHashes>,
     /// The Secret hash that was computed last while this operator leads; what it counts for is in [`super::mounted_secrets`].
@@ -72,8 +73,8 @@ pub struct Resource {
     pub unstorable: Option<Box<(MemcachedStatus, MemcachedStatus)>>,
     /// What the metrics show.
     pub reported: Option<InstanceMetrics>,
-    /// Whether its status, when this run saw it first, told of work that may have been left undone, and no pass has come
-    /// through since: a child that nobody asks for any more is to be looked for.
+    /// Whether the status that this run saw first tells of unfinished work, and no pass has succeeded since: then a
+    /// pass also reads children that the spec does not ask for.
     #[serde(default)]
     pub inherited: bool,
 }
@@ -97,7 +98,7 @@ impl Resource {
         fresh
     }
 
-    /// Believes what the status says about earlier applies, this operator's or another's.
+    /// Restores what the status says about earlier applies, of this operator or of another one.
     pub fn recall(&mut self) {
         for altered in self.seen.status.altered_fields.clone() {
             if let Some(kind) = ChildKind::ALL.into_iter().find(|kind| kind.name() == altered.kind) {
@@ -106,15 +107,15 @@ impl Resource {
         }
     }
 
-    /// The place of a child.
+    /// What is known of a child.
     #[must_use]
     pub fn slot(&self, kind: ChildKind) -> &Slot {
-        /// A place where nothing was seen.
+        /// A child of which nothing is known.
         static EMPTY: LazyLock<Slot> = LazyLock::new(Slot::default);
         self.slots.get(&kind).unwrap_or(&EMPTY)
     }
 
-    /// What sits at the place of a child.
+    /// The live object of a child.
     #[must_use]
     pub fn live(&self, kind: ChildKind) -> Option<&Live> {
         self.slot(kind).live.as_ref()
@@ -126,7 +127,7 @@ impl Resource {
         self.slots.values().any(Slot::is_open)
     }
 
-    /// What sits at the place of a child was read, or could not be: where no watch tells of it, it will be again.
+    /// Called when a child was read, or could not be read: if no watch shows the child, it is read again later.
     pub fn recheck_later(&mut self, kind: ChildKind, now: Timestamp) {
         let Self { seen, slots, .. } = self;
         if let Some(slot) = slots.get_mut(&kind).filter(|slot| slot.is_out_of_sight()) {
@@ -134,7 +135,7 @@ impl Resource {
         }
     }
 
-    /// The place of a child, to change it.
+    /// What is known of a child, to be changed.
     pub fn slot_mut(&mut self, kind: ChildKind) -> &mut Slot {
         self.slots.entry(kind).or_default()
     }
@@ -143,9 +144,9 @@ impl Resource {
 /// A Secret that some resource names.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Secret {
-    /// Whether it exists.
+    /// Whether the Secret exists.
     pub presence: Presence,
-    /// What it held when it was read last in this run.
+    /// Digests of the content that was read last in this run.
     pub content: Option<SecretContent>,
     /// When a read of it was answered last.
     #[serde(default)]
@@ -156,7 +157,7 @@ pub struct Secret {
     pub users: BTreeSet<Key>,
 }
 
-/// Whether an object exists: unknown is never taken for absent.
+/// Whether an object exists. Unknown is never treated as absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Presence {
     /// Nobody looked yet.
@@ -164,7 +165,7 @@ pub enum Presence {
     Unknown,
     /// It does not.
     Absent,
-    /// In this version.
+    /// It exists in this version.
     Present(Uid, ResourceVersion),
 }
 
@@ -182,8 +183,8 @@ impl World {
         scopes.any(|scope| Watched::ALL.iter().all(|kind| self.is_known(*kind, |other| other == scope)))
     }
 
-    /// Whether of every kind it is known what there is in a namespace, or, where a resource can do without, that this
-    /// cannot be known: before that, absence means nothing and nothing is written.
+    /// Whether every kind was listed in a namespace, or is optional and known to be unavailable. Before that, absence
+    /// from the cache proves nothing, and nothing is written.
     #[must_use]
     pub fn is_synced_in(&self, namespace: &str) -> bool {
         Watched::ALL.iter().all(|kind| self.is_known(*kind, |scope| scope.includes(namespace)))
@@ -196,7 +197,7 @@ impl World {
         self.lists.is_complete(kind, &there) || self.unavailable.iter().any(unavailable)
     }
 
-    /// A list without which nothing can be done is refused: what is known there may be old, and nobody else waits for it.
+    /// A required list is refused: what is known of that scope may be stale, and other resources stop waiting for it.
     pub fn lose_list(&mut self, kind: Watched, scope: Scope) {
         if kind == Watched::Memcached {
             self.rollout_budget.pass_over(&scope);
@@ -204,7 +205,7 @@ impl World {
         self.lists.refuse(kind, scope);
     }
 
-    /// Why a kind of child cannot be dealt with in a namespace, if so.
+    /// Why a kind of child cannot be listed in a namespace; `None` if it can.
     #[must_use]
     pub fn unavailable(&self, kind: ChildKind, namespace: &str) -> Option<&Unavailable> {
         let found =
@@ -212,8 +213,8 @@ impl World {
         found.map(|(_, _, why)| why)
     }
 
-    /// A kind of child cannot be dealt with. Returns the resources concerned: all there, because each has to say so if it
-    /// asks for one.
+    /// A kind of child cannot be listed. Returns the affected resources: all of that scope, because the status of each
+    /// that wants such a child has to say so.
     pub fn lose_kind(&mut self, kind: ChildKind, scope: Scope, why: Unavailable) -> BTreeSet<Key> {
         let known = self.unavailable.iter().position(|(other, there, _)| (*other, there) == (kind, &scope));
         if known.is_some_and(|at| self.unavailable[at].2 == why) {
@@ -234,7 +235,7 @@ impl World {
         concerned
     }
 
-    /// The API server has this version. Returns the resources that remember what another one made of an apply.
+    /// The API server has this version. Returns the resources that remember how another version changed an apply.
     pub fn meet_server(&mut self, version: String) -> BTreeSet<Key> {
         if self.server_version.as_ref() == Some(&version) {
             return BTreeSet::new();
@@ -248,11 +249,11 @@ impl World {
         concerned
     }
 
-    /// A list is complete; whatever it lacked is gone. Returns the resources concerned.
+    /// A list is complete: objects that it lacks are deleted. Returns the affected resources.
     pub fn end_list(&mut self, kind: Watched, scope: &Scope) -> BTreeSet<Key> {
         let Some(listing) = self.lists.end(kind, scope) else { return BTreeSet::new() };
         let known: Vec<(Key, Moment)> = match kind {
-            // A resource was listed before anything could be asked of it.
+            // Resources are listed before any request about one can leave.
             Watched::Memcached => self.resources.keys().map(|key| (key.clone(), Moment::default())).collect(),
             Watched::Child(kind) => self
                 .resources
@@ -287,7 +288,8 @@ impl World {
         dirty
     }
 
-    /// A list lacks what an answer told of after the list's request had left: it may have come since, or gone since.
+    /// The list lacks an object that an answer described after the request of the list had left: the object may have
+    /// been created or deleted in between.
     fn doubt(&mut self, kind: Watched, key: &Key) -> BTreeSet<Key> {
         match kind {
             Watched::Child(kind) => {
@@ -303,8 +305,8 @@ impl World {
         }
     }
 
-    /// Whether versions were found to have gone back, as they do when etcd is restored from a backup. The same version may
-    /// then come again for other content, and what was refused for good was refused in another history.
+    /// Whether resourceVersions went back, as they do when etcd is restored from a backup. A known resourceVersion may
+    /// then stand for other content, and permanent refusals belong to the history that was lost.
     pub fn has_gone_back(&mut self) -> bool {
         let went_back = self.lists.take_went_back();
         if went_back {
@@ -330,7 +332,7 @@ impl World {
         if goes_back {
             self.lists.go_back(Watched::Memcached, &key);
         }
-        // Of one that is known, this operator decides, and what it wrote may come back late.
+        // For known resources our own state wins: the watch may still show what this operator wrote before.
         if self.resources.get(&key).is_none_or(|known| known.seen.uid != seen.uid) {
             self.rollout_budget.restore(&key, &seen.status);
         }
@@ -352,7 +354,7 @@ impl World {
                 }
             }
             Some(known) => {
-                // Another incarnation: what is known of the children stays true, what was decided does not.
+                // Another incarnation: knowledge of the children stays true, decisions do not.
                 let mut fresh = Resource::new(seen);
                 for (kind, Slot { live, answered, doubtful, .. }) in std::mem::take(&mut known.slots) {
                     *fresh.slot_mut(kind) = Slot { live, answered, doubtful, ..Slot::default() };
@@ -371,7 +373,7 @@ impl World {
         true
     }
 
-    /// A resource that named the Secrets `before` names `after`.
+    /// Moves a resource from the users of the Secrets `before` to those of `after`.
     fn rename_secrets(&mut self, resource: &Key, before: &[Key], after: &[Key]) {
         for name in after {
             self.secrets.entry(name.clone()).or_default().users.insert(resource.clone());
@@ -386,8 +388,8 @@ impl World {
         }
     }
 
-    /// A child was seen. Returns the resource concerned, if that was news to one. What has no resource is not kept: the
-    /// resources are listed before anything else.
+    /// A child was seen. Returns its resource if that is news. Children without a resource are not kept: resources are
+    /// listed before everything else.
     pub fn see_child(&mut self, seen: SeenChild) -> Option<Key> {
         let (key, kind) = (seen.key.clone(), Watched::Child(seen.kind));
         let answered = self.resources.get(&key).map(|resource| resource.slot(seen.kind).answered);
@@ -410,8 +412,8 @@ impl World {
         is_news.then_some(key)
     }
 
-    /// A child was read, and this was known of it when it was asked for: where nothing was heard since, it is so, whatever
-    /// was known.
+    /// A child was read; `known` is what was known when the request left. If nothing was learned in between, the answer
+    /// is the truth, whatever was known.
     pub fn find_child(&mut self, seen: SeenChild, known: &Sight) {
         let Some(resource) = self.resources.get_mut(&seen.key) else { return };
         let slot = resource.slot_mut(seen.kind);
@@ -464,7 +466,7 @@ impl World {
             .then_some(resource)
     }
 
-    /// An object is gone. Returns the resources concerned; a resource that is gone itself is one of them.
+    /// An object was deleted. Returns the affected resources, which include a deleted resource itself.
     pub fn gone(&mut self, kind: Watched, key: &Key) -> BTreeSet<Key> {
         match kind {
             Watched::Memcached => {
@@ -497,7 +499,7 @@ impl World {
         }
     }
 
-    /// Why the worst of a resource's pods is not running; of equals the first by name.
+    /// Why the worst pod of a resource is not running; among equals the first by name.
     #[must_use]
     pub fn pod_problem(&self, resource: &Key) -> Option<&str> {
         let first = Key { namespace: resource.namespace.clone(), name: String::new() };
@@ -510,7 +512,7 @@ impl World {
     }
 }
 
-/// The Secrets that a resource names in a feature that is on.
+/// The Secrets that the enabled features of a resource name.
 #[must_use]
 pub fn secret_names(seen: &SeenResource) -> Vec<Key> {
     let Ok(MemcachedSpec { security: Some(security), .. }) = &seen.spec else { return Vec::new() };

@@ -27,7 +27,7 @@ pub fn of_memcached(spec: &Validated) -> Vec<SecretFiles<'_>> {
     credentials(spec).into_iter().chain(certificates).collect()
 }
 
-/// The users that may log in, where they have to.
+/// The credentials Secret, if clients have to log in.
 #[must_use]
 pub fn credentials(spec: &Validated) -> Option<SecretFiles<'_>> {
     spec.security.sasl_secret.as_deref().map(|secret| SecretFiles {
@@ -38,7 +38,7 @@ pub fn credentials(spec: &Validated) -> Option<SecretFiles<'_>> {
     })
 }
 
-/// Memcached's certificate, and the CA of its clients where they need one too.
+/// Memcached's certificate, and the CA of its clients if they need certificates.
 #[must_use]
 pub fn certificates(tls: &Tls) -> SecretFiles<'_> {
     let keys: &[_] =

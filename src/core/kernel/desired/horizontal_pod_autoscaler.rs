@@ -11,7 +11,7 @@ use super::{Intent, meta};
 use crate::api::spec::Autoscaling;
 use crate::kernel::object::ChildKind;
 
-/// Renders the HorizontalPodAutoscaler; `None` where nobody asks for one.
+/// Renders the HorizontalPodAutoscaler; `None` if the spec does not ask for one.
 #[must_use]
 pub fn horizontal_pod_autoscaler(intent: &Intent<'_>) -> Option<Value> {
     let Autoscaling { min_replicas, max_replicas, metrics, behavior } = intent.spec.autoscaling.as_ref()?;

@@ -1,4 +1,5 @@
-//! What a live Deployment says about its pod template. Pure; the world reads it from each Deployment it sees.
+//! What the annotations of a live Deployment say about its pod template. Pure; the world reads them from each
+//! Deployment.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,7 +9,7 @@ use super::{Revision, pod};
 use crate::kernel::diff;
 use crate::kernel::go_operator::pod_template::PreservedMetadata;
 
-/// Which intent a live template was rendered from, by which rules.
+/// The source of a live template: the hash of its intent, and its revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveTemplate {
     /// `memcached.c5c3.io/template-revision`.
@@ -18,8 +19,8 @@ pub struct LiveTemplate {
     /// What it keeps of the Go operator's, at revision 0.
     #[serde(default, skip_serializing_if = "PreservedMetadata::is_empty")]
     pub preserved: PreservedMetadata,
-    /// What we own of the template itself, only where this build does not know the revision and so cannot
-    /// render it: a newer operator did.
+    /// The part of the template that we own. Set only if a newer operator rendered it and this build does not know the
+    /// revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub foreign: Option<Box<Value>>,
 }
@@ -48,7 +49,8 @@ impl LiveTemplate {
     }
 }
 
-/// Applying the part that we own changes nothing. Without a record of what that is, it is all of the template.
+/// The part of the template that we own, so that applying it changes nothing; without a record of ownership, the whole
+/// template.
 pub(super) fn owned_template(content: &Value, owned: Option<&Value>) -> Option<Value> {
     let live = content.pointer("/spec/template")?;
     let ours = owned

@@ -28,7 +28,7 @@ pub const MANAGED_BY: &str = "memcached-operator";
 
 /// Name of the application, and of the container that runs it.
 pub const MEMCACHED: &str = "memcached";
-/// Label that says what runs in a pod, with the value [`MEMCACHED`].
+/// Label for the program in a pod, with the value [`MEMCACHED`].
 const NAME_LABEL: &str = "app.kubernetes.io/name";
 
 /// `apiVersion` in owner references: the older of the two served versions, because garbage collection then

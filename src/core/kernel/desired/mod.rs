@@ -1,8 +1,8 @@
-//! What the children of one resource are to be. Pure: an [`Intent`] in, whole objects out; called by the pass.
+//! The desired children of one resource. Pure: an [`Intent`] in, whole objects out; called by the pass.
 //!
-//! One child a file. [`meta`] holds names, labels and the owner reference, [`ports`] the ports that the children
-//! share, [`pod`] the pod template by revision and what it is made of [`args`] memcached's command line,
-//! [`secrets`] which Secret keys are mounted and their hash.
+//! One file for each child. [`meta`] holds names, labels and the owner reference, [`ports`] the ports that the children
+//! share, [`pod`] the pod template by revision, [`args`] memcached's command line, [`secrets`] which Secret keys are
+//! mounted and their hash.
 
 pub mod args;
 pub mod contexts;
@@ -37,7 +37,7 @@ use deployment::Rendered;
 use super::object::{ChildKind, Key, Uid};
 use crate::api::Validated;
 
-/// Everything that children are made from.
+/// Everything that the children are rendered from.
 #[derive(Clone, Debug)]
 pub struct Intent<'a> {
     /// The resource: also the key of every child.
@@ -46,7 +46,7 @@ pub struct Intent<'a> {
     pub uid: &'a Uid,
     /// What the user wants.
     pub spec: &'a Validated,
-    /// Pods that the Deployment asks for; `None`: who scales it decides.
+    /// `spec.replicas` of the Deployment; `None`: an autoscaler decides.
     pub replicas: Option<i32>,
     /// Hash of the mounted Secret keys; `None` while it is not known.
     pub secret_hash: Option<&'a str>,
@@ -54,7 +54,8 @@ pub struct Intent<'a> {
     pub restart_trigger: Option<&'a str>,
 }
 
-/// Which rules rendered a pod template: they differ from release to release, and that must not roll a fleet.
+/// The version of the rules that rendered a pod template. The rules differ between releases, and that alone must not
+/// roll a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Revision(pub u32);
@@ -62,7 +63,7 @@ pub struct Revision(pub u32);
 impl Revision {
     /// What the Go operator for the same API renders: [`super::go_operator::pod_template`].
     pub const GO_OPERATOR: Self = Self(0);
-    /// What this build renders when pods roll anyway.
+    /// The revision that this build renders when pods roll anyway.
     pub const NEWEST: Self = Self(if cfg!(feature = "next-revision") { 2 } else { 1 });
 }
 
@@ -73,8 +74,8 @@ pub struct Desired {
     pub revision: Revision,
     /// [`Intent::hash`] of what the Deployment's template was rendered from.
     pub template_hash: String,
-    /// Whole objects, without uid: only fields that we own, no empty list or map, no null, what users wrote aside. A
-    /// kind that is missing is not wanted.
+    /// Whole objects without uid. They hold only fields that we own and no empty list, empty map or null, except for
+    /// what users wrote. A kind that is missing is not wanted.
     pub bodies: BTreeMap<ChildKind, Value>,
 }
 

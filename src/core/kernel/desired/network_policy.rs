@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::ports::{self, Port};
 use super::{Intent, meta};
 
-/// Renders the NetworkPolicy; `None` where nobody asks for one. Clients and Prometheus are let in by rules of their
-/// own: who may scrape need not be let near the cache.
+/// Renders the NetworkPolicy; `None` if the spec does not ask for one. Clients and Prometheus have separate rules: a
+/// scraper need not reach the cache.
 #[must_use]
 pub fn network_policy(intent: &Intent<'_>) -> Option<Value> {
     let sources = intent.spec.security.network_policy.as_ref()?;
@@ -28,7 +28,7 @@ pub fn network_policy(intent: &Intent<'_>) -> Option<Value> {
     }))
 }
 
-/// Without a source, everybody may.
+/// Without sources, everybody may connect.
 fn rule(ports: Vec<Port>, sources: &[NetworkPolicyPeer]) -> NetworkPolicyIngressRule {
     NetworkPolicyIngressRule {
         ports: Some(ports.into_iter().map(Port::of_policy).collect()),

@@ -1,4 +1,4 @@
-//! The PodDisruptionBudget: what a drain may take. Pure; called by [`super::children`].
+//! The PodDisruptionBudget: how many pods a drain may evict. Pure; called by [`super::children`].
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::{Intent, deployment, meta};
 use crate::api::spec::DisruptionLimit;
 
-/// Renders the PodDisruptionBudget; `None` where nobody asks for one, and where there is never more than one pod:
-/// protecting that one would keep its node from ever being drained.
+/// Renders the PodDisruptionBudget; `None` if the spec does not ask for one, and if there is never more than one pod:
+/// protecting a single pod would block every drain of its node.
 #[must_use]
 pub fn pod_disruption_budget(intent: &Intent<'_>) -> Option<Value> {
     let limit = intent.spec.high_availability.disruption.clone()?;
@@ -30,15 +30,15 @@ pub fn pod_disruption_budget(intent: &Intent<'_>) -> Option<Value> {
             min_available,
             max_unavailable,
             selector: Some(meta::label_selector(&intent.key.name)),
-            // A pod that is not ready serves nobody: it shall not hold up a drain.
+            // A pod that is not ready serves nobody, so it must not block a drain.
             unhealthy_pod_eviction_policy: Some("AlwaysAllow".to_owned()),
         }),
         status: None,
     }))
 }
 
-/// Whether an autoscaler may go down to a single pod, which this many would keep on its node for ever: then pods go one
-/// by one, which is as few as a drain can do with.
+/// Whether an autoscaler may scale down to so few pods that the budget would block every drain: then one pod at a time
+/// may be evicted, the least that a drain needs.
 fn stays_at_one_pod(intent: &Intent<'_>, stay: &IntOrString) -> bool {
     let fewest = intent.spec.autoscaling.as_ref().map(|autoscaling| autoscaling.min_replicas);
     let none = match stay {

@@ -17,14 +17,14 @@ pub struct Port {
     pub number: i32,
 }
 
-/// Where clients connect; there in every mode, so that probes ask it.
+/// The port for clients; it exists in every mode, so probes use it.
 pub const MEMCACHED: Port = Port { name: "memcached", number: 11211 };
-/// Where clients connect with TLS, whatever else may.
+/// The port for clients with TLS.
 pub const MEMCACHED_TLS: Port = Port { name: "memcached-tls", number: 11212 };
-/// Where Prometheus asks the exporter.
+/// The port of the exporter, for Prometheus.
 pub const METRICS: Port = Port { name: "metrics", number: 9150 };
 
-/// Half of the key by which the API server merges ports: without it a second apply may collide.
+/// Part of the key by which the API server merges ports: without it a second apply may conflict.
 const PROTOCOL: &str = "TCP";
 
 /// The ports of memcached.

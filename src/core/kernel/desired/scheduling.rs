@@ -10,12 +10,12 @@ use k8s_openapi::api::core::v1::{
 use super::{Intent, meta};
 use crate::api::spec::AntiAffinity;
 
-/// The label that tells nodes apart.
+/// The label of nodes by which pods are spread.
 const HOSTNAME: &str = "kubernetes.io/hostname";
-/// Of 1 to 100: it outweighs what the scheduler itself prefers.
+/// On a scale of 1 to 100: more than the preferences of the scheduler itself.
 const WEIGHT: i32 = 100;
 
-/// The user's, with the preset where that says nothing of pods that keep off each other.
+/// The affinity of the user; the preset is added if it has no pod anti-affinity.
 #[must_use]
 pub fn affinity(intent: &Intent<'_>) -> Option<Affinity> {
     let user = intent.spec.pod.affinity.as_ref();
@@ -26,8 +26,9 @@ pub fn affinity(intent: &Intent<'_>) -> Option<Affinity> {
     })
 }
 
-/// Whether a pod may find no node beside those it replaces: then it has to be given the place of one. The user's own
-/// rules count whatever they select: a rollout with one pod fewer is over sooner than one that never ends.
+/// Whether a new pod may find no node while the old pods run: then the rollout has to delete an old pod first. Any
+/// required anti-affinity of the user counts, whatever it selects: a rollout with one pod fewer is better than one that
+/// never ends.
 #[must_use]
 pub fn needs_room_of_its_own(intent: &Intent<'_>) -> bool {
     let required = |apart: &PodAntiAffinity| {
@@ -37,7 +38,7 @@ pub fn needs_room_of_its_own(intent: &Intent<'_>) -> bool {
     anti_affinity(intent).is_some_and(|apart| required(&apart))
 }
 
-/// How pods spread. A constraint without a selector would count no pod, and so do nothing.
+/// The spread constraints. A constraint without a selector would count no pod and have no effect.
 #[must_use]
 pub fn spread(intent: &Intent<'_>) -> Vec<TopologySpreadConstraint> {
     let of_ours = || meta::pods_of(&intent.key.name);

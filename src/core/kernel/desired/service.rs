@@ -13,7 +13,7 @@ pub fn service(intent: &Intent<'_>) -> Value {
     json!(Service {
         metadata: meta::object_meta(intent, intent.spec.service_annotations.clone()),
         spec: Some(ServiceSpec {
-            // Clients spread keys over the pods by themselves, so they need the pods' addresses, not one of ours.
+            // Clients spread keys over the pods themselves, so they need the addresses of the pods and no virtual IP.
             cluster_ip: Some("None".to_owned()),
             selector: Some(meta::labels(&intent.key.name)),
             ports: Some(ports.map(Port::of_service).collect()),

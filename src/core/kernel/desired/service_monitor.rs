@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{Intent, meta, ports};
 use crate::api::spec::ServiceMonitor;
 
-/// Renders the ServiceMonitor; `None` where nobody asks for one. It is not part of Kubernetes, so there is no type to
-/// build it from.
+/// Renders the ServiceMonitor; `None` if the spec does not ask for one. The kind is not part of Kubernetes, so there is
+/// no Rust type for it.
 #[must_use]
 pub fn service_monitor(intent: &Intent<'_>) -> Option<Value> {
     let monitoring = intent.spec.monitoring.as_ref()?;

@@ -1,5 +1,5 @@
-//! The hash of what reaches the pods: an edit that changes it rolls them, any other does not. Pure; called by
-//! [`super::deployment`].
+//! The hash of everything that reaches the pods: an edit that changes the hash rolls the pods, any other edit does not.
+//! Pure; called by [`super::deployment`].
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::kernel::hash;
 /// The part of an intent that reaches the pods, as it is hashed. Names, order and meaning of these fields are
 /// frozen: another hash for the same intent rolls every cache to the newest revision.
 ///
-/// A field added later is left out while it has no value, so that the hash of those who do not use it stays.
+/// A field that was added later is left out while it has no value, so that the hash of caches without it stays.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ReachesPods<'a> {
@@ -108,16 +108,17 @@ struct Pod<'a> {
 impl Intent<'_> {
     /// SHA-256 in hexadecimal of everything of the intent that reaches the pods.
     ///
-    /// It is the intent's and not the rendered template's, for two reasons: an operator that does not know the
-    /// live revision can still tell that nothing changed, and an edit that an old revision does not render
-    /// (a field younger than it) is still seen as an edit.
+    /// The intent is hashed and not the rendered template, for two reasons: an operator that does not know the live
+    /// revision can still tell that nothing changed, and an edit of a field that an old revision does not render still
+    /// counts as an edit.
     #[must_use]
     pub fn hash(&self) -> String {
         hash::of_json(&json!(ReachesPods::of(self)))
     }
 }
 
-// Everything is taken apart without `..`: whoever adds a field decides here whether it reaches the pods.
+// Every struct is destructured without `..`: a new field does not compile until it is decided here whether it reaches
+// the pods.
 impl<'a> ReachesPods<'a> {
     fn of(intent: &Intent<'a>) -> Self {
         let Validated {

@@ -10,7 +10,8 @@ use crate::kernel::go_operator::defaults;
 use crate::kernel::go_operator::pod_template::{self as go_operator_template, PreservedMetadata};
 use crate::kernel::object::ChildKind;
 
-/// What the Go operator and we own of a live pod template. A few kilobytes, until the Deployment says what it is.
+/// The part of a live pod template that the Go operator and we own. It takes a few kilobytes, until the Deployment has
+/// our annotations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct UnrecordedTemplate(Box<Value>);
@@ -29,9 +30,9 @@ impl UnrecordedTemplate {
         PreservedMetadata::from_template(&self.0)
     }
 
-    /// The template as one rendered from this very intent, by the oldest revision that renders the same; `None` where
-    /// none does. Then the intent was changed while no operator ran, or the template by hand: either has pods
-    /// roll, and so the newest revision is due.
+    /// Recognises the template as rendered from this very intent, by the oldest revision that renders the same; `None`
+    /// if no revision does. Then the spec was edited while no operator ran, or the template was edited by hand: either
+    /// way pods roll, to the newest revision.
     #[must_use]
     pub fn recognised(&self, intent: &Intent<'_>) -> Option<LiveTemplate> {
         let preserved = self.preserved();
@@ -54,8 +55,8 @@ impl UnrecordedTemplate {
         })
     }
 
-    /// Whether it is what `rendered` makes it, neither less nor more. Who writes by update owns the defaults of the API
-    /// server too.
+    /// Whether the template means the same as `rendered`, neither less nor more. A writer by update owns the defaults
+    /// of the API server too.
     fn means(&self, rendered: &Value) -> bool {
         let of_deployment = |template: &Value| json!({"spec": {"template": template}});
         let differs = |desired: &Value, live: &Value| {

@@ -1,4 +1,4 @@
-//! What the API server says a field manager owns (`fieldsV1`), against an object. Pure.
+//! Compares the fields that a field manager owns by the API server (`fieldsV1`) with an object. Pure.
 //!
 //! `fieldsV1` is a map in the shape of the object: `f:name` is a field, `k:{...}` the item of a list with these
 //! keys, `v:...` an element of a set, `i:n` one by its place, `.` the map or item itself; `{}` ends a branch.

@@ -1,4 +1,4 @@
-//! Where in an object a walk is, and how that is written for people. Pure; used by the rest of [`super`].
+//! The path of a field in an object, and its readable form. Pure; used by the rest of [`super`].
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ pub(super) struct Trail {
     fields: String,
     /// With the items of lists: what people read.
     path: String,
-    /// Lengths of both before each step.
+    /// Lengths of both strings before each step.
     steps: Vec<(usize, usize)>,
 }
 

@@ -1,7 +1,7 @@
-//! Names that somebody else's item of a list has taken from ours. Pure.
+//! Finds list items of somebody else whose name conflicts with one of ours. Pure.
 //!
-//! Ports are told apart by their number and must differ in their names too: whoever renumbers our port keeps its name,
-//! and the API server then refuses ours, because an apply cannot remove an item that it does not own.
+//! The API server merges ports by number, but their names must differ too: if somebody renumbers our port and keeps its
+//! name, the API server refuses our apply, because an apply cannot remove an item that it does not own.
 
 use serde_json::Value;
 

@@ -38,7 +38,7 @@ fn is_default(field: &str, value: &Value, image: Option<&str>) -> bool {
     *value == default
 }
 
-/// An image without a tag, or with `latest`, may be another one every time.
+/// An image without a tag, or with `latest`, may change at any time.
 fn pull_policy(image: &str) -> &'static str {
     let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
     let tag = name.rsplit('/').next().and_then(|last| last.split_once(':')).map(|(_, tag)| tag);

@@ -1,4 +1,4 @@
-//! What the reply to a request proves. Pure; a part of [`Reconciler`], whose `fold` calls it for each reply.
+//! The handling of replies: what each one proves. Pure; a part of [`Reconciler`], whose `fold` calls it for each reply.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -18,15 +18,15 @@ use crate::kernel::queue::Lane;
 use crate::kernel::world::{Presence, Resource};
 
 impl Reconciler {
-    /// A request was answered: what the reply proves goes into the world, and with the last of its batch the
-    /// resource is queued again.
+    /// Handles a reply: stores what it proves in the world, and queues the resource again after the last reply of its
+    /// batch.
     pub(super) fn handle_reply(&mut self, id: RequestId, reply: Reply, effects: &mut Vec<Effect>) {
         let Some(PendingRequest { resource: key, uid, sent }) = self.pending_requests.remove(&id) else {
             return;
         };
         self.count_reply(&key, &uid);
         let answered = self.world.lists.answer();
-        // Secrets belong to many: what was read of one stays true when the reader is gone.
+        // Several resources may use a Secret: what was read stays true even if the reader was deleted.
         if let Sent::ReadSecret { key: secret, keys, known } = sent {
             self.handle_secret_reply(&secret, (keys, &known), (reply, &uid));
             return;
@@ -80,8 +80,8 @@ impl Reconciler {
         }
     }
 
-    /// One request less of a batch. The batch of an earlier resource of this name is waited for too, because it may
-    /// still write the children, but whose turn it was is not there any more to rest.
+    /// Counts a reply of a batch. The batch of an earlier resource of the same name is awaited too, because it may
+    /// still write the children; the active pass of that resource ends with it.
     fn count_reply(&mut self, key: &Key, uid: &Uid) {
         let Some(active_pass) = self.active_passes.get_mut(key) else { return };
         active_pass.outstanding = active_pass.outstanding.saturating_sub(1);
@@ -108,7 +108,7 @@ impl Reconciler {
         match reply {
             Reply::Secret(Some(mut content)) => {
                 content.requested = keys;
-                // Two resources may use different keys of it: neither may forget what the other needs.
+                // Two resources may use different keys of the Secret: neither may drop what the other needs.
                 if let Some(known) = entry.content.take_if(|known| {
                     known.uid == content.uid && known.resource_version == content.resource_version
                 }) {
@@ -118,7 +118,7 @@ impl Reconciler {
                 let is_older = matches!(&entry.presence, Presence::Present(uid, version)
                     if *uid == content.uid && content.resource_version.is_older_than(version));
                 let is_newer = matches!(&entry.presence, Presence::Present(uid, _) if *uid == content.uid);
-                // The watch may have told something newer since it was asked for.
+                // The watch may have shown something newer since the request left.
                 let unchanged = entry.presence == *known;
                 if is_older && unchanged {
                     self.world.lists.go_back(Watched::Secret, secret);
@@ -131,7 +131,7 @@ impl Reconciler {
             }
             Reply::Secret(None) => {
                 entry.answered = answered;
-                // Only if the watch told nothing newer meanwhile; else the next pass reads again.
+                // Only if the watch showed nothing newer in the meantime; otherwise the next pass reads again.
                 if entry.presence == *known {
                     entry.presence = Presence::Absent;
                 }
@@ -155,7 +155,7 @@ impl Reconciler {
     }
 }
 
-/// What is to be said of a child that was written.
+/// The Kubernetes Events about a child that was written.
 fn of_write(
     key: &Key,
     (kind, change): (ChildKind, WriteKind),
@@ -174,7 +174,7 @@ fn of_write(
 struct Answer<'a> {
     /// Which child.
     child: (ChildKind, &'a Key),
-    /// What was tried.
+    /// What was sent.
     attempt: Attempt,
     /// What was applied, if it was an apply.
     body: Option<Value>,
@@ -184,7 +184,7 @@ struct Answer<'a> {
     version: &'a str,
 }
 
-/// A child was written: what the answer proves goes to its place.
+/// Stores what the answer to a write proves about the child.
 fn written(slot: &mut Slot, answer: Answer<'_>, (uid, now): (&Uid, Timestamp)) {
     let Answer { child: (kind, key), attempt, body, seen, version } = answer;
     let before = slot.backoff.take();
@@ -202,12 +202,12 @@ fn written(slot: &mut Slot, answer: Answer<'_>, (uid, now): (&Uid, Timestamp)) {
     slot.answer(*seen);
 }
 
-/// A request failed: the backoff of what was sent says how, and when it may be sent again.
+/// Stores the failure of a request in its backoff, which says when it may be sent again.
 fn failed(resource: &mut Resource, sent: Sent, (failure, when): (Failure, (&Uid, Timestamp))) {
     match sent {
         Sent::Write { kind, attempt, .. } => {
             let slot = resource.slot_mut(kind);
-            // Where the watch has told meanwhile of what came first, that is known.
+            // If the watch has shown the conflicting write in the meantime, the child need not be read.
             let is_news = slot.live.as_ref().map(|live| &live.resource_version) == attempt.version.as_ref();
             slot.look = failure.category == Category::Conflict && is_news;
             if failure.category != Category::Conflict {
@@ -218,7 +218,7 @@ fn failed(resource: &mut Resource, sent: Sent, (failure, when): (Failure, (&Uid,
         Sent::ReadChild(kind, _) => {
             resource.recheck_later(kind, when.1);
             let slot = resource.slot_mut(kind);
-            // What was known of it before stands until it can be read.
+            // What was known of the child holds until it can be read.
             if slot.is_out_of_sight() && !slot.look {
                 return;
             }

@@ -1,4 +1,4 @@
-//! What the resource's status is to say. Pure: a [`StatusInputs`] and the previous status in, the new one out.
+//! The status of a resource. Pure: a [`StatusInputs`] and the previous status in, the new one out.
 //!
 //! Called by the pass. [`rollout_progress`] turns a Deployment's counters into what they prove, [`conditions`] holds
 //! types, reasons and messages, [`missing`] the words for what is not there yet, [`readiness`] decides between Ready,
@@ -22,7 +22,7 @@ use crate::api::status::{AlteredFields, BudgetedRollout, SecretVersion};
 use conditions::Type;
 use readiness::{ReadinessPhase, STALLED_AFTER};
 
-/// Everything the status depends on, as this pass saw it.
+/// Everything that the status depends on, as this pass saw it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusInputs<'a> {
     /// The resource.
@@ -33,25 +33,25 @@ pub struct StatusInputs<'a> {
     pub replicas_expected: i32,
     /// The Deployment, if we control one.
     pub deployment: Option<rollout_progress::RolloutProgress>,
-    /// Where clients find the cache; empty until our Service exists.
+    /// Addresses of the cache for clients; empty until our Service exists.
     pub servers: Vec<String>,
-    /// The kinds of children that are not as desired: a change is under way, waits or failed.
+    /// The kinds of children that are not as desired: a write is pending, waits or failed.
     pub pending: Vec<&'static str>,
     /// The kinds of children whose changes wait because the resource is paused; `None` when it is not.
     pub paused: Option<Vec<&'static str>>,
-    /// Kinds that are wanted and not served.
+    /// Kinds that the spec asks for and the API server does not serve.
     pub unserved: Vec<&'static str>,
     /// Secrets that are missing, or lack their key.
     pub missing_secrets: Vec<MissingSecret>,
-    /// What keeps the operator from doing its work, the worst first; `None` when nothing does.
+    /// The worst problem that blocks the operator; `None` if there is none.
     pub blocking_problem: Option<BlockingProblem>,
     /// The reason of the worst pod that is not running: `ImagePullBackOff`.
     pub pod_problem: Option<String>,
     /// The Secrets whose hash the live template carries.
     pub secrets: Vec<SecretVersion>,
-    /// Fields of children that the cluster holds otherwise than they were applied.
+    /// Fields of children that the cluster stores otherwise than they were applied.
     pub altered: Vec<AlteredFields>,
-    /// Where it stands among those whose pods roll though nobody edited them.
+    /// Its permit of the rollout budget.
     pub permit_state: PermitState,
     /// Revision of the live template; `None` without a Deployment of ours.
     pub template_revision: Option<Revision>,
@@ -59,7 +59,7 @@ pub struct StatusInputs<'a> {
     pub now: Timestamp,
 }
 
-/// A Secret that is not there, or does not hold what is needed.
+/// A Secret that does not exist or lacks a key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MissingSecret {
     /// Name of the Secret.
@@ -68,7 +68,7 @@ pub struct MissingSecret {
     pub key: Option<String>,
 }
 
-/// What keeps the operator from doing its work. In order of precedence.
+/// A problem that blocks the operator. In order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlockingProblem {
     /// The spec breaks rules, or does not deserialise: every violation.
@@ -103,12 +103,12 @@ impl StatusInputs<'_> {
 /// Computes the status. `previous` is what stands there now, of the same incarnation: conditions of types that
 /// are not ours are kept, and `lastTransitionTime` moves exactly when a condition's `status` flips.
 ///
-/// Computing it again from its own result changes nothing.
+/// Computing the status again from its own result changes nothing.
 #[must_use]
 pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> MemcachedStatus {
     let now = whole_seconds(inputs.now);
     let failing_since = failing_since(inputs, previous);
-    // Larger than the generation: restored from a backup of another incarnation.
+    // A larger number than the generation was restored from a backup of another incarnation.
     let reconciled = previous.reconciled_generation.filter(|it| *it <= inputs.generation);
     let phase = ReadinessPhase::of(inputs, reconciled == Some(inputs.generation), failing_since);
     let (ready, other) = phase.conditions(inputs);
@@ -148,19 +148,19 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
     }
 }
 
-/// The last generation at which the template was in place, as far as a status says; `None` where it says nothing.
+/// The last generation whose template was in place, by the status; `None` if the status does not say.
 ///
-/// Where no such generation is stored it is `reconciledGeneration`, and that is the safe reading of a status that an
-/// older operator wrote or of which an older definition drops the field: what was reached had its template in place,
-/// and what only ended stalled waits for a turn at worst, where the other reading would roll many caches at once. A
-/// resource that was never reconciled is new, and one whose numbers are from before a restore rolls when it is edited.
+/// If no such generation is stored, it is `reconciledGeneration`. This is the safe reading of a status that an older
+/// operator wrote, or of which an older CRD drops the field: a generation that was reached had its template in place,
+/// and one that only ended stalled waits for a rollout permit at worst, while the other reading would roll many caches
+/// at once. A resource that was never reconciled is new, and one whose numbers are from before a restore rolls when it
+/// is edited.
 #[must_use]
 pub fn template_generation(status: &MemcachedStatus, generation: i64) -> Option<i64> {
     status.template_generation.or(status.reconciled_generation).filter(|it| *it <= generation)
 }
 
-/// The same as it is to be stored: where it is the generation that was reached, that says it, so that a resource at rest
-/// needs no write for it.
+/// The value to store: nothing if it equals `reconciledGeneration`, so that a settled resource needs no extra write.
 fn stored_template_generation(
     inputs: &StatusInputs<'_>,
     previous: &MemcachedStatus,

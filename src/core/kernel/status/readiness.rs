@@ -1,5 +1,5 @@
-//! Where a resource stands between "just created" and "all is well": the table of Ready, Reconciling and
-//! Stalled. Pure; called by [`super::status`].
+//! The phase of a resource between "just created" and "all is well": the table of Ready, Reconciling and Stalled. Pure;
+//! called by [`super::status`].
 //!
 //! [`ReadinessPhase::of`] picks the first row that fits, [`ReadinessPhase::conditions`] says what each row looks like.
 
@@ -11,8 +11,8 @@ use crate::api::status::BudgetedRollout;
 use crate::kernel::failure::Category;
 use crate::kernel::rollout_budget::{PermitState, RolloutPermit};
 
-/// How long the operator may be refused what it needs before that counts as stalled: most refusals go away by
-/// themselves when a quota is raised or a rule is added, and tools give up on what is stalled.
+/// How long requests may be refused before the resource counts as stalled: most refusals end when a quota is raised or
+/// a rule is added, and tools give up on a stalled resource.
 pub const STALLED_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
 /// The rows, in order of precedence.
@@ -22,25 +22,25 @@ pub enum ReadinessPhase<'a> {
     Broken(Reason, &'a str),
     /// Changes to these kinds of children wait for the user.
     Paused(&'a [&'static str]),
-    /// A Secret is not there.
+    /// A Secret is missing.
     SecretMissing {
         /// Whether this generation was reached before.
         reached: bool,
     },
-    /// A Secret may be there, but cannot be read.
+    /// A Secret cannot be read; it may exist.
     SecretUnreadable(&'a str),
     /// A child, or the pods, are refused.
     Refused {
         /// By what.
         reason: Reason,
-        /// In the words of who refused.
+        /// The words of the refusal.
         message: &'a str,
         /// Whether [`STALLED_AFTER`] is over.
         overdue: bool,
     },
     /// The Deployment made no progress until its deadline.
     DeadlineExceeded(&'a str),
-    /// Something passes by itself: an error, or garbage being collected.
+    /// A problem that ends by itself: an error, or pending garbage collection.
     Waiting(Reason, &'a str),
     /// This generation was never reached, and is on its way.
     NewGeneration,
@@ -158,7 +158,7 @@ impl<'a> ReadinessPhase<'a> {
     }
 }
 
-/// Who refuses what the operator needs, in which words; `None` when nobody does.
+/// The reason and the words of a refusal; `None` if nothing is refused.
 #[must_use]
 pub fn refusal<'a>(inputs: &'a StatusInputs<'_>) -> Option<(Reason, &'a str)> {
     if let Some(BlockingProblem::Denied { category, message }) = &inputs.blocking_problem {
@@ -183,7 +183,7 @@ fn steady(inputs: &StatusInputs<'_>) -> ConditionValue {
     ConditionValue { holds: true, ..condition(Type::Ready, Reason::MemcachedReady, &message) }
 }
 
-/// How many pods are ready and, where that are enough, what else is missing.
+/// How many pods are ready and, if all are, what else is missing.
 fn pods_ready(inputs: &StatusInputs<'_>) -> String {
     let counts = format!("{}/{} replicas are ready", inputs.ready(), inputs.replicas_expected);
     let all = [counts].into_iter().chain(missing::beside_ready_pods(inputs)).collect::<Vec<_>>();
@@ -208,7 +208,7 @@ fn with_halt(message: String, inputs: &StatusInputs<'_>) -> String {
     }
 }
 
-/// That pods are to roll and may not yet, and why they are to; `None` where they may.
+/// Says that pods wait for a rollout permit, and why they are to be replaced; `None` if they need not wait.
 fn awaited_permit(inputs: &StatusInputs<'_>) -> Option<String> {
     let event = match inputs.permit_state {
         PermitState::Waiting(BudgetedRollout::Secret) => "A Secret changed",
@@ -224,7 +224,7 @@ fn awaited_permit(inputs: &StatusInputs<'_>) -> Option<String> {
     ))
 }
 
-/// What still has to happen on the way back to a generation that was reached before.
+/// What is left to do to reach a generation again that was reached before.
 fn work_left(inputs: &StatusInputs<'_>) -> String {
     if let Some(waits) = awaited_permit(inputs) {
         return waits;

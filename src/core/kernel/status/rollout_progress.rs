@@ -1,8 +1,9 @@
-//! What a Deployment's counters prove. Pure; the pass makes a [`RolloutProgress`], the rest of this folder asks it.
+//! What the counters of a Deployment prove about a rollout. Pure; the pass makes a [`RolloutProgress`], the other files
+//! of this folder read it.
 
 use crate::kernel::event::SeenRollout;
 
-/// A Deployment of ours, its counters read with care.
+/// The rollout of our Deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolloutProgress {
     /// What its status says.
@@ -13,20 +14,19 @@ pub struct RolloutProgress {
     pub asked: i32,
     /// Whether its template is the one that is desired now.
     pub carries_template: bool,
-    /// Whether it is to change and nobody sends that: the resource is paused or invalid, it waits for its turn, or the
-    /// last request failed.
+    /// Whether a change of the Deployment is held back: the resource is paused or invalid, waits for a rollout permit,
+    /// or the last request failed.
     pub held_back: bool,
 }
 
 impl RolloutProgress {
-    /// Whether what the Deployment says is about the pods that are wanted now. Until it is, its words about a
-    /// rollout describe an older one.
+    /// Whether the status of the Deployment describes the desired pods. Until then it describes an older rollout.
     #[must_use]
     pub const fn is_current(&self) -> bool {
         self.observed && self.carries_template
     }
 
-    /// Whether the desired pods have to wait: the change to them is held back, and its own controller has nothing left
+    /// Whether the desired pods have to wait: the change is held back, and the Deployment's controller has nothing left
     /// to do.
     #[must_use]
     pub const fn waits(&self) -> bool {
@@ -58,13 +58,13 @@ impl RolloutProgress {
         self.settled(desired) && self.seen.ready == desired && self.seen.available == desired
     }
 
-    /// Why the rollout is past its deadline, if it is and this is the rollout that matters.
+    /// Why the rollout is past its deadline; only for the rollout of the desired pods.
     #[must_use]
     pub fn deadline_exceeded(&self) -> Option<&str> {
         self.seen.deadline_exceeded.as_deref().filter(|_| self.is_current())
     }
 
-    /// Why pods are refused, if they are and they are the pods that matter.
+    /// Why pods are refused; only for the desired pods.
     #[must_use]
     pub fn replica_failure(&self) -> Option<&str> {
         self.seen.replica_failure.as_deref().filter(|_| self.is_current())
