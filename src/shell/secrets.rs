@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_secret_is_digested_as_the_go_peer_does_it() {
+    fn a_whole_secret_is_digested_as_the_go_operator_does_it() {
         let secret = json!({
             "metadata": {"name": "users", "uid": "u-1", "resourceVersion": "7"},
             "data": {"password-file": "YWJj", "other": "eHl6"},
