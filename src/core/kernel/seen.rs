@@ -9,7 +9,7 @@ use kube_core::DynamicObject;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::desired::meta::{self, INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
+use super::desired::meta::{INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
 use super::event::{SeenChild, SeenPod, SeenResource, SeenRollout, SeenSecret};
 use super::go_operator::{self, GoOperatorEntry};
 use super::object::{ChildKind, Controller, FIELD_MANAGER, Key, ResourceVersion, Uid};

@@ -354,7 +354,7 @@ const ROWS: [Row; 8] = [
     Row("ReplicaFailure", |it| seen(it).replica_failure = Some("no".into())),
     Row("ProgressDeadlineExceeded", |it| seen(it).deadline_exceeded = Some("no".into())),
     Row("MemcachedNotReady", |it| {
-        it.blocking_problem = Some(BlockingProblem::RetryingAfterError("no".into()))
+        it.blocking_problem = Some(BlockingProblem::RetryingAfterError("no".into()));
     }),
     Row("MemcachedReady", |_| {}),
 ];
