@@ -12,11 +12,12 @@ use kube::core::{DynamicObject, Resource as _};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use super::classify::{MissingVerb, classify, missing_verb};
 use super::client::{CallError, call, said};
 use super::{kinds, secrets};
 use crate::kernel::effect::{Edit, Request, RequestId};
 use crate::kernel::event::{Event, Reply};
-use crate::kernel::failure::{Category, Failure, classify};
+use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::{ChildKind, FIELD_MANAGER, Key, ResourceVersion, Uid, Watched};
 use crate::kernel::seen;
 
@@ -246,7 +247,7 @@ impl Operation {
     }
 
     fn refused(&self, status: &kube::core::Status) -> Reply {
-        let category = match classify(status.code, &status.reason, &status.message) {
+        let category = match classify(status) {
             // A read holds nothing that a person could mend: whoever answers so is confused, and that passes.
             Category::Invalid | Category::ImmutableField if self.verb == "get" => Category::Transient,
             category => category,
@@ -255,16 +256,15 @@ impl Operation {
             return self.failed(category, &said(status));
         }
         let (plural, status_of) = (kinds::plural(self.kind), matches!(self.kind, Watched::Memcached));
-        // A create by apply needs two verbs, and the guard of owners others still: only the API server's words say which
-        // one is missing.
-        let (verb, what) = if status.message.contains("cannot set blockOwnerDeletion") {
-            ("update", format!("{}/finalizers", kinds::plural(Watched::Memcached)))
-        } else if status.message.contains("cannot set an ownerRef on a resource you can't delete") {
-            ("delete", plural)
-        } else if status.message.contains(" cannot create ") {
-            ("create", plural)
-        } else {
-            (self.verb, if status_of { format!("{plural}/status") } else { plural })
+        let (verb, what) = match missing_verb(status) {
+            MissingVerb::UpdateFinalizers => {
+                ("update", format!("{}/finalizers", kinds::plural(Watched::Memcached)))
+            }
+            MissingVerb::Delete => ("delete", plural),
+            MissingVerb::Create => ("create", plural),
+            MissingVerb::Requested => {
+                (self.verb, if status_of { format!("{plural}/status") } else { plural })
+            }
         };
         let missing = format!(
             "the operator lacks the verb {verb} on {what} in namespace {}: grant it in its Role or ClusterRole ({})",

@@ -5,6 +5,7 @@
 //! hangs off it by channels; where there is a [`leader`] election, [`leader::handover`] says when the kernel leads. Uses `api` and `kernel`; `cli` calls it with a [`client`], tests with one that fails.
 
 pub mod admin;
+pub mod classify;
 pub mod client;
 pub mod clock;
 pub mod effects;

@@ -49,12 +49,13 @@ const LAYERS: [(&str, &[&str]); 6] = [
 ];
 
 /// Folders and files without effects.
-const PURE: [&str; 7] = [
+const PURE: [&str; 8] = [
     "core/api",
     "core/kernel",
     "exporter/families",
     "exporter/metrics.rs",
     "exporter/protocol.rs",
+    "shell/classify.rs",
     "shell/leader/handover.rs",
     "shell/leader/elector.rs",
 ];

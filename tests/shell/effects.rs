@@ -282,12 +282,24 @@ async fn a_missing_permission_is_named() {
 }
 
 #[tokio::test]
+async fn a_field_that_cannot_change_is_told_by_the_causes_of_the_refusal() {
+    let immutable =
+        json!({"reason": "FieldValueInvalid", "field": "spec.selector", "message": "field is immutable"});
+    let refusal = json!({
+        "kind": "Status", "code": 422, "reason": "Invalid", "message": "Deployment.apps \"sessions\" is invalid",
+        "details": {"causes": [immutable]},
+    });
+    let (reply, _) = sent(create(), 422, &refusal).await;
+    let Reply::Failed(failure) = reply else { panic!("it was not refused") };
+    assert_eq!(failure.category, Category::ImmutableField);
+}
+
+#[tokio::test]
 async fn a_refusal_has_its_category_and_the_api_servers_words() {
     let quota = r#"deployments.apps "sessions" is forbidden: exceeded quota: small, requested: pods=1"#;
     for (code, reason, message, category) in [
         (403, "Forbidden", quota, Category::QuotaExceeded),
         (409, "Conflict", "uid mismatch", Category::Conflict),
-        (422, "Invalid", "spec.selector: field is immutable", Category::ImmutableField),
         (503, "ServiceUnavailable", "apiserver is shutting down", Category::Transient),
         (429, "TooManyRequests", "please try again later", Category::Transient),
     ] {

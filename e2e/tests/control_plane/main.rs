@@ -4,6 +4,7 @@
 mod altered;
 mod at_rest;
 mod bad_input;
+mod classification;
 mod crash;
 mod drift;
 mod faults;

@@ -8,7 +8,8 @@ use kube::core::Resource as _;
 use serde_json::{Value, json};
 
 use super::elector::{Answer, Ask, RELEASED_SECONDS, Record};
-use crate::kernel::failure::{Category, classify};
+use crate::kernel::failure::Category;
+use crate::shell::classify::classify;
 use crate::shell::client::{CallError, call, said};
 use crate::shell::clock::Clock;
 
@@ -88,7 +89,7 @@ impl Store {
                 404 if verb != "create" && status.reason == "NotFound" => (Answer::Absent, None),
                 _ => {
                     let words = said(&status);
-                    match classify(status.code, &status.reason, &status.message) {
+                    match classify(&status) {
                         Category::Forbidden => lost(
                             format!(
                                 "the operator lacks the verb {verb} on leases.coordination.k8s.io in namespace {}: \
