@@ -1,8 +1,9 @@
-//! The operator's hands and ears: everything that talks to the world. IO.
+//! All IO: everything that talks to the API server, the disk and the network.
 //!
-//! [`run`] is one task that owns the kernel: it takes events from [`watches`] and [`effects`], gives each its time,
-//! steps the kernel, writes the step into the [`journal`], and carries out what the kernel answered. Everything else
-//! hangs off it by channels; where there is a [`leader`] election, [`leader::handover`] says when the kernel leads. Uses `api` and `kernel`; `cli` calls it with a [`client`], tests with one that fails.
+//! [`run`] is one task that owns the kernel. It takes events from [`watches`] and [`effects`], gives each event its time, steps
+//! the kernel, writes the step into the [`journal`], and carries out the effects. All other tasks talk to it over channels.
+//! With leader election, [`leader::handover`] says when the kernel leads. `cli` calls [`run`] with a [`client`], tests with a
+//! client that fails.
 
 pub mod admin;
 pub mod classify;
@@ -46,24 +47,24 @@ use crate::kernel::event::Event;
 use crate::kernel::object::{ChildKind, Scope, Watched};
 use crate::kernel::reconciler::{Reconciler, Settings};
 
-/// Events that wait for the kernel. Small on purpose: a Deployment takes 30 kB, and a full channel slows the API
-/// server down instead of filling memory.
+/// Events that may wait for the kernel. Small on purpose: a Deployment takes 30 kB, and a full channel slows the API server's
+/// streams down instead of filling memory.
 const WAITING: usize = 16;
-/// How long requests under way may take after a signal to end; none takes longer.
+/// How long requests under way may take after a signal to end. No request takes longer.
 const DRAIN: Duration = client::DEADLINE;
-/// How long the journal may take to reach the disk at the end.
+/// How long the last lines of the journal may take to reach the disk.
 const FLUSH: Duration = Duration::from_secs(5);
 
-/// What an operator is started with.
+/// How an operator is started.
 #[derive(Clone)]
 pub struct Options {
     /// The journal's files, if any.
     pub journal: Option<journal::Options>,
-    /// Where the last steps of the journal are shown, if anywhere.
+    /// The address that shows the last steps of the journal, if any.
     pub journal_page: Option<Loopback>,
-    /// Where several operators run, the election of the one that writes.
+    /// The leader election, where several operators run.
     pub election: Option<Election>,
-    /// What the kernel is told, and where it works.
+    /// The kernel's settings, with the namespaces that it works in.
     pub settings: Settings,
 }
 
@@ -73,9 +74,9 @@ pub enum RunError {
     /// Another process has the port, or it may not be bound.
     #[error("cannot serve metrics and probes on {address}: choose another address with --listen")]
     Listen {
-        /// As asked for.
+        /// The address that was asked for.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// Signals cannot be received.
@@ -84,10 +85,10 @@ pub enum RunError {
     /// Two metrics share a name.
     #[error("the metrics are defective; please report this")]
     Metrics(#[from] prometheus::Error),
-    /// The task panicked, which its log line shows: a new process may do better than one that watches half.
+    /// A watch's task panicked, which its log line shows. A new process does better than one with a part of its watches.
     #[error("a watch ended, which is a defect; please report this")]
     WatchEnded(#[source] Option<tokio::task::JoinError>),
-    /// The task panicked, which its log line shows: a new process may be elected.
+    /// The election's task panicked, which its log line shows. A new process may be elected.
     #[error("the leader election ended, which is a defect; please report this")]
     ElectionEnded,
 }
@@ -95,14 +96,14 @@ pub enum RunError {
 /// How the operator ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// After a signal, with nothing under way.
+    /// After a signal, with no request under way.
     Cleanly,
-    /// After a second signal, at once.
+    /// At once, after a second signal.
     AtOnce,
 }
 
-/// Takes the address where metrics and probes are served. To be done before anything else: whoever probes a
-/// starting operator gets an answer.
+/// Binds the address that serves metrics and probes. Called before anything else, so that probes of a starting operator get
+/// an answer.
 ///
 /// # Errors
 /// [`RunError::Listen`].
@@ -110,8 +111,8 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, RunError> {
     TcpListener::bind(address).await.map_err(|source| RunError::Listen { address, source })
 }
 
-/// Runs the operator until `signals` says so twice, or once and everything under way has ended. All that it asks of
-/// the API server goes through `client`, see [`client::connect`]; where there is an election, only lists and watches do.
+/// Runs the operator until `signals` brings a second signal, or a first one and all requests under way have ended. All
+/// requests go through `client`, see [`client::connect`]. With an election, only lists and watches do.
 ///
 /// # Errors
 /// See [`RunError`].
@@ -141,7 +142,7 @@ pub async fn run(
     operator.run(&client, Calls { scopes, campaign, pings: inbox, signals }).await
 }
 
-/// What is watched, and who may interrupt the main loop.
+/// What is watched, and what interrupts the main loop.
 struct Calls {
     scopes: Vec<Scope>,
     campaign: Option<Campaign>,
@@ -174,7 +175,7 @@ struct Operator {
 }
 
 impl Operator {
-    /// What the kernel asks for is sent through `work`.
+    /// The kernel's requests are sent through `work`.
     fn new(work: &Client, parts: Parts) -> Self {
         let (sender, events) = mpsc::channel(WAITING);
         let (missing_kinds, [relist_resources, relist_all]) =
@@ -214,7 +215,7 @@ impl Operator {
                 Some(()) = signals.recv() => break,
                 Some(ended) = watches.join_next() => return Err(RunError::WatchEnded(ended.err())),
                 leading = changed(&mut campaign) => self.lead(leading.ok_or(RunError::ElectionEnded)?),
-                turn = self.turn(&mut pings) => turn,
+                () = self.handle_next(&mut pings) => {}
             }
         }
         tracing::info!(in_flight = self.in_flight, "ending: no new work, requests under way may finish");
@@ -230,7 +231,7 @@ impl Operator {
         Ok(ended)
     }
 
-    /// Whether this process is to lead has changed.
+    /// Whether this process holds the Lease has changed.
     fn lead(&mut self, leads: bool) {
         if !leads {
             self.handover.on_leadership_lost();
@@ -241,8 +242,8 @@ impl Operator {
         self.step(Event::Leading(leads));
     }
 
-    /// Handles the next thing that happens. May be dropped and called again: nothing is lost.
-    async fn turn(&mut self, pings: &mut mpsc::Receiver<Ping>) {
+    /// Handles one event, wake-up or ping. May be dropped and called again: nothing is lost.
+    async fn handle_next(&mut self, pings: &mut mpsc::Receiver<Ping>) {
         let wake = self.wake.map(|time| self.clock.until(time));
         tokio::select! {
             Some(event) = self.events.recv() => self.step(event),
@@ -250,12 +251,12 @@ impl Operator {
                 self.wake = None;
                 self.step(Event::Tick);
             }
-            // Whoever asked may have given up.
+            // The caller may have given up.
             Some(ping) = pings.recv() => { let _ = ping.send(()); }
         }
     }
 
-    /// One event through the kernel, and what it answers on its way.
+    /// Steps the kernel with one event, and carries out the effects.
     fn step(&mut self, event: Event) {
         let at = self.clock.now();
         let leads_then = self.handover.observe(&event);
@@ -317,7 +318,7 @@ impl Operator {
         }
     }
 
-    /// Waits for what is under way.
+    /// Waits for requests under way.
     async fn drain(&mut self, pings: &mut mpsc::Receiver<Ping>, signals: &mut mpsc::Receiver<()>) -> Ended {
         let mut deadline = pin!(sleep(DRAIN));
         while self.in_flight > 0 {
@@ -327,13 +328,13 @@ impl Operator {
                     tracing::warn!(in_flight = self.in_flight, "requests under way did not finish in time");
                     break;
                 }
-                () = self.turn(pings) => {}
+                () = self.handle_next(pings) => {}
             }
         }
         Ended::Cleanly
     }
 
-    /// Brings the journal to the disk.
+    /// Writes the rest of the journal to the disk.
     async fn close(self) {
         let journal = self.parts.journal;
         let closed = tokio::task::spawn_blocking(move || journal.close());
@@ -344,7 +345,7 @@ impl Operator {
     }
 }
 
-/// Waits until it has changed whether we lead; for ever where nobody else could.
+/// Waits until this process begins or ceases to hold the Lease; for ever without an election.
 async fn changed(campaign: &mut Option<Campaign>) -> Option<bool> {
     match campaign {
         Some(campaign) => campaign.changed().await,
@@ -352,7 +353,7 @@ async fn changed(campaign: &mut Option<Campaign>) -> Option<bool> {
     }
 }
 
-/// SIGTERM and SIGINT, each told once.
+/// A message for each SIGTERM and SIGINT.
 ///
 /// # Errors
 /// When the handlers cannot be installed.

@@ -1,8 +1,8 @@
 //! Signs of life of a watch, read off its connection. IO.
 //!
-//! `kube::runtime::watcher` keeps bookmarks to itself, so that from outside a quiet kind looks like a dead
-//! connection. [`monitored`] wraps a client so that every byte of a successful answer counts, and so that no
-//! request waits for ever. `watches` calls it, one [`WatchLiveness`] a watch.
+//! `kube::runtime::watcher` does not pass bookmarks on, so that a quiet kind looks like a dead connection. [`monitored`] wraps
+//! a client: every byte of a successful answer is a sign of life, and no request waits for ever. `watches` calls it with one
+//! [`WatchLiveness`] a watch.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,7 +20,7 @@ use tower::BoxError;
 
 use super::client::DEADLINE;
 
-/// When something was last heard. Clones share it.
+/// When a watch gave its last sign of life. Clones share one state.
 #[derive(Clone, Debug)]
 pub struct WatchLiveness {
     origin: Instant,
@@ -30,19 +30,19 @@ pub struct WatchLiveness {
 }
 
 impl WatchLiveness {
-    /// One that beats now.
+    /// One whose last sign of life is now.
     #[must_use]
     pub fn new() -> Self {
         Self { origin: Instant::now(), millis: Arc::default(), watches: watch::Sender::default() }
     }
 
-    /// When it last beat, to the millisecond.
+    /// The last sign of life, to the millisecond.
     #[must_use]
     pub fn last_heard(&self) -> Instant {
         self.origin + Duration::from_millis(self.millis.load(Ordering::Relaxed))
     }
 
-    /// Changes when the next watch begins: the API server has let it pass.
+    /// Changes when the API server accepts the next watch.
     #[must_use]
     pub fn watches_begun(&self) -> watch::Receiver<u64> {
         self.watches.subscribe()
@@ -60,8 +60,8 @@ impl Default for WatchLiveness {
     }
 }
 
-/// A client that shares `client`'s connections and reports what it hears to `liveness`. The head of every answer
-/// must come within [`DEADLINE`], and so must the rest of it unless the request is a watch.
+/// A client that shares `client`'s connections and records signs of life in `liveness`. The head of every answer must come
+/// within [`DEADLINE`], and so must its body, unless the request is a watch.
 #[must_use]
 pub fn monitored(client: &Client, liveness: &WatchLiveness) -> Client {
     let (inner, liveness) = (client.clone(), liveness.clone());
@@ -86,13 +86,13 @@ fn is_watch(uri: &http::Uri) -> bool {
     uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
 }
 
-/// An answer did not come in time.
+/// An answer, or the rest of its body, did not come in time.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer within {} s", DEADLINE.as_secs())]
 struct ResponseTimeout;
 
-/// A body that reports each of its frames, and its orderly end, as a sign of life. A connection that hangs gives
-/// neither; an API server that ends a quiet watch after its time does.
+/// A body whose every frame counts as a sign of life, and its orderly end, too: an API server ends a quiet watch after its
+/// time, whereas a connection that hangs brings neither.
 struct LivenessBody {
     body: Body,
     liveness: Option<WatchLiveness>,

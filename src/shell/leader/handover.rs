@@ -1,39 +1,38 @@
-//! When the kernel is told that it leads. Takes whether this process leads, and the lists as they come; says when the
-//! resources have to be listed anew, and when to lead. Pure; the main loop calls it.
+//! From winning the Lease to leading. Takes whether this process holds the Lease, and the lists of resources as they come;
+//! says when the resources have to be listed again, and when the kernel may lead. Pure; the main loop calls it.
 //!
-//! What a follower knows of one kind may be older than what it knows of another: where it has seen the children that the
-//! last leader wrote, but not yet the edit that they were written for, it would undo that edit, and roll pods twice. So
-//! whoever begins to lead lists the resources first. What is older of the children is harmless: each write carries what
-//! it was decided on.
+//! A follower may know a newer state of one kind than of another. If it knows the children that the last leader wrote, but
+//! not yet the edit that they were written for, it would undo that edit, and roll pods twice. So a new leader lists the
+//! resources first. An old state of a child does no harm: each write names the version of the child that it was decided on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::kernel::event::Event;
 use crate::kernel::object::{Scope, Watched};
 
-/// The way to the lead.
+/// How far the handover of leadership is.
 #[derive(Debug, Default)]
 pub struct Handover {
-    /// Where resources have been listed once.
+    /// The scopes whose resources have been listed at least once.
     listed: BTreeSet<Scope>,
-    /// How often they were asked for anew.
+    /// How many times the resources were to be listed again.
     asked: u64,
-    /// Where an answer is waited for, and whether the one that is coming was asked for after the lead was won: one that
-    /// was on its way then says nothing. `None` when nobody is to lead, or leads already.
+    /// The scopes whose list is awaited, and whether the list that is coming was requested after leadership was acquired. A
+    /// list that was under way before says nothing. `None` while this process does not hold the Lease, or leads already.
     awaited: Option<BTreeMap<Scope, bool>>,
 }
 
-/// What comes of winning the lead.
+/// What to do once leadership is acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandoverStep {
-    /// Nothing is known yet, so that nothing is old: lead.
+    /// Lead at once: nothing is known yet, so nothing known is old.
     Lead,
-    /// Ask for the resources anew, for this time, and lead when [`Handover::observe`] says so.
+    /// List the resources again, for the n-th time, and lead when [`Handover::observe`] says so.
     Relist(u64),
 }
 
 impl Handover {
-    /// This process is to lead.
+    /// This process holds the Lease now.
     pub fn on_leadership_acquired(&mut self) -> HandoverStep {
         if self.listed.is_empty() {
             return HandoverStep::Lead;
@@ -43,13 +42,13 @@ impl Handover {
         HandoverStep::Relist(self.asked)
     }
 
-    /// It is not to lead any more.
+    /// This process does not hold the Lease any more.
     pub fn on_leadership_lost(&mut self) {
         self.awaited = None;
     }
 
-    /// Whether this event was the last that was waited for. A refusal is an answer too: the kernel leaves alone what is
-    /// there until it was listed, and nobody else has to wait for that.
+    /// Whether this event completes the handover, so that the kernel may lead. A refused list counts as an answer: the kernel
+    /// writes nothing in that scope until the scope is listed, and the other scopes do not wait for it.
     pub fn observe(&mut self, event: &Event) -> bool {
         match event {
             Event::Asked { kind: Watched::Memcached, scope, left } => {
@@ -85,7 +84,7 @@ mod tests {
         Scope::Namespace(name.into())
     }
 
-    /// The first answer to a request that left after the resources were asked for anew so often.
+    /// The first answer to a request that left after so many relists.
     fn asked(name: &str, relists: u64) -> Event {
         Event::Asked { kind: KIND, scope: scope(name), left: Departure { relists, ..Departure::default() } }
     }
@@ -98,7 +97,7 @@ mod tests {
         Event::Unlistable(KIND, scope(name))
     }
 
-    /// One that has listed two namespaces.
+    /// A follower that has listed two namespaces.
     fn follower() -> Handover {
         let mut handover = Handover::default();
         for event in [asked("a", 0), listed("a"), asked("b", 0), listed("b")] {

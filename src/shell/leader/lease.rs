@@ -1,5 +1,5 @@
-//! The Lease at the API server. Takes what the [`super::elector`] asks; gives the answers, and for people why there was
-//! none. IO; the election calls it, with a client of its own.
+//! The Lease at the API server. Takes the requests of the [`super::elector`]; gives the answers, or for people the reason why
+//! there is none. IO; the election calls it, with a client of its own.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
@@ -13,29 +13,29 @@ use crate::shell::classify::classify;
 use crate::shell::client::{CallError, call, said};
 use crate::shell::clock::Clock;
 
-/// One Lease, and who asks for it.
+/// One Lease, and the identity of this candidate.
 pub(super) struct Store {
     pub(super) client: Client,
     pub(super) namespace: String,
     pub(super) name: String,
-    /// What it says while it is ours.
+    /// The holder that the Lease names while this process holds it.
     pub(super) identity: String,
-    /// How long it says that it lasts.
+    /// The lease duration that it names.
     pub(super) seconds: u32,
-    /// The time in it is for people, and for `kubectl get leases`.
+    /// Gives the times in the Lease, which are for people and `kubectl get leases`.
     pub(super) clock: Clock,
-    /// The Lease as it was answered last: what others wrote into it goes back as it came.
+    /// The Lease as the API server sent it last: an update keeps what others wrote into it.
     pub(super) object: Value,
 }
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Problem {
-    /// What RBAC calls what was asked.
+    /// The RBAC verb of the request.
     pub(super) verb: &'static str,
     /// For people.
     pub(super) message: String,
-    /// Whether that is missing in a Role.
+    /// Whether a Role lacks this verb.
     pub(super) forbidden: bool,
 }
 
@@ -45,7 +45,7 @@ impl Store {
         format!("{}/{}", self.namespace, self.name)
     }
 
-    /// Asks, and waits as long as a request may take.
+    /// Sends the request and waits for its answer.
     pub(super) async fn ask(&mut self, ask: &Ask) -> (Answer, Option<Problem>) {
         let (verb, request) = match ask {
             Ask::Read => ("get", self.requests().get(&self.name, &GetParams::default())),
@@ -55,7 +55,7 @@ impl Store {
         self.send(verb, request).await
     }
 
-    /// Says that it is nobody's, if it still is in this version.
+    /// Updates the Lease to have no holder, if it still has this version.
     pub(super) async fn let_go(&mut self, version: &str) -> Option<Problem> {
         let request = self.update(version, |store, spec| {
             spec["holderIdentity"] = "".into();
@@ -120,7 +120,7 @@ impl Store {
         self.requests().create(&PostParams::default(), lease.to_string().into_bytes())
     }
 
-    /// With the uid and the version of what was answered last: an update of a Lease that is gone would create it.
+    /// Keeps the uid of the Lease that was read last: without it an update would create a Lease that is gone.
     fn update(
         &mut self,
         version: &str,
@@ -149,8 +149,8 @@ impl Store {
         spec["renewTime"] = now.into();
     }
 
-    /// Now, but never what stands there: an update that changes nothing makes no new version, and followers would not
-    /// see that the leader lives.
+    /// The time now, but never the one that is in the Lease already: an update that changes nothing makes no new version, and
+    /// followers would not see that the leader lives.
     fn time(&mut self, before: &Value) -> String {
         let format = |time: jiff::Timestamp| time.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
         let now = self.clock.now();
@@ -162,7 +162,7 @@ impl Store {
     }
 }
 
-/// `None` when that is no Lease.
+/// `None` when the object is not a Lease.
 fn record(object: &Value) -> Option<Record> {
     let version = object.pointer("/metadata/resourceVersion")?.as_str()?;
     let holder = object.pointer("/spec/holderIdentity").and_then(Value::as_str);

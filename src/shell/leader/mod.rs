@@ -1,9 +1,9 @@
-//! Which of several operators may write: the one that holds the Lease. IO; the main loop starts a [`Campaign`] and
-//! steps the kernel with what it says.
+//! Leader election: the process that holds the Lease may write. IO; the main loop starts a [`Campaign`], and
+//! [`handover`] says when the kernel leads.
 //!
-//! [`elector`] decides, [`lease`] asks the API server over a connection of its own, so that renewals wait for nothing
-//! that the operator does, and [`fence`] stands before everything that only a leader may send. No maintained crate does
-//! this: those that were looked at compare the Lease's times with the own wall clock, and renew without a version.
+//! [`elector`] decides, [`lease`] asks the API server over a connection of its own, so that renewals wait for nothing else
+//! that the operator sends, and [`fence`] stops what only a leader may send. No maintained crate does this: those that were
+//! examined compare the times in the Lease with their own wall clock, and renew without naming a version.
 
 pub mod elector;
 pub mod fence;
@@ -31,22 +31,22 @@ use super::clock::Clock;
 pub struct Options {
     /// Its name.
     pub name: String,
-    /// Its namespace; the own one, or the kubeconfig's, where it is not given.
+    /// Its namespace; the pod's own, or the kubeconfig's, when it is not given.
     pub namespace: Option<String>,
-    /// How long it lasts, in seconds, at least 2 and at most [`elector::LONGEST`].
+    /// The lease duration in seconds, from 2 to [`elector::LONGEST`].
     pub seconds: u32,
-    /// Who we are: the name of the pod, for people. What makes it unique is added.
+    /// The name of this pod, for people. A unique suffix is added.
     pub pod: String,
 }
 
-/// All that a candidate needs.
+/// What a candidate needs.
 #[derive(Clone)]
 pub struct Election {
     options: Options,
     fence: Fence,
-    /// For the Lease.
+    /// The client for the Lease.
     lease: Client,
-    /// For what only a leader may send.
+    /// The client for everything that only a leader may send.
     work: Client,
 }
 
@@ -75,7 +75,7 @@ pub fn timing(seconds: u32) -> Timing {
     Timing { lease: Duration::from_secs(seconds.into()) }
 }
 
-/// A candidacy under way.
+/// A running candidacy.
 #[derive(Debug)]
 pub struct Campaign {
     leading: watch::Receiver<bool>,
@@ -84,7 +84,7 @@ pub struct Campaign {
 }
 
 impl Campaign {
-    /// Runs for the lead until [`Campaign::withdraw`].
+    /// Competes for leadership until [`Campaign::withdraw`].
     #[must_use]
     pub fn start(election: &Election, gates: &Gates) -> Self {
         let Election { options, fence, lease, work: _ } = election.clone();
@@ -109,22 +109,22 @@ impl Campaign {
         Self { leading, withdraw, task: tokio::spawn(candidate.run(withdrawn)) }
     }
 
-    /// Waits until it is another than before who leads, we or not. `None` when the task has ended, which is a defect.
+    /// Waits until this process begins or ceases to hold the Lease. `None` when the task has ended, which is a defect.
     pub async fn changed(&mut self) -> Option<bool> {
         self.leading.changed().await.ok()?;
         Some(*self.leading.borrow_and_update())
     }
 
-    /// Lets the Lease go, so that the next leader need not wait for its end.
+    /// Releases the Lease, so that the next leader does not have to wait until it expires.
     pub async fn withdraw(self) {
         let Self { leading: _, withdraw, task } = self;
-        // It may have ended, which has been said then.
+        // The task may have ended already; then its end has been reported.
         let _ = withdraw.send(()).await;
         let _ = task.await;
     }
 }
 
-/// A name that no other process ever has.
+/// A name that no other process ever has, now or later.
 fn unique(pod: &str) -> String {
     use std::hash::{BuildHasher, RandomState};
     // A fresh RandomState is the standard library's only source of randomness; no more is needed here.
@@ -138,9 +138,9 @@ struct Candidate {
     fence: Fence,
     told: watch::Sender<bool>,
     gates: Gates,
-    /// Why the last request had no answer, as it was logged.
+    /// The problem that was logged last, until it is solved.
     problem: Option<Problem>,
-    /// Who was said to lead.
+    /// The holder that was logged last.
     follows: Option<Option<String>>,
 }
 
@@ -167,7 +167,7 @@ impl Candidate {
         }
     }
 
-    /// When it stops to lead if nothing comes in between.
+    /// When this process ceases to lead unless it renews before.
     fn next_change(&self) -> Option<Duration> {
         self.elector.valid_until().filter(|until| *until > self.fence.now())
     }
@@ -183,7 +183,8 @@ impl Candidate {
         (Answer::Lost, Some(Problem { verb, message, forbidden: false }))
     }
 
-    /// Logs what is new, and tells readiness: who may not have the Lease will never lead, and would keep silent.
+    /// Logs what is new, and updates readiness: an operator without permission for the Lease never leads, and nothing else
+    /// would show it.
     fn take_note(&mut self, ask: &Ask, answer: &Answer, problem: Option<Problem>) {
         let Some(problem) = problem else {
             let theirs = matches!(answer, Answer::Lease(record) if record.holder.is_some());
@@ -210,11 +211,11 @@ impl Candidate {
         self.problem = Some(problem);
     }
 
-    /// Moves the fence, and says who leads when that has changed.
+    /// Opens or shuts the fence, and reports who leads when that has changed.
     fn proclaim(&mut self) {
         let now = self.fence.now();
         match self.elector.valid_until() {
-            // Also when that has passed: what was begun before may end.
+            // Also when this time has passed: requests under way may use the grace period.
             Some(until) => self.fence.open(until),
             None => self.fence.shut(),
         }
@@ -254,7 +255,7 @@ impl Candidate {
         }
     }
 
-    /// Not while something of ours may still reach the API server: then the Lease has to run out.
+    /// Releases the Lease, unless a request of this process may still reach the API server. Then the Lease has to expire.
     async fn let_go(mut self) {
         if timeout(DEADLINE, self.fence.shut_behind()).await.is_err() {
             self.fence.shut();
@@ -265,17 +266,17 @@ impl Candidate {
         match timeout(self.timing.request(), self.give_back()).await {
             Ok(Some(None)) => tracing::info!("let the Lease {place} go"),
             Ok(Some(Some(problem))) => tracing::warn!("did not let the Lease go: {}", problem.message),
-            Ok(None) => {} // it is somebody else's
+            Ok(None) => {} // somebody else holds the Lease
             Err(_elapsed) => tracing::warn!("did not let the Lease {place} go: no answer"),
         }
     }
 
-    /// What came of it, if the Lease is ours.
+    /// Releases the Lease; `None` when this process does not hold it.
     async fn give_back(&mut self) -> Option<Option<Problem>> {
         let mut version = self.elector.own_version().map(str::to_owned);
         let me = Some(self.store.identity.clone());
         if version.is_none() && self.elector.holder() == me.as_deref() {
-            // The last update had no answer.
+            // The answer to the last update is unknown.
             let (answer, _) = self.store.ask(&Ask::Read).await;
             version = match answer {
                 Answer::Lease(record) if record.holder == me => Some(record.version),

@@ -1,14 +1,14 @@
-//! Where objects come from: one supervised watch per kind, and per namespace where not all are watched. IO.
+//! The watches: one supervised watch a kind, and a namespace where not all are watched. IO.
 //!
-//! Takes a client; gives [`Event`]s through a bounded channel, so that a busy kernel slows the API server's stream
-//! down instead of filling memory. Nothing is cached here. The main loop starts [`spawn`] once.
+//! Takes a client; gives [`Event`]s through a bounded channel, so that a busy kernel slows the API server's streams down
+//! instead of filling memory. Nothing is cached here. The main loop calls [`spawn`] once.
 //!
-//! Each has its own watch, backoff and restart rule: one that is forbidden, absent or broken delays no other.
-//! A restart drops the stream and lists again; what vanished meanwhile is found by the kernel, which is told where
-//! a list begins and ends. [`health`] says when; silence and age restart too.
+//! Each watch has its own backoff and its own rule of restart: a kind that is forbidden, absent or broken delays no other. A
+//! restart drops the stream and lists again. The kernel is told where a list begins and ends, and so finds what vanished
+//! meanwhile. [`health`] says what a failure means; silence and age restart a watch, too.
 //!
-//! The resources are listed first, and nothing of other kinds reaches the kernel before: a child that comes after its
-//! resource is compared on arrival and dropped, where one that comes before would have to be kept whole.
+//! The resources are listed first, and objects of other kinds do not reach the kernel before. A child that comes after its
+//! resource is compared on arrival and dropped; a child that comes before would have to be kept whole.
 
 mod events;
 mod health;
@@ -40,13 +40,13 @@ use crate::kernel::desired::meta::{MANAGED_BY, MANAGED_BY_LABEL};
 use crate::kernel::event::{Departure, Event};
 use crate::kernel::object::{Scope, Watched};
 
-/// A watch is begun anew at the latest after this time, and at the earliest after four fifths of it: the net under
-/// everything that a watch can lose without anybody noticing.
+/// A watch is restarted after this time at the latest, and after four fifths of it at the earliest. A watch may lose events
+/// without any sign; this bounds how long that matters.
 pub const BACKSTOP: Duration = Duration::from_secs(30 * 60);
-/// Objects of one page. A parsed Deployment takes 40 kB, so this bounds what the lists of all kinds take at once.
+/// Objects of one page. A parsed Deployment takes 40 kB: this bounds the memory of the lists of all kinds at once.
 const PAGE: u32 = 25;
 
-/// Starts a watch for every kind and scope. A task ends only when nobody takes its events any more.
+/// Starts a watch for every kind and scope. A task ends only when the receiver of its events is gone.
 #[must_use]
 pub fn spawn(client: &Client, sink: &WatchSink, scopes: &[Scope]) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
@@ -68,7 +68,7 @@ fn spawn_one(tasks: &mut JoinSet<()>, client: Client, health: Health) {
         Watched::Child(child_kind) => {
             tasks.spawn(supervise(objects(client, &health), move |it| child(child_kind, it), health))
         }
-        // The metadata only: no payload of a Secret that nobody named ever reaches this process.
+        // The metadata only: the content of a Secret that no resource names never reaches this process.
         Watched::Secret => {
             let secrets: Api<PartialObjectMeta<Secret>> = api(client, &health.scope);
             tasks.spawn(supervise(secrets, secret, health))
@@ -80,7 +80,7 @@ fn spawn_one(tasks: &mut JoinSet<()>, client: Client, health: Health) {
     };
 }
 
-/// Dynamic, so that no object can fail to deserialise and stall its kind.
+/// Dynamic objects, so that no object can fail to deserialise and stall the watch of its kind.
 fn objects(client: Client, health: &Health) -> Api<DynamicObject> {
     let kind = kinds::api_resource(health.kind);
     match &health.scope {
@@ -99,7 +99,7 @@ where
     }
 }
 
-/// By which label a kind is watched. What is somebody else's reaches this process only where a request runs into it.
+/// The label by which a kind is watched. Objects of others reach this process only where a request conflicts with them.
 #[must_use]
 pub fn label_selector(kind: Watched) -> Option<String> {
     match kind {
@@ -113,7 +113,7 @@ fn config(kind: Watched) -> watcher::Config {
     watcher::Config { label_selector: label_selector(kind), ..config }
 }
 
-/// Runs one watch after another until nobody takes the events any more.
+/// Runs one watch after another until the receiver of the events is gone.
 async fn supervise<K>(api: Api<K>, prune: impl Fn(&K) -> Option<Event>, mut health: Health)
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
@@ -129,7 +129,7 @@ where
     }
 }
 
-/// Follows one watch until it has to begin anew, and says why; `None` when nobody takes the events any more.
+/// Follows one watch until it has to be restarted, and says why; `None` when the receiver of the events is gone.
 async fn follow<K>(
     api: &Api<K>,
     prune: &impl Fn(&K) -> Option<Event>,
@@ -190,13 +190,13 @@ where
     }
 }
 
-/// Tells the kernel what it has to know of a failure, waits, and says how to go on; `None` when nobody takes the events
-/// any more.
+/// Tells the kernel what it has to know of a failure, waits, and says how to go on; `None` when the receiver of the events is
+/// gone.
 async fn after_failure(error: &watcher::Error, left: Departure, health: &mut Health) -> Option<WatchAction> {
     let mut action = health.failed(error);
     let news = health.events_of_failure(error, left);
     if news.is_some() {
-        // Only a complete list takes that back.
+        // Only a complete list tells the kernel otherwise.
         action = WatchAction::Relist;
     }
     for event in news.into_iter().flatten() {
@@ -207,7 +207,7 @@ async fn after_failure(error: &watcher::Error, left: Departure, health: &mut Hea
     Some(action)
 }
 
-/// Waits until the resources are known; for ever where they are.
+/// Waits until the resources are known; for ever when they are known already.
 async fn known(to_come: &mut Option<watch::Receiver<Resources>>) {
     let waited = match to_come {
         Some(resources) => resources.wait_for(|it| *it == Resources::Known).await.map(drop),
@@ -217,7 +217,7 @@ async fn known(to_come: &mut Option<watch::Receiver<Resources>>) {
     drop(waited);
 }
 
-/// Waits for the next change; for ever without anything to wait for.
+/// Waits for the next change; for ever where there is no channel.
 async fn change(of: &mut Option<watch::Receiver<u64>>) {
     let changed = match of {
         Some(receiver) => receiver.changed().await,
@@ -227,12 +227,12 @@ async fn change(of: &mut Option<watch::Receiver<u64>>) {
     drop(changed);
 }
 
-/// A list that the stream is about to ask for, or has asked for, but that has not brought anything: the kernel hears of
-/// it with the first page, so that a list that fails again and again does not reach it at all.
+/// A list that is requested, or about to be, and has brought nothing yet. The kernel is told with the first page, so that it
+/// does not hear of a list that fails again and again.
 #[derive(Debug, Default)]
 struct Pending {
     list: bool,
-    /// When its request left. What the kernel is told of on its way here counts as later, which is the safe side.
+    /// When its request left. Replies that are on their way to the kernel count as later, which is the safe side.
     left: Departure,
 }
 
@@ -245,7 +245,7 @@ impl Pending {
     ) -> Vec<Event> {
         let kind = health.kind;
         let (start, event) = match event {
-            // The request leaves when the stream is polled next; of all pages the first one's tells how old they are.
+            // The request leaves when the stream is polled next. The first page's departure tells how old all pages are.
             watcher::Event::Init => {
                 *self = Self { list: true, left: health.departure() };
                 (false, None)
@@ -266,7 +266,7 @@ impl Pending {
     }
 }
 
-/// Between four fifths of `most` and all of it, so that kinds and replicas do not list in step.
+/// Between four fifths of `most` and all of it, so that kinds and replicas do not list at the same time.
 fn jittered(most: Duration) -> Duration {
     use std::hash::{BuildHasher, RandomState};
     // A fresh RandomState is the standard library's only source of randomness; no more is needed here.

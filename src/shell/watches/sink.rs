@@ -1,4 +1,4 @@
-//! Where the watches send their events, and what they are told from outside. Channels only; the main loop holds the other ends.
+//! The channels between the watches and the main loop: events out, requests for lists in. The main loop holds the other ends.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ use crate::shell::metrics::Metrics;
 /// What every watch needs.
 #[derive(Clone, Debug)]
 pub struct WatchSink {
-    /// Takes the events.
+    /// Receives the events.
     pub events: mpsc::Sender<Event>,
-    /// Told why a list does not complete.
+    /// Readiness, which is told why a list does not complete.
     pub gates: Gates,
-    /// Counts failures, holds the liveness.
+    /// Counts failures, and shows the age of the last sign of life.
     pub metrics: Arc<Metrics>,
-    /// The kinds that some resource asks for although the API server did not serve them.
+    /// The kinds that a resource wants and the API server does not serve.
     pub missing_kinds: watch::Receiver<BTreeSet<ChildKind>>,
-    /// How often the resources had to be listed anew, see [`crate::shell::leader::handover`].
+    /// How many times the resources were to be listed again, see [`crate::shell::leader::handover`].
     pub relist_resources: watch::Receiver<u64>,
-    /// Changes when every kind has to be listed anew.
+    /// Changes when every kind has to be listed again.
     pub relist_all: watch::Receiver<u64>,
-    /// How many requests the kernel knows to be answered.
+    /// How many answers to its requests the kernel has seen.
     pub answers: Arc<AtomicU64>,
 }

@@ -1,5 +1,5 @@
-//! Which version the API server has, asked for with each list of the resources: another one may make something else of what
-//! was applied before. IO; called by [`super`].
+//! The version of the API server, requested with each list of the resources: another version may make something else of an
+//! apply. IO; called by [`super`].
 
 use kube::Client;
 use serde_json::Value;
@@ -8,11 +8,11 @@ use tokio::sync::mpsc;
 use crate::kernel::event::Event;
 use crate::shell::client::{CallError, call};
 
-/// Asks beside the list, which does not wait for it. Without an answer nothing is known to have changed.
+/// Requests the version while the list goes on. Without an answer the kernel keeps the version that it knows.
 pub(super) fn ask(client: Client, events: mpsc::Sender<Event>) {
     tokio::spawn(async move {
         match version(&client).await {
-            // Nobody takes it: the operator is ending.
+            // When the receiver is gone, the operator is ending.
             Ok(Some(version)) => drop(events.send(Event::ServerVersion(version)).await),
             Ok(None) => tracing::debug!("the API server does not say its version"),
             Err(error) => tracing::debug!(?error, "the API server's version is not known"),
