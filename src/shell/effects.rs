@@ -6,6 +6,8 @@
 use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt as _;
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{PatchOperation, ReplaceOperation};
 use kube::Client;
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, Preconditions};
 use kube::core::{DynamicObject, Resource as _};
@@ -15,7 +17,7 @@ use tokio::sync::mpsc;
 use super::classify::{MissingVerb, classify, missing_verb};
 use super::client::{CallError, call, said};
 use super::{kinds, secrets};
-use crate::kernel::effect::{Edit, Request, RequestId};
+use crate::kernel::effect::{Request, RequestId};
 use crate::kernel::event::{Event, Reply};
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::{ChildKind, FIELD_MANAGER, Key, ResourceVersion, Uid, Watched};
@@ -173,12 +175,12 @@ fn patch(
     kind: ChildKind,
     key: &Key,
     version: &ResourceVersion,
-    edits: Vec<Edit>,
+    edits: Vec<PatchOperation>,
 ) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-    let fence = Edit::Replace { path: "/metadata/resourceVersion".to_owned(), value: json!(version) };
-    let edits: Vec<_> = std::iter::once(fence).chain(edits).collect();
-    let patch = serde_json::from_value(json!(edits)).map_err(kube::core::request::Error::SerializeBody)?;
+    let path = PointerBuf::from_tokens(["metadata", "resourceVersion"]);
+    let fence = PatchOperation::Replace(ReplaceOperation { path, value: json!(version) });
+    let patch = json_patch::Patch(std::iter::once(fence).chain(edits).collect());
     requests(Watched::Child(kind), key).patch(&key.name, &params, &Patch::Json::<()>(patch))
 }
 

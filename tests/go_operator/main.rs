@@ -11,7 +11,9 @@
 
 mod story;
 
-use memcached_operator::kernel::effect::{Edit, Request, RolloutCause};
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{PatchOperation, RemoveOperation, ReplaceOperation};
+use memcached_operator::kernel::effect::{Request, RolloutCause};
 use memcached_operator::kernel::object::ChildKind;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -60,9 +62,9 @@ fn the_go_operators_entry_becomes_ours_and_nobody_elses() {
     let entries = before["Deployment"]["metadata"]["managedFields"].as_array().expect("managedFields");
     let place = entries.iter().position(|entry| entry["manager"] == "manager").expect("the Go operator's");
     let fields = go_operator_entry(&mut deployment)["fieldsV1"].clone();
-    let edit = |field: &str, value| Edit::Replace {
-        path: format!("/metadata/managedFields/{place}/{field}"),
-        value,
+    let edit = |field: &str, value| {
+        let path = PointerBuf::from_tokens(["metadata", "managedFields", &place.to_string(), field]);
+        PatchOperation::Replace(ReplaceOperation { path, value })
     };
     let of_deployment = story.sent.iter().find_map(|request| match request {
         Request::Patch { kind: ChildKind::Deployment, edits, resource_version, .. } => {
@@ -87,7 +89,7 @@ fn a_number_of_pods_that_the_go_operator_owns_is_an_autoscalers_to_decide() {
     });
     let given_up = story.sent.iter().any(|request| match request {
         Request::Patch { kind: ChildKind::Deployment, edits, .. } => edits.iter().any(|edit| {
-            matches!(edit, Edit::Replace { path, value } if path.ends_with("fieldsV1") && value["f:spec"].get("f:replicas").is_none())
+            matches!(edit, PatchOperation::Replace(ReplaceOperation { path, value }) if path.as_str().ends_with("fieldsV1") && value["f:spec"].get("f:replicas").is_none())
         }),
         _ => false,
     });
@@ -198,8 +200,8 @@ fn a_go_operator_that_was_started_again_after_us_is_taken_over_once_more() {
         other => panic!("{other:?}"),
     };
     let removed = edits.iter().filter_map(|edit| match edit {
-        Edit::Remove { path } => Some(path.as_str()),
-        Edit::Add { .. } | Edit::Replace { .. } => None,
+        PatchOperation::Remove(RemoveOperation { path }) => Some(path.as_str()),
+        _ => None,
     });
     assert_eq!(
         removed.collect::<Vec<_>>(),
@@ -211,7 +213,11 @@ fn a_go_operator_that_was_started_again_after_us_is_taken_over_once_more() {
         ]
     );
     let union = edits.iter().find_map(|edit| match edit {
-        Edit::Replace { path, value } if path == "/metadata/managedFields/0/fieldsV1" => Some(value),
+        PatchOperation::Replace(ReplaceOperation { path, value })
+            if path.as_str() == "/metadata/managedFields/0/fieldsV1" =>
+        {
+            Some(value)
+        }
         _ => None,
     });
     let pod = &union.expect("our entry")["f:spec"]["f:template"]["f:spec"];

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use memcached_operator::kernel::effect::{Edit, Effect, Observation, Request, RequestId, RolloutCause};
+use memcached_operator::kernel::effect::{Effect, Observation, Request, RequestId, RolloutCause};
 use memcached_operator::kernel::event::{Event, Reply};
 use memcached_operator::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator::kernel::reconciler::{Reconciler, Settings};
@@ -133,7 +133,7 @@ impl Story {
             }
             Request::Patch { kind, edits, .. } => {
                 let object = self.live.get_mut(kind.name()).expect("a child that is patched");
-                edits.iter().for_each(|edit| carry_out(edit, object));
+                json_patch::patch(object, edits).expect("a patch that fits");
                 child(*kind, object)
             }
             Request::Apply { kind, body, .. } => {
@@ -209,21 +209,4 @@ fn dynamic(object: Value) -> kube::core::DynamicObject {
 
 fn child(kind: ChildKind, object: &Value) -> Reply {
     Reply::Child(seen::child(kind, &dynamic(object.clone())).map(Box::new))
-}
-
-/// As RFC 6902 has it.
-fn carry_out(edit: &Edit, object: &mut Value) {
-    match edit {
-        Edit::Replace { path, value } => *object.pointer_mut(path).expect(path) = value.clone(),
-        Edit::Add { path, .. } => panic!("{path}: what is asked for gets its owner by an apply"),
-        Edit::Remove { path } => {
-            let (parent, last) = path.rsplit_once('/').expect("a pointer");
-            let last = last.replace("~1", "/").replace("~0", "~");
-            match object.pointer_mut(parent).expect(path) {
-                Value::Object(fields) => drop(fields.remove(&last).expect(path)),
-                Value::Array(items) => drop(items.remove(last.parse().expect("a place"))),
-                _ => panic!("{path} leads nowhere"),
-            }
-        }
-    }
 }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::support::{Call, Calls, answer, api, ok, refusal};
-use memcached_operator::kernel::effect::{Edit, Request, RequestId};
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{PatchOperation, RemoveOperation};
+use memcached_operator::kernel::effect::{Request, RequestId};
 use memcached_operator::kernel::event::{Event, Reply, SecretContent};
 use memcached_operator::kernel::failure::{Category, Failure};
 use memcached_operator::kernel::hash;
@@ -44,6 +46,10 @@ fn seen_child(object: &Value) -> Reply {
 
 fn create() -> Request {
     Request::Create { kind: ChildKind::Deployment, key: sessions(), body: deployment() }
+}
+
+fn removal(path: [&str; 3]) -> PatchOperation {
+    PatchOperation::Remove(RemoveOperation { path: PointerBuf::from_tokens(path) })
 }
 
 fn read_secret(keys: &[&str]) -> Request {
@@ -134,7 +140,7 @@ async fn what_is_in_the_way_is_removed_from_the_version_that_was_looked_at() {
         kind: ChildKind::Service,
         key: sessions(),
         resource_version: ResourceVersion("41".into()),
-        edits: ["/spec/ports/2", "/spec/ports/0"].map(|path| Edit::Remove { path: path.into() }).into(),
+        edits: ["2", "0"].map(|port| removal(["spec", "ports", port])).into(),
     };
     let (_, call) = sent(request, 200, &stored(deployment())).await;
 

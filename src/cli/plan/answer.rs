@@ -2,14 +2,14 @@
 //!
 //! Its defaults are not known here, and need not be: what the kernel compares is what it sent.
 
+use json_patch::{AddOperation, PatchOperation, RemoveOperation, ReplaceOperation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::DynamicObject;
 use serde::Deserialize as _;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::api::MemcachedStatus;
 use crate::kernel::diff;
-use crate::kernel::effect::Edit;
 use crate::kernel::event::{Reply, SeenChild, SeenResource};
 use crate::kernel::object::{ChildKind, Controller, FIELD_MANAGER, Key};
 use crate::kernel::seen;
@@ -22,7 +22,7 @@ const MANAGED_FIELDS: &str = "/metadata/managedFields/";
 /// The resource with its status merged.
 pub(super) fn to_status(seen: &SeenResource, patch: &Value) -> Reply {
     let mut status = json!(seen.status);
-    merge(&mut status, patch);
+    json_patch::merge(&mut status, patch);
     let status = MemcachedStatus::deserialize(status).unwrap_or_default();
     Reply::Status(Box::new(SeenResource { status, ..seen.clone() }))
 }
@@ -55,7 +55,7 @@ pub(super) fn to_apply(before: &SeenChild, body: &Value) -> SeenChild {
         },
         "spec": body["spec"],
     });
-    merge(&mut after.content, &wanted);
+    json_patch::merge(&mut after.content, &wanted);
     let found = diff::differences(before.kind, body, (&before.content, before.owned.as_ref()));
     if let (None, Some(template)) = (found.of_template().next(), before.content.pointer(TEMPLATE)) {
         // A list that was merged as a whole lost its defaults: that would be another template, for which pods roll.
@@ -76,27 +76,32 @@ fn controller(owners: &Value) -> Option<Controller> {
 }
 
 /// The child after a patch of it, or of who owns what of it.
-pub(super) fn to_patch(before: &SeenChild, edits: &[Edit]) -> SeenChild {
+pub(super) fn to_patch(before: &SeenChild, edits: &[PatchOperation]) -> SeenChild {
     let mut after = before.clone();
     for edit in edits {
         match edit {
-            Edit::Replace { path, value } if path.ends_with("/fieldsV1") => {
+            PatchOperation::Replace(ReplaceOperation { path, value })
+                if path.as_str().ends_with("/fieldsV1") =>
+            {
                 after.owned = Some(value.clone());
                 after.go_operator = None;
                 after.entry = Some(0);
             }
-            Edit::Remove { path } => match path.strip_prefix(MANAGED_FIELDS) {
-                Some(entry) => {
-                    let field = entry.split_once("/fieldsV1").map(|(_, field)| field);
-                    if let Some((field, owned)) = field.zip(after.owned.as_mut()) {
-                        remove(owned, field);
+            PatchOperation::Remove(RemoveOperation { path }) => {
+                match path.as_str().strip_prefix(MANAGED_FIELDS) {
+                    Some(entry) => {
+                        let field = entry.split_once("/fieldsV1").map(|(_, field)| field);
+                        if let Some((field, owned)) = field.zip(after.owned.as_mut()) {
+                            remove(owned, field);
+                        }
                     }
+                    None => remove(&mut after.content, path.as_str()),
                 }
-                None => remove(&mut after.content, path),
-            },
+            }
             // An orphan gets its owner back, and nothing else is added.
-            Edit::Add { value, .. } => after.controller = controller(value),
-            Edit::Replace { .. } => {}
+            PatchOperation::Add(AddOperation { value, .. }) => after.controller = controller(value),
+            // What else is replaced is of no interest here, and the kernel uses no other operation.
+            _ => {}
         }
     }
     after
@@ -112,25 +117,6 @@ fn remove(value: &mut Value, pointer: &str) {
             }
         }
         _ => {}
-    }
-}
-
-/// JSON merge patch.
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = Value::Object(Map::new());
-    }
-    let Some(target) = target.as_object_mut() else { return };
-    for (field, value) in patch {
-        if value.is_null() {
-            target.remove(field);
-        } else {
-            merge(target.entry(field).or_insert(Value::Null), value);
-        }
     }
 }
 

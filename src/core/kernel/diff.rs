@@ -8,6 +8,7 @@ mod owned;
 mod path;
 mod taken;
 
+use json_patch::jsonptr::PointerBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -34,7 +35,7 @@ pub struct Differences {
     pub unowned: Vec<Path>,
     /// Items that have to be removed before the API server accepts an apply, see [`in_the_way`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub in_the_way: Vec<String>,
+    pub in_the_way: Vec<PointerBuf>,
 }
 
 /// Compares a live child with the desired one. `owned` is what our entry in managedFields lists.

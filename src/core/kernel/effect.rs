@@ -2,6 +2,7 @@
 //! [`super::event::Event::Done`].
 
 use jiff::Timestamp;
+use json_patch::PatchOperation;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -101,7 +102,7 @@ pub enum Request {
         /// The version that was looked at.
         resource_version: ResourceVersion,
         /// To be done one after the other.
-        edits: Vec<Edit>,
+        edits: Vec<PatchOperation>,
     },
     /// DELETE exactly this version of this incarnation.
     Delete {
@@ -120,31 +121,6 @@ pub enum Request {
         resource_version: ResourceVersion,
         /// The new status; a field to be removed is null.
         status: Value,
-    },
-}
-
-/// One step of a JSON patch; serialises as such.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "op", rename_all = "lowercase")]
-pub enum Edit {
-    /// Takes away what is there.
-    Remove {
-        /// JSON pointer.
-        path: String,
-    },
-    /// Puts in what is not there, `-` at the end of a list.
-    Add {
-        /// JSON pointer.
-        path: String,
-        /// The value.
-        value: Value,
-    },
-    /// Puts something else in its place.
-    Replace {
-        /// JSON pointer.
-        path: String,
-        /// The new value.
-        value: Value,
     },
 }
 

@@ -13,11 +13,12 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, PatchOperation};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::desired::meta;
-use super::effect::Edit;
 use super::event::{SeenChild, SeenResource};
 use super::object::{ChildKind, Key};
 
@@ -58,13 +59,14 @@ impl Orphan {
     /// ask for, because the operator deletes only what it controls. A child that is asked for gets its controller by
     /// the apply.
     #[must_use]
-    pub fn taken_back(self, resource: &SeenResource) -> Edit {
+    pub fn taken_back(self, resource: &SeenResource) -> PatchOperation {
         let owner = json!(meta::owner_reference(&resource.key, &resource.uid));
-        if self.owned {
-            Edit::Add { path: format!("{OWNERS}/-"), value: owner }
+        let (path, value) = if self.owned {
+            (PointerBuf::from_tokens(["metadata", "ownerReferences", "-"]), owner)
         } else {
-            Edit::Add { path: OWNERS.to_owned(), value: json!([owner]) }
-        }
+            (PointerBuf::from_tokens(["metadata", "ownerReferences"]), json!([owner]))
+        };
+        PatchOperation::Add(AddOperation { path, value })
     }
 }
 

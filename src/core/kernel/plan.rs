@@ -1,8 +1,11 @@
 //! What to do about each child: a decision, not yet a request. Pure; called by the pass.
 
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{PatchOperation, RemoveOperation};
+
 use super::altered::beyond;
 use super::diff::Differences;
-use super::effect::{Edit, RolloutCause};
+use super::effect::RolloutCause;
 use super::event::Unavailable;
 use super::failure::{Category, Failure};
 use super::live::{Live, REPLICAS, Slot};
@@ -37,7 +40,7 @@ pub enum Action {
         /// The version to patch.
         resource_version: ResourceVersion,
         /// What to do to it.
-        edits: Vec<Edit>,
+        edits: Vec<PatchOperation>,
         /// Why pods roll, if they do.
         cause: Option<RolloutCause>,
     },
@@ -261,10 +264,16 @@ fn before_apply(kind: ChildKind, desired: &DesiredChildren<'_>, live: &Live) -> 
     // An apply that omits replicas while we own the field would set it to 1.
     let give_up = || {
         let entry = live.entry.filter(|_| leaves_replicas && live.owns_replicas)?;
-        Some(vec![Edit::Remove { path: format!("/metadata/managedFields/{entry}/fieldsV1{REPLICAS}") }])
+        let entry = entry.to_string();
+        let field = ["metadata", "managedFields", &entry, "fieldsV1"];
+        Some(vec![removal(PointerBuf::from_tokens(field.into_iter().chain(REPLICAS.split('/').skip(1))))])
     };
     let edits = take_over.or_else(give_up)?;
     Some(Action::Patch { resource_version: live.resource_version.clone(), edits, cause: None })
+}
+
+fn removal(path: PointerBuf) -> PatchOperation {
+    PatchOperation::Remove(RemoveOperation { path })
 }
 
 fn repair(live: &Live, differences: Option<&Differences>, cause: Option<RolloutCause>) -> Action {
@@ -272,7 +281,7 @@ fn repair(live: &Live, differences: Option<&Differences>, cause: Option<RolloutC
         Some(differences) if differences.is_empty() => Action::Keep,
         Some(Differences { in_the_way, .. }) if !in_the_way.is_empty() => Action::Patch {
             resource_version: live.resource_version.clone(),
-            edits: in_the_way.iter().map(|path| Edit::Remove { path: path.clone() }).collect(),
+            edits: in_the_way.iter().cloned().map(removal).collect(),
             cause,
         },
         _ => Action::Apply { uid: live.uid.clone(), resource_version: live.resource_version.clone(), cause },

@@ -10,10 +10,11 @@ mod fixture;
 
 use fixture::Fixture;
 use jiff::Timestamp;
+use json_patch::{AddOperation, PatchOperation};
 use kube_core::DynamicObject;
 use memcached_operator_core::kernel::backoff::{Attempt, Backoff};
 use memcached_operator_core::kernel::desired::Revision;
-use memcached_operator_core::kernel::effect::{Edit, Request};
+use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::event::{SecretContent, SeenChild, SeenRollout, Unavailable};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Scope, Uid};
@@ -426,8 +427,8 @@ fn an_orphan_that_is_not_asked_for_is_taken_back_before_it_is_deleted() {
             panic!("{sends:?}");
         };
         assert_eq!(resource_version.0, "7");
-        let [Edit::Add { path: at, value }] = &edits[..] else { panic!("{edits:?}") };
-        assert_eq!(at, path);
+        let [PatchOperation::Add(AddOperation { path: at, value })] = &edits[..] else { panic!("{edits:?}") };
+        assert_eq!(at.as_str(), path);
         assert_eq!(
             value.pointer("/0/uid").or(value.get("uid")),
             Some(&json!(Fixture::new(NAME, &spec).uid.0))

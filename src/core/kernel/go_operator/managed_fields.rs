@@ -5,12 +5,13 @@
 //! want would stay for ever. So its entry in managedFields becomes ours, once, before the first apply. This is one patch
 //! of one version: it happens completely or not at all, and the next pass finds a child of ours that has to be applied.
 
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{PatchOperation, RemoveOperation, ReplaceOperation};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::GoOperatorEntry;
 use crate::kernel::desired::meta::{SECRET_HASH, TEMPLATE_HASH, TEMPLATE_REVISION};
-use crate::kernel::effect::Edit;
 use crate::kernel::object::FIELD_MANAGER;
 
 /// The fields to take over.
@@ -42,14 +43,17 @@ impl GoOperatorFields {
     /// The edits that make these fields ours. `ours` is the index of our own entry, if there is one. If an autoscaler
     /// decides about the number of pods, nobody owns that field afterwards.
     #[must_use]
-    pub fn edits_to_take_over(&self, ours: Option<usize>, leaves_replicas: bool) -> Vec<Edit> {
+    pub fn edits_to_take_over(&self, ours: Option<usize>, leaves_replicas: bool) -> Vec<PatchOperation> {
         let mut fields = self.fields.clone();
         if leaves_replicas && let Some(spec) = fields.pointer_mut("/f:spec").and_then(Value::as_object_mut) {
             spec.remove("f:replicas");
         }
-        let entry = |index: usize, field: &str, value: Value| Edit::Replace {
-            path: format!("/metadata/managedFields/{index}/{field}"),
-            value,
+        let entry = |index: usize, field: &str, value: Value| {
+            let path = PointerBuf::from_tokens(["metadata", "managedFields", &index.to_string(), field]);
+            PatchOperation::Replace(ReplaceOperation { path, value })
+        };
+        let remove = |tokens: [&str; 3]| {
+            PatchOperation::Remove(RemoveOperation { path: PointerBuf::from_tokens(tokens) })
         };
         let index = ours.unwrap_or(self.index);
         let mut edits = vec![
@@ -58,12 +62,9 @@ impl GoOperatorFields {
             entry(index, "fieldsV1", fields),
         ];
         if ours.is_some() {
-            edits.push(Edit::Remove { path: format!("/metadata/managedFields/{}", self.index) });
+            edits.push(remove(["metadata", "managedFields", &self.index.to_string()]));
         }
-        let removed = |name: &String| Edit::Remove {
-            path: format!("/metadata/annotations/{}", name.replace('~', "~0").replace('/', "~1")),
-        };
-        edits.extend(self.stale.iter().map(removed));
+        edits.extend(self.stale.iter().map(|name| remove(["metadata", "annotations", name])));
         edits
     }
 }

@@ -1,7 +1,7 @@
 //! What an API server makes of a body: contents, records of ownership, applies, patches. Pure; called by the model.
 
+use json_patch::{AddOperation, PatchOperation, RemoveOperation};
 use memcached_operator_core::api::MemcachedStatus;
-use memcached_operator_core::kernel::effect::Edit;
 use memcached_operator_core::kernel::event::{Reply, SeenChild};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Controller, Uid};
@@ -33,10 +33,10 @@ pub(super) fn applied(kind: ChildKind, body: &Value, before: &SeenChild) -> Valu
     content
 }
 
-pub(super) fn edit(child: &mut SeenChild, edit: &Edit) {
+pub(super) fn edit(child: &mut SeenChild, edit: &PatchOperation) {
     let path = match edit {
-        Edit::Remove { path } => path,
-        Edit::Add { path, value } if path == OWNERS => {
+        PatchOperation::Remove(RemoveOperation { path }) => path.as_str(),
+        PatchOperation::Add(AddOperation { path, value }) if path.as_str() == OWNERS => {
             child.controller = Some(controller(&value[0]));
             child.content["metadata"]["ownerReferences"] = value.clone();
             return;
