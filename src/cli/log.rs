@@ -28,8 +28,7 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    /// The libraries speak up only where somebody looks for a fault: what they have to say about failures is said
-    /// by us already, once, and with the object concerned.
+    /// The libraries log only at debug and trace: the operator itself logs each failure once, with the object concerned.
     fn filter(self) -> EnvFilter {
         EnvFilter::new(match self {
             Self::Error => "off,memcached_operator=error",

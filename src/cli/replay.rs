@@ -1,5 +1,4 @@
-//! `memcached-operator replay`: feeds a journal's events to a kernel and holds its effects against the recorded
-//! ones. Takes one file of a journal; gives a summary or the first difference. IO only in that it reads the file.
+//! `memcached-operator replay`: feeds a journal's events to a kernel and compares its effects with the recorded ones. Takes one file of a journal; gives a summary or the first difference. IO only in that it reads the file.
 
 use std::fmt;
 use std::fs::File;

@@ -168,7 +168,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let client = shell::client::connect(args.kubeconfig.as_deref()).await?;
         anyhow::Ok(shell::run(listener, client, options(args).await?, shell::signals()?).await?)
     })?;
-    // Not to wait for a disk or a name server that hangs.
+    // Does not wait for a disk or a name server that hangs.
     runtime.shutdown_background();
     Ok(match ended {
         Ended::Cleanly => ExitCode::SUCCESS,

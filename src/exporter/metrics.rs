@@ -13,18 +13,17 @@ pub const UP: &str = "memcached_up";
 /// This program, by version.
 pub const BUILD_INFO: &str = "memcached_exporter_build_info";
 
-/// What became of memcached's statistics.
+/// Statistics as metrics.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Read {
     /// Every family that has a series.
     pub families: Vec<MetricFamily>,
-    /// Statistics that are not of the expected form, by memcached's names; their series are left out. Not what they
-    /// are: that may differ at each scrape, and is for the log, which only wants what is new.
+    /// Statistics that are not of the expected form, by memcached's names; they have no series. The values are left out: they may
+    /// differ at each scrape, and the log says only what is new.
     pub unreadable: BTreeSet<&'static str>,
 }
 
-/// All of memcached's statistics. A metric whose value memcached does not tell has no series: what it does not know
-/// is not 0.
+/// All of memcached's statistics as metrics. Where memcached gives no value there is no series: an unknown value is not 0.
 #[must_use]
 pub fn read(stats: &Stats) -> Read {
     let Stats { server, settings, classes } = stats;
@@ -41,7 +40,7 @@ pub fn read(stats: &Stats) -> Read {
     read
 }
 
-/// 1 when memcached told its figures, 0 when it did not.
+/// 1 after a scrape that succeeded, 0 after one that failed.
 #[must_use]
 pub fn up(up: bool) -> MetricFamily {
     let help = "Whether memcached could be reached and told its figures.";

@@ -1,16 +1,15 @@
-//! What is said to memcached, and what its answers mean. Takes lines and the bytes of a password file; gives
-//! [`Stats`] and requests. Pure; `target` calls it.
+//! memcached's protocol. Takes lines and the bytes of a password file; gives [`Stats`] and requests. Pure; `target` calls it.
 //!
-//! Under `-Y` memcached answers everything with `CLIENT_ERROR unauthenticated` until a `set`, of any key, whose value
-//! is the user, a space and the password. Nothing may be sent right behind such a refusal before it has been read:
-//! memcached 1.6 then loses an answer.
+//! Under `-Y` memcached answers every command with `CLIENT_ERROR unauthenticated` until a `set`, of any key, whose value is the
+//! user, a space and the password. The refusal has to be read before the next command is sent: otherwise memcached 1.6 loses
+//! an answer.
 
 use std::collections::BTreeMap;
 
 /// Statistics by memcached's own names, as text.
 pub type Group = BTreeMap<String, String>;
 
-/// Everything memcached tells about itself.
+/// All statistics of one scrape.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Of the whole server: `stats`, and the sums at the end of `stats slabs`.
@@ -57,25 +56,25 @@ pub enum Taken {
     All,
 }
 
-/// Why memcached did not tell.
+/// Why an answer holds no statistics.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It wants a password first.
+    /// memcached wants a password first.
     #[error("it wants a user and a password")]
     Unauthenticated,
-    /// Something that is not statistics.
+    /// The answer is something else.
     #[error("it answered {0:?} where statistics were expected: is it a memcached?")]
     Other(String),
 }
 
-/// What is quoted of a strange answer, in characters.
+/// How many characters of a strange answer are quoted.
 const QUOTED: usize = 80;
 
 impl Stats {
     /// Takes in one line of a page, without its end.
     ///
     /// # Errors
-    /// When it is none of a page.
+    /// When the line is not a line of a page.
     pub fn take(&mut self, page: Page, line: &str) -> Result<Taken, Refusal> {
         match line {
             "END" => return Ok(Taken::All),

@@ -1,7 +1,7 @@
 //! The exporter's pages. Takes a listener and a [`Target`]; serves `/metrics`, `/livez` and `/`. IO; `cli` calls it.
 //!
-//! A memcached that cannot be asked is `memcached_up 0` on a page that is otherwise fine, and one line in the log for
-//! each new reason, however often Prometheus asks.
+//! If memcached does not answer, the page says `memcached_up 0`, and the log has one line for each new reason, however often
+//! Prometheus asks.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -27,7 +27,7 @@ use super::protocol::Stats;
 use super::target::{ScrapeError, Target};
 use crate::web;
 
-/// Connections to memcached at once: it has a limit, and those are for its clients.
+/// Connections to memcached at once: memcached limits them, and they are for its clients.
 const AT_ONCE: usize = 4;
 
 /// Where to listen if nobody says.
@@ -119,7 +119,7 @@ impl Exporter {
         read
     }
 
-    /// Waiting for a turn counts as waiting for memcached: the patience of Prometheus is limited.
+    /// The time in the queue counts, too: Prometheus has a timeout of its own.
     async fn ask(&self) -> Result<Stats, ScrapeError> {
         let timeout = self.target.timeout;
         let scrape = async {

@@ -1,7 +1,7 @@
-//! The memcached that is watched. Takes its address and the files that open it; gives its figures. IO; `serve` calls
-//! it at each scrape.
+//! One scrape of memcached. Takes its address and the files with certificates and password; gives its statistics. IO; `serve`
+//! calls it for each scrape.
 //!
-//! One connection a scrape, and every file read anew: nothing is kept that a restart of memcached, a renewed
+//! Each scrape opens a connection and reads every file again: nothing is kept that a restart of memcached, a renewed
 //! certificate or a changed password could make wrong.
 
 use std::fmt;
@@ -17,8 +17,8 @@ use tokio::net::TcpStream;
 use super::protocol::{Credentials, NoCredentials, Page, Refusal, Stats, Taken, accepted};
 use super::tls::{Tls, TlsError};
 
-/// What memcached's answers may take together, in bytes: many times what the largest take (63 slab classes of some
-/// 50 lines each), so that whoever answers in its place cannot fill our memory.
+/// The most bytes that all answers of a scrape may have: many times the largest answers (63 slab classes of some 50 lines), so
+/// that another program at the address cannot fill the memory.
 const LARGEST: u64 = 4 * 1024 * 1024;
 
 /// A memcached and how to speak to it.
@@ -72,28 +72,28 @@ impl fmt::Display for Address {
     }
 }
 
-/// Why there are no figures. No message holds a password.
+/// Why a scrape failed. No message holds a password.
 #[derive(Debug, thiserror::Error)]
 pub enum ScrapeError {
-    /// Nobody answers there.
+    /// No connection.
     #[error("cannot connect")]
     Connect(#[source] std::io::Error),
     /// The files of TLS are not what they should be.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// No agreement on TLS.
+    /// The TLS handshake failed.
     #[error("the TLS handshake failed; does it speak TLS on this port?")]
     Handshake(#[source] std::io::Error),
-    /// It broke off.
+    /// The connection broke off.
     #[error("the connection broke off; does it want TLS, or another certificate?")]
     Broken(#[source] std::io::Error),
-    /// It said too much.
+    /// The answers are too long.
     #[error("it answered more than {} MiB: is it a memcached?", LARGEST / 1024 / 1024)]
     TooMuch,
-    /// It did not tell.
+    /// memcached answered something else than statistics.
     #[error(transparent)]
     Refused(Refusal),
-    /// It wants a password and we have none.
+    /// memcached wants a password, and none is configured.
     #[error("it wants a user and a password: give a password file")]
     NoPasswordFile,
     /// The password file cannot be read.
@@ -119,16 +119,16 @@ pub enum ScrapeError {
         .0.display()
     )]
     WrongPassword(PathBuf),
-    /// It takes too long.
+    /// The scrape took too long.
     #[error("it did not answer within {} s", .0.as_secs_f64())]
     Timeout(Duration),
 }
 
 impl Target {
-    /// Everything memcached tells now. Takes as long as it takes: the caller keeps to [`Target::timeout`].
+    /// Reads all statistics. The caller enforces [`Target::timeout`].
     ///
     /// # Errors
-    /// When it does not tell.
+    /// See [`ScrapeError`].
     pub async fn scrape(&self) -> Result<Stats, ScrapeError> {
         let Address { host, port } = &self.address;
         // The files come first: whether they are in order does not depend on memcached.
@@ -159,7 +159,7 @@ impl Target {
         for page in [Page::Settings, Page::Slabs, Page::Items] {
             talk.page(page, &mut stats).await?;
         }
-        // A farewell; the figures are here, whatever comes of it.
+        // Says goodbye. The statistics are complete, whatever comes of it.
         let _ = talk.stream.shutdown().await;
         Ok(stats)
     }

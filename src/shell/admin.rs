@@ -1,9 +1,9 @@
-//! `/metrics`, `/livez` and `/readyz` on one port, and `/debug/journal` on one of loopback. IO; the main loop binds the
-//! first before anything else and keeps the [`Gates`] up to date.
+//! `/metrics`, `/livez` and `/readyz` on one port, and `/debug/journal` on a port of loopback. IO; the main loop binds the
+//! first port before anything else and keeps the [`Gates`] up to date.
 //!
-//! Ready means that the operator would act on an edit now: every gate is open. Alive means that the main loop
-//! answers. An API server that is away closes nothing that was open: neither restarting the operator nor taking it
-//! out of a Service would bring the API server back.
+//! Ready means that the operator would act on an edit now: every gate is open. Alive means that the main loop answers. A gate
+//! that is open stays open when the API server does not answer: neither a restart of the operator nor its removal from a
+//! Service would bring the API server back.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,19 +26,19 @@ use super::metrics::Metrics;
 use crate::kernel::object::{Scope, Watched};
 use crate::web;
 
-/// The main loop must answer within this time.
+/// The operator is alive while the main loop answers within this time.
 pub const MAIN_LOOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What has to be true before the operator acts.
+/// A condition of readiness.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Gate {
-    /// The API server serves our resource. Closes again when it stops to.
+    /// The API server serves the kind `Memcached`. The gate closes when it ceases to.
     CrdServed,
-    /// The kernel has seen a complete list of this kind. Stays open: what it has seen does not get lost. Only that of a
-    /// single namespace closes when it is forbidden, because those who own the namespace may take its Role away.
+    /// The kernel has seen a complete list of this kind. The gate stays open, because the kernel keeps what it has seen. Only
+    /// the gate of a single namespace closes, when the list is forbidden: the owners of the namespace may remove its Role.
     Listed(Watched, Scope),
-    /// There is a leader election, and it can be taken part in. Closes when that is forbidden: an operator that can
-    /// never lead would otherwise look like one that waits for its turn.
+    /// This process can take part in the leader election. The gate closes when RBAC forbids it: an operator that can never lead
+    /// would look like one that follows.
     Election,
 }
 
@@ -62,38 +62,38 @@ impl Gate {
     }
 }
 
-/// All gates, and why those that are closed are. Clones share it.
+/// All gates, with the reason why a gate is closed. Clones share one state.
 #[derive(Clone, Debug)]
 pub struct Gates(Arc<Mutex<BTreeMap<Gate, Option<String>>>>);
 
 impl Gates {
-    /// Those that there always are where these scopes are watched, closed.
+    /// The gates that exist for these scopes, all closed.
     #[must_use]
     pub fn new(scopes: &[Scope]) -> Self {
         let closed = Gate::always(scopes).map(|gate| (gate, Some("not yet".to_owned())));
         Self(Arc::new(Mutex::new(closed.collect())))
     }
 
-    /// The gate is open, if there is one.
+    /// Opens the gate, if it exists.
     pub fn open(&self, gate: &Gate) {
         if let Some(closed) = self.lock().get_mut(gate) {
             *closed = None;
         }
     }
 
-    /// The gate is closed, for this reason. From now on there is one.
+    /// Closes the gate for this reason. The gate exists from now on.
     pub fn close(&self, gate: Gate, why: &str) {
         self.lock().insert(gate, Some(why.to_owned()));
     }
 
-    /// A better reason why the gate is closed, if it is.
+    /// Gives another reason why the gate is closed, if it is.
     pub fn explain(&self, gate: &Gate, why: &str) {
         if let Some(Some(reason)) = self.lock().get_mut(gate) {
             why.clone_into(reason);
         }
     }
 
-    /// Why the gate is closed; `None` when it is open, or there is none.
+    /// Why the gate is closed; `None` when it is open or does not exist.
     #[must_use]
     pub fn why(&self, gate: &Gate) -> Option<String> {
         self.lock().get(gate).cloned().flatten()
@@ -118,12 +118,13 @@ impl Gates {
     }
 }
 
-/// An address that only those reach who are in the pod, or may forward a port to it: for what a journal holds. A port that
-/// others reach cannot tell them apart by their address, because a sidecar hands on from loopback what came from anywhere.
+/// A loopback address. Only the pod itself, and users who may forward a port to the pod, reach it: the journal holds specs.
+/// On a port that others reach, the address of the peer is no proof, because a sidecar delivers from loopback what came from
+/// anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loopback(SocketAddr);
 
-/// An address that others may reach too.
+/// An address that is not on loopback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0} is not on loopback: a journal is for 127.0.0.1 or [::1] only, where `kubectl port-forward` reaches it"
@@ -144,7 +145,7 @@ impl fmt::Display for Loopback {
     }
 }
 
-/// A question to the main loop: are you there? The answer is to send something back.
+/// Asks the main loop for a sign of life: it sends `()` back.
 pub type Ping = oneshot::Sender<()>;
 
 /// What the pages show.
@@ -158,7 +159,7 @@ pub struct Admin {
     pub pings: mpsc::Sender<Ping>,
 }
 
-/// Serves what probes and Prometheus ask for, until the task is dropped.
+/// Serves metrics and probes until the task is dropped.
 pub async fn serve(listener: TcpListener, admin: Admin) {
     let pages = Router::new()
         .route("/metrics", get(metrics))
@@ -168,8 +169,8 @@ pub async fn serve(listener: TcpListener, admin: Admin) {
     web::serve(listener, pages, pending()).await;
 }
 
-/// Serves the last steps, until the task is dropped. The journal is evidence and never in the way: where the address
-/// cannot be had, because another operator of this machine has it, the log says so and everything else goes on.
+/// Serves the last steps until the task is dropped. The journal must never be in the way: if the address cannot be bound,
+/// because another operator of this machine uses it, the log says so and everything else goes on.
 pub async fn show_journal(address: Loopback, ring: Ring) {
     match TcpListener::bind(address.0).await {
         Ok(listener) => {

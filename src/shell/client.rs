@@ -1,7 +1,7 @@
-//! The connection to the API server, and one request over it. IO.
+//! The client for the API server, and one request over it. IO.
 //!
-//! Takes a kubeconfig or what the environment offers; gives a [`Client`] without any retry below the kernel, and
-//! [`call`], which bounds every request. `watches`, `effects` and `leader` call it.
+//! Takes a kubeconfig, or what the environment offers; gives a [`Client`] that retries nothing, and [`call`], which bounds the
+//! time of a request. `watches`, `effects` and `leader` call it.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -16,26 +16,25 @@ use kube::client::{Body, ClientBuilder};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::core::Status;
 
-/// No request may take longer, its answer included; watches aside.
+/// Deadline of every request, its answer included; watches aside.
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
-/// A connection that brings nothing for this long is dead, a watch included: the API server ends every watch
-/// earlier than this.
+/// A connection without any data for this long is dead, that of a watch, too: the API server ends every watch earlier.
 const READ_TIMEOUT: Duration = Duration::from_secs(240);
 
-/// Who we are in the API server's audit log.
+/// The name of the operator in the API server's audit log.
 const AGENT: &str = concat!("memcached-operator/", env!("CARGO_PKG_VERSION"));
 
 /// A connection to the API server, as a task to run.
 pub type Connection = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Why there is no connection to try.
+/// Why no client can be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The named kubeconfig is missing, unreadable or incomplete.
     #[error("cannot use the kubeconfig {path}")]
     Kubeconfig {
-        /// As given.
+        /// The path that was given.
         path: String,
         /// What is wrong with it.
         source: kube::config::KubeconfigError,
@@ -50,8 +49,8 @@ pub enum ConnectError {
     Client(#[source] kube::Error),
 }
 
-/// A client for the cluster that `kubeconfig` names, else `KUBECONFIG`, `~/.kube/config`, or the pod's service
-/// account, in this order. Nothing is sent yet: an API server that is away is no error here.
+/// A client for the cluster that `kubeconfig` names, else `KUBECONFIG`, `~/.kube/config`, or the pod's service account, in
+/// this order. Nothing is sent yet: an API server that does not answer is no error here.
 ///
 /// # Errors
 /// When the configuration is missing or unusable.
@@ -79,8 +78,8 @@ async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectError
             .map_err(|source| ConnectError::Kubeconfig { path: path.display().to_string(), source })?,
         None => Config::infer().await.map_err(ConnectError::Nothing)?,
     };
-    // The default layer retries for minutes and obeys any Retry-After: a request would outlive its reason, and
-    // the kernel, which decides about retries, would not know.
+    // The default layer retries for minutes and obeys any Retry-After. The request would outlive its reason, and the kernel,
+    // which decides about retries, would not know.
     config.default_retry = false;
     config.connect_timeout = Some(DEADLINE);
     config.write_timeout = Some(DEADLINE);
@@ -94,18 +93,18 @@ async fn from_file(path: &Path) -> Result<Config, kube::config::KubeconfigError>
     Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &KubeConfigOptions::default()).await
 }
 
-/// Why a request has no answer to work with.
+/// Why a request failed.
 #[derive(Debug)]
 pub enum CallError {
-    /// The API server said no, and why.
+    /// The API server refused it.
     Refused(Box<Status>),
-    /// No answer came, or not all of it.
+    /// No answer came, or only a part of it.
     Lost(String),
 }
 
 /// Sends one request and reads its whole answer, within [`DEADLINE`].
 ///
-/// The answer goes to `read` as bytes; this function, unlike the client's own, never logs any of it.
+/// `read` gets the answer as bytes. This function, unlike the client's own, logs no part of the answer.
 ///
 /// # Errors
 /// See [`CallError`].
@@ -136,13 +135,13 @@ fn refusal(code: u16, body: &[u8]) -> Status {
         let page = String::from_utf8_lossy(body);
         Status::failure(&page.trim().chars().take(200).collect::<String>(), "")
     });
-    // What the status line says counts: a body may lack the code, or repeat another server's.
+    // The code of the status line counts: the body may lack a code, or repeat another server's.
     status.code = code;
     status
 }
 
-/// What an answer that is an error says, in one line: the API server's words, or the chain of causes, each said
-/// once. The client's own display would print the whole status twice.
+/// An error in one line: the API server's words, or the chain of causes, each once. The client's own display would print the
+/// whole status twice.
 #[must_use]
 pub fn explain(error: &kube::Error) -> String {
     match error {
@@ -160,8 +159,8 @@ pub fn said(status: &Status) -> String {
     if words.starts_with(&code) { words } else { format!("{code} {words}").trim_end().to_owned() }
 }
 
-/// The message of a refusal, in which all that is wrong with an object stands in a fixed order. The API server's own order
-/// changes from answer to answer: each would be news, and the status would be written again for the same refusal.
+/// The message of a refusal, with the invalid fields in a fixed order. The API server's own order changes from answer to
+/// answer: each answer would be news, and the status would be written again for the same refusal.
 fn in_order(status: &Status) -> String {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let causes: BTreeSet<String> = causes.map(|it| format!("{}: {}", it.field, it.message)).collect();

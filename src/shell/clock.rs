@@ -1,15 +1,15 @@
-//! The one place that reads the clock: each event gets its time here, and the Lease those that people read. IO; called
-//! by the main loop and by `leader`.
+//! The one place that reads the wall clock: for the time of each event, and for the times in the Lease. IO; called by the main
+//! loop and by `leader`.
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// A clock that never stands still and never goes back, whatever is done to the machine's: a kernel whose time
-/// stood still for an hour would retry nothing for an hour.
+/// A clock that never stands still and never goes back, whatever happens to the machine's: a kernel whose time stands still for
+/// an hour retries nothing for an hour.
 ///
-/// It follows the wall clock forward. When the wall clock is set back it goes on at the monotonic clock's pace.
+/// It follows the wall clock forward. When the wall clock is set back, it goes on with the monotonic clock.
 #[derive(Debug)]
 pub struct Clock {
     said: Timestamp,

@@ -1,7 +1,7 @@
-//! Carries out the kernel's requests. Takes [`Request`]s; answers each with one [`Event::Done`]. IO.
+//! Sends the kernel's requests. Takes [`Request`]s; answers each with one [`Event::Done`]. IO.
 //!
-//! Nothing is retried here and nothing is remembered: every request ends within [`super::client::DEADLINE`], and
-//! what to do about a failure is the kernel's decision. The main loop calls [`Executor::send`].
+//! Nothing is retried or remembered here: every request ends within [`super::client::DEADLINE`], and the kernel decides what a
+//! failure means. The main loop calls [`Executor::send`].
 
 use std::panic::AssertUnwindSafe;
 
@@ -23,7 +23,7 @@ use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::{ChildKind, FIELD_MANAGER, Key, ResourceVersion, Uid, Watched};
 use crate::kernel::seen;
 
-/// Sends requests, each in a task of its own; how many at once is the kernel's decision.
+/// Sends requests, each in a task of its own. The kernel decides how many at once.
 #[derive(Clone)]
 pub struct Executor {
     client: Client,
@@ -31,14 +31,14 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// Requests go through `client`, answers to `events`.
+    /// Sends requests through `client`, and answers to `events`.
     #[must_use]
     pub fn new(client: Client, events: mpsc::Sender<Event>) -> Self {
         Self { client, events }
     }
 
-    /// Sends a request on behalf of a resource. Exactly one `Done` follows, also when this code has a defect: a
-    /// resource whose request is never answered would never be looked at again.
+    /// Sends a request on behalf of a resource. Exactly one `Done` follows, even after a panic: no pass would ever run again for a
+    /// resource whose request is not answered.
     pub fn send(&self, id: RequestId, resource: Key, request: Request) {
         let Self { client, events } = self.clone();
         tokio::spawn(async move {
@@ -49,13 +49,13 @@ impl Executor {
                     message: format!("a request for Memcached {resource} panicked: please report it"),
                 })
             });
-            // Nobody takes it: the operator is ending.
+            // When the receiver is gone, the operator is ending.
             let _ = events.send(Event::Done { id, reply }).await;
         });
     }
 }
 
-/// Sends one request and says how it ended.
+/// Sends one request and gives its reply.
 pub async fn execute(client: &Client, resource: &Key, request: Request) -> Reply {
     let Prepared { operation, http, expected } = match prepare(resource, request) {
         Ok(prepared) => prepared,
@@ -75,16 +75,16 @@ pub async fn execute(client: &Client, resource: &Key, request: Request) -> Reply
     reply
 }
 
-/// What is being done, in the words of logs and conditions.
+/// A request in the words of logs and conditions.
 struct Operation {
-    /// What people call it, to be done and done.
+    /// The words for it, before and after.
     action: &'static str,
     done: &'static str,
-    /// What RBAC calls it.
+    /// Its RBAC verb.
     verb: &'static str,
     kind: Watched,
     key: Key,
-    /// The generation that is being reported, where one is.
+    /// The generation that a status reports.
     generation: Option<i64>,
 }
 
@@ -92,7 +92,7 @@ struct Operation {
 enum Expected {
     Secret(Vec<String>),
     Child(ChildKind),
-    /// A child that is still there, because somebody's finalizer holds it; or nothing.
+    /// A deleted child that a finalizer still holds, or nothing.
     Leftover(ChildKind),
     Resource,
 }
@@ -170,7 +170,7 @@ fn apply(
     requests(Watched::Child(kind), key).patch(&key.name, &params, &Patch::Apply(body))
 }
 
-/// A version that is no longer the newest is a conflict, as in every update.
+/// A JSON patch of this version. If it is not the newest any more, that is a conflict, as for an update.
 fn patch(
     kind: ChildKind,
     key: &Key,
@@ -184,7 +184,7 @@ fn patch(
     requests(Watched::Child(kind), key).patch(&key.name, &params, &Patch::Json::<()>(patch))
 }
 
-/// Exactly what was seen: a newer version may have been made for somebody else.
+/// Deletes exactly this version: somebody else may have made a newer version their own.
 fn delete(
     kind: ChildKind,
     key: &Key,
@@ -196,15 +196,15 @@ fn delete(
     requests(Watched::Child(kind), key).delete(&key.name, &params)
 }
 
-/// The condition under which a write may happen: `resourceVersion: "1"` lets an apply create and nothing else, a uid and
-/// a version let it change this version of this incarnation and nothing else.
+/// Adds a precondition of a write: with `resourceVersion: "1"` an apply can only create, with a uid and a version it can only
+/// change this version of this object.
 fn with_metadata(mut body: Value, field: &str, value: &str) -> Value {
     body["metadata"][field] = value.into();
     body
 }
 
 impl Expected {
-    /// `None` when the answer is something else.
+    /// The reply in an answer; `None` when the answer is another object.
     fn read(&self, body: &[u8]) -> Option<Reply> {
         match self {
             Self::Secret(keys) => secrets::digest(body, keys).map(|content| Reply::Secret(Some(content))),
@@ -232,7 +232,7 @@ fn object(body: &[u8]) -> Option<DynamicObject> {
 }
 
 impl Operation {
-    /// Whether it is an answer, and no failure, that there is no such object.
+    /// Whether "not found" is a reply and not a failure.
     fn finds_nothing(&self) -> bool {
         matches!(self.verb, "get" | "delete")
     }
@@ -250,7 +250,7 @@ impl Operation {
 
     fn refused(&self, status: &kube::core::Status) -> Reply {
         let category = match classify(status) {
-            // A read holds nothing that a person could mend: whoever answers so is confused, and that passes.
+            // A read sends nothing that could be invalid: something between us and the API server is confused, and that passes.
             Category::Invalid | Category::ImmutableField if self.verb == "get" => Category::Transient,
             category => category,
         };
@@ -276,12 +276,12 @@ impl Operation {
         self.failed(category, &missing)
     }
 
-    /// One line a write; reads show only when they fail.
+    /// Logs each write with one line. Reads are logged only when they fail.
     fn log(&self, resource: &Key, reply: &Reply) {
         let Self { done, generation, .. } = *self;
         let (object, resource) = (self.object(), resource.to_string());
         match reply {
-            // The ordinary end of a race: the kernel looks at once what won it.
+            // A lost race, which is ordinary: the kernel reads at once what won.
             Reply::Failed(Failure { category: Category::Conflict, message }) => {
                 tracing::info!(resource, generation, category = Category::Conflict.label(), "{message}");
             }

@@ -1,4 +1,4 @@
-//! How the API server calls the kinds that the operator works with. Pure; `watches` and `effects` call it.
+//! Group, version and plural of the kinds that the operator works with. Pure; `watches` and `effects` call it.
 
 use kube::core::{ApiResource, GroupVersionKind};
 

@@ -1,5 +1,5 @@
-//! Kubernetes Events about resources, best effort. Takes notices through a bounded queue and sends one after the
-//! other; what does not fit is dropped and counted. IO; the main loop hands over, nobody waits for an answer.
+//! Publishes Kubernetes Events about resources, best effort. Takes them through a bounded queue and sends one after the other;
+//! what does not fit is dropped and counted. IO; the main loop calls it, nobody waits for an answer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use super::metrics::labels::KubeEventResult;
 use crate::kernel::effect::{KubeEvent, Severity};
 use crate::kernel::object::{FIELD_MANAGER, Key, Uid, Watched};
 
-/// Notices that wait: a cold start of a thousand resources fits.
+/// Events that may wait: a cold start of a thousand resources fits.
 const WAITING: usize = 1_024;
-/// Recorders that are kept: enough to count what one resource says again and again, and little memory. Telling
-/// repetitions apart is the kernel's business first.
+/// How many recorders are kept: enough to count an Event that a resource repeats, with little memory. The kernel avoids
+/// repetitions itself.
 const REMEMBERED: usize = 200;
 
-/// A notice and what it is about.
+/// An Event and the resource that it is about.
 #[derive(Debug)]
 pub struct Publication {
     /// The resource.
@@ -35,7 +35,7 @@ pub struct Publication {
     pub kube_event: KubeEvent,
 }
 
-/// Takes notices. Clones share the queue.
+/// Takes Events. Clones share the queue.
 #[derive(Clone, Debug)]
 pub struct Publisher {
     queue: mpsc::Sender<Publication>,
@@ -51,7 +51,7 @@ impl Publisher {
         Self { queue, metrics }
     }
 
-    /// Hands a notice over, or drops it.
+    /// Queues an Event, or drops it when the queue is full.
     pub fn publish(&self, publication: Publication) {
         if self.queue.try_send(publication).is_err() {
             self.metrics.kube_event(KubeEventResult::Dropped);
@@ -62,8 +62,8 @@ impl Publisher {
 async fn run(client: Client, mut waiting: mpsc::Receiver<Publication>, metrics: Arc<Metrics>) {
     let ApiResource { api_version, kind, .. } = kinds::api_resource(Watched::Memcached);
     let reporter = Reporter::from(FIELD_MANAGER);
-    // A recorder counts an Event with another note as a repetition and drops the note, so that "All 3 replicas are
-    // ready" would be read as "All 1 replicas are ready", twice. So each thing to say has a recorder of its own.
+    // A recorder counts an Event with another note as a repetition and drops the note: "All 3 replicas are ready" would appear
+    // as a second "All 1 replicas are ready". So each message has a recorder of its own.
     let mut recorders: HashMap<(Uid, String), Recorder> = HashMap::new();
     let mut failing = false;
     while let Some(Publication { resource, uid, kube_event }) = waiting.recv().await {
@@ -86,7 +86,7 @@ async fn run(client: Client, mut waiting: mpsc::Receiver<Publication>, metrics: 
             Err(_elapsed) => Some("no answer in time".to_owned()),
         };
         metrics.kube_event(if problem.is_none() { KubeEventResult::Sent } else { KubeEventResult::Failed });
-        // Once per change: Events are never worth a line each.
+        // Logged once per change: a line for each Event would be too much.
         let failed = std::mem::replace(&mut failing, problem.is_some());
         if let (Some(problem), false) = (&problem, failed) {
             tracing::warn!(%resource, "cannot publish Kubernetes Events: {problem}");

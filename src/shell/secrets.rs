@@ -1,7 +1,7 @@
 //! Reduces a Secret to digests, at once. Pure; `effects` calls it with the bytes of an answer.
 //!
-//! This is the only code of the operator that sees what a Secret holds. Nothing of it may leave: no error of the
-//! JSON reader, which quotes what it could not read, and no value.
+//! Only this code of the operator sees the content of a Secret, and none of it may leave: no value, and no error of the JSON
+//! reader, which quotes what it cannot read.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ struct Secret {
     data: Option<BTreeMap<String, ByteString>>,
 }
 
-/// The digests of the values of `keys`, as far as they are there. `None` when `body` is no Secret.
+/// The digests of the values of those `keys` that exist. `None` when `body` is no Secret.
 #[must_use]
 pub fn digest(body: &[u8], keys: &[String]) -> Option<SecretContent> {
     let Secret { metadata, data } = serde_json::from_slice(body).ok()?;

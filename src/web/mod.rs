@@ -1,10 +1,10 @@
-//! HTTP pages on a port that anybody may reach. Takes a listener and the pages; answers one request a connection. IO; the
-//! operator's pages (`shell::admin`) and the exporter's (`exporter::serve`) are served by it.
+//! HTTP pages on a port that anybody may reach. Takes a listener and the pages; answers one request a connection. IO; it
+//! serves the operator's pages (`shell::admin`) and the exporter's (`exporter::serve`).
 //!
-//! Probes come through the same port, so whoever opens connections and asks nothing must cost little and keep nobody
-//! out: there are at most [`AT_ONCE`] connections, one more takes the place of one that has not asked yet, and
-//! whoever has not asked within [`REQUEST_HEAD_TIMEOUT`] has to go. A connection ends with its answer: those who ask come seconds
-//! apart, and an idle one would take a place.
+//! Probes come through the same port. So clients that open connections and send nothing must cost little and keep nobody out:
+//! there are at most [`AT_ONCE`] connections, one more replaces a connection that has not sent a request yet, and a connection
+//! that has not sent the head of a request within [`REQUEST_HEAD_TIMEOUT`] is closed. A connection is closed after its answer:
+//! requests come seconds apart, and an idle connection would take a place.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -23,31 +23,31 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet, yield_now};
 use tower::ServiceExt as _;
 
-/// Connections at once. A kubelet, some Prometheus servers and a person are a few.
+/// Connections at once. A kubelet, some Prometheus servers and a person need a few.
 pub const AT_ONCE: usize = 64;
-/// How long a connection may take to say what it wants.
+/// How long a client may take to send the head of its request.
 pub const REQUEST_HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest head of a request, in bytes: hyper's own would be 400 kB a connection.
+/// The longest head of a request, in bytes. hyper's default would be 400 kB a connection.
 const LONGEST_HEAD: usize = 16 * 1024;
 
-/// Serves until `end`, and answers what was asked before that.
+/// Serves until `end`, and then answers the requests that came before.
 pub async fn serve(mut listener: TcpListener, pages: Router, end: impl Future<Output = ()>) {
     let mut connections = Connections::default();
     let mut end = pin!(end);
     loop {
         tokio::select! {
             () = &mut end => break,
-            // Tries again by itself where a connection cannot be had.
+            // The listener tries again by itself when it cannot accept a connection.
             (stream, _) = Listener::accept(&mut listener) => connections.begin(stream, pages.clone()),
         }
-        // Lets the new one ask before others come: a crowd would take its place at once.
+        // Lets the new connection send its request before others come: a crowd would replace it at once.
         yield_now().await;
     }
     drop(listener);
     connections.end().await;
 }
 
-/// Those that are open.
+/// The open connections.
 #[derive(Default)]
 struct Connections {
     tasks: JoinSet<()>,
@@ -78,7 +78,7 @@ impl Connections {
         self.open.push_back(Connection { task, asked });
     }
 
-    /// The oldest that has asked nothing; where all have, the oldest, which may be one that does not take its answer.
+    /// The oldest connection without a request. If all have sent one, the oldest, which may be one that does not take its answer.
     fn end_one(&mut self) {
         let silent = self.open.iter().position(|connection| !connection.asked());
         if let Some(connection) = self.open.remove(silent.unwrap_or_default()) {
@@ -104,6 +104,6 @@ async fn converse(stream: TcpStream, pages: Router, asked: Arc<AtomicBool>) {
         .header_read_timeout(REQUEST_HEAD_TIMEOUT)
         .max_buf_size(LONGEST_HEAD)
         .keep_alive(false);
-    // Whoever hangs up, stays silent or speaks something else than HTTP is nobody to tell.
+    // There is nobody to tell of a client that hangs up, stays silent or does not speak HTTP.
     let _ = server.serve_connection(TokioIo::new(stream), answer).await;
 }

@@ -1,5 +1,5 @@
-//! What the operator would do, found by letting it: a kernel that is told what there is, and whose writes are answered as
-//! the API server most likely would, without being sent. Pure; the command feeds it and carries out its reads.
+//! What the operator would do. Runs a kernel on what the cluster holds; its writes are not sent, but answered as the API server
+//! most likely would. Pure; the command feeds it and sends its reads.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -88,7 +88,7 @@ pub struct Forecast {
 }
 
 impl Forecast {
-    /// Nothing is known yet. All that would take turns is shown at once.
+    /// A forecast that knows nothing yet. Rollouts that would wait for each other are all shown.
     #[must_use]
     pub fn new(now: Timestamp, adoption: Adoption) -> Self {
         let settings = Settings {
@@ -107,7 +107,7 @@ impl Forecast {
         }
     }
 
-    /// Tells it what there is, or the answer to a read.
+    /// Feeds an event: an object of the cluster, or the reply to a read.
     pub fn learn(&mut self, event: Event) {
         match &event {
             Event::Resource(seen) => {
@@ -151,7 +151,7 @@ impl Forecast {
         Some(Event::Done { id, reply })
     }
 
-    /// What only the API server can answer.
+    /// The next request that only the API server can answer.
     pub fn next_read(&mut self) -> Option<(RequestId, Key, Request)> {
         self.reads.pop_front()
     }
@@ -184,8 +184,8 @@ impl Forecast {
         }
     }
 
-    /// Notes a write and answers it. `None` when the same child would be written once more: then the answer before was
-    /// not quite what an API server gives, and nothing more can be learned.
+    /// Records a write and answers it. `None` when the same child would be written a second time: then the first answer was not
+    /// quite what an API server gives, and nothing more can be learned.
     fn pretend(&mut self, resource: &Key, request: &Request) -> Option<Reply> {
         let (kind, action) = match request {
             Request::PatchStatus { status, .. } => {

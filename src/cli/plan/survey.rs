@@ -1,4 +1,4 @@
-//! What there is in a cluster, as the events that the operator would get at its start. IO; reads only.
+//! The objects of a cluster, as the events that the operator would get at its start. IO; it only reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,8 +28,8 @@ struct Survey<'a> {
     namespaces: Option<BTreeSet<String>>,
 }
 
-/// Lists everything that decisions need. With `wanted`, objects of files, the resources are those, as they would be once
-/// they were applied, and only their namespaces are looked at.
+/// Lists everything that decisions need. With `wanted`, the objects of files, the resources are these, as they would be after
+/// an apply, and only their namespaces are read.
 pub(super) async fn survey(client: &Client, namespace: Option<&str>, wanted: &[Value]) -> Result<Vec<Event>> {
     let wanted = requested(wanted, namespace.unwrap_or(client.default_namespace()))?;
     let of_files: BTreeSet<String> = wanted.keys().map(|key| key.namespace.clone()).collect();
@@ -169,7 +169,7 @@ fn overlaid(
         Some(match found.get(key) {
             // It is younger than everything that there is.
             None => SeenResource { created: Some(Timestamp::MAX), ..asked },
-            // What the file does not say of annotations stays.
+            // Annotations that the file does not name stay.
             Some(live) => SeenResource {
                 generation: live.generation + i64::from(live.spec != asked.spec),
                 restart_trigger: asked.restart_trigger.or_else(|| live.restart_trigger.clone()),

@@ -1,9 +1,9 @@
-//! Evidence of every step the kernel took. Takes each step from the main loop; gives a bounded ring in memory
-//! ([`Ring`], shown by `admin`) and, on demand, files that `replay` reads. IO, none of it on the caller's thread.
+//! The record of every step of the kernel. Takes each step from the main loop; gives a bounded ring in memory ([`Ring`], shown
+//! by `admin`) and, on demand, files that `replay` reads. IO, none of it on the caller's thread.
 //!
-//! Never an input to a running operator, and never in its way: a disk that is full, broken or slow costs lines of
-//! the journal and nothing else. What is missing is missing visibly: the file ends, and the next one opens with a
-//! snapshot of the kernel, as each file does, so that each replays alone.
+//! A running operator never reads the journal, and never waits for it: a disk that is full, broken or slow costs lines of the
+//! journal and nothing else. A gap is visible: the file ends, and the next file begins with a snapshot of the kernel. Every
+//! file does, so that each replays alone.
 
 mod writer;
 
@@ -71,13 +71,13 @@ const fn first_format() -> u32 {
 pub struct Step {
     /// The time that the event came with.
     pub at: Timestamp,
-    /// What was learned.
+    /// The event.
     pub event: Event,
-    /// What the kernel wanted done, to the letter.
+    /// The kernel's effects, byte for byte.
     pub effects: Vec<Box<RawValue>>,
 }
 
-/// A step whose effects are not known yet: a line without its end.
+/// The beginning of a step's line, before its effects are known.
 #[derive(Debug)]
 pub struct Entry {
     at: Timestamp,
@@ -85,7 +85,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// What goes into the kernel, taken down before it goes.
+    /// Writes down the event before the kernel takes it.
     #[must_use]
     pub fn begin(at: Timestamp, event: &Event) -> Self {
         #[derive(Serialize)]
@@ -109,7 +109,7 @@ impl Entry {
     }
 }
 
-/// The last lines, in memory. Clones share it.
+/// The last lines, in memory. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Ring(Arc<Mutex<Lines>>);
 
@@ -166,7 +166,7 @@ enum State {
 }
 
 impl Journal {
-    /// A journal in memory, and in files where `options` says where. The kernel is the one whose steps follow.
+    /// A journal in memory, and in files if `options` are given. The steps of `kernel` follow.
     #[must_use]
     pub fn start(options: Option<Options>, reconciler: &Reconciler, metrics: Arc<Metrics>) -> Self {
         let file = options.map(|Options { path, max_bytes }| {
@@ -179,13 +179,13 @@ impl Journal {
         Self { ring: Ring::default(), file }
     }
 
-    /// The ring, for whoever shows it.
+    /// The ring, to show it.
     #[must_use]
     pub fn ring(&self) -> Ring {
         self.ring.clone()
     }
 
-    /// Takes down a step. `kernel` is the one after the step: should a new file be due, it opens with that.
+    /// Records a step. `kernel` is the state after the step; a new file begins with it.
     pub fn record(&mut self, entry: Entry, effects: &[Effect], reconciler: &Reconciler) {
         let at = entry.at;
         let line = entry.end(effects);
@@ -197,7 +197,7 @@ impl Journal {
         }
     }
 
-    /// Writes what is still on its way, and ends. May take as long as the disk does; blocks.
+    /// Writes the remaining lines, and ends. Blocks as long as the disk takes.
     pub fn close(self) {
         if let Some(file) = self.file {
             file.writer.close();
@@ -227,7 +227,7 @@ impl File {
         }
     }
 
-    /// Begins a new file, unless the writer has no room even for that: then the next step tries again.
+    /// Begins a new file, unless the writer's channel is full. Then the next step tries again.
     fn open(&mut self, reconciler: &Reconciler) {
         let opening = Opening { version: VERSION.to_owned(), format: FORMAT, snapshot: reconciler };
         let opened = self.writer.open(|| {

@@ -33,7 +33,7 @@ pub(super) struct Writer {
     messages: mpsc::Sender<Message>,
     /// Number of the file that was begun last.
     number: u64,
-    /// Number of the file that could not be written, 0 while none: what follows it is lost until a new one opens.
+    /// Number of the file that could not be written, or 0. The lines after it are lost until a new file opens.
     failed: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
@@ -59,7 +59,7 @@ impl Writer {
         self.messages.try_send(message).is_ok()
     }
 
-    /// Begins a new file where there is room to say so; only then is its first line made, which is costly.
+    /// Begins a new file if the channel has room. Only then the first line is made, which is expensive.
     pub(super) fn open(&mut self, line: impl FnOnce() -> Option<Vec<u8>>) -> bool {
         let Ok(room) = self.messages.try_reserve() else { return false };
         let Some(line) = line() else { return false };
@@ -93,7 +93,7 @@ impl End {
             while let Ok(message) = inbox.try_recv() {
                 self.take(message);
             }
-            // Nothing is on its way: whoever reads the file now wants to see the last step.
+            // No message waits: somebody who reads the file now wants to see the last step.
             self.write(BufWriter::flush);
         }
     }
@@ -137,13 +137,13 @@ impl End {
     }
 }
 
-/// A new file with its first line, in place of the one before, which moves on by one number. The older files are
-/// touched only when the new one holds its first line: a full disk does not eat them.
+/// Puts a new file with its first line in place of the one before, which moves on by one number. The older files are touched
+/// only when the new file holds its first line, so that a full disk does not destroy them.
 fn begin(path: &Path, line: &[u8]) -> io::Result<BufWriter<fs::File>> {
     let fresh = suffixed(path, "new");
     let written = create(&fresh, line);
     if written.is_err() {
-        // Whatever is in it is no journal; that it may not exist is fine.
+        // The file is no journal. It may not exist, which is fine.
         let _ = fs::remove_file(&fresh);
     }
     let file = written?;
@@ -156,7 +156,7 @@ fn begin(path: &Path, line: &[u8]) -> io::Result<BufWriter<fs::File>> {
 }
 
 fn create(path: &Path, line: &[u8]) -> io::Result<BufWriter<fs::File>> {
-    // Specs of users: nobody else's business.
+    // Only this user may read it: it holds the specs of users.
     let file = fs::OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(path)?;
     let mut file = BufWriter::new(file);
     file.write_all(line)?;

@@ -1,7 +1,7 @@
-//! The series of single resources. Takes figures as they change; gives their lines of `/metrics`. Pure.
+//! The series of single resources. Takes their metrics as they change; gives the lines of `/metrics`. Pure.
 //!
-//! They are not labelled gauges of the registry: that takes kilobytes a resource for what fits into a hundred
-//! bytes, and a changed image or a deleted resource would leave series behind.
+//! They are not gauges of the registry: those take kilobytes a resource instead of a hundred bytes, and a changed image or a
+//! deleted resource would leave series behind.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

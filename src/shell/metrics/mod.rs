@@ -50,17 +50,17 @@ pub struct Metrics {
     instances: Mutex<Instances>,
 }
 
-/// Every watch there is.
+/// All watches.
 #[derive(Debug, Default)]
 struct Watches {
     liveness: BTreeMap<(Watched, Scope), WatchLiveness>,
-    /// Those of kinds that the API server does not serve: there is no watch to be old.
+    /// The watches of kinds that the API server does not serve: they have no age.
     unserved: BTreeSet<(Watched, Scope)>,
 }
 
 impl Metrics {
-    /// All metrics at zero, each with every series whose labels are known beforehand: `rate()` does not see the
-    /// first count of a series that was not there before.
+    /// All metrics at zero, with every series whose labels are known beforehand: `rate()` misses the first count of a series
+    /// that did not exist before.
     ///
     /// # Errors
     /// When two metrics share a name.
@@ -98,7 +98,7 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// Whether the kind is watched there: while it is not served, its age says nothing and is not shown.
+    /// Records whether the API server serves the kind there. While it does not, the age of the watch is not shown.
     pub fn watched(&self, kind: Watched, scope: &Scope, served: bool) {
         let unserved = &mut self.watches().unserved;
         if served {
@@ -116,7 +116,7 @@ impl Metrics {
         liveness
     }
 
-    /// Counts what the kernel saw.
+    /// Counts an observation of the kernel.
     pub fn observe(&self, observation: Observation) {
         match observation {
             Observation::Reconciled { resource: _, millis, failure } => self.came_to_rest(millis, failure),
@@ -147,7 +147,7 @@ impl Metrics {
             .inc();
     }
 
-    /// Whether this process may write.
+    /// Records whether this process leads.
     pub fn leading(&self, leading: bool) {
         self.leader.set(i64::from(leading));
     }
@@ -157,7 +157,7 @@ impl Metrics {
         self.watch_errors.with_label_values(&[kind.name()]).inc();
     }
 
-    /// A watch begins anew.
+    /// A watch was restarted.
     pub fn watch_restarted(&self, kind: Watched) {
         self.watch_restarts.with_label_values(&[kind.name()]).inc();
     }
@@ -196,8 +196,7 @@ impl Metrics {
             age.set(liveness.last_heard().elapsed().as_secs_f64().max(age.get()));
         }
         let mut text = TextEncoder::new().encode_to_string(&self.registry.gather())?;
-        // What a process knows of single resources is true only while it leads, and two of them must not tell two
-        // truths.
+        // Only a leader's knowledge of single resources is up to date, and two processes must not show different values.
         if self.leader.get() == 1 {
             self.instances().render(&mut text);
         }
@@ -213,7 +212,7 @@ impl Metrics {
     }
 }
 
-/// In seconds: looking takes microseconds, writing a few requests, being refused up to the requests' deadline.
+/// In seconds: a pass without writes takes microseconds, one with writes a few requests, a failure up to the requests' deadline.
 const DURATION_BUCKETS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
 
 fn opts(metric: Metric) -> Opts {
