@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    fn strings(pointers: Vec<PointerBuf>) -> Vec<String> {
+    fn strings(pointers: &[PointerBuf]) -> Vec<String> {
         pointers.iter().map(ToString::to_string).collect()
     }
 
@@ -75,7 +75,7 @@ mod tests {
     fn a_port_of_our_name_and_another_number_or_protocol_stands_in_the_way_of_ours() {
         let desired = json!({"spec": {"ports": [{"name": "memcached", "port": 11211, "protocol": "TCP"}]}});
         let live = |ports: Value| json!({"spec": {"ports": ports}});
-        let found = |ports| strings(in_the_way(ChildKind::Service, &desired, &live(ports)));
+        let found = |ports| strings(&in_the_way(ChildKind::Service, &desired, &live(ports)));
         let port =
             |name: &str, port: i32, protocol: &str| json!({"name": name, "port": port, "protocol": protocol});
         let (ours, extra) = (port("memcached", 11211, "TCP"), port("extra", 9999, "TCP"));
@@ -91,10 +91,10 @@ mod tests {
         let pod = |containers: Value| json!({"spec": {"template": {"spec": {"containers": containers}}}});
         let desired = pod(json!([container("memcached", 11211)]));
         let sidecar = pod(json!([container("sidecar", 11311), container("memcached", 11211)]));
-        assert_eq!(strings(in_the_way(ChildKind::Deployment, &desired, &sidecar)), Vec::<String>::new());
+        assert_eq!(strings(&in_the_way(ChildKind::Deployment, &desired, &sidecar)), Vec::<String>::new());
         let renumbered = pod(json!([container("sidecar", 11211), container("memcached", 11311)]));
         assert_eq!(
-            strings(in_the_way(ChildKind::Deployment, &desired, &renumbered)),
+            strings(&in_the_way(ChildKind::Deployment, &desired, &renumbered)),
             ["/spec/template/spec/containers/1/ports/0"]
         );
     }
