@@ -186,19 +186,11 @@ pub fn progressing(inputs: &StatusInputs<'_>) -> ConditionValue {
                 Some(_) => (Reason::Paused, "paused"),
                 None => (Reason::RolloutHeldBack, "held back"),
             };
-            (
-                false,
-                reason,
-                format!("RolloutProgress {how}: {}/{desired} replicas updated", rollout.updated()),
-            )
+            (false, reason, format!("Rollout {how}: {}/{desired} replicas updated", rollout.updated()))
         }
         Some(rollout) => {
             let updated = rollout.updated();
-            (
-                true,
-                Reason::Progressing,
-                format!("RolloutProgress in progress: {updated}/{desired} replicas updated"),
-            )
+            (true, Reason::Progressing, format!("Rollout in progress: {updated}/{desired} replicas updated"))
         }
     };
     ConditionValue { of: Type::Progressing, holds, reason, message }
