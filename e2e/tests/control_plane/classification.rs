@@ -48,7 +48,8 @@ impl Target {
     }
 
     /// Applies without a trace, and gives the API server's refusal.
-    async fn refusal(&self, kind: &str, mut object: Value) -> Result<Status> {
+    async fn refusal(&self, kind: &str, object: &Value) -> Result<Status> {
+        let mut object = object.clone();
         let resource = match kind {
             "Deployment" => ApiResource::erase::<Deployment>(&()),
             "ConfigMap" => ApiResource::erase::<ConfigMap>(&()),
@@ -77,7 +78,8 @@ fn service(name: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"ports": [{"name": "memcached", "port": 11211}]}})
 }
 
-fn deployment(name: &str, mut pod: Value) -> Value {
+fn deployment(name: &str, pod: &Value) -> Value {
+    let mut pod = pod.clone();
     let labels = json!({"app": name});
     pod["containers"] = json!([{"name": "memcached", "image": "x"}]);
     json!({"metadata": {"name": name}, "spec": {
@@ -107,10 +109,10 @@ fn expected(category: Category, words: &'static str) -> Expected {
 
 /// Waits until the refusal has this category and holds these words, and prints it: what it holds besides is why the words
 /// are read.
-async fn await_refusal(target: &Target, kind: &str, object: Value, expected: Expected) -> Result<Status> {
+async fn await_refusal(target: &Target, kind: &str, object: &Value, expected: Expected) -> Result<Status> {
     let Expected { category, words } = expected;
     let status = await_answer(&format!("{category:?}: {words}"), SOON, async || {
-        let status = target.refusal(kind, object.clone()).await?;
+        let status = target.refusal(kind, object).await?;
         let found = classify(&status);
         ensure!(found == category && status.message.contains(words), "{found:?}: {}", json!(status));
         Ok(status)
@@ -123,16 +125,16 @@ async fn await_refusal(target: &Target, kind: &str, object: Value, expected: Exp
 async fn types(space: &Space) -> Result<Vec<Status>> {
     let target = Target::of(space);
     let twice = json!({"imagePullSecrets": [{"name": "a"}, {"name": "a"}]});
-    let mut unreadable = deployment("unreadable", json!({}));
+    let mut unreadable = deployment("unreadable", &json!({}));
     unreadable["spec"]["template"]["spec"]["containers"][0]["resources"] =
         json!({"limits": {"memory": "much"}});
     let wanted = expected(Category::Invalid, "failed to create typed patch object (");
     Ok(vec![
-        await_refusal(&target, "Deployment", deployment("twice", twice), wanted).await?,
+        await_refusal(&target, "Deployment", &deployment("twice", &twice), wanted).await?,
         await_refusal(
             &target,
             "Deployment",
-            unreadable,
+            &unreadable,
             expected(Category::Invalid, "failed to convert new typed object ("),
         )
         .await?,
@@ -141,7 +143,7 @@ async fn types(space: &Space) -> Result<Vec<Status>> {
 
 async fn immutable(space: &Space) -> Result<Vec<Status>> {
     let target = Target::of(space);
-    let before = deployment("immutable", json!({}));
+    let before = deployment("immutable", &json!({}));
     space.apply::<Deployment>(&serde_json::from_value(before.clone())?).await?;
     let mut after = before.clone();
     after["spec"]["selector"]["matchLabels"]["more"] = json!("true");
@@ -152,16 +154,21 @@ async fn immutable(space: &Space) -> Result<Vec<Status>> {
     let mut headless = service("immutable");
     headless["spec"]["clusterIP"] = json!("None");
     Ok(vec![
-        await_refusal(&target, "Deployment", after, expected(Category::ImmutableField, "field is immutable"))
-            .await?,
+        await_refusal(
+            &target,
+            "Deployment",
+            &after,
+            expected(Category::ImmutableField, "field is immutable"),
+        )
+        .await?,
         await_refusal(
             &target,
             "Service",
-            headless,
+            &headless,
             expected(Category::ImmutableField, "may not change once set"),
         )
         .await?,
-        await_refusal(&target, "Deployment", another, expected(Category::Conflict, "")).await?,
+        await_refusal(&target, "Deployment", &another, expected(Category::Conflict, "")).await?,
     ])
 }
 
@@ -169,7 +176,7 @@ async fn quota(space: &Space) -> Result<Vec<Status>> {
     let quota = json!({"metadata": {"name": "none"}, "spec": {"hard": {"count/configmaps": "0"}}});
     space.apply::<ResourceQuota>(&serde_json::from_value(quota)?).await?;
     let wanted = expected(Category::QuotaExceeded, "exceeded quota: none");
-    Ok(vec![await_refusal(&Target::of(space), "ConfigMap", config_map("one-more"), wanted).await?])
+    Ok(vec![await_refusal(&Target::of(space), "ConfigMap", &config_map("one-more"), wanted).await?])
 }
 
 async fn permissions(space: &Space) -> Result<Vec<Status>> {
@@ -179,19 +186,19 @@ async fn permissions(space: &Space) -> Result<Vec<Status>> {
     let create = await_refusal(
         &patches,
         "Service",
-        service("new"),
+        &service("new"),
         expected(Category::Forbidden, " cannot create resource "),
     )
     .await?;
     let owner = owned(existing.clone(), "Memcached", false);
     let delete =
-        await_refusal(&patches, "Service", owner, expected(Category::Forbidden, "you can't delete")).await?;
+        await_refusal(&patches, "Service", &owner, expected(Category::Forbidden, "you can't delete")).await?;
     let blocking = owned(existing, "Memcached", true);
     let deletes = Target::as_user(space, "deletes", &["get", "patch", "delete"]).await?;
     let finalizers = await_refusal(
         &deletes,
         "Service",
-        blocking,
+        &blocking,
         expected(Category::Forbidden, "cannot set blockOwnerDeletion"),
     )
     .await?;
@@ -199,7 +206,7 @@ async fn permissions(space: &Space) -> Result<Vec<Status>> {
     ensure!(verbs == [MissingVerb::Create, MissingVerb::Delete, MissingVerb::UpdateFinalizers], "{verbs:?}");
     let strange = owned(service("strange"), "Strange", true);
     let wanted = expected(Category::Transient, "cannot find RESTMapping");
-    let unknown = await_refusal(&Target::of(space), "Service", strange, wanted).await?;
+    let unknown = await_refusal(&Target::of(space), "Service", &strange, wanted).await?;
     Ok(vec![create, delete, finalizers, unknown])
 }
 
@@ -230,7 +237,7 @@ async fn policy(space: &Space) -> Result<Vec<Status>> {
     let binding: ValidatingAdmissionPolicyBinding = serde_json::from_value(binding)?;
     bindings.patch(space.name(), &params, &Patch::Apply(binding)).await?;
     let wanted = expected(Category::AdmissionDenied, "ValidatingAdmissionPolicy '");
-    let refused = await_refusal(&Target::of(space), "ConfigMap", config_map("policy"), wanted).await;
+    let refused = await_refusal(&Target::of(space), "ConfigMap", &config_map("policy"), wanted).await;
     bindings.delete(space.name(), &DeleteParams::default()).await?;
     policies.delete(space.name(), &DeleteParams::default()).await?;
     Ok(vec![refused?])
@@ -248,7 +255,7 @@ async fn webhook(space: &Space) -> Result<Vec<Status>> {
     let params = PatchParams::apply("e2e-test").force();
     configurations.patch(space.name(), &params, &Patch::Apply(configuration)).await?;
     let wanted = expected(Category::AdmissionDenied, "denied the request: exceeded quota: a test says no");
-    let refused = await_refusal(&Target::of(space), "ConfigMap", config_map("webhook"), wanted).await;
+    let refused = await_refusal(&Target::of(space), "ConfigMap", &config_map("webhook"), wanted).await;
     configurations.delete(space.name(), &DeleteParams::default()).await?;
     Ok(vec![refused?])
 }
@@ -256,9 +263,13 @@ async fn webhook(space: &Space) -> Result<Vec<Status>> {
 /// What the API server says of namespaces and objects that are not there: no word of English is read.
 async fn absent(space: &Space) -> Result<Vec<Status>> {
     let nowhere = Target { namespace: unique("nowhere"), ..Target::of(space) };
-    let gone =
-        await_refusal(&nowhere, "ConfigMap", config_map("new"), expected(Category::NamespaceTerminating, ""))
-            .await?;
+    let gone = await_refusal(
+        &nowhere,
+        "ConfigMap",
+        &config_map("new"),
+        expected(Category::NamespaceTerminating, ""),
+    )
+    .await?;
     let patched: Api<ConfigMap> = space.api();
     let patch: Patch<()> = Patch::Json(json_patch::Patch(Vec::new()));
     let absent = match patched.patch("absent", &PatchParams::default(), &patch).await {
@@ -287,7 +298,7 @@ async fn terminating(space: &Space) -> Result<Vec<Status>> {
     namespaces.delete(&name, &DeleteParams::default()).await?;
     let target = Target { namespace: name.clone(), ..Target::of(space) };
     let refused =
-        await_refusal(&target, "ConfigMap", config_map("new"), expected(Category::NamespaceTerminating, ""))
+        await_refusal(&target, "ConfigMap", &config_map("new"), expected(Category::NamespaceTerminating, ""))
             .await;
     let free = json!({"metadata": {"finalizers": null}});
     namespaces.patch(&name, &PatchParams::default(), &Patch::Merge(free)).await?;

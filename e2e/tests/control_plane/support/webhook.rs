@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 /// What it says.
-pub(crate) const WORDS: &str = "exceeded quota: a test says no";
+const WORDS: &str = "exceeded quota: a test says no";
 
 /// A webhook that serves.
 pub(crate) struct Webhook {
