@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use super::backoff::Attempt;
 use super::desired::{Intent, LiveTemplate};
