@@ -20,10 +20,7 @@ fn of_spec(spec: &Validated) -> Option<KubeEvent> {
     let lacks: Vec<_> = [
         certificates.map(|_| "clients without a certificate are not refused"),
         tls.map(|_| "port 11212 leads nowhere, and 11211 answers TLS only"),
-        spec.monitoring
-            .as_ref()
-            .filter(|_| guarded)
-            .map(|_| "the exporter cannot read memcached's instance_metrics"),
+        spec.monitoring.as_ref().filter(|_| guarded).map(|_| "the exporter cannot read memcached's figures"),
     ]
     .into_iter()
     .flatten()
