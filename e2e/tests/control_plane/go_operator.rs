@@ -117,7 +117,7 @@ async fn change_over(space: &Space, file: &str) -> Result<BTreeMap<String, usize
     let (record, requests) = (Record::start(space).await?, Requests::from_now_on(space)?);
 
     let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
-    taken_over(space, &kinds).await?;
+    await_taken_over(space, &kinds).await?;
     let after = pods(space).await?;
     ensure!(after == before, "pods rolled: {before:#?} {after:#?}");
     ensure!(record.templates(NAME)? <= 1, "the template changed on the way");
@@ -189,7 +189,7 @@ async fn is_taken_over(space: &Space, kinds: &[ChildKind]) -> Result<()> {
 }
 
 /// Waits until all is ours and at rest.
-async fn edits_to_take_over(space: &Space, kinds: &[ChildKind]) -> Result<()> {
+async fn await_taken_over(space: &Space, kinds: &[ChildKind]) -> Result<()> {
     await_answer("the operator has taken over", SOON, async || is_taken_over(space, kinds).await).await?;
     state::at_rest(space, NAME).await?;
     Ok(())
@@ -232,7 +232,7 @@ async fn what_is_no_longer_wanted_goes_and_an_autoscalers_number_stays() -> Resu
         let _kubelet = Kubelet::start(space);
         let kinds = go_operator::leave_behind(space, EVERYTHING).await?;
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
-        taken_over(space, &kinds).await?;
+        await_taken_over(space, &kinds).await?;
         let policy = child(space, ChildKind::NetworkPolicy).await?;
         ensure!(policy["spec"]["ingress"].as_array().is_some_and(|rules| rules.len() == 2), "{policy:#}");
         let patch = json!({"spec": {"service": null}});
@@ -252,7 +252,7 @@ async fn what_is_no_longer_wanted_goes_and_an_autoscalers_number_stays() -> Resu
         // As the Go operator does at every turn, against its own autoscaler.
         go_operator::scale(space, 3).await?;
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
-        taken_over(space, &kinds).await?;
+        await_taken_over(space, &kinds).await?;
         let deployment = child(space, ChildKind::Deployment).await?;
         ensure!(deployment["spec"]["replicas"] == 3, "{}", deployment["spec"]["replicas"]);
         operator.end().await
@@ -285,7 +285,7 @@ async fn a_secret_that_changed_between_the_two_operators_is_noticed() -> Result<
         let kinds = go_operator::leave_behind(space, EVERYTHING).await?;
         let before = pods(space).await?;
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
-        taken_over(space, &kinds).await?;
+        await_taken_over(space, &kinds).await?;
         let touch = json!({"metadata": {"annotations": {"renewed": "yes"}}});
         let touched =
             space.api::<Secret>().patch(NAME, &PatchParams::default(), &Patch::Merge(touch)).await?;
@@ -330,7 +330,7 @@ async fn every_write(position: Position) -> Result<usize> {
                 operator.end().await?;
             }
             let fresh = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
-            taken_over(space, &kinds).await?;
+            await_taken_over(space, &kinds).await?;
             let after = pods(space).await?;
             ensure!(
                 after == before,
