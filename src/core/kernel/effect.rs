@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use json_patch::PatchOperation;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::VariantArray;
 
 use super::failure::Category;
 use super::instance_metrics::InstanceMetrics;
@@ -147,7 +148,7 @@ pub enum Severity {
 }
 
 /// Why pods are replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, VariantArray)]
 pub enum RolloutCause {
     /// The user changed the spec.
     Spec,
@@ -191,7 +192,7 @@ impl RolloutCause {
 }
 
 /// What happened to a child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, VariantArray)]
 pub enum ChildResult {
     /// It was created.
     Created,

@@ -5,9 +5,10 @@
 
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
+use strum::VariantArray;
 
 /// Why a request failed, and so what to do about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, VariantArray)]
 pub enum Category {
     /// The API server refused the object for what it says (400, 422, 413; 500 with words about its type): wait for a
     /// change.

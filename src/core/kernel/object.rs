@@ -4,6 +4,7 @@ use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::{Deserialize, Serialize};
+use strum::EnumCount;
 
 use crate::api::{GROUP, KIND};
 
@@ -72,7 +73,7 @@ impl ResourceVersion {
 }
 
 /// The kinds of children, in the order in which a pass looks at them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, EnumCount)]
 pub enum ChildKind {
     /// networking.k8s.io/v1.
     NetworkPolicy,
@@ -90,7 +91,7 @@ pub enum ChildKind {
 
 impl ChildKind {
     /// Every kind of child.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; Self::COUNT] = [
         Self::NetworkPolicy,
         Self::Service,
         Self::Deployment,
@@ -140,7 +141,7 @@ impl ChildKind {
 }
 
 /// Every kind that the operator watches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, EnumCount)]
 pub enum Watched {
     /// The resource itself.
     Memcached,
@@ -154,7 +155,7 @@ pub enum Watched {
 
 impl Watched {
     /// Every watched kind.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; Self::COUNT - 1 + ChildKind::COUNT] = [
         Self::Memcached,
         Self::Child(ChildKind::NetworkPolicy),
         Self::Child(ChildKind::Service),

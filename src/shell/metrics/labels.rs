@@ -1,5 +1,7 @@
 //! The labels of the operator's metrics, and what each can say. Pure data; `names` uses it.
 
+use strum::VariantArray;
+
 use crate::kernel::effect::{ChildResult, RolloutCause};
 use crate::kernel::failure::Category;
 use crate::kernel::instance_metrics;
@@ -43,12 +45,17 @@ const fn any(name: &'static str, what: &'static str) -> Label {
     Label { name, values: Values::Any(what) }
 }
 
+/// What each variant of an enum is called.
+fn all<T: VariantArray + Copy>(label: fn(T) -> &'static str) -> Vec<&'static str> {
+    T::VARIANTS.iter().copied().map(label).collect()
+}
+
 /// Why a request failed.
-pub const CATEGORY: Label = one_of("category", || CATEGORIES.map(Category::label).into());
+pub const CATEGORY: Label = one_of("category", || all(Category::label));
 /// Why pods roll.
-pub const CAUSE: Label = one_of("cause", || CAUSES.map(RolloutCause::label).into());
+pub const CAUSE: Label = one_of("cause", || all(RolloutCause::label));
 /// What became of a child.
-pub const CHILD_RESULT: Label = one_of("result", || CHILD_RESULTS.map(child_result).into());
+pub const CHILD_RESULT: Label = one_of("result", || all(child_result));
 /// A condition of a resource.
 pub const CONDITION: Label = one_of("type", || instance_metrics::TYPES.map(Type::as_str).into());
 /// The image of memcached.
@@ -60,8 +67,7 @@ pub const NAME: Label = any("name", "of the resource");
 /// The namespace of a resource.
 pub const NAMESPACE: Label = any("namespace", "of the resource");
 /// What became of a Kubernetes Event.
-pub const KUBE_EVENT_RESULT: Label =
-    one_of("result", || KUBE_EVENT_RESULTS.map(KubeEventResult::label).into());
+pub const KUBE_EVENT_RESULT: Label = one_of("result", || all(KubeEventResult::label));
 /// Why a condition is as it is.
 pub const REASON: Label = one_of("reason", reasons);
 /// A kind of child.
@@ -73,33 +79,6 @@ pub const VERSION: Label = any("version", "of the operator");
 
 pub(super) const SUCCESS: &str = "success";
 pub(super) const ERROR: &str = "error";
-
-const CATEGORIES: [Category; 9] = [
-    Category::Invalid,
-    Category::ImmutableField,
-    Category::Conflict,
-    Category::Forbidden,
-    Category::QuotaExceeded,
-    Category::AdmissionDenied,
-    Category::NamespaceTerminating,
-    Category::Transient,
-    Category::Internal,
-];
-
-const CAUSES: [RolloutCause; 6] = [
-    RolloutCause::Spec,
-    RolloutCause::Secret,
-    RolloutCause::RestartTrigger,
-    RolloutCause::Drift,
-    RolloutCause::Adoption,
-    RolloutCause::Definition,
-];
-
-const CHILD_RESULTS: [ChildResult; 4] =
-    [ChildResult::Created, ChildResult::Updated, ChildResult::Unchanged, ChildResult::Deleted];
-
-const KUBE_EVENT_RESULTS: [KubeEventResult; 3] =
-    [KubeEventResult::Sent, KubeEventResult::Failed, KubeEventResult::Dropped];
 
 pub(super) const fn child_result(result: ChildResult) -> &'static str {
     match result {
@@ -127,7 +106,7 @@ fn reasons() -> Vec<&'static str> {
 }
 
 /// What became of a Kubernetes Event that the kernel asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
 pub enum KubeEventResult {
     /// The API server has it.
     Sent,

@@ -16,7 +16,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api::Validated;
-use crate::api::spec::{Monitoring, Plaintext, PodSettings, Tls};
+use crate::api::spec::{
+    GracefulShutdown, HighAvailability, Monitoring, Plaintext, PodSettings, Process, Security, Tls,
+};
 use crate::kernel::desired::files::{self, SecretFiles};
 use crate::kernel::desired::ports::{METRICS, Port};
 use crate::kernel::desired::secrets::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
@@ -63,8 +65,43 @@ impl PreservedMetadata {
 /// Whether the Go operator knows every field that this spec uses: what it does not know it cannot have rendered.
 #[must_use]
 pub fn understands(spec: &Validated) -> bool {
-    let plaintext = spec.security.tls.as_ref().map_or(Plaintext::Disabled, |tls| tls.plaintext);
-    spec.pod == PodSettings::default() && plaintext == Plaintext::Disabled
+    // Everything is taken apart without `..`: whoever adds a field says here that only this operator knows it.
+    let Validated {
+        replicas: _,
+        image: _,
+        resources: _,
+        paused: _,
+        memcached,
+        high_availability,
+        monitoring,
+        security,
+        autoscaling: _,
+        service_annotations: _,
+        pod,
+    } = spec;
+    let Process {
+        max_memory_mb: _,
+        max_connections: _,
+        threads: _,
+        max_item_size: _,
+        verbosity: _,
+        extra_args: _,
+    } = memcached;
+    let HighAvailability { anti_affinity: _, spread: _, disruption: _, graceful_shutdown } =
+        high_availability;
+    let Security { pod_context: _, container_context: _, sasl_secret: _, tls, network_policy: _ } = security;
+    let of_exporter =
+        |Monitoring { exporter_image: _, exporter_resources: _, service_monitor: _ }: &Monitoring| true;
+    let of_end = |GracefulShutdown {
+                      pre_stop_delay_seconds: _,
+                      termination_grace_period_seconds: _,
+                  }: &GracefulShutdown| true;
+    let of_tls =
+        |Tls { secret: _, client_certificates: _, plaintext }: &Tls| *plaintext == Plaintext::Disabled;
+    *pod == PodSettings::default()
+        && monitoring.as_ref().is_none_or(of_exporter)
+        && graceful_shutdown.as_ref().is_none_or(of_end)
+        && tls.as_ref().is_none_or(of_tls)
 }
 
 /// The pod template.

@@ -3,6 +3,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde::{Deserialize, Serialize};
+use strum::EnumCount;
 
 use super::StatusInputs;
 use super::missing;
@@ -11,7 +12,7 @@ use super::missing;
 const MAX_MESSAGE: usize = 32_768;
 
 /// The types of condition that this operator writes; all others belong to somebody else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, EnumCount)]
 pub enum Type {
     /// At least one pod serves, or none is wanted.
     Available,
@@ -31,7 +32,7 @@ pub enum Type {
 
 impl Type {
     /// Every type, in the order in which conditions are written.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; Self::COUNT] = [
         Self::Available,
         Self::Progressing,
         Self::Degraded,
@@ -57,7 +58,7 @@ impl Type {
 }
 
 /// Every reason that a condition of ours, or a Kubernetes Event about a condition, can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, EnumCount)]
 #[expect(missing_docs, reason = "each is the word that `as_str` gives; the tables that use them say when")]
 pub enum Reason {
     Available,
@@ -87,7 +88,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; Self::COUNT] = [
         Self::Available,
         Self::Unavailable,
         Self::Progressing,
