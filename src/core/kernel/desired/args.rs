@@ -21,17 +21,20 @@ pub fn args(spec: &Validated) -> Vec<String> {
 /// The settings of the process, and how much it says.
 #[must_use]
 pub fn settings(process: &Process) -> Vec<String> {
+    // Taken apart without `..`: whoever adds a field says here what memcached is told. The user's own come later.
+    let Process { max_memory_mb, max_connections, threads, max_item_size, verbosity, extra_args: _ } =
+        process;
     let mut args = vec![
         "-m".to_owned(),
-        process.max_memory_mb.to_string(),
+        max_memory_mb.to_string(),
         "-c".to_owned(),
-        process.max_connections.to_string(),
+        max_connections.to_string(),
         "-t".to_owned(),
-        process.threads.to_string(),
+        threads.to_string(),
         "-I".to_owned(),
-        process.max_item_size.clone(),
+        max_item_size.clone(),
     ];
-    args.extend(match process.verbosity {
+    args.extend(match verbosity {
         ..=0 => None,
         1 => Some("-v".to_owned()),
         2.. => Some("-vv".to_owned()),
