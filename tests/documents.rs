@@ -59,6 +59,29 @@ fn every_link_leads_somewhere() {
     }
 }
 
+/// Whether this is a path of the repository: it starts with a folder of ours.
+fn is_path(text: &str) -> bool {
+    let folders = ["charts/", "docs/", "e2e/", "manifests/", "scripts/", "src/", "tests/"];
+    folders.iter().any(|folder| text.starts_with(folder)) && !text.contains([' ', '*', '<'])
+}
+
+#[test]
+fn every_file_that_a_page_names_exists() {
+    assert!(is_path("src/main.rs") && !is_path("target/debug/e2e") && !is_path("tests/<name>.rs"));
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let others = ["CONTRIBUTING.md", "README.md"]
+        .map(|page| (page.to_owned(), fs::read_to_string(root.join(page)).unwrap()));
+    let mut named = 0;
+    for (page, text) in pages().into_iter().chain(others) {
+        let prose = text.split("```").step_by(2).collect::<String>();
+        for path in prose.split('`').skip(1).step_by(2).filter(|span| is_path(span)) {
+            assert!(root.join(path).exists(), "{page}: {path}");
+            named += 1;
+        }
+    }
+    assert!(named >= 50, "{named} files");
+}
+
 #[test]
 fn every_flag_of_the_operator_that_a_page_names_exists() {
     let help: String = ["run", "validate", "plan", "replay", "exporter"]
