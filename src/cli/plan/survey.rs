@@ -14,7 +14,8 @@ use crate::api::{GROUP, KIND};
 use crate::kernel::event::{Event, SeenResource, Unavailable};
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::{ChildKind, Key, Scope, Watched};
-use crate::kernel::{seen, world};
+use crate::kernel::seen;
+use crate::kernel::world::secret::secret_names;
 use crate::shell::client::explain;
 use crate::shell::{kinds, watches};
 
@@ -108,7 +109,7 @@ impl Survey<'_> {
 
     /// The Secrets that resources name, without their content.
     async fn secrets(&self, resources: &BTreeMap<Key, SeenResource>) -> Result<Vec<Event>> {
-        let names: BTreeSet<Key> = resources.values().flat_map(world::secret_names).collect();
+        let names: BTreeSet<Key> = resources.values().flat_map(secret_names).collect();
         let mut events = Vec::new();
         for Key { namespace, name } in names {
             let api: Api<Secret> = Api::namespaced(self.client.clone(), &namespace);

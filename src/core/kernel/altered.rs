@@ -8,15 +8,14 @@
 //! object is applied, or when another version of the API server may store it differently. [`Resource::unstorable`] is
 //! the same for a status.
 //!
-//! [`Resource::unstorable`]: super::world::Resource::unstorable
+//! [`Resource::unstorable`]: super::world::resource::Resource::unstorable
 
 use serde_json::Value;
 
-use super::diff::{self, Differences, FieldChange};
+use super::diff::{self, Differences};
 use super::failure::{Category, Failure};
-use super::hash;
 use super::object::{ChildKind, Key};
-use super::status::conditions::truncated;
+use super::text::truncated;
 use crate::api::spec::{OUR_LABELS, OUR_PREFIX};
 use crate::api::status::{AlteredField, AlteredFields};
 
@@ -26,25 +25,9 @@ const FIELDS: usize = 16;
 const PATH: usize = 200;
 /// The path of what stands for all fields.
 const ALL: &str = "*";
-/// Digits of a digest: it has to tell a value from others, not to keep anybody from guessing it.
-const DIGITS: usize = 32;
-
-/// A field that differs, with digests of the desired and of the live value.
-#[must_use]
-pub fn field(change: &FieldChange<'_>) -> AlteredField {
-    let held = change.live.map(hash::of_json).unwrap_or_default();
-    let parts = [change.path.as_str(), &hash::of_json(change.desired), &held];
-    AlteredField { path: change.path.clone(), digest: digest(parts) }
-}
-
-fn digest<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
-    let mut digest = hash::of_parts(parts);
-    digest.truncate(DIGITS);
-    digest
-}
 
 fn of_all(fields: &[AlteredField]) -> String {
-    digest(fields.iter().map(|it| it.digest.as_str()))
+    diff::digest(fields.iter().map(|it| it.digest.as_str()))
 }
 
 /// The fields that differ in the answer to an apply; `None` if none does, and if the annotations by which we recognise
@@ -56,7 +39,7 @@ pub fn of_answer(
     (applied_hash, body): (&str, &Value),
     (answer, version): (&Value, &str),
 ) -> Option<AlteredFields> {
-    let mut fields: Vec<_> = diff::changes(kind, body, answer).iter().map(field).collect();
+    let mut fields: Vec<_> = diff::changes(kind, body, answer).iter().map(diff::field).collect();
     if fields.iter().any(|it| is_mark(&it.path)) {
         return None;
     }

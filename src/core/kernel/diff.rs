@@ -4,19 +4,26 @@
 //! (quantities are compared as quantities, lists by the keys by which the API server merges them), and the fields that
 //! we own by managedFields have to be exactly those: none more, none less.
 
+mod change;
 mod owned;
 mod path;
 mod taken;
+
+pub use change::FieldChange;
+pub use change::digest;
+pub use change::field;
+pub use owned::let_go;
+pub use owned::no_longer_desired;
+pub use owned::not_owned;
+pub use owned::owned_part;
+pub use path::Path;
+pub use path::is_within;
+pub use taken::in_the_way;
 
 use json_patch::jsonptr::PointerBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use owned::{let_go, no_longer_desired, not_owned, owned_part};
-pub use path::{Path, is_within};
-pub use taken::in_the_way;
-
-use super::altered;
 use super::object::ChildKind;
 use crate::api::quantity;
 use crate::api::status::AlteredField;
@@ -41,7 +48,7 @@ pub struct Differences {
 /// Compares a live child with the desired one. `owned` is what our entry in managedFields lists.
 #[must_use]
 pub fn differences(kind: ChildKind, desired: &Value, (live, owned): (&Value, Option<&Value>)) -> Differences {
-    let values: Vec<_> = changes(kind, desired, live).iter().map(altered::field).collect();
+    let values: Vec<_> = changes(kind, desired, live).iter().map(change::field).collect();
     let paths = values.iter().map(|it| it.path.clone()).collect();
     let mut found = Differences { paths, values, ..Differences::default() };
     if let Some(owned) = owned {
@@ -88,17 +95,6 @@ fn replaced(kind: ChildKind, desired: &Value, live: &Value) -> Vec<Path> {
     let mut comparison = Comparison { to_the_letter: true, ..Comparison::new(kind) };
     comparison.value(desired, live);
     comparison.found.into_iter().map(|change| change.path).collect()
-}
-
-/// One field that an apply would change.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FieldChange<'a> {
-    /// Which.
-    pub path: Path,
-    /// What is there; `None` where nothing is.
-    pub live: Option<&'a Value>,
-    /// What is to be there.
-    pub desired: &'a Value,
 }
 
 /// As [`drift`], with what the fields hold and are to hold.

@@ -237,5 +237,16 @@ pub enum Observation {
     /// Resources waiting for a pass.
     QueueDepth(usize),
     /// How many resources have a permit of the rollout budget, and how many wait.
-    Rollouts(super::rollout_budget::RolloutCounts),
+    Rollouts(RolloutCounts),
+}
+
+/// How many resources have a permit, and how many wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RolloutCounts {
+    /// Resources with a permit that is not idle.
+    pub rolling: usize,
+    /// Resources that wait for a permit.
+    pub waiting: usize,
+    /// Whether an adoption stalled or was refused, so that no other begins.
+    pub adoption_halted: bool,
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::effect::RequestId;
 use super::failure::Failure;
-use super::go_operator::GoOperatorEntry;
+use super::go_operator::entry::GoOperatorEntry;
 use super::lists::Moment;
 use super::object::{ChildKind, Controller, Key, ResourceVersion, Scope, Uid, Watched};
 use crate::api::{MemcachedSpec, MemcachedStatus};

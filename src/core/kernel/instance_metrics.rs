@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::status::conditions::{Reason, Type};
+use super::condition::{Reason, Type};
 use crate::api::MemcachedStatus;
 
 /// The conditions that say whether a resource is as its spec wants it and, if not, why. The other conditions repeat the

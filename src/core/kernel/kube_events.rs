@@ -7,10 +7,11 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::altered;
+use super::condition::{Reason, Type};
 use super::diff::Path;
 use super::effect::{KubeEvent, RolloutCause, Severity};
 use super::object::{ChildKind, Key};
-use super::status::conditions::{Reason, Type, truncated};
+use super::text::truncated;
 use crate::api::MemcachedStatus;
 use crate::api::status::AlteredFields;
 

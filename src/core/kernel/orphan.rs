@@ -1,5 +1,5 @@
 //! Children that outlived the resource for which they were made. Pure; read from each child, and turned into requests by
-//! [`super::plan`].
+//! [`super::pass::plan`].
 //!
 //! `kubectl delete --cascade=orphan` removes the owner reference and leaves everything else. Our labels say for which
 //! resource the child was made. The API server's record of who wrote its fields says that it was us, or the Go

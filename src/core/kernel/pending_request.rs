@@ -7,10 +7,9 @@ use serde_json::Value;
 use super::backoff::Attempt;
 use super::diff::Path;
 use super::effect::{KubeEvent, RolloutCause};
-use super::live::Sight;
 use super::object::{ChildKind, Key, Uid};
-use super::pass::WriteKind;
-use super::world::Presence;
+use super::slot::Sight;
+use super::world::secret::Presence;
 use crate::api::MemcachedStatus;
 
 /// A request without a reply.
@@ -83,4 +82,15 @@ pub enum Sent {
         /// Kubernetes Events to publish once this status is stored.
         kube_events: Vec<KubeEvent>,
     },
+}
+
+/// What a write does to a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WriteKind {
+    /// The child does not exist yet.
+    Create,
+    /// The child is changed.
+    Update,
+    /// The child is deleted.
+    Delete,
 }

@@ -13,16 +13,18 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::backoff::{Attempt, Backoff};
-use super::effect::{ChildResult, Effect, Observation, Request, RequestId};
+use super::effect::{ChildResult, Effect, Observation, Request, RequestId, RolloutCounts};
 use super::event::Event;
 use super::failure::{Category, Failure};
 use super::lists::Moment;
 use super::object::{ChildKind, Key, Scope};
-use super::pass::{self, ComparedChild, Pass, Send, View};
+use super::pass;
+use super::pass::outcome::{ComparedChild, Pass, Send};
+use super::pass::view::View;
 use super::pending_request::{PendingRequest, Sent};
 use super::queue::{Lane, Queue};
-use super::rendered_hashes::RenderedHashes;
-use super::rollout_budget::{self, BudgetSettings, RolloutBudget, RolloutCounts};
+use super::rollout_budget::{BudgetSettings, RolloutBudget};
+use super::shortcuts::rendered_hashes::RenderedHashes;
 use super::world::World;
 
 /// Settings from the command line.
@@ -289,7 +291,7 @@ impl Reconciler {
         match catch_unwind(AssertUnwindSafe(|| pass::run(&view))) {
             Ok(pass) => self.carry_out(key, pass, effects),
             Err(_) => {
-                let permit_state = rollout_budget::permit_without_writes(&view);
+                let permit_state = pass::permit_without_writes(&view);
                 self.world.rollout_budget.note(key, permit_state);
                 self.back_off_after_panic(key, effects);
             }

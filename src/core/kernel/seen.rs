@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::desired::meta::{INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
 use super::event::{SeenChild, SeenPod, SeenResource, SeenRollout, SeenSecret};
-use super::go_operator::{self, GoOperatorEntry};
+use super::go_operator;
+use super::go_operator::entry::GoOperatorEntry;
 use super::object::{ChildKind, Controller, FIELD_MANAGER, Key, ResourceVersion, Uid};
 use crate::api::{MemcachedSpec, MemcachedStatus, RESTART_TRIGGER};
 

@@ -3,26 +3,23 @@
 //! An object is kept only until a pass has compared it with the desired one. After that only the result of the
 //! comparison and a few facts are kept, a few hundred bytes for each resource.
 
+pub mod resource;
+pub mod secret;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::backoff::Backoff;
-use super::event::{SecretContent, SeenChild, SeenPod, SeenResource, SeenSecret, Unavailable};
-use super::instance_metrics::InstanceMetrics;
+use super::event::{SeenChild, SeenPod, SeenResource, SeenSecret, Unavailable};
 use super::lists::{Lists, Moment, Word};
-use super::live::{Live, Sight, Slot};
-use super::mounted_secrets::SecretHash;
-use super::object::{ChildKind, Key, ResourceVersion, Scope, Uid, Watched};
+use super::live::Live;
+use super::object::{ChildKind, Key, Scope, Watched};
 use super::orphan::LeftBehind;
-use super::rendered_hashes::RenderedHashes;
 use super::rollout_budget::RolloutBudget;
-use super::sight::Recheck;
-use super::status::patch;
-use crate::api::status::NEVER_OBSERVED;
-use crate::api::{MemcachedSpec, MemcachedStatus};
+use super::slot::{Sight, Slot};
+use resource::Resource;
+use secret::{Presence, Secret, secret_names};
 
 /// Everything known.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -45,128 +42,6 @@ pub struct World {
     left_behind: LeftBehind,
     /// The kinds of children that cannot be listed, and why.
     unavailable: Vec<(ChildKind, Scope, Unavailable)>,
-}
-
-/// One resource, and what is known of its children.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Resource {
-    /// As seen last, with the status that we know to be there.
-    pub seen: SeenResource,
-    /// What is known of its children, of those that were seen or written.
-    slots: BTreeMap<ChildKind, Slot>,
-    /// The spec before the edits that have yet to reach the Deployment. The Kubernetes Event about the rollout names
-    /// the fields that differ.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub edited: Option<Box<MemcachedSpec>>,
-    /// Hashes of its desired children.
-    #[serde(skip)]
-    pub rendered_hashes: Option<RenderedHashes>,
-    /// The Secret hash that was computed last while this operator leads; what it counts for is in [`super::mounted_secrets`].
-    pub secret_hash: Option<SecretHash>,
-    /// When a write of its status was answered last.
-    #[serde(default)]
-    pub answered: Moment,
-    /// Why the last status write, or the last pass, failed.
-    pub backoff: Option<Backoff>,
-    /// A status that the API server did not store as it was sent (an older CRD drops fields it does not know),
-    /// and what it stored: writing it again would change nothing, for ever.
-    pub unstorable: Option<Box<(MemcachedStatus, MemcachedStatus)>>,
-    /// What the metrics show.
-    pub reported: Option<InstanceMetrics>,
-    /// Whether the status that this run saw first tells of unfinished work, and no pass has succeeded since: then a
-    /// pass also reads children that the spec does not ask for.
-    #[serde(default)]
-    pub inherited: bool,
-}
-
-impl Resource {
-    fn new(seen: SeenResource) -> Self {
-        let mut fresh = Self {
-            inherited: seen.status.observed_generation != NEVER_OBSERVED
-                && (seen.status.observed_generation != seen.generation || patch::says_hindered(&seen.status)),
-            seen,
-            slots: BTreeMap::new(),
-            edited: None,
-            rendered_hashes: None,
-            secret_hash: None,
-            answered: Moment::default(),
-            backoff: None,
-            unstorable: None,
-            reported: None,
-        };
-        fresh.recall();
-        fresh
-    }
-
-    /// Restores what the status says about earlier applies, of this operator or of another one.
-    pub fn recall(&mut self) {
-        for altered in self.seen.status.altered_fields.clone() {
-            if let Some(kind) = ChildKind::ALL.into_iter().find(|kind| kind.name() == altered.kind) {
-                self.slot_mut(kind).altered = Some(Box::new(altered));
-            }
-        }
-    }
-
-    /// What is known of a child.
-    #[must_use]
-    pub fn slot(&self, kind: ChildKind) -> &Slot {
-        /// A child of which nothing is known.
-        static EMPTY: LazyLock<Slot> = LazyLock::new(Slot::default);
-        self.slots.get(&kind).unwrap_or(&EMPTY)
-    }
-
-    /// The live object of a child.
-    #[must_use]
-    pub fn live(&self, kind: ChildKind) -> Option<&Live> {
-        self.slot(kind).live.as_ref()
-    }
-
-    /// Whether a child still has to be compared.
-    #[must_use]
-    pub fn is_open(&self) -> bool {
-        self.slots.values().any(Slot::is_open)
-    }
-
-    /// Called when a child was read, or could not be read: if no watch shows the child, it is read again later.
-    pub fn recheck_later(&mut self, kind: ChildKind, now: Timestamp) {
-        let Self { seen, slots, .. } = self;
-        if let Some(slot) = slots.get_mut(&kind).filter(|slot| slot.is_out_of_sight()) {
-            slot.recheck = Some(Recheck::after(slot.recheck.as_ref(), seen.generation, (&seen.uid, now)));
-        }
-    }
-
-    /// What is known of a child, to be changed.
-    pub fn slot_mut(&mut self, kind: ChildKind) -> &mut Slot {
-        self.slots.entry(kind).or_default()
-    }
-}
-
-/// A Secret that some resource names.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Secret {
-    /// Whether the Secret exists.
-    pub presence: Presence,
-    /// Digests of the content that was read last in this run.
-    pub content: Option<SecretContent>,
-    /// When a read of it was answered last.
-    #[serde(default)]
-    pub answered: Moment,
-    /// Why it could not be read.
-    pub backoff: Option<Backoff>,
-    /// The resources that name it.
-    pub users: BTreeSet<Key>,
-}
-
-/// Whether an object exists. Unknown is never treated as absent.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Presence {
-    /// Nobody looked yet.
-    #[default]
-    Unknown,
-    /// It does not.
-    Absent,
-    /// It exists in this version.
-    Present(Uid, ResourceVersion),
 }
 
 impl World {
@@ -510,18 +385,4 @@ impl World {
             .filter_map(|(_, pod)| pod.problem.as_deref())
             .next()
     }
-}
-
-/// The Secrets that the enabled features of a resource name.
-#[must_use]
-pub fn secret_names(seen: &SeenResource) -> Vec<Key> {
-    let Ok(MemcachedSpec { security: Some(security), .. }) = &seen.spec else { return Vec::new() };
-    let sasl = security.sasl.as_ref().filter(|sasl| sasl.enabled == Some(true));
-    let tls = security.tls.as_ref().filter(|tls| tls.enabled == Some(true));
-    let references = [
-        sasl.and_then(|sasl| sasl.credentials_secret_ref.as_ref()),
-        tls.and_then(|tls| tls.certificate_secret_ref.as_ref()),
-    ];
-    let names = references.into_iter().filter_map(|reference| reference?.name.clone());
-    names.map(|name| Key { namespace: seen.key.namespace.clone(), name }).collect()
 }

@@ -10,7 +10,7 @@ use memcached_operator_core::kernel::lists::Moment;
 use memcached_operator_core::kernel::object::{Key, ResourceVersion, Scope, Uid, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator_core::kernel::seen;
-use memcached_operator_core::kernel::world::Presence;
+use memcached_operator_core::kernel::world::secret::Presence;
 use serde_json::json;
 
 struct Run {

@@ -21,7 +21,8 @@ use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, S
 use memcached_operator_core::kernel::pass::{self, Pass, Send, View};
 use memcached_operator_core::kernel::rollout_budget::PermitState;
 use memcached_operator_core::kernel::seen;
-use memcached_operator_core::kernel::world::{Presence, World};
+use memcached_operator_core::kernel::world::World;
+use memcached_operator_core::kernel::world::secret::Presence;
 use rstest::rstest;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Memcached's command line. Pure; called by [`super::memcached`].
 
-use super::secrets::PASSWORD_FILE;
-use super::{files, tls};
+use super::files::{self, PASSWORD_FILE};
+use super::tls;
 use crate::api::Validated;
 use crate::api::spec::Process;
 

@@ -7,7 +7,9 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
-use super::{Intent, LiveTemplate, Revision, meta, pod, scheduling};
+use super::intent::{Intent, Revision};
+use super::live_template::LiveTemplate;
+use super::{meta, pod, scheduling};
 use crate::api::Validated;
 
 /// A Deployment and how its template was rendered.

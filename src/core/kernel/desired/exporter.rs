@@ -7,8 +7,7 @@
 
 use k8s_openapi::api::core::v1::Container;
 
-use super::files::SecretFiles;
-use super::secrets::{CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
+use super::files::{CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY, SecretFiles};
 use super::tls::Neighbour;
 use super::{contexts, ports};
 use crate::api::Validated;

@@ -7,7 +7,8 @@ use k8s_openapi::api::autoscaling::v2::{
 };
 use serde_json::{Value, json};
 
-use super::{Intent, meta};
+use super::intent::Intent;
+use super::meta;
 use crate::api::spec::Autoscaling;
 use crate::kernel::object::ChildKind;
 

@@ -4,8 +4,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::intent::Revision;
 use super::meta::{TEMPLATE_HASH, TEMPLATE_REVISION};
-use super::{Revision, pod};
+use super::pod;
 use crate::kernel::diff;
 use crate::kernel::go_operator::pod_template::PreservedMetadata;
 

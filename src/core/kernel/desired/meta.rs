@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 
-use super::{Intent, Revision, ports};
+use super::intent::{Intent, Revision};
+use super::ports;
 use crate::api::{self, Validated};
 use crate::kernel::object::{Key, Uid};
 

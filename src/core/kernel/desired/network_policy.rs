@@ -7,8 +7,9 @@ use k8s_openapi::api::networking::v1::{
 };
 use serde_json::{Value, json};
 
+use super::intent::Intent;
+use super::meta;
 use super::ports::{self, Port};
-use super::{Intent, meta};
 
 /// Renders the NetworkPolicy; `None` if the spec does not ask for one. Clients and Prometheus have separate rules: a
 /// scraper need not reach the cache.

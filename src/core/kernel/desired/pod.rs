@@ -12,8 +12,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::exporter::Exporter;
 use super::files::{self, SecretFiles};
-use super::{Intent, Revision, contexts, memcached, meta, scheduling};
-use crate::kernel::go_operator::pod_template::{self as go_operator_template, PreservedMetadata};
+use super::intent::{Intent, Revision};
+use super::{contexts, memcached, meta, scheduling};
+use crate::kernel::go_operator::pod_template as go_operator_template;
+use crate::kernel::go_operator::pod_template::PreservedMetadata;
 
 /// Every revision that this build renders, the oldest first.
 pub const REVISIONS: &[Revision] = if cfg!(feature = "next-revision") {

@@ -6,7 +6,8 @@ use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec}
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
-use super::{Intent, deployment, meta};
+use super::intent::Intent;
+use super::{deployment, meta};
 use crate::api::spec::DisruptionLimit;
 
 /// Renders the PodDisruptionBudget; `None` if the spec does not ask for one, and if there is never more than one pod:

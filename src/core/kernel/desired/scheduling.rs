@@ -7,7 +7,8 @@ use k8s_openapi::api::core::v1::{
     Affinity, PodAffinityTerm, PodAntiAffinity, TopologySpreadConstraint, WeightedPodAffinityTerm,
 };
 
-use super::{Intent, meta};
+use super::intent::Intent;
+use super::meta;
 use crate::api::spec::AntiAffinity;
 
 /// The label of nodes by which pods are spread.

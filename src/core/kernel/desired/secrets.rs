@@ -8,15 +8,6 @@ use super::files;
 use crate::api::Validated;
 use crate::kernel::hash;
 
-/// The key of a credentials Secret, and the name of the file it is mounted as.
-pub const PASSWORD_FILE: &str = "password-file";
-/// The key of a certificate Secret that holds the certificate and its chain.
-pub const CERTIFICATE: &str = "tls.crt";
-/// The key of a certificate Secret that holds the private key.
-pub const PRIVATE_KEY: &str = "tls.key";
-/// The key of a certificate Secret that holds the CA of the clients' certificates.
-pub const CA: &str = "ca.crt";
-
 /// One mounted key of one Secret in the resource's namespace. Ordered by Secret, then key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MountedKey<'a> {

@@ -3,8 +3,9 @@
 use k8s_openapi::api::core::v1::{Service, ServiceSpec};
 use serde_json::{Value, json};
 
+use super::intent::Intent;
+use super::meta;
 use super::ports::{self, Port};
-use super::{Intent, meta};
 
 /// Renders the Service.
 #[must_use]

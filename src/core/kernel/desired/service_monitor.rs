@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Intent, meta, ports};
+use super::intent::Intent;
+use super::{meta, ports};
 use crate::api::spec::ServiceMonitor;
 
 /// Renders the ServiceMonitor; `None` if the spec does not ask for one. The kind is not part of Kubernetes, so there is

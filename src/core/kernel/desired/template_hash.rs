@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{
 use serde::Serialize;
 use serde_json::json;
 
-use super::Intent;
+use super::intent::Intent;
 use crate::api::spec::{
     AntiAffinity, GracefulShutdown, HighAvailability, Monitoring, Plaintext, PodSettings, Process, Security,
     Tls, Validated,

@@ -4,10 +4,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Intent, LiveTemplate, Revision, live_template, pod};
+use super::intent::{Intent, Revision};
+use super::live_template::{self, LiveTemplate};
+use super::pod;
 use crate::kernel::diff;
-use crate::kernel::go_operator::defaults;
-use crate::kernel::go_operator::pod_template::{self as go_operator_template, PreservedMetadata};
+use crate::kernel::go_operator::pod_template::PreservedMetadata;
+use crate::kernel::go_operator::{defaults, pod_template as go_operator_template};
 use crate::kernel::object::ChildKind;
 
 /// The part of a live pod template that the Go operator and we own. It takes a few kilobytes, until the Deployment has

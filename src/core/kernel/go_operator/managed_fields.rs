@@ -1,5 +1,5 @@
 //! Fields of a child that the Go operator owns by update. Pure; read from each child, and turned into requests by
-//! [`crate::kernel::plan`].
+//! [`crate::kernel::pass::plan`].
 //!
 //! An apply removes only fields that its own manager applied before, so a field that the Go operator wrote and we do not
 //! want would stay for ever. So its entry in managedFields becomes ours, once, before the first apply. This is one patch
@@ -10,7 +10,7 @@ use json_patch::{PatchOperation, RemoveOperation, ReplaceOperation};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::GoOperatorEntry;
+use super::entry::GoOperatorEntry;
 use crate::kernel::desired::meta::{SECRET_HASH, TEMPLATE_HASH, TEMPLATE_REVISION};
 use crate::kernel::object::FIELD_MANAGER;
 

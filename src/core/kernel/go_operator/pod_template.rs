@@ -19,10 +19,10 @@ use crate::api::Validated;
 use crate::api::spec::{
     GracefulShutdown, HighAvailability, Monitoring, Plaintext, PodSettings, Process, Security, Tls,
 };
-use crate::kernel::desired::files::{self, SecretFiles};
-use crate::kernel::desired::ports::{METRICS, Port};
-use crate::kernel::desired::secrets::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
-use crate::kernel::desired::{Intent, args, memcached, meta, ports, scheduling};
+use crate::kernel::desired::files::{self, CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY, SecretFiles};
+use crate::kernel::desired::intent::Intent;
+use crate::kernel::desired::ports::{self, METRICS, Port};
+use crate::kernel::desired::{args, memcached, meta, scheduling};
 
 /// On pods and on the Deployment: the image's tag, by a rule that changed between releases of the Go operator.
 const VERSION_LABEL: &str = "app.kubernetes.io/version";

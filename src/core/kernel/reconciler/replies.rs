@@ -4,18 +4,17 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::Reconciler;
-use crate::kernel::altered;
 use crate::kernel::backoff::{Attempt, Backoff};
 use crate::kernel::effect::{ChildResult, Effect, KubeEvent, Observation, RequestId};
 use crate::kernel::event::{Reply, SeenChild};
 use crate::kernel::failure::{Category, Failure};
-use crate::kernel::kube_events;
-use crate::kernel::live::{self, Slot};
 use crate::kernel::object::{ChildKind, Key, Uid, Watched};
-use crate::kernel::pass::WriteKind;
-use crate::kernel::pending_request::{PendingRequest, Replacement, Sent};
+use crate::kernel::pending_request::{PendingRequest, Replacement, Sent, WriteKind};
 use crate::kernel::queue::Lane;
-use crate::kernel::world::{Presence, Resource};
+use crate::kernel::slot::Slot;
+use crate::kernel::world::resource::Resource;
+use crate::kernel::world::secret::Presence;
+use crate::kernel::{altered, kube_events, live};
 
 impl Reconciler {
     /// Handles a reply: stores what it proves in the world, and queues the resource again after the last reply of its

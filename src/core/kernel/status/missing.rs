@@ -1,8 +1,8 @@
 //! Words for what is missing: Secrets, keys in them, and whatever keeps a resource from being ready whose pods are. Pure;
-//! called by [`super::conditions`] and [`super::standing`].
+//! called by [`super::conditions`] and [`super::readiness`].
 
+use super::inputs::{MissingSecret, StatusInputs};
 use super::rollout_progress::RolloutProgress;
-use super::{MissingSecret, StatusInputs};
 
 /// The Secrets that are missing, in the specification's words, which name no key. Those words would be untrue of Secrets
 /// that are there and lack a key: where nothing else is wrong, the message is about their keys.

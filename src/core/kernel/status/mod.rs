@@ -5,100 +5,25 @@
 //! Reconciling and Stalled, [`patch`] makes the request that writes it all.
 
 pub mod conditions;
+pub mod inputs;
 mod missing;
 pub mod patch;
 pub mod readiness;
 pub mod rollout_progress;
 
+pub use inputs::BlockingProblem;
+pub use inputs::MissingSecret;
+pub use inputs::StatusInputs;
+
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::desired::{Revision, meta};
-use super::failure::Category;
-use super::object::Key;
+use super::condition::Type;
+use super::desired::meta;
 use super::rollout_budget::PermitState;
 use crate::api::MemcachedStatus;
-use crate::api::status::{AlteredFields, BudgetedRollout, SecretVersion};
-use conditions::Type;
+use crate::api::status::BudgetedRollout;
 use readiness::{ReadinessPhase, STALLED_AFTER};
-
-/// Everything that the status depends on, as this pass saw it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StatusInputs<'a> {
-    /// The resource.
-    pub key: &'a Key,
-    /// `metadata.generation` of the resource.
-    pub generation: i64,
-    /// Pods wanted.
-    pub replicas_expected: i32,
-    /// The Deployment, if we control one.
-    pub deployment: Option<rollout_progress::RolloutProgress>,
-    /// Addresses of the cache for clients; empty until our Service exists.
-    pub servers: Vec<String>,
-    /// The kinds of children that are not as desired: a write is pending, waits or failed.
-    pub pending: Vec<&'static str>,
-    /// The kinds of children whose changes wait because the resource is paused; `None` when it is not.
-    pub paused: Option<Vec<&'static str>>,
-    /// Kinds that the spec asks for and the API server does not serve.
-    pub unserved: Vec<&'static str>,
-    /// Secrets that are missing, or lack their key.
-    pub missing_secrets: Vec<MissingSecret>,
-    /// The worst problem that blocks the operator; `None` if there is none.
-    pub blocking_problem: Option<BlockingProblem>,
-    /// The reason of the worst pod that is not running: `ImagePullBackOff`.
-    pub pod_problem: Option<String>,
-    /// The Secrets whose hash the live template carries.
-    pub secrets: Vec<SecretVersion>,
-    /// Fields of children that the cluster stores otherwise than they were applied.
-    pub altered: Vec<AlteredFields>,
-    /// Its permit of the rollout budget.
-    pub permit_state: PermitState,
-    /// Revision of the live template; `None` without a Deployment of ours.
-    pub template_revision: Option<Revision>,
-    /// Now.
-    pub now: Timestamp,
-}
-
-/// A Secret that does not exist or lacks a key.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct MissingSecret {
-    /// Name of the Secret.
-    pub name: String,
-    /// The key that it lacks; `None` when the Secret itself is missing.
-    pub key: Option<String>,
-}
-
-/// A problem that blocks the operator. In order of precedence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BlockingProblem {
-    /// The spec breaks rules, or does not deserialise: every violation.
-    InvalidSpec(String),
-    /// An object that is not ours sits where a child belongs: which one, and whose it is.
-    NameConflict(String),
-    /// A child would have to change a field that cannot change.
-    ImmutableField(String),
-    /// A Secret could not be read: why.
-    SecretUnreadable(String),
-    /// A child was refused by `Forbidden`, `QuotaExceeded` or `AdmissionDenied`.
-    Denied {
-        /// Which of the three.
-        category: Category,
-        /// What was refused, and what to do.
-        message: String,
-    },
-    /// Children of an earlier resource of this name are still being collected.
-    WaitingForGarbageCollection(String),
-    /// A request failed in a way that passes by itself.
-    RetryingAfterError(String),
-}
-
-impl StatusInputs<'_> {
-    /// Pods that are ready; 0 without a Deployment.
-    #[must_use]
-    pub fn ready(&self) -> i32 {
-        self.deployment.as_ref().map_or(0, |rollout| rollout.seen.ready)
-    }
-}
 
 /// Computes the status. `previous` is what stands there now, of the same incarnation: conditions of types that
 /// are not ours are kept, and `lastTransitionTime` moves exactly when a condition's `status` flips.

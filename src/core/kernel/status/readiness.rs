@@ -5,9 +5,11 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::conditions::{ConditionValue, Reason, Type, paused_message, progressing};
-use super::{BlockingProblem, StatusInputs, missing};
+use super::conditions::{ConditionValue, paused_message, progressing};
+use super::inputs::{BlockingProblem, StatusInputs};
+use super::missing;
 use crate::api::status::BudgetedRollout;
+use crate::kernel::condition::{Reason, Type};
 use crate::kernel::failure::Category;
 use crate::kernel::rollout_budget::{PermitState, RolloutPermit};
 

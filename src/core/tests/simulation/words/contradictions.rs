@@ -9,7 +9,7 @@ use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::kernel::live::Live;
 use memcached_operator_core::kernel::object::{ChildKind, Key};
 use memcached_operator_core::kernel::reconciler::Reconciler;
-use memcached_operator_core::kernel::world::Presence;
+use memcached_operator_core::kernel::world::secret::Presence;
 
 use super::claims::{Claim, claims};
 

@@ -1,13 +1,13 @@
 //! Warnings about pods that are about to be created: they will run, but not as well as they could. Pure; called by the
 //! pass, which sends them along with the write that creates the pods, so that each is published once.
 
-use super::desired::secrets::PASSWORD_FILE;
-use super::effect::KubeEvent;
-use super::kube_events::warning;
 use super::mounted_secrets::MountedSecrets;
 use crate::api::Validated;
 use crate::api::headroom::headroom;
 use crate::api::quantity::Quantity;
+use crate::kernel::desired::files::PASSWORD_FILE;
+use crate::kernel::effect::KubeEvent;
+use crate::kernel::kube_events::warning;
 
 /// All warnings about the pods of a spec.
 #[must_use]

@@ -1,55 +1,18 @@
-//! The desired children of a resource: their hashes from memory, and whole bodies only if they are needed. Pure; made
-//! by the pass.
-//!
-//! Rendering and hashing would be most of the work of a pass, and for a settled resource the result is always the same.
-//! No decision depends on whether the hashes were remembered: snapshots leave them out, and a test compares a
-//! reconciler without them with one that remembers.
+//! Third stage: what the children are to be, by hash where that is remembered, whole only where somebody looks. Pure;
+//! called by the pass.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
-use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::desired::{self, Desired, Intent, LiveTemplate, Revision, deployment};
-use super::diff::{self, Path};
-use super::go_operator::pod_template::PreservedMetadata;
-use super::hash;
-use super::object::ChildKind;
+use super::mounted_secrets::MountedSecrets;
+use super::view::View;
 use crate::api::Validated;
-
-/// Hashes of the desired children, and the inputs that they were rendered from. The other inputs (spec, restart
-/// trigger, name and uid) belong to the resource: the world drops these hashes when one of them changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RenderedHashes {
-    secret_hash: Option<String>,
-    replicas: Option<i32>,
-    preserved: Option<PreservedMetadata>,
-    revision: Revision,
-    template_hash: String,
-    hashes: BTreeMap<ChildKind, String>,
-}
-
-impl RenderedHashes {
-    fn of(intent: &Intent<'_>, live: Option<&LiveTemplate>, desired: &Desired) -> Self {
-        Self {
-            preserved: live.map(|live| live.preserved.clone()),
-            secret_hash: intent.secret_hash.map(str::to_owned),
-            replicas: intent.replicas,
-            revision: desired.revision,
-            template_hash: desired.template_hash.clone(),
-            hashes: desired.bodies.iter().map(|(kind, body)| (*kind, hash::of_json(body))).collect(),
-        }
-    }
-
-    /// Whether rendering would give the same result.
-    fn holds(&self, intent: &Intent<'_>, live: Option<&LiveTemplate>) -> bool {
-        self.secret_hash.as_deref() == intent.secret_hash
-            && self.replicas == intent.replicas
-            && self.preserved.as_ref() == live.map(|live| &live.preserved)
-            && deployment::revision(live, &self.template_hash) == Some(self.revision)
-    }
-}
+use crate::kernel::desired::{self, Desired, Intent, LiveTemplate, Revision, deployment};
+use crate::kernel::diff::{self, Path};
+use crate::kernel::object::ChildKind;
+use crate::kernel::shortcuts::rendered_hashes::RenderedHashes;
 
 /// The desired children of one pass.
 #[derive(Debug)]
@@ -184,5 +147,37 @@ impl<'a> DesiredChildren<'a> {
     #[must_use]
     pub fn news(self) -> Option<RenderedHashes> {
         self.is_news.then_some(self.rendered_hashes)
+    }
+}
+
+impl<'a> View<'a> {
+    /// The children of this spec.
+    #[must_use]
+    pub fn desired_children<'b>(
+        &self,
+        spec: &'b Validated,
+        mounted_secrets: &'b MountedSecrets,
+    ) -> DesiredChildren<'b>
+    where
+        'a: 'b,
+    {
+        let intent = self.intent(spec, mounted_secrets.hash.as_deref());
+        let live = self.live_template(&intent, mounted_secrets.changed_unseen);
+        DesiredChildren::new(intent, live, self.resource.rendered_hashes.as_ref())
+    }
+
+    /// The desired children with the pod template of the newest revision, even if nothing else changed.
+    #[must_use]
+    pub fn newest_desired_children<'b>(
+        &self,
+        spec: &'b Validated,
+        mounted_secrets: &'b MountedSecrets,
+    ) -> DesiredChildren<'b>
+    where
+        'a: 'b,
+    {
+        let intent = self.intent(spec, mounted_secrets.hash.as_deref());
+        let live = self.live_template(&intent, mounted_secrets.changed_unseen);
+        DesiredChildren::at_newest(intent, live)
     }
 }

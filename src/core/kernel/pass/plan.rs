@@ -1,89 +1,24 @@
-//! What to do about each child: a decision, not yet a request. Pure; called by the pass.
+//! Fourth and fifth stage: compares each child with what it should be, and decides what to do about it; no request yet.
+//! Pure; called by the pass.
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{PatchOperation, RemoveOperation};
 
-use super::altered::beyond;
-use super::diff::Differences;
-use super::effect::RolloutCause;
-use super::event::Unavailable;
-use super::failure::{Category, Failure};
-use super::live::{Live, REPLICAS, Slot};
+use super::action::{Action, Planned};
+use super::desired::DesiredChildren;
 use super::mounted_secrets::MountedSecrets;
-use super::object::{ChildKind, Key, ResourceVersion, Uid};
-use super::pass::View;
-use super::rendered_hashes::DesiredChildren;
-use super::sight::Absence;
-use super::status::BlockingProblem;
+use super::owner::{Owner, owner};
+use super::rollout_cause::rollout_cause;
+use super::view::View;
 use crate::api::status::NEVER_OBSERVED;
-
-/// What to do about one child.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Action {
-    /// It is as it should be.
-    Keep,
-    /// There is none: create it.
-    Create,
-    /// It differs: apply. `cause` when that makes pods roll.
-    Apply {
-        /// The incarnation to apply to.
-        uid: Uid,
-        /// The version that was looked at. What a late apply would undo depends on it, and so does whether a number of
-        /// pods that is left out becomes 1: it does if it is ours after all, which a reply that was lost may hide.
-        resource_version: ResourceVersion,
-        /// Why pods roll, if they do.
-        cause: Option<RolloutCause>,
-    },
-    /// It differs, and an apply alone would not do: first take away what is in the way of it, or set right what the API
-    /// server says we own.
-    Patch {
-        /// The version to patch.
-        resource_version: ResourceVersion,
-        /// What to do to it.
-        edits: Vec<PatchOperation>,
-        /// Why pods roll, if they do.
-        cause: Option<RolloutCause>,
-    },
-    /// Less is known than has to be, see [`super::sight`], or less than we thought, as a conflict showed: read what is
-    /// there.
-    Look,
-    /// Nobody asks for it any more: delete exactly what was seen.
-    Delete {
-        /// The incarnation that was looked at.
-        uid: Uid,
-        /// The version that was looked at.
-        resource_version: ResourceVersion,
-    },
-    /// An object that is not ours sits there, and stays untouched. Says whose it is.
-    Foreign(String),
-    /// A child of an earlier resource of this name, or one of ours that is being deleted: wait until it is gone.
-    Collecting(String),
-    /// The last write of the same content failed, and its time has not come again.
-    BackOff(Failure),
-    /// It has to wait for something else: for what it should be, or for the policy that guards it.
-    Hold,
-    /// It would be changed, were the resource not paused.
-    Paused,
-    /// Its pods would roll, and too many others do.
-    AwaitPermit,
-    /// What there is of its kind is not known.
-    Unavailable(Unavailable),
-}
-
-/// One decision.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Planned {
-    /// About which child.
-    pub kind: ChildKind,
-    /// Hash of its desired body; empty when none is desired.
-    pub hash: String,
-    /// In what the live one differs, as far as it was compared.
-    pub compared: Option<Differences>,
-    /// The same without what the API server made of our own apply.
-    pub differences: Option<Differences>,
-    /// What to do.
-    pub action: Action,
-}
+use crate::kernel::altered::beyond;
+use crate::kernel::diff::Differences;
+use crate::kernel::effect::RolloutCause;
+use crate::kernel::failure::{Category, Failure};
+use crate::kernel::live::{Live, REPLICAS};
+use crate::kernel::object::{ChildKind, Key};
+use crate::kernel::sight::Absence;
+use crate::kernel::slot::Slot;
 
 /// Decides about every child.
 #[must_use]
@@ -296,152 +231,4 @@ fn held_back(view: &View<'_>, (kind, hash): (ChildKind, &str), wanted: &Action) 
         _ => backoff.holds(&view.attempt_at(kind, hash), view.now),
     };
     holds.then(|| Action::BackOff(backoff.failure.clone()))
-}
-
-/// Who owns an object that has the name of a child.
-enum Owner {
-    Us,
-    Earlier(String),
-    Foreign(String),
-}
-
-fn owner(view: &View<'_>, kind: ChildKind, live: &Live) -> Owner {
-    let Key { namespace, name } = &view.resource.seen.key;
-    let what = format!("{} {namespace}/{name}", kind.name());
-    match &live.controller {
-        Some(owner) if owner.is_memcached() => {
-            if owner.uid == view.resource.seen.uid && live.deleting {
-                Owner::Earlier(format!("{what} is being deleted"))
-            } else if owner.uid == view.resource.seen.uid {
-                Owner::Us
-            } else if owner.name == *name {
-                Owner::Earlier(format!(
-                    "{what} belongs to an earlier Memcached of this name and waits for garbage collection"
-                ))
-            } else {
-                Owner::Foreign(format!("{what} belongs to Memcached {}", owner.name))
-            }
-        }
-        Some(owner) => Owner::Foreign(format!("{what} is controlled by {} {}", owner.kind, owner.name)),
-        None if view.orphan(live).is_some() && live.deleting => {
-            Owner::Earlier(format!("{what} is being deleted"))
-        }
-        None if view.orphan(live).is_some() => Owner::Us,
-        None => Owner::Foreign(format!("{what} exists and is not controlled by this resource")),
-    }
-}
-
-/// Why an apply starts a rollout; `None` if it does not change the template.
-fn rollout_cause(
-    view: &View<'_>,
-    mounted_secrets: &MountedSecrets,
-    (live, differences, desired): (&Live, Option<&Differences>, &DesiredChildren<'_>),
-) -> Option<RolloutCause> {
-    let same_intent = desired.keeps_template();
-    // The object may have been dropped since its comparison.
-    let template_differs = differences
-        .map_or(!same_intent || desired.adopts_newest(), |found| found.of_template().next().is_some());
-    // A recognised template differs only by defaults of the API server, which sets them again.
-    if !template_differs || desired.recognises_template() {
-        None
-    } else if desired.adopts_newest() {
-        Some(RolloutCause::Adoption)
-    } else if same_intent {
-        Some(RolloutCause::Drift)
-    } else if live.restart_trigger != view.resource.seen.restart_trigger {
-        Some(RolloutCause::RestartTrigger)
-    } else if mounted_secrets.changed_unseen || desired.differs_by_secrets_only(live.secret_hash.as_deref()) {
-        Some(RolloutCause::Secret)
-    } else if view.is_announced() {
-        Some(RolloutCause::Spec)
-    } else if live.template.is_none() {
-        // Nobody asked for another template, and somebody removed the annotations that name the source of this one.
-        Some(RolloutCause::Drift)
-    } else {
-        Some(RolloutCause::Definition)
-    }
-}
-
-impl Action {
-    /// Whether the action sends a request now.
-    #[must_use]
-    pub const fn sends(&self) -> bool {
-        self.writes() || matches!(self, Self::Look)
-    }
-
-    /// Whether the action changes the child.
-    #[must_use]
-    pub const fn writes(&self) -> bool {
-        matches!(self, Self::Create | Self::Apply { .. } | Self::Patch { .. } | Self::Delete { .. })
-    }
-
-    /// Whether the child is as desired, or as far as possible: a kind that the API server does not serve is a state of
-    /// the cluster, not a failure.
-    #[must_use]
-    pub const fn is_in_place(&self) -> bool {
-        matches!(self, Self::Keep | Self::Unavailable(Unavailable::NotServed))
-    }
-
-    /// Why the action starts a rollout, if it does.
-    #[must_use]
-    pub const fn cause(&self) -> Option<RolloutCause> {
-        match self {
-            Self::Apply { cause, .. } | Self::Patch { cause, .. } => *cause,
-            _ => None,
-        }
-    }
-
-    /// The blocking problem that the status reports for it.
-    #[must_use]
-    pub fn blocking_problem(&self) -> Option<BlockingProblem> {
-        match self {
-            Self::Keep
-            | Self::Create
-            | Self::Apply { .. }
-            | Self::Patch { .. }
-            | Self::Delete { .. }
-            | Self::Look
-            | Self::Hold
-            | Self::Paused
-            | Self::AwaitPermit
-            | Self::Unavailable(Unavailable::NotServed) => None,
-            Self::Foreign(whose) => Some(BlockingProblem::NameConflict(format!(
-                "{whose}: delete or rename it, or give this Memcached another name"
-            ))),
-            Self::Collecting(what) => Some(BlockingProblem::WaitingForGarbageCollection(what.clone())),
-            Self::BackOff(failure) | Self::Unavailable(Unavailable::Refused(failure)) => {
-                Some(blocking_problem(failure))
-            }
-        }
-    }
-}
-
-/// The blocking problem that the status reports for a failed request.
-#[must_use]
-pub fn blocking_problem(failure: &Failure) -> BlockingProblem {
-    let Failure { category, message } = failure.clone();
-    match category {
-        Category::Invalid => BlockingProblem::InvalidSpec(message),
-        Category::ImmutableField => BlockingProblem::ImmutableField(message),
-        Category::Forbidden | Category::QuotaExceeded | Category::AdmissionDenied => {
-            BlockingProblem::Denied { category, message }
-        }
-        Category::Conflict | Category::Transient | Category::Internal | Category::NamespaceTerminating => {
-            BlockingProblem::RetryingAfterError(message)
-        }
-    }
-}
-
-/// The severity of a problem, worst first: the status reports the worst.
-#[must_use]
-pub const fn rank(blocking_problem: &BlockingProblem) -> u8 {
-    match blocking_problem {
-        BlockingProblem::InvalidSpec(_) => 0,
-        BlockingProblem::NameConflict(_) => 1,
-        BlockingProblem::ImmutableField(_) => 2,
-        BlockingProblem::SecretUnreadable(_) => 3,
-        BlockingProblem::Denied { .. } => 4,
-        BlockingProblem::WaitingForGarbageCollection(_) => 5,
-        BlockingProblem::RetryingAfterError(_) => 6,
-    }
 }

@@ -20,21 +20,18 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
-use super::backoff::Attempt;
-use super::desired::secrets::{self, MountedKey};
-use super::desired::{LiveTemplate, Revision};
-use super::effect::Request;
-use super::event::SecretContent;
-use super::failure::Failure;
-use super::go_operator::WHOLE_SECRET;
-use super::object::Key;
-use super::pass::View;
-use super::status::MissingSecret;
-use super::world::{Presence, Secret};
+use super::view::View;
 use crate::api::Validated;
 use crate::api::status::SecretVersion;
+use crate::kernel::backoff::Attempt;
+use crate::kernel::desired::secrets::{self, MountedKey};
+use crate::kernel::desired::{LiveTemplate, Revision};
+use crate::kernel::effect::Request;
+use crate::kernel::event::SecretContent;
+use crate::kernel::failure::Failure;
+use crate::kernel::go_operator::secret_hash::WHOLE_SECRET;
+use crate::kernel::status::inputs::MissingSecret;
+use crate::kernel::world::secret::{Presence, Secret, SecretHash};
 
 /// What is known of the Secrets that the pods of a resource mount.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -76,15 +73,6 @@ impl MountedSecrets {
         let hash = self.hash.clone().filter(|_| self.computed)?;
         Some(SecretHash { hash, versions: self.versions.clone() })
     }
-}
-
-/// A Secret hash, and the Secrets that it was computed from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SecretHash {
-    /// The hash.
-    pub hash: String,
-    /// The versions of those Secrets; empty if they are not known.
-    pub versions: Vec<SecretVersion>,
 }
 
 /// A Secret that the pods mount.
@@ -237,12 +225,6 @@ fn version(name: &str, content: &SecretContent) -> SecretVersion {
 }
 
 impl View<'_> {
-    /// The key of an object in the resource's namespace.
-    #[must_use]
-    pub fn key_of(&self, name: &str) -> Key {
-        Key { namespace: self.resource.seen.key.namespace.clone(), name: name.to_owned() }
-    }
-
     /// The hash of the Go operator on the pods of a Deployment that nobody took over yet.
     fn go_operator_secret_hash(&self) -> Option<String> {
         self.our_deployment()?.unrecorded.as_ref()?.preserved().secret_hash
@@ -274,10 +256,9 @@ impl View<'_> {
 
     /// Whether the live template was rendered with this hash. The Go operator's says nothing about our hash.
     fn runs_on(&self, spec: &Validated, hash: &str) -> bool {
-        let mounted_secrets = MountedSecrets { hash: Some(hash.to_owned()), ..MountedSecrets::default() };
-        let intent = self.intent(spec, &mounted_secrets);
+        let intent = self.intent(spec, Some(hash));
         let signed = self.our_deployment().is_some_and(|live| live.template.is_some());
-        self.live_template(&intent, &mounted_secrets).is_some_and(|live| {
+        self.live_template(&intent, false).is_some_and(|live| {
             live.hash == intent.hash() && (signed || live.revision != Revision::GO_OPERATOR)
         })
     }

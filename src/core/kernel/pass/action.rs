@@ -1,0 +1,138 @@
+//! What to do about each child, as the stage [`super::plan`] decides it. Pure data; the stages after it read it.
+
+use json_patch::PatchOperation;
+
+use crate::kernel::diff::Differences;
+use crate::kernel::effect::RolloutCause;
+use crate::kernel::event::Unavailable;
+use crate::kernel::failure::Failure;
+use crate::kernel::object::{ChildKind, ResourceVersion, Uid};
+use crate::kernel::status::inputs::BlockingProblem;
+
+/// What to do about one child.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// It is as it should be.
+    Keep,
+    /// There is none: create it.
+    Create,
+    /// It differs: apply. `cause` when that makes pods roll.
+    Apply {
+        /// The incarnation to apply to.
+        uid: Uid,
+        /// The version that was looked at. What a late apply would undo depends on it, and so does whether a number of
+        /// pods that is left out becomes 1: it does if it is ours after all, which a reply that was lost may hide.
+        resource_version: ResourceVersion,
+        /// Why pods roll, if they do.
+        cause: Option<RolloutCause>,
+    },
+    /// It differs, and an apply alone would not do: first take away what is in the way of it, or set right what the API
+    /// server says we own.
+    Patch {
+        /// The version to patch.
+        resource_version: ResourceVersion,
+        /// What to do to it.
+        edits: Vec<PatchOperation>,
+        /// Why pods roll, if they do.
+        cause: Option<RolloutCause>,
+    },
+    /// Less is known than has to be, see [`crate::kernel::sight`], or less than we thought, as a conflict showed: read what is
+    /// there.
+    Look,
+    /// Nobody asks for it any more: delete exactly what was seen.
+    Delete {
+        /// The incarnation that was looked at.
+        uid: Uid,
+        /// The version that was looked at.
+        resource_version: ResourceVersion,
+    },
+    /// An object that is not ours sits there, and stays untouched. Says whose it is.
+    Foreign(String),
+    /// A child of an earlier resource of this name, or one of ours that is being deleted: wait until it is gone.
+    Collecting(String),
+    /// The last write of the same content failed, and its time has not come again.
+    BackOff(Failure),
+    /// It has to wait for something else: for what it should be, or for the policy that guards it.
+    Hold,
+    /// It would be changed, were the resource not paused.
+    Paused,
+    /// Its pods would roll, and too many others do.
+    AwaitPermit,
+    /// What there is of its kind is not known.
+    Unavailable(Unavailable),
+}
+
+/// One decision.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// About which child.
+    pub kind: ChildKind,
+    /// Hash of its desired body; empty when none is desired.
+    pub hash: String,
+    /// In what the live one differs, as far as it was compared.
+    pub compared: Option<Differences>,
+    /// The same without what the API server made of our own apply.
+    pub differences: Option<Differences>,
+    /// What to do.
+    pub action: Action,
+}
+
+impl Action {
+    /// Whether the action sends a request now.
+    #[must_use]
+    pub const fn sends(&self) -> bool {
+        self.writes() || matches!(self, Self::Look)
+    }
+
+    /// Whether the action changes the child.
+    #[must_use]
+    pub const fn writes(&self) -> bool {
+        matches!(self, Self::Create | Self::Apply { .. } | Self::Patch { .. } | Self::Delete { .. })
+    }
+
+    /// Whether the child is as desired, or as far as possible: a kind that the API server does not serve is a state of
+    /// the cluster, not a failure.
+    #[must_use]
+    pub const fn is_in_place(&self) -> bool {
+        matches!(self, Self::Keep | Self::Unavailable(Unavailable::NotServed))
+    }
+
+    /// Why the action starts a rollout, if it does.
+    #[must_use]
+    pub const fn cause(&self) -> Option<RolloutCause> {
+        match self {
+            Self::Apply { cause, .. } | Self::Patch { cause, .. } => *cause,
+            _ => None,
+        }
+    }
+
+    /// The blocking problem that the status reports for it.
+    #[must_use]
+    pub fn blocking_problem(&self) -> Option<BlockingProblem> {
+        match self {
+            Self::Keep
+            | Self::Create
+            | Self::Apply { .. }
+            | Self::Patch { .. }
+            | Self::Delete { .. }
+            | Self::Look
+            | Self::Hold
+            | Self::Paused
+            | Self::AwaitPermit
+            | Self::Unavailable(Unavailable::NotServed) => None,
+            Self::Foreign(whose) => Some(BlockingProblem::NameConflict(format!(
+                "{whose}: delete or rename it, or give this Memcached another name"
+            ))),
+            Self::Collecting(what) => Some(BlockingProblem::WaitingForGarbageCollection(what.clone())),
+            Self::BackOff(failure) | Self::Unavailable(Unavailable::Refused(failure)) => {
+                Some(BlockingProblem::from_failure(failure))
+            }
+        }
+    }
+}
+
+/// Kinds that are wanted and that the API server does not serve.
+pub fn unserved(planned: &[Planned]) -> impl Iterator<Item = ChildKind> {
+    let not_served = |it: &&Planned| it.action == Action::Unavailable(Unavailable::NotServed);
+    planned.iter().filter(not_served).map(|it| it.kind)
+}

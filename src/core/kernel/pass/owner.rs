@@ -1,0 +1,43 @@
+//! Whose an object is that sits where a child belongs. Pure; called by [`super::plan`].
+
+use super::view::View;
+use crate::kernel::live::Live;
+use crate::kernel::object::{ChildKind, Key};
+
+/// Who owns an object that has the name of a child.
+pub enum Owner {
+    /// Ours.
+    Us,
+    /// A child that is going: of an earlier resource, or of this one. Says which.
+    Earlier(String),
+    /// Of somebody else. Says whose.
+    Foreign(String),
+}
+
+/// Whose the object at the place of a child is.
+#[must_use]
+pub fn owner(view: &View<'_>, kind: ChildKind, live: &Live) -> Owner {
+    let Key { namespace, name } = &view.resource.seen.key;
+    let what = format!("{} {namespace}/{name}", kind.name());
+    match &live.controller {
+        Some(owner) if owner.is_memcached() => {
+            if owner.uid == view.resource.seen.uid && live.deleting {
+                Owner::Earlier(format!("{what} is being deleted"))
+            } else if owner.uid == view.resource.seen.uid {
+                Owner::Us
+            } else if owner.name == *name {
+                Owner::Earlier(format!(
+                    "{what} belongs to an earlier Memcached of this name and waits for garbage collection"
+                ))
+            } else {
+                Owner::Foreign(format!("{what} belongs to Memcached {}", owner.name))
+            }
+        }
+        Some(owner) => Owner::Foreign(format!("{what} is controlled by {} {}", owner.kind, owner.name)),
+        None if view.orphan(live).is_some() && live.deleting => {
+            Owner::Earlier(format!("{what} is being deleted"))
+        }
+        None if view.orphan(live).is_some() => Owner::Us,
+        None => Owner::Foreign(format!("{what} exists and is not controlled by this resource")),
+    }
+}

@@ -1,0 +1,39 @@
+//! Why an apply makes pods roll. Pure; called by [`super::plan`].
+
+use super::desired::DesiredChildren;
+use super::mounted_secrets::MountedSecrets;
+use super::view::View;
+use crate::kernel::diff::Differences;
+use crate::kernel::effect::RolloutCause;
+use crate::kernel::live::Live;
+
+/// Why an apply starts a rollout; `None` if it does not change the template.
+pub fn rollout_cause(
+    view: &View<'_>,
+    mounted_secrets: &MountedSecrets,
+    (live, differences, desired): (&Live, Option<&Differences>, &DesiredChildren<'_>),
+) -> Option<RolloutCause> {
+    let same_intent = desired.keeps_template();
+    // The object may have been dropped since its comparison.
+    let template_differs = differences
+        .map_or(!same_intent || desired.adopts_newest(), |found| found.of_template().next().is_some());
+    // A recognised template differs only by defaults of the API server, which sets them again.
+    if !template_differs || desired.recognises_template() {
+        None
+    } else if desired.adopts_newest() {
+        Some(RolloutCause::Adoption)
+    } else if same_intent {
+        Some(RolloutCause::Drift)
+    } else if live.restart_trigger != view.resource.seen.restart_trigger {
+        Some(RolloutCause::RestartTrigger)
+    } else if mounted_secrets.changed_unseen || desired.differs_by_secrets_only(live.secret_hash.as_deref()) {
+        Some(RolloutCause::Secret)
+    } else if view.is_announced() {
+        Some(RolloutCause::Spec)
+    } else if live.template.is_none() {
+        // Nobody asked for another template, and somebody removed the annotations that name the source of this one.
+        Some(RolloutCause::Drift)
+    } else {
+        Some(RolloutCause::Definition)
+    }
+}

@@ -1,0 +1,79 @@
+//! What is left where a pass finds nothing to send: when to look again, and what the metrics show. Pure; called by the
+//! pass.
+
+use jiff::Timestamp;
+
+use super::action::{Action, Planned, unserved};
+use super::mounted_secrets::{self, MountedSecrets};
+use super::outcome::Settled;
+use super::progress::replicas_expected;
+use super::status::ComputedStatus;
+use super::view::View;
+use crate::api::{MemcachedStatus, Validated};
+use crate::kernel::event::Unavailable;
+use crate::kernel::failure::Category;
+use crate::kernel::instance_metrics::InstanceMetrics;
+use crate::kernel::object::ChildKind;
+
+/// What a pass leaves when nothing is left to send.
+#[must_use]
+pub fn of_valid(
+    view: &View<'_>,
+    spec: &Validated,
+    (mounted_secrets, planned): (&MountedSecrets, &[Planned]),
+    ComputedStatus { status, changes_at }: ComputedStatus,
+) -> Settled {
+    let fights = planned
+        .iter()
+        .filter_map(|it| view.resource.slot(it.kind).repairs.exhausted_until(&it.hash, view.now));
+    let secrets = mounted_secrets::mounted(spec).into_iter().filter_map(|secret| {
+        view.world.secrets.get(&view.key_of(&secret.name)).and_then(|secret| secret.backoff.as_ref())
+    });
+    let retries = retries_of_children(view).chain(secrets.filter_map(|backoff| backoff.retry_at));
+    let rechecks = planned
+        .iter()
+        .filter_map(|it| view.resource.slot(it.kind).recheck.as_ref().map(|recheck| recheck.at));
+    let times = retries.chain(rechecks).chain(retry_of_status(view)).chain(fights).chain(changes_at);
+    Settled {
+        wake_at: times.filter(|at| *at > view.now).min(),
+        failure: failure(mounted_secrets, planned),
+        unchanged: planned.iter().filter(|it| it.action == Action::Keep).map(|it| it.kind).collect(),
+        unserved: unserved(planned).collect(),
+        instance_metrics: InstanceMetrics::of(
+            &status,
+            Some((spec.image.clone(), replicas_expected(view, spec))),
+        ),
+    }
+}
+
+/// The same of a resource whose spec cannot be built from.
+#[must_use]
+pub fn of_invalid(view: &View<'_>, status: &MemcachedStatus) -> Settled {
+    Settled {
+        wake_at: retries_of_children(view).chain(retry_of_status(view)).filter(|at| *at > view.now).min(),
+        failure: Some(Category::Invalid),
+        unchanged: Vec::new(),
+        unserved: Vec::new(),
+        instance_metrics: InstanceMetrics::of(status, None),
+    }
+}
+
+/// The category of the failure, for the metrics.
+fn failure(mounted_secrets: &MountedSecrets, planned: &[Planned]) -> Option<Category> {
+    let of_child = planned.iter().find_map(|it| match &it.action {
+        Action::BackOff(failure) | Action::Unavailable(Unavailable::Refused(failure)) => {
+            Some(failure.category)
+        }
+        Action::Foreign(_) => Some(Category::Conflict),
+        _ => None,
+    });
+    of_child.or(mounted_secrets.unreadable.as_ref().map(|failure| failure.category))
+}
+
+fn retries_of_children(view: &View<'_>) -> impl Iterator<Item = Timestamp> {
+    ChildKind::ALL.into_iter().filter_map(|kind| view.resource.slot(kind).backoff.as_ref()?.retry_at)
+}
+
+fn retry_of_status(view: &View<'_>) -> Option<Timestamp> {
+    view.resource.backoff.as_ref().and_then(|backoff| backoff.retry_at)
+}

@@ -1,0 +1,138 @@
+//! Seventh stage: what to say about a resource. Makes the inputs of the status from what the stages before found, and
+//! has [`crate::kernel::status`] compute it. Pure; called by the pass.
+
+use jiff::Timestamp;
+
+use super::action::{Action, Planned, unserved};
+use super::desired::DesiredChildren;
+use super::mounted_secrets::MountedSecrets;
+use super::plan;
+use super::progress::{TemplateProgress, asked, progress, replicas_expected, rollout};
+use super::view::View;
+use crate::api::{MemcachedStatus, Validated};
+use crate::kernel::desired::{Revision, meta};
+use crate::kernel::object::ChildKind;
+use crate::kernel::rollout_budget::PermitState;
+use crate::kernel::status;
+use crate::kernel::status::inputs::{BlockingProblem, StatusInputs};
+
+/// The status of a resource, computed by a pass.
+pub struct ComputedStatus {
+    /// Its status.
+    pub status: MemcachedStatus,
+    /// When the status changes without an event.
+    pub changes_at: Option<Timestamp>,
+}
+
+/// The status of a resource whose spec is valid.
+#[must_use]
+pub fn of_valid(
+    view: &View<'_>,
+    spec: &Validated,
+    (mounted_secrets, desired, planned): (&MountedSecrets, &DesiredChildren<'_>, &[Planned]),
+    permit_state: PermitState,
+) -> ComputedStatus {
+    let mut inputs = observed(view, replicas_expected(view, spec), progress(desired, planned));
+    inputs.permit_state = permit_state;
+    inputs.servers = view
+        .has(ChildKind::Service)
+        .then(|| meta::server(inputs.key, spec, listening(view)))
+        .into_iter()
+        .collect();
+    let pending = planned.iter().filter(|it| !it.action.is_in_place());
+    inputs.pending = pending.map(|it| it.kind.name()).collect();
+    inputs.unserved = unserved(planned).map(ChildKind::name).collect();
+    inputs.paused = spec.paused.then(|| {
+        let waits = |it: &&Planned| matches!(it.action, Action::Paused | Action::Hold);
+        planned.iter().filter(waits).map(|it| it.kind.name()).collect()
+    });
+    inputs.missing_secrets.clone_from(&mounted_secrets.missing);
+    inputs.blocking_problem = worst_problem(view, mounted_secrets, planned);
+    // Until the template carries the new hash, the status keeps the versions that the live hash stands for.
+    if inputs.deployment.as_ref().is_some_and(|rollout| rollout.carries_template) {
+        inputs.secrets.clone_from(&mounted_secrets.versions);
+    }
+    let previous = &view.resource.seen.status;
+    ComputedStatus {
+        status: status::status(&inputs, previous),
+        changes_at: status::next_change(&inputs, previous),
+    }
+}
+
+/// The status of a resource whose spec cannot be built from.
+#[must_use]
+pub fn of_invalid(view: &View<'_>, broken: &str, permit_state: PermitState) -> MemcachedStatus {
+    let held = TemplateProgress { carries_template: false, held_back: true };
+    let mut inputs = observed(view, replicas_of_invalid(view), held);
+    inputs.blocking_problem = Some(BlockingProblem::InvalidSpec(broken.to_owned()));
+    inputs.permit_state = permit_state;
+    status::status(&inputs, &view.resource.seen.status)
+}
+
+/// The revision of the running pods; 0 if no annotation names one.
+fn listening(view: &View<'_>) -> Option<Revision> {
+    let live = view.our_deployment()?;
+    Some(live.template.as_ref().map_or(Revision::GO_OPERATOR, |template| template.revision))
+}
+
+/// Pods expected under an invalid spec: the number in the spec, if it can be read; under an autoscaler, or without a
+/// number, the number in the Deployment.
+fn replicas_of_invalid(view: &View<'_>) -> i32 {
+    let spec = view.resource.seen.spec.as_ref().ok();
+    let autoscaling = spec.and_then(|spec| spec.autoscaling.as_ref()).filter(|it| it.enabled == Some(true));
+    let asked = view.our_deployment().map(asked);
+    let said = match autoscaling {
+        Some(autoscaling) => asked.or(autoscaling.min_replicas),
+        None => spec.map_or(asked, |spec| spec.replicas),
+    };
+    said.unwrap_or(1).max(0)
+}
+
+/// The observed part of the inputs, before anything is said about the plan.
+fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgress) -> StatusInputs<'a> {
+    let seen = &view.resource.seen;
+    let deployment = view.our_deployment();
+    StatusInputs {
+        key: &seen.key,
+        generation: seen.generation,
+        replicas_expected,
+        deployment: deployment.map(|live| rollout(live, progress)),
+        servers: seen.status.server_list.clone(),
+        pending: Vec::new(),
+        paused: None,
+        unserved: Vec::new(),
+        missing_secrets: Vec::new(),
+        blocking_problem: None,
+        pod_problem: view.world.pod_problem(&seen.key).map(str::to_owned),
+        secrets: seen.status.secrets.clone(),
+        altered: ChildKind::ALL
+            .into_iter()
+            .map(|kind| view.resource.slot(kind))
+            .filter(|slot| slot.live.is_some())
+            .filter_map(|slot| slot.altered.as_deref().cloned())
+            .collect(),
+        permit_state: PermitState::NotNeeded,
+        template_revision: deployment
+            .and_then(|live| live.template.as_ref())
+            .map(|template| template.revision),
+        now: view.now,
+    }
+}
+
+/// The worst problem that keeps a resource from its desired state.
+fn worst_problem(
+    view: &View<'_>,
+    mounted_secrets: &MountedSecrets,
+    planned: &[Planned],
+) -> Option<BlockingProblem> {
+    let unreadable = mounted_secrets
+        .unreadable
+        .as_ref()
+        .map(|failure| BlockingProblem::SecretUnreadable(failure.message.clone()));
+    // Reported even while the child is as desired: otherwise Ready would flip with every repair.
+    let fight = |it: &Planned| {
+        plan::fought_over(view, it.kind, &it.hash).and_then(|action| action.blocking_problem())
+    };
+    let of_children = planned.iter().filter_map(|it| it.action.blocking_problem().or_else(|| fight(it)));
+    of_children.chain(unreadable).min_by_key(BlockingProblem::rank)
+}

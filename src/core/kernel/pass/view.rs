@@ -1,0 +1,163 @@
+//! What a pass may see: the world, one resource of it and the time, with the questions that several stages ask. Pure;
+//! made by the reconciler, read by every stage.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+
+use crate::api::status::AlteredFields;
+use crate::api::{MemcachedStatus, Validated};
+use crate::kernel::backoff::Attempt;
+use crate::kernel::desired::{Intent, LiveTemplate};
+use crate::kernel::event::Unavailable;
+use crate::kernel::live::Live;
+use crate::kernel::object::{ChildKind, Key};
+use crate::kernel::orphan::Orphan;
+use crate::kernel::status;
+use crate::kernel::world::World;
+use crate::kernel::world::resource::Resource;
+
+/// What a pass sees.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    /// Everything known.
+    pub world: &'a World,
+    /// The resource of this pass.
+    pub resource: &'a Resource,
+    /// Now.
+    pub now: Timestamp,
+}
+
+impl<'a> View<'a> {
+    /// The Deployment, when it is this resource's own.
+    #[must_use]
+    pub fn our_deployment(&self) -> Option<&'a Live> {
+        self.resource.live(ChildKind::Deployment).filter(|live| self.is_ours(live))
+    }
+
+    /// Whether this API server has answered an apply of the child with this hash, as far as is known.
+    #[must_use]
+    pub fn has_answered(&self, known: &AlteredFields, hash: &str) -> bool {
+        let (then, now) = (&known.server_version, self.world.server_version.as_deref().unwrap_or_default());
+        known.applied_hash == hash && (then.is_empty() || now.is_empty() || then == now)
+    }
+
+    /// Whether any pod serves.
+    #[must_use]
+    pub fn serves(&self) -> bool {
+        self.our_deployment().and_then(|live| live.rollout.as_ref()).is_some_and(|rollout| rollout.ready > 0)
+    }
+
+    /// Whether a child of this resource exists, also while it is being deleted.
+    #[must_use]
+    pub fn has(&self, kind: ChildKind) -> bool {
+        self.resource.live(kind).is_some_and(|live| self.is_ours(live))
+    }
+
+    /// The orphan of an earlier resource of this name, if the live child is one.
+    #[must_use]
+    pub fn orphan(&self, live: &Live) -> Option<Orphan> {
+        live.orphan.filter(|orphan| orphan.is_older_than(&self.resource.seen))
+    }
+
+    /// Whether this resource controls a child, or is to control it again.
+    fn is_ours(&self, live: &Live) -> bool {
+        self.orphan(live).is_some()
+            || live.controller.as_ref().is_some_and(|owner| owner.uid == self.resource.seen.uid)
+    }
+
+    /// Whether our autoscaler exists or may exist. An autoscaler owns `spec.replicas` once it has scaled; if
+    /// autoscalers cannot be listed, it may still exist.
+    fn may_be_autoscaled(&self, deployment: &Live) -> bool {
+        let unavailable =
+            self.world.unavailable(ChildKind::HorizontalPodAutoscaler, &self.resource.seen.key.namespace);
+        let unknown = matches!(unavailable, Some(Unavailable::Refused(_)));
+        self.has(ChildKind::HorizontalPodAutoscaler) || (unknown && !deployment.owns_replicas)
+    }
+
+    /// `spec.replicas` of the Deployment; `None` while an autoscaler decides about it, because it would undo our
+    /// number. A new autoscaler finds the present number, but never zero, because it would not scale from zero.
+    #[must_use]
+    pub fn replicas_to_apply(&self, spec: &Validated) -> Option<i32> {
+        let live = self.our_deployment();
+        let zero_by_us = |live: &Live| live.owns_replicas && live.replicas == Some(0);
+        match (&spec.autoscaling, live) {
+            (Some(autoscaling), None) => Some(autoscaling.min_replicas),
+            (Some(autoscaling), Some(live)) if zero_by_us(live) => Some(autoscaling.min_replicas),
+            (Some(_), Some(_)) => None,
+            (None, Some(live)) if self.may_be_autoscaled(live) => None,
+            (None, _) => Some(spec.replicas),
+        }
+    }
+
+    /// The key of an object in the resource's namespace.
+    #[must_use]
+    pub fn key_of(&self, name: &str) -> Key {
+        Key { namespace: self.resource.seen.key.namespace.clone(), name: name.to_owned() }
+    }
+
+    /// The source of the live template by the annotations of our Deployment. Without annotations the template is
+    /// recognised by its content, unless a Secret has changed since the pods were started.
+    #[must_use]
+    pub fn live_template(&self, intent: &Intent<'_>, changed_unseen: bool) -> Option<Cow<'a, LiveTemplate>> {
+        let live = self.our_deployment()?;
+        let unrecorded = live.unrecorded.as_ref().filter(|_| !changed_unseen);
+        let recognised = || unrecorded.and_then(|unrecorded| unrecorded.recognised(intent)).map(Cow::Owned);
+        live.template.as_ref().map(Cow::Borrowed).or_else(recognised)
+    }
+
+    /// What the children are rendered from.
+    #[must_use]
+    pub fn intent<'b>(&self, spec: &'b Validated, secret_hash: Option<&'b str>) -> Intent<'b>
+    where
+        'a: 'b,
+    {
+        Intent {
+            key: &self.resource.seen.key,
+            uid: &self.resource.seen.uid,
+            spec,
+            replicas: self.replicas_to_apply(spec),
+            secret_hash,
+            restart_trigger: self.resource.seen.restart_trigger.as_deref(),
+        }
+    }
+
+    /// Whether a new generation announces the change of the template as an edit of the user: a generation newer than
+    /// the last one whose template was in place.
+    #[must_use]
+    pub fn is_announced(&self) -> bool {
+        let seen = &self.resource.seen;
+        status::template_generation(&seen.status, seen.generation).is_none_or(|last| seen.generation > last)
+    }
+
+    /// The attempt to write the desired child with this hash.
+    #[must_use]
+    pub fn attempt_at(&self, kind: ChildKind, hash: &str) -> Attempt {
+        let live = self.resource.slot(kind).live.as_ref();
+        let edition = live.map(Live::edition).unwrap_or_default();
+        Attempt {
+            body: hash.to_owned(),
+            against: format!("{} {edition}", self.resource.seen.generation),
+            version: live.map(|live| live.resource_version.clone()),
+        }
+    }
+
+    /// What is tried with a write of the status.
+    #[must_use]
+    pub fn attempt_at_status(&self) -> Attempt {
+        let against = self.resource.seen.resource_version.0.clone();
+        Attempt { against, ..Attempt::default() }
+    }
+
+    /// Whether the status has to be written: not if the API server would store the present one again, and not during
+    /// the backoff.
+    #[must_use]
+    pub fn status_differs(&self, wanted: &MemcachedStatus) -> bool {
+        let stored = &self.resource.seen.status;
+        let unstorable =
+            self.resource.unstorable.as_deref().is_some_and(|(sent, got)| sent == wanted && got == stored);
+        wanted != stored
+            && !unstorable
+            && !self.resource.backoff.as_ref().is_some_and(|it| it.holds(&self.attempt_at_status(), self.now))
+    }
+}

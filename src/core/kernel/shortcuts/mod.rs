@@ -1,0 +1,13 @@
+//! What exists for speed and for memory only. Nothing that is decided depends on any of it: snapshots go without, and a
+//! test holds a kernel that remembers nothing against one that does.
+//!
+//! * [`rendered_hashes`]: rendering and hashing the children is most of the work of a pass, and of a settled resource it
+//!   gives the same every time. So the hashes are kept, and a child is rendered only where its body is needed.
+//! * [`comparison`]: a child is compared with what it should be once. Then its object, some ten kilobytes, is dropped and
+//!   the outcome kept, a few hundred bytes. A fingerprint of the object tells that most events change only its status:
+//!   then the outcome stands, and nothing is compared.
+//! * [`super::pass::compare`] is half a pass: of a resource that waits for its turn after a start it compares the
+//!   children and does nothing else, so that their objects do not wait in memory.
+
+pub mod comparison;
+pub mod rendered_hashes;

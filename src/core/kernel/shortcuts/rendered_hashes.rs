@@ -1,0 +1,47 @@
+//! Hashes of the desired children from one pass to the next. Pure; part of a resource of the world.
+
+use std::collections::BTreeMap;
+
+use crate::kernel::desired::{Desired, Intent, LiveTemplate, Revision, deployment};
+use crate::kernel::go_operator::pod_template::PreservedMetadata;
+use crate::kernel::hash;
+use crate::kernel::object::ChildKind;
+
+/// Hashes of the desired children, and the inputs that they were rendered from. The other inputs (spec, restart
+/// trigger, name and uid) belong to the resource: the world drops these hashes when one of them changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RenderedHashes {
+    secret_hash: Option<String>,
+    replicas: Option<i32>,
+    preserved: Option<PreservedMetadata>,
+    /// [`Desired::revision`].
+    pub revision: Revision,
+    /// [`Desired::template_hash`].
+    pub template_hash: String,
+    /// Hash of each body.
+    pub hashes: BTreeMap<ChildKind, String>,
+}
+
+impl RenderedHashes {
+    /// The hashes of these children.
+    #[must_use]
+    pub fn of(intent: &Intent<'_>, live: Option<&LiveTemplate>, desired: &Desired) -> Self {
+        Self {
+            preserved: live.map(|live| live.preserved.clone()),
+            secret_hash: intent.secret_hash.map(str::to_owned),
+            replicas: intent.replicas,
+            revision: desired.revision,
+            template_hash: desired.template_hash.clone(),
+            hashes: desired.bodies.iter().map(|(kind, body)| (*kind, hash::of_json(body))).collect(),
+        }
+    }
+
+    /// Whether rendering would give the same result.
+    #[must_use]
+    pub fn holds(&self, intent: &Intent<'_>, live: Option<&LiveTemplate>) -> bool {
+        self.secret_hash.as_deref() == intent.secret_hash
+            && self.replicas == intent.replicas
+            && self.preserved.as_ref() == live.map(|live| &live.preserved)
+            && deployment::revision(live, &self.template_hash) == Some(self.revision)
+    }
+}

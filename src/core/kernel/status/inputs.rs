@@ -1,0 +1,122 @@
+//! Everything that the status depends on. Pure data; made by the status stage of a pass, read by the rest of
+//! [`super::status`].
+
+use jiff::Timestamp;
+
+use super::rollout_progress::RolloutProgress;
+use crate::api::status::{AlteredFields, SecretVersion};
+use crate::kernel::desired::Revision;
+use crate::kernel::failure::{Category, Failure};
+use crate::kernel::object::Key;
+use crate::kernel::rollout_budget::PermitState;
+
+/// Everything that the status depends on, as this pass saw it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StatusInputs<'a> {
+    /// The resource.
+    pub key: &'a Key,
+    /// `metadata.generation` of the resource.
+    pub generation: i64,
+    /// Pods wanted.
+    pub replicas_expected: i32,
+    /// The Deployment, if we control one.
+    pub deployment: Option<RolloutProgress>,
+    /// Addresses of the cache for clients; empty until our Service exists.
+    pub servers: Vec<String>,
+    /// The kinds of children that are not as desired: a write is pending, waits or failed.
+    pub pending: Vec<&'static str>,
+    /// The kinds of children whose changes wait because the resource is paused; `None` when it is not.
+    pub paused: Option<Vec<&'static str>>,
+    /// Kinds that the spec asks for and the API server does not serve.
+    pub unserved: Vec<&'static str>,
+    /// Secrets that are missing, or lack their key.
+    pub missing_secrets: Vec<MissingSecret>,
+    /// The worst problem that blocks the operator; `None` if there is none.
+    pub blocking_problem: Option<BlockingProblem>,
+    /// The reason of the worst pod that is not running: `ImagePullBackOff`.
+    pub pod_problem: Option<String>,
+    /// The Secrets whose hash the live template carries.
+    pub secrets: Vec<SecretVersion>,
+    /// Fields of children that the cluster stores otherwise than they were applied.
+    pub altered: Vec<AlteredFields>,
+    /// Its permit of the rollout budget.
+    pub permit_state: PermitState,
+    /// Revision of the live template; `None` without a Deployment of ours.
+    pub template_revision: Option<Revision>,
+    /// Now.
+    pub now: Timestamp,
+}
+
+impl StatusInputs<'_> {
+    /// Pods that are ready; 0 without a Deployment.
+    #[must_use]
+    pub fn ready(&self) -> i32 {
+        self.deployment.as_ref().map_or(0, |rollout| rollout.seen.ready)
+    }
+}
+
+/// A Secret that does not exist or lacks a key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MissingSecret {
+    /// Name of the Secret.
+    pub name: String,
+    /// The key that it lacks; `None` when the Secret itself is missing.
+    pub key: Option<String>,
+}
+
+/// A problem that blocks the operator. In order of precedence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlockingProblem {
+    /// The spec breaks rules, or does not deserialise: every violation.
+    InvalidSpec(String),
+    /// An object that is not ours sits where a child belongs: which one, and whose it is.
+    NameConflict(String),
+    /// A child would have to change a field that cannot change.
+    ImmutableField(String),
+    /// A Secret could not be read: why.
+    SecretUnreadable(String),
+    /// A child was refused by `Forbidden`, `QuotaExceeded` or `AdmissionDenied`.
+    Denied {
+        /// Which of the three.
+        category: Category,
+        /// What was refused, and what to do.
+        message: String,
+    },
+    /// Children of an earlier resource of this name are still being collected.
+    WaitingForGarbageCollection(String),
+    /// A request failed in a way that passes by itself.
+    RetryingAfterError(String),
+}
+
+impl BlockingProblem {
+    /// The blocking problem that the status reports for a failed request.
+    #[must_use]
+    pub fn from_failure(failure: &Failure) -> Self {
+        let Failure { category, message } = failure.clone();
+        match category {
+            Category::Invalid => Self::InvalidSpec(message),
+            Category::ImmutableField => Self::ImmutableField(message),
+            Category::Forbidden | Category::QuotaExceeded | Category::AdmissionDenied => {
+                Self::Denied { category, message }
+            }
+            Category::Conflict
+            | Category::Transient
+            | Category::Internal
+            | Category::NamespaceTerminating => Self::RetryingAfterError(message),
+        }
+    }
+
+    /// The severity of a problem, worst first: the status reports the worst.
+    #[must_use]
+    pub const fn rank(&self) -> u8 {
+        match self {
+            Self::InvalidSpec(_) => 0,
+            Self::NameConflict(_) => 1,
+            Self::ImmutableField(_) => 2,
+            Self::SecretUnreadable(_) => 3,
+            Self::Denied { .. } => 4,
+            Self::WaitingForGarbageCollection(_) => 5,
+            Self::RetryingAfterError(_) => 6,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! One resource, and what is known of its children. Pure data; part of [`super::World`].
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::secret::SecretHash;
+use crate::api::status::NEVER_OBSERVED;
+use crate::api::{MemcachedSpec, MemcachedStatus};
+use crate::kernel::backoff::Backoff;
+use crate::kernel::event::SeenResource;
+use crate::kernel::instance_metrics::InstanceMetrics;
+use crate::kernel::lists::Moment;
+use crate::kernel::live::Live;
+use crate::kernel::object::ChildKind;
+use crate::kernel::shortcuts::rendered_hashes::RenderedHashes;
+use crate::kernel::sight::Recheck;
+use crate::kernel::slot::Slot;
+use crate::kernel::status::patch;
+
+/// One resource, and what is known of its children.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Resource {
+    /// As seen last, with the status that we know to be there.
+    pub seen: SeenResource,
+    /// What is known of its children, of those that were seen or written.
+    pub(super) slots: BTreeMap<ChildKind, Slot>,
+    /// The spec before the edits that have yet to reach the Deployment. The Kubernetes Event about the rollout names
+    /// the fields that differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edited: Option<Box<MemcachedSpec>>,
+    /// Hashes of its desired children.
+    #[serde(skip)]
+    pub rendered_hashes: Option<RenderedHashes>,
+    /// The Secret hash that was computed last while this operator leads; what it counts for is in [`crate::kernel::pass::mounted_secrets`].
+    pub secret_hash: Option<SecretHash>,
+    /// When a write of its status was answered last.
+    #[serde(default)]
+    pub answered: Moment,
+    /// Why the last status write, or the last pass, failed.
+    pub backoff: Option<Backoff>,
+    /// A status that the API server did not store as it was sent (an older CRD drops fields it does not know),
+    /// and what it stored: writing it again would change nothing, for ever.
+    pub unstorable: Option<Box<(MemcachedStatus, MemcachedStatus)>>,
+    /// What the metrics show.
+    pub reported: Option<InstanceMetrics>,
+    /// Whether the status that this run saw first tells of unfinished work, and no pass has succeeded since: then a
+    /// pass also reads children that the spec does not ask for.
+    #[serde(default)]
+    pub inherited: bool,
+}
+
+impl Resource {
+    /// One that was seen for the first time.
+    pub(super) fn new(seen: SeenResource) -> Self {
+        let mut fresh = Self {
+            inherited: seen.status.observed_generation != NEVER_OBSERVED
+                && (seen.status.observed_generation != seen.generation || patch::says_hindered(&seen.status)),
+            seen,
+            slots: BTreeMap::new(),
+            edited: None,
+            rendered_hashes: None,
+            secret_hash: None,
+            answered: Moment::default(),
+            backoff: None,
+            unstorable: None,
+            reported: None,
+        };
+        fresh.recall();
+        fresh
+    }
+
+    /// Restores what the status says about earlier applies, of this operator or of another one.
+    pub fn recall(&mut self) {
+        for altered in self.seen.status.altered_fields.clone() {
+            if let Some(kind) = ChildKind::ALL.into_iter().find(|kind| kind.name() == altered.kind) {
+                self.slot_mut(kind).altered = Some(Box::new(altered));
+            }
+        }
+    }
+
+    /// What is known of a child.
+    #[must_use]
+    pub fn slot(&self, kind: ChildKind) -> &Slot {
+        /// A child of which nothing is known.
+        static EMPTY: LazyLock<Slot> = LazyLock::new(Slot::default);
+        self.slots.get(&kind).unwrap_or(&EMPTY)
+    }
+
+    /// The live object of a child.
+    #[must_use]
+    pub fn live(&self, kind: ChildKind) -> Option<&Live> {
+        self.slot(kind).live.as_ref()
+    }
+
+    /// Whether a child still has to be compared.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.slots.values().any(Slot::is_open)
+    }
+
+    /// Called when a child was read, or could not be read: if no watch shows the child, it is read again later.
+    pub fn recheck_later(&mut self, kind: ChildKind, now: Timestamp) {
+        let Self { seen, slots, .. } = self;
+        if let Some(slot) = slots.get_mut(&kind).filter(|slot| slot.is_out_of_sight()) {
+            slot.recheck = Some(Recheck::after(slot.recheck.as_ref(), seen.generation, (&seen.uid, now)));
+        }
+    }
+
+    /// What is known of a child, to be changed.
+    pub fn slot_mut(&mut self, kind: ChildKind) -> &mut Slot {
+        self.slots.entry(kind).or_default()
+    }
+}

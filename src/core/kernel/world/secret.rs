@@ -1,0 +1,64 @@
+//! A Secret that resources name: whether it exists, what it held when it was read, and the hash that was computed of
+//! several. Pure data; part of [`super::World`].
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::api::MemcachedSpec;
+use crate::api::status::SecretVersion;
+use crate::kernel::backoff::Backoff;
+use crate::kernel::event::{SecretContent, SeenResource};
+use crate::kernel::lists::Moment;
+use crate::kernel::object::{Key, ResourceVersion, Uid};
+
+/// A Secret that some resource names.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Secret {
+    /// Whether the Secret exists.
+    pub presence: Presence,
+    /// Digests of the content that was read last in this run.
+    pub content: Option<SecretContent>,
+    /// When a read of it was answered last.
+    #[serde(default)]
+    pub answered: Moment,
+    /// Why it could not be read.
+    pub backoff: Option<Backoff>,
+    /// The resources that name it.
+    pub users: BTreeSet<Key>,
+}
+
+/// Whether an object exists. Unknown is never treated as absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Presence {
+    /// Nobody looked yet.
+    #[default]
+    Unknown,
+    /// It does not.
+    Absent,
+    /// It exists in this version.
+    Present(Uid, ResourceVersion),
+}
+
+/// A Secret hash, and the Secrets that it was computed from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecretHash {
+    /// The hash.
+    pub hash: String,
+    /// The versions of those Secrets; empty if they are not known.
+    pub versions: Vec<SecretVersion>,
+}
+
+/// The Secrets that the enabled features of a resource name.
+#[must_use]
+pub fn secret_names(seen: &SeenResource) -> Vec<Key> {
+    let Ok(MemcachedSpec { security: Some(security), .. }) = &seen.spec else { return Vec::new() };
+    let sasl = security.sasl.as_ref().filter(|sasl| sasl.enabled == Some(true));
+    let tls = security.tls.as_ref().filter(|tls| tls.enabled == Some(true));
+    let references = [
+        sasl.and_then(|sasl| sasl.credentials_secret_ref.as_ref()),
+        tls.and_then(|tls| tls.certificate_secret_ref.as_ref()),
+    ];
+    let names = references.into_iter().filter_map(|reference| reference?.name.clone());
+    names.map(|name| Key { namespace: seen.key.namespace.clone(), name }).collect()
+}
