@@ -7,17 +7,10 @@ E2E := target/debug/e2e
 CLUSTER ?= local
 # More arguments of the benchmark: `make bench BENCH=--large`, or `BENCH=--help` to see all.
 BENCH ?=
-# The cluster that the tests share; another name than the demo's, so that the two do not meet.
-TEST_CLUSTER := tests
-
-# Generated cases are the same each time, so that a red test is about what changed; `make search` looks for new ones.
-SEED := 1
-# The tests that need an API server and its controllers, but no node: they run on the newest Kubernetes too.
-OF_THE_API_SERVER := --test control_plane --test features --test kstatus --test validation
-# Tests of how the operator gets along with failures that it is shown by its own transport, not by the API server: they
-# take most of the time, and run on the oldest Kubernetes only. So do the pairs and generated resources of `features`.
-SAME_ON_EVERY_VERSION := --skip crash:: --skip faults:: --skip watches:: --skip killed_at_any_write \
-    --skip matrix:: --skip twice::
+# Only the tests whose name contains this: `make test T=orphan`.
+T ?=
+# The folder of this file, for whoever calls it from another one.
+HERE := $(dir $(lastword $(MAKEFILE_LIST)))
 
 .PHONY: help
 help: ## List the targets
@@ -50,20 +43,14 @@ check: test-prerequisites ## Quick loop: format, clippy, pure tests
 	@cargo test --workspace --exclude e2e --locked
 
 .PHONY: test
-# A first part that fails keeps the second one from nothing: both say what they found, and then it fails.
-test: test-prerequisites ## All tests, those on a real Kubernetes included
+test: test-prerequisites ## All tests, those on a real Kubernetes included (T=name: those whose name contains it)
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --locked -- -D warnings
 	@cargo build --workspace --locked --bins --features memcached-operator/next-revision
 	@cp target/debug/memcached-operator target/debug/memcached-operator-next
 	@cargo build --workspace --bins --locked
-	@trap '$(E2E) down --name $(TEST_CLUSTER)' EXIT; trap 'exit 130' INT TERM; \
-	    export PROPTEST_RNG_SEED=$(SEED); outcome=0; \
-	    cargo test --workspace --locked --no-fail-fast -- --show-output || outcome=1; \
-	    $(E2E) down --name $(TEST_CLUSTER) || outcome=1; \
-	    export E2E_KUBERNETES=newest; \
-	    cargo test --workspace --locked --no-fail-fast $(OF_THE_API_SERVER) -- $(SAME_ON_EVERY_VERSION) || outcome=1; \
-	    exit $$outcome
+	@cargo test --workspace --locked --no-run
+	@$(HERE)scripts/suite $(T)
 
 .PHONY: search
 search: ## Look for a history or a resource that breaks a property: 20,000 cases, others each time

@@ -2,28 +2,39 @@
 //! that removes the cluster.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where the stand-ins do not work")]
-#![expect(clippy::disallowed_methods, reason = "it runs a command with another PATH")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it runs a command with another PATH, and waits with a deadline"
+)]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Writes down what it is asked for. A `cargo test` ends with what the file of its part says, or hangs when that says so.
+/// Writes down what it is asked for. A part ends with what its file says, or hangs when that says so.
 const CARGO: &str = r#"#!/bin/sh
 [ "$1" = test ] || exit 0
-part=${E2E_KUBERNETES:-oldest}
-echo "test $part" >> did
-[ "$(cat "$part")" != hangs ] || { mkfifo never; : > hanging; read -r _ < never; }
+case "$*" in
+*--no-run*) exit 0 ;;
+*"--test control_plane"*) part=${E2E_KUBERNETES:-oldest} ;;
+*"--exclude e2e"*) part=pure ;;
+*) part=others ;;
+esac
+echo "$*" > "asked-$part"
+[ "$(cat "$part")" != hangs ] || { mkfifo "never-$part"; echo $$ > "hanging-$part"; read -r _ < "never-$part"; }
 exit "$(cat "$part")"
 "#;
 const E2E: &str = "#!/bin/sh\necho \"$1\" >> did\n";
+const PARTS: [&str; 4] = ["oldest", "newest", "pure", "others"];
 
-/// A folder in which `make test` finds the stand-ins, and how the two parts end in it.
-fn stage(oldest: &str, newest: &str) -> (TempDir, Command) {
+/// A folder in which `make test` finds the stand-ins, and how the parts end in it; those that are not named end well.
+fn stage(ends: &[(&str, &str)]) -> (TempDir, Command) {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -34,8 +45,14 @@ fn stage(oldest: &str, newest: &str) -> (TempDir, Command) {
     write("bin/cargo", CARGO);
     write("target/debug/e2e", E2E);
     write("target/debug/memcached-operator", "");
-    write("oldest", oldest);
-    write("newest", newest);
+    for program in ["chart/main.rs", "control_plane/main.rs", "demo.rs", "features/main.rs"] {
+        write(&format!("e2e/tests/{program}"), "");
+    }
+    let ends: BTreeMap<_, _> =
+        PARTS.map(|part| (part, "0")).into_iter().chain(ends.iter().copied()).collect();
+    for (part, end) in ends {
+        write(part, end);
+    }
     let path = format!("{}:{}", folder.path().join("bin").display(), std::env::var("PATH").unwrap());
     // A job in the background ignores INT, and so do its children; a shell cannot take that back.
     let mut make = Command::new("env");
@@ -47,29 +64,48 @@ fn stage(oldest: &str, newest: &str) -> (TempDir, Command) {
     (folder, make)
 }
 
-fn did(folder: &TempDir) -> Vec<String> {
-    let all = fs::read_to_string(folder.path().join("did")).unwrap();
-    all.lines().map(str::to_owned).collect()
+fn read(folder: &TempDir, name: &str) -> String {
+    fs::read_to_string(folder.path().join(name)).unwrap_or_default()
 }
 
 #[test]
-fn the_newest_kubernetes_is_tested_too_when_the_first_part_failed_and_each_failure_counts() {
-    for (oldest, newest) in [("0", "0"), ("101", "0"), ("0", "101"), ("101", "101")] {
-        let (folder, mut make) = stage(oldest, newest);
+fn every_part_runs_also_when_another_failed_and_each_failure_counts() {
+    for fails in [None, Some("oldest"), Some("newest"), Some("pure"), Some("others")] {
+        let ends: Vec<_> = fails.iter().map(|part| (*part, "101")).collect();
+        let (folder, mut make) = stage(&ends);
         let output = make.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.success(), oldest == "0" && newest == "0", "{oldest} {newest}: {said}");
-        assert_eq!(did(&folder), ["test oldest", "down", "test newest", "down"], "{said}");
+        assert_eq!(output.status.success(), fails.is_none(), "{fails:?}: {said}");
+        for part in PARTS {
+            assert_ne!(read(&folder, &format!("asked-{part}")), "", "{part} when {fails:?} fails: {said}");
+        }
+        assert_eq!(read(&folder, "did"), "down\n", "{said}");
     }
 }
 
 #[test]
-fn who_interrupts_it_gets_no_second_part_and_no_cluster_is_left() {
+fn each_program_runs_in_one_lane_and_a_name_reaches_all() {
+    let (folder, mut make) = stage(&[]);
+    assert!(make.arg("T=orphan").status().unwrap().success());
+    let others = read(&folder, "asked-others");
+    assert!(others.contains("--test demo --test chart --"), "{others}");
+    for (name, times) in [("control_plane", 0), ("features", 0), ("chart", 1), ("demo", 1)] {
+        assert_eq!(others.matches(&format!("--test {name} ")).count(), times, "{name}: {others}");
+    }
+    for part in PARTS {
+        let asked = read(&folder, &format!("asked-{part}"));
+        assert!(asked.ends_with(" orphan\n"), "{part}: {asked}");
+    }
+}
+
+#[test]
+fn who_interrupts_it_gets_no_further_part_and_nothing_is_left() {
     for signal in ["INT", "TERM"] {
-        let (folder, mut make) = stage("hangs", "0");
+        let (folder, mut make) = stage(&[("oldest", "hangs"), ("pure", "hangs")]);
         // As a terminal does it: the whole group gets the signal.
         let mut running = make.process_group(0).stderr(Stdio::null()).spawn().unwrap();
-        while !folder.path().join("hanging").exists() {
+        let hanging = ["hanging-oldest", "hanging-pure"];
+        while hanging.iter().any(|name| !read(&folder, name).ends_with('\n')) {
             assert_eq!(running.try_wait().unwrap(), None, "it ended before it was interrupted");
             std::thread::yield_now();
         }
@@ -79,6 +115,17 @@ fn who_interrupts_it_gets_no_second_part_and_no_cluster_is_left() {
         // What it should have ended itself does not outlive the test.
         drop(Command::new("kill").args(["-s", "KILL", "--", &group]).stderr(Stdio::null()).status());
         assert!(!ended.success());
-        assert_eq!(did(&folder), ["test oldest", "down"], "{signal}");
+        for name in hanging {
+            let stat = format!("/proc/{}/stat", read(&folder, name).trim());
+            // It was told to end, and does so when it gets the processor.
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+                assert!(Instant::now() < deadline, "{name} still runs after {signal}");
+                std::thread::yield_now();
+            }
+        }
+        assert_eq!(read(&folder, "asked-newest"), "", "{signal}");
+        assert_eq!(read(&folder, "asked-others"), "", "{signal}");
+        assert_eq!(read(&folder, "did"), "down\n", "{signal}");
     }
 }

@@ -19,6 +19,10 @@ use serde::{Deserialize, Serialize};
 /// The environment variable that marks the processes of a cluster; its value is the cluster's folder.
 const MARK: &str = "MEMCACHED_OPERATOR_E2E_CLUSTER";
 
+/// Kubernetes is written in Go. Collecting garbage more seldom than by default saves a fifth of its work; the limit keeps
+/// that from taking a small machine's memory.
+const GO: [(&str, &str); 2] = [("GOGC", "400"), ("GOMEMLIMIT", "1GiB")];
+
 /// The entry of a process' environment by which `down` of the cluster in `folder` finds and ends it.
 pub fn mark(folder: &Path) -> (OsString, OsString) {
     (MARK.into(), folder.into())
@@ -61,6 +65,7 @@ impl Process {
             .with_context(|| format!("cannot open the log {}", log.display()))?;
         let child = Command::new(&launch.program)
             .args(&launch.args)
+            .envs(GO)
             .envs([mark(folder)])
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)

@@ -33,13 +33,14 @@ pub async fn shared_cluster() -> Result<Cluster> {
 }
 
 /// Removes a cluster when this program ends, however it ends: the child's standard input ends with the program, and no
-/// test knows whether it is the last.
+/// test knows whether it is the last. The child heeds no signal: who interrupts the tests interrupts their whole group,
+/// and the cluster would stay.
 ///
 /// # Errors
 /// When the child cannot be started.
 pub fn down_at_the_end(cluster: &str) -> Result<()> {
     let child = Command::new("/bin/sh")
-        .args(["-c", "read -r _; exec \"$0\" down --name \"$1\""])
+        .args(["-c", "trap '' INT TERM HUP; read -r _; exec \"$0\" down --name \"$1\""])
         .arg(paths::built("e2e")?)
         .arg(cluster)
         .stdin(Stdio::piped())

@@ -60,7 +60,7 @@ where
     }
 }
 
-/// Asks again every 50 ms until there is an answer, and gives it.
+/// Asks again until there is an answer, and gives it: after 50 ms, and then less and less often, at least twice a second.
 ///
 /// # Errors
 /// When `limit` passes first: with what was wanted and why the last attempt gave none.
@@ -71,13 +71,15 @@ pub async fn await_answer<T>(
 ) -> Result<T> {
     let started = Instant::now();
     let mut last = "no attempt ended".to_owned();
+    let mut pause = Duration::from_millis(50);
     while let Some(left) = limit.checked_sub(started.elapsed()) {
         match tokio::time::timeout(left, question()).await {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(error)) => last = format!("{error:#}"),
             Err(_) => last = format!("an attempt hung; before it: {last}"),
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        tokio::time::sleep(pause).await;
+        pause = (pause * 3 / 2).min(Duration::from_millis(500));
     }
     bail!("waited {} s: {wanted}. Seen last: {last}", limit.as_secs_f32())
 }

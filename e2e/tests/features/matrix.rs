@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use e2e::testing::Space;
+use e2e::testing::{Space, await_answer};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{at_once, await_ready, in_space, state};
+use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, state};
 use e2e::testing::kubelet::Kubelet;
 use kube::api::DeleteParams;
 use memcached_operator::api::Memcached;
@@ -60,7 +60,10 @@ async fn live(space: &Space, name: &str, stops: &[(&[&Feature], &Value)]) -> Res
     let first = stops.iter().take(1);
     for (features, wanted) in stops.iter().chain(first) {
         let on: Vec<_> = features.iter().map(|feature| feature.name).collect();
-        same(wanted, &come_to(space, name, features).await?)
+        come_to(space, name, features).await?;
+        // An autoscaler that was taken away may have its last word after the resource was ready.
+        await_answer("it is as wanted", SOON, async || same(wanted, &world::state(space, name).await?))
+            .await
             .with_context(|| format!("{on:?} on ({name})"))?;
     }
     remove(space, name).await

@@ -9,6 +9,9 @@ use crate::testing::audit::{AuditLog, Mark, Request};
 use anyhow::Result;
 use memcached_operator::kernel::object::ChildKind;
 
+/// How the operator's user agent begins.
+const USER_AGENT: &str = "memcached-operator/";
+
 /// The operator's requests from a moment on.
 pub struct Requests {
     log: AuditLog,
@@ -31,9 +34,10 @@ impl Requests {
 
     /// All of them.
     pub fn all(&self) -> Result<Vec<Request>> {
-        let mut requests = self.log.since(self.mark)?;
+        let texts: Vec<_> = [USER_AGENT].into_iter().chain(self.namespace.as_deref()).collect();
+        let mut requests = self.log.since_with(self.mark, &texts)?;
         requests.retain(|request| {
-            request.user_agent.starts_with("memcached-operator/")
+            request.user_agent.starts_with(USER_AGENT)
                 && self.namespace.as_ref().is_none_or(|namespace| request.namespace == *namespace)
         });
         Ok(requests)
