@@ -97,8 +97,7 @@ impl AuditLog {
         let mut log = Vec::new();
         file.read_to_end(&mut log)?;
         let log = String::from_utf8_lossy(&log);
-        let lines: Vec<_> =
-            log.lines().filter(|line| texts.iter().all(|text| line.contains(text))).collect();
+        let lines: Vec<_> = log.lines().filter(|line| texts.iter().all(|text| line.contains(text))).collect();
         requests(lines.join("\n").as_bytes(), mark.at, &mut BTreeSet::new())
     }
 

@@ -12,6 +12,8 @@ use kube::{Api, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::waits::Wait;
+
 /// Watches the object `name` until the condition holds for it (or for its absence, `None`), and gives it. Every state
 /// that the watch delivers is asked, so that a state which does not last is seen too.
 ///
@@ -28,6 +30,7 @@ where
     K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
     K::DynamicType: Default,
 {
+    let _wait = Wait::begin(wanted);
     let mut last = None;
     let watch = async {
         let mut states = pin!(watcher::watch_object(api.clone(), name).default_backoff());
@@ -69,6 +72,7 @@ pub async fn await_answer<T>(
     limit: Duration,
     mut question: impl AsyncFnMut() -> Result<T>,
 ) -> Result<T> {
+    let _wait = Wait::begin(wanted);
     let started = Instant::now();
     let mut last = "no attempt ended".to_owned();
     let mut pause = Duration::from_millis(50);

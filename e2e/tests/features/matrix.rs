@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use e2e::testing::{Space, await_answer};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
 use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, state};
 use e2e::testing::kubelet::Kubelet;
+use e2e::testing::{Space, await_answer};
 use kube::api::DeleteParams;
 use memcached_operator::api::Memcached;
 use serde_json::Value;
