@@ -7,7 +7,7 @@ E2E := target/debug/e2e
 CLUSTER ?= local
 # More arguments of the benchmark: `make bench BENCH=--large`, or `BENCH=--help` to see all.
 BENCH ?=
-# Only the tests whose name contains this: `make test T=orphan`.
+# One program of e2e/tests (`make test T=chart`), or only the tests whose name contains this (`make test T=orphan`).
 T ?=
 # The folder of this file, for whoever calls it from another one.
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
@@ -43,7 +43,7 @@ check: test-prerequisites ## Quick loop: format, clippy, pure tests
 	@cargo test --workspace --exclude e2e --locked
 
 .PHONY: test
-test: test-prerequisites ## All tests, those on a real Kubernetes included (T=name: those whose name contains it)
+test: test-prerequisites ## All tests, those on a real Kubernetes included (T=name: one program, or tests of that name)
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --locked -- -D warnings
 	@cargo build --workspace --locked --bins --features memcached-operator/next-revision
