@@ -389,7 +389,8 @@ impl Simulation {
             } else if !self.requests.is_empty() {
                 sent += 1;
                 self.answer(0, true, None);
-            } else if self.model.work() || self.catch_up() {
+            // A list is answered within seconds, and the controllers of the cluster always find something to do.
+            } else if self.catch_up() || self.model.work() {
             } else if let Some(at) = self.wake
                 && at.duration_since(self.now) < SignedDuration::from_mins(20)
                 && times > 0
@@ -604,6 +605,24 @@ fn what_was_left_behind_and_is_not_asked_for_any_more_goes() {
         simulation.settle();
         simulation.model.check_converged();
     }
+}
+
+#[test]
+fn what_stands_in_the_way_of_an_apply_is_removed_also_where_it_was_compared_for_an_earlier_resource() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    let history = [
+        Op::Deliver(0),
+        Op::Execute(6),
+        Op::Orphan,
+        Op::TamperPort,
+        Op::Recreate,
+        Op::Execute(0),
+        Op::Befall(Disaster::TakeRole),
+    ];
+    history.iter().for_each(|op| simulation.apply(op));
+    simulation.settle();
+    simulation.model.check_converged();
 }
 
 #[test]
