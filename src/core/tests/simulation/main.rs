@@ -621,6 +621,10 @@ fn what_stands_in_the_way_of_an_apply_is_removed_also_where_it_was_compared_for_
         Op::Befall(Disaster::TakeRole),
     ];
     history.iter().for_each(|op| simulation.apply(op));
+    simulation.hear();
+    simulation.answer(0, true, None);
+    simulation.apply(&Op::CollectGarbage);
+    simulation.hear();
     simulation.settle();
     simulation.model.check_converged();
 }
