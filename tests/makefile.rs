@@ -23,7 +23,7 @@ const CARGO: &str = r#"#!/bin/sh
 case "$*" in
 *--no-run*) exit 0 ;;
 *"--test control_plane"*) part=${E2E_KUBERNETES:-oldest} ;;
-*"--exclude e2e"*) part=pure ;;
+*--doc*) part=examples ;;
 *) part=others ;;
 esac
 echo "$*" > "asked-$part"
@@ -31,7 +31,7 @@ echo "$*" > "asked-$part"
 exit "$(cat "$part")"
 "#;
 const E2E: &str = "#!/bin/sh\necho \"$1\" >> did\n";
-const PARTS: [&str; 4] = ["oldest", "newest", "pure", "others"];
+const PARTS: [&str; 4] = ["oldest", "newest", "others", "examples"];
 
 /// A folder in which `make test` finds the stand-ins, and how the parts end in it; those that are not named end well.
 fn stage(ends: &[(&str, &str)]) -> (TempDir, Command) {
@@ -45,8 +45,15 @@ fn stage(ends: &[(&str, &str)]) -> (TempDir, Command) {
     write("bin/cargo", CARGO);
     write("target/debug/e2e", E2E);
     write("target/debug/memcached-operator", "");
-    for program in ["chart/main.rs", "control_plane/main.rs", "demo.rs", "features/main.rs"] {
-        write(&format!("e2e/tests/{program}"), "");
+    for program in [
+        "src/core/tests/simulation/main.rs",
+        "tests/metrics.rs",
+        "e2e/tests/chart/main.rs",
+        "e2e/tests/control_plane/main.rs",
+        "e2e/tests/demo.rs",
+        "e2e/tests/features/main.rs",
+    ] {
+        write(program, "");
     }
     let ends: BTreeMap<_, _> =
         PARTS.map(|part| (part, "0")).into_iter().chain(ends.iter().copied()).collect();
@@ -70,7 +77,7 @@ fn read(folder: &TempDir, name: &str) -> String {
 
 #[test]
 fn every_part_runs_also_when_another_failed_and_each_failure_counts() {
-    for fails in [None, Some("oldest"), Some("newest"), Some("pure"), Some("others")] {
+    for fails in [None, Some("oldest"), Some("newest"), Some("others"), Some("examples")] {
         let ends: Vec<_> = fails.iter().map(|part| (*part, "101")).collect();
         let (folder, mut make) = stage(&ends);
         let output = make.output().unwrap();
@@ -88,8 +95,9 @@ fn each_program_runs_in_one_lane_and_a_name_reaches_all() {
     let (folder, mut make) = stage(&[]);
     assert!(make.arg("T=orphan").status().unwrap().success());
     let others = read(&folder, "asked-others");
-    assert!(others.contains("--test demo --test chart --"), "{others}");
-    for (name, times) in [("control_plane", 0), ("features", 0), ("chart", 1), ("demo", 1)] {
+    let programs =
+        [("control_plane", 0), ("features", 0), ("chart", 1), ("demo", 1), ("metrics", 1), ("simulation", 1)];
+    for (name, times) in programs {
         assert_eq!(others.matches(&format!("--test {name} ")).count(), times, "{name}: {others}");
     }
     for part in PARTS {
@@ -101,10 +109,10 @@ fn each_program_runs_in_one_lane_and_a_name_reaches_all() {
 #[test]
 fn who_interrupts_it_gets_no_further_part_and_nothing_is_left() {
     for signal in ["INT", "TERM"] {
-        let (folder, mut make) = stage(&[("oldest", "hangs"), ("pure", "hangs")]);
+        let (folder, mut make) = stage(&[("oldest", "hangs"), ("others", "hangs")]);
         // As a terminal does it: the whole group gets the signal.
         let mut running = make.process_group(0).stderr(Stdio::null()).spawn().unwrap();
-        let hanging = ["hanging-oldest", "hanging-pure"];
+        let hanging = ["hanging-oldest", "hanging-others"];
         while hanging.iter().any(|name| !read(&folder, name).ends_with('\n')) {
             assert_eq!(running.try_wait().unwrap(), None, "it ended before it was interrupted");
             std::thread::yield_now();
@@ -125,7 +133,7 @@ fn who_interrupts_it_gets_no_further_part_and_nothing_is_left() {
             }
         }
         assert_eq!(read(&folder, "asked-newest"), "", "{signal}");
-        assert_eq!(read(&folder, "asked-others"), "", "{signal}");
+        assert_eq!(read(&folder, "asked-examples"), "", "{signal}");
         assert_eq!(read(&folder, "did"), "down\n", "{signal}");
     }
 }
