@@ -65,7 +65,7 @@ pub const FRAGMENTS: [Fragment; 11] = [
         why: "Code 500 without reason and details, as for any defect of the API server. The same request fails for ever.",
     },
     Fragment {
-        words: "failed to convert new typed object (",
+        words: "failed to convert new object (",
         says: Says::WrongType,
         why: "As above, for a value that has the right type and a form that cannot be read.",
     },

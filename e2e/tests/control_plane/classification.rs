@@ -135,7 +135,7 @@ async fn types(space: &Space) -> Result<Vec<Status>> {
             &target,
             "Deployment",
             &unreadable,
-            expected(Category::Invalid, "failed to convert new typed object ("),
+            expected(Category::Invalid, "failed to convert new object ("),
         )
         .await?,
     ])
