@@ -31,7 +31,7 @@ pub fn says_ready(status: &MemcachedStatus) -> bool {
     status.conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-/// Whether a status tells readers that nothing will happen until a person changes something.
+/// Whether a status tells readers that its spec is not reached until a person changes something.
 #[must_use]
 pub fn says_stalled(status: &MemcachedStatus) -> bool {
     status.conditions.iter().any(|condition| condition.type_ == "Stalled" && condition.status == "True")

@@ -20,7 +20,7 @@ pub const STALLED_AFTER: SignedDuration = SignedDuration::from_mins(10);
 /// The rows, in order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadinessPhase<'a> {
-    /// Nothing will happen until a person changes something.
+    /// The spec is not reached until a person changes something; what does not depend on that goes on.
     Broken(Reason, &'a str),
     /// Changes to these kinds of children wait for the user.
     Paused(&'a [&'static str]),

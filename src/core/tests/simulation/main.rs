@@ -247,7 +247,7 @@ impl Simulation {
         assert!(!sends || unanswered == 0, "two batches at once: {effects:?} beside {unanswered} requests");
         assert!(!sends || !self.barred, "{effects:?} where the resources may not be listed");
         for effect in effects {
-            self.claims.append(&mut words::check(&self.reconciler, &effect));
+            self.claims.append(&mut words::check(&self.reconciler, self.now, &effect));
             match effect {
                 Effect::Send { ref request, .. } => {
                     assert!(self.leads, "a follower asks for {effect:?}");

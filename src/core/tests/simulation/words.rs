@@ -10,24 +10,24 @@ mod contradictions;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::kernel::effect::{Effect, Request};
 use memcached_operator_core::kernel::event::{Event, SeenPod};
 use memcached_operator_core::kernel::failure::Category;
-use memcached_operator_core::kernel::object::{Key, Scope};
+use memcached_operator_core::kernel::object::{ChildKind, Key, Scope};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
-use crate::model::{LACKING, NAME, Report, merged};
+use crate::model::{LACKING, Model, NAME, Report, merged};
 use crate::{Op, Simulation};
 
 /// Refuses words that contradict each other or what the kernel knew when it sent them. Returns what was claimed.
-pub(crate) fn check(reconciler: &Reconciler, effect: &Effect) -> BTreeSet<String> {
+pub(crate) fn check(reconciler: &Reconciler, now: Timestamp, effect: &Effect) -> BTreeSet<String> {
     let Some((key, status)) = status_of(reconciler, effect) else { return BTreeSet::new() };
-    let found = contradictions::contradictions(&status, &contradictions::Known::of(reconciler, key));
+    let found = contradictions::contradictions(&status, &contradictions::Known::of(reconciler, key, now));
     assert!(found.is_empty(), "{}", found.join("\n"));
     let claims = |it: &Condition| {
         let claims = claims::claims(it).unwrap_or_default();
@@ -248,4 +248,53 @@ fn the_histories_reach_what_a_condition_can_claim() {
     let told = told.into_inner();
     let unheard: Vec<_> = CLAIMS.iter().filter(|claim| !told.contains(**claim)).collect();
     assert!(unheard.is_empty(), "{unheard:?} are never said, only {told:#?}");
+}
+
+/// What a Deployment of one pod says once it is rolled out.
+const ROLLED_OUT: Report = Report {
+    surge: 0,
+    updated: 1,
+    ready: 1,
+    available: 1,
+    deadline_exceeded: false,
+    replica_failure: false,
+    observed: true,
+};
+
+/// Why a condition is as it is, in the status that is stored.
+fn reason<'a>(model: &'a Model, of: &str) -> Option<&'a str> {
+    model.resource().status.conditions.iter().find(|it| it.type_ == of).map(|it| it.reason.as_str())
+}
+
+/// Pods are said to roll before they do, so that no tool sees them roll while Ready is true. That contradicts nothing
+/// where a person has to act on something else: somebody else's Service sits in the place of ours.
+#[test]
+fn a_rollout_that_begins_beside_somebody_elses_service_is_in_progress() {
+    let squat = || Step::Any(Op::Squat(ChildKind::Service, false));
+    let late = Report { ready: 0, available: 0, deadline_exceeded: true, ..ROLLED_OUT };
+    let tampered = |report| vec![squat(), Step::Any(Op::TamperTemplate), Step::Report(report)];
+    let rotated = vec![squat(), Step::Quiet, Step::Any(Op::Secret(Some(1)))];
+    for (variant, history) in [(0, tampered(ROLLED_OUT)), (0, tampered(late)), (3, rotated)] {
+        let Simulation { model, requested, .. } = run(variant, &history);
+        let reasons = ["Progressing", "Stalled"].map(|of| reason(&model, of));
+        assert_eq!(reasons, [Some("Progressing"), Some("NameConflict")]);
+        let begins = requested.iter().rposition(|it| it == "apply Deployment").unwrap();
+        assert_eq!(requested[begins - 1], "status", "{requested:?}");
+    }
+}
+
+/// Nobody does anything for a rollout that waits for its policy, whether that is refused or somebody else's.
+#[test]
+fn a_rollout_that_waits_for_its_policy_is_not_in_progress() {
+    let hear = || Step::Any(Op::Deliver(0));
+    let tampered = |labelled| {
+        let squat = Op::Squat(ChildKind::NetworkPolicy, labelled);
+        [squat, Op::TamperTemplate].into_iter().map(Step::Any).chain([Step::Report(ROLLED_OUT)])
+    };
+    let theirs: Vec<_> = tampered(true).collect();
+    let gone = [Step::Any(Op::MakeRoom(ChildKind::NetworkPolicy)), hear(), hear(), hear()];
+    let refused = tampered(false).chain(gone).chain([Step::Refuse(0, Category::Forbidden)]).collect();
+    for history in [refused, theirs] {
+        assert_eq!(reason(&run(5, &history).model, "Progressing"), Some("RolloutHeldBack"));
+    }
 }

@@ -4,10 +4,12 @@
 //! there is no Deployment, though it may be a person who has to act before there can be one, and "Reconciling new
 //! generation" while a Secret is missing. There Ready and Stalled say the rest.
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::kernel::live::Live;
 use memcached_operator_core::kernel::object::{ChildKind, Key};
+use memcached_operator_core::kernel::pass::{self, Send, View};
 use memcached_operator_core::kernel::reconciler::Reconciler;
 use memcached_operator_core::kernel::world::secret::Presence;
 
@@ -17,17 +19,18 @@ use super::claims::{Claim, claims};
 pub(super) struct Known<'a> {
     reconciler: &'a Reconciler,
     key: &'a Key,
+    now: Timestamp,
     deployment: Option<&'a Live>,
 }
 
 impl<'a> Known<'a> {
-    pub(super) fn of(reconciler: &'a Reconciler, key: &'a Key) -> Self {
+    pub(super) fn of(reconciler: &'a Reconciler, key: &'a Key, now: Timestamp) -> Self {
         let resource = &reconciler.world().resources[key];
         let controlled =
             |live: &Live| live.controller.as_ref().is_some_and(|owner| owner.uid == resource.seen.uid);
         let left = |live: &Live| live.orphan.is_some_and(|it| it.is_older_than(&resource.seen));
         let ours = |live: &&Live| left(live) || controlled(live);
-        Self { reconciler, key, deployment: resource.live(ChildKind::Deployment).filter(ours) }
+        Self { reconciler, key, now, deployment: resource.live(ChildKind::Deployment).filter(ours) }
     }
 
     /// Whether the Deployment's own controller has something to do.
@@ -37,6 +40,21 @@ impl<'a> Known<'a> {
             let asked = live.replicas.and_then(|asked| i32::try_from(asked).ok()).unwrap_or(1);
             rollout.observed_generation < live.generation || [rollout.replicas, rollout.updated] != [asked; 2]
         })
+    }
+
+    /// Whether neither the Deployment's own controller nor an autoscaler has anything to do. An autoscaler has where the
+    /// Deployment asks for another number than it would.
+    fn is_still(&self) -> bool {
+        !self.moves() && self.wanted().is_some()
+    }
+
+    /// Whether the operator writes the Deployment as soon as this status is stored: it says that pods are to roll
+    /// before it makes them.
+    fn begins(&self, status: &MemcachedStatus) -> bool {
+        let mut resource = self.reconciler.world().resources[self.key].clone();
+        resource.seen.status = status.clone();
+        let next = pass::run(&View { world: self.reconciler.world(), resource: &resource, now: self.now });
+        next.sends.iter().any(|it| matches!(it, Send::Write { kind: ChildKind::Deployment, .. }))
     }
 
     /// Pods that the resource asks for, where that is its own decision and can be read.
@@ -81,15 +99,14 @@ pub(super) fn contradictions(status: &MemcachedStatus, known: &Known<'_>) -> Vec
     }
     let lines = || said.iter().map(|it| line(it.condition)).collect::<Vec<_>>().join("\n  ");
     let mut refuse = |why: &str| found.push(format!("{why}\n  {}", lines()));
-    // An autoscaler has something to do where the Deployment asks for another number than it would.
-    let still = !known.moves() && known.wanted().is_some();
+    let still = known.is_still();
     let missing = |claim: &Claim| matches!(claim, Claim::SecretsMissing(_) | Claim::KeysMissing(_));
     let lacks_secret = said.iter().any(|it| it.claims.iter().any(missing));
     for one in &said {
         within(one, status, known, &mut refuse);
         for other in &said {
             let pairs = one.claims.iter().flat_map(|claim| other.claims.iter().map(move |it| (claim, it)));
-            for why in pairs.filter_map(|pair| disagreement(pair, other, still, lacks_secret)) {
+            for why in pairs.filter_map(|pair| disagreement(pair, still, lacks_secret)) {
                 refuse(why);
             }
             if one.is_true("Ready") && other.denies_ready() {
@@ -127,6 +144,9 @@ fn within(one: &Said<'_>, status: &MemcachedStatus, known: &Known<'_>, refuse: &
             {
                 "updatedReplicas is another number"
             }
+            Claim::InProgress(..) if known.is_still() && !known.begins(status) => {
+                "a rollout is in progress and nobody does anything"
+            }
             Claim::AllUpdated(desired) if *desired != status.updated_replicas => {
                 "updatedReplicas is another number"
             }
@@ -149,12 +169,7 @@ fn within(one: &Said<'_>, status: &MemcachedStatus, known: &Known<'_>, refuse: &
 
 /// Why a claim and one of another condition exclude each other. `still`: neither the Deployment's own controller nor an
 /// autoscaler has anything to do.
-fn disagreement(
-    pair: (&Claim, &Claim),
-    other: &Said<'_>,
-    still: bool,
-    lacks_secret: bool,
-) -> Option<&'static str> {
+fn disagreement(pair: (&Claim, &Claim), still: bool, lacks_secret: bool) -> Option<&'static str> {
     if let (Some(here), Some(there)) = (wanted(pair.0), wanted(pair.1))
         && here != there
     {
@@ -166,9 +181,6 @@ fn disagreement(
             "a rollout is in progress and paused"
         }
         (Claim::InProgress(..), Claim::WaitsForTurn) if still => "a rollout is in progress and waits",
-        (Claim::InProgress(..), Claim::Quoted(_)) if still && other.is_true("Stalled") => {
-            "a rollout is in progress and nothing will happen"
-        }
         (Claim::InProgress(..), Claim::Quoted(words)) if still && words.contains("Deployment") => {
             "a rollout is in progress and cannot begin"
         }
