@@ -80,12 +80,13 @@ pub fn run(view: &View<'_>) -> Pass {
         // Otherwise only the answers tell.
         pass.permit_state = Some(permit_state.stalled(patch::says_stalled(&status)));
     }
+    let waits_for_status = !writes.is_empty() && view.may_prove_status();
     if !reads.is_empty() {
         // The writes and the status depend on what the reads find.
         pass.sends = reads;
     } else if !writes.is_empty() && view.may_send_children(&planned, permit_state) {
         pass.sends = writes;
-    } else if view.status_differs(&status) {
+    } else if view.status_differs(&status) || waits_for_status {
         let warnings = go_operator::warning(&view.resource.seen.status, &status, &spec);
         pass.sends.push(view.write_status(status, warnings));
     } else {

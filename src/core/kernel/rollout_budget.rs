@@ -11,6 +11,9 @@
 //! about that, so that no exit of a pass can forget it. A resource whose apply is refused keeps its permit, which is
 //! idle then: an idle permit does not count, and before the rollout goes on a free one is needed again. A resource that
 //! adopts a newer template and stalls or is refused blocks all further adoptions.
+//!
+//! A permit ends before the status that recorded it is written, so a restart may restore more permits than the limit.
+//! A restored permit whose pods do not roll therefore needs a free place, as a new one does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -146,7 +149,7 @@ impl RolloutBudget {
     #[must_use]
     pub fn permit_state(&self, key: &Key, reason: Option<BudgetedRollout>, done: bool) -> PermitState {
         match (self.permit(key), reason) {
-            (Some(permit), Some(cause)) if !permit.idle || self.may_grant(key, cause) => {
+            (Some(permit), Some(cause)) if self.may_go_on(key, permit, (cause, done)) => {
                 PermitState::Granted(RolloutPermit { cause, idle: false, ..permit })
             }
             (Some(permit), None) if !done => PermitState::Granted(permit),
@@ -204,9 +207,17 @@ impl RolloutBudget {
     }
 
     fn may_grant(&self, key: &Key, cause: BudgetedRollout) -> bool {
-        self.unseen.is_empty()
-            && self.rolling(Some(key)) < self.budget.limit
-            && (cause != BudgetedRollout::Adoption || !self.is_adoption_halted(Some(key)))
+        self.has_room(key) && (cause != BudgetedRollout::Adoption || !self.is_adoption_halted(Some(key)))
+    }
+
+    /// Whether a permit still allows to replace pods. More permits may be restored than the limit, because a permit
+    /// ends before the status says so. Those whose pods roll go on; the others need room.
+    fn may_go_on(&self, key: &Key, permit: RolloutPermit, (cause, done): (BudgetedRollout, bool)) -> bool {
+        if permit.idle { self.may_grant(key, cause) } else { !done || self.has_room(key) }
+    }
+
+    fn has_room(&self, key: &Key) -> bool {
+        self.unseen.is_empty() && self.rolling(Some(key)) < self.budget.limit
     }
 
     fn is_adoption_halted(&self, but: Option<&Key>) -> bool {
@@ -317,6 +328,18 @@ mod tests {
             let expected = RolloutCounts { rolling: 1, waiting: 0, adoption_halted: halted };
             assert_eq!(rollout_budget.counts(), expected);
         }
+    }
+
+    #[test]
+    fn of_more_turns_than_may_be_those_that_roll_go_on_and_the_others_wait() {
+        let mut rollout_budget = of_one();
+        for name in ["a", "b"] {
+            rollout_budget.note(&key(name), rolling(Secret));
+        }
+        assert_eq!(rollout_budget.permit_state(&key("a"), Some(Secret), false), rolling(Secret));
+        assert_eq!(rollout_budget.permit_state(&key("b"), Some(Secret), true), PermitState::Waiting(Secret));
+        rollout_budget.note(&key("b"), PermitState::Waiting(Secret));
+        assert_eq!(rollout_budget.permit_state(&key("a"), Some(Secret), true), rolling(Secret));
     }
 
     #[test]

@@ -80,13 +80,14 @@ fn changed_fields(view: &View<'_>, desired: &DesiredChildren<'_>, planned: &Plan
 impl View<'_> {
     /// Whether children may be written before the status. Before a template change that no new generation announces
     /// (Secret, restart trigger, drift), Ready has to become false first: otherwise a tool reads Current while pods
-    /// roll.
+    /// roll. What the status says counts only where it is known which status is stored.
     pub fn may_send_children(&self, planned: &[Planned], permit_state: PermitState) -> bool {
         let cause = planned.iter().find_map(|it| it.action.cause());
         let seen = &self.resource.seen;
+        let known = self.knows_status();
         let announced =
-            seen.generation != seen.status.observed_generation || !patch::says_ready(&seen.status);
-        let recorded = !matches!(permit_state, PermitState::Granted(_)) || self.records_permit();
+            seen.generation != seen.status.observed_generation || (known && !patch::says_ready(&seen.status));
+        let recorded = !matches!(permit_state, PermitState::Granted(_)) || (known && self.records_permit());
         cause.is_none_or(|cause| announced && (cause.budgeted().is_none() || recorded))
     }
 

@@ -8,9 +8,10 @@ use jiff::Timestamp;
 use super::action::Action;
 use crate::api::status::AlteredFields;
 use crate::api::{MemcachedStatus, Validated};
-use crate::kernel::backoff::Attempt;
+use crate::kernel::backoff::{Attempt, Backoff};
 use crate::kernel::desired::{Intent, LiveTemplate};
 use crate::kernel::event::Unavailable;
+use crate::kernel::failure::Category;
 use crate::kernel::live::Live;
 use crate::kernel::object::{ChildKind, Key};
 use crate::kernel::orphan::Orphan;
@@ -152,6 +153,23 @@ impl<'a> View<'a> {
         Attempt { against, ..Attempt::default() }
     }
 
+    /// Whether the stored status is the one that we know. After a write without an answer, or one that lost a race, it
+    /// is not known until the watch shows the status or a later write is answered.
+    #[must_use]
+    pub fn knows_status(&self) -> bool {
+        let in_doubt = |it: &Backoff| {
+            matches!(it.failure.category, Category::Transient | Category::Conflict)
+                && it.sent == self.attempt_at_status()
+        };
+        !self.resource.backoff.as_ref().is_some_and(in_doubt)
+    }
+
+    /// Whether the status is to be written to find out which one is stored.
+    #[must_use]
+    pub fn may_prove_status(&self) -> bool {
+        !self.knows_status() && !self.holds_status()
+    }
+
     /// Whether the status has to be written: not if the API server would store the present one again, and not during
     /// the backoff.
     #[must_use]
@@ -159,8 +177,11 @@ impl<'a> View<'a> {
         let stored = &self.resource.seen.status;
         let unstorable =
             self.resource.unstorable.as_deref().is_some_and(|(sent, got)| sent == wanted && got == stored);
-        wanted != stored
-            && !unstorable
-            && !self.resource.backoff.as_ref().is_some_and(|it| it.holds(&self.attempt_at_status(), self.now))
+        wanted != stored && !unstorable && !self.holds_status()
+    }
+
+    /// Whether the backoff of the status has yet to end.
+    fn holds_status(&self) -> bool {
+        self.resource.backoff.as_ref().is_some_and(|it| it.holds(&self.attempt_at_status(), self.now))
     }
 }

@@ -6,8 +6,10 @@ use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::rollout_budget::{Adoption, BudgetSettings};
+use serde_json::Value;
 
 use crate::fleet::{Fleet, HASH, REVISION};
+use crate::model::Model;
 
 /// What comes between a cache and its turn, and the end of that.
 struct Stop {
@@ -55,8 +57,30 @@ const STOPS: [Stop; 5] = [
     },
 ];
 
-fn rolls(fleet: &Fleet) -> Vec<Option<BudgetedRollout>> {
-    fleet.models.values().map(|model| model.resource().status.permit_cause()).collect()
+const ONE_AT_A_TIME: BudgetSettings = BudgetSettings { limit: 1, adoption: Adoption::Off };
+const ENDS: [fn(&mut Fleet); 2] = [|fleet| fleet.restart(ONE_AT_A_TIME), Fleet::take_over];
+
+/// Caches that mount the Secret, which has just been changed.
+fn rotating(size: usize) -> Fleet {
+    let mut fleet = Fleet::new(size, 0);
+    fleet.restart(ONE_AT_A_TIME);
+    fleet.secrets().set_secret(Some(5));
+    fleet
+}
+
+/// All goes on until the write that takes a turn off the record has been sent. Returns which request that is.
+fn until_the_turn_ends(fleet: &mut Fleet, name: &str) -> usize {
+    let ends = |(of, request): (&str, &Request)| {
+        let Request::PatchStatus { status, .. } = request else { return false };
+        of == name && status.get("budgetedRollout") == Some(&Value::Null)
+    };
+    loop {
+        let sent = fleet.requests().position(ends);
+        if let Some(at) = sent {
+            return at;
+        }
+        assert!(fleet.hear() || fleet.ask() || fleet.models.values_mut().any(Model::work), "no turn ends");
+    }
 }
 
 #[test]
@@ -81,7 +105,7 @@ fn who_cannot_go_on_gives_its_turn_back_once_its_pods_are_available() {
             fleet.let_pass(20);
             assert_eq!(fleet.rollouts(), [2, 1], "{what}");
             assert_eq!(fleet.at(HASH)[0], fleet.at(HASH)[1], "{what}");
-            assert_eq!(rolls(&fleet), [None, None], "{what}");
+            assert_eq!(fleet.turns(), [None, None], "{what}");
         }
     }
 }
@@ -101,6 +125,80 @@ fn a_turn_is_kept_while_it_is_not_known_whether_its_apply_was_stored() {
         fleet.check();
     }
     assert_eq!(fleet.rollouts(), [1, 0]);
+}
+
+#[test]
+fn turns_that_ended_and_are_still_on_record_let_no_more_roll_than_may() {
+    for end in ENDS {
+        let mut fleet = rotating(2);
+        // The latest request is executed first, so that the next turn is on record before the end of this one is.
+        while fleet.turns().contains(&None) {
+            let sent = fleet.requests().count();
+            if fleet.hear() {
+            } else if sent > 0 {
+                fleet.answer(sent - 1);
+            } else {
+                assert!(fleet.models.values_mut().any(Model::work), "the next one has no turn");
+            }
+            fleet.check();
+        }
+        fleet.secrets().set_secret(Some(7));
+        end(&mut fleet);
+        fleet.settle();
+        assert_eq!(fleet.at(HASH)[0], fleet.at(HASH)[1]);
+        assert_eq!((fleet.rollouts().iter().sum(), fleet.turns()), (3, vec![None, None]));
+    }
+}
+
+#[test]
+fn who_was_refused_needs_a_free_turn_also_after_a_restart() {
+    for end in ENDS {
+        let mut fleet = rotating(2);
+        fleet.refused = Some((FIRST, Category::AdmissionDenied));
+        fleet.quiet();
+        assert_eq!((fleet.rollouts(), fleet.turns()), (vec![0, 1], vec![Some(BudgetedRollout::Secret); 2]));
+        fleet.refused = None;
+        end(&mut fleet);
+        fleet.settle();
+        assert_eq!((fleet.rollouts(), fleet.turns()), (vec![1, 1], vec![None, None]));
+    }
+}
+
+#[test]
+fn nothing_rolls_on_a_turn_whose_end_may_be_on_record() {
+    for end in ENDS {
+        let mut fleet = rotating(3);
+        let end_of_turn = until_the_turn_ends(&mut fleet, "cache-01");
+        fleet.lose_reply(end_of_turn);
+        let others = |fleet: &mut Fleet| fleet.deliver(0) || fleet.deliver(2) || fleet.ask();
+        while others(&mut fleet) || fleet.models.values_mut().any(Model::work) {}
+        assert_eq!((fleet.rollouts(), fleet.turns()), (vec![1; 3], vec![None; 3]));
+        fleet.secrets().set_secret(Some(7));
+        while fleet.requests().all(|(name, _)| name != "cache-01") {
+            assert!(fleet.deliver(0), "the second one never heard of it");
+        }
+        let first = fleet.requests().position(|(name, _)| name == "cache-01");
+        fleet.answer(first.unwrap());
+        while others(&mut fleet) {
+            fleet.check();
+            fleet.check_records();
+        }
+        end(&mut fleet);
+        fleet.settle();
+        assert_eq!((fleet.rollouts(), fleet.turns()), (vec![2; 3], vec![None; 3]));
+    }
+}
+
+#[test]
+fn a_status_that_may_have_been_stored_is_written_again_before_pods_roll() {
+    let mut fleet = rotating(1);
+    fleet.settle();
+    fleet.secrets().set_secret(Some(7));
+    let end_of_turn = until_the_turn_ends(&mut fleet, FIRST);
+    fleet.fail(end_of_turn);
+    fleet.secrets().set_secret(Some(9));
+    fleet.settle();
+    assert_eq!((fleet.rollouts(), fleet.turns()), (vec![3], vec![None]));
 }
 
 const ADOPTING: BudgetSettings = BudgetSettings { limit: 5, adoption: Adoption::Budgeted };

@@ -2,6 +2,7 @@
 //! makes of it.
 
 use memcached_operator_core::api::spec::validate;
+use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::desired::deployment::deployment;
 use memcached_operator_core::kernel::desired::{Intent, LiveTemplate, Revision};
 use memcached_operator_core::kernel::event::{SeenChild, SeenResource};
@@ -103,6 +104,11 @@ impl Model {
         let behind = rollout.observed_generation < child.generation;
         self.rollouts > 0
             && (behind || rollout.available < rollout.replicas || rollout.updated < rollout.replicas)
+    }
+
+    /// Why its pods roll, by its status.
+    pub(crate) fn recorded_turn(&self) -> Option<BudgetedRollout> {
+        self.resource().status.permit_cause()
     }
 
     /// The Deployment, as far as a test of many asks.
