@@ -74,6 +74,14 @@ impl Kubernetes {
         Self::wanted()?.version().context("a control plane has a version")
     }
 
+    /// Whether that is the newest one, instead of the oldest.
+    ///
+    /// # Errors
+    /// As [`Kubernetes::version`].
+    pub fn is_newest() -> Result<bool> {
+        Ok(matches!(Self::wanted()?, Family::KubernetesNewest))
+    }
+
     fn wanted() -> Result<Family> {
         match env::var(WHICH).as_deref() {
             Err(_) | Ok("" | "oldest") => Ok(Family::Kubernetes),

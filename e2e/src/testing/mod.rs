@@ -38,7 +38,7 @@ pub mod status_history;
 mod wait;
 mod waits;
 
-pub use shared::{SHARED, down_at_the_end, is_of_the_right_version, shared_cluster, unique};
+pub use shared::{down_at_the_end, is_of_the_right_version, shared_cluster, unique};
 pub use shared_fixture::SharedFixture;
 pub use space::{Space, in_namespace, in_namespace_of};
 pub use wait::{await_answer, await_object};

@@ -11,8 +11,9 @@ use crate::cluster::{Cluster, Shape};
 use crate::paths;
 use crate::programs::Kubernetes;
 
-/// The name of the cluster that all test programs share; `make test` removes it at the end.
-pub const SHARED: &str = "tests";
+/// The names of the clusters that test programs share, of the oldest and of the newest Kubernetes: tests of both may run
+/// at the same time. `make test` removes both at the end.
+const SHARED: [&str; 2] = ["tests", "tests-newest"];
 
 /// Whether the API server is of the version that was asked for.
 ///
@@ -24,12 +25,13 @@ pub async fn is_of_the_right_version(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// The cluster that all test programs share, made by whichever comes first.
+/// The cluster that all test programs for one Kubernetes share, made by whichever comes first.
 ///
 /// # Errors
 /// As [`Cluster::shared`].
 pub async fn shared_cluster() -> Result<Cluster> {
-    Cluster::shared(SHARED, Shape::Node).await
+    let [oldest, newest] = SHARED;
+    Cluster::shared(if Kubernetes::is_newest()? { newest } else { oldest }, Shape::Node).await
 }
 
 /// Removes a cluster when this program ends, however it ends: the child's standard input ends with the program, and no
