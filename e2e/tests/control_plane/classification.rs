@@ -204,9 +204,10 @@ async fn permissions(space: &Space) -> Result<Vec<Status>> {
     .await?;
     let verbs = [&create, &delete, &finalizers].map(missing_verb);
     ensure!(verbs == [MissingVerb::Create, MissingVerb::Delete, MissingVerb::UpdateFinalizers], "{verbs:?}");
-    let strange = owned(service("strange"), "Strange", true);
+    // Whoever may do everything is not asked.
+    let strange = owned(service("existing"), "Strange", true);
     let wanted = expected(Category::Transient, "cannot find RESTMapping");
-    let unknown = await_refusal(&Target::of(space), "Service", &strange, wanted).await?;
+    let unknown = await_refusal(&deletes, "Service", &strange, wanted).await?;
     Ok(vec![create, delete, finalizers, unknown])
 }
 
@@ -223,7 +224,7 @@ fn config_maps() -> Value {
 async fn policy(space: &Space) -> Result<Vec<Status>> {
     let policy = json!({"metadata": {"name": space.name()}, "spec": {
         "matchConstraints": {"resourceRules": config_maps()},
-        "validations": [{"expression": "false", "message": "a test says no", "reason": "Unauthorized"}],
+        "validations": [{"expression": "false", "message": "a test says no", "reason": "Forbidden"}],
     }});
     let binding = json!({"metadata": {"name": space.name()}, "spec": {
         "policyName": space.name(), "validationActions": ["Deny"],
