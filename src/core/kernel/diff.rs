@@ -53,14 +53,8 @@ pub fn differences(kind: ChildKind, desired: &Value, (live, owned): (&Value, Opt
     let mut found = Differences { paths, values, ..Differences::default() };
     if let Some(owned) = owned {
         found.paths.extend(no_longer_desired(desired, owned));
-        let mut lost = not_owned(desired, owned);
-        lost.retain(|path| !found.paths.contains(path));
-        // A list that is replaced as a whole loses items that others added.
-        let loses = if lost.is_empty() { Vec::new() } else { replaced(kind, desired, live) };
-        let changes = |path: &Path| loses.iter().any(|it| is_within(it, path) || is_within(path, it));
-        let (changed, unowned) = lost.into_iter().partition(changes);
-        found.paths.extend::<Vec<_>>(changed);
-        found.unowned = unowned;
+        found.unowned = not_owned(desired, owned);
+        found.unowned.retain(|path| !found.paths.contains(path));
     }
     if !found.is_empty() {
         found.in_the_way = in_the_way(kind, desired, live);
@@ -87,14 +81,6 @@ impl Differences {
 #[must_use]
 pub fn drift(kind: ChildKind, desired: &Value, live: &Value) -> Vec<Path> {
     changes(kind, desired, live).into_iter().map(|change| change.path).collect()
-}
-
-/// As [`drift`], and also lists that are replaced as a whole whose items hold more than is desired: a default of the API
-/// server's, or what somebody added and an apply would take away.
-fn replaced(kind: ChildKind, desired: &Value, live: &Value) -> Vec<Path> {
-    let mut comparison = Comparison { to_the_letter: true, ..Comparison::new(kind) };
-    comparison.value(desired, live);
-    comparison.found.into_iter().map(|change| change.path).collect()
 }
 
 /// As [`drift`], with what the fields hold and are to hold.
@@ -186,13 +172,13 @@ struct Comparison<'a> {
     kind: ChildKind,
     trail: Trail,
     found: Vec<FieldChange<'a>>,
-    /// Whether lists that are replaced as a whole have to be equal.
-    to_the_letter: bool,
+    /// Whether this is inside a list that the API server replaces as a whole.
+    replaced: bool,
 }
 
 impl<'a> Comparison<'a> {
     fn new(kind: ChildKind) -> Self {
-        Self { kind, trail: Trail::default(), found: Vec::new(), to_the_letter: false }
+        Self { kind, trail: Trail::default(), found: Vec::new(), replaced: false }
     }
 
     fn note(&mut self, desired: &'a Value, live: Option<&'a Value>) {
@@ -202,7 +188,7 @@ impl<'a> Comparison<'a> {
     fn value(&mut self, desired: &'a Value, live: &'a Value) {
         match (desired, live) {
             (Value::Object(ours), Value::Object(theirs))
-                if is_replaced_map(self.kind, self.trail.fields())
+                if (self.replaced || is_replaced_map(self.kind, self.trail.fields()))
                     && theirs.keys().any(|key| !ours.contains_key(key)) =>
             {
                 self.note(desired, Some(live));
@@ -242,11 +228,14 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// The API server sets fields of the items to their defaults, so each has to contain its counterpart.
+    /// The items have to be equal, but for the spelling of values. A field that a live item has and ours has not is a
+    /// difference: nobody owns the fields of such an item, so this is the only trace of a field that we let go.
     fn replaced_list(&mut self, desired: &'a Value, live: &'a Value) {
         let (before, ours, theirs) = (self.found.len(), items(desired), items(live));
-        if desired == live || (ours.len() == theirs.len() && !self.to_the_letter) {
+        if ours.len() == theirs.len() {
+            let outer = std::mem::replace(&mut self.replaced, true);
             ours.iter().zip(theirs).for_each(|(desired, live)| self.value(desired, live));
+            self.replaced = outer;
             if self.found.len() == before {
                 return;
             }

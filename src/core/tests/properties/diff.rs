@@ -231,3 +231,19 @@ fn what_somebody_adds_within_a_list_that_is_replaced_as_a_whole_is_a_difference(
     assert_eq!(found(policy(ours.clone()), all), [""; 0]);
     assert_eq!(found(policy(theirs), json!({"f:spec": {"f:policyTypes": {}}})), ["spec.ingress"]);
 }
+
+/// The list is ours before and after, so only its content tells of the edit.
+#[test]
+fn what_an_item_of_a_list_that_is_replaced_as_a_whole_has_no_more_is_a_difference() {
+    let policy = |from: Value| json!({"spec": {"ingress": [{"from": from, "ports": [{"port": 11211}]}]}});
+    let (narrow, wide) = (json!({"podSelector": {}, "namespaceSelector": {}}), json!({"podSelector": {}}));
+    let all = json!({"f:spec": {"f:ingress": {}}});
+    for desired in [json!([wide]), json!([{}])] {
+        let live = policy(json!([narrow]));
+        let found = differences(ChildKind::NetworkPolicy, &policy(desired), (&live, Some(&all)));
+        assert_eq!(found.paths, ["spec.ingress"]);
+    }
+    let everybody = json!({"spec": {"ingress": [{"ports": [{"port": 11211}]}]}});
+    let found = differences(ChildKind::NetworkPolicy, &everybody, (&policy(json!([narrow])), Some(&all)));
+    assert_eq!(found.paths, ["spec.ingress"]);
+}
