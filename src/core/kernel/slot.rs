@@ -29,7 +29,8 @@ pub struct Slot {
     /// When the last request about this child was answered.
     #[serde(default)]
     pub answered: Moment,
-    /// Whether a known resourceVersion may stand for other content now: resourceVersions went back and are used again.
+    /// Whether the live object replaces the known one also at the same resourceVersion: resourceVersions went back and
+    /// are used again, or the content was dropped and is needed once more.
     #[serde(default)]
     pub doubtful: bool,
     /// What it means that no live object is known.
@@ -123,6 +124,15 @@ impl Slot {
     pub fn doubt(&mut self) {
         (self.doubtful, self.absence, self.lost) = (true, Absence::Likely, None);
         self.backoff.take_if(|backoff| backoff.retry_at.is_none());
+    }
+
+    /// Called when the API server refused an apply as invalid. If the content was dropped before this apply was decided,
+    /// nobody looked for items that stand in its way: the child is read for them once. Otherwise such an apply would be
+    /// refused for ever.
+    pub fn refuse(&mut self, desired: &str) {
+        if self.live.as_ref().is_some_and(|live| !live.comparison.is_with(desired)) {
+            (self.look, self.doubtful) = (true, true);
+        }
     }
 
     /// Stores the object that a read returned.

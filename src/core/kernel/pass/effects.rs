@@ -26,7 +26,7 @@ pub fn send(
     let write = |change, request, cause: Option<RolloutCause>| {
         let makes_pods = cause.is_some() || (kind == ChildKind::Deployment && change == WriteKind::Create);
         let kube_events = if makes_pods { warnings() } else { Vec::new() };
-        let attempt = view.attempt_at(kind, &planned.hash);
+        let attempt = view.attempt_at(kind, &planned.hash, &planned.action);
         let live = view.resource.live(kind).filter(|_| kind == ChildKind::Deployment);
         let replaces = live.map(|live| Replacement {
             cause,

@@ -228,7 +228,7 @@ fn held_back(view: &View<'_>, (kind, hash): (ChildKind, &str), wanted: &Action) 
     let holds = match wanted {
         // A read does not depend on what is written after it.
         Action::Look => backoff.retry_at.is_some_and(|at| view.now < at),
-        _ => backoff.holds(&view.attempt_at(kind, hash), view.now),
+        _ => backoff.holds(&view.attempt_at(kind, hash, wanted), view.now),
     };
     holds.then(|| Action::BackOff(backoff.failure.clone()))
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 
+use super::action::Action;
 use crate::api::status::AlteredFields;
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::backoff::{Attempt, Backoff};
@@ -133,12 +134,14 @@ impl<'a> View<'a> {
 
     /// The attempt to write the desired child with this hash.
     #[must_use]
-    pub fn attempt_at(&self, kind: ChildKind, hash: &str) -> Attempt {
+    pub fn attempt_at(&self, kind: ChildKind, hash: &str, action: &Action) -> Attempt {
         let live = self.resource.slot(kind).live.as_ref();
         let edition = live.map(Live::edition).unwrap_or_default();
+        // A patch removes what the apply was refused for.
+        let prepares = if matches!(action, Action::Patch { .. }) { " patch" } else { "" };
         Attempt {
             body: hash.to_owned(),
-            against: format!("{} {edition}", self.resource.seen.generation),
+            against: format!("{} {edition}{prepares}", self.resource.seen.generation),
             version: live.map(|live| live.resource_version.clone()),
         }
     }

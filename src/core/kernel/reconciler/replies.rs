@@ -212,6 +212,9 @@ fn failed(resource: &mut Resource, sent: Sent, (failure, when): (Failure, (&Uid,
             if failure.category != Category::Conflict {
                 slot.no_conflict();
             }
+            if failure.category == Category::Invalid {
+                slot.refuse(&attempt.body);
+            }
             slot.backoff = Some(Backoff::from_failure(slot.backoff.as_ref(), failure, attempt, when));
         }
         Sent::ReadChild(kind, _) => {

@@ -63,6 +63,15 @@ impl Comparison {
         matches!(self, Self::Pending { .. })
     }
 
+    /// Whether the differences from the desired object of this hash are known, or can be found.
+    #[must_use]
+    pub fn is_with(&self, desired: &str) -> bool {
+        match self {
+            Self::Pending { .. } => true,
+            Self::Done(result) => result.desired == desired,
+        }
+    }
+
     /// What was found, if anything was.
     #[must_use]
     pub fn result(self) -> Option<ComparisonResult> {

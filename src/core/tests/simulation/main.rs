@@ -608,6 +608,28 @@ fn what_was_left_behind_and_is_not_asked_for_any_more_goes() {
 }
 
 #[test]
+fn what_stands_in_the_way_of_an_apply_is_removed_also_where_it_was_compared_for_an_earlier_resource() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    let history = [
+        Op::Deliver(0),
+        Op::Execute(6),
+        Op::Orphan,
+        Op::TamperPort,
+        Op::Recreate,
+        Op::Execute(0),
+        Op::Befall(Disaster::TakeRole),
+    ];
+    history.iter().for_each(|op| simulation.apply(op));
+    simulation.hear();
+    simulation.answer(0, true, None);
+    simulation.apply(&Op::CollectGarbage);
+    simulation.hear();
+    simulation.settle();
+    simulation.model.check_converged();
+}
+
+#[test]
 fn a_resource_on_its_way_out_takes_nothing_back() {
     let mut simulation = Simulation::new();
     simulation.model.create_resource();
