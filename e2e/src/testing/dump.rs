@@ -1,12 +1,15 @@
-//! What was in a namespace when its test failed: takes a client, gives text for a person. Called by `space`.
+//! What was in a namespace when its test failed, and what its cluster's programs said: takes a client, gives text for a person. Called by `space`.
 
 use std::fmt::Write;
+use std::fs;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, DynamicObject, ListParams, LogParams};
 use kube::core::GroupVersionKind;
 use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
+
+use crate::cluster::Cluster;
 
 /// The kinds that are shown whole, in this order: group, version, kind, plural.
 const KINDS: [(&str, &str, &str, &str); 8] = [
@@ -34,6 +37,23 @@ pub(super) async fn namespace(client: &Client, namespace: &str) -> String {
     }
     events(client, namespace, &mut text).await;
     logs(client, namespace, &mut text).await;
+    text
+}
+
+/// The last lines of the log of each program of a cluster.
+pub(super) fn logs_of_programs(cluster: &Cluster) -> String {
+    let mut text = String::new();
+    for program in cluster.processes() {
+        let log = cluster.folder().join("log").join(format!("{}.log", program.name));
+        let log = fs::read(&log).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let lines: Vec<_> = log.lines().collect();
+        let tail = lines[lines.len().saturating_sub(30)..].join("\n");
+        push_line(
+            &mut text,
+            &format!("--- log of {} (runs: {})\n{tail}", program.name, program.is_running()),
+        );
+    }
     text
 }
 

@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::shared::{shared_cluster, unique};
+use super::wait::await_answer;
 use super::{dump, wait};
 use crate::cluster::Cluster;
 
@@ -55,6 +56,16 @@ pub async fn in_namespace_of(
         eprintln!("{}", space.describe().await);
     }
     let removed = space.remove().await;
+    // Otherwise a test that lost its API server would only tell of a lost connection.
+    if !matches!((&outcome, &removed), (Ok(Ok(())), Ok(())))
+        && let Some(why) = cluster.broken().await
+    {
+        eprintln!(
+            "===== cluster {} is broken: {why} =====\n{}",
+            cluster.name(),
+            dump::logs_of_programs(cluster)
+        );
+    }
     match outcome {
         Ok(result) => result.and(removed),
         Err(panic) => resume_unwind(panic),
@@ -75,14 +86,18 @@ impl Space {
         Ok(Self { cluster: cluster.clone(), client, namespace: name })
     }
 
-    /// Asks for the namespace's deletion; the cluster's controllers do it while the next test runs.
+    /// Asks for the namespace's deletion; the cluster's controllers do it while the next test runs. When the answer is lost,
+    /// only another request can tell whether it was heard.
     async fn remove(&self) -> Result<()> {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        namespaces
-            .delete(&self.namespace, &DeleteParams::default())
-            .await
-            .with_context(|| format!("cannot remove the namespace {}", self.namespace))?;
-        Ok(())
+        let wanted = format!("the namespace {} is going", self.namespace);
+        await_answer(&wanted, Duration::from_secs(20), async || {
+            match namespaces.delete(&self.namespace, &DeleteParams::default()).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+                answer => Ok(answer.map(|_| ())?),
+            }
+        })
+        .await
     }
 
     /// The cluster that the namespace is in.

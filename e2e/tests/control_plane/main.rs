@@ -7,6 +7,7 @@ mod bad_input;
 mod classification;
 mod crash;
 mod drift;
+mod edits_meanwhile;
 mod faults;
 mod go_operator;
 mod identity;
