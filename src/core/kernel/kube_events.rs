@@ -67,7 +67,7 @@ pub fn rollout_started(cause: RolloutCause, fields: Option<&[Path]>) -> KubeEven
         ),
         RolloutCause::Definition => (
             "RollOutDefinition",
-            "what the stored spec means changed though nobody edited it (another definition or release)",
+            "what the stored spec means changed though nobody edited it (another definition, release or API server)",
         ),
     };
     let changed =
@@ -240,7 +240,7 @@ mod tests {
     #[case(
         RolloutCause::Definition,
         "Replacing pods, cause definition: what the stored spec means changed though nobody edited it (another \
-         definition or release)"
+         definition, release or API server)"
     )]
     fn a_rollout_has_a_cause_and_names_the_fields(#[case] cause: RolloutCause, #[case] message: &str) {
         let said = |fields: Option<&[&str]>| {

@@ -78,9 +78,17 @@ fn decide(
             Owner::Earlier(what) => Action::Collecting(what),
             Owner::Us if let Some(first) = before_apply(kind, desired, live) => first,
             Owner::Us => {
-                let cause = (kind == ChildKind::Deployment).then(|| rolls(live, differences.as_ref()));
+                let cause =
+                    (kind == ChildKind::Deployment).then(|| rolls(live, differences.as_ref())).flatten();
+                // Another version of the API server may store the desired template, and pods roll then: of all caches with
+                // altered templates at once, if they took no turns.
+                let may_roll = || {
+                    let of_template = |found: &Differences| found.of_template().next().is_some();
+                    (unanswered && compared.as_ref().is_some_and(of_template))
+                        .then_some(RolloutCause::Definition)
+                };
                 let known = differences.as_ref().filter(|left| !left.is_empty() || !unanswered);
-                repair(live, known, cause.flatten())
+                repair(live, known, cause.or_else(may_roll))
             }
         },
     };

@@ -13,7 +13,7 @@ use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator_core::kernel::rollout_budget::{Adoption, BudgetSettings};
 use proptest::prelude::*;
 
-use crate::model::Model;
+use crate::model::{Cluster, Model};
 
 /// Turns at a time.
 pub(crate) const LIMIT: usize = 2;
@@ -25,6 +25,7 @@ pub(crate) const REVISION: &str = "/metadata/annotations/memcached.c5c3.io~1temp
 /// The variant of a spec that asks for more memory, and what asks for it.
 const MORE_MEMORY: u8 = 2;
 const ARGS: &str = "/spec/template/spec/containers/0/args/1";
+const IMAGE: &str = "/spec/template/spec/containers/0/image";
 
 /// One step of a history; numbers pick among what there is.
 #[derive(Clone, Debug)]
@@ -97,6 +98,26 @@ impl Fleet {
         fleet.settle();
         fleet.models.values_mut().take(old).for_each(Model::predate);
         fleet
+    }
+
+    /// As [`Fleet::of`], in a cluster that rewrites images until now, and whose API server gets another version.
+    fn of_rewritten(size: usize) -> Self {
+        let mut fleet = Self::unsettled(size, |_| 0);
+        fleet.models.values_mut().for_each(|model| model.become_another(Cluster::RewritesImages));
+        fleet.restart(BudgetSettings::default());
+        fleet.tell_version();
+        fleet.settle();
+        fleet.restart(BUDGET);
+        fleet.tell_version();
+        fleet.settle();
+        fleet.models.values_mut().for_each(Model::upgrade);
+        fleet
+    }
+
+    /// The API server says its version.
+    fn tell_version(&mut self) {
+        let version = self.secrets().says_version();
+        self.tell(&version);
     }
 
     fn unsettled(size: usize, variant: impl Fn(usize) -> u8) -> Self {
@@ -492,4 +513,26 @@ fn an_edit_does_not_wait_behind_those_that_nobody_edited() {
     while fleet.models.get_mut("cache-04").unwrap().work() {}
     fleet.settle();
     assert_eq!(fleet.rollouts(), [1; 6]);
+}
+
+#[test]
+fn images_that_nobody_rewrites_any_more_after_an_upgrade_of_the_api_server_come_back_a_few_at_a_time() {
+    let mut fleet = Fleet::of_rewritten(6);
+    let rewritten: Vec<_> = fleet.at(IMAGE).into_iter().map(|it| it.map(str::to_owned)).collect();
+    fleet.models.values_mut().for_each(|model| model.become_another(Cluster::Faithful));
+    fleet.tell_version();
+    fleet.settle();
+    assert_eq!(fleet.rollouts(), [1; 6]);
+    assert!(
+        fleet.at(IMAGE).iter().zip(&rewritten).all(|(now, before)| *now != before.as_deref()),
+        "{rewritten:?}"
+    );
+}
+
+#[test]
+fn images_that_are_rewritten_after_an_upgrade_of_the_api_server_as_before_stay() {
+    let mut fleet = Fleet::of_rewritten(6);
+    fleet.tell_version();
+    fleet.settle();
+    assert_eq!((fleet.rollouts(), fleet.turns()), (vec![0; 6], vec![None; 6]));
 }
