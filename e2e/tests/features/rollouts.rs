@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use e2e::testing::Space;
+use e2e::Shape;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{at_once, await_ready, in_space};
+use e2e::testing::control_plane::{at_once, await_ready, up};
 use e2e::testing::kubelet::{Kubelet, Which};
 use e2e::testing::nodes::Nodes;
 use e2e::testing::serving::Serving;
+use e2e::testing::{Space, in_namespace_of};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use serde_json::{Value, json};
@@ -90,7 +91,9 @@ impl Case {
 
 #[tokio::test]
 async fn a_rollout_ends_on_as_many_nodes_as_pods_and_never_has_fewer_ready_than_it_may() -> Result<()> {
-    in_space("rollouts", async |space: &Space| {
+    // Pods of other tests may tolerate every taint; they would be lost with these nodes.
+    let cluster = up("nodes", Shape::ControlPlane).await?;
+    in_namespace_of(&cluster, "rollouts", async |space: &Space| {
         let _kubelet = Kubelet::start_for(space, Which::Scheduled);
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
         let cases = cases();

@@ -27,8 +27,8 @@ pub(crate) enum Disaster {
 
 pub(crate) fn disaster() -> impl Strategy<Value = Disaster> {
     prop_oneof![
-        3 => (0..9usize).prop_map(Disaster::Ask),
-        3 => (0..9usize).prop_map(Disaster::Serve),
+        3 => (0..Watched::ALL.len()).prop_map(Disaster::Ask),
+        3 => (0..Watched::ALL.len()).prop_map(Disaster::Serve),
         1 => Just(Disaster::BackUp),
         1 => Just(Disaster::Restore),
         1 => Just(Disaster::TakeRole),
