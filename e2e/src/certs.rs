@@ -34,7 +34,7 @@ struct Client {
 
 impl Pki {
     /// The authority's files of the cluster in `folder`.
-    pub fn of(folder: &Path) -> Self {
+    pub fn for_cluster(folder: &Path) -> Self {
         Self { folder: folder.join("pki") }
     }
 

@@ -134,7 +134,7 @@ impl Cluster {
 
     /// The administrator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
-        Pki::of(&self.folder).kubeconfig("admin")
+        Pki::for_cluster(&self.folder).kubeconfig("admin")
     }
 
     /// The API server's audit log, which is absent with [`Audit::Off`].

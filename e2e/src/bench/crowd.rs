@@ -49,7 +49,7 @@ pub(super) struct Crowd {
 /// # Errors
 /// When the cluster or the operator fails.
 pub(super) async fn measure(cluster: &Cluster, fleet: &Fleet, count: usize) -> Result<Crowd> {
-    let log = AuditLog::of(cluster);
+    let log = AuditLog::for_cluster(cluster);
     fleet.fill().await?;
     cold_start::operator_run(fleet).await?.0.terminate().await?;
     let alone = cheapest(&log, fleet).await?;

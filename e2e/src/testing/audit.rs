@@ -65,7 +65,7 @@ pub struct AuditLog {
 
 impl AuditLog {
     /// The log of a cluster that was made with [`crate::Audit::Metadata`].
-    pub fn of(cluster: &Cluster) -> Self {
+    pub fn for_cluster(cluster: &Cluster) -> Self {
         Self { file: cluster.audit_log() }
     }
 

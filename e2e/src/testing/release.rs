@@ -116,7 +116,7 @@ pub fn nothing_was_forbidden_in(space: &Space, since: Mark) -> Result<()> {
 }
 
 fn forbidden_nowhere(cluster: &Cluster, since: Mark, concerns: impl Fn(&Request) -> bool) -> Result<()> {
-    let mut requests = AuditLog::of(cluster).since(since)?;
+    let mut requests = AuditLog::for_cluster(cluster).since(since)?;
     requests.retain(|it| it.user_agent.starts_with("memcached-operator/") && concerns(it));
     ensure!(!requests.is_empty(), "the operator asked for nothing");
     requests.retain(|it| it.code == 403);

@@ -56,7 +56,7 @@ pub(super) fn to_apply(before: &SeenChild, body: &Value) -> SeenChild {
         "spec": body["spec"],
     });
     json_patch::merge(&mut after.content, &wanted);
-    let found = diff::differences(before.kind, body, (&before.content, before.owned.as_ref()));
+    let found = diff::differences(before.kind, body, &before.content, before.owned.as_ref());
     if let (None, Some(template)) = (found.of_template().next(), before.content.pointer(TEMPLATE)) {
         // A list that was merged as a whole lost its defaults: that would be another template, for which pods roll.
         after.content["spec"]["template"] = template.clone();

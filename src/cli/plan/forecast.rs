@@ -131,7 +131,7 @@ impl Forecast {
 
     fn note_child(&mut self, seen: &SeenChild) {
         if let Some(plan) = self.plans.get_mut(&seen.key).filter(|_| seen.kind == ChildKind::Deployment) {
-            let live = LiveTemplate::of(&seen.content, seen.owned.as_ref());
+            let live = LiveTemplate::from_deployment(&seen.content, seen.owned.as_ref());
             plan.template_revision = live.map(|live| live.revision.0);
         }
         self.live.insert((seen.kind, seen.key.clone()), seen.clone());
@@ -249,8 +249,7 @@ fn fields(kind: ChildKind, body: &Value, live: &SeenChild) -> Vec<Field> {
         from: change.live.cloned().unwrap_or_default(),
         to: change.desired.clone(),
     });
-    let gone =
-        live.owned.as_ref().map(|owned| diff::let_go(body, (&live.content, owned))).unwrap_or_default();
+    let gone = live.owned.as_ref().map(|owned| diff::let_go(body, &live.content, owned)).unwrap_or_default();
     let gone = gone.into_iter().map(|(path, from)| Field { path, from, to: Value::Null });
     changed.chain(gone).collect()
 }

@@ -47,7 +47,7 @@ pub struct Differences {
 
 /// Compares a live child with the desired one. `owned` is what our entry in managedFields lists.
 #[must_use]
-pub fn differences(kind: ChildKind, desired: &Value, (live, owned): (&Value, Option<&Value>)) -> Differences {
+pub fn differences(kind: ChildKind, desired: &Value, live: &Value, owned: Option<&Value>) -> Differences {
     let values: Vec<_> = changes(kind, desired, live).iter().map(change::field).collect();
     let paths = values.iter().map(|it| it.path.clone()).collect();
     let mut found = Differences { paths, values, ..Differences::default() };

@@ -37,7 +37,7 @@ pub struct ConditionSample {
 impl InstanceMetrics {
     /// The metrics for a status, and for the image and number of pods of a valid spec.
     #[must_use]
-    pub fn of(status: &MemcachedStatus, wanted: Option<(String, i32)>) -> Self {
+    pub fn from_status(status: &MemcachedStatus, wanted: Option<(String, i32)>) -> Self {
         let sample = |of: Type| {
             let condition = status.conditions.iter().find(|it| it.type_ == of.as_str())?;
             let reason = Reason::ALL.into_iter().find(|it| it.as_str() == condition.reason)?;

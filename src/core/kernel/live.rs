@@ -86,7 +86,7 @@ pub fn template_print(content: &Value) -> Option<u64> {
 
 impl From<SeenChild> for Live {
     fn from(seen: SeenChild) -> Self {
-        let orphan = Orphan::of(&seen);
+        let orphan = Orphan::from_seen(&seen);
         let annotation = |of: &str, name: &str| {
             let annotations = seen.content.pointer(of)?.pointer("/metadata/annotations")?;
             annotations.get(name)?.as_str().map(str::to_owned)
@@ -100,7 +100,7 @@ impl From<SeenChild> for Live {
             .go_operator
             .map(|entry| GoOperatorFields::from_entry(entry, &seen.content, seen.owned.as_ref()));
         // The Go operator knows nothing of our annotations: where it wrote last, they speak of an earlier template.
-        let said = || LiveTemplate::of(&seen.content, seen.owned.as_ref());
+        let said = || LiveTemplate::from_deployment(&seen.content, seen.owned.as_ref());
         let template = if go_operator.is_none() { said() } else { None };
         let ours = go_operator.as_ref().map(|theirs| &theirs.fields).or(seen.owned.as_ref());
         let unrecorded =

@@ -219,9 +219,9 @@ fn a_look_that_failed_waits_though_something_else_is_wanted_now() {
     slot.look = true;
     assert_eq!(looks(&world), 1);
     let sent = Attempt { body: "what was wanted before".to_owned(), ..Attempt::default() };
-    let at = (&Uid("uid".to_owned()), Timestamp::UNIX_EPOCH);
+    let uid = Uid("uid".to_owned());
     let slot = world.resources.values_mut().next().unwrap().slot_mut(ChildKind::Service);
-    slot.backoff = Some(Backoff::from_failure(None, failure, sent, at));
+    slot.backoff = Some(Backoff::from_failure(None, failure, sent, &uid, Timestamp::UNIX_EPOCH));
     assert_eq!(looks(&world), 0);
 }
 

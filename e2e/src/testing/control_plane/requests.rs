@@ -22,13 +22,13 @@ pub struct Requests {
 impl Requests {
     /// The requests of the operator of this namespace, from now on.
     pub fn from_now_on(space: &Space) -> Result<Self> {
-        let log = AuditLog::of(space.cluster());
+        let log = AuditLog::for_cluster(space.cluster());
         Ok(Self { mark: log.mark()?, log, namespace: Some(space.name().to_owned()) })
     }
 
     /// The requests of the only operator of the cluster, from now on.
-    pub fn of_cluster(cluster: &Cluster) -> Result<Self> {
-        let log = AuditLog::of(cluster);
+    pub fn for_cluster_from_now_on(cluster: &Cluster) -> Result<Self> {
+        let log = AuditLog::for_cluster(cluster);
         Ok(Self { mark: log.mark()?, log, namespace: None })
     }
 

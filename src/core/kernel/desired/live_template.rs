@@ -31,7 +31,7 @@ impl LiveTemplate {
     /// [`crate::kernel::event::SeenChild`]. `None` when an annotation is missing or damaged, or when somebody else
     /// wrote it: a made-up revision would pass for a newer operator's, and keep what it stands on for ever.
     #[must_use]
-    pub fn of(content: &Value, owned: Option<&Value>) -> Option<Self> {
+    pub fn from_deployment(content: &Value, owned: Option<&Value>) -> Option<Self> {
         let said = |name| content.pointer("/metadata/annotations").and_then(|all| all.get(name)?.as_str());
         let by_us = |name: &str| {
             let ours =

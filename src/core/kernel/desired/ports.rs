@@ -50,7 +50,7 @@ pub fn to_use(spec: &Validated, revision: Option<Revision>) -> Port {
 impl Port {
     /// As a container declares it.
     #[must_use]
-    pub fn of_container(self) -> ContainerPort {
+    pub fn to_container_port(self) -> ContainerPort {
         ContainerPort {
             name: Some(self.name.to_owned()),
             container_port: self.number,
@@ -61,7 +61,7 @@ impl Port {
 
     /// As the Service offers it.
     #[must_use]
-    pub fn of_service(self) -> ServicePort {
+    pub fn to_service_port(self) -> ServicePort {
         ServicePort {
             name: Some(self.name.to_owned()),
             port: self.number,
@@ -73,7 +73,7 @@ impl Port {
 
     /// As a NetworkPolicy opens it: by number, which holds also for a pod that does not declare it.
     #[must_use]
-    pub fn of_policy(self) -> NetworkPolicyPort {
+    pub fn to_policy_port(self) -> NetworkPolicyPort {
         NetworkPolicyPort {
             port: Some(IntOrString::Int(self.number)),
             protocol: Some(PROTOCOL.to_owned()),

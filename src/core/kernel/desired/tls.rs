@@ -60,7 +60,7 @@ pub enum Neighbour {
 impl Neighbour {
     /// For a cache with this encryption.
     #[must_use]
-    pub fn of(tls: Option<&Tls>) -> Self {
+    pub fn from_tls(tls: Option<&Tls>) -> Self {
         match tls.map(|tls| (tls.plaintext, tls.client_certificates)) {
             None | Some((Plaintext::Allowed, _)) => Self::Plaintext { port: MEMCACHED.number },
             Some((Plaintext::Localhost, _)) => Self::Plaintext { port: LOCAL_PLAINTEXT_PORT },

@@ -102,7 +102,8 @@ pub(super) fn paused_message(waiting: &[&str]) -> String {
 pub fn follow(
     previous: &[Condition],
     values: Vec<ConditionValue>,
-    (generation, now): (i64, &Time),
+    generation: i64,
+    now: &Time,
 ) -> Vec<Condition> {
     let mut conditions: Vec<Condition> = values
         .into_iter()

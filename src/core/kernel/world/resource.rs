@@ -105,7 +105,7 @@ impl Resource {
     pub fn recheck_later(&mut self, kind: ChildKind, now: Timestamp) {
         let Self { seen, slots, .. } = self;
         if let Some(slot) = slots.get_mut(&kind).filter(|slot| slot.is_out_of_sight()) {
-            slot.recheck = Some(Recheck::after(slot.recheck.as_ref(), seen.generation, (&seen.uid, now)));
+            slot.recheck = Some(Recheck::after(slot.recheck.as_ref(), seen.generation, &seen.uid, now));
         }
     }
 

@@ -82,7 +82,7 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     /// Resources in order, all settled, with this variant of a spec.
-    fn of(size: usize, variant: u8) -> Self {
+    fn with_variant(size: usize, variant: u8) -> Self {
         let mut fleet = Self::unsettled(size, |_| variant);
         fleet.restart(BudgetSettings::default());
         fleet.settle();
@@ -100,8 +100,8 @@ impl Fleet {
         fleet
     }
 
-    /// As [`Fleet::of`], in a cluster that rewrites images until now, and whose API server gets another version.
-    fn of_rewritten(size: usize) -> Self {
+    /// As [`Fleet::with_variant`], in a cluster that rewrites images until now, and whose API server gets another version.
+    fn with_rewritten_images(size: usize) -> Self {
         let mut fleet = Self::unsettled(size, |_| 0);
         fleet.models.values_mut().for_each(|model| model.become_another(Cluster::RewritesImages));
         fleet.restart(BudgetSettings::default());
@@ -478,14 +478,14 @@ fn who_is_told_to_leave_templates_alone_leaves_them_alone() {
 
 #[test]
 fn an_older_definition_that_drops_a_field_of_many_rolls_a_few_at_a_time_wherever_the_operator_is_killed() {
-    let mut fleet = Fleet::of(30, MORE_MEMORY);
+    let mut fleet = Fleet::with_variant(30, MORE_MEMORY);
     assert_eq!(fleet.rollouts(), [0; 30]);
     fleet.redefine();
     fleet.settle();
     assert_eq!((fleet.at(ARGS), fleet.rollouts()), (vec![Some("64"); 30], vec![1; 30]));
     let mut cut = 1;
     loop {
-        let mut fleet = Fleet::of(4, MORE_MEMORY);
+        let mut fleet = Fleet::with_variant(4, MORE_MEMORY);
         fleet.redefine();
         if !fleet.settle_after(cut, |fleet| fleet.restart(BUDGET)) {
             break;
@@ -502,7 +502,7 @@ fn an_older_definition_that_drops_a_field_of_many_rolls_a_few_at_a_time_wherever
 
 #[test]
 fn an_edit_does_not_wait_behind_those_that_nobody_edited() {
-    let mut fleet = Fleet::of(6, MORE_MEMORY);
+    let mut fleet = Fleet::with_variant(6, MORE_MEMORY);
     fleet.redefine();
     // The first two have their turn; their pods stay away.
     fleet.quiet();
@@ -517,7 +517,7 @@ fn an_edit_does_not_wait_behind_those_that_nobody_edited() {
 
 #[test]
 fn images_that_nobody_rewrites_any_more_after_an_upgrade_of_the_api_server_come_back_a_few_at_a_time() {
-    let mut fleet = Fleet::of_rewritten(6);
+    let mut fleet = Fleet::with_rewritten_images(6);
     let rewritten: Vec<_> = fleet.at(IMAGE).into_iter().map(|it| it.map(str::to_owned)).collect();
     fleet.models.values_mut().for_each(|model| model.become_another(Cluster::Faithful));
     fleet.tell_version();
@@ -531,7 +531,7 @@ fn images_that_nobody_rewrites_any_more_after_an_upgrade_of_the_api_server_come_
 
 #[test]
 fn images_that_are_rewritten_after_an_upgrade_of_the_api_server_as_before_stay() {
-    let mut fleet = Fleet::of_rewritten(6);
+    let mut fleet = Fleet::with_rewritten_images(6);
     fleet.tell_version();
     fleet.settle();
     assert_eq!((fleet.rollouts(), fleet.turns()), (vec![0; 6], vec![None; 6]));

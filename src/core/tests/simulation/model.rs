@@ -431,7 +431,7 @@ impl Model {
                 }
                 Some(child) if child.uid == *uid => {
                     let content = self.cluster.stores(applied(*kind, body, child));
-                    self.change_child(*kind, |child| take_in(child, (content, body)));
+                    self.change_child(*kind, |child| take_in(child, content, body));
                     Reply::Child(self.children.get(kind).cloned().map(Box::new))
                 }
                 _ => conflict("uid mismatch"),

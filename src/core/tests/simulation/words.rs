@@ -27,7 +27,7 @@ use crate::{Op, Simulation};
 /// Refuses words that contradict each other or what the kernel knew when it sent them. Returns what was claimed.
 pub(crate) fn check(reconciler: &Reconciler, now: Timestamp, effect: &Effect) -> BTreeSet<String> {
     let Some((key, status)) = status_of(reconciler, effect) else { return BTreeSet::new() };
-    let found = contradictions::contradictions(&status, &contradictions::Known::of(reconciler, key, now));
+    let found = contradictions::contradictions(&status, &contradictions::Known::new(reconciler, key, now));
     assert!(found.is_empty(), "{}", found.join("\n"));
     let claims = |it: &Condition| {
         let claims = claims::claims(it).unwrap_or_default();
