@@ -30,9 +30,9 @@ const BARE: &str = "bare";
 /// What the rounds gave, in their order.
 #[derive(Debug, Default)]
 pub(super) struct Edits {
-    /// From the patch of a resource to its Deployment's new generation.
+    /// The times from the patch of a resource to its Deployment's new generation.
     pub(super) through_operator: Vec<Duration>,
-    /// From a bare apply of a Deployment to its new generation.
+    /// The times from a bare apply of a Deployment to its new generation.
     pub(super) bare: Vec<Duration>,
 }
 

@@ -58,7 +58,7 @@ impl<'a> Arena<'a> {
         Ok(Self { space, seconds, folder: TempDir::new()?, seen, pauses })
     }
 
-    /// As whom an operator of this name acts.
+    /// The user as whom an operator of this name acts.
     pub fn user(&self, name: &str) -> String {
         format!("{}:{name}", self.space.name())
     }

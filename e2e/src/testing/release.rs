@@ -48,9 +48,9 @@ pub fn kubeconfig(space: &Space, folder: &Path) -> Result<PathBuf> {
 /// A pod of the operator.
 #[derive(Debug)]
 pub struct OperatorPod {
-    /// Its uid.
+    /// The uid of the pod.
     pub uid: String,
-    /// What it serves as its metrics.
+    /// The metrics that the pod serves.
     pub metrics: String,
 }
 
@@ -106,7 +106,8 @@ pub fn nothing_was_forbidden(cluster: &Cluster, since: Mark) -> Result<()> {
     forbidden_nowhere(cluster, since, |_| true)
 }
 
-/// As [`nothing_was_forbidden`], where other tests have namespaces too: one that is going refuses whatever is new.
+/// Checks as [`nothing_was_forbidden`] does, but for one namespace: those of other tests may be on their way out, and
+/// refuse whatever is new.
 ///
 /// # Errors
 /// When a request that belongs to this namespace, or to none, was refused; or when there was none.

@@ -19,18 +19,18 @@ pub struct InstanceMetrics {
     pub ready: i32,
     /// Revision of the live pod template; `None` where there is no Deployment.
     pub template_revision: Option<u32>,
-    /// Its conditions, of those in [`TYPES`].
+    /// The conditions of the resource, of the types in [`TYPES`].
     pub conditions: Vec<ConditionSample>,
 }
 
 /// One condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConditionSample {
-    /// Which one.
+    /// The type of the condition.
     pub of: Type,
     /// Whether its status is `True`.
     pub holds: bool,
-    /// Why.
+    /// The reason of the condition.
     pub reason: Reason,
 }
 

@@ -20,9 +20,9 @@ pub const REPLICAS: &str = "/f:spec/f:replicas";
 /// The live object of a child.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Live {
-    /// Which incarnation.
+    /// The incarnation of the child.
     pub uid: Uid,
-    /// Which version.
+    /// The version of the child.
     pub resource_version: ResourceVersion,
     /// `metadata.generation`.
     pub generation: i64,
@@ -58,7 +58,7 @@ pub struct Live {
     pub owns_replicas: bool,
     /// [`SeenChild::entry`].
     pub entry: Option<usize>,
-    /// Its status, for a Deployment.
+    /// The status, if the child is a Deployment.
     pub rollout: Option<SeenRollout>,
     /// How the live object compares with the desired one.
     pub comparison: Comparison,

@@ -93,7 +93,7 @@ pub enum PermitState {
 }
 
 impl PermitState {
-    /// The same; `stalled` says that the rollout waits for a person.
+    /// Notes whether the rollout waits for a person. A permit that is idle counts as stalled.
     #[must_use]
     pub const fn stalled(self, stalled: bool) -> Self {
         match self {
@@ -104,7 +104,7 @@ impl PermitState {
         }
     }
 
-    /// The same, of a resource whose apply was refused a moment ago.
+    /// Notes whether the apply of the resource was refused a moment ago.
     #[must_use]
     pub const fn idle(self, idle: bool) -> Self {
         match self {

@@ -27,12 +27,12 @@ impl Requests {
     }
 
     /// The requests of the only operator of the cluster, from now on.
-    pub fn for_cluster_from_now_on(cluster: &Cluster) -> Result<Self> {
+    pub fn for_cluster(cluster: &Cluster) -> Result<Self> {
         let log = AuditLog::for_cluster(cluster);
         Ok(Self { mark: log.mark()?, log, namespace: None })
     }
 
-    /// All of them.
+    /// All requests since then.
     pub fn all(&self) -> Result<Vec<Request>> {
         let texts: Vec<_> = [USER_AGENT].into_iter().chain(self.namespace.as_deref()).collect();
         let mut requests = self.log.since_with(self.mark, &texts)?;

@@ -15,12 +15,12 @@ use crate::api::spec::Monitoring;
 
 /// Upstream's image. Part of the template's revision, as [`OWN_IMAGE`] is: another one is another revision.
 const UPSTREAM_IMAGE: &str = "prom/memcached-exporter:v0.15.4";
-/// This project's image, whose `exporter` command can log in.
+/// The image of this project, whose `exporter` command can log in.
 pub const OWN_IMAGE: &str = "ghcr.io/c5c3/memcached-operator-rs:0.1.0";
 /// Any version of [`OWN_IMAGE`].
 const OWN_REPOSITORY: &str = "ghcr.io/c5c3/memcached-operator-rs";
 
-/// Whose flags the program understands.
+/// The program that runs as the exporter: it decides which flags are understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Program {
     /// `prometheus/memcached_exporter`, or something that takes its place.
@@ -40,7 +40,7 @@ pub struct Exporter<'a> {
 }
 
 impl<'a> Exporter<'a> {
-    /// `None` without monitoring.
+    /// The exporter that the spec asks for; `None` without monitoring.
     #[must_use]
     pub fn from_spec(spec: &'a Validated) -> Option<Self> {
         let monitoring = spec.monitoring.as_ref()?;

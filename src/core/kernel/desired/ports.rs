@@ -11,9 +11,9 @@ use crate::api::Validated;
 /// One TCP port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// Its name, the same in every object.
+    /// The name, the same in every object.
     pub name: &'static str,
-    /// Its number, the same in every object.
+    /// The number, the same in every object.
     pub number: i32,
 }
 
@@ -48,7 +48,7 @@ pub fn to_use(spec: &Validated, revision: Option<Revision>) -> Port {
 }
 
 impl Port {
-    /// As a container declares it.
+    /// The port as a container declares it.
     #[must_use]
     pub fn to_container_port(self) -> ContainerPort {
         ContainerPort {
@@ -59,7 +59,7 @@ impl Port {
         }
     }
 
-    /// As the Service offers it.
+    /// The port as the Service offers it.
     #[must_use]
     pub fn to_service_port(self) -> ServicePort {
         ServicePort {
@@ -71,7 +71,7 @@ impl Port {
         }
     }
 
-    /// As a NetworkPolicy opens it: by number, which holds also for a pod that does not declare it.
+    /// The port as a NetworkPolicy opens it: by number, which holds also for a pod that does not declare it.
     #[must_use]
     pub fn to_policy_port(self) -> NetworkPolicyPort {
         NetworkPolicyPort {

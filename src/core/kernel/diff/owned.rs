@@ -17,8 +17,8 @@ pub fn no_longer_desired(desired: &Value, owned: &Value) -> Vec<Path> {
     gone
 }
 
-/// As [`no_longer_desired`], for people: with what is live there of ours, and the item of a list that goes as a whole
-/// named once. Where nothing is live there is nothing to say.
+/// The fields of [`no_longer_desired`] for people, each with the live value that is ours. An item of a list that goes as
+/// a whole is named once. A field without a live value is left out.
 #[must_use]
 pub fn let_go(desired: &Value, live: &Value, owned: &Value) -> Vec<(Path, Value)> {
     let mut found = Vec::new();
@@ -26,9 +26,9 @@ pub fn let_go(desired: &Value, live: &Value, owned: &Value) -> Vec<(Path, Value)
     found
 }
 
-/// Fields of `desired` that `owned` does not list, in the order of `desired`: somebody else has set them. Who changes
-/// anything in a list or map that is replaced as a whole takes all of it, also where what we desire is still in there.
-/// What says which object it is nobody owns.
+/// Fields of `desired` that `owned` does not list, in the order of `desired`: somebody else has set them. Somebody
+/// who changes a part of a list or map that is replaced as a whole owns all of it, even if our values are still in it.
+/// Nobody owns the fields that identify the object.
 #[must_use]
 pub fn not_owned(desired: &Value, owned: &Value) -> Vec<Path> {
     let mut lost = Vec::new();
@@ -159,7 +159,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Whether it means this item of a list.
+    /// Whether this step leads to this item of a list, which stands at `index`.
     fn is(&self, index: usize, item: &Value) -> bool {
         match self {
             Self::Field(_) => false,
@@ -181,7 +181,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// What it means in `value`.
+    /// The part of `value` that this step leads to.
     fn find_in<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         match self {
             Self::Field(name) => value.get(name),

@@ -34,7 +34,7 @@ pub enum ReadinessPhase<'a> {
     SecretUnreadable(&'a str),
     /// A child, or the pods, are refused.
     Refused {
-        /// By what.
+        /// The kind of refusal.
         reason: Reason,
         /// The words of the refusal.
         message: &'a str,

@@ -1,4 +1,5 @@
-//! Why pods are replaced, as a pass sees it: an edit, a definition, somebody else's change; and whether they wait for a turn.
+//! Why pods are replaced, as a pass sees it (an edit, a definition, somebody else's change), and whether they wait for a
+//! turn.
 
 use memcached_operator_core::kernel::desired::Revision;
 use memcached_operator_core::kernel::event::SeenChild;

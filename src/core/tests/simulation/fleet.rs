@@ -63,7 +63,7 @@ impl Fleet {
         fleet
     }
 
-    /// As [`Fleet::with_variant`], in a cluster that rewrites images until now, and whose API server gets another version.
+    /// Resources in order, all settled, in a cluster that rewrites images until now. The API server gets another version.
     pub(crate) fn with_rewritten_images(size: usize) -> Self {
         let mut fleet = Self::unsettled(size, |_| 0);
         fleet.models.values_mut().for_each(|model| model.become_another(Cluster::RewritesImages));

@@ -1,5 +1,4 @@
-//! Which requests are sent: how many a new resource costs, which of them wait, which are tried again, and what is forgotten
-//! once it is compared.
+//! Which requests are sent: how many a new resource costs, which of them wait, and which are tried again.
 
 use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::event::Event;
