@@ -24,7 +24,7 @@ pub(crate) struct Boot {
 
 impl Boot {
     pub(crate) fn new(folder: PathBuf, record: Record, programs: Kubernetes) -> Self {
-        let pki = Pki::of(&folder);
+        let pki = Pki::for_cluster(&folder);
         Self { folder, record, programs, pki }
     }
 

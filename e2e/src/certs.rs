@@ -34,7 +34,7 @@ struct Client {
 
 impl Pki {
     /// The authority's files of the cluster in `folder`.
-    pub fn of(folder: &Path) -> Self {
+    pub fn for_cluster(folder: &Path) -> Self {
         Self { folder: folder.join("pki") }
     }
 
@@ -120,12 +120,12 @@ fn clients() -> Vec<Client> {
 #[derive(Debug)]
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    /// Its own certificate, as PEM.
+    /// The authority's own certificate, as PEM.
     pub certificate: String,
 }
 
 impl Authority {
-    /// A new one of this name.
+    /// A new authority of this name.
     ///
     /// # Errors
     /// When no key can be made.

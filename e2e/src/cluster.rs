@@ -107,7 +107,7 @@ impl Cluster {
         }
     }
 
-    /// Its name.
+    /// The name of the cluster.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -117,12 +117,12 @@ impl Cluster {
         self.record.shape
     }
 
-    /// Its ports and addresses.
+    /// The ports and addresses of the cluster.
     pub fn slot(&self) -> Slot {
         self.record.slot
     }
 
-    /// Its programs' processes, in the order of their start.
+    /// The processes of the cluster, in the order of their start.
     pub fn processes(&self) -> &[Process] {
         &self.record.processes
     }
@@ -134,7 +134,7 @@ impl Cluster {
 
     /// The administrator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
-        Pki::of(&self.folder).kubeconfig("admin")
+        Pki::for_cluster(&self.folder).kubeconfig("admin")
     }
 
     /// The API server's audit log, which is absent with [`Audit::Off`].

@@ -71,7 +71,7 @@ pub(crate) async fn start_runtime(boot: &mut Boot) -> Result<Namespaces> {
     let outer = boot.start(&Launch { name: "node", program: "unshare".into(), args })?;
     boot.wait("node", Duration::from_secs(10), async || Ok(fs::metadata(folder.join("ready")).map(|_| ())?))
         .await?;
-    let namespaces = Namespaces::of(&outer)?;
+    let namespaces = Namespaces::from_unshare(&outer)?;
     // On the record too, so that `down` waits for its end, which is the end of all on the node.
     boot.record.processes.extend(Process::observe(FIRST, namespaces.pid));
     boot.record.save(&boot.folder)?;
@@ -184,7 +184,7 @@ impl Namespaces {
     }
 
     /// The namespaces whose first process is the child of `unshare`.
-    fn of(outer: &Process) -> Result<Self> {
+    fn from_unshare(outer: &Process) -> Result<Self> {
         let file = format!("/proc/{0}/task/{0}/children", outer.pid);
         let children = fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?;
         let pid =

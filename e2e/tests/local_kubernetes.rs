@@ -237,7 +237,7 @@ async fn a_bare_api_server_stores_objects_and_its_audit_log_has_each_request_onc
         ["etcd", "kube-apiserver"]
     );
     in_namespace_of(&cluster, "audit", async |space| {
-        let log = AuditLog::of(&cluster);
+        let log = AuditLog::for_cluster(&cluster);
         space.api::<Service>().list(&ListParams::default()).await?;
         let mark = log.mark()?;
         let service: Service = serde_json::from_value(json!({

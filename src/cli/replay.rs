@@ -69,7 +69,7 @@ pub enum ReplayError {
     OtherFormat {
         /// The build that wrote it.
         version: String,
-        /// Its format.
+        /// The format of the journal.
         format: u32,
     },
     /// A line, not the last, is no step.
@@ -77,7 +77,7 @@ pub enum ReplayError {
     NoStep {
         /// Counted from 1.
         line: u64,
-        /// Where it stops to make sense.
+        /// The place where the line stops to make sense.
         source: serde_json::Error,
     },
     /// The kernel did something else.
@@ -89,11 +89,11 @@ pub enum ReplayError {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
-    /// Of which step, counted from 1.
+    /// The number of the step, counted from 1.
     pub step: u64,
     /// What was learned in it, as JSON.
     pub event: String,
-    /// Which effect of the step, counted from 1.
+    /// The number of the effect in its step, counted from 1.
     pub effect: usize,
     /// The effect recorded, as JSON; `None` where there were fewer.
     pub expected: Option<String>,

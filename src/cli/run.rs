@@ -127,7 +127,7 @@ pub struct Args {
 pub enum JournalPage {
     /// They are not.
     Off,
-    /// There.
+    /// They are shown at this address.
     At(Loopback),
 }
 

@@ -10,7 +10,7 @@ use super::protocol::{Group, Stats};
 
 /// Whether memcached could be asked.
 pub const UP: &str = "memcached_up";
-/// This program, by version.
+/// The metric that names this program and its version.
 pub const BUILD_INFO: &str = "memcached_exporter_build_info";
 
 /// Statistics as metrics.

@@ -12,11 +12,11 @@ pub type Group = BTreeMap<String, String>;
 /// All statistics of one scrape.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Of the whole server: `stats`, and the sums at the end of `stats slabs`.
+    /// The figures of the whole server: `stats`, and the sums at the end of `stats slabs`.
     pub server: Group,
     /// `stats settings`.
     pub settings: Group,
-    /// Of each slab class, by its number: `stats slabs` and `stats items` in one. The two share one name,
+    /// The figures of each slab class, by its number: `stats slabs` and `stats items` in one. The two share one name,
     /// `mem_requested`, which moved from the former to the latter.
     pub classes: BTreeMap<u16, Group>,
 }
@@ -52,7 +52,7 @@ impl Page {
 pub enum Taken {
     /// More lines come.
     More,
-    /// It was the last one.
+    /// That line was the last one.
     All,
 }
 
@@ -106,7 +106,7 @@ fn in_class(name: &str) -> Option<(u16, &str)> {
 
 /// A user and a password. Without `Debug`, so that neither gets into a log.
 pub struct Credentials {
-    /// As memcached wants them: a space between.
+    /// User and password as memcached wants them: with a space between.
     value: Vec<u8>,
 }
 
@@ -132,7 +132,7 @@ impl Credentials {
         Ok(Self { value })
     }
 
-    /// What presents them.
+    /// The request that presents the credentials.
     #[must_use]
     pub fn request(&self) -> Vec<u8> {
         let mut request = format!("set auth 0 0 {}\r\n", self.value.len()).into_bytes();
@@ -142,7 +142,7 @@ impl Credentials {
     }
 }
 
-/// Whether this answer to [`Credentials::request`] means that they are right.
+/// Whether this answer to [`Credentials::request`] means that the credentials are right.
 #[must_use]
 pub fn accepted(answer: &str) -> bool {
     answer == "STORED"

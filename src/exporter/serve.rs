@@ -30,7 +30,7 @@ use crate::web;
 /// Connections to memcached at once: memcached limits them, and they are for its clients.
 const AT_ONCE: usize = 4;
 
-/// Where to listen if nobody says.
+/// The address to listen on if nobody names one.
 pub const DEFAULT: SocketAddr = SocketAddr::new(std::net::IpAddr::V6(Ipv6Addr::UNSPECIFIED), 9150);
 
 /// Listens. All IPv6 addresses, which means all IPv4 addresses too, are those of IPv4 alone where the machine has no

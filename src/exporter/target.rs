@@ -24,7 +24,7 @@ const LARGEST: u64 = 4 * 1024 * 1024;
 /// A memcached and how to speak to it.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Where it listens.
+    /// The address on which memcached listens.
     pub address: Address,
     /// TLS, if it speaks that.
     pub tls: Option<Tls>,
@@ -99,17 +99,17 @@ pub enum ScrapeError {
     /// The password file cannot be read.
     #[error("cannot read the password file {}", path.display())]
     PasswordFile {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// The password file holds no password.
     #[error("the password file {} is of no use", path.display())]
     Credentials {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: NoCredentials,
     },
     /// The password is wrong.
@@ -178,7 +178,7 @@ impl Target {
     }
 }
 
-/// A conversation.
+/// A connection to memcached, on which one question follows the other.
 struct Talk<S> {
     stream: BufReader<S>,
     /// Bytes that may still come.

@@ -26,7 +26,7 @@ pub struct Tls {
 /// Which certificates of memcached are good.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// Those issued by an authority in this PEM file.
+    /// Certificates that an authority in this PEM file issued.
     Authorities(PathBuf),
     /// All: whoever answers is believed to be memcached, and is told the password.
     Anyone,
@@ -47,9 +47,9 @@ pub enum TlsError {
     /// A file cannot be read.
     #[error("cannot read {}", path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// A file is not what it should be.
@@ -57,28 +57,28 @@ pub enum TlsError {
     Pem {
         /// What should be in it.
         what: &'static str,
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: pem::Error,
     },
     /// An authority's certificate cannot be used.
     #[error("cannot trust what is in {}", path.display())]
     Authorities {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: rustls::Error,
     },
     /// Our certificate and its key cannot be used.
     #[error("cannot present the certificate in {}", path.display())]
     Identity {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: rustls::Error,
     },
-    /// The name is none.
+    /// The name cannot be that of a server.
     #[error("{0:?} is neither a DNS name nor an IP address: no certificate can carry it")]
     Name(String),
     /// Our own choice of protocols is impossible, which would be a defect.
@@ -87,7 +87,7 @@ pub enum TlsError {
 }
 
 impl Tls {
-    /// A connector by what is in the files now.
+    /// Makes a connector of what is in the files now.
     ///
     /// # Errors
     /// When the files are not what they should be.
@@ -126,7 +126,7 @@ impl Tls {
     /// The name that memcached's certificate must carry, by the host connected to.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the text cannot be the name of a server.
     pub fn name(&self, host: &str) -> Result<ServerName<'static>, TlsError> {
         let name = self.server_name.as_deref().unwrap_or(host);
         ServerName::try_from(name.to_owned()).map_err(|_| TlsError::Name(name.to_owned()))
@@ -142,7 +142,7 @@ async fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-/// At least one.
+/// The certificates in a PEM file, at least one.
 async fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let text = read(path).await?;
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();

@@ -217,7 +217,7 @@ mod tests {
         .unwrap()
     }
 
-    /// As the API server says that fields of an object are wrong.
+    /// The answer of the API server that says that fields of an object are wrong.
     fn invalid(kind: &str, fields: &[(&str, &str)]) -> Status {
         let causes: Vec<_> = fields
             .iter()

@@ -58,7 +58,7 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> 
     Client::try_from(configuration(kubeconfig).await?).map_err(ConnectError::Client)
 }
 
-/// As [`connect`], but `executor` runs the connections, and may end them.
+/// Connects as [`connect`] does, but `executor` runs the connections, and may end them.
 ///
 /// # Errors
 /// As [`connect`].

@@ -80,7 +80,7 @@ struct Operation {
     /// The words for it, before and after.
     action: &'static str,
     done: &'static str,
-    /// Its RBAC verb.
+    /// The RBAC verb of the operation.
     verb: &'static str,
     kind: Watched,
     key: Key,

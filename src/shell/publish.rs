@@ -29,7 +29,7 @@ const REMEMBERED: usize = 200;
 pub struct Publication {
     /// The resource.
     pub resource: Key,
-    /// Its uid.
+    /// The uid of the resource.
     pub uid: Uid,
     /// What to say.
     pub kube_event: KubeEvent,

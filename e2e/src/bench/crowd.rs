@@ -18,7 +18,7 @@ use super::{cold_start, memory, rest};
 use crate::cluster::Cluster;
 use crate::testing::audit::AuditLog;
 
-/// Where the objects of others are.
+/// The namespace of the objects of others.
 const NAMESPACE: &str = "crowd";
 /// How many starts are measured; the cheapest counts, because other programs on the machine only make a start dearer.
 const STARTS: usize = 3;
@@ -49,7 +49,7 @@ pub(super) struct Crowd {
 /// # Errors
 /// When the cluster or the operator fails.
 pub(super) async fn measure(cluster: &Cluster, fleet: &Fleet, count: usize) -> Result<Crowd> {
-    let log = AuditLog::of(cluster);
+    let log = AuditLog::for_cluster(cluster);
     fleet.fill().await?;
     cold_start::operator_run(fleet).await?.0.terminate().await?;
     let alone = cheapest(&log, fleet).await?;
@@ -112,7 +112,7 @@ async fn fill(fleet: &Fleet, kind: &str, count: usize) -> Result<()> {
     creates.try_for_each(|()| async { Ok(()) }).await
 }
 
-/// As ordinary programs have them.
+/// The content of an object, as ordinary programs have it.
 fn content(kind: &str, name: &str) -> Value {
     let labels = json!({"app": name});
     let settings = json!({"LOG_LEVEL": "info", "DATABASE": "postgres://db:5432/shop", "WORKERS": "8"});

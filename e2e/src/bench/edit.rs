@@ -30,9 +30,9 @@ const BARE: &str = "bare";
 /// What the rounds gave, in their order.
 #[derive(Debug, Default)]
 pub(super) struct Edits {
-    /// From the patch of a resource to its Deployment's new generation.
+    /// The times from the patch of a resource to its Deployment's new generation.
     pub(super) through_operator: Vec<Duration>,
-    /// From a bare apply of a Deployment to its new generation.
+    /// The times from a bare apply of a Deployment to its new generation.
     pub(super) bare: Vec<Duration>,
 }
 
@@ -54,7 +54,7 @@ pub(super) async fn measure(fleet: &Fleet, rounds: usize) -> Result<Edits> {
     let body = bare_body(&deployments).await?;
     let mut found = Edits::default();
     for round in 0..WARM_UP + rounds {
-        let bare = apply(&deployments, (body.clone(), round), &mut sightings).await?;
+        let bare = apply(&deployments, body.clone(), round, &mut sightings).await?;
         let edit = edit(fleet, round, &mut sightings).await?;
         if round >= WARM_UP {
             found.bare.push(bare);
@@ -92,7 +92,8 @@ async fn bare_body(deployments: &Api<DynamicObject>) -> Result<Value> {
 
 async fn apply(
     deployments: &Api<DynamicObject>,
-    (mut body, round): (Value, usize),
+    mut body: Value,
+    round: usize,
     sightings: &mut mpsc::UnboundedReceiver<Sighting>,
 ) -> Result<Duration> {
     body["spec"]["template"]["spec"]["containers"][0]["args"][1] = json!(megabytes(round).to_string());

@@ -198,7 +198,7 @@ async fn large() -> Result<Row> {
 }
 
 fn against_bare(cold: &ColdStart) -> Row {
-    let (operator, bare) = (Spread::of(&cold.operator), Spread::of(&cold.bare));
+    let (operator, bare) = (Spread::from_times(&cold.operator), Spread::from_times(&cold.bare));
     Row {
         what: "cold start of 1,000 resources, over the bare client's time",
         figure: operator.median / bare.median,
@@ -222,7 +222,7 @@ fn memory_row(what: &'static str, cold: &[u64], restarted: u64) -> Row {
 
 fn edit_row(edits: &Edits) -> Result<Row> {
     ensure!(!edits.bare.is_empty(), "nothing was edited");
-    let (edit, bare) = (Spread::of(&edits.through_operator), Spread::of(&edits.bare));
+    let (edit, bare) = (Spread::from_times(&edits.through_operator), Spread::from_times(&edits.bare));
     Ok(Row {
         what: "one edit to its Deployment, over one bare apply",
         figure: edit.median / bare.median,
@@ -273,7 +273,7 @@ struct Spread {
 }
 
 impl Spread {
-    fn of(times: &[Duration]) -> Self {
+    fn from_times(times: &[Duration]) -> Self {
         let mut times: Vec<f64> = times.iter().map(Duration::as_secs_f64).collect();
         times.sort_by(f64::total_cmp);
         let at = |place: usize| times.get(place).copied().unwrap_or(f64::NAN);

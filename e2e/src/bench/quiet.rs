@@ -31,7 +31,7 @@ pub struct Quiet {
 /// # Errors
 /// When the cluster or the operator fails.
 pub async fn measure(cluster: &Cluster, fleet: &Fleet, idle: Duration) -> Result<Quiet> {
-    let log = AuditLog::of(cluster);
+    let log = AuditLog::for_cluster(cluster);
     fleet.fill().await?;
     let started = log.mark()?;
     let (operator, _) = cold_start::operator_run(fleet).await?;

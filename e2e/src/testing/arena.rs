@@ -53,12 +53,12 @@ impl<'a> Arena<'a> {
     /// # Errors
     /// When the cluster writes no audit log.
     pub fn new(space: &'a Space, seconds: u32) -> Result<Self> {
-        let tail = AuditLog::of(space.cluster()).tail()?;
+        let tail = AuditLog::for_cluster(space.cluster()).tail()?;
         let (seen, pauses) = (Mutex::new((tail, Vec::new())), Mutex::default());
         Ok(Self { space, seconds, folder: TempDir::new()?, seen, pauses })
     }
 
-    /// As whom an operator of this name acts.
+    /// The user as whom an operator of this name acts.
     pub fn user(&self, name: &str) -> String {
         format!("{}:{name}", self.space.name())
     }

@@ -17,7 +17,7 @@ use crate::cluster::Cluster;
 #[derive(Debug, Clone, Copy)]
 pub struct Mark {
     at: Timestamp,
-    /// Where the log ended then: nothing before it needs to be read again.
+    /// The length of the log at that moment: nothing before it needs to be read again.
     offset: u64,
 }
 
@@ -30,7 +30,7 @@ pub struct Request {
     pub answered: Timestamp,
     /// Which program sent it.
     pub user_agent: String,
-    /// As whom: the user who is acted as, where one is.
+    /// The user; where a program acts as another user, that one.
     pub user: String,
     /// get, list, watch, create, update, patch, delete, deletecollection; or the HTTP method in lower case.
     pub verb: String,
@@ -65,11 +65,11 @@ pub struct AuditLog {
 
 impl AuditLog {
     /// The log of a cluster that was made with [`crate::Audit::Metadata`].
-    pub fn of(cluster: &Cluster) -> Self {
+    pub fn for_cluster(cluster: &Cluster) -> Self {
         Self { file: cluster.audit_log() }
     }
 
-    /// This moment.
+    /// A mark of this moment.
     ///
     /// # Errors
     /// When the cluster writes no log.
@@ -86,8 +86,8 @@ impl AuditLog {
         self.since_with(mark, &[])
     }
 
-    /// As [`AuditLog::since`], of the lines that have all these texts in them. Parsing is what costs: a test that asks
-    /// again and again would read what all other tests did meanwhile.
+    /// Does as [`AuditLog::since`], but reads only lines that have all these texts in them. Parsing is slow, and a test
+    /// that asks again and again would parse what all other tests did meanwhile.
     ///
     /// # Errors
     /// When the log cannot be read.

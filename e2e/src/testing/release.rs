@@ -48,9 +48,9 @@ pub fn kubeconfig(space: &Space, folder: &Path) -> Result<PathBuf> {
 /// A pod of the operator.
 #[derive(Debug)]
 pub struct OperatorPod {
-    /// Its uid.
+    /// The uid of the pod.
     pub uid: String,
-    /// What it serves as its metrics.
+    /// The metrics that the pod serves.
     pub metrics: String,
 }
 
@@ -106,7 +106,8 @@ pub fn nothing_was_forbidden(cluster: &Cluster, since: Mark) -> Result<()> {
     forbidden_nowhere(cluster, since, |_| true)
 }
 
-/// As [`nothing_was_forbidden`], where other tests have namespaces too: one that is going refuses whatever is new.
+/// Checks as [`nothing_was_forbidden`] does, but for one namespace: those of other tests may be on their way out, and
+/// refuse whatever is new.
 ///
 /// # Errors
 /// When a request that belongs to this namespace, or to none, was refused; or when there was none.
@@ -116,7 +117,7 @@ pub fn nothing_was_forbidden_in(space: &Space, since: Mark) -> Result<()> {
 }
 
 fn forbidden_nowhere(cluster: &Cluster, since: Mark, concerns: impl Fn(&Request) -> bool) -> Result<()> {
-    let mut requests = AuditLog::of(cluster).since(since)?;
+    let mut requests = AuditLog::for_cluster(cluster).since(since)?;
     requests.retain(|it| it.user_agent.starts_with("memcached-operator/") && concerns(it));
     ensure!(!requests.is_empty(), "the operator asked for nothing");
     requests.retain(|it| it.code == 403);

@@ -150,7 +150,7 @@ async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
     let folder = TempDir::new()?;
     let mut guide = Guide::open(INSTALLING, release::kubeconfig(space, folder.path())?)?;
     let client = Client::try_from(cluster.config("e2e-test/chart").await?)?;
-    let start = AuditLog::of(cluster).mark()?;
+    let start = AuditLog::for_cluster(cluster).mark()?;
 
     let installed = guide.run("With helm")?;
     let cache = Cache::follow(space, CACHE).await?;
@@ -177,7 +177,7 @@ async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
     site.is_left_alone().await?;
     site.serves(&pod).await?;
 
-    let start = AuditLog::of(cluster).mark()?;
+    let start = AuditLog::for_cluster(cluster).mark()?;
     guide.run("Without helm")?;
     site.is_installed().await?;
     site.serves(&pod).await?;

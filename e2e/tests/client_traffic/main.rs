@@ -69,7 +69,7 @@ async fn in_restricted(prefix: &str, body: impl AsyncFnOnce(&Space) -> Result<()
         let namespaces: Api<Namespace> = Api::all(space.client());
         let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
         namespaces.patch(space.name(), &PatchParams::default(), &patch).await?;
-        let start = AuditLog::of(&site.cluster).mark()?;
+        let start = AuditLog::for_cluster(&site.cluster).mark()?;
         body(space).await?;
         nothing_was_forbidden_in(space, start)
     })

@@ -21,7 +21,7 @@ const RESOURCES: usize = 20;
 /// Waits until the operator has asked for nothing for two seconds.
 async fn at_rest(cluster: &Cluster) -> Result<()> {
     await_answer("the operator comes to rest", SOON, async || {
-        let requests = Requests::of_cluster(cluster)?;
+        let requests = Requests::for_cluster(cluster)?;
         // A measurement: whether nothing happens shows only after a while.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let found = requests.but_watches()?;
@@ -79,7 +79,7 @@ async fn a_settled_world_costs_no_request_but_watches_and_a_restart_no_more_than
         let operator = process.start().await?;
         settle(space).await?;
 
-        let requests = Requests::of_cluster(&cluster)?;
+        let requests = Requests::for_cluster(&cluster)?;
         // A measurement, not a wait.
         tokio::time::sleep(Duration::from_secs(60)).await;
         let idle = requests.but_watches()?;
@@ -89,7 +89,7 @@ async fn a_settled_world_costs_no_request_but_watches_and_a_restart_no_more_than
         );
         ensure!(idle.is_empty(), "{idle:?}");
 
-        let requests = Requests::of_cluster(&cluster)?;
+        let requests = Requests::for_cluster(&cluster)?;
         operator.terminate().await?;
         let operator = process.start().await?;
         await_looked_at(&operator).await?;

@@ -132,7 +132,7 @@ async fn a_resource_that_cannot_be_read_or_breaks_a_rule_says_so_harms_no_other_
         let message = await_invalid(space, &misnamed).await?;
         ensure!(message.starts_with("metadata.name: "), "{message}");
 
-        let requests = Requests::of_cluster(&cluster)?;
+        let requests = Requests::for_cluster(&cluster)?;
         at_once(
             10,
             early.iter().chain(late).map(|(name, spec, said)| bad_from_the_start(space, name, spec, said)),

@@ -14,7 +14,7 @@ const QUIET: Duration = Duration::from_secs(3);
 
 /// Waits until for some seconds nobody has written a Deployment of the namespace, nor the operator anything.
 pub(crate) async fn nobody_writes(space: &Space) -> Result<()> {
-    let log = AuditLog::of(space.cluster());
+    let log = AuditLog::for_cluster(space.cluster());
     await_answer("nobody writes", SOON, async || {
         let mark = log.mark()?;
         // A measurement, not a wait: that nothing happens shows only after a while.

@@ -73,7 +73,7 @@ async fn desired(space: &Space, name: &str) -> Result<Desired> {
         secret_hash: secret_hash.as_deref(),
         restart_trigger: None,
     };
-    Ok(children(&intent, LiveTemplate::of(&deployment, None).as_ref()))
+    Ok(children(&intent, LiveTemplate::from_deployment(&deployment, None).as_ref()))
 }
 
 /// Applies everything once more: the resource as its user does, the children as the operator would.

@@ -87,7 +87,7 @@ fn names(range: std::ops::Range<usize>) -> BTreeSet<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_caches_are_planned_for_and_rolled_a_few_at_a_time() -> Result<()> {
     let cluster = up("fleet", Shape::ControlPlane).await?;
-    let start = AuditLog::of(&cluster).mark()?;
+    let start = AuditLog::for_cluster(&cluster).mark()?;
     in_namespace_of(&cluster, "fleet", async |space| {
         let (operator, kubelet) = (Shipped::new(space).await?, Kubelet::start_for(space, Which::All));
         let (running, ()) = tokio::try_join!(operator.start(&[]), caches::create(space))?;

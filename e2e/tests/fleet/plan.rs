@@ -75,7 +75,7 @@ pub(crate) async fn says_exactly_what_happens_then(space: &Space, operator: &Shi
     expected.extend(causes(names(OLD), "adoption"));
     assert_eq!(rolls(&adopting), expected);
 
-    let (witness, start) = (Witness::start(space).await?, AuditLog::of(space.cluster()).mark()?);
+    let (witness, start) = (Witness::start(space).await?, AuditLog::for_cluster(space.cluster()).mark()?);
     let running = operator.start(&[]).await?;
     all_ready(space, ALL_READY_WITHIN).await?;
     await_answer("every number is as asked for", ALL_READY_WITHIN, async || {
@@ -139,7 +139,7 @@ fn foretold(plan: &Value) -> BTreeSet<(String, String, String)> {
 /// The same, of what the operator has written since.
 fn written(space: &Space, since: Mark) -> Result<BTreeSet<(String, String, String)>> {
     let mut found = BTreeSet::new();
-    for request in AuditLog::of(space.cluster()).since(since)? {
+    for request in AuditLog::for_cluster(space.cluster()).since(since)? {
         let kind = ChildKind::ALL.into_iter().find(|kind| kind.plural() == request.resource);
         let ours = request.user_agent.starts_with("memcached-operator/") && request.is_write();
         if let Some(kind) = kind.filter(|_| ours) {

@@ -99,7 +99,7 @@ async fn flux_applies_samples_waits_until_they_are_ready_sees_no_drift_and_prune
         env: vec![process::mark(cluster.folder())],
     };
     let _operator = Operator::start(&launch).await?;
-    let start = AuditLog::of(&cluster).mark()?;
+    let start = AuditLog::for_cluster(&cluster).mark()?;
     let outcome = in_namespace_of(&cluster, "gitops", async |space| {
         story(space).await?;
         nothing_was_forbidden_in(space, start)

@@ -78,7 +78,7 @@ async fn alone_with_cache(body: impl AsyncFnOnce(&Cache<'_>) -> Result<()>) -> R
 
 async fn in_space(world: &World, body: impl AsyncFnOnce(&Cache<'_>) -> Result<()>) -> Result<()> {
     in_namespace_of(&world.cluster, "kstatus", async |space: &Space| {
-        let start = AuditLog::of(&world.cluster).mark()?;
+        let start = AuditLog::for_cluster(&world.cluster).mark()?;
         body(&Cache::follow(space, "cache").await?).await?;
         nothing_was_forbidden_in(space, start)
     })

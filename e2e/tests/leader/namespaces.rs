@@ -51,7 +51,7 @@ async fn untouched(space: &Space) -> Result<()> {
 }
 
 async fn in_three(one: &Space, other: &Space, third: &Space) -> Result<()> {
-    let (log, folder) = (AuditLog::of(one.cluster()), TempDir::new()?);
+    let (log, folder) = (AuditLog::for_cluster(one.cluster()), TempDir::new()?);
     let mark = log.mark()?;
     let (client, rights) = (one.client(), of_the_chart()?);
     for space in [one, other, third] {

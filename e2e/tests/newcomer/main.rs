@@ -130,7 +130,7 @@ fn sample(folder: &Path) -> Result<PathBuf> {
 async fn path(space: &Space) -> Result<()> {
     let cluster = space.cluster();
     let newcomer = Newcomer::new(space)?;
-    let start = AuditLog::of(cluster).mark()?;
+    let start = AuditLog::for_cluster(cluster).mark()?;
     monitors::install(&space.client()).await?; // as whoever has Prometheus' operator
     newcomer.kubectl(&format!("create namespace {NAMESPACE}"))?;
     for namespace in [NAMESPACE, space.name()] {

@@ -16,7 +16,7 @@ use crate::kernel::seen;
 
 /// The pods that a Deployment makes.
 const TEMPLATE: &str = "/spec/template";
-/// Where edits of ownership go.
+/// The JSON pointer below which edits change ownership.
 const MANAGED_FIELDS: &str = "/metadata/managedFields/";
 
 /// The resource with its status merged.
@@ -56,7 +56,7 @@ pub(super) fn to_apply(before: &SeenChild, body: &Value) -> SeenChild {
         "spec": body["spec"],
     });
     json_patch::merge(&mut after.content, &wanted);
-    let found = diff::differences(before.kind, body, (&before.content, before.owned.as_ref()));
+    let found = diff::differences(before.kind, body, &before.content, before.owned.as_ref());
     if let (None, Some(template)) = (found.of_template().next(), before.content.pointer(TEMPLATE)) {
         // A list that was merged as a whole lost its defaults: that would be another template, for which pods roll.
         after.content["spec"]["template"] = template.clone();
@@ -67,7 +67,7 @@ pub(super) fn to_apply(before: &SeenChild, body: &Value) -> SeenChild {
     after
 }
 
-/// Who controls what has these owners, or this one.
+/// The controller among these owners, which may be a list or a single one.
 fn controller(owners: &Value) -> Option<Controller> {
     let owners = owners.as_array().map_or(std::slice::from_ref(owners), Vec::as_slice);
     let read = |owner: &Value| OwnerReference::deserialize(owner).ok();
@@ -75,7 +75,7 @@ fn controller(owners: &Value) -> Option<Controller> {
     Some(Controller::from(&found))
 }
 
-/// The child after a patch of it, or of who owns what of it.
+/// The child after a patch of its fields, or of the record of who owns them.
 pub(super) fn to_patch(before: &SeenChild, edits: &[PatchOperation]) -> SeenChild {
     let mut after = before.clone();
     for edit in edits {

@@ -22,9 +22,9 @@ use crate::kernel::rollout_budget::{Adoption, BudgetSettings};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourcePlan {
-    /// Its namespace.
+    /// The namespace of the resource.
     pub namespace: String,
-    /// Its name.
+    /// The name of the resource.
     pub name: String,
     /// The children that would be written, in the order in which that happens.
     pub children: Vec<ChildPlan>,
@@ -42,7 +42,7 @@ pub struct ResourcePlan {
 /// What would become of one child.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ChildPlan {
-    /// Its kind.
+    /// The kind of the child.
     pub kind: &'static str,
     /// What would be done.
     pub action: Verb,
@@ -56,9 +56,9 @@ pub struct ChildPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verb {
-    /// There is none.
+    /// The child does not exist: it would be created.
     Create,
-    /// It is another afterwards.
+    /// The child would be another afterwards.
     Change,
     /// Nobody asks for it any more.
     Delete,
@@ -67,7 +67,7 @@ pub enum Verb {
 /// One field that would be another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Field {
-    /// As [`diff::Path`].
+    /// The path of the field, as [`diff::Path`] writes it.
     pub path: String,
     /// What is there; null where nothing is.
     pub from: Value,
@@ -75,7 +75,7 @@ pub struct Field {
     pub to: Value,
 }
 
-/// A kernel that is watched.
+/// A kernel whose writes are recorded and not sent.
 pub struct Forecast {
     reconciler: Reconciler,
     now: Timestamp,
@@ -83,7 +83,7 @@ pub struct Forecast {
     live: BTreeMap<(ChildKind, Key), SeenChild>,
     writes: VecDeque<(RequestId, Key, Request)>,
     reads: VecDeque<(RequestId, Key, Request)>,
-    /// Creates that wait for a read: whether something is there that has not our label, no list says.
+    /// Creates that wait for a read: no list shows an object without our label that may have the name already.
     creates: BTreeMap<RequestId, (Key, Request)>,
 }
 
@@ -131,13 +131,13 @@ impl Forecast {
 
     fn note_child(&mut self, seen: &SeenChild) {
         if let Some(plan) = self.plans.get_mut(&seen.key).filter(|_| seen.kind == ChildKind::Deployment) {
-            let live = LiveTemplate::of(&seen.content, seen.owned.as_ref());
+            let live = LiveTemplate::from_deployment(&seen.content, seen.owned.as_ref());
             plan.template_revision = live.map(|live| live.revision.0);
         }
         self.live.insert((seen.kind, seen.key.clone()), seen.clone());
     }
 
-    /// The event; where it is the answer to the read in the place of a create, what the create would be answered.
+    /// The event. If it answers the read that was sent in the place of a create, the answer that the create would get.
     fn answered(&mut self, event: Event) -> Option<Event> {
         let Event::Done { id, reply } = event else { return Some(event) };
         let reply = match (self.creates.remove(&id), reply) {
@@ -184,8 +184,8 @@ impl Forecast {
         }
     }
 
-    /// Records a write and answers it. `None` when the same child would be written a second time: then the first answer was not
-    /// quite what an API server gives, and nothing more can be learned.
+    /// Records a write and answers it. `None` when the same child would be written a second time: then the first answer
+    /// was not quite what an API server gives, and nothing more can be learned.
     fn pretend(&mut self, resource: &Key, request: &Request) -> Option<Reply> {
         let (kind, action) = match request {
             Request::PatchStatus { status, .. } => {
@@ -236,7 +236,7 @@ impl Forecast {
     }
 }
 
-/// The read of what may sit where this is to be created.
+/// The read of the object that may have the name of the one to be created.
 fn first_read(create: &Request) -> Option<Request> {
     let Request::Create { kind, key, .. } = create else { return None };
     Some(Request::ReadChild { kind: *kind, key: key.clone() })
@@ -249,13 +249,12 @@ fn fields(kind: ChildKind, body: &Value, live: &SeenChild) -> Vec<Field> {
         from: change.live.cloned().unwrap_or_default(),
         to: change.desired.clone(),
     });
-    let gone =
-        live.owned.as_ref().map(|owned| diff::let_go(body, (&live.content, owned))).unwrap_or_default();
+    let gone = live.owned.as_ref().map(|owned| diff::let_go(body, &live.content, owned)).unwrap_or_default();
     let gone = gone.into_iter().map(|(path, from)| Field { path, from, to: Value::Null });
     changed.chain(gone).collect()
 }
 
-/// Why a resource is not as asked for, and will not be by itself.
+/// Why a resource is not as its spec asks, where that does not pass by itself.
 fn problem(status: &MemcachedStatus) -> Option<String> {
     let holds = |of: &str, value: &str| {
         status.conditions.iter().find(|condition| condition.type_ == of && condition.status == value)

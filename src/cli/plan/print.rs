@@ -12,7 +12,7 @@ use crate::kernel::desired::meta::TEMPLATE_HASH;
 
 /// Longer values are cut in the text.
 const WIDTH: usize = 160;
-/// Of those, what stays before the place where two values differ.
+/// A value that is cut keeps so many characters before the place where the two differ.
 const CONTEXT: usize = 20;
 
 /// The plan as it is printed.

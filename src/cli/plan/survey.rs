@@ -22,15 +22,15 @@ use crate::shell::{kinds, watches};
 /// Objects of one page.
 const PAGE: u32 = 250;
 
-/// Where to look.
+/// The client and the namespace of a survey.
 struct Survey<'a> {
     client: &'a Client,
     /// `None`: everywhere.
     namespaces: Option<BTreeSet<String>>,
 }
 
-/// Lists everything that decisions need. With `wanted`, the objects of files, the resources are these, as they would be after
-/// an apply, and only their namespaces are read.
+/// Lists everything that decisions need. With `wanted`, the objects of files, the resources are these, as they would be
+/// after an apply, and only their namespaces are read.
 pub(super) async fn survey(client: &Client, namespace: Option<&str>, wanted: &[Value]) -> Result<Vec<Event>> {
     let wanted = requested(wanted, namespace.unwrap_or(client.default_namespace()))?;
     let of_files: BTreeSet<String> = wanted.keys().map(|key| key.namespace.clone()).collect();
@@ -63,7 +63,7 @@ fn complete(kind: Watched, events: Vec<Event>) -> Vec<Event> {
 }
 
 impl Survey<'_> {
-    /// As the watches see it: children by our label.
+    /// Lists a kind as the watches see it: children by our label.
     async fn list(&self, kind: Watched) -> kube::Result<Vec<DynamicObject>> {
         let resource = kinds::api_resource(kind);
         let apis: Vec<Api<DynamicObject>> = match &self.namespaces {

@@ -38,14 +38,14 @@ impl Quantity {
         Some(if negative { -amount } else { amount })
     }
 
-    /// That many bytes, or whole units of anything else.
+    /// A quantity of that many bytes, or of that many whole units of anything else.
     #[must_use]
     pub const fn units(count: i64) -> Self {
         // Widening; `i128::from` is not const.
         Self(count as i128 * NANOS)
     }
 
-    /// That many mebibytes.
+    /// A quantity of that many mebibytes.
     #[must_use]
     pub const fn mebibytes(count: i32) -> Self {
         Self::units((count as i64) << 20)

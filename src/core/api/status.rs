@@ -108,7 +108,7 @@ pub enum BudgetedRollout {
 const DEFINITION: &str = "Definition";
 
 impl BudgetedRollout {
-    /// As every definition takes it.
+    /// The cause in words that every released definition accepts.
     #[must_use]
     pub const fn recorded(self) -> RecordedRollout {
         match self {

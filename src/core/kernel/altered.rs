@@ -30,15 +30,26 @@ fn of_all(fields: &[AlteredField]) -> String {
     diff::digest(fields.iter().map(|it| it.digest.as_str()))
 }
 
+/// An apply, and the object with which the API server answered it.
+#[derive(Clone, Copy)]
+pub struct AnsweredApply<'a> {
+    /// The kind of the child.
+    pub kind: ChildKind,
+    /// The hash of what was applied.
+    pub hash: &'a str,
+    /// What was applied.
+    pub body: &'a Value,
+    /// What the API server stored.
+    pub answer: &'a Value,
+    /// The version of the API server; empty while unknown.
+    pub server_version: &'a str,
+}
+
 /// The fields that differ in the answer to an apply; `None` if none does, and if the annotations by which we recognise
-/// our objects are missing, because then the apply was not accepted at all. `version` is that of the API server, empty
-/// while unknown.
+/// our objects are missing, because then the apply was not accepted at all.
 #[must_use]
-pub fn of_answer(
-    kind: ChildKind,
-    (applied_hash, body): (&str, &Value),
-    (answer, version): (&Value, &str),
-) -> Option<AlteredFields> {
+pub fn of_answer(apply: AnsweredApply<'_>) -> Option<AlteredFields> {
+    let AnsweredApply { kind, hash, body, answer, server_version } = apply;
     let mut fields: Vec<_> = diff::changes(kind, body, answer).iter().map(diff::field).collect();
     if fields.iter().any(|it| is_mark(&it.path)) {
         return None;
@@ -51,8 +62,8 @@ pub fn of_answer(
     }
     (!fields.is_empty()).then(|| AlteredFields {
         kind: kind.name().to_owned(),
-        applied_hash: applied_hash.to_owned(),
-        server_version: version.to_owned(),
+        applied_hash: hash.to_owned(),
+        server_version: server_version.to_owned(),
         fields,
     })
 }
@@ -116,11 +127,17 @@ mod tests {
     use super::*;
 
     fn answered(body: &Value, answer: &Value) -> Option<AlteredFields> {
-        of_answer(ChildKind::Service, ("hash", body), (answer, "v1"))
+        of_answer(AnsweredApply {
+            kind: ChildKind::Service,
+            hash: "hash",
+            body,
+            answer,
+            server_version: "v1",
+        })
     }
 
     fn left(body: &Value, live: &Value, known: &AlteredFields) -> Vec<String> {
-        beyond(&diff::differences(ChildKind::Service, body, (live, None)), known).paths
+        beyond(&diff::differences(ChildKind::Service, body, live, None), known).paths
     }
 
     fn annotated(annotations: &Value) -> Value {

@@ -60,7 +60,8 @@ impl Backoff {
         before: Option<&Self>,
         failure: Failure,
         sent: Attempt,
-        (uid, now): (&Uid, Timestamp),
+        uid: &Uid,
+        now: Timestamp,
     ) -> Self {
         let races = before.map_or(0, |before| before.races) + 1;
         if races <= RACES && sent.lost_race(&failure, before) {
@@ -106,7 +107,7 @@ mod tests {
         let failure = Failure { category: Category::Conflict, message: String::new() };
         let version = version.map(|version| ResourceVersion(version.to_string()));
         let sent = Attempt { version, ..Attempt::default() };
-        Backoff::from_failure(before, failure, sent, (&Uid("u".into()), Timestamp::UNIX_EPOCH))
+        Backoff::from_failure(before, failure, sent, &Uid("u".into()), Timestamp::UNIX_EPOCH)
     }
 
     fn seconds(backoff: &Backoff) -> f64 {

@@ -34,7 +34,7 @@ use path::{IDENTITY, Trail};
 pub struct Differences {
     /// Fields that an apply would change.
     pub paths: Vec<Path>,
-    /// Those of them with another value than the desired one, with digests.
+    /// The values of those fields that differ from the desired ones, as digests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<AlteredField>,
     /// Fields with the desired value that somebody else has set: an apply would change only their owner.
@@ -47,7 +47,7 @@ pub struct Differences {
 
 /// Compares a live child with the desired one. `owned` is what our entry in managedFields lists.
 #[must_use]
-pub fn differences(kind: ChildKind, desired: &Value, (live, owned): (&Value, Option<&Value>)) -> Differences {
+pub fn differences(kind: ChildKind, desired: &Value, live: &Value, owned: Option<&Value>) -> Differences {
     let values: Vec<_> = changes(kind, desired, live).iter().map(change::field).collect();
     let paths = values.iter().map(|it| it.path.clone()).collect();
     let mut found = Differences { paths, values, ..Differences::default() };
@@ -83,7 +83,7 @@ pub fn drift(kind: ChildKind, desired: &Value, live: &Value) -> Vec<Path> {
     changes(kind, desired, live).into_iter().map(|change| change.path).collect()
 }
 
-/// As [`drift`], with what the fields hold and are to hold.
+/// Lists the same fields as [`drift`], with the live and the desired value of each.
 #[must_use]
 pub fn changes<'a>(kind: ChildKind, desired: &'a Value, live: &'a Value) -> Vec<FieldChange<'a>> {
     let mut comparison = Comparison::new(kind);
@@ -155,7 +155,7 @@ fn is_dropped(field: &str, desired: &Value) -> bool {
     }
 }
 
-/// One more, whose name is that of a list elsewhere.
+/// Another map that is replaced as a whole. Its last field has the name of a list elsewhere.
 const REQUIRED_NODES: &str =
     "spec.template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution";
 

@@ -22,9 +22,9 @@ pub enum Event {
     /// The first answer to the request of a list arrived and follows as the next event: the list begins, or was
     /// refused.
     Asked {
-        /// Of which kind.
+        /// The kind that is listed.
         kind: Watched,
-        /// Where.
+        /// The namespaces that are listed.
         scope: Scope,
         /// When the request left.
         left: Departure,
@@ -39,11 +39,11 @@ pub enum Event {
     Unlistable(Watched, Scope),
     /// Objects of this kind of child cannot be listed, so none is written until the next [`Event::Listed`].
     Unavailable {
-        /// Which kind.
+        /// The kind that cannot be listed.
         kind: ChildKind,
-        /// Where.
+        /// The namespaces in which it cannot be listed.
         scope: Scope,
-        /// Why.
+        /// The reason.
         why: Unavailable,
     },
     /// A resource as it is now.
@@ -56,9 +56,9 @@ pub enum Event {
     Pod(SeenPod),
     /// The object was deleted.
     Gone {
-        /// Its kind.
+        /// The kind of the object.
         kind: Watched,
-        /// Which one.
+        /// The namespace and name of the object.
         key: Key,
     },
     /// A request of the reconciler has ended.
@@ -99,9 +99,9 @@ pub enum Unavailable {
 pub struct SeenResource {
     /// Namespace and name.
     pub key: Key,
-    /// Which incarnation.
+    /// The incarnation of the resource.
     pub uid: Uid,
-    /// Which version.
+    /// The version of the resource.
     pub resource_version: ResourceVersion,
     /// `metadata.creationTimestamp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,13 +121,13 @@ pub struct SeenResource {
 /// An object of a child's kind at a resource's key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeenChild {
-    /// Its kind.
+    /// The kind of the child.
     pub kind: ChildKind,
     /// Namespace and name.
     pub key: Key,
-    /// Which incarnation.
+    /// The incarnation of the child.
     pub uid: Uid,
-    /// Which version.
+    /// The version of the child.
     pub resource_version: ResourceVersion,
     /// `metadata.creationTimestamp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -177,9 +177,9 @@ pub struct SeenRollout {
 pub struct SeenSecret {
     /// Namespace and name.
     pub key: Key,
-    /// Which incarnation.
+    /// The incarnation of the Secret.
     pub uid: Uid,
-    /// Which version.
+    /// The version of the Secret.
     pub resource_version: ResourceVersion,
 }
 
@@ -190,7 +190,7 @@ pub struct SeenPod {
     pub key: Key,
     /// Name of the resource, from the instance label.
     pub instance: String,
-    /// Its address once it has one.
+    /// The address of the pod, once it has one.
     pub ip: Option<String>,
     /// Whether it is ready.
     pub ready: bool,
@@ -207,7 +207,7 @@ pub struct SecretContent {
     pub resource_version: ResourceVersion,
     /// The keys that were asked for.
     pub requested: Vec<String>,
-    /// Of each requested key that is there, the SHA-256 of its value in hexadecimal.
+    /// The SHA-256, in hexadecimal, of the value of each requested key that exists.
     pub digests: BTreeMap<String, String>,
     /// The requested keys whose value does not end with a newline.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -235,6 +235,6 @@ pub enum Reply {
     Child(Option<Box<SeenChild>>),
     /// The status was written: the resource as the API server now holds it.
     Status(Box<SeenResource>),
-    /// It did not work.
+    /// The request failed.
     Failed(Failure),
 }

@@ -19,25 +19,25 @@ pub struct InstanceMetrics {
     pub ready: i32,
     /// Revision of the live pod template; `None` where there is no Deployment.
     pub template_revision: Option<u32>,
-    /// Its conditions, of those in [`TYPES`].
+    /// The conditions of the resource, of the types in [`TYPES`].
     pub conditions: Vec<ConditionSample>,
 }
 
 /// One condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConditionSample {
-    /// Which one.
+    /// The type of the condition.
     pub of: Type,
     /// Whether its status is `True`.
     pub holds: bool,
-    /// Why.
+    /// The reason of the condition.
     pub reason: Reason,
 }
 
 impl InstanceMetrics {
     /// The metrics for a status, and for the image and number of pods of a valid spec.
     #[must_use]
-    pub fn of(status: &MemcachedStatus, wanted: Option<(String, i32)>) -> Self {
+    pub fn from_status(status: &MemcachedStatus, wanted: Option<(String, i32)>) -> Self {
         let sample = |of: Type| {
             let condition = status.conditions.iter().find(|it| it.type_ == of.as_str())?;
             let reason = Reason::ALL.into_iter().find(|it| it.as_str() == condition.reason)?;

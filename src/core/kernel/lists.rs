@@ -106,7 +106,7 @@ impl Lists {
 
     /// How far an event about an object counts; `answered` is when the last request about the object was answered.
     pub fn hear(&mut self, kind: Watched, key: &Key, answered: Moment) -> Word {
-        let Some(listing) = self.of(kind, key) else { return Word::Watch };
+        let Some(listing) = self.listing_under_way(kind, key) else { return Word::Watch };
         listing.named.insert(key.clone());
         if listing.left_before(answered) { Word::EarlierList } else { Word::List }
     }
@@ -126,7 +126,7 @@ impl Lists {
         std::mem::replace(&mut self.went_back, false)
     }
 
-    fn of(&mut self, kind: Watched, key: &Key) -> Option<&mut Listing> {
+    fn listing_under_way(&mut self, kind: Watched, key: &Key) -> Option<&mut Listing> {
         self.under_way.iter_mut().find(|it| it.kind == kind && it.scope.includes(&key.namespace))
     }
 

@@ -20,9 +20,9 @@ pub const REPLICAS: &str = "/f:spec/f:replicas";
 /// The live object of a child.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Live {
-    /// Which incarnation.
+    /// The incarnation of the child.
     pub uid: Uid,
-    /// Which version.
+    /// The version of the child.
     pub resource_version: ResourceVersion,
     /// `metadata.generation`.
     pub generation: i64,
@@ -58,7 +58,7 @@ pub struct Live {
     pub owns_replicas: bool,
     /// [`SeenChild::entry`].
     pub entry: Option<usize>,
-    /// Its status, for a Deployment.
+    /// The status, if the child is a Deployment.
     pub rollout: Option<SeenRollout>,
     /// How the live object compares with the desired one.
     pub comparison: Comparison,
@@ -86,7 +86,7 @@ pub fn template_print(content: &Value) -> Option<u64> {
 
 impl From<SeenChild> for Live {
     fn from(seen: SeenChild) -> Self {
-        let orphan = Orphan::of(&seen);
+        let orphan = Orphan::from_seen(&seen);
         let annotation = |of: &str, name: &str| {
             let annotations = seen.content.pointer(of)?.pointer("/metadata/annotations")?;
             annotations.get(name)?.as_str().map(str::to_owned)
@@ -100,7 +100,7 @@ impl From<SeenChild> for Live {
             .go_operator
             .map(|entry| GoOperatorFields::from_entry(entry, &seen.content, seen.owned.as_ref()));
         // The Go operator knows nothing of our annotations: where it wrote last, they speak of an earlier template.
-        let said = || LiveTemplate::of(&seen.content, seen.owned.as_ref());
+        let said = || LiveTemplate::from_deployment(&seen.content, seen.owned.as_ref());
         let template = if go_operator.is_none() { said() } else { None };
         let ours = go_operator.as_ref().map(|theirs| &theirs.fields).or(seen.owned.as_ref());
         let unrecorded =

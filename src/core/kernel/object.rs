@@ -16,9 +16,9 @@ pub const FIELD_MANAGER: &str = "memcached-operator";
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Key {
-    /// Its namespace.
+    /// The namespace of the object.
     pub namespace: String,
-    /// Its name.
+    /// The name of the object.
     pub name: String,
 }
 
@@ -188,12 +188,12 @@ impl Watched {
     }
 }
 
-/// Where the objects of one list are.
+/// The namespaces of one list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Scope {
-    /// In every namespace.
+    /// Every namespace.
     All,
-    /// In this one.
+    /// Only this namespace.
     Namespace(String),
 }
 

@@ -36,7 +36,7 @@ pub struct Orphan {
 impl Orphan {
     /// Recognises an orphan.
     #[must_use]
-    pub fn of(seen: &SeenChild) -> Option<Self> {
+    pub fn from_seen(seen: &SeenChild) -> Option<Self> {
         let labels = seen.content.pointer("/metadata/labels");
         let is_written =
             |(name, value): (String, String)| labels.and_then(|all| all.get(name)?.as_str()) == Some(&value);
@@ -80,7 +80,7 @@ impl LeftBehind {
     /// Notes a child for whose name no resource exists.
     pub fn note(&mut self, seen: &SeenChild) {
         let place = (seen.kind, seen.key.clone());
-        if Orphan::of(seen).is_some() {
+        if Orphan::from_seen(seen).is_some() {
             self.0.insert(place);
         } else {
             self.0.remove(&place);

@@ -428,7 +428,7 @@ impl Reconciler {
         };
         let before = resource.backoff.as_ref();
         let backoff =
-            Backoff::from_failure(before, failure, Attempt::default(), (&resource.seen.uid, self.now));
+            Backoff::from_failure(before, failure, Attempt::default(), &resource.seen.uid, self.now);
         self.queue.set_timer(key, backoff.retry_at);
         resource.backoff = Some(backoff);
         effects.push(Effect::Observe(Observation::Reconciled {

@@ -93,7 +93,7 @@ pub enum PermitState {
 }
 
 impl PermitState {
-    /// The same; `stalled` says that the rollout waits for a person.
+    /// Notes whether the rollout waits for a person. A permit that is idle counts as stalled.
     #[must_use]
     pub const fn stalled(self, stalled: bool) -> Self {
         match self {
@@ -104,7 +104,7 @@ impl PermitState {
         }
     }
 
-    /// The same, of a resource whose apply was refused a moment ago.
+    /// Notes whether the apply of the resource was refused a moment ago.
     #[must_use]
     pub const fn idle(self, idle: bool) -> Self {
         match self {
@@ -149,7 +149,7 @@ impl RolloutBudget {
     #[must_use]
     pub fn permit_state(&self, key: &Key, reason: Option<BudgetedRollout>, done: bool) -> PermitState {
         match (self.permit(key), reason) {
-            (Some(permit), Some(cause)) if self.may_go_on(key, permit, (cause, done)) => {
+            (Some(permit), Some(cause)) if self.may_go_on(key, permit, cause, done) => {
                 PermitState::Granted(RolloutPermit { cause, idle: false, ..permit })
             }
             (Some(permit), None) if !done => PermitState::Granted(permit),
@@ -212,7 +212,7 @@ impl RolloutBudget {
 
     /// Whether a permit still allows to replace pods. More permits may be restored than the limit, because a permit
     /// ends before the status says so. Those whose pods roll go on; the others need room.
-    fn may_go_on(&self, key: &Key, permit: RolloutPermit, (cause, done): (BudgetedRollout, bool)) -> bool {
+    fn may_go_on(&self, key: &Key, permit: RolloutPermit, cause: BudgetedRollout, done: bool) -> bool {
         if permit.idle { self.may_grant(key, cause) } else { !done || self.has_room(key) }
     }
 

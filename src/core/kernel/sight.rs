@@ -17,20 +17,20 @@ const LONGEST: SignedDuration = SignedDuration::from_secs(60);
 /// What is known of a child that no watch shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Absence {
-    /// Nothing: a list shows only objects with our label.
+    /// Nothing is known: a list shows only objects with our label.
     #[default]
     Unproven,
     /// Most likely none exists: the object left the watch, or a create failed without a conflict. Another create finds
     /// out.
     Likely,
-    /// None exists: an answer said so.
+    /// No object exists: an answer said so.
     Proven,
 }
 
 /// When an object that no watch shows is read again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recheck {
-    /// When.
+    /// The time of the next read.
     pub at: Timestamp,
     /// How often the object was read.
     times: u32,
@@ -41,7 +41,7 @@ pub struct Recheck {
 impl Recheck {
     /// The next recheck, after one more read.
     #[must_use]
-    pub fn after(before: Option<&Self>, generation: i64, (uid, now): (&Uid, Timestamp)) -> Self {
+    pub fn after(before: Option<&Self>, generation: i64, uid: &Uid, now: Timestamp) -> Self {
         let before = before.filter(|before| before.generation == generation);
         let times = before.map_or(1, |before| before.times.saturating_add(1));
         let delay = backoff::delay(Category::Conflict, times, uid).unwrap_or(LONGEST);

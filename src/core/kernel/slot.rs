@@ -33,7 +33,7 @@ pub struct Slot {
     /// are used again, or the content was dropped and is needed once more.
     #[serde(default)]
     pub doubtful: bool,
-    /// What it means that no live object is known.
+    /// What is known of the child while there is no known live object.
     #[serde(default)]
     pub absence: Absence,
     /// When the live object is read again, if no watch shows it.

@@ -329,7 +329,7 @@ fn from_the_future(fixture: &Fixture) -> (Value, Value) {
 fn a_downgrade_keeps_the_template_of_the_newer_operator_while_the_intent_is_unchanged() {
     let mut fixture = Fixture::new("my-cache", &json!({}));
     let (content, owned) = from_the_future(&fixture);
-    let live = LiveTemplate::of(&content, Some(&owned)).expect("both annotations");
+    let live = LiveTemplate::from_deployment(&content, Some(&owned)).expect("both annotations");
     fixture.spec.replicas = 5; // reaches no pod
 
     let desired = children(&fixture.intent(), Some(&live));
@@ -347,7 +347,7 @@ fn a_downgrade_keeps_the_template_of_the_newer_operator_while_the_intent_is_unch
 fn without_a_record_of_ownership_a_downgrade_keeps_the_whole_template() {
     let fixture = Fixture::new("my-cache", &json!({}));
     let (content, _) = from_the_future(&fixture);
-    let live = LiveTemplate::of(&content, None).expect("both annotations");
+    let live = LiveTemplate::from_deployment(&content, None).expect("both annotations");
     let rendered = children(&fixture.intent(), Some(&live)).bodies[&ChildKind::Deployment].clone();
     assert_eq!(rendered["spec"]["template"], content["spec"]["template"]);
 }
@@ -356,7 +356,7 @@ fn without_a_record_of_ownership_a_downgrade_keeps_the_whole_template() {
 fn a_changed_intent_is_rendered_at_the_newest_revision_whatever_is_live() {
     let mut fixture = Fixture::new("my-cache", &json!({}));
     let (content, owned) = from_the_future(&fixture);
-    let live = LiveTemplate::of(&content, Some(&owned)).expect("both annotations");
+    let live = LiveTemplate::from_deployment(&content, Some(&owned)).expect("both annotations");
     fixture.spec.memcached.threads = 8;
     assert_eq!(children(&fixture.intent(), Some(&live)), fixture.children());
 }
@@ -369,8 +369,8 @@ fn a_changed_intent_is_rendered_at_the_newest_revision_whatever_is_live() {
 #[case::negative(json!({"memcached.c5c3.io/template-revision": "-1", "memcached.c5c3.io/template-hash": "abc"}))]
 #[case::no_text(json!({"memcached.c5c3.io/template-revision": 1, "memcached.c5c3.io/template-hash": "abc"}))]
 fn damaged_annotations_say_nothing(#[case] annotations: Value) {
-    assert_eq!(LiveTemplate::of(&json!({"metadata": {"annotations": annotations}}), None), None);
-    assert_eq!(LiveTemplate::of(&json!({}), None), None);
+    assert_eq!(LiveTemplate::from_deployment(&json!({"metadata": {"annotations": annotations}}), None), None);
+    assert_eq!(LiveTemplate::from_deployment(&json!({}), None), None);
 }
 
 #[rstest]
@@ -380,5 +380,5 @@ fn an_annotation_that_somebody_else_wrote_says_nothing(#[case] taken: &str) {
     let (content, mut owned) = from_the_future(&Fixture::new("my-cache", &json!({})));
     let ours = owned["f:metadata"]["f:annotations"].as_object_mut().expect("a map");
     ours.remove(&format!("f:memcached.c5c3.io/{taken}")).expect("it was ours");
-    assert_eq!(LiveTemplate::of(&content, Some(&owned)), None);
+    assert_eq!(LiveTemplate::from_deployment(&content, Some(&owned)), None);
 }

@@ -5,7 +5,7 @@ use super::family::Series::Each;
 use super::family::Value::{Less, Number};
 use super::family::{Family, counter, gauge};
 
-/// Of each slab class, told apart by the label `slab`.
+/// The metrics of each slab class. The label `slab` tells the classes apart.
 pub const CLASSES: &[Family] = &[
     gauge("memcached_slab_current_items", "Items in the slab class.", "number"),
     gauge("memcached_slab_items_age_seconds", "Age of the oldest item.", "age"),

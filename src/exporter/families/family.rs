@@ -12,15 +12,15 @@ pub enum Kind {
 /// A metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
-    /// As Prometheus shows it.
+    /// The name of the metric, as Prometheus shows it.
     pub name: &'static str,
     /// What a person is told.
     pub help: &'static str,
-    /// Its type.
+    /// The type of the metric.
     pub kind: Kind,
     /// The labels of its series; those of slab classes come after `slab`.
     pub labels: &'static [&'static str],
-    /// Where its figures are.
+    /// The series of the metric, and where each figure is.
     pub series: Series,
 }
 

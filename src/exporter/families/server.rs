@@ -5,7 +5,7 @@ use super::family::Series::Each;
 use super::family::Value::{Less, Number, Switch, Text, Time};
 use super::family::{Family, counter, family, gauge};
 
-/// Of the whole server.
+/// The metrics of the whole server.
 pub const SERVER: &[Family] = &[
     Family {
         labels: &["version"],
@@ -240,7 +240,7 @@ pub const SERVER: &[Family] = &[
     ),
 ];
 
-/// Of the settings.
+/// The metrics of the settings.
 pub const SETTINGS: &[Family] = &[
     gauge("memcached_max_connections", "Connections that may be open (-c).", "maxconns"),
     family(Gauge, "memcached_lru_crawler_enabled", "Whether the LRU crawler is on.", Switch("lru_crawler")),

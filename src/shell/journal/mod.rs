@@ -32,7 +32,7 @@ const RING_BYTES: usize = 256 * 1024;
 /// After a failed write the disk is left alone for this long.
 const RETRY: SignedDuration = SignedDuration::from_secs(30);
 
-/// Where to write.
+/// The file of the journal, and how much it may take.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The file being written; older ones are called `.1` (the newest) to `.3`.

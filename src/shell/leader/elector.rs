@@ -69,9 +69,9 @@ impl Timing {
 /// What matters of one version of the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its resourceVersion. No two states of a Lease share one.
+    /// The resourceVersion. No two states of a Lease share one.
     pub version: String,
-    /// Its holder; an empty name counts as none.
+    /// The holder; an empty name counts as none.
     pub holder: Option<String>,
     /// The lease duration that it shows.
     pub seconds: Option<i64>,
@@ -119,7 +119,7 @@ pub struct RequestTimes {
     pub answered: Duration,
 }
 
-/// A candidate.
+/// One of the processes that want to lead: it decides when to ask for the Lease, and whether it leads.
 #[derive(Clone, Debug)]
 pub struct Elector {
     me: String,

@@ -33,7 +33,7 @@ pub(super) struct Store {
 pub(super) struct Problem {
     /// The RBAC verb of the request.
     pub(super) verb: &'static str,
-    /// For people.
+    /// The message for people.
     pub(super) message: String,
     /// Whether a Role lacks this verb.
     pub(super) forbidden: bool,

@@ -44,14 +44,19 @@ impl Instances {
             series(
                 text,
                 names::INSTANCE_REPLICAS_READY,
-                SeriesLabels::of(key),
+                SeriesLabels::for_resource(key),
                 instance_metrics.ready.into(),
             );
         }
         family(text, names::INSTANCE_TEMPLATE_REVISION);
         for (key, instance_metrics) in &self.0 {
             if let Some(revision) = instance_metrics.template_revision {
-                series(text, names::INSTANCE_TEMPLATE_REVISION, SeriesLabels::of(key), revision.into());
+                series(
+                    text,
+                    names::INSTANCE_TEMPLATE_REVISION,
+                    SeriesLabels::for_resource(key),
+                    revision.into(),
+                );
             }
         }
     }
@@ -86,7 +91,7 @@ struct SeriesLabels<'a> {
 }
 
 impl<'a> SeriesLabels<'a> {
-    fn of(resource: &'a Key) -> Self {
+    fn for_resource(resource: &'a Key) -> Self {
         Self { resource, more: &[] }
     }
 }

@@ -8,12 +8,12 @@ use crate::kernel::instance_metrics;
 use crate::kernel::object::{ChildKind, Watched};
 use crate::kernel::status::conditions::{Reason, Type};
 
-/// A label.
+/// A label of a metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Label {
-    /// Its name.
+    /// The name of the label.
     pub name: &'static str,
-    /// What it can say.
+    /// The values that the label can have.
     pub values: Values,
 }
 
@@ -89,7 +89,7 @@ pub(super) const fn child_result(result: ChildResult) -> &'static str {
     }
 }
 
-/// Those of the conditions that [`instance_metrics::TYPES`] has.
+/// The reasons that a condition of [`instance_metrics::TYPES`] can have.
 fn reasons() -> Vec<&'static str> {
     let of_others = |reason: &Reason| {
         matches!(

@@ -212,7 +212,8 @@ impl Metrics {
     }
 }
 
-/// In seconds: a pass without writes takes microseconds, one with writes a few requests, a failure up to the requests' deadline.
+/// The buckets of durations, in seconds. A pass without writes takes microseconds, one with writes a few requests, a
+/// failure up to the requests' deadline.
 const DURATION_BUCKETS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0];
 
 fn opts(metric: Metric) -> Opts {

@@ -9,13 +9,13 @@ use super::labels::{self, Label};
 /// One metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// Its name.
+    /// The name of the metric.
     pub name: &'static str,
     /// What is measured how.
     pub kind: Kind,
-    /// Its labels, in the order in which they are written.
+    /// The labels, in the order in which they are written.
     pub labels: &'static [Label],
-    /// What it means.
+    /// What the metric means, for people.
     pub help: &'static str,
     /// What a person does with it.
     pub usage: &'static str,
@@ -33,7 +33,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As Prometheus names it.
+    /// The name of the type in the text format of Prometheus.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -94,7 +94,7 @@ pub const INSTANCE_REPLICAS_READY: Metric = Metric {
     help: "Pods of a resource that are ready.",
     usage: "Fewer than desired for long: look at the pods' events.",
 };
-/// By which rules the pods were made.
+/// The metric of the template revision: by which rules the pods were made.
 pub const INSTANCE_TEMPLATE_REVISION: Metric = Metric {
     name: "memcached_operator_instance_template_revision",
     kind: Kind::Gauge,

@@ -22,17 +22,17 @@ pub struct Requests {
 impl Requests {
     /// The requests of the operator of this namespace, from now on.
     pub fn from_now_on(space: &Space) -> Result<Self> {
-        let log = AuditLog::of(space.cluster());
+        let log = AuditLog::for_cluster(space.cluster());
         Ok(Self { mark: log.mark()?, log, namespace: Some(space.name().to_owned()) })
     }
 
     /// The requests of the only operator of the cluster, from now on.
-    pub fn of_cluster(cluster: &Cluster) -> Result<Self> {
-        let log = AuditLog::of(cluster);
+    pub fn for_cluster(cluster: &Cluster) -> Result<Self> {
+        let log = AuditLog::for_cluster(cluster);
         Ok(Self { mark: log.mark()?, log, namespace: None })
     }
 
-    /// All of them.
+    /// All requests since then.
     pub fn all(&self) -> Result<Vec<Request>> {
         let texts: Vec<_> = [USER_AGENT].into_iter().chain(self.namespace.as_deref()).collect();
         let mut requests = self.log.since_with(self.mark, &texts)?;

@@ -18,11 +18,11 @@ use crate::api::schema;
 
 /// `minReplicas` and `maxReplicas`; the default is the minimum's.
 pub(super) const SCALED_REPLICAS: Number = Number { min: 1, max: i32::MAX, default: 1 };
-/// For autoscaling without an upper end.
+/// The message where autoscaling has no upper end.
 const MAX_REPLICAS: &str = "maxReplicas is required when autoscaling is enabled";
 /// Name of memcached's container, as metrics of autoscaling name it.
 const CONTAINER: &str = "memcached";
-/// For a share of a CPU request that there is not. A limit is a request too.
+/// The message where utilisation is a share of a CPU request that does not exist. A limit is a request too.
 const CPU_REQUEST: &str = "resources.requests.cpu is required when using CPU utilization metrics";
 /// Share of the CPU request that pods are kept at where the user named no metric, in percent.
 const CPU_PERCENT: i32 = 80;

@@ -8,7 +8,7 @@ use regex::Regex;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]
 pub struct Violation {
-    /// Where, as the API server writes it: `spec.memcached.threads`.
+    /// The path of the field, as the API server writes it: `spec.memcached.threads`.
     pub path: String,
     /// What is wrong, in the words of the CRD's rule.
     pub message: String,
@@ -40,7 +40,7 @@ impl Findings {
         self.optional_number(path, raw, rule).unwrap_or(rule.default)
     }
 
-    /// For a number without a default; the rule's default is not used.
+    /// Checks a number that has no default; the default of the rule is not used.
     pub(super) fn optional_number(&mut self, path: &str, raw: Option<i32>, rule: Number) -> Option<i32> {
         let value = raw.filter(|&value| value != 0 || rule.min == 0)?;
         self.check(value >= rule.min, path, || format!("should be greater than or equal to {}", rule.min));

@@ -18,25 +18,25 @@ use crate::api::schema;
 
 /// Values of `antiAffinityPreset`.
 const ANTI_AFFINITY_PRESETS: [&str; 2] = ["soft", "hard"];
-/// Its default, where the section is present.
+/// The preset where the section is present and does not name one.
 const DEFAULT_ANTI_AFFINITY_PRESET: &str = "soft";
 
 /// A share of the pods. Kubernetes refuses more than 100 %.
 const PERCENT_PATTERN: &str = "^([0-9]{1,2}|100)%$";
-/// For both limits of a disruption budget at once.
+/// The message where a disruption budget has both limits.
 const BUDGET_OF_BOTH: &str = "minAvailable and maxUnavailable are mutually exclusive, specify only one";
-/// For neither.
+/// The message where a disruption budget has neither limit.
 const BUDGET_OF_NEITHER: &str = "one of minAvailable or maxUnavailable must be set when PDB is enabled";
-/// For a budget that lets no pod go, however many there are.
+/// The message where `minAvailable` lets no pod go, however many there are.
 const ALL_STAY: &str = "minAvailable must be less than 100%, or no node could ever be drained";
-/// The same, said by the other limit.
+/// The message where `maxUnavailable` lets no pod go.
 const NONE_GOES: &str = "maxUnavailable must be more than zero, or no node could ever be drained";
 
 /// By these the API server tells `topologySpreadConstraints` apart. The lengths are those of a label's key, prefix and
 /// slash included, and more than Kubernetes' words have.
 const SPREAD_KEYS: [Key; 2] =
     [Key { field: "topologyKey", length: 317 }, Key { field: "whenUnsatisfiable", length: 63 }];
-/// For two constraints that the API server takes for one.
+/// The message where two constraints have the same keys: the API server takes them for one.
 const SPREAD_DIFFERS: &str =
     "topologySpreadConstraints must not have two items with the same topologyKey and whenUnsatisfiable";
 
@@ -135,7 +135,7 @@ pub struct HighAvailability {
 /// Whether pods keep off each other's nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AntiAffinity {
-    /// Where they can.
+    /// Pods keep off each other's nodes where they can.
     Soft,
     /// A pod without a node of its own stays pending.
     Hard,

@@ -24,16 +24,16 @@ pub const OUR_PREFIX: &str = "memcached.c5c3.io/";
 /// Keys of the labels by which the operator finds its pods.
 pub const OUR_LABELS: [&str; 3] =
     ["app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/managed-by"];
-/// For a label that only the operator may set.
+/// The message where somebody sets a label that only the operator may set.
 pub(super) const LABELS_NOT_OURS: &str = "labels under memcached.c5c3.io/, and app.kubernetes.io/name, instance and \
                                    managed-by, are the operator's own";
-/// For an annotation that only the operator may set.
+/// The message where somebody sets an annotation that only the operator may set.
 pub(super) const ANNOTATIONS_NOT_OURS: &str = "annotations under memcached.c5c3.io/ are the operator's own";
 
 /// Keys that Kubernetes takes.
 struct Keys {
     pattern: &'static str,
-    /// For a key that Kubernetes refuses.
+    /// The message where Kubernetes refuses a key.
     message: &'static str,
 }
 

@@ -28,14 +28,14 @@ const ITEM_SIZE_LENGTH: usize = 15;
 const ITEM_SIZE_STEP: i64 = 512;
 /// KiB: memcached refuses more than 1024m.
 const ITEM_SIZE_MAX: i64 = 1024 * 1024;
-/// For a size that memcached itself would refuse.
+/// The message where memcached itself would refuse a size.
 const ITEM_SIZE: &str = "maxItemSize must be a multiple of 512k, from 512k to 1024m";
 
 /// Arguments at most; CEL's cost budget needs a bound.
 const ARGUMENTS: usize = 256;
 /// Characters of one argument at most.
 const ARGUMENT_LENGTH: usize = 4096;
-/// For an argument that no command line can carry, or that would break logs and `ps` into lines.
+/// The message where no command line can carry an argument, or where it would break logs and `ps` into lines.
 const ARGUMENT: &str = "an argument must not contain NUL or a newline";
 
 static SIZE: LazyLock<Regex> = LazyLock::new(|| findings::pattern(ITEM_SIZE_PATTERN));

@@ -102,9 +102,9 @@ pub struct ServiceMonitorSpec {
 /// The exporter beside memcached.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Monitoring {
-    /// Its image; `None` when the user named none: the template's revision knows which one can work.
+    /// The exporter's image; `None` when the user named none: the template's revision knows which one can work.
     pub exporter_image: Option<String>,
-    /// Its resources, verbatim.
+    /// The exporter's resources, verbatim.
     pub exporter_resources: Option<ResourceRequirements>,
     /// The ServiceMonitor.
     pub service_monitor: Option<ServiceMonitor>,
@@ -117,11 +117,11 @@ pub struct ServiceMonitor {
     pub additional_labels: BTreeMap<String, String>,
     /// A duration as Prometheus writes it: `30s`.
     pub interval: String,
-    /// The same, at most the interval; by default 10 s, or the interval where that is shorter.
+    /// The timeout of a scrape, at most the interval; by default 10 s, or the interval where that is shorter.
     pub scrape_timeout: String,
 }
 
-/// For what is no duration, in the field of that name.
+/// The message where the field of that name holds no duration.
 fn no_duration(field: &str) -> String {
     format!("{field} must be a duration as Prometheus writes it, longer than zero: 30s, 1m30s, 500ms")
 }

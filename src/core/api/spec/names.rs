@@ -12,7 +12,7 @@ use super::findings::{self, Findings};
 const NAME_LENGTH: usize = 63;
 /// A DNS-1035 label, length aside.
 const NAME_PATTERN: &str = "^[a-z]([-a-z0-9]*[a-z0-9])?$";
-/// For a name that no Service can have.
+/// The message where no Service can have a name.
 pub const NAME: &str = "name must be a DNS-1035 label: at most 63 lower-case letters, digits and '-', \
                         starting with a letter and not ending with '-'";
 

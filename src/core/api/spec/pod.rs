@@ -15,7 +15,7 @@ use crate::api::schema;
 const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
 /// By these the API server tells `pod.imagePullSecrets` apart.
 const PULL_SECRET_KEYS: [Key; 1] = [Key { field: "name", length: names::OBJECT_NAME_LENGTH }];
-/// For two references that the API server takes for one.
+/// The message where two references have the same name: the API server takes them for one.
 const PULL_SECRETS_DIFFER: &str = "imagePullSecrets must not have two items with the same name";
 
 /// Settings of the Service.

@@ -54,7 +54,7 @@ pub enum Amount {
 }
 
 impl Amount {
-    /// As Kubernetes' own types hold it.
+    /// The amount as Kubernetes' own types hold it.
     #[must_use]
     pub fn quantity(&self) -> Quantity {
         Quantity(match self {
@@ -86,7 +86,7 @@ impl Resources {
         [&self.requests, &self.limits].into_iter().flatten().any(|amounts| amounts.contains_key(name))
     }
 
-    /// As the container gets them: verbatim, but nothing at all instead of empty maps.
+    /// The resources as the container gets them: verbatim, but nothing at all instead of empty maps.
     fn requirements(&self) -> Option<ResourceRequirements> {
         let limits = quantities(self.limits.as_ref());
         let requests = quantities(self.requests.as_ref());
@@ -103,7 +103,7 @@ fn quantities(amounts: Option<&Amounts>) -> Option<BTreeMap<String, Quantity>> {
     Some(amounts.iter().map(|(name, amount)| (name.clone(), amount.quantity())).collect())
 }
 
-/// For a memory limit that leaves no room beside `maxMemoryMB`. Whole GiB are written so, as Kubernetes does.
+/// The message where a memory limit leaves no room beside `maxMemoryMB`. Whole GiB are written as Kubernetes writes them.
 fn memory_limit(max_memory_mb: i32) -> String {
     let least = max_memory_mb.saturating_add(MEMORY_OVERHEAD_MB);
     let (amount, unit) = if least % 1024 == 0 { (least / 1024, "Gi") } else { (least, "Mi") };

@@ -12,11 +12,11 @@ use crate::api::schema;
 
 /// Values of `tls.plaintext`.
 const PLAINTEXT: [&str; 3] = ["Disabled", "Localhost", "Allowed"];
-/// Its default, where the section is present.
+/// The value of `plaintext` where the section is present and does not name one.
 const DEFAULT_PLAINTEXT: &str = "Disabled";
-/// For authentication without a Secret.
+/// The message where authentication has no Secret.
 const SASL_SECRET: &str = "credentialsSecretRef.name is required when SASL is enabled";
-/// For encryption without a Secret.
+/// The message where encryption has no Secret.
 const TLS_SECRET: &str = "certificateSecretRef.name is required when TLS is enabled";
 
 /// Who may talk to memcached, and what its containers may do.
@@ -146,9 +146,9 @@ pub enum Plaintext {
 /// Who may connect. An empty list means everybody.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sources {
-    /// To the client ports, verbatim.
+    /// Who may connect to the client ports, verbatim.
     pub clients: Vec<NetworkPolicyPeer>,
-    /// To the exporter, verbatim: the same as clients where the user said nothing.
+    /// Who may connect to the exporter, verbatim: the same as clients where the user said nothing.
     pub metrics: Vec<NetworkPolicyPeer>,
 }
 

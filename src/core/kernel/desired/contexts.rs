@@ -8,7 +8,7 @@ use crate::api::Validated;
 /// The user `memcache` of the official images, which name it by name: the kubelet could not tell that it is not root.
 const MEMCACHED_UID: i64 = 11211;
 
-/// Of the pod.
+/// The security context of the pod.
 #[must_use]
 pub fn of_pod(spec: &Validated) -> PodSecurityContext {
     spec.security.pod_context.clone().unwrap_or_else(|| PodSecurityContext {
@@ -19,7 +19,8 @@ pub fn of_pod(spec: &Validated) -> PodSecurityContext {
     })
 }
 
-/// Of each container. The root file system stays writable: extraArgs may name a file, as `-o ext_path` does.
+/// The security context of each container. The root file system stays writable: extraArgs may name a file, as
+/// `-o ext_path` does.
 #[must_use]
 pub fn of_containers(spec: &Validated) -> SecurityContext {
     spec.security.container_context.clone().unwrap_or_else(|| SecurityContext {

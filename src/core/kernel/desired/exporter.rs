@@ -15,12 +15,12 @@ use crate::api::spec::Monitoring;
 
 /// Upstream's image. Part of the template's revision, as [`OWN_IMAGE`] is: another one is another revision.
 const UPSTREAM_IMAGE: &str = "prom/memcached-exporter:v0.15.4";
-/// This project's image, whose `exporter` command can log in.
+/// The image of this project, whose `exporter` command can log in.
 pub const OWN_IMAGE: &str = "ghcr.io/c5c3/memcached-operator-rs:0.1.0";
 /// Any version of [`OWN_IMAGE`].
 const OWN_REPOSITORY: &str = "ghcr.io/c5c3/memcached-operator-rs";
 
-/// Whose flags the program understands.
+/// The program that runs as the exporter: it decides which flags are understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Program {
     /// `prometheus/memcached_exporter`, or something that takes its place.
@@ -40,9 +40,9 @@ pub struct Exporter<'a> {
 }
 
 impl<'a> Exporter<'a> {
-    /// `None` without monitoring.
+    /// The exporter that the spec asks for; `None` without monitoring.
     #[must_use]
-    pub fn of(spec: &'a Validated) -> Option<Self> {
+    pub fn from_spec(spec: &'a Validated) -> Option<Self> {
         let monitoring = spec.monitoring.as_ref()?;
         let authenticates = spec.security.sasl_secret.is_some();
         let (image, program) = match monitoring.exporter_image.as_deref() {
@@ -51,7 +51,13 @@ impl<'a> Exporter<'a> {
             None if authenticates => (OWN_IMAGE, Program::Own),
             None => (UPSTREAM_IMAGE, Program::Upstream),
         };
-        Some(Self { spec, monitoring, image, program, neighbour: Neighbour::of(spec.security.tls.as_ref()) })
+        Some(Self {
+            spec,
+            monitoring,
+            image,
+            program,
+            neighbour: Neighbour::from_tls(spec.security.tls.as_ref()),
+        })
     }
 
     /// The Secrets that it reads: volumes of its own, as memcached's are nobody else's business.
@@ -74,7 +80,7 @@ impl<'a> Exporter<'a> {
             image_pull_policy: self.spec.pod.image_pull_policy.clone(),
             args: Some(args).filter(|args| !args.is_empty()),
             resources: self.monitoring.exporter_resources.clone(),
-            ports: Some(vec![ports::METRICS.of_container()]),
+            ports: Some(vec![ports::METRICS.to_container_port()]),
             volume_mounts: Some(mounts).filter(|mounts| !mounts.is_empty()),
             security_context: Some(contexts::of_containers(self.spec)),
             ..Container::default()

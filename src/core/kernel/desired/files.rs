@@ -20,11 +20,11 @@ pub const CA: &str = "ca.crt";
 pub struct SecretFiles<'a> {
     /// Name of the volume.
     pub volume: &'static str,
-    /// Where it is mounted.
+    /// The folder at which the Secret is mounted.
     pub directory: &'static str,
     /// Name of the Secret.
     pub secret: &'a str,
-    /// Its keys, which are the names of the files too.
+    /// The keys of the Secret, which are the names of the files too.
     pub keys: &'static [&'static str],
 }
 

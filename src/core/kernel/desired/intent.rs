@@ -8,7 +8,7 @@ use crate::kernel::object::{Key, Uid};
 pub struct Intent<'a> {
     /// The resource: also the key of every child.
     pub key: &'a Key,
-    /// Its incarnation, for the owner reference.
+    /// The uid of the resource, for the owner reference.
     pub uid: &'a Uid,
     /// What the user wants.
     pub spec: &'a Validated,

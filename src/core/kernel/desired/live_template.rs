@@ -17,7 +17,7 @@ pub struct LiveTemplate {
     pub revision: Revision,
     /// `memcached.c5c3.io/template-hash`.
     pub hash: String,
-    /// What it keeps of the Go operator's, at revision 0.
+    /// The metadata that the template keeps from the Go operator, at revision 0.
     #[serde(default, skip_serializing_if = "PreservedMetadata::is_empty")]
     pub preserved: PreservedMetadata,
     /// The part of the template that we own. Set only if a newer operator rendered it and this build does not know the
@@ -27,11 +27,11 @@ pub struct LiveTemplate {
 }
 
 impl LiveTemplate {
-    /// Reads it from a live Deployment of ours: `content` and `owned` as in
+    /// Reads the source from a live Deployment of ours: `content` and `owned` as in
     /// [`crate::kernel::event::SeenChild`]. `None` when an annotation is missing or damaged, or when somebody else
     /// wrote it: a made-up revision would pass for a newer operator's, and keep what it stands on for ever.
     #[must_use]
-    pub fn of(content: &Value, owned: Option<&Value>) -> Option<Self> {
+    pub fn from_deployment(content: &Value, owned: Option<&Value>) -> Option<Self> {
         let said = |name| content.pointer("/metadata/annotations").and_then(|all| all.get(name)?.as_str());
         let by_us = |name: &str| {
             let ours =

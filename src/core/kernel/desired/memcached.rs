@@ -22,7 +22,7 @@ pub fn container(spec: &Validated) -> Container {
         image_pull_policy: spec.pod.image_pull_policy.clone(),
         args: Some(args(spec)),
         resources: spec.resources.clone(),
-        ports: Some(ports::of_clients(spec).into_iter().map(Port::of_container).collect()),
+        ports: Some(ports::of_clients(spec).into_iter().map(Port::to_container_port).collect()),
         liveness_probe: Some(probe(10)),
         readiness_probe: Some(probe(5)),
         lifecycle: spec.high_availability.graceful_shutdown.map(lifecycle),

@@ -32,7 +32,7 @@ pub fn network_policy(intent: &Intent<'_>) -> Option<Value> {
 /// Without sources, everybody may connect.
 fn rule(ports: Vec<Port>, sources: &[NetworkPolicyPeer]) -> NetworkPolicyIngressRule {
     NetworkPolicyIngressRule {
-        ports: Some(ports.into_iter().map(Port::of_policy).collect()),
+        ports: Some(ports.into_iter().map(Port::to_policy_port).collect()),
         from: Some(sources.to_vec()).filter(|sources| !sources.is_empty()),
     }
 }

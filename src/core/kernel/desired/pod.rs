@@ -81,7 +81,7 @@ fn revision_1(intent: &Intent<'_>) -> PodTemplateSpec {
 
 fn pod_spec(intent: &Intent<'_>) -> PodSpec {
     let spec = intent.spec;
-    let exporter = Exporter::of(spec);
+    let exporter = Exporter::from_spec(spec);
     let of_exporter = exporter.as_ref().map(Exporter::files).unwrap_or_default();
     let files = files::of_memcached(spec).into_iter().chain(of_exporter);
     let containers =

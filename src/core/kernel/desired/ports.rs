@@ -11,9 +11,9 @@ use crate::api::Validated;
 /// One TCP port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// Its name, the same in every object.
+    /// The name, the same in every object.
     pub name: &'static str,
-    /// Its number, the same in every object.
+    /// The number, the same in every object.
     pub number: i32,
 }
 
@@ -48,9 +48,9 @@ pub fn to_use(spec: &Validated, revision: Option<Revision>) -> Port {
 }
 
 impl Port {
-    /// As a container declares it.
+    /// The port as a container declares it.
     #[must_use]
-    pub fn of_container(self) -> ContainerPort {
+    pub fn to_container_port(self) -> ContainerPort {
         ContainerPort {
             name: Some(self.name.to_owned()),
             container_port: self.number,
@@ -59,9 +59,9 @@ impl Port {
         }
     }
 
-    /// As the Service offers it.
+    /// The port as the Service offers it.
     #[must_use]
-    pub fn of_service(self) -> ServicePort {
+    pub fn to_service_port(self) -> ServicePort {
         ServicePort {
             name: Some(self.name.to_owned()),
             port: self.number,
@@ -71,9 +71,9 @@ impl Port {
         }
     }
 
-    /// As a NetworkPolicy opens it: by number, which holds also for a pod that does not declare it.
+    /// The port as a NetworkPolicy opens it: by number, which holds also for a pod that does not declare it.
     #[must_use]
-    pub fn of_policy(self) -> NetworkPolicyPort {
+    pub fn to_policy_port(self) -> NetworkPolicyPort {
         NetworkPolicyPort {
             port: Some(IntOrString::Int(self.number)),
             protocol: Some(PROTOCOL.to_owned()),

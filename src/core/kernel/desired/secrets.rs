@@ -20,7 +20,7 @@ pub struct MountedKey<'a> {
 /// The keys that the pods of this spec mount, each once, in order. Empty when no Secret is used.
 #[must_use]
 pub fn mounted(spec: &Validated) -> Vec<MountedKey<'_>> {
-    let of_exporter = Exporter::of(spec).map(|exporter| exporter.files()).unwrap_or_default();
+    let of_exporter = Exporter::from_spec(spec).map(|exporter| exporter.files()).unwrap_or_default();
     let all = files::of_memcached(spec).into_iter().chain(of_exporter);
     let keys =
         all.flat_map(|files| files.keys.iter().map(move |key| MountedKey { secret: files.secret, key }));

@@ -113,14 +113,14 @@ impl Intent<'_> {
     /// counts as an edit.
     #[must_use]
     pub fn hash(&self) -> String {
-        hash::of_json(&json!(ReachesPods::of(self)))
+        hash::of_json(&json!(ReachesPods::from_intent(self)))
     }
 }
 
 // Every struct is destructured without `..`: a new field does not compile until it is decided here whether it reaches
 // the pods.
 impl<'a> ReachesPods<'a> {
-    fn of(intent: &Intent<'a>) -> Self {
+    fn from_intent(intent: &Intent<'a>) -> Self {
         let Validated {
             replicas: _,
             image,
@@ -155,32 +155,32 @@ impl<'a> ReachesPods<'a> {
                 AntiAffinity::Hard => "hard",
             }),
             spread,
-            graceful_shutdown: graceful_shutdown.map(Graceful::of),
-            exporter: monitoring.as_ref().map(Exporter::of),
+            graceful_shutdown: graceful_shutdown.map(Graceful::from_spec),
+            exporter: monitoring.as_ref().map(Exporter::from_spec),
             pod_context: pod_context.as_ref(),
             container_context: container_context.as_ref(),
-            tls: tls.as_ref().map(Encryption::of),
-            pod: (*pod != PodSettings::default()).then(|| Pod::of(pod)),
+            tls: tls.as_ref().map(Encryption::from_spec),
+            pod: (*pod != PodSettings::default()).then(|| Pod::from_spec(pod)),
         }
     }
 }
 
 impl Graceful {
-    const fn of(graceful: GracefulShutdown) -> Self {
+    const fn from_spec(graceful: GracefulShutdown) -> Self {
         let GracefulShutdown { pre_stop_delay_seconds, termination_grace_period_seconds } = graceful;
         Self { pre_stop_delay_seconds, termination_grace_period_seconds }
     }
 }
 
 impl<'a> Exporter<'a> {
-    fn of(monitoring: &'a Monitoring) -> Self {
+    fn from_spec(monitoring: &'a Monitoring) -> Self {
         let Monitoring { exporter_image, exporter_resources, service_monitor: _ } = monitoring;
         Self { image: exporter_image.as_deref(), resources: exporter_resources.as_ref() }
     }
 }
 
 impl<'a> Encryption<'a> {
-    fn of(tls: &'a Tls) -> Self {
+    fn from_spec(tls: &'a Tls) -> Self {
         let Tls { secret, client_certificates, plaintext } = tls;
         let plaintext = match plaintext {
             Plaintext::Disabled => "disabled",
@@ -192,7 +192,7 @@ impl<'a> Encryption<'a> {
 }
 
 impl<'a> Pod<'a> {
-    fn of(settings: &'a PodSettings) -> Self {
+    fn from_spec(settings: &'a PodSettings) -> Self {
         let PodSettings {
             labels,
             annotations,

@@ -43,12 +43,12 @@ fn listeners(plaintext: Plaintext) -> String {
 /// How a container of the same pod talks to memcached: in plaintext wherever memcached offers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Neighbour {
-    /// Without TLS.
+    /// It talks plaintext.
     Plaintext {
         /// The port on 127.0.0.1.
         port: i32,
     },
-    /// With TLS.
+    /// It talks TLS.
     Tls {
         /// The port on 127.0.0.1.
         port: i32,
@@ -58,9 +58,9 @@ pub enum Neighbour {
 }
 
 impl Neighbour {
-    /// For a cache with this encryption.
+    /// Decides how to talk to a cache with this encryption.
     #[must_use]
-    pub fn of(tls: Option<&Tls>) -> Self {
+    pub fn from_tls(tls: Option<&Tls>) -> Self {
         match tls.map(|tls| (tls.plaintext, tls.client_certificates)) {
             None | Some((Plaintext::Allowed, _)) => Self::Plaintext { port: MEMCACHED.number },
             Some((Plaintext::Localhost, _)) => Self::Plaintext { port: LOCAL_PLAINTEXT_PORT },

@@ -9,7 +9,7 @@ use crate::kernel::hash;
 /// One field that an apply would change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldChange<'a> {
-    /// Which.
+    /// The path of the field.
     pub path: Path,
     /// What is there; `None` where nothing is.
     pub live: Option<&'a Value>,

@@ -17,18 +17,18 @@ pub fn no_longer_desired(desired: &Value, owned: &Value) -> Vec<Path> {
     gone
 }
 
-/// As [`no_longer_desired`], for people: with what is live there of ours, and the item of a list that goes as a whole
-/// named once. Where nothing is live there is nothing to say.
+/// The fields of [`no_longer_desired`] for people, each with the live value that is ours. An item of a list that goes as
+/// a whole is named once. A field without a live value is left out.
 #[must_use]
-pub fn let_go(desired: &Value, (live, owned): (&Value, &Value)) -> Vec<(Path, Value)> {
+pub fn let_go(desired: &Value, live: &Value, owned: &Value) -> Vec<(Path, Value)> {
     let mut found = Vec::new();
-    find_let_go(&mut Trail::default(), Some(desired), (live, owned), &mut found);
+    find_let_go(&mut Trail::default(), Some(desired), live, owned, &mut found);
     found
 }
 
-/// Fields of `desired` that `owned` does not list, in the order of `desired`: somebody else has set them. Who changes
-/// anything in a list or map that is replaced as a whole takes all of it, also where what we desire is still in there.
-/// What says which object it is nobody owns.
+/// Fields of `desired` that `owned` does not list, in the order of `desired`: somebody else has set them. Somebody
+/// who changes a part of a list or map that is replaced as a whole owns all of it, even if our values are still in it.
+/// Nobody owns the fields that identify the object.
 #[must_use]
 pub fn not_owned(desired: &Value, owned: &Value) -> Vec<Path> {
     let mut lost = Vec::new();
@@ -74,7 +74,7 @@ fn find_gone(trail: &mut Trail, desired: Option<&Value>, owned: &Value, gone: &m
     for (entry, owned) in entries(owned) {
         leaf = false;
         entry.step(trail);
-        find_gone(trail, desired.and_then(|desired| entry.of(desired)), owned, gone);
+        find_gone(trail, desired.and_then(|desired| entry.find_in(desired)), owned, gone);
         trail.pop();
     }
     if leaf && desired.is_none() {
@@ -85,16 +85,17 @@ fn find_gone(trail: &mut Trail, desired: Option<&Value>, owned: &Value, gone: &m
 fn find_let_go(
     trail: &mut Trail,
     desired: Option<&Value>,
-    (live, owned): (&Value, &Value),
+    live: &Value,
+    owned: &Value,
     found: &mut Vec<(Path, Value)>,
 ) {
     for (entry, owned) in entries(owned) {
-        let Some(live) = entry.of(live) else { continue };
-        let desired = desired.and_then(|desired| entry.of(desired));
+        let Some(live) = entry.find_in(live) else { continue };
+        let desired = desired.and_then(|desired| entry.find_in(desired));
         let has_fields = matches!(entry, Entry::Field(_)) && entries(owned).next().is_some();
         entry.step(trail);
         if desired.is_some() || has_fields {
-            find_let_go(trail, desired, (live, owned), found);
+            find_let_go(trail, desired, live, owned, found);
         } else {
             let ours = entry.with_keys(owned_part(live, owned));
             found.push((trail.to_path(), ours.unwrap_or_default()));
@@ -158,7 +159,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Whether it means this item of a list.
+    /// Whether this step leads to this item of a list, which stands at `index`.
     fn is(&self, index: usize, item: &Value) -> bool {
         match self {
             Self::Field(_) => false,
@@ -180,8 +181,8 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// What it means in `value`.
-    fn of<'v>(&self, value: &'v Value) -> Option<&'v Value> {
+    /// The part of `value` that this step leads to.
+    fn find_in<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         match self {
             Self::Field(name) => value.get(name),
             _ => value

@@ -14,7 +14,7 @@ pub type Path = String;
 pub(super) struct Trail {
     /// The names of the fields alone, joined by dots: what the tables of lists are looked up by.
     fields: String,
-    /// With the items of lists: what people read.
+    /// The path with the items of lists: what people read.
     path: String,
     /// Lengths of both strings before each step.
     steps: Vec<(usize, usize)>,

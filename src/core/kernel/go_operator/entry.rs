@@ -12,9 +12,9 @@ pub const FIELD_MANAGER: &str = "manager";
 /// The Go operator's entry in managedFields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GoOperatorEntry {
-    /// Its index in managedFields.
+    /// The index of the entry in managedFields.
     pub index: usize,
-    /// Its `fieldsV1`.
+    /// The `fieldsV1` of the entry.
     pub fields: Value,
 }
 

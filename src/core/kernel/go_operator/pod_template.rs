@@ -164,7 +164,7 @@ fn container(spec: &Validated) -> Container {
         image: Some(spec.image.clone()),
         args: Some(arguments(spec)),
         resources: spec.resources.clone(),
-        ports: Some(ports::of_clients(spec).into_iter().map(Port::of_container).collect()),
+        ports: Some(ports::of_clients(spec).into_iter().map(Port::to_container_port).collect()),
         liveness_probe: Some(memcached::probe(10)),
         readiness_probe: Some(memcached::probe(5)),
         lifecycle: pause,
@@ -180,7 +180,7 @@ fn exporter(spec: &Validated, monitoring: &Monitoring) -> Container {
         name: "exporter".to_owned(),
         image: Some(image.to_owned()),
         resources: monitoring.exporter_resources.clone(),
-        ports: Some(vec![METRICS.of_container()]),
+        ports: Some(vec![METRICS.to_container_port()]),
         security_context: spec.security.container_context.clone(),
         ..Container::default()
     }

@@ -29,7 +29,7 @@ impl<'a> DesiredChildren<'a> {
     #[must_use]
     pub fn at_newest(intent: Intent<'a>, live: Option<Cow<'a, LiveTemplate>>) -> Self {
         let desired = desired::children(&intent, None);
-        let rendered_hashes = RenderedHashes::of(&intent, live.as_deref(), &desired);
+        let rendered_hashes = RenderedHashes::new(&intent, live.as_deref(), &desired);
         Self { rendered_hashes, intent, live, rendered: OnceCell::from(desired), is_news: true }
     }
 
@@ -52,7 +52,7 @@ impl<'a> DesiredChildren<'a> {
             };
         }
         let desired = desired::children(&intent, of_live);
-        let rendered_hashes = RenderedHashes::of(&intent, of_live, &desired);
+        let rendered_hashes = RenderedHashes::new(&intent, of_live, &desired);
         Self { rendered_hashes, intent, live, rendered: OnceCell::from(desired), is_news: true }
     }
 

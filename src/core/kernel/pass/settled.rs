@@ -39,7 +39,7 @@ pub fn of_valid(
         failure: failure(mounted_secrets, planned),
         unchanged: planned.iter().filter(|it| it.action == Action::Keep).map(|it| it.kind).collect(),
         unserved: unserved(planned).collect(),
-        instance_metrics: InstanceMetrics::of(
+        instance_metrics: InstanceMetrics::from_status(
             &status,
             Some((spec.image.clone(), replicas_expected(view, spec))),
         ),
@@ -54,7 +54,7 @@ pub fn of_invalid(view: &View<'_>, status: &MemcachedStatus) -> Settled {
         failure: Some(Category::Invalid),
         unchanged: Vec::new(),
         unserved: Vec::new(),
-        instance_metrics: InstanceMetrics::of(status, None),
+        instance_metrics: InstanceMetrics::from_status(status, None),
     }
 }
 

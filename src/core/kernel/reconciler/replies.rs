@@ -137,12 +137,8 @@ impl Reconciler {
                 entry.backoff = None;
             }
             Reply::Failed(failure) => {
-                let backoff = Backoff::from_failure(
-                    entry.backoff.as_ref(),
-                    failure,
-                    Attempt::default(),
-                    (uid, self.now),
-                );
+                let backoff =
+                    Backoff::from_failure(entry.backoff.as_ref(), failure, Attempt::default(), uid, self.now);
                 entry.backoff = Some(backoff);
             }
             Reply::Child(_) | Reply::Status(_) => {}
@@ -193,16 +189,22 @@ fn written(slot: &mut Slot, answer: Answer<'_>, (uid, now): (&Uid, Timestamp)) {
         return;
     };
     if let Some(body) = body {
-        let altered = altered::of_answer(kind, (&attempt.body, &body), (&seen.content, version));
+        let altered = altered::of_answer(altered::AnsweredApply {
+            kind,
+            hash: &attempt.body,
+            body: &body,
+            answer: &seen.content,
+            server_version: version,
+        });
         let refused = slot.accept(kind, key, altered);
         slot.backoff =
-            refused.map(|failure| Backoff::from_failure(before.as_ref(), failure, attempt, (uid, now)));
+            refused.map(|failure| Backoff::from_failure(before.as_ref(), failure, attempt, uid, now));
     }
     slot.answer(*seen);
 }
 
 /// Stores the failure of a request in its backoff, which says when it may be sent again.
-fn failed(resource: &mut Resource, sent: Sent, (failure, when): (Failure, (&Uid, Timestamp))) {
+fn failed(resource: &mut Resource, sent: Sent, (failure, (uid, now)): (Failure, (&Uid, Timestamp))) {
     match sent {
         Sent::Write { kind, attempt, .. } => {
             let slot = resource.slot_mut(kind);
@@ -215,21 +217,21 @@ fn failed(resource: &mut Resource, sent: Sent, (failure, when): (Failure, (&Uid,
             if failure.category == Category::Invalid {
                 slot.refuse(&attempt.body);
             }
-            slot.backoff = Some(Backoff::from_failure(slot.backoff.as_ref(), failure, attempt, when));
+            slot.backoff = Some(Backoff::from_failure(slot.backoff.as_ref(), failure, attempt, uid, now));
         }
         Sent::ReadChild(kind, _) => {
-            resource.recheck_later(kind, when.1);
+            resource.recheck_later(kind, now);
             let slot = resource.slot_mut(kind);
             // What was known of the child holds until it can be read.
             if slot.is_out_of_sight() && !slot.look {
                 return;
             }
             let attempt = slot.backoff.as_ref().map(|backoff| backoff.sent.clone()).unwrap_or_default();
-            slot.backoff = Some(Backoff::from_failure(slot.backoff.as_ref(), failure, attempt, when));
+            slot.backoff = Some(Backoff::from_failure(slot.backoff.as_ref(), failure, attempt, uid, now));
         }
         Sent::Status { attempt, .. } => {
             let before = resource.backoff.as_ref();
-            resource.backoff = Some(Backoff::from_failure(before, failure, attempt, when));
+            resource.backoff = Some(Backoff::from_failure(before, failure, attempt, uid, now));
         }
         Sent::ReadSecret { .. } => {} // the Secret's backoff, not the resource's
     }

@@ -96,7 +96,7 @@ impl Comparison {
                 Some(before.differences.clone())
             }
             Self::Pending { content, owned, before: _ } => {
-                Some(diff::differences(kind, body(), (content, owned.as_ref())))
+                Some(diff::differences(kind, body(), content, owned.as_ref()))
             }
         }
     }

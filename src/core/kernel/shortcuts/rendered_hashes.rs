@@ -25,7 +25,7 @@ pub struct RenderedHashes {
 impl RenderedHashes {
     /// The hashes of these children.
     #[must_use]
-    pub fn of(intent: &Intent<'_>, live: Option<&LiveTemplate>, desired: &Desired) -> Self {
+    pub fn new(intent: &Intent<'_>, live: Option<&LiveTemplate>, desired: &Desired) -> Self {
         Self {
             preserved: live.map(|live| live.preserved.clone()),
             secret_hash: intent.secret_hash.map(str::to_owned),

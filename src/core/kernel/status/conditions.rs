@@ -16,13 +16,13 @@ const MAX_MESSAGE: usize = 32_768;
 /// One condition as it is now, without its history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionValue {
-    /// Which condition.
+    /// The type of the condition.
     pub of: Type,
-    /// Its status: `True` or `False`; we never say `Unknown`.
+    /// The status: `True` or `False`; we never say `Unknown`.
     pub holds: bool,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// In words, of any length.
+    /// The message, of any length.
     pub message: String,
 }
 
@@ -81,7 +81,7 @@ pub fn degraded(inputs: &StatusInputs<'_>) -> ConditionValue {
     ConditionValue { of: Type::Degraded, holds, reason, message }
 }
 
-/// That children are left as they are, and which of them would change.
+/// Says that children are left as they are, and which of them would change.
 #[must_use]
 pub fn paused(inputs: &StatusInputs<'_>) -> Option<ConditionValue> {
     let waiting = inputs.paused.as_ref()?;
@@ -102,7 +102,8 @@ pub(super) fn paused_message(waiting: &[&str]) -> String {
 pub fn follow(
     previous: &[Condition],
     values: Vec<ConditionValue>,
-    (generation, now): (i64, &Time),
+    generation: i64,
+    now: &Time,
 ) -> Vec<Condition> {
     let mut conditions: Vec<Condition> = values
         .into_iter()

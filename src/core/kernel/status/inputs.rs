@@ -39,11 +39,11 @@ pub struct StatusInputs<'a> {
     pub secrets: Vec<SecretVersion>,
     /// Fields of children that the cluster stores otherwise than they were applied.
     pub altered: Vec<AlteredFields>,
-    /// Its permit of the rollout budget.
+    /// The permit of the resource in the rollout budget.
     pub permit_state: PermitState,
     /// Revision of the live template; `None` without a Deployment of ours.
     pub template_revision: Option<Revision>,
-    /// Now.
+    /// The time of the pass.
     pub now: Timestamp,
 }
 
@@ -77,7 +77,7 @@ pub enum BlockingProblem {
     SecretUnreadable(String),
     /// A child was refused by `Forbidden`, `QuotaExceeded` or `AdmissionDenied`.
     Denied {
-        /// Which of the three.
+        /// The category: one of the three.
         category: Category,
         /// What was refused, and what to do.
         message: String,

@@ -13,7 +13,7 @@ pub(super) fn secrets_in_short(inputs: &StatusInputs<'_>) -> String {
     }
 }
 
-/// The same, and always the keys.
+/// The Secrets that are missing, and always the keys that other Secrets lack.
 pub(super) fn secrets_and_keys(inputs: &StatusInputs<'_>) -> String {
     let (names, lacking) = (absent(inputs), lacking(inputs));
     let short = secrets_in_short(inputs);
@@ -32,7 +32,7 @@ fn lacking(inputs: &StatusInputs<'_>) -> String {
     listed(inputs, |secret| Some(format!("{} (key {})", secret.name, secret.key.as_ref()?)))
 }
 
-/// Each once, sorted, so that it is the same in every pass.
+/// The names, sorted and each once, so that the text is the same in every pass.
 fn listed(inputs: &StatusInputs<'_>, name: impl Fn(&MissingSecret) -> Option<String>) -> String {
     let mut names: Vec<String> = inputs.missing_secrets.iter().filter_map(name).collect();
     names.sort_unstable();

@@ -35,7 +35,7 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
     let failing_since = failing_since(inputs, previous);
     // A larger number than the generation was restored from a backup of another incarnation.
     let reconciled = previous.reconciled_generation.filter(|it| *it <= inputs.generation);
-    let phase = ReadinessPhase::of(inputs, reconciled == Some(inputs.generation), failing_since);
+    let phase = ReadinessPhase::from_inputs(inputs, reconciled == Some(inputs.generation), failing_since);
     let (ready, other) = phase.conditions(inputs);
     let ended = other.as_ref().map_or(ready.holds, |it| it.of == Type::Stalled);
     let mut values = vec![
@@ -57,7 +57,7 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
         observed_generation: inputs.generation,
         reconciled_generation,
         template_generation: stored_template_generation(inputs, previous, reconciled_generation),
-        conditions: conditions::follow(&previous.conditions, values, (inputs.generation, &Time(now))),
+        conditions: conditions::follow(&previous.conditions, values, inputs.generation, &Time(now)),
         replicas: rollout.map_or(0, |rollout| rollout.seen.replicas),
         ready_replicas: inputs.ready(),
         updated_replicas: rollout.map_or(0, rollout_progress::RolloutProgress::updated),
@@ -121,7 +121,7 @@ fn failing_since(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Optio
 pub fn next_change(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Option<Timestamp> {
     let since = failing_since(inputs, previous);
     // Whether the generation was reached before makes no difference to a refusal.
-    match ReadinessPhase::of(inputs, false, since) {
+    match ReadinessPhase::from_inputs(inputs, false, since) {
         ReadinessPhase::Refused { overdue: false, .. } => since?.checked_add(STALLED_AFTER).ok(),
         _ => None,
     }

@@ -1,7 +1,8 @@
 //! The phase of a resource between "just created" and "all is well": the table of Ready, Reconciling and Stalled. Pure;
 //! called by [`super::status`].
 //!
-//! [`ReadinessPhase::of`] picks the first row that fits, [`ReadinessPhase::conditions`] says what each row looks like.
+//! [`ReadinessPhase::from_inputs`] picks the first row that fits, [`ReadinessPhase::conditions`] says what each row
+//! looks like.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -33,7 +34,7 @@ pub enum ReadinessPhase<'a> {
     SecretUnreadable(&'a str),
     /// A child, or the pods, are refused.
     Refused {
-        /// By what.
+        /// The kind of refusal.
         reason: Reason,
         /// The words of the refusal.
         message: &'a str,
@@ -58,7 +59,11 @@ impl<'a> ReadinessPhase<'a> {
     /// The first row that fits. `reached`: whether this generation was reached before; `failing_since`: since
     /// when the operator is refused, if it is.
     #[must_use]
-    pub fn of(inputs: &'a StatusInputs<'_>, reached: bool, failing_since: Option<Timestamp>) -> Self {
+    pub fn from_inputs(
+        inputs: &'a StatusInputs<'_>,
+        reached: bool,
+        failing_since: Option<Timestamp>,
+    ) -> Self {
         match &inputs.blocking_problem {
             Some(BlockingProblem::InvalidSpec(message)) => return Self::Broken(Reason::InvalidSpec, message),
             Some(BlockingProblem::NameConflict(message)) => {

@@ -6,7 +6,7 @@ use crate::kernel::event::SeenRollout;
 /// The rollout of our Deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolloutProgress {
-    /// What its status says.
+    /// The status of the Deployment.
     pub seen: SeenRollout,
     /// Whether it observed its own generation.
     pub observed: bool,

@@ -23,7 +23,7 @@ use crate::kernel::status::patch;
 /// One resource, and what is known of its children.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Resource {
-    /// As seen last, with the status that we know to be there.
+    /// The resource as it was seen last, with the status that we know to be there.
     pub seen: SeenResource,
     /// What is known of its children, of those that were seen or written.
     pub(super) slots: BTreeMap<ChildKind, Slot>,
@@ -34,7 +34,8 @@ pub struct Resource {
     /// Hashes of its desired children.
     #[serde(skip)]
     pub rendered_hashes: Option<RenderedHashes>,
-    /// The Secret hash that was computed last while this operator leads; what it counts for is in [`crate::kernel::pass::mounted_secrets`].
+    /// The Secret hash that was computed last while this operator leads. [`crate::kernel::pass::mounted_secrets`] says
+    /// when it counts.
     pub secret_hash: Option<SecretHash>,
     /// When a write of its status was answered last.
     #[serde(default)]
@@ -53,7 +54,7 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// One that was seen for the first time.
+    /// A resource that was seen for the first time.
     pub(super) fn new(seen: SeenResource) -> Self {
         let mut fresh = Self {
             inherited: seen.status.observed_generation != NEVER_OBSERVED
@@ -105,7 +106,7 @@ impl Resource {
     pub fn recheck_later(&mut self, kind: ChildKind, now: Timestamp) {
         let Self { seen, slots, .. } = self;
         if let Some(slot) = slots.get_mut(&kind).filter(|slot| slot.is_out_of_sight()) {
-            slot.recheck = Some(Recheck::after(slot.recheck.as_ref(), seen.generation, (&seen.uid, now)));
+            slot.recheck = Some(Recheck::after(slot.recheck.as_ref(), seen.generation, &seen.uid, now));
         }
     }
 

@@ -34,9 +34,9 @@ pub enum Presence {
     /// Nobody looked yet.
     #[default]
     Unknown,
-    /// It does not.
+    /// The Secret does not exist.
     Absent,
-    /// It exists in this version.
+    /// The Secret exists in this version.
     Present(Uid, ResourceVersion),
 }
 

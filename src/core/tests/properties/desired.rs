@@ -346,7 +346,7 @@ proptest! {
     #[test]
     fn the_annotations_say_revision_and_hash(fixture in fixture()) {
         let desired = rendered(&fixture);
-        let live = LiveTemplate::of(&desired.body, None);
+        let live = LiveTemplate::from_deployment(&desired.body, None);
         let said = LiveTemplate {
             revision: desired.revision,
             hash: desired.template_hash,

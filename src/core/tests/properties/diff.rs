@@ -203,7 +203,7 @@ proptest! {
             let told_apart = |node: &Node| node.leaf && !node.key && !is_alone(&node.pointer, &body);
             for node in nodes(&body).into_iter().filter(told_apart) {
                 let owned = owned(&removed(&node.pointer, &body));
-                let found = differences(kind, &body, (&body, Some(&owned)));
+                let found = differences(kind, &body, &body, Some(&owned));
                 prop_assert_eq!(&found.paths, &Vec::<String>::new());
                 prop_assert!(names(&found.unowned, &node), "{node:?}: {:?}", found.unowned);
             }
@@ -225,7 +225,7 @@ fn what_somebody_adds_within_a_list_that_is_replaced_as_a_whole_is_a_difference(
     let policy = |port: Value| json!({"spec": {"ingress": [{"ports": [port]}], "policyTypes": ["Ingress"]}});
     let (ours, theirs) = (json!({"port": 11211}), json!({"port": 11211, "endPort": 65535}));
     let found = |live: Value, owned: Value| {
-        differences(ChildKind::NetworkPolicy, &policy(ours.clone()), (&live, Some(&owned))).paths
+        differences(ChildKind::NetworkPolicy, &policy(ours.clone()), &live, Some(&owned)).paths
     };
     let all = json!({"f:spec": {"f:ingress": {}, "f:policyTypes": {}}});
     assert_eq!(found(policy(ours.clone()), all), [""; 0]);
@@ -240,10 +240,10 @@ fn what_an_item_of_a_list_that_is_replaced_as_a_whole_has_no_more_is_a_differenc
     let all = json!({"f:spec": {"f:ingress": {}}});
     for desired in [json!([wide]), json!([{}])] {
         let live = policy(json!([narrow]));
-        let found = differences(ChildKind::NetworkPolicy, &policy(desired), (&live, Some(&all)));
+        let found = differences(ChildKind::NetworkPolicy, &policy(desired), &live, Some(&all));
         assert_eq!(found.paths, ["spec.ingress"]);
     }
     let everybody = json!({"spec": {"ingress": [{"ports": [{"port": 11211}]}]}});
-    let found = differences(ChildKind::NetworkPolicy, &everybody, (&policy(json!([narrow])), Some(&all)));
+    let found = differences(ChildKind::NetworkPolicy, &everybody, &policy(json!([narrow])), Some(&all));
     assert_eq!(found.paths, ["spec.ingress"]);
 }

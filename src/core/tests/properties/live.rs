@@ -76,7 +76,7 @@ fn the_live_template_is_known_by_its_annotations() {
     let hash = applied().intent().hash();
     let said =
         LiveTemplate { revision: Revision(1), hash, preserved: PreservedMetadata::default(), foreign: None };
-    assert_eq!(LiveTemplate::of(&live(ChildKind::Deployment), None), Some(said));
+    assert_eq!(LiveTemplate::from_deployment(&live(ChildKind::Deployment), None), Some(said));
 }
 
 #[test]
@@ -194,9 +194,9 @@ fn what_goes_is_told_with_what_of_ours_is_there_and_an_item_as_a_whole() {
         ("limits.cpu".to_owned(), json!("1")),
         ("volumes[name=a]".to_owned(), json!({"name": "a", "secret": {"secretName": "s"}})),
     ];
-    assert_eq!(let_go(&json!({"kept": 2}), (&live, &owned)), wanted);
+    assert_eq!(let_go(&json!({"kept": 2}), &live, &owned), wanted);
     let desired = json!({"kept": 2, "limits": {}, "volumes": [{"name": "b"}]});
-    assert_eq!(let_go(&desired, (&live, &owned)), wanted);
+    assert_eq!(let_go(&desired, &live, &owned), wanted);
 }
 
 #[test]

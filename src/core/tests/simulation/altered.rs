@@ -3,8 +3,8 @@
 use memcached_operator_core::api::status::AlteredFields;
 use memcached_operator_core::kernel::effect::Effect;
 
-use super::Simulation;
-use super::model::Cluster;
+use crate::model::Cluster;
+use crate::simulation::{Simulation, request_name};
 
 const IMAGE: &str = "spec.template.spec.containers[name=memcached].image";
 
@@ -111,7 +111,7 @@ fn an_answer_that_is_lost_costs_one_more_apply() {
     while let Some(event) = simulation.model.next_event(0) {
         simulation.step(event);
     }
-    let apply = |it: &Effect| matches!(it, Effect::Send { request, .. } if super::request_name(request) == "apply Deployment");
+    let apply = |it: &Effect| matches!(it, Effect::Send { request, .. } if request_name(request) == "apply Deployment");
     let at = simulation.requests.iter().position(apply).unwrap();
     simulation.answer(at, true, Some(memcached_operator_core::kernel::failure::Category::Transient));
     simulation.settle();

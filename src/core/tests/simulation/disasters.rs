@@ -6,7 +6,7 @@ use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::{ChildKind, Watched};
 use proptest::prelude::*;
 
-use crate::{Simulation, request_name};
+use crate::simulation::{Simulation, request_name};
 
 /// One step of such a history.
 #[derive(Clone, Debug)]

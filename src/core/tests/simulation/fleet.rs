@@ -11,7 +11,6 @@ use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{Key, Scope, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator_core::kernel::rollout_budget::{Adoption, BudgetSettings};
-use proptest::prelude::*;
 
 use crate::model::{Cluster, Model};
 
@@ -21,42 +20,6 @@ pub(crate) const BUDGET: BudgetSettings = BudgetSettings { limit: LIMIT, adoptio
 /// The annotation that a rotation changes.
 pub(crate) const HASH: &str = "/spec/template/metadata/annotations/memcached.c5c3.io~1secret-hash";
 pub(crate) const REVISION: &str = "/metadata/annotations/memcached.c5c3.io~1template-revision";
-
-/// The variant of a spec that asks for more memory, and what asks for it.
-const MORE_MEMORY: u8 = 2;
-const ARGS: &str = "/spec/template/spec/containers/0/args/1";
-const IMAGE: &str = "/spec/template/spec/containers/0/image";
-
-/// One step of a history; numbers pick among what there is.
-#[derive(Clone, Debug)]
-enum Op {
-    /// A request is executed and answered.
-    Execute(usize),
-    /// A request is executed, and its answer is lost.
-    LoseReply(usize),
-    /// The next event of a resource's watches arrives.
-    Deliver(usize),
-    /// A Deployment's controller works a step.
-    RollOut(usize),
-    /// The operators are killed and started again.
-    Restart,
-    /// The other operator wins the lead.
-    TakeOver,
-    /// The Secret gets one of a few contents.
-    Rotate(u8),
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    prop_oneof![
-        8 => (0..64usize).prop_map(Op::Execute),
-        1 => (0..64usize).prop_map(Op::LoseReply),
-        8 => (0..64usize).prop_map(Op::Deliver),
-        4 => (0..64usize).prop_map(Op::RollOut),
-        2 => Just(Op::Restart),
-        2 => Just(Op::TakeOver),
-        1 => (0..3u8).prop_map(Op::Rotate),
-    ]
-}
 
 /// An operator: whether it leads or not, it hears of everything.
 struct Operator {
@@ -72,7 +35,7 @@ pub(crate) struct Fleet {
     operators: [Operator; 2],
     /// By name; the first one's Secret is everybody's.
     pub(crate) models: BTreeMap<String, Model>,
-    now: Timestamp,
+    pub(crate) now: Timestamp,
     /// How reads of the Secret fail, while they do.
     pub(crate) unreadable: Option<Category>,
     /// How writes of the children of this resource are refused, while they are.
@@ -82,7 +45,7 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     /// Resources in order, all settled, with this variant of a spec.
-    fn of(size: usize, variant: u8) -> Self {
+    pub(crate) fn with_variant(size: usize, variant: u8) -> Self {
         let mut fleet = Self::unsettled(size, |_| variant);
         fleet.restart(BudgetSettings::default());
         fleet.settle();
@@ -100,8 +63,8 @@ impl Fleet {
         fleet
     }
 
-    /// As [`Fleet::of`], in a cluster that rewrites images until now, and whose API server gets another version.
-    fn of_rewritten(size: usize) -> Self {
+    /// Resources in order, all settled, in a cluster that rewrites images until now. The API server gets another version.
+    pub(crate) fn with_rewritten_images(size: usize) -> Self {
         let mut fleet = Self::unsettled(size, |_| 0);
         fleet.models.values_mut().for_each(|model| model.become_another(Cluster::RewritesImages));
         fleet.restart(BudgetSettings::default());
@@ -115,7 +78,7 @@ impl Fleet {
     }
 
     /// The API server says its version.
-    fn tell_version(&mut self) {
+    pub(crate) fn tell_version(&mut self) {
         let version = self.secrets().says_version();
         self.tell(&version);
     }
@@ -135,7 +98,7 @@ impl Fleet {
     }
 
     /// Somebody applies an older definition: the watches end, and lists come anew.
-    fn redefine(&mut self) {
+    pub(crate) fn redefine(&mut self) {
         self.models.values_mut().for_each(Model::redefine);
         self.list(Watched::Memcached);
     }
@@ -263,19 +226,6 @@ impl Fleet {
         event.is_some()
     }
 
-    fn apply(&mut self, op: &Op) {
-        let size = self.models.len();
-        match op {
-            Op::Execute(at) => self.answer(*at),
-            Op::LoseReply(at) => self.lose_reply(*at),
-            Op::Deliver(at) => drop(self.deliver(at % size)),
-            Op::RollOut(at) => self.models.values_mut().nth(at % size).unwrap().roll_out(),
-            Op::Restart => self.restart(BUDGET),
-            Op::TakeOver => self.take_over(),
-            Op::Rotate(content) => self.secrets().set_secret(Some(*content)),
-        }
-    }
-
     pub(crate) fn settle(&mut self) {
         self.settle_after(usize::MAX, |_| ());
     }
@@ -296,7 +246,7 @@ impl Fleet {
     }
 
     /// As [`Fleet::settle`], but when this many requests were executed, something else happens. Returns whether it did.
-    fn settle_after(&mut self, requests: usize, then: impl FnOnce(&mut Self)) -> bool {
+    pub(crate) fn settle_after(&mut self, requests: usize, then: impl FnOnce(&mut Self)) -> bool {
         let mut then = Some(then);
         let mut left = requests;
         for _ in 0..100_000 {
@@ -383,156 +333,4 @@ impl Operator {
 
 fn failed(category: Category) -> Reply {
     Reply::Failed(Failure { category, message: format!("{category:?}") })
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig {
-        // One takes as long as many of the others.
-        cases: ProptestConfig::default().cases / 16,
-        max_shrink_iters: 500,
-        ..ProptestConfig::default()
-    })]
-
-    #[test]
-    fn a_rotation_and_an_adoption_roll_a_few_at_a_time_and_everybody_in_the_end_wherever_the_operator_is_killed(
-        history in proptest::collection::vec(op(), 0..200),
-    ) {
-        let mut fleet = Fleet::new(8, 4);
-        fleet.restart(BUDGET);
-        fleet.secrets().set_secret(Some(5));
-        for op in &history {
-            fleet.apply(op);
-            fleet.check();
-            fleet.check_records();
-        }
-        fleet.secrets().set_secret(Some(7));
-        fleet.settle();
-        prop_assert_eq!(fleet.at(REVISION), vec![Some("1"); 8]);
-        let hashes = fleet.at(HASH);
-        prop_assert!(hashes[4].is_some() && hashes[4..].iter().all(|hash| *hash == hashes[4]), "{:?}", hashes);
-        prop_assert_eq!(fleet.turns(), vec![None; 8]);
-    }
-}
-
-#[test]
-fn a_turn_outlives_operators_that_are_killed_or_lose_the_lead_at_any_request_of_a_rotation_and_an_adoption() {
-    let ends: [fn(&mut Fleet); 2] = [|fleet| fleet.restart(BUDGET), Fleet::take_over];
-    for end in ends {
-        let mut cut = 1;
-        loop {
-            let mut fleet = Fleet::new(6, 2);
-            fleet.restart(BUDGET);
-            fleet.secrets().set_secret(Some(5));
-            if !fleet.settle_after(cut, end) {
-                break;
-            }
-            assert_eq!(fleet.at(REVISION), [Some("1"); 6], "ended at request {cut}");
-            cut += 1;
-        }
-        assert!(cut > 30, "{cut} requests are too few to show anything");
-    }
-}
-
-#[test]
-fn one_that_adopts_and_stalls_keeps_the_others_from_it_whoever_leads_and_until_it_is_repaired() {
-    let mut fleet = Fleet::new(4, 4);
-    fleet.restart(BUDGET);
-    for next in [Fleet::take_over, Fleet::take_over, |fleet: &mut Fleet| fleet.restart(BUDGET)] {
-        while fleet.models.values().all(|model| model.rollouts == 0) {
-            if fleet.operators[0].requests.is_empty() {
-                fleet.hear();
-            }
-            fleet.answer(0);
-        }
-        // Whatever has begun fails.
-        for _ in 0..50 {
-            for model in fleet.models.values_mut().filter(|model| model.is_rolling()) {
-                model.fail_rollout();
-            }
-            fleet.hear();
-            fleet.answer(0);
-        }
-        assert!(fleet.is_halted());
-        assert_eq!(fleet.rollouts(), [1, 1, 0, 0]);
-        let stalled = &fleet.models["cache-00"].resource().status.conditions;
-        let stalled = stalled.iter().find(|condition| condition.type_ == "Stalled").unwrap();
-        assert!(stalled.message.contains("no other cache adopts"), "{}", stalled.message);
-        next(&mut fleet);
-    }
-    fleet.settle();
-    assert!(!fleet.is_halted());
-    assert_eq!(fleet.at(REVISION), [Some("1"); 4]);
-}
-
-#[test]
-fn who_is_told_to_leave_templates_alone_leaves_them_alone() {
-    let mut fleet = Fleet::new(3, 3);
-    fleet.restart(BudgetSettings::default());
-    fleet.settle();
-    assert_eq!(fleet.at(REVISION), [Some("0"); 3]);
-    fleet.now += SignedDuration::from_mins(1);
-    fleet.restart(BUDGET);
-    fleet.settle();
-    assert_eq!(fleet.at(REVISION), [Some("1"); 3]);
-}
-
-#[test]
-fn an_older_definition_that_drops_a_field_of_many_rolls_a_few_at_a_time_wherever_the_operator_is_killed() {
-    let mut fleet = Fleet::of(30, MORE_MEMORY);
-    assert_eq!(fleet.rollouts(), [0; 30]);
-    fleet.redefine();
-    fleet.settle();
-    assert_eq!((fleet.at(ARGS), fleet.rollouts()), (vec![Some("64"); 30], vec![1; 30]));
-    let mut cut = 1;
-    loop {
-        let mut fleet = Fleet::of(4, MORE_MEMORY);
-        fleet.redefine();
-        if !fleet.settle_after(cut, |fleet| fleet.restart(BUDGET)) {
-            break;
-        }
-        assert_eq!(
-            (fleet.at(ARGS), fleet.rollouts()),
-            (vec![Some("64"); 4], vec![1; 4]),
-            "killed at request {cut}"
-        );
-        cut += 1;
-    }
-    assert!(cut > 12, "{cut} requests are too few to show anything");
-}
-
-#[test]
-fn an_edit_does_not_wait_behind_those_that_nobody_edited() {
-    let mut fleet = Fleet::of(6, MORE_MEMORY);
-    fleet.redefine();
-    // The first two have their turn; their pods stay away.
-    fleet.quiet();
-    assert_eq!(fleet.rollouts(), [1, 1, 0, 0, 0, 0]);
-    fleet.models.get_mut("cache-04").unwrap().edit(6);
-    fleet.quiet();
-    assert_eq!(fleet.rollouts(), [1, 1, 0, 0, 1, 0]);
-    while fleet.models.get_mut("cache-04").unwrap().work() {}
-    fleet.settle();
-    assert_eq!(fleet.rollouts(), [1; 6]);
-}
-
-#[test]
-fn images_that_nobody_rewrites_any_more_after_an_upgrade_of_the_api_server_come_back_a_few_at_a_time() {
-    let mut fleet = Fleet::of_rewritten(6);
-    let rewritten: Vec<_> = fleet.at(IMAGE).into_iter().map(|it| it.map(str::to_owned)).collect();
-    fleet.models.values_mut().for_each(|model| model.become_another(Cluster::Faithful));
-    fleet.tell_version();
-    fleet.settle();
-    assert_eq!(fleet.rollouts(), [1; 6]);
-    assert!(
-        fleet.at(IMAGE).iter().zip(&rewritten).all(|(now, before)| *now != before.as_deref()),
-        "{rewritten:?}"
-    );
-}
-
-#[test]
-fn images_that_are_rewritten_after_an_upgrade_of_the_api_server_as_before_stay() {
-    let mut fleet = Fleet::of_rewritten(6);
-    fleet.tell_version();
-    fleet.settle();
-    assert_eq!((fleet.rollouts(), fleet.turns()), (vec![0; 6], vec![None; 6]));
 }

@@ -2,33 +2,25 @@
 //! collector. It keeps the rules that the kernel relies on: uids, resourceVersions, generations, create-only
 //! applies, and watches that deliver in order per kind and late.
 
+mod checks;
+mod controllers;
 mod disasters;
 mod objects;
 mod others;
+mod requests;
 mod rollouts;
 mod specs;
 mod stages;
+mod users;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use disasters::Backup;
 use jiff::Timestamp;
-use memcached_operator_core::api::MemcachedStatus;
-use memcached_operator_core::kernel::diff;
-use memcached_operator_core::kernel::effect::Request;
-use memcached_operator_core::kernel::event::{
-    Event, Reply, SecretContent, SeenChild, SeenResource, SeenRollout, SeenSecret,
-};
-use memcached_operator_core::kernel::failure::{Category, Failure};
-use memcached_operator_core::kernel::hash;
+use memcached_operator_core::kernel::event::{Event, SeenChild, SeenResource, SeenSecret};
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Uid, Watched};
 pub(crate) use objects::{Cluster, merged};
-use objects::{
-    applied, conflict, content, controller, edit, give_up_owner, give_up_replicas, is_labelled, owned,
-    take_in, template,
-};
-use serde_json::{Value, json};
-use specs::{spec, wanted};
+use objects::{is_labelled, template};
 pub(crate) use stages::{LACKING, Report};
 
 pub(crate) const NAME: &str = "cache";
@@ -36,12 +28,6 @@ const SECRET: &str = "credentials";
 
 fn key(name: &str) -> Key {
     Key { namespace: "sim".into(), name: name.into() }
-}
-
-/// What a Secret with this content says of its keys.
-fn digests(content: u8, keys: &[String]) -> BTreeMap<String, String> {
-    let there = keys.iter().filter(|_| content != LACKING);
-    there.map(|key| (key.clone(), hash::of_bytes(&[content]))).collect()
 }
 
 pub(crate) struct Model {
@@ -179,102 +165,9 @@ impl Model {
         resource
     }
 
-    pub(crate) fn create_resource(&mut self) {
-        if self.resource.is_some() {
-            return;
-        }
-        self.causes += 1;
-        let (version, uid) = (self.tick(), self.uid("mcd"));
-        self.store_resource(SeenResource {
-            key: self.key.clone(),
-            uid,
-            created: self.age(),
-            resource_version: version,
-            generation: 1,
-            deleting: false,
-            restart_trigger: None,
-            spec: Ok(spec(0)),
-            status: MemcachedStatus::default(),
-        });
-    }
-
-    pub(crate) fn delete_resource(&mut self) {
-        if self.resource.take().is_some() {
-            self.tick();
-            self.tell(Watched::Memcached, Event::Gone { kind: Watched::Memcached, key: self.key.clone() });
-        }
-    }
-
-    /// `kubectl delete --cascade=orphan`: who controls the children is taken away from them.
-    pub(crate) fn orphan(&mut self) {
-        let Some(uid) = self.resource.as_ref().map(|resource| resource.uid.clone()) else { return };
-        if !self.children.values().all(is_labelled) {
-            return;
-        }
-        self.delete_resource();
-        for kind in ChildKind::ALL {
-            self.change_child(kind, |child| {
-                if child.controller.as_ref().is_some_and(|owner| owner.uid == uid) {
-                    give_up_owner(child);
-                }
-            });
-        }
-    }
-
     /// The incarnations of the children.
     pub(crate) fn uids(&self) -> Vec<Uid> {
         self.children.values().map(|child| child.uid.clone()).collect()
-    }
-
-    pub(crate) fn edit(&mut self, variant: u8) {
-        if let Some(mut resource) = self.resource.clone()
-            && resource.spec != Ok(spec(variant))
-        {
-            self.causes += 1;
-            resource.spec = Ok(spec(variant));
-            resource.generation += 1;
-            self.store_resource(resource);
-        }
-    }
-
-    pub(crate) fn trigger(&mut self, value: u8) {
-        if let Some(mut resource) = self.resource.clone() {
-            self.causes += 1;
-            resource.restart_trigger = Some(value.to_string());
-            self.store_resource(resource);
-        }
-    }
-
-    pub(crate) fn set_secret(&mut self, content: Option<u8>) {
-        match content {
-            Some(content) => {
-                let version = self.tick();
-                let uid = match &self.secret {
-                    Some((secret, before)) => {
-                        self.causes += usize::from(*before != content);
-                        secret.uid.clone()
-                    }
-                    None => {
-                        self.causes += 1;
-                        self.uid("secret")
-                    }
-                };
-                let secret = SeenSecret { key: key(SECRET), uid, resource_version: version };
-                self.secret = Some((secret.clone(), content));
-                self.tell(Watched::Secret, Event::Secret(secret));
-            }
-            None if self.secret.take().is_some() => {
-                self.tick();
-                self.tell(Watched::Secret, Event::Gone { kind: Watched::Secret, key: key(SECRET) });
-            }
-            None => {}
-        }
-    }
-
-    pub(crate) fn touch_secret(&mut self) {
-        if let Some((_, content)) = &self.secret {
-            self.set_secret(Some(*content));
-        }
     }
 
     fn change_child(&mut self, kind: ChildKind, change: impl FnOnce(&mut SeenChild)) {
@@ -307,239 +200,10 @@ impl Model {
         }
     }
 
-    pub(crate) fn tamper_template(&mut self) {
-        // The tampering rolls once, and so does putting it back.
-        self.causes += 2;
-        let mark = self.version;
-        self.change_own(ChildKind::Deployment, |child| {
-            child.content["spec"]["template"]["spec"]["containers"][0]["image"] =
-                json!(format!("evil:{mark}"));
-        });
-    }
-
-    /// Who sets a field owns it, and we do not any more.
-    pub(crate) fn take_template(&mut self) {
-        self.change_child(ChildKind::Deployment, |child| {
-            let ours = child.owned.as_mut().and_then(|it| it.pointer_mut("/f:spec/f:template/f:spec"));
-            ours.and_then(Value::as_object_mut).map(|fields| fields.remove("f:containers"));
-        });
-    }
-
-    pub(crate) fn tamper_replicas(&mut self, replicas: u8) {
-        self.scale(i64::from(replicas));
-    }
-
-    /// Whoever scales owns the number.
-    fn scale(&mut self, replicas: i64) {
-        self.change_own(ChildKind::Deployment, |child| {
-            if child.content["spec"]["replicas"] != json!(replicas) {
-                child.content["spec"]["replicas"] = json!(replicas);
-                give_up_replicas(child);
-            }
-        });
-    }
-
-    pub(crate) fn tamper_port(&mut self) {
-        self.change_own(ChildKind::Service, |child| {
-            // Between an eviction and the apply after it there is none.
-            if let Some(port) = child.content.pointer_mut("/spec/ports/0/port") {
-                *port = json!(11311);
-            }
-        });
-    }
-
     fn delete_child(&mut self, kind: ChildKind) {
         if self.children.contains_key(&kind) {
             self.tick();
             self.put(kind, None);
         }
-    }
-
-    pub(crate) fn delete_service(&mut self) {
-        self.delete_child(ChildKind::Service);
-    }
-
-    pub(crate) fn collect_garbage(&mut self) {
-        let alive = self.resource.as_ref().map(|resource| resource.uid.clone());
-        for kind in ChildKind::ALL {
-            let owner = self.children.get(&kind).and_then(|child| child.controller.clone());
-            if owner.is_some_and(|owner| Some(&owner.uid) != alive.as_ref()) {
-                self.delete_child(kind);
-            }
-        }
-    }
-
-    /// The Deployment controller: observes first, then everything is rolled out.
-    pub(crate) fn roll_out(&mut self) {
-        self.change_own(ChildKind::Deployment, |child| {
-            let wanted = i32::try_from(child.content["spec"]["replicas"].as_i64().unwrap()).unwrap();
-            let done = SeenRollout {
-                observed_generation: child.generation,
-                replicas: wanted,
-                ready: wanted,
-                updated: wanted,
-                available: wanted,
-                ..SeenRollout::default()
-            };
-            let rollout = child.rollout.get_or_insert_default();
-            if rollout.observed_generation < child.generation {
-                rollout.observed_generation = child.generation;
-                rollout.updated = 0;
-            } else {
-                *rollout = done;
-            }
-        });
-    }
-
-    /// What the cluster does by itself. Returns whether anything was left to do.
-    pub(crate) fn work(&mut self) -> bool {
-        let before = self.version;
-        self.collect_garbage();
-        self.autoscale();
-        self.roll_out();
-        self.version != before
-    }
-
-    pub(crate) fn execute(&mut self, request: &Request) -> Reply {
-        self.check_touches_own(request);
-        match request {
-            Request::ReadSecret { secret, keys } => {
-                Reply::Secret(self.secret.as_ref().filter(|(seen, _)| seen.key == *secret).map(
-                    |(seen, content)| SecretContent {
-                        uid: seen.uid.clone(),
-                        resource_version: seen.resource_version.clone(),
-                        requested: keys.clone(),
-                        digests: digests(*content, keys),
-                        without_newline: BTreeSet::new(),
-                    },
-                ))
-            }
-            Request::ReadChild { kind, .. } => Reply::Child(self.children.get(kind).cloned().map(Box::new)),
-            Request::Create { kind, .. } if self.children.contains_key(kind) => conflict("already exists"),
-            Request::Create { kind, body, .. } => self.create_child(*kind, body),
-            // An empty version is none, to an API server.
-            Request::Apply { kind, resource_version: looked_at, .. }
-                if !looked_at.0.is_empty()
-                    && self.children.get(kind).is_some_and(|it| it.resource_version != *looked_at) =>
-            {
-                conflict("the object has been modified")
-            }
-            Request::Apply { kind, uid, body, .. } => match self.children.get(kind) {
-                Some(child) if !diff::in_the_way(*kind, body, &child.content).is_empty() => {
-                    let message = "spec.ports[1].name: Duplicate value".to_owned();
-                    Reply::Failed(Failure { category: Category::Invalid, message })
-                }
-                Some(child) if child.uid == *uid => {
-                    let content = self.cluster.stores(applied(*kind, body, child));
-                    self.change_child(*kind, |child| take_in(child, (content, body)));
-                    Reply::Child(self.children.get(kind).cloned().map(Box::new))
-                }
-                _ => conflict("uid mismatch"),
-            },
-            Request::Patch { kind, resource_version, edits, .. } => match self.children.get(kind) {
-                Some(child) if child.resource_version == *resource_version => {
-                    self.change_child(*kind, |child| edits.iter().for_each(|it| edit(child, it)));
-                    Reply::Child(self.children.get(kind).cloned().map(Box::new))
-                }
-                _ => conflict("the object has been modified"),
-            },
-            Request::Delete { kind, uid, resource_version, .. } => match self.children.get(kind) {
-                Some(child) if child.uid == *uid && child.resource_version == *resource_version => {
-                    self.delete_child(*kind);
-                    Reply::Child(None)
-                }
-                Some(_) => conflict("the object has been modified"),
-                None => Reply::Child(None),
-            },
-            Request::PatchStatus { resource_version, status } => match self.resource.clone() {
-                Some(mut resource) if resource.resource_version == *resource_version => {
-                    resource.status = merged(&resource.status, status);
-                    self.prune(&mut resource);
-                    self.check_claim(&resource);
-                    Reply::Status(Box::new(self.store_resource(resource)))
-                }
-                _ => conflict("the object has been modified"),
-            },
-        }
-    }
-
-    fn create_child(&mut self, kind: ChildKind, body: &Value) -> Reply {
-        let version = self.tick();
-        let child = SeenChild {
-            kind,
-            key: self.key.clone(),
-            uid: self.uid("child"),
-            created: self.age(),
-            resource_version: version,
-            generation: 1,
-            deleting: false,
-            controller: Some(controller(&body["metadata"]["ownerReferences"][0])),
-            content: self.cluster.stores(content(body)),
-            owned: owned(kind, body),
-            entry: Some(0),
-            go_operator: None,
-            managers: Vec::new(),
-            rollout: (kind == ChildKind::Deployment).then(SeenRollout::default),
-        };
-        self.put(kind, Some(child.clone()));
-        Reply::Child(Some(Box::new(child)))
-    }
-
-    /// No tool may read "ready" while the Deployment does not run what its own annotations promise.
-    fn check_claim(&self, resource: &SeenResource) {
-        let status = &resource.status;
-        let claims = status.observed_generation == resource.generation
-            && status.conditions.iter().any(|it| it.type_ == "Ready" && it.status == "True");
-        if claims {
-            let deployment = self.children.get(&ChildKind::Deployment).expect("Ready without a Deployment");
-            let owner = deployment.controller.as_ref();
-            assert!(owner.is_none_or(|it| it.uid == resource.uid), "Ready on another's Deployment");
-        }
-    }
-
-    /// The children that are wanted and that no list shows: a restarted operator reads each once, because something without
-    /// our label may be there.
-    pub(crate) fn missing_reads(&self) -> usize {
-        let Some(resource) = &self.resource else { return 0 };
-        wanted(resource).iter().filter(|(kind, wanted)| *wanted && !self.children.contains_key(kind)).count()
-    }
-
-    pub(crate) fn check_converged(&self) {
-        let Some(resource) = &self.resource else {
-            let orphans = self.children.values().all(|child| child.controller.is_none());
-            assert!(orphans, "children of a deleted resource");
-            return;
-        };
-        for (kind, wanted) in wanted(resource) {
-            assert_eq!(self.children.contains_key(&kind), wanted, "{}", kind.name());
-        }
-        for child in self.children.values() {
-            assert_eq!(child.controller.as_ref().unwrap().uid, resource.uid);
-            assert!(is_labelled(child), "{}", child.kind.name());
-        }
-        let spec = resource.spec.as_ref().unwrap();
-        let deployment = &self.children[&ChildKind::Deployment].content;
-        let replicas = deployment["spec"]["replicas"].as_i64().unwrap();
-        match &spec.autoscaling {
-            // Whoever scaled to zero switched the autoscaler off.
-            Some(_) => assert!(replicas == 0 || (2..=4).contains(&replicas), "{replicas} pods"),
-            None => assert_eq!(replicas, i64::from(spec.replicas.unwrap_or(1))),
-        }
-        let args = deployment["spec"]["template"]["spec"]["containers"][0]["args"].to_string();
-        let memory = spec.memcached.as_ref().and_then(|it| it.max_memory_mb).unwrap_or(64);
-        assert!(args.contains(&format!("\"-m\",\"{memory}\"")), "{args}");
-        let trigger =
-            &deployment["spec"]["template"]["metadata"]["annotations"]["memcached.c5c3.io/restart-trigger"];
-        assert_eq!(trigger.as_str(), resource.restart_trigger.as_deref());
-        assert_eq!(diff::drift(ChildKind::Deployment, deployment, deployment), Vec::<String>::new());
-        let status = &resource.status;
-        assert_eq!(status.observed_generation, resource.generation);
-        let ready = status.conditions.iter().find(|it| it.type_ == "Ready").unwrap();
-        let wants_secret = spec.security.as_ref().is_some_and(|it| it.sasl.is_some());
-        let expected = match (&self.secret, wants_secret) {
-            (None, true) => ("False", "SecretNotFound"),
-            _ => ("True", "MemcachedReady"),
-        };
-        assert_eq!((ready.status.as_str(), ready.reason.as_str()), expected, "{}", ready.message);
     }
 }

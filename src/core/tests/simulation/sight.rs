@@ -7,7 +7,8 @@ use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use proptest::prelude::*;
 
-use crate::{Simulation, child, op, request_name};
+use crate::history::{child, op};
+use crate::simulation::{Simulation, request_name};
 
 impl Simulation {
     /// Everything that is under way is done, time stands still. Returns the requests that were sent.

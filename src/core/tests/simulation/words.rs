@@ -21,13 +21,14 @@ use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
+use crate::history::Op;
 use crate::model::{LACKING, Model, NAME, Report, merged};
-use crate::{Op, Simulation};
+use crate::simulation::Simulation;
 
 /// Refuses words that contradict each other or what the kernel knew when it sent them. Returns what was claimed.
 pub(crate) fn check(reconciler: &Reconciler, now: Timestamp, effect: &Effect) -> BTreeSet<String> {
     let Some((key, status)) = status_of(reconciler, effect) else { return BTreeSet::new() };
-    let found = contradictions::contradictions(&status, &contradictions::Known::of(reconciler, key, now));
+    let found = contradictions::contradictions(&status, &contradictions::Known::new(reconciler, key, now));
     assert!(found.is_empty(), "{}", found.join("\n"));
     let claims = |it: &Condition| {
         let claims = claims::claims(it).unwrap_or_default();

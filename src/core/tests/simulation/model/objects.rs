@@ -52,7 +52,7 @@ pub(super) fn edit(child: &mut SeenChild, edit: &PatchOperation) {
 }
 
 /// What becomes of a child that gets this content by an apply of this body.
-pub(super) fn take_in(child: &mut SeenChild, (content, body): (Value, &Value)) {
+pub(super) fn take_in(child: &mut SeenChild, content: Value, body: &Value) {
     (child.content, child.owned) = (content, owned(child.kind, body));
     child.controller = Some(controller(&body["metadata"]["ownerReferences"][0]));
 }

@@ -24,7 +24,7 @@ pub(super) struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    pub(super) fn of(reconciler: &'a Reconciler, key: &'a Key, now: Timestamp) -> Self {
+    pub(super) fn new(reconciler: &'a Reconciler, key: &'a Key, now: Timestamp) -> Self {
         let resource = &reconciler.world().resources[key];
         let controlled =
             |live: &Live| live.controller.as_ref().is_some_and(|owner| owner.uid == resource.seen.uid);

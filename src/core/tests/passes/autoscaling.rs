@@ -1,0 +1,78 @@
+//! Who decides on the number of pods: the spec, or an autoscaler.
+
+use memcached_operator_core::kernel::event::Unavailable;
+use memcached_operator_core::kernel::failure::{Category, Failure};
+use memcached_operator_core::kernel::object::{ChildKind, Scope};
+use memcached_operator_core::kernel::pass::Send;
+use serde_json::{Value, json};
+
+use crate::support::{complete, deployment, live, ready, run, scaled_by_others, sent, service, world};
+
+#[test]
+fn a_number_of_pods_that_is_right_by_chance_becomes_ours() {
+    let spec = json!({"replicas": 2});
+    let settled = world(&spec, vec![service(&spec), deployment(&spec)]);
+    assert_eq!(sent(&settled), Vec::<String>::new());
+    let left_by_an_autoscaler = world(&spec, vec![service(&spec), scaled_by_others(&spec)]);
+    assert_eq!(sent(&left_by_an_autoscaler), ["apply Deployment"]);
+}
+
+#[test]
+fn an_autoscaler_that_cannot_be_taken_away_keeps_the_number_of_pods_and_the_status_says_so() {
+    let scaled = json!({
+        "autoscaling": {"enabled": true, "minReplicas": 2, "maxReplicas": 4},
+        "resources": {"requests": {"cpu": "1"}},
+    });
+    let off = json!({"replicas": 1, "resources": {"requests": {"cpu": "1"}}});
+    let autoscaler = live(ChildKind::HorizontalPodAutoscaler, &scaled);
+    let mut world = world(&off, vec![service(&off), scaled_by_others(&scaled), autoscaler]);
+    let message = "no HorizontalPodAutoscalers for the operator".to_owned();
+    let why = Unavailable::Refused(Failure { category: Category::Forbidden, message });
+    world.lose_kind(ChildKind::HorizontalPodAutoscaler, Scope::All, why);
+    assert_eq!(sent(&world), Vec::<String>::new());
+    let statuses = run(&world).sends;
+    let reasons = statuses.iter().flat_map(|send| match send {
+        Send::Status { status, .. } => status.conditions.as_slice(),
+        Send::Read(_) | Send::Write { .. } => &[],
+    });
+    let ready: Vec<_> = reasons.filter(|it| it.type_ == "Ready").map(|it| it.reason.as_str()).collect();
+    assert_eq!(ready, ["Forbidden"]);
+}
+
+fn autoscaled() -> Value {
+    json!({
+        "replicas": 3,
+        "autoscaling": {"enabled": true, "minReplicas": 5, "maxReplicas": 8},
+        "resources": {"requests": {"cpu": "1"}},
+    })
+}
+
+#[test]
+fn a_resource_is_not_ready_before_its_autoscaler_has_made_the_fewest_pods() {
+    let spec = autoscaled();
+    let children = |pods| {
+        let deployment = complete(scaled_by_others(&with_replicas(&spec, pods)), pods);
+        vec![service(&spec), deployment, live(ChildKind::HorizontalPodAutoscaler, &spec)]
+    };
+    assert_eq!(ready(&world(&spec, children(3))).as_deref(), Some("False MemcachedNotReady"));
+    assert_eq!(ready(&world(&spec, children(5))).as_deref(), Some("True MemcachedReady"));
+}
+
+fn with_replicas(spec: &Value, replicas: i32) -> Value {
+    let mut spec = spec.clone();
+    spec["replicas"] = json!(replicas);
+    spec
+}
+
+#[test]
+fn an_autoscaler_that_cannot_be_seen_may_be_there_and_keeps_the_number_that_it_set() {
+    let off = json!({"replicas": 1, "resources": {"requests": {"cpu": "1"}}});
+    let scaled = with_replicas(&off, 20);
+    let children = vec![service(&off), scaled_by_others(&scaled)];
+    let mut unseen = world(&off, children.clone());
+    let message = "may not list horizontalpodautoscalers".to_owned();
+    let why = Unavailable::Refused(Failure { category: Category::Forbidden, message });
+    unseen.lose_kind(ChildKind::HorizontalPodAutoscaler, Scope::All, why);
+    assert_eq!(sent(&unseen), Vec::<String>::new());
+    assert_eq!(sent(&world(&off, children)), ["apply Deployment"], "nobody else decides");
+}

@@ -1,0 +1,97 @@
+//! Children without a controller: those that this operator made for an earlier resource are taken back, others are not.
+
+use json_patch::{AddOperation, PatchOperation};
+use memcached_operator_core::kernel::effect::Request;
+use memcached_operator_core::kernel::event::SeenChild;
+use memcached_operator_core::kernel::object::{ChildKind, ResourceVersion};
+use memcached_operator_core::kernel::pass::Send;
+use serde_json::{Value, json};
+
+use crate::fixture::Fixture;
+use crate::support::{NAME, deployment, live, ready, run, sent, service, world};
+
+/// The same, without its owner: `kubectl delete --cascade=orphan` takes the reference and who wrote it.
+fn orphaned(child: SeenChild, other_owners: &Value) -> SeenChild {
+    let created = "2026-01-01T00:00:00Z".parse().ok();
+    let mut child = SeenChild { controller: None, created, ..child };
+    child.content["metadata"]["ownerReferences"] = other_owners.clone();
+    let fields = child.owned.as_mut().unwrap()["f:metadata"].as_object_mut().unwrap();
+    fields.remove("f:ownerReferences").unwrap();
+    child
+}
+
+/// A Service by another hand, with our labels.
+fn copied(spec: &Value) -> SeenChild {
+    SeenChild { entry: None, owned: None, ..orphaned(service(spec), &Value::Null) }
+}
+
+#[test]
+fn orphans_get_their_owner_back_and_their_pods_stay() {
+    let spec = json!({"replicas": 2});
+    let left = [service(&spec), deployment(&spec)].map(|child| orphaned(child, &Value::Null));
+    let world = world(&spec, left.to_vec());
+    assert_eq!(sent(&world), ["apply Service", "apply Deployment"]);
+    for send in run(&world).sends {
+        let Send::Write {
+            request: Request::Apply { uid, resource_version, body, kind, .. }, replaces, ..
+        } = send
+        else {
+            panic!("{send:?}");
+        };
+        assert_eq!((uid.0, resource_version.0.as_str()), (format!("uid-{}", kind.name()), "7"));
+        let cause = replaces.and_then(|it| it.cause);
+        assert_eq!((cause, body["metadata"]["ownerReferences"].as_array().unwrap().len()), (None, 1));
+    }
+}
+
+#[test]
+fn an_orphan_that_is_not_asked_for_is_taken_back_before_it_is_deleted() {
+    let spec = json!({"replicas": 1});
+    let guarded = json!({"replicas": 1, "security": {"networkPolicy": {"enabled": true}}});
+    let other = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": "u"}]);
+    for (owners, path) in [(Value::Null, "/metadata/ownerReferences"), (other, "/metadata/ownerReferences/-")]
+    {
+        let policy = orphaned(live(ChildKind::NetworkPolicy, &guarded), &owners);
+        let mut world = world(&spec, vec![service(&spec), deployment(&spec), policy.clone()]);
+        assert_eq!(sent(&world), ["patch NetworkPolicy"]);
+        let sends = run(&world).sends;
+        let [Send::Write { request: Request::Patch { resource_version, edits, .. }, .. }] = &sends[..] else {
+            panic!("{sends:?}");
+        };
+        assert_eq!(resource_version.0, "7");
+        let [PatchOperation::Add(AddOperation { path: at, value })] = &edits[..] else { panic!("{edits:?}") };
+        assert_eq!(at.as_str(), path);
+        assert_eq!(
+            value.pointer("/0/uid").or(value.get("uid")),
+            Some(&json!(Fixture::new(NAME, &spec).uid.0))
+        );
+        let controlled = SeenChild {
+            resource_version: ResourceVersion("8".to_owned()),
+            ..live(ChildKind::NetworkPolicy, &guarded)
+        };
+        world.see_child(controlled);
+        assert_eq!(sent(&world), ["delete NetworkPolicy"]);
+    }
+}
+
+#[test]
+fn what_only_looks_like_an_orphan_stays_somebody_elses() {
+    let spec = json!({"replicas": 1});
+    let mut of_another = orphaned(service(&spec), &Value::Null);
+    of_another.content["metadata"]["labels"]["app.kubernetes.io/instance"] = json!("another");
+    // The resource itself made it: it may be on its way out, and take it along.
+    let created = "2026-01-02T00:00:00Z".parse().ok();
+    let its_own = SeenChild { created, ..orphaned(service(&spec), &Value::Null) };
+    for foreign in [copied(&spec), of_another, its_own] {
+        let world = world(&spec, vec![foreign, deployment(&spec)]);
+        assert_eq!(sent(&world), Vec::<String>::new());
+        assert_eq!(ready(&world).as_deref(), Some("False NameConflict"));
+    }
+}
+
+#[test]
+fn a_paused_resource_leaves_its_orphans_until_it_goes_on() {
+    let spec = json!({"replicas": 1, "paused": true});
+    let left = [service(&spec), deployment(&spec)].map(|child| orphaned(child, &Value::Null));
+    assert_eq!(sent(&world(&spec, left.to_vec())), Vec::<String>::new());
+}

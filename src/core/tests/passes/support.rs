@@ -1,0 +1,119 @@
+//! A world for a pass, made of a resource and live children, and what a pass in it sends and says.
+
+use jiff::Timestamp;
+use kube_core::DynamicObject;
+use memcached_operator_core::kernel::effect::Request;
+use memcached_operator_core::kernel::event::{SeenChild, SeenRollout};
+use memcached_operator_core::kernel::object::{ChildKind, Key};
+use memcached_operator_core::kernel::pass::{self, Pass, Send, View};
+use memcached_operator_core::kernel::seen;
+use memcached_operator_core::kernel::world::World;
+use serde_json::{Value, json};
+
+use crate::fixture::Fixture;
+
+pub(crate) const NAME: &str = "cache";
+
+/// A child as it is after an apply of what this spec wants.
+pub(crate) fn live(kind: ChildKind, spec: &Value) -> SeenChild {
+    with_others_field(kind, spec, "")
+}
+
+/// The same, but that this field of it is somebody else's.
+pub(crate) fn with_others_field(kind: ChildKind, spec: &Value, field: &str) -> SeenChild {
+    let mut object = Fixture::new(NAME, spec).child(kind);
+    let mut fields = owned(&object);
+    if let Some((map, name)) = field.rsplit_once('/') {
+        fields.pointer_mut(map).unwrap().as_object_mut().unwrap().remove(name).unwrap();
+    }
+    object["metadata"]["uid"] = json!(format!("uid-{}", kind.name()));
+    object["metadata"]["resourceVersion"] = json!("7");
+    object["metadata"]["managedFields"] = json!([
+        {"manager": "memcached-operator", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": fields},
+    ]);
+    seen::child(kind, &serde_json::from_value::<DynamicObject>(object).unwrap()).unwrap()
+}
+
+/// A record of ownership of all of this; a list counts as a whole.
+fn owned(value: &Value) -> Value {
+    let fields = value.as_object().into_iter().flatten();
+    fields.map(|(name, value)| (format!("f:{name}"), owned(value))).collect()
+}
+
+/// The Deployment of this spec, whose number of pods somebody else decides.
+pub(crate) fn scaled_by_others(spec: &Value) -> SeenChild {
+    with_others_field(ChildKind::Deployment, spec, "/f:spec/f:replicas")
+}
+
+/// A Deployment all of whose pods serve.
+pub(crate) fn complete(child: SeenChild, pods: i32) -> SeenChild {
+    let rollout = SeenRollout {
+        observed_generation: i64::MAX,
+        replicas: pods,
+        ready: pods,
+        updated: pods,
+        available: pods,
+        ..SeenRollout::default()
+    };
+    SeenChild { rollout: Some(rollout), ..child }
+}
+
+pub(crate) fn service(spec: &Value) -> SeenChild {
+    live(ChildKind::Service, spec)
+}
+
+pub(crate) fn deployment(spec: &Value) -> SeenChild {
+    live(ChildKind::Deployment, spec)
+}
+
+/// A world with a resource of this spec and these children.
+pub(crate) fn world(spec: &Value, children: Vec<SeenChild>) -> World {
+    let Fixture { key, uid, .. } = Fixture::new(NAME, spec);
+    let resource = json!({
+        "metadata": {
+            "namespace": key.namespace, "name": key.name, "uid": uid.0, "resourceVersion": "9", "generation": 2,
+            "creationTimestamp": "2026-01-02T00:00:00Z",
+        },
+        "spec": spec,
+    });
+    let mut world = World::default();
+    world.see_resource(seen::resource(&serde_json::from_value(resource).unwrap()).unwrap());
+    for child in children {
+        world.see_child(child).unwrap();
+    }
+    world
+}
+
+pub(crate) fn run(world: &World) -> Pass {
+    let key = Key { namespace: "default".to_owned(), name: NAME.to_owned() };
+    pass::run(&View { world, resource: &world.resources[&key], now: Timestamp::UNIX_EPOCH })
+}
+
+/// What is sent about the children: `apply Deployment`.
+pub(crate) fn sent(world: &World) -> Vec<String> {
+    let about = |send: &Send| match send {
+        Send::Write { request, kind, .. } => {
+            let verb = match request {
+                Request::Create { .. } => "create",
+                Request::Apply { .. } => "apply",
+                Request::Patch { .. } => "patch",
+                Request::Delete { .. } => "delete",
+                _ => "read",
+            };
+            Some(format!("{verb} {}", kind.name()))
+        }
+        Send::Read(_) | Send::Status { .. } => None,
+    };
+    run(world).sends.iter().filter_map(about).collect()
+}
+
+/// Status and reason of Ready in the status that a pass writes.
+pub(crate) fn ready(world: &World) -> Option<String> {
+    run(world).sends.iter().find_map(|send| {
+        match send {
+            Send::Status { status, .. } => status.conditions.iter().find(|it| it.type_ == "Ready"),
+            Send::Read(_) | Send::Write { .. } => None,
+        }
+        .map(|it| format!("{} {}", it.status, it.reason))
+    })
+}

@@ -1,0 +1,173 @@
+//! The steps of a random history, and how a simulation takes each.
+
+use jiff::SignedDuration;
+use memcached_operator_core::kernel::failure::Category;
+use memcached_operator_core::kernel::object::ChildKind;
+use proptest::prelude::*;
+
+use crate::disasters::{Disaster, disaster};
+use crate::model::Cluster;
+use crate::simulation::Simulation;
+
+/// One step of a history.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    /// The next event of a watch arrives.
+    Deliver(usize),
+    /// A request is executed and answered.
+    Execute(usize),
+    /// A request is executed, and its answer is on its way for a while.
+    Delay(usize),
+    /// An answer that was on its way arrives.
+    Arrive(usize),
+    /// A request is executed, and its answer is lost.
+    LoseReply(usize),
+    /// A request of an operator that is gone is executed: another one leads, and has written perhaps.
+    ExecuteLate(usize),
+    /// A request is refused.
+    Refuse(usize, Category),
+    /// The operator is killed and started again.
+    Restart,
+    /// It loses the lead, or wins it.
+    Lead(bool),
+    /// The user edits the spec: one of a few variants.
+    Edit(u8),
+    /// The user touches the restart trigger.
+    Trigger(u8),
+    /// The Secret gets one of a few contents, or goes.
+    Secret(Option<u8>),
+    /// The Secret's metadata changes.
+    TouchSecret,
+    /// Somebody changes the live pod template.
+    TamperTemplate,
+    /// Somebody sets fields of the live pod template to what they are.
+    TakeTemplate,
+    /// Somebody scales the Deployment.
+    TamperReplicas(u8),
+    /// Somebody gives our port another number.
+    TamperPort,
+    /// Somebody deletes the Service.
+    DeleteService,
+    /// Somebody takes our label off a child.
+    TakeLabel(ChildKind),
+    /// Somebody puts an object of their own in a child's place, with our label or without.
+    Squat(ChildKind, bool),
+    /// Somebody takes theirs away.
+    MakeRoom(ChildKind),
+    /// The user deletes the resource.
+    Delete,
+    /// The user deletes the resource and keeps its children.
+    Orphan,
+    /// The user creates it anew.
+    Recreate,
+    /// The garbage collector runs.
+    CollectGarbage,
+    /// The Deployment controller works a step.
+    RollOut,
+    /// The cluster makes something else of what is applied from now on.
+    BecomeAnother(Cluster),
+    /// The API server gets another version, which it says with the next list.
+    Upgrade,
+    /// Time passes.
+    Wait(u16),
+    /// Something befalls the whole API server.
+    Befall(Disaster),
+}
+
+pub(crate) fn op() -> impl Strategy<Value = Op> {
+    let refusal = prop_oneof![
+        Just(Category::Transient),
+        Just(Category::Forbidden),
+        Just(Category::QuotaExceeded),
+        Just(Category::Conflict),
+    ];
+    let cluster =
+        prop::sample::select(vec![Cluster::Faithful, Cluster::RewritesImages, Cluster::RewritesArguments]);
+    prop_oneof![
+        8 => (0..8usize).prop_map(Op::Deliver),
+        8 => (0..8usize).prop_map(Op::Execute),
+        2 => (0..8usize).prop_map(Op::Delay),
+        2 => (0..8usize).prop_map(Op::Arrive),
+        2 => (0..8usize).prop_map(Op::LoseReply),
+        2 => (0..8usize).prop_map(Op::ExecuteLate),
+        2 => ((0..8usize), refusal).prop_map(|(at, why)| Op::Refuse(at, why)),
+        1 => Just(Op::Restart),
+        1 => Just(Op::Lead(false)),
+        2 => Just(Op::Lead(true)),
+        2 => (0..8u8).prop_map(Op::Edit),
+        1 => (0..3u8).prop_map(Op::Trigger),
+        2 => proptest::option::weighted(0.7, 0..3u8).prop_map(Op::Secret),
+        1 => Just(Op::TouchSecret),
+        1 => Just(Op::TamperTemplate),
+        1 => Just(Op::TakeTemplate),
+        1 => (0..5u8).prop_map(Op::TamperReplicas),
+        1 => Just(Op::TamperPort),
+        1 => Just(Op::DeleteService),
+        2 => child().prop_map(Op::TakeLabel),
+        1 => (child(), any::<bool>()).prop_map(|(kind, labelled)| Op::Squat(kind, labelled)),
+        1 => child().prop_map(Op::MakeRoom),
+        1 => Just(Op::Delete),
+        1 => Just(Op::Orphan),
+        2 => Just(Op::Recreate),
+        1 => Just(Op::CollectGarbage),
+        3 => Just(Op::RollOut),
+        1 => cluster.prop_map(Op::BecomeAnother),
+        1 => Just(Op::Upgrade),
+        2 => (0..2000u16).prop_map(Op::Wait),
+        3 => disaster().prop_map(Op::Befall),
+    ]
+}
+
+/// A kind that the specs here ask for.
+pub(crate) fn child() -> impl Strategy<Value = ChildKind> + Clone {
+    proptest::sample::select(vec![
+        ChildKind::NetworkPolicy,
+        ChildKind::Service,
+        ChildKind::Deployment,
+        ChildKind::HorizontalPodAutoscaler,
+    ])
+}
+
+impl Simulation {
+    pub(crate) fn apply(&mut self, op: &Op) {
+        match op {
+            Op::Deliver(at) => {
+                if let Some(event) = self.model.next_event(*at) {
+                    self.step(event);
+                }
+            }
+            Op::Execute(at) => self.answer(*at, true, None),
+            Op::Delay(at) => self.delay(*at),
+            Op::Arrive(at) => self.arrive(*at),
+            Op::LoseReply(at) => self.answer(*at, true, Some(Category::Transient)),
+            Op::ExecuteLate(at) => self.execute_late(*at),
+            Op::Refuse(at, category) => self.answer(*at, false, Some(*category)),
+            Op::Restart => self.restart(),
+            Op::Lead(leads) => self.lead(*leads),
+            Op::Edit(variant) => self.model.edit(*variant),
+            Op::Trigger(value) => self.model.trigger(*value),
+            Op::Secret(content) => self.model.set_secret(*content),
+            Op::TouchSecret => self.model.touch_secret(),
+            Op::TamperTemplate => self.model.tamper_template(),
+            Op::TakeTemplate => self.model.take_template(),
+            Op::TamperReplicas(replicas) => self.model.tamper_replicas(*replicas),
+            Op::TamperPort => self.model.tamper_port(),
+            Op::DeleteService => self.model.delete_service(),
+            Op::TakeLabel(kind) => self.model.take_label(*kind),
+            Op::Squat(kind, labelled) => self.model.squat(*kind, *labelled),
+            Op::MakeRoom(kind) => self.model.make_room(*kind),
+            Op::Delete => self.model.delete_resource(),
+            Op::Orphan => self.model.orphan(),
+            Op::Recreate => self.model.create_resource(),
+            Op::CollectGarbage => self.model.collect_garbage(),
+            Op::RollOut => self.model.roll_out(),
+            Op::Befall(disaster) => self.befall(disaster),
+            Op::BecomeAnother(cluster) => self.model.become_another(*cluster),
+            Op::Upgrade => {
+                self.model.upgrade();
+                self.step(self.model.says_version());
+            }
+            Op::Wait(millis) => self.wait(SignedDuration::from_millis(i64::from(*millis))),
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The Kubernetes Events that are published: what is no rollout has none, and that of a rollout names what changes.
+
+use memcached_operator_core::kernel::effect::Effect;
+use memcached_operator_core::kernel::event::{Event, Reply};
+
+use crate::simulation::{Simulation, request_name};
+
+#[test]
+fn what_a_status_says_is_published_though_the_watch_tells_of_it_before_the_reply() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    loop {
+        if let Some(event) = simulation.model.next_event(0) {
+            simulation.step(event);
+        } else if let Some(Effect::Send { id, request, .. }) = simulation.requests.pop() {
+            let reply = simulation.model.execute(&request);
+            while let Some(event) = simulation.model.next_event(0) {
+                simulation.step(event);
+            }
+            simulation.step(Event::Done { id, reply });
+        } else if !simulation.model.work() {
+            break;
+        }
+    }
+    assert_eq!(simulation.said, ["Created", "Created", "MemcachedReady"]);
+}
+
+#[test]
+fn a_template_that_is_taken_back_and_one_that_the_api_server_stores_as_it_was_are_no_rollouts() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.settle();
+    simulation.said.clear();
+    simulation.model.take_template();
+    assert!(simulation.settle() > 0, "it is taken back");
+    assert_eq!((simulation.said.as_slice(), simulation.counted), (&[][..], 0));
+    simulation.model.edit(2);
+    let applies = |it: &Effect| matches!(it, Effect::Send { request, .. } if request_name(request) == "apply Deployment");
+    while !simulation.requests.iter().any(applies) {
+        match simulation.model.next_event(0) {
+            Some(event) => simulation.step(event),
+            None => simulation.answer(0, true, None),
+        }
+    }
+    let at = simulation.requests.iter().position(applies).unwrap();
+    let Effect::Send { id, .. } = simulation.requests.remove(at) else { unreachable!() };
+    let as_it_was = Reply::Child(Some(Box::new(simulation.model.deployment().clone())));
+    simulation.step(Event::Done { id, reply: as_it_was });
+    assert_eq!((simulation.said.as_slice(), simulation.counted), (&[][..], 0));
+    simulation.settle();
+    assert_eq!(
+        (simulation.said.as_slice(), simulation.counted),
+        (&["RolloutStarted".to_owned(), "MemcachedReady".to_owned()][..], 1)
+    );
+}
+
+#[test]
+fn an_event_names_the_fields_of_the_template_that_an_edit_a_secret_and_a_trigger_change() {
+    let mut simulation = Simulation::new();
+    simulation.model.set_secret(Some(1));
+    simulation.model.create_resource();
+    simulation.settle();
+    simulation.model.edit(3);
+    simulation.settle();
+    simulation.model.set_secret(Some(2));
+    simulation.settle();
+    simulation.model.trigger(1);
+    simulation.settle();
+    simulation.model.edit(2);
+    simulation.settle();
+    let fields =
+        |told: &String| told.split_once(" (").unwrap().1.trim_end_matches(')').replace("spec.template.", "");
+    let told: Vec<_> = simulation.told.iter().map(fields).collect();
+    let of_memcached = |field: &str| format!("spec.containers[name=memcached].{field}");
+    let [args, mounts] = ["args", "volumeMounts"].map(of_memcached);
+    assert_eq!(
+        told,
+        [
+            format!("metadata.annotations, {args}, {mounts}, spec.volumes"),
+            "metadata.annotations[memcached.c5c3.io/secret-hash]".to_owned(),
+            "metadata.annotations[memcached.c5c3.io/restart-trigger]".to_owned(),
+            format!("{args}, metadata.annotations[memcached.c5c3.io/secret-hash], {mounts}, spec.volumes"),
+        ]
+    );
+}

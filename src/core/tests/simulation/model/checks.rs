@@ -1,0 +1,69 @@
+//! What has to be true: of a status that is written, and of the children once everything has come to rest.
+
+use memcached_operator_core::kernel::diff;
+use memcached_operator_core::kernel::event::SeenResource;
+use memcached_operator_core::kernel::object::ChildKind;
+
+use super::Model;
+use super::objects::is_labelled;
+use super::specs::wanted;
+
+impl Model {
+    /// No tool may read "ready" while the Deployment does not run what its own annotations promise.
+    pub(super) fn check_claim(&self, resource: &SeenResource) {
+        let status = &resource.status;
+        let claims = status.observed_generation == resource.generation
+            && status.conditions.iter().any(|it| it.type_ == "Ready" && it.status == "True");
+        if claims {
+            let deployment = self.children.get(&ChildKind::Deployment).expect("Ready without a Deployment");
+            let owner = deployment.controller.as_ref();
+            assert!(owner.is_none_or(|it| it.uid == resource.uid), "Ready on another's Deployment");
+        }
+    }
+
+    /// The children that are wanted and that no list shows: a restarted operator reads each once, because something without
+    /// our label may be there.
+    pub(crate) fn missing_reads(&self) -> usize {
+        let Some(resource) = &self.resource else { return 0 };
+        wanted(resource).iter().filter(|(kind, wanted)| *wanted && !self.children.contains_key(kind)).count()
+    }
+
+    pub(crate) fn check_converged(&self) {
+        let Some(resource) = &self.resource else {
+            let orphans = self.children.values().all(|child| child.controller.is_none());
+            assert!(orphans, "children of a deleted resource");
+            return;
+        };
+        for (kind, wanted) in wanted(resource) {
+            assert_eq!(self.children.contains_key(&kind), wanted, "{}", kind.name());
+        }
+        for child in self.children.values() {
+            assert_eq!(child.controller.as_ref().unwrap().uid, resource.uid);
+            assert!(is_labelled(child), "{}", child.kind.name());
+        }
+        let spec = resource.spec.as_ref().unwrap();
+        let deployment = &self.children[&ChildKind::Deployment].content;
+        let replicas = deployment["spec"]["replicas"].as_i64().unwrap();
+        match &spec.autoscaling {
+            // Whoever scaled to zero switched the autoscaler off.
+            Some(_) => assert!(replicas == 0 || (2..=4).contains(&replicas), "{replicas} pods"),
+            None => assert_eq!(replicas, i64::from(spec.replicas.unwrap_or(1))),
+        }
+        let args = deployment["spec"]["template"]["spec"]["containers"][0]["args"].to_string();
+        let memory = spec.memcached.as_ref().and_then(|it| it.max_memory_mb).unwrap_or(64);
+        assert!(args.contains(&format!("\"-m\",\"{memory}\"")), "{args}");
+        let trigger =
+            &deployment["spec"]["template"]["metadata"]["annotations"]["memcached.c5c3.io/restart-trigger"];
+        assert_eq!(trigger.as_str(), resource.restart_trigger.as_deref());
+        assert_eq!(diff::drift(ChildKind::Deployment, deployment, deployment), Vec::<String>::new());
+        let status = &resource.status;
+        assert_eq!(status.observed_generation, resource.generation);
+        let ready = status.conditions.iter().find(|it| it.type_ == "Ready").unwrap();
+        let wants_secret = spec.security.as_ref().is_some_and(|it| it.sasl.is_some());
+        let expected = match (&self.secret, wants_secret) {
+            (None, true) => ("False", "SecretNotFound"),
+            _ => ("True", "MemcachedReady"),
+        };
+        assert_eq!((ready.status.as_str(), ready.reason.as_str()), expected, "{}", ready.message);
+    }
+}

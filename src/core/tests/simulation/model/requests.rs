@@ -1,0 +1,108 @@
+//! How the API server answers the operator's requests.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use memcached_operator_core::kernel::diff;
+use memcached_operator_core::kernel::effect::Request;
+use memcached_operator_core::kernel::event::{Reply, SecretContent, SeenChild, SeenRollout};
+use memcached_operator_core::kernel::failure::{Category, Failure};
+use memcached_operator_core::kernel::hash;
+use memcached_operator_core::kernel::object::ChildKind;
+use serde_json::Value;
+
+use super::Model;
+use super::objects::{applied, conflict, content, controller, edit, merged, owned, take_in};
+use super::stages::LACKING;
+
+/// What a Secret with this content says of its keys.
+fn digests(content: u8, keys: &[String]) -> BTreeMap<String, String> {
+    let there = keys.iter().filter(|_| content != LACKING);
+    there.map(|key| (key.clone(), hash::of_bytes(&[content]))).collect()
+}
+
+impl Model {
+    pub(crate) fn execute(&mut self, request: &Request) -> Reply {
+        self.check_touches_own(request);
+        match request {
+            Request::ReadSecret { secret, keys } => {
+                Reply::Secret(self.secret.as_ref().filter(|(seen, _)| seen.key == *secret).map(
+                    |(seen, content)| SecretContent {
+                        uid: seen.uid.clone(),
+                        resource_version: seen.resource_version.clone(),
+                        requested: keys.clone(),
+                        digests: digests(*content, keys),
+                        without_newline: BTreeSet::new(),
+                    },
+                ))
+            }
+            Request::ReadChild { kind, .. } => Reply::Child(self.children.get(kind).cloned().map(Box::new)),
+            Request::Create { kind, .. } if self.children.contains_key(kind) => conflict("already exists"),
+            Request::Create { kind, body, .. } => self.create_child(*kind, body),
+            // An empty version is none, to an API server.
+            Request::Apply { kind, resource_version: looked_at, .. }
+                if !looked_at.0.is_empty()
+                    && self.children.get(kind).is_some_and(|it| it.resource_version != *looked_at) =>
+            {
+                conflict("the object has been modified")
+            }
+            Request::Apply { kind, uid, body, .. } => match self.children.get(kind) {
+                Some(child) if !diff::in_the_way(*kind, body, &child.content).is_empty() => {
+                    let message = "spec.ports[1].name: Duplicate value".to_owned();
+                    Reply::Failed(Failure { category: Category::Invalid, message })
+                }
+                Some(child) if child.uid == *uid => {
+                    let content = self.cluster.stores(applied(*kind, body, child));
+                    self.change_child(*kind, |child| take_in(child, content, body));
+                    Reply::Child(self.children.get(kind).cloned().map(Box::new))
+                }
+                _ => conflict("uid mismatch"),
+            },
+            Request::Patch { kind, resource_version, edits, .. } => match self.children.get(kind) {
+                Some(child) if child.resource_version == *resource_version => {
+                    self.change_child(*kind, |child| edits.iter().for_each(|it| edit(child, it)));
+                    Reply::Child(self.children.get(kind).cloned().map(Box::new))
+                }
+                _ => conflict("the object has been modified"),
+            },
+            Request::Delete { kind, uid, resource_version, .. } => match self.children.get(kind) {
+                Some(child) if child.uid == *uid && child.resource_version == *resource_version => {
+                    self.delete_child(*kind);
+                    Reply::Child(None)
+                }
+                Some(_) => conflict("the object has been modified"),
+                None => Reply::Child(None),
+            },
+            Request::PatchStatus { resource_version, status } => match self.resource.clone() {
+                Some(mut resource) if resource.resource_version == *resource_version => {
+                    resource.status = merged(&resource.status, status);
+                    self.prune(&mut resource);
+                    self.check_claim(&resource);
+                    Reply::Status(Box::new(self.store_resource(resource)))
+                }
+                _ => conflict("the object has been modified"),
+            },
+        }
+    }
+
+    fn create_child(&mut self, kind: ChildKind, body: &Value) -> Reply {
+        let version = self.tick();
+        let child = SeenChild {
+            kind,
+            key: self.key.clone(),
+            uid: self.uid("child"),
+            created: self.age(),
+            resource_version: version,
+            generation: 1,
+            deleting: false,
+            controller: Some(controller(&body["metadata"]["ownerReferences"][0])),
+            content: self.cluster.stores(content(body)),
+            owned: owned(kind, body),
+            entry: Some(0),
+            go_operator: None,
+            managers: Vec::new(),
+            rollout: (kind == ChildKind::Deployment).then(SeenRollout::default),
+        };
+        self.put(kind, Some(child.clone()));
+        Reply::Child(Some(Box::new(child)))
+    }
+}

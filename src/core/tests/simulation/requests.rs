@@ -1,0 +1,98 @@
+//! Which requests are sent: how many a new resource costs, which of them wait, and which are tried again.
+
+use memcached_operator_core::kernel::effect::Effect;
+use memcached_operator_core::kernel::event::Event;
+use memcached_operator_core::kernel::failure::Category;
+use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
+use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
+
+use crate::model::NAME;
+use crate::simulation::{Simulation, request_name};
+
+#[test]
+fn a_new_resource_costs_two_children_and_one_status() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    let event = simulation.model.next_event(0).unwrap();
+    simulation.step(event);
+    let mut writes = Vec::new();
+    while let Some(Effect::Send { request, .. }) = simulation.requests.first() {
+        writes.push(request_name(request));
+        simulation.answer(0, true, None);
+    }
+    assert_eq!(writes, ["create Service", "create Deployment", "status"]);
+    assert_eq!(simulation.model.resource().key.name, NAME);
+}
+
+#[test]
+fn a_resource_that_is_created_anew_waits_for_the_last_batch_of_the_one_before_it() {
+    let under_way = |simulation: &Simulation| -> Vec<String> {
+        let requests = simulation.requests.iter();
+        let name = |it: &Effect| match it {
+            Effect::Send { request, .. } => request_name(request),
+            other => format!("{other:?}"),
+        };
+        requests.map(name).collect()
+    };
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.hear();
+    assert_eq!(under_way(&simulation), ["create Service", "create Deployment"]);
+    simulation.model.delete_resource();
+    simulation.hear();
+    simulation.answer(0, false, Some(Category::Transient));
+    simulation.model.create_resource();
+    simulation.hear();
+    assert_eq!(under_way(&simulation), ["create Deployment"], "of the resource that is gone");
+    simulation.answer(0, false, Some(Category::Transient));
+    assert_eq!(under_way(&simulation), ["create Service", "create Deployment"]);
+    simulation.answer(0, true, None);
+    assert_eq!(under_way(&simulation), ["create Deployment"]);
+    simulation.settle();
+    simulation.model.check_converged();
+}
+
+#[test]
+fn what_was_refused_for_good_is_tried_again_when_the_resource_or_the_child_is_another() {
+    let mut simulation = Simulation::new();
+    let refuse = |simulation: &mut Simulation, name: &str| {
+        while let Some(event) = simulation.model.next_event(0) {
+            simulation.step(event);
+        }
+        let named = |it: &Effect| matches!(it, Effect::Send { request, .. } if request_name(request) == name);
+        let at = simulation.requests.iter().position(named).expect("it is sent");
+        simulation.answer(at, false, Some(Category::Invalid));
+        simulation.settle();
+    };
+    simulation.model.create_resource();
+    refuse(&mut simulation, "create Service");
+    simulation.model.edit(1); // which leaves the Service as it is
+    simulation.settle();
+    simulation.model.check_converged();
+
+    simulation.model.tamper_replicas(7);
+    refuse(&mut simulation, "apply Deployment");
+    assert_eq!(simulation.settle(), 0, "it is not tried again for nothing");
+    simulation.model.tamper_replicas(8);
+    simulation.settle();
+    simulation.model.check_converged();
+}
+
+#[test]
+fn no_object_is_kept_while_the_lists_are_not_complete() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.settle();
+    let (own, [service, deployment]) =
+        (Watched::Memcached, [ChildKind::Service, ChildKind::Deployment].map(Watched::Child));
+    simulation.reconciler = Reconciler::new(Settings::default());
+    for kind in [own, service, deployment] {
+        simulation.step(Event::Listing(kind, Scope::All));
+        for event in simulation.model.list(kind) {
+            simulation.step(event);
+        }
+    }
+    let known = simulation.reconciler.world().resources.values().next().unwrap();
+    assert!(known.live(ChildKind::Deployment).is_some() && known.live(ChildKind::Service).is_some());
+    assert!(!known.is_open());
+}

@@ -1,0 +1,71 @@
+//! What makes many resources roll though nobody edited them: an older definition, or another version of the API server.
+//! They take turns, and an edit of one of them does not wait.
+
+use crate::fleet::{BUDGET, Fleet};
+use crate::model::Cluster;
+
+/// The variant of a spec that asks for more memory, and what asks for it.
+const MORE_MEMORY: u8 = 2;
+const ARGS: &str = "/spec/template/spec/containers/0/args/1";
+const IMAGE: &str = "/spec/template/spec/containers/0/image";
+
+#[test]
+fn an_older_definition_that_drops_a_field_of_many_rolls_a_few_at_a_time_wherever_the_operator_is_killed() {
+    let mut fleet = Fleet::with_variant(30, MORE_MEMORY);
+    assert_eq!(fleet.rollouts(), [0; 30]);
+    fleet.redefine();
+    fleet.settle();
+    assert_eq!((fleet.at(ARGS), fleet.rollouts()), (vec![Some("64"); 30], vec![1; 30]));
+    let mut cut = 1;
+    loop {
+        let mut fleet = Fleet::with_variant(4, MORE_MEMORY);
+        fleet.redefine();
+        if !fleet.settle_after(cut, |fleet| fleet.restart(BUDGET)) {
+            break;
+        }
+        assert_eq!(
+            (fleet.at(ARGS), fleet.rollouts()),
+            (vec![Some("64"); 4], vec![1; 4]),
+            "killed at request {cut}"
+        );
+        cut += 1;
+    }
+    assert!(cut > 12, "{cut} requests are too few to show anything");
+}
+
+#[test]
+fn an_edit_does_not_wait_behind_those_that_nobody_edited() {
+    let mut fleet = Fleet::with_variant(6, MORE_MEMORY);
+    fleet.redefine();
+    // The first two have their turn; their pods stay away.
+    fleet.quiet();
+    assert_eq!(fleet.rollouts(), [1, 1, 0, 0, 0, 0]);
+    fleet.models.get_mut("cache-04").unwrap().edit(6);
+    fleet.quiet();
+    assert_eq!(fleet.rollouts(), [1, 1, 0, 0, 1, 0]);
+    while fleet.models.get_mut("cache-04").unwrap().work() {}
+    fleet.settle();
+    assert_eq!(fleet.rollouts(), [1; 6]);
+}
+
+#[test]
+fn images_that_nobody_rewrites_any_more_after_an_upgrade_of_the_api_server_come_back_a_few_at_a_time() {
+    let mut fleet = Fleet::with_rewritten_images(6);
+    let rewritten: Vec<_> = fleet.at(IMAGE).into_iter().map(|it| it.map(str::to_owned)).collect();
+    fleet.models.values_mut().for_each(|model| model.become_another(Cluster::Faithful));
+    fleet.tell_version();
+    fleet.settle();
+    assert_eq!(fleet.rollouts(), [1; 6]);
+    assert!(
+        fleet.at(IMAGE).iter().zip(&rewritten).all(|(now, before)| *now != before.as_deref()),
+        "{rewritten:?}"
+    );
+}
+
+#[test]
+fn images_that_are_rewritten_after_an_upgrade_of_the_api_server_as_before_stay() {
+    let mut fleet = Fleet::with_rewritten_images(6);
+    fleet.tell_version();
+    fleet.settle();
+    assert_eq!((fleet.rollouts(), fleet.turns()), (vec![0; 6], vec![None; 6]));
+}

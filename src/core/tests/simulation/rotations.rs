@@ -1,0 +1,144 @@
+//! A rotated Secret and a newer template, for many resources: a few roll at a time, wherever the operator is killed.
+
+use jiff::SignedDuration;
+use memcached_operator_core::kernel::rollout_budget::BudgetSettings;
+use proptest::prelude::*;
+
+use crate::fleet::{BUDGET, Fleet, HASH, REVISION};
+
+/// One step of a history; numbers pick among what there is.
+#[derive(Clone, Debug)]
+enum Op {
+    /// A request is executed and answered.
+    Execute(usize),
+    /// A request is executed, and its answer is lost.
+    LoseReply(usize),
+    /// The next event of a resource's watches arrives.
+    Deliver(usize),
+    /// A Deployment's controller works a step.
+    RollOut(usize),
+    /// The operators are killed and started again.
+    Restart,
+    /// The other operator wins the lead.
+    TakeOver,
+    /// The Secret gets one of a few contents.
+    Rotate(u8),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        8 => (0..64usize).prop_map(Op::Execute),
+        1 => (0..64usize).prop_map(Op::LoseReply),
+        8 => (0..64usize).prop_map(Op::Deliver),
+        4 => (0..64usize).prop_map(Op::RollOut),
+        2 => Just(Op::Restart),
+        2 => Just(Op::TakeOver),
+        1 => (0..3u8).prop_map(Op::Rotate),
+    ]
+}
+
+impl Fleet {
+    fn apply(&mut self, op: &Op) {
+        let size = self.models.len();
+        match op {
+            Op::Execute(at) => self.answer(*at),
+            Op::LoseReply(at) => self.lose_reply(*at),
+            Op::Deliver(at) => drop(self.deliver(at % size)),
+            Op::RollOut(at) => self.models.values_mut().nth(at % size).unwrap().roll_out(),
+            Op::Restart => self.restart(BUDGET),
+            Op::TakeOver => self.take_over(),
+            Op::Rotate(content) => self.secrets().set_secret(Some(*content)),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        // One takes as long as many of the others.
+        cases: ProptestConfig::default().cases / 16,
+        max_shrink_iters: 500,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn a_rotation_and_an_adoption_roll_a_few_at_a_time_and_everybody_in_the_end_wherever_the_operator_is_killed(
+        history in proptest::collection::vec(op(), 0..200),
+    ) {
+        let mut fleet = Fleet::new(8, 4);
+        fleet.restart(BUDGET);
+        fleet.secrets().set_secret(Some(5));
+        for op in &history {
+            fleet.apply(op);
+            fleet.check();
+            fleet.check_records();
+        }
+        fleet.secrets().set_secret(Some(7));
+        fleet.settle();
+        prop_assert_eq!(fleet.at(REVISION), vec![Some("1"); 8]);
+        let hashes = fleet.at(HASH);
+        prop_assert!(hashes[4].is_some() && hashes[4..].iter().all(|hash| *hash == hashes[4]), "{:?}", hashes);
+        prop_assert_eq!(fleet.turns(), vec![None; 8]);
+    }
+}
+
+#[test]
+fn a_turn_outlives_operators_that_are_killed_or_lose_the_lead_at_any_request_of_a_rotation_and_an_adoption() {
+    let ends: [fn(&mut Fleet); 2] = [|fleet| fleet.restart(BUDGET), Fleet::take_over];
+    for end in ends {
+        let mut cut = 1;
+        loop {
+            let mut fleet = Fleet::new(6, 2);
+            fleet.restart(BUDGET);
+            fleet.secrets().set_secret(Some(5));
+            if !fleet.settle_after(cut, end) {
+                break;
+            }
+            assert_eq!(fleet.at(REVISION), [Some("1"); 6], "ended at request {cut}");
+            cut += 1;
+        }
+        assert!(cut > 30, "{cut} requests are too few to show anything");
+    }
+}
+
+#[test]
+fn one_that_adopts_and_stalls_keeps_the_others_from_it_whoever_leads_and_until_it_is_repaired() {
+    let mut fleet = Fleet::new(4, 4);
+    fleet.restart(BUDGET);
+    for next in [Fleet::take_over, Fleet::take_over, |fleet: &mut Fleet| fleet.restart(BUDGET)] {
+        while fleet.models.values().all(|model| model.rollouts == 0) {
+            if fleet.next_request().is_none() {
+                fleet.hear();
+            }
+            fleet.answer(0);
+        }
+        // Whatever has begun fails.
+        for _ in 0..50 {
+            for model in fleet.models.values_mut().filter(|model| model.is_rolling()) {
+                model.fail_rollout();
+            }
+            fleet.hear();
+            fleet.answer(0);
+        }
+        assert!(fleet.is_halted());
+        assert_eq!(fleet.rollouts(), [1, 1, 0, 0]);
+        let stalled = &fleet.models["cache-00"].resource().status.conditions;
+        let stalled = stalled.iter().find(|condition| condition.type_ == "Stalled").unwrap();
+        assert!(stalled.message.contains("no other cache adopts"), "{}", stalled.message);
+        next(&mut fleet);
+    }
+    fleet.settle();
+    assert!(!fleet.is_halted());
+    assert_eq!(fleet.at(REVISION), [Some("1"); 4]);
+}
+
+#[test]
+fn who_is_told_to_leave_templates_alone_leaves_them_alone() {
+    let mut fleet = Fleet::new(3, 3);
+    fleet.restart(BudgetSettings::default());
+    fleet.settle();
+    assert_eq!(fleet.at(REVISION), [Some("0"); 3]);
+    fleet.now += SignedDuration::from_mins(1);
+    fleet.restart(BUDGET);
+    fleet.settle();
+    assert_eq!(fleet.at(REVISION), [Some("1"); 3]);
+}

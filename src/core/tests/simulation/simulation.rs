@@ -1,0 +1,240 @@
+//! The kernel beside the model of an API server, and what is on its way between the two. Time is virtual.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use memcached_operator_core::kernel::effect::{Effect, Observation, Request, RequestId};
+use memcached_operator_core::kernel::event::{Departure, Event, Reply};
+use memcached_operator_core::kernel::failure::{Category, Failure};
+use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
+use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
+
+use crate::disasters::bars;
+use crate::model::Model;
+use crate::words;
+
+/// The operator, the API server, and what is between them.
+pub(crate) struct Simulation {
+    pub(crate) reconciler: Reconciler,
+    pub(crate) model: Model,
+    pub(crate) now: Timestamp,
+    pub(crate) requests: Vec<Effect>,
+    /// Requests of operators that are gone, on their way. Nobody waits for their answers.
+    pub(crate) left_behind: Vec<Effect>,
+    /// The lists that were asked for and are not answered.
+    pub(crate) asked: BTreeMap<Watched, Departure>,
+    /// Whether the operator knows that it may not list the resources.
+    pub(crate) barred: bool,
+    /// How often it found that versions had gone back.
+    pub(crate) times_listed_anew: usize,
+    /// Answers on their way.
+    pub(crate) late: Vec<(RequestId, Reply)>,
+    pub(crate) wake: Option<Timestamp>,
+    /// Whether each step is also taken by a kernel that was written down and read back right before.
+    pub(crate) with_twin: bool,
+    /// Whether it may write.
+    pub(crate) leads: bool,
+    /// Reasons of the Events that were published.
+    pub(crate) said: Vec<String>,
+    /// What was asked of the API server.
+    pub(crate) requested: Vec<String>,
+    /// Rollouts that the metrics count.
+    pub(crate) counted: usize,
+    /// What the Events say of rollouts.
+    pub(crate) told: Vec<String>,
+    /// What the conditions claimed.
+    pub(crate) claims: BTreeSet<String>,
+}
+
+impl Simulation {
+    pub(crate) fn new() -> Self {
+        let mut simulation = Self {
+            reconciler: Reconciler::new(Settings::default()),
+            model: Model::default(),
+            now: Timestamp::from_second(1_800_000_000).unwrap(),
+            requests: Vec::new(),
+            left_behind: Vec::new(),
+            asked: BTreeMap::new(),
+            barred: false,
+            times_listed_anew: 0,
+            late: Vec::new(),
+            wake: None,
+            with_twin: false,
+            leads: false,
+            said: Vec::new(),
+            requested: Vec::new(),
+            counted: 0,
+            told: Vec::new(),
+            claims: BTreeSet::new(),
+        };
+        simulation.restart();
+        simulation
+    }
+
+    /// All memory is lost, or another operator leads, which is the same; lists come anew. What was sent is on its way.
+    pub(crate) fn restart(&mut self) {
+        self.restart_with(Settings::default());
+    }
+
+    pub(crate) fn restart_with(&mut self, settings: Settings) {
+        self.reconciler = Reconciler::new(settings);
+        self.left_behind.append(&mut self.requests);
+        self.late.clear();
+        self.asked.clear();
+        self.wake = None;
+        self.lead(true);
+        self.step(self.model.says_version());
+        for kind in Watched::ALL {
+            if kind == Watched::Memcached && !self.model.has_role {
+                self.step(Event::Unlistable(kind, Scope::All));
+                continue;
+            }
+            self.step(Event::Listing(kind, Scope::All));
+            for event in self.model.list(kind) {
+                self.step(event);
+            }
+            self.step(Event::Listed(kind, Scope::All));
+        }
+    }
+
+    pub(crate) fn step(&mut self, event: Event) {
+        let twin = self.with_twin.then(|| {
+            let snapshot = serde_json::to_vec(&self.reconciler).unwrap();
+            serde_json::from_slice::<Reconciler>(&snapshot).unwrap().step(self.now, event.clone())
+        });
+        self.barred = bars(&event).unwrap_or(self.barred);
+        let unanswered = self.requests.len() + self.late.len();
+        let effects = self.reconciler.step(self.now, event);
+        assert_eq!(twin.unwrap_or_else(|| effects.clone()), effects);
+        let sends = effects.iter().any(|effect| matches!(effect, Effect::Send { .. }));
+        assert!(!sends || unanswered == 0, "two batches at once: {effects:?} beside {unanswered} requests");
+        assert!(!sends || !self.barred, "{effects:?} where the resources may not be listed");
+        for effect in effects {
+            self.claims.append(&mut words::check(&self.reconciler, self.now, &effect));
+            match effect {
+                Effect::Send { ref request, .. } => {
+                    assert!(self.leads, "a follower asks for {effect:?}");
+                    self.requested.push(request_name(request));
+                    self.requests.push(effect);
+                }
+                Effect::Wake(at) => self.wake = Some(at),
+                Effect::Publish { kube_event, .. } => {
+                    if kube_event.reason == "RolloutStarted" {
+                        self.told.push(kube_event.message);
+                    }
+                    self.said.push(kube_event.reason);
+                }
+                Effect::Observe(Observation::Rollout(_)) => self.counted += 1,
+                Effect::RelistAll => {
+                    assert!(self.model.history > 0, "versions did not go back");
+                    self.times_listed_anew += 1;
+                    Watched::ALL.into_iter().for_each(|kind| self.ask(kind));
+                }
+                Effect::PollMissingKind { .. } | Effect::Observe(_) => {}
+            }
+        }
+    }
+
+    pub(crate) fn answer(&mut self, at: usize, execute: bool, lost: Option<Category>) {
+        if self.requests.is_empty() {
+            return;
+        }
+        let at = at % self.requests.len();
+        let Effect::Send { id, request, .. } = self.requests.remove(at) else { return };
+        let executed = execute.then(|| self.model.respond(&request));
+        let failed = |category| {
+            let message = format!("cannot {}: {category:?}", request_name(&request));
+            Reply::Failed(Failure { category, message })
+        };
+        let reply = lost.map(failed).or(executed).unwrap();
+        self.step(Event::Done { id, reply });
+    }
+
+    pub(crate) fn execute_late(&mut self, at: usize) {
+        let Some(at) = at.checked_rem(self.left_behind.len()) else { return };
+        let Effect::Send { request, .. } = self.left_behind.remove(at) else { return };
+        self.model.respond(&request);
+    }
+
+    pub(crate) fn delay(&mut self, at: usize) {
+        let Some(at) = at.checked_rem(self.requests.len()) else { return };
+        let Effect::Send { id, request, .. } = self.requests.remove(at) else { return };
+        let reply = self.model.respond(&request);
+        self.late.push((id, reply));
+    }
+
+    pub(crate) fn arrive(&mut self, at: usize) {
+        let Some(at) = at.checked_rem(self.late.len()) else { return };
+        let (id, reply) = self.late.remove(at);
+        self.step(Event::Done { id, reply });
+    }
+
+    pub(crate) fn wait(&mut self, duration: SignedDuration) {
+        self.now += duration;
+        if self.wake.is_some_and(|at| at <= self.now) {
+            self.wake = None;
+            self.step(Event::Tick);
+        }
+    }
+
+    pub(crate) fn lead(&mut self, leads: bool) {
+        self.leads = leads;
+        self.step(Event::Leading(leads));
+    }
+
+    /// The watches tell all that they have to tell.
+    pub(crate) fn hear(&mut self) {
+        while let Some(event) = self.model.next_event(0) {
+            self.step(event);
+        }
+    }
+
+    /// Whatever is somebody else's goes, faults stop, everybody does their work, time passes. Returns the requests that
+    /// were sent meanwhile.
+    pub(crate) fn settle(&mut self) -> usize {
+        ChildKind::ALL.into_iter().for_each(|kind| self.model.make_room(kind));
+        self.settle_beside_others(usize::MAX)
+    }
+
+    /// As [`Self::settle`], but what is somebody else's stays, and so many times are awaited.
+    pub(crate) fn settle_beside_others(&mut self, mut times: usize) -> usize {
+        if !self.leads {
+            self.lead(true);
+        }
+        let mut sent = 0;
+        for _ in 0..10_000 {
+            if let Some(event) = self.model.next_event(0) {
+                self.step(event);
+            } else if !self.late.is_empty() {
+                self.arrive(0);
+            } else if !self.requests.is_empty() {
+                sent += 1;
+                self.answer(0, true, None);
+            // A list is answered within seconds, and the controllers of the cluster always find something to do.
+            } else if self.catch_up() || self.model.work() {
+            } else if let Some(at) = self.wake
+                && at.duration_since(self.now) < SignedDuration::from_mins(20)
+                && times > 0
+            {
+                times -= 1;
+                self.wait(at.duration_since(self.now));
+            } else {
+                return sent;
+            }
+        }
+        panic!("no rest after 10,000 steps");
+    }
+}
+
+/// A request in two words: `apply Deployment`.
+pub(crate) fn request_name(request: &Request) -> String {
+    match request {
+        Request::ReadSecret { .. } => "read Secret".into(),
+        Request::ReadChild { kind, .. } => format!("read {}", kind.name()),
+        Request::Create { kind, .. } => format!("create {}", kind.name()),
+        Request::Apply { kind, .. } => format!("apply {}", kind.name()),
+        Request::Patch { kind, .. } => format!("patch {}", kind.name()),
+        Request::Delete { kind, .. } => format!("delete {}", kind.name()),
+        Request::PatchStatus { .. } => "status".into(),
+    }
+}
