@@ -14,11 +14,11 @@ use json_patch::{AddOperation, PatchOperation};
 use kube_core::DynamicObject;
 use memcached_operator_core::kernel::backoff::{Attempt, Backoff};
 use memcached_operator_core::kernel::desired::Revision;
-use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::event::{SecretContent, SeenChild, SeenRollout, Unavailable};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Scope, Uid};
-use memcached_operator_core::kernel::pass::{self, Pass, Send, View};
+use memcached_operator_core::kernel::pass::{self, Pass, View};
+use memcached_operator_core::kernel::pending_request::{ChildWrite, PlannedRequest, Write};
 use memcached_operator_core::kernel::rollout_budget::PermitState;
 use memcached_operator_core::kernel::seen;
 use memcached_operator_core::kernel::world::World;
@@ -84,20 +84,19 @@ fn run(world: &World) -> Pass {
 
 /// What is sent about the children: `apply Deployment`.
 fn sent(world: &World) -> Vec<String> {
-    let about = |send: &Send| match send {
-        Send::Write { request, kind, .. } => {
-            let verb = match request {
-                Request::Create { .. } => "create",
-                Request::Apply { .. } => "apply",
-                Request::Patch { .. } => "patch",
-                Request::Delete { .. } => "delete",
-                _ => "read",
+    let about = |request: &PlannedRequest| match request {
+        PlannedRequest::WriteChild(ChildWrite { kind, write, .. }) => {
+            let verb = match write {
+                Write::Create { .. } => "create",
+                Write::Apply { .. } => "apply",
+                Write::Patch { .. } => "patch",
+                Write::Delete { .. } => "delete",
             };
             Some(format!("{verb} {}", kind.name()))
         }
-        Send::Read(_) | Send::Status { .. } => None,
+        _ => None,
     };
-    run(world).sends.iter().filter_map(about).collect()
+    run(world).requests.iter().filter_map(about).collect()
 }
 
 fn service(spec: &Value) -> SeenChild {
@@ -139,10 +138,10 @@ fn an_autoscaler_that_cannot_be_taken_away_keeps_the_number_of_pods_and_the_stat
     let why = Unavailable::Refused(Failure { category: Category::Forbidden, message });
     world.lose_kind(ChildKind::HorizontalPodAutoscaler, Scope::All, why);
     assert_eq!(sent(&world), Vec::<String>::new());
-    let statuses = run(&world).sends;
-    let reasons = statuses.iter().flat_map(|send| match send {
-        Send::Status { status, .. } => status.conditions.as_slice(),
-        Send::Read(_) | Send::Write { .. } => &[],
+    let statuses = run(&world).requests;
+    let reasons = statuses.iter().flat_map(|request| match request {
+        PlannedRequest::WriteStatus { status, .. } => status.conditions.as_slice(),
+        _ => &[],
     });
     let ready: Vec<_> = reasons.filter(|it| it.type_ == "Ready").map(|it| it.reason.as_str()).collect();
     assert_eq!(ready, ["Forbidden"]);
@@ -171,10 +170,12 @@ fn complete(child: SeenChild, pods: i32) -> SeenChild {
 
 /// Status and reason of Ready in the status that a pass writes.
 fn ready(world: &World) -> Option<String> {
-    run(world).sends.iter().find_map(|send| {
-        match send {
-            Send::Status { status, .. } => status.conditions.iter().find(|it| it.type_ == "Ready"),
-            Send::Read(_) | Send::Write { .. } => None,
+    run(world).requests.iter().find_map(|request| {
+        match request {
+            PlannedRequest::WriteStatus { status, .. } => {
+                status.conditions.iter().find(|it| it.type_ == "Ready")
+            }
+            _ => None,
         }
         .map(|it| format!("{} {}", it.status, it.reason))
     })
@@ -226,7 +227,9 @@ fn a_look_that_failed_waits_though_something_else_is_wanted_now() {
 }
 
 fn looks(world: &World) -> usize {
-    run(world).sends.iter().filter(|send| matches!(send, Send::Read(_))).count()
+    let is_read =
+        |it: &&PlannedRequest| matches!(it, PlannedRequest::ReadSecret(_) | PlannedRequest::ReadChild { .. });
+    run(world).requests.iter().filter(is_read).count()
 }
 
 #[test]
@@ -248,11 +251,11 @@ fn what_two_resources_read_of_one_secret_is_kept_together() {
 
 /// Reasons of the Events that go with what a pass writes.
 fn said(world: &World) -> Vec<String> {
-    let kube_events = |send: Send| match send {
-        Send::Write { kube_events, .. } => kube_events,
-        Send::Read(_) | Send::Status { .. } => Vec::new(),
+    let kube_events = |request: PlannedRequest| match request {
+        PlannedRequest::WriteChild(write) => write.kube_events,
+        _ => Vec::new(),
     };
-    run(world).sends.into_iter().flat_map(kube_events).map(|kube_event| kube_event.reason).collect()
+    run(world).requests.into_iter().flat_map(kube_events).map(|kube_event| kube_event.reason).collect()
 }
 
 #[test]
@@ -287,9 +290,9 @@ fn fate_of(deployment: SeenChild, after: &Value, generation: i64, status: &Value
     let seen = &mut world.resources.values_mut().next().unwrap().seen;
     (seen.generation, seen.status) = (generation, serde_json::from_value(status.clone()).unwrap());
     let pass = run(&world);
-    let cause = pass.sends.iter().find_map(|send| match send {
-        Send::Write { replaces, .. } => replaces.as_ref().and_then(|it| it.cause),
-        Send::Read(_) | Send::Status { .. } => None,
+    let cause = pass.requests.iter().find_map(|request| match request {
+        PlannedRequest::WriteChild(it) => it.write.replaces().and_then(|it| it.cause),
+        _ => None,
     });
     match (cause, pass.permit_state) {
         (Some(cause), _) => cause.label().to_owned(),
@@ -400,12 +403,14 @@ fn orphans_get_their_owner_back_and_their_pods_stay() {
     let left = [service(&spec), deployment(&spec)].map(|child| orphaned(child, &Value::Null));
     let world = world(&spec, left.to_vec());
     assert_eq!(sent(&world), ["apply Service", "apply Deployment"]);
-    for send in run(&world).sends {
-        let Send::Write {
-            request: Request::Apply { uid, resource_version, body, kind, .. }, replaces, ..
-        } = send
+    for request in run(&world).requests {
+        let PlannedRequest::WriteChild(ChildWrite {
+            kind,
+            write: Write::Apply { uid, resource_version, body, replaces },
+            ..
+        }) = request
         else {
-            panic!("{send:?}");
+            panic!("{request:?}");
         };
         assert_eq!((uid.0, resource_version.0.as_str()), (format!("uid-{}", kind.name()), "7"));
         let cause = replaces.and_then(|it| it.cause);
@@ -423,9 +428,15 @@ fn an_orphan_that_is_not_asked_for_is_taken_back_before_it_is_deleted() {
         let policy = orphaned(live(ChildKind::NetworkPolicy, &guarded), &owners);
         let mut world = world(&spec, vec![service(&spec), deployment(&spec), policy.clone()]);
         assert_eq!(sent(&world), ["patch NetworkPolicy"]);
-        let sends = run(&world).sends;
-        let [Send::Write { request: Request::Patch { resource_version, edits, .. }, .. }] = &sends[..] else {
-            panic!("{sends:?}");
+        let requests = run(&world).requests;
+        let [
+            PlannedRequest::WriteChild(ChildWrite {
+                write: Write::Patch { resource_version, edits, .. },
+                ..
+            }),
+        ] = &requests[..]
+        else {
+            panic!("{requests:?}");
         };
         assert_eq!(resource_version.0, "7");
         let [PatchOperation::Add(AddOperation { path: at, value })] = &edits[..] else { panic!("{edits:?}") };
