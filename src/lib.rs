@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!             watch                     fold                      one pass per resource (pure)
-//! API server ───────▶ shell::watches ─▶ kernel::world ─▶ queue ─▶ validate ▸ desired ▸ diff ▸ status ─▶ effects
-//!      ▲                    │ Event         ▲                                                             │
+//! API server ───────▶ shell::watches ─▶ kernel::world ─▶ queue ─▶ validate ▸ mounted Secrets ▸ desired ▸ compare
+//!      ▲                    │ Event         ▲                     ▸ plan ▸ budget ▸ status ▸ effects ─────┐
 //!      │                    ▼               └─────────── Event::Done(reply to each request) ◀─────────────┤
 //!      │                 journal (JSON Lines)                                                             │
 //!      └──────────────────────────── create / apply / delete / merge-patch ◀── shell::effects ◀───────────┘

@@ -66,7 +66,7 @@ pub struct MemcachedStatus {
     /// them until all its pods are available again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budgeted_rollout: Option<RecordedRollout>,
-    /// Why, where budgetedRollout has no word for it and says Secret: Definition, when what the stored spec means changed
+    /// The exact cause, where budgetedRollout can only say Secret. Definition: the stored spec means something else now,
     /// though nobody edited it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budgeted_rollout_cause: Option<String>,
@@ -82,9 +82,9 @@ pub struct MemcachedStatus {
 
 /// Why pods roll although nobody edited the resource. That concerns many resources at once, so each waits for its turn.
 /// Secret stands for what budgetedRolloutCause says, where that is there.
-// A definition that was released knows these two and no other: it refuses a status with a third. A turn has to be on
-// record under every definition, or another operator would not know of it; so a cause that came later is recorded as a
-// Secret's, whose turns end and halt as its own do, and by its name in a field that an older definition drops.
+// Older definitions accept these two values only, and refuse a status with a third. A permit has to be on record under
+// every definition, or another operator would not know of it. So a newer cause is stored as Secret, whose permits end
+// in the same way; the real cause goes into budgetedRolloutCause, which an older definition drops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum RecordedRollout {
     /// The content of a Secret that the pods mount changed.

@@ -10,6 +10,7 @@ pub mod budget;
 pub mod compare;
 pub mod desired;
 pub mod effects;
+pub mod held;
 pub mod mounted_secrets;
 pub mod outcome;
 pub mod owner;
@@ -23,18 +24,17 @@ pub mod view;
 pub mod warnings;
 
 pub use budget::permit_without_writes;
-pub use compare::compare;
 pub use outcome::ComparedChild;
+pub use outcome::Findings;
 pub use outcome::Pass;
-pub use outcome::Send;
 pub use outcome::Settled;
 pub use view::View;
 
-use super::go_operator;
 use super::rollout_budget::PermitState;
 use super::status::patch;
+use action::Planned;
 use budget::BudgetedPlan;
-use status::ComputedStatus;
+use plan::Plan;
 
 /// Runs one pass.
 #[must_use]
@@ -58,47 +58,39 @@ pub fn run(view: &View<'_>) -> Pass {
     if !mounted_secrets.proofs.is_empty() && !desired.keeps_template() {
         return Pass::reading(mounted_secrets.proofs);
     }
-    // compare and plan: what to do about each child
-    let planned = plan::plan(view, &desired, &mounted_secrets);
-    // rollout budget: whether pods may roll now without an edit of the user
-    let BudgetedPlan { desired, planned, permit_state } =
-        budget::apply(view, &spec, (&mounted_secrets, desired, planned));
-    // status: computed from the plan
-    let ComputedStatus { status, changes_at } =
-        status::of_valid(view, &spec, (&mounted_secrets, &desired, &planned), permit_state);
-    // effects
-    let mut pass = Pass {
-        compared_children: compare::compared_children(view, &planned),
-        secret_hash: mounted_secrets.found(),
-        permit_state: Some(permit_state),
-        ..Pass::default()
+    // compare: in what each child differs; plan: what to do about it
+    let plan = |desired| {
+        let compared = compare::compare(view, &desired);
+        plan::plan(view, &mounted_secrets, desired, compared)
     };
-    let warnings = || warnings::of_pods(&spec, &mounted_secrets);
-    let sends = planned.iter().filter_map(|it| effects::send(view, &desired, (it, &warnings)));
-    let (reads, writes): (Vec<_>, Vec<_>) = sends.partition(|it| matches!(it, Send::Read(_)));
-    if reads.is_empty() && writes.is_empty() {
-        // Otherwise only the answers tell.
-        pass.permit_state = Some(permit_state.stalled(patch::says_stalled(&status)));
+    let present = plan(desired);
+    // budget: whether pods may roll now without an edit of the user, and whether for the newest templates
+    let adoption = budget::adoption(view, &spec, &present);
+    let newest = adoption.has_turn().then(|| plan(view.newest_desired_children(&spec, &mounted_secrets)));
+    let budgeted = budget::apply(view, adoption, present, newest);
+    // status: computed from the plan
+    let computed = status::of_valid(view, &spec, &mounted_secrets, &budgeted);
+    // effects: what is to be sent; if nothing is, the resource is settled
+    let requests = effects::requests(view, &spec, &mounted_secrets, &budgeted, &computed.status);
+    let BudgetedPlan { plan: Plan { desired, children }, permit_state } = budgeted;
+    let settled =
+        requests.is_empty().then(|| settled::of_valid(view, &spec, &mounted_secrets, &children, &computed));
+    // Where a child is read or written, only the answer tells.
+    let permit_state = match children.iter().any(|it| it.action.sends()) {
+        true => permit_state,
+        false => permit_state.stalled(patch::says_stalled(&computed.status)),
+    };
+    let kept = |it: Planned| it.compared?.into_kept(view, it.kind);
+    Pass {
+        requests,
+        permit_state: Some(permit_state),
+        secret_hash: mounted_secrets.found(),
+        settled,
+        findings: Findings {
+            compared_children: children.into_iter().filter_map(kept).collect(),
+            rendered_hashes: desired.news(),
+        },
     }
-    let waits_for_status = !writes.is_empty() && view.may_prove_status();
-    if !reads.is_empty() {
-        // The writes and the status depend on what the reads find.
-        pass.sends = reads;
-    } else if !writes.is_empty() && view.may_send_children(&planned, permit_state) {
-        pass.sends = writes;
-    } else if view.status_differs(&status) || waits_for_status {
-        let warnings = go_operator::warning(&view.resource.seen.status, &status, &spec);
-        pass.sends.push(view.write_status(status, warnings));
-    } else {
-        pass.settled = Some(settled::of_valid(
-            view,
-            &spec,
-            (&mounted_secrets, &planned),
-            ComputedStatus { status, changes_at },
-        ));
-    }
-    pass.rendered_hashes = desired.news();
-    pass
 }
 
 /// The pass over a resource whose spec cannot be built from: no child is touched.
@@ -107,7 +99,7 @@ fn invalid(view: &View<'_>, broken: &str) -> Pass {
     let status = status::of_invalid(view, broken, permit_state);
     let mut pass = Pass { permit_state: Some(permit_state.stalled(true)), ..Pass::default() };
     if view.status_differs(&status) {
-        pass.sends.push(view.write_status(status, None));
+        pass.requests.push(view.write_status(&status, None));
     } else {
         pass.settled = Some(settled::of_invalid(view, &status));
     }

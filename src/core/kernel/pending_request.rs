@@ -1,14 +1,17 @@
-//! A request that was sent and not answered yet, and what is needed to understand its reply. Pure data; kept by the
-//! reconciler.
+//! A request from the decision to the reply: what is sent, and what is needed to understand the reply. Pure data; made
+//! by the pass, sent and kept by the reconciler.
 
+use json_patch::PatchOperation;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::backoff::Attempt;
 use super::diff::Path;
-use super::effect::{KubeEvent, RolloutCause};
-use super::object::{ChildKind, Key, Uid};
+use super::effect::{ChildResult, KubeEvent, Request, RolloutCause};
+use super::event::SeenResource;
+use super::object::{ChildKind, Key, ResourceVersion, Uid};
 use super::slot::Sight;
+use super::status::patch;
 use super::world::secret::Presence;
 use crate::api::MemcachedStatus;
 
@@ -20,7 +23,97 @@ pub struct PendingRequest {
     /// Its incarnation: a reply for an earlier incarnation is not applied to the present one.
     pub uid: Uid,
     /// What was sent.
-    pub sent: Sent,
+    pub request: PlannedRequest,
+}
+
+/// A request that a pass decided on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum PlannedRequest {
+    /// A read of a Secret.
+    ReadSecret(SecretRead),
+    /// A read of a child.
+    ReadChild {
+        /// Which.
+        kind: ChildKind,
+        /// What is known of the child when the request leaves.
+        known: Sight,
+    },
+    /// A write of a child.
+    WriteChild(ChildWrite),
+    /// A write of the status.
+    WriteStatus {
+        /// The status as it will be stored.
+        status: Box<MemcachedStatus>,
+        /// What identifies the attempt.
+        attempt: Attempt,
+        /// Kubernetes Events to publish once this status is stored. They are computed with the decision and not with
+        /// the reply: by then the watch may already show the new status.
+        kube_events: Vec<KubeEvent>,
+    },
+}
+
+/// A read of a Secret.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SecretRead {
+    /// Which.
+    pub secret: Key,
+    /// The keys asked for.
+    pub keys: Vec<String>,
+    /// What is known of the Secret when the request leaves.
+    pub known: Presence,
+}
+
+/// A write of a child.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChildWrite {
+    /// Which child.
+    pub kind: ChildKind,
+    /// What is done to it.
+    pub write: Write,
+    /// What identifies the attempt.
+    pub attempt: Attempt,
+    /// Kubernetes Events to publish once the write succeeded.
+    pub kube_events: Vec<KubeEvent>,
+}
+
+/// What a write does to a child.
+///
+/// The body of an apply stays here until the reply: fields that differ in the answer were changed by the API server.
+/// The shell gets a copy, because it puts preconditions into it; the copy is gone as soon as its bytes are made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Write {
+    /// [`Request::Create`].
+    Create {
+        /// The whole object.
+        body: Value,
+    },
+    /// [`Request::Apply`].
+    Apply {
+        /// The child that we believe to exist.
+        uid: Uid,
+        /// The version that was looked at.
+        resource_version: ResourceVersion,
+        /// The whole object.
+        body: Value,
+        /// The rollout that the write may start; `None` for all but a Deployment.
+        replaces: Option<Replacement>,
+    },
+    /// [`Request::Patch`].
+    Patch {
+        /// The version that was looked at.
+        resource_version: ResourceVersion,
+        /// To be done one after the other.
+        edits: Vec<PatchOperation>,
+        /// The rollout that the write may start; `None` for all but a Deployment.
+        replaces: Option<Replacement>,
+    },
+    /// [`Request::Delete`].
+    Delete {
+        /// The incarnation that was looked at.
+        uid: Uid,
+        /// The version that was looked at.
+        resource_version: ResourceVersion,
+    },
 }
 
 /// A rollout that a write may start.
@@ -35,62 +128,81 @@ pub struct Replacement {
     pub template: Option<u64>,
 }
 
+impl PlannedRequest {
+    /// The request as it is sent; `resource` is as the pass saw it.
+    #[must_use]
+    pub fn on_the_wire(&self, resource: &SeenResource) -> Request {
+        let key = || resource.key.clone();
+        match self {
+            Self::ReadSecret(SecretRead { secret, keys, known: _ }) => {
+                Request::ReadSecret { secret: secret.clone(), keys: keys.clone() }
+            }
+            Self::ReadChild { kind, known: _ } => Request::ReadChild { kind: *kind, key: key() },
+            Self::WriteChild(ChildWrite { kind, write, .. }) => write.on_the_wire(*kind, key()),
+            Self::WriteStatus { status, .. } => Request::PatchStatus {
+                resource_version: resource.resource_version.clone(),
+                status: patch::patch(&resource.status, status),
+            },
+        }
+    }
+
+    /// The child that it reads or writes.
+    #[must_use]
+    pub const fn child(&self) -> Option<ChildKind> {
+        match self {
+            Self::ReadChild { kind, .. } | Self::WriteChild(ChildWrite { kind, .. }) => Some(*kind),
+            Self::ReadSecret(_) | Self::WriteStatus { .. } => None,
+        }
+    }
+}
+
+impl Write {
+    fn on_the_wire(&self, kind: ChildKind, key: Key) -> Request {
+        match self.clone() {
+            Self::Create { body } => Request::Create { kind, key, body },
+            Self::Apply { uid, resource_version, body, replaces: _ } => {
+                Request::Apply { kind, key, uid, resource_version, body }
+            }
+            Self::Patch { resource_version, edits, replaces: _ } => {
+                Request::Patch { kind, key, resource_version, edits }
+            }
+            Self::Delete { uid, resource_version } => Request::Delete { kind, key, uid, resource_version },
+        }
+    }
+
+    /// The body of an apply.
+    #[must_use]
+    pub const fn applied(&self) -> Option<&Value> {
+        match self {
+            Self::Create { body } | Self::Apply { body, .. } => Some(body),
+            Self::Patch { .. } | Self::Delete { .. } => None,
+        }
+    }
+
+    /// The rollout that the write may start.
+    #[must_use]
+    pub const fn replaces(&self) -> Option<&Replacement> {
+        match self {
+            Self::Apply { replaces, .. } | Self::Patch { replaces, .. } => replaces.as_ref(),
+            Self::Create { .. } | Self::Delete { .. } => None,
+        }
+    }
+
+    /// What has happened to the child once the write succeeded.
+    #[must_use]
+    pub const fn result(&self) -> ChildResult {
+        match self {
+            Self::Create { .. } => ChildResult::Created,
+            Self::Apply { .. } | Self::Patch { .. } => ChildResult::Updated,
+            Self::Delete { .. } => ChildResult::Deleted,
+        }
+    }
+}
+
 impl Replacement {
     /// Why pods were replaced. Without a planned cause somebody else changed the template.
     #[must_use]
     pub fn cause(&self) -> RolloutCause {
         self.cause.unwrap_or(RolloutCause::Drift)
     }
-}
-
-/// What was sent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Sent {
-    /// A read of a Secret.
-    ReadSecret {
-        /// Which.
-        key: Key,
-        /// The keys asked for.
-        keys: Vec<String>,
-        /// What was known of the Secret when the request left.
-        known: Presence,
-    },
-    /// A read of a child, and what was known of the child when the request left.
-    ReadChild(ChildKind, Sight),
-    /// A write of a child.
-    Write {
-        /// Which child.
-        kind: ChildKind,
-        /// What identifies the attempt.
-        attempt: Attempt,
-        /// The rollout that the write starts, if any.
-        replaces: Option<Replacement>,
-        /// Kubernetes Events to publish once the write succeeded.
-        kube_events: Vec<KubeEvent>,
-        /// Whether the write creates, changes or deletes the child.
-        change: WriteKind,
-        /// The body of an apply: fields that differ in the answer were changed by the API server.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        body: Option<Value>,
-    },
-    /// A status.
-    Status {
-        /// The status as it will be stored.
-        status: Box<MemcachedStatus>,
-        /// What identifies the attempt.
-        attempt: Attempt,
-        /// Kubernetes Events to publish once this status is stored.
-        kube_events: Vec<KubeEvent>,
-    },
-}
-
-/// What a write does to a child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum WriteKind {
-    /// The child does not exist yet.
-    Create,
-    /// The child is changed.
-    Update,
-    /// The child is deleted.
-    Delete,
 }

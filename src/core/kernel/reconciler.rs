@@ -4,7 +4,10 @@
 //! returns; `replay` calls it and only compares the effects. A reconciler is serialised completely: that is the
 //! journal's snapshot.
 
+mod active_passes;
+mod missing_kinds;
 mod replies;
+mod reports;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,19 +16,22 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::backoff::{Attempt, Backoff};
-use super::effect::{ChildResult, Effect, Observation, Request, RequestId, RolloutCounts};
+use super::effect::{ChildResult, Effect, Observation, RequestId};
 use super::event::Event;
 use super::failure::{Category, Failure};
 use super::lists::Moment;
 use super::object::{ChildKind, Key, Scope};
 use super::pass;
-use super::pass::outcome::{ComparedChild, Pass, Send};
+use super::pass::outcome::{ComparedChild, Findings, Pass, Settled};
 use super::pass::view::View;
-use super::pending_request::{PendingRequest, Sent};
+use super::pending_request::{PendingRequest, PlannedRequest};
 use super::queue::{Lane, Queue};
 use super::rollout_budget::{BudgetSettings, RolloutBudget};
-use super::shortcuts::rendered_hashes::RenderedHashes;
+use super::shortcuts::half_pass;
 use super::world::World;
+use active_passes::ActivePasses;
+use missing_kinds::MissingKinds;
+use reports::Reports;
 
 /// Settings from the command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,22 +62,9 @@ pub struct Reconciler {
     now: Timestamp,
     next_id: u64,
     pending_requests: BTreeMap<RequestId, PendingRequest>,
-    active_passes: BTreeMap<Key, ActivePass>,
-    /// The resources that ask for a kind that the API server does not serve.
-    missing_kinds: BTreeMap<ChildKind, BTreeSet<Key>>,
-    /// The wake-up time that the shell was asked for last.
-    wake: Option<Timestamp>,
-    reported_depth: usize,
-    reported_rollouts: RolloutCounts,
-}
-
-/// A resource between the moment when it was taken from the queue and the moment when nothing is left to send.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct ActivePass {
-    /// Requests of its batch without an answer.
-    outstanding: usize,
-    /// When it was taken from the queue.
-    since: Timestamp,
+    active_passes: ActivePasses,
+    missing_kinds: MissingKinds,
+    reports: Reports,
 }
 
 impl Reconciler {
@@ -87,11 +80,9 @@ impl Reconciler {
             now: Timestamp::UNIX_EPOCH,
             next_id: 0,
             pending_requests: BTreeMap::new(),
-            active_passes: BTreeMap::new(),
-            missing_kinds: BTreeMap::new(),
-            wake: None,
-            reported_depth: 0,
-            reported_rollouts: RolloutCounts::default(),
+            active_passes: ActivePasses::default(),
+            missing_kinds: MissingKinds::default(),
+            reports: Reports::default(),
         }
     }
 
@@ -137,8 +128,10 @@ impl Reconciler {
             }
         }
         dirty.iter().for_each(|key| self.compare(key));
-        self.report_queue(&mut effects);
-        self.report_rollouts(&mut effects);
+        // The queue of a follower does not count.
+        self.reports.queue_depth(if self.leading { self.queue.depth() } else { 0 }, &mut effects);
+        self.reports.wake(self.queue.next_fire(), &mut effects);
+        self.reports.rollouts(self.world.rollout_budget.counts(), &mut effects);
         effects
     }
 
@@ -194,7 +187,7 @@ impl Reconciler {
             }
             Event::ServerVersion(version) => self.world.meet_server(version),
             Event::Tick => {
-                self.wake = None;
+                self.reports.woken();
                 BTreeSet::new()
             }
         };
@@ -203,7 +196,7 @@ impl Reconciler {
                 self.queue.push(key, lane);
             } else {
                 self.forget(key);
-                self.poll_missing_kinds(key, &[], effects);
+                self.missing_kinds.note(key, &[], effects);
                 effects.push(Effect::Observe(Observation::InstanceGone(key.clone())));
             }
         }
@@ -219,8 +212,8 @@ impl Reconciler {
     fn forget(&mut self, key: &Key) {
         self.queue.forget(key);
         self.unsynced.remove(key);
-        if self.active_passes.get(key).is_some_and(|active_pass| active_pass.outstanding == 0) {
-            self.active_passes.remove(key);
+        if !self.active_passes.is_under_way(key) {
+            self.active_passes.end(key);
         }
     }
 
@@ -246,25 +239,18 @@ impl Reconciler {
     /// Compares the children of a resource that still waits in the queue. While a batch is under way, the pass after it
     /// does that with newer knowledge.
     fn compare(&mut self, key: &Key) {
-        let under_way = self.active_passes.get(key).is_some_and(|active_pass| active_pass.outstanding > 0);
+        let under_way = self.active_passes.is_under_way(key);
         let Some(resource) = self.world.resources.get(key).filter(|it| it.is_open() && !under_way) else {
             return;
         };
         let view = View { world: &self.world, resource, now: self.now };
         // A panic is ignored here: the pass will panic too, and reports it.
-        if let Ok(Pass { compared_children, rendered_hashes, .. }) =
-            catch_unwind(AssertUnwindSafe(|| pass::compare(&view)))
-        {
-            self.remember(key, compared_children, rendered_hashes);
+        if let Ok(findings) = catch_unwind(AssertUnwindSafe(|| half_pass::run(&view))) {
+            self.remember(key, findings);
         }
     }
 
-    fn remember(
-        &mut self,
-        key: &Key,
-        compared_children: Vec<ComparedChild>,
-        rendered_hashes: Option<RenderedHashes>,
-    ) {
+    fn remember(&mut self, key: &Key, Findings { compared_children, rendered_hashes }: Findings) {
         let Some(resource) = self.world.resources.get_mut(key) else { return };
         for ComparedChild { kind, desired, differences } in compared_children {
             if let Some(live) = &mut resource.slot_mut(kind).live {
@@ -279,12 +265,11 @@ impl Reconciler {
     /// Runs the pass of one resource, unless its last batch is under way: the last answer queues the resource again.
     fn pass(&mut self, key: &Key, effects: &mut Vec<Effect>) {
         let Some(resource) = self.world.resources.get(key) else { return };
-        let active_pass =
-            self.active_passes.entry(key.clone()).or_insert(ActivePass { outstanding: 0, since: self.now });
+        self.active_passes.begin(key, self.now);
         let panicked = |backoff: &Backoff| {
             backoff.failure.category == Category::Internal && backoff.holds(&Attempt::default(), self.now)
         };
-        if active_pass.outstanding > 0 || resource.backoff.as_ref().is_some_and(panicked) {
+        if self.active_passes.is_under_way(key) || resource.backoff.as_ref().is_some_and(panicked) {
             return;
         }
         let view = View { world: &self.world, resource, now: self.now };
@@ -299,7 +284,7 @@ impl Reconciler {
     }
 
     fn carry_out(&mut self, key: &Key, pass: Pass, effects: &mut Vec<Effect>) {
-        self.remember(key, pass.compared_children, pass.rendered_hashes);
+        self.remember(key, pass.findings);
         if let Some(permit_state) = pass.permit_state {
             self.world.rollout_budget.note(key, permit_state);
         }
@@ -307,73 +292,28 @@ impl Reconciler {
         if pass.secret_hash.is_some() {
             resource.secret_hash = pass.secret_hash;
         }
-        let uid = resource.seen.uid.clone();
-        let outstanding = pass.sends.len();
-        for kind in pass.sends.iter().filter_map(Send::child) {
-            // The answer will be newer than the deletion that is known.
-            resource.slot_mut(kind).lost = None;
+        if pass.requests.is_empty() {
+            self.settle(key, pass.settled, effects);
+            return;
         }
-        for send in pass.sends {
-            let (request, sent) = self.prepare(key, send);
+        self.active_passes.send(key, pass.requests.len());
+        for kind in pass.requests.iter().filter_map(PlannedRequest::child) {
+            resource.slot_mut(kind).ask();
+        }
+        for request in pass.requests {
             let id = RequestId(self.next_id);
             self.next_id += 1;
-            self.pending_requests
-                .insert(id, PendingRequest { resource: key.clone(), uid: uid.clone(), sent });
-            effects.push(Effect::Send { id, resource: key.clone(), request });
-        }
-        if outstanding == 0 {
-            self.settle(key, pass.settled, effects);
-        } else if let Some(active_pass) = self.active_passes.get_mut(key) {
-            active_pass.outstanding = outstanding;
+            let on_the_wire = request.on_the_wire(&resource.seen);
+            effects.push(Effect::Send { id, resource: key.clone(), request: on_the_wire });
+            let uid = resource.seen.uid.clone();
+            self.pending_requests.insert(id, PendingRequest { resource: key.clone(), uid, request });
         }
     }
 
-    /// The request, and what is needed to understand its reply.
-    fn prepare(&self, key: &Key, send: Send) -> (Request, Sent) {
-        match send {
-            Send::Write { request, kind, attempt, change, replaces, kube_events } => {
-                let body = match &request {
-                    Request::Create { body, .. } | Request::Apply { body, .. } => Some(body.clone()),
-                    _ => None,
-                };
-                (request, Sent::Write { kind, attempt, change, replaces, kube_events, body })
-            }
-            Send::Status { status, attempt, kube_events, request } => {
-                (request, Sent::Status { status, attempt, kube_events })
-            }
-            Send::Read(request) => {
-                let sent = match &request {
-                    Request::ReadSecret { secret, keys } => {
-                        let presence = self.world.secrets.get(secret).map(|it| it.presence.clone());
-                        Sent::ReadSecret {
-                            key: secret.clone(),
-                            keys: keys.clone(),
-                            known: presence.unwrap_or_default(),
-                        }
-                    }
-                    Request::ReadChild { kind, .. }
-                    | Request::Create { kind, .. }
-                    | Request::Apply { kind, .. }
-                    | Request::Patch { kind, .. }
-                    | Request::Delete { kind, .. } => {
-                        let resource = self.world.resources.get(key);
-                        Sent::ReadChild(*kind, resource.map(|it| it.slot(*kind).sight()).unwrap_or_default())
-                    }
-                    Request::PatchStatus { .. } => Sent::Status {
-                        status: Box::default(),
-                        attempt: Attempt::default(),
-                        kube_events: Vec::new(),
-                    },
-                };
-                (request, sent)
-            }
-        }
-    }
-
-    fn settle(&mut self, key: &Key, settled: Option<pass::Settled>, effects: &mut Vec<Effect>) {
-        let active_pass = self.active_passes.remove(key);
+    fn settle(&mut self, key: &Key, settled: Option<Settled>, effects: &mut Vec<Effect>) {
+        let since = self.active_passes.end(key).unwrap_or(self.now);
         let unserved = settled.as_ref().map(|settled| settled.unserved.as_slice()).unwrap_or_default();
-        self.poll_missing_kinds(key, unserved, effects);
+        self.missing_kinds.note(key, unserved, effects);
         let Some((settled, resource)) = settled.zip(self.world.resources.get_mut(key)) else { return };
         self.queue.set_timer(key, settled.wake_at);
         resource.inherited &= settled.failure.is_some();
@@ -383,7 +323,6 @@ impl Reconciler {
             resource.slot_mut(*kind).backoff.take_if(resolved);
         }
         resource.edited.take_if(|_| settled.unchanged.contains(&ChildKind::Deployment));
-        let since = active_pass.map_or(self.now, |active_pass| active_pass.since);
         let unchanged = settled
             .unchanged
             .into_iter()
@@ -401,24 +340,8 @@ impl Reconciler {
         }));
     }
 
-    /// Notes which kinds a resource asks for that the API server does not serve, and has the shell poll for them.
-    fn poll_missing_kinds(&mut self, key: &Key, unserved: &[ChildKind], effects: &mut Vec<Effect>) {
-        for kind in ChildKind::ALL.into_iter().filter(|kind| !kind.is_required()) {
-            let users = self.missing_kinds.entry(kind).or_default();
-            let before = users.is_empty();
-            if unserved.contains(&kind) {
-                users.insert(key.clone());
-            } else {
-                users.remove(key);
-            }
-            if users.is_empty() != before {
-                effects.push(Effect::PollMissingKind { kind, wanted: before });
-            }
-        }
-    }
-
     fn back_off_after_panic(&mut self, key: &Key, effects: &mut Vec<Effect>) {
-        self.active_passes.remove(key);
+        self.active_passes.end(key);
         let Some(resource) = self.world.resources.get_mut(key) else { return };
         let failure = Failure {
             category: Category::Internal,
@@ -436,27 +359,5 @@ impl Reconciler {
             millis: 0,
             failure: Some(Category::Internal),
         }));
-    }
-
-    fn report_rollouts(&mut self, effects: &mut Vec<Effect>) {
-        let counts = self.world.rollout_budget.counts();
-        if counts != self.reported_rollouts {
-            self.reported_rollouts = counts;
-            effects.push(Effect::Observe(Observation::Rollouts(counts)));
-        }
-    }
-
-    fn report_queue(&mut self, effects: &mut Vec<Effect>) {
-        // The queue of a follower does not count.
-        let depth = if self.leading { self.queue.depth() } else { 0 };
-        if depth != self.reported_depth {
-            self.reported_depth = depth;
-            effects.push(Effect::Observe(Observation::QueueDepth(depth)));
-        }
-        let next = self.queue.next_fire();
-        if next.is_some() && next != self.wake {
-            self.wake = next;
-            effects.extend(next.map(Effect::Wake));
-        }
     }
 }

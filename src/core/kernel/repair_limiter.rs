@@ -6,7 +6,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// RepairLimiter of the same desired child in a [`WINDOW`].
+/// The most repairs of one desired child within a [`WINDOW`].
 const LIMIT: usize = 12;
 /// See [`LIMIT`].
 const WINDOW: SignedDuration = SignedDuration::from_secs(60);

@@ -92,6 +92,17 @@ impl Slot {
         Sight { live, lost: self.lost.clone() }
     }
 
+    /// The same at the moment when a request about this child leaves, see [`Self::ask`].
+    #[must_use]
+    pub fn sight_when_asked(&self) -> Sight {
+        Sight { lost: None, ..self.sight() }
+    }
+
+    /// Called when a request about this child leaves: its answer will be newer than the deletion that is known.
+    pub fn ask(&mut self) {
+        self.lost = None;
+    }
+
     /// Whether `seen` is older than the known live object, or than the object that was deleted last.
     #[must_use]
     pub fn is_ahead_of(&self, seen: &SeenChild) -> bool {

@@ -26,7 +26,7 @@ use crate::kernel::reconciler::Reconciler;
 /// The build that writes, in every file's first line: another build may decide otherwise.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Version of the snapshot's fields and of the steps: goes up when one of them gets another name or meaning.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 /// Size of the ring in bytes.
 const RING_BYTES: usize = 256 * 1024;
 /// After a failed write the disk is left alone for this long.
@@ -166,7 +166,7 @@ enum State {
 }
 
 impl Journal {
-    /// A journal in memory, and in files if `options` are given. The steps of `kernel` follow.
+    /// A journal in memory, and in files if `options` are given. The steps of `reconciler` follow.
     #[must_use]
     pub fn start(options: Option<Options>, reconciler: &Reconciler, metrics: Arc<Metrics>) -> Self {
         let file = options.map(|Options { path, max_bytes }| {
@@ -185,7 +185,7 @@ impl Journal {
         self.ring.clone()
     }
 
-    /// Records a step. `kernel` is the state after the step; a new file begins with it.
+    /// Records a step. `reconciler` is the state after the step; a new file begins with it.
     pub fn record(&mut self, entry: Entry, effects: &[Effect], reconciler: &Reconciler) {
         let at = entry.at;
         let line = entry.end(effects);

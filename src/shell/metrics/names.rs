@@ -189,7 +189,7 @@ pub const ROLLOUTS_WAITING: Metric = Metric {
     kind: Kind::Gauge,
     labels: &[],
     help: "Resources whose pods are to roll for a changed Secret or a newer template, and that wait for their turn.",
-    usage: "How far a rotation or an adoption is; it does not fall: those that roll do not become available.",
+    usage: "How far a rotation or an adoption is; if it does not fall, those that roll do not become available.",
 };
 /// Failed lists and watches.
 pub const WATCH_ERRORS: Metric = Metric {

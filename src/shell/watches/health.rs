@@ -77,7 +77,7 @@ pub(super) struct Health {
     /// Whether the API server allows lists and refuses watches. Then a complete list is reported only after a watch has begun.
     /// Otherwise the kernel would believe, after every list, that all is well until the next refusal.
     pub(super) watch_refused: bool,
-    /// The departure of the refused request that the kernel was told of; `None` after a complete list.
+    /// When the last request left whose refusal was reported to the kernel; `None` after a complete list.
     refused: Option<Departure>,
     resources: watch::Sender<Resources>,
 }

@@ -92,7 +92,7 @@ pub struct PodSettings {
     pub node_selector: BTreeMap<String, String>,
     /// Taints to put up with.
     pub tolerations: Vec<Toleration>,
-    /// Its `podAntiAffinity` replaces [`Availability::anti_affinity`].
+    /// Its `podAntiAffinity` replaces that of `highAvailability.antiAffinityPreset`.
     pub affinity: Option<Affinity>,
     /// Who goes first when room is short.
     pub priority_class_name: Option<String>,

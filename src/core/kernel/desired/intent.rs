@@ -27,7 +27,7 @@ pub struct Intent<'a> {
 pub struct Revision(pub u32);
 
 impl Revision {
-    /// What the Go operator for the same API renders: [`super::go_operator::pod_template`].
+    /// What the Go operator for the same API renders: [`crate::kernel::go_operator::pod_template`].
     pub const GO_OPERATOR: Self = Self(0);
     /// The revision that this build renders when pods roll anyway.
     pub const NEWEST: Self = Self(if cfg!(feature = "next-revision") { 2 } else { 1 });

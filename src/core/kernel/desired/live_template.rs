@@ -29,7 +29,7 @@ pub struct LiveTemplate {
 impl LiveTemplate {
     /// Reads the source from a live Deployment of ours: `content` and `owned` as in
     /// [`crate::kernel::event::SeenChild`]. `None` when an annotation is missing or damaged, or when somebody else
-    /// wrote it: a made-up revision would pass for a newer operator's, and keep what it stands on for ever.
+    /// wrote it: a forged revision would look like that of a newer operator, whose template is never replaced.
     #[must_use]
     pub fn from_deployment(content: &Value, owned: Option<&Value>) -> Option<Self> {
         let said = |name| content.pointer("/metadata/annotations").and_then(|all| all.get(name)?.as_str());

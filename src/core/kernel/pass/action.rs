@@ -2,6 +2,7 @@
 
 use json_patch::PatchOperation;
 
+use super::compare::Compared;
 use crate::kernel::diff::Differences;
 use crate::kernel::effect::RolloutCause;
 use crate::kernel::event::Unavailable;
@@ -20,8 +21,8 @@ pub enum Action {
     Apply {
         /// The incarnation to apply to.
         uid: Uid,
-        /// The version that was looked at. What a late apply would undo depends on it, and so does whether a number of
-        /// pods that is left out becomes 1: it does if it is ours after all, which a reply that was lost may hide.
+        /// The version that was looked at. A late apply fails if anybody wrote since. This also guards `spec.replicas`:
+        /// an apply that leaves it out sets it to 1 if we still own the field, which a lost reply may hide from us.
         resource_version: ResourceVersion,
         /// Why pods roll, if they do.
         cause: Option<RolloutCause>,
@@ -67,12 +68,8 @@ pub enum Action {
 pub struct Planned {
     /// About which child.
     pub kind: ChildKind,
-    /// Hash of its desired body; empty when none is desired.
-    pub hash: String,
-    /// In what the live one differs, as far as it was compared.
-    pub compared: Option<Differences>,
-    /// The same without what the API server made of our own apply.
-    pub differences: Option<Differences>,
+    /// How it compares with what it should be; `None` if it is not wanted.
+    pub compared: Option<Compared>,
     /// What to do.
     pub action: Action,
 }
@@ -128,6 +125,20 @@ impl Action {
                 Some(BlockingProblem::from_failure(failure))
             }
         }
+    }
+}
+
+impl Planned {
+    /// Hash of the desired body; empty when none is wanted.
+    #[must_use]
+    pub fn hash(&self) -> &str {
+        self.compared.as_ref().map_or("", |compared| &compared.hash)
+    }
+
+    /// In what the live child differs, without what the API server made of our own apply; `None` if that is not known.
+    #[must_use]
+    pub fn differences(&self) -> Option<&Differences> {
+        self.compared.as_ref()?.differences.as_ref()
     }
 }
 

@@ -1,10 +1,9 @@
-//! Sixth stage: whether pods roll now that nobody edited. Pure; called by the pass; who has a slot is in
+//! Sixth stage: whether a rollout that no user asked for may start now. Pure; called by the pass. Who has a permit is in
 //! [`crate::kernel::rollout_budget`].
 
 use super::action::{Action, Planned};
-use super::desired::DesiredChildren;
-use super::mounted_secrets::MountedSecrets;
-use super::plan;
+use super::held::or_look;
+use super::plan::Plan;
 use super::progress::{is_complete, is_rolled_out};
 use super::view::View;
 use crate::api::Validated;
@@ -14,12 +13,31 @@ use crate::kernel::failure::Category;
 use crate::kernel::object::ChildKind;
 use crate::kernel::rollout_budget::{PermitState, RolloutPermit};
 
-/// The desired children and the plan after the budget was applied.
+/// Whether a resource changes to the newest templates though its intent is unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adoption {
+    /// No: it has them, or the settings or its spec keep it from that, or something else is to be done first.
+    No,
+    /// Nothing keeps it from that but its turn.
+    Waits,
+    /// Its turn begins with this pass.
+    Begins,
+    /// An earlier pass began it.
+    GoesOn,
+}
+
+impl Adoption {
+    /// Whether a plan by the newest revision is needed.
+    #[must_use]
+    pub const fn has_turn(self) -> bool {
+        matches!(self, Self::Begins | Self::GoesOn)
+    }
+}
+
+/// A plan after the budget was applied.
 pub struct BudgetedPlan<'a> {
-    /// Its children.
-    pub desired: DesiredChildren<'a>,
-    /// The action for each child.
-    pub planned: Vec<Planned>,
+    /// What is to be done.
+    pub plan: Plan<'a>,
     /// The permit of the resource.
     pub permit_state: PermitState,
 }
@@ -30,51 +48,67 @@ pub fn permit_without_writes(view: &View<'_>) -> PermitState {
     view.world.rollout_budget.permit_state(&view.resource.seen.key, None, view.pods_are_back())
 }
 
+/// Whether the resource adopts the newest templates; `present` is its plan by the revision of the live template.
+#[must_use]
+pub fn adoption(view: &View<'_>, spec: &Validated, present: &Plan<'_>) -> Adoption {
+    let (rollout_budget, key) = (&view.world.rollout_budget, &view.resource.seen.key);
+    if !rollout_budget.adopts() || !present.desired.is_outdated() || spec.paused {
+        return Adoption::No;
+    }
+    if rollout_budget.permit(key).is_some_and(|permit| permit.cause == BudgetedRollout::Adoption) {
+        return Adoption::GoesOn;
+    }
+    if !is_complete(view, spec, present) || !present.children.iter().all(|it| it.action.is_in_place()) {
+        return Adoption::No;
+    }
+    match rollout_budget.permit_state(key, Some(BudgetedRollout::Adoption), view.pods_are_back()) {
+        PermitState::Granted(_) => Adoption::Begins,
+        PermitState::Waiting(_) | PermitState::NotNeeded => Adoption::Waits,
+    }
+}
+
 /// Decides whether pods may roll now without an edit of the user. Without a permit the Deployment waits; with a permit
-/// for adoption the newest template becomes the desired one.
+/// for adoption the `newest` plan is carried out, which exists if the adoption has its turn.
 #[must_use]
 pub fn apply<'a>(
-    view: &View<'a>,
-    spec: &'a Validated,
-    (mounted_secrets, desired, mut planned): (&'a MountedSecrets, DesiredChildren<'a>, Vec<Planned>),
+    view: &View<'_>,
+    adoption: Adoption,
+    mut present: Plan<'a>,
+    newest: Option<Plan<'a>>,
 ) -> BudgetedPlan<'a> {
-    let (rollout_budget, key) = (&view.world.rollout_budget, &view.resource.seen.key);
-    let render = || {
-        let desired = view.newest_desired_children(spec, mounted_secrets);
-        (plan::plan(view, &desired, mounted_secrets), desired)
+    let now = newest.as_ref().filter(|_| adoption == Adoption::GoesOn).unwrap_or(&present);
+    let reason = match adoption {
+        Adoption::No | Adoption::GoesOn => {
+            // If no pod serves, there is no cached data to lose, and no permit is needed.
+            let rolls = now.children.iter().find_map(|it| it.action.cause()?.budgeted());
+            rolls.filter(|_| view.serves())
+        }
+        Adoption::Waits | Adoption::Begins => Some(BudgetedRollout::Adoption),
     };
-    let adopts = rollout_budget.adopts() && desired.is_outdated() && !spec.paused;
-    let begun = rollout_budget.permit(key).is_some_and(|permit| permit.cause == BudgetedRollout::Adoption);
-    let newest = (adopts && begun).then(render);
-    let now = newest.as_ref().map_or(&planned, |(planned, _)| planned);
-    // If no pod serves, there is no cached data to lose, and no permit is needed.
-    let rolls = now.iter().find_map(|it| it.action.cause()?.budgeted()).filter(|_| view.serves());
-    let settled =
-        || is_complete(view, spec, (&desired, &planned)) && planned.iter().all(|it| it.action.is_in_place());
-    let reason = rolls.or_else(|| (adopts && !begun && settled()).then_some(BudgetedRollout::Adoption));
+    let (rollout_budget, key) = (&view.world.rollout_budget, &view.resource.seen.key);
     let permit_state = rollout_budget.permit_state(key, reason, view.pods_are_back() && !backs_off(now));
-    let idle = |planned: &[Planned]| view.pods_are_back() && backs_off(planned);
-    match permit_state {
-        PermitState::Granted(RolloutPermit { cause: BudgetedRollout::Adoption, .. }) if adopts => {
-            let (planned, desired) = newest.unwrap_or_else(render);
-            BudgetedPlan { permit_state: permit_state.idle(idle(&planned)), planned, desired }
+    let idle = |plan: &Plan<'_>| view.pods_are_back() && backs_off(plan);
+    match (permit_state, newest) {
+        (PermitState::Granted(RolloutPermit { cause: BudgetedRollout::Adoption, .. }), Some(newest)) => {
+            BudgetedPlan { permit_state: permit_state.idle(idle(&newest)), plan: newest }
         }
-        PermitState::Waiting(_) => {
+        (PermitState::Waiting(_), _) => {
             let rolls = |it: &&mut Planned| it.action.cause().and_then(RolloutCause::budgeted).is_some();
-            if let Some(deployment) = planned.iter_mut().find(rolls) {
-                deployment.action = plan::or_look(view, deployment.kind, Action::AwaitPermit);
+            if let Some(deployment) = present.children.iter_mut().find(rolls) {
+                deployment.action = or_look(view, deployment.kind, Action::AwaitPermit);
             }
-            BudgetedPlan { desired, planned, permit_state }
+            BudgetedPlan { plan: present, permit_state }
         }
-        PermitState::NotNeeded | PermitState::Granted(_) => {
-            BudgetedPlan { permit_state: permit_state.idle(idle(&planned)), desired, planned }
+        (PermitState::NotNeeded | PermitState::Granted(_), _) => {
+            BudgetedPlan { permit_state: permit_state.idle(idle(&present)), plan: present }
         }
     }
 }
 
 /// Whether the API server refused the Deployment and the backoff has not ended yet.
-fn backs_off(planned: &[Planned]) -> bool {
-    planned.iter().any(|it| it.kind == ChildKind::Deployment && matches!(it.action, Action::BackOff(_)))
+fn backs_off(plan: &Plan<'_>) -> bool {
+    let refused = |it: &Planned| it.kind == ChildKind::Deployment && matches!(it.action, Action::BackOff(_));
+    plan.children.iter().any(refused)
 }
 
 impl View<'_> {

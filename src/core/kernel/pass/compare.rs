@@ -1,33 +1,51 @@
-//! Half a pass, for memory alone: see [`crate::kernel::shortcuts`]. Pure; called by the reconciler.
+//! Fourth stage: in what each child differs from what it should be. Pure; called by the pass.
 
-use super::action::Planned;
-use super::outcome::{ComparedChild, Pass};
-use super::validate::validated;
+use std::collections::BTreeMap;
+
+use super::desired::DesiredChildren;
+use super::outcome::ComparedChild;
 use super::view::View;
-use super::{mounted_secrets, plan};
+use crate::kernel::altered::beyond;
+use crate::kernel::diff::Differences;
+use crate::kernel::object::ChildKind;
 
-/// Compares those children that no pass has compared yet with the most likely desired ones, and does nothing else. It
-/// serves resources that wait in the queue: the results of comparisons are kept instead of whole objects. If the guess
-/// is wrong (a Secret has changed), the next pass applies without knowing the differences.
-#[must_use]
-pub fn compare(view: &View<'_>) -> Pass {
-    let Ok(spec) = validated(view) else { return Pass::default() };
-    let mounted_secrets = mounted_secrets::likely(view, &spec);
-    let desired = view.desired_children(&spec, &mounted_secrets);
-    let planned = plan::plan(view, &desired, &mounted_secrets);
-    Pass {
-        compared_children: compared_children(view, &planned),
-        rendered_hashes: desired.news(),
-        ..Pass::default()
-    }
+/// How a child that is wanted compares with what it should be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compared {
+    /// Hash of its desired body.
+    pub hash: String,
+    /// In what the live one differs; `None` if there is none, or if it was compared with something else and dropped.
+    pub found: Option<Differences>,
+    /// The same without what the API server made of our own apply.
+    pub differences: Option<Differences>,
+    /// Whether less is left than was found, though this API server never answered an apply of this very body. Only an
+    /// answer shows how the API server changes another object, or how another version of it changes this one.
+    pub unanswered: bool,
 }
 
-/// The comparisons that a plan made of children whose objects are still kept.
+/// Compares every child that is wanted.
 #[must_use]
-pub fn compared_children(view: &View<'_>, planned: &[Planned]) -> Vec<ComparedChild> {
-    let open = planned.iter().filter(|it| view.resource.slot(it.kind).is_open());
-    let judgement = |it: &Planned| {
-        Some(ComparedChild { kind: it.kind, desired: it.hash.clone(), differences: it.compared.clone()? })
-    };
-    open.filter_map(judgement).collect()
+pub fn compare(view: &View<'_>, desired: &DesiredChildren<'_>) -> BTreeMap<ChildKind, Compared> {
+    let compared = |kind| Some((kind, compare_child(view, desired, kind)?));
+    ChildKind::ALL.into_iter().filter_map(compared).collect()
+}
+
+fn compare_child(view: &View<'_>, desired: &DesiredChildren<'_>, kind: ChildKind) -> Option<Compared> {
+    let hash = desired.hash(kind)?;
+    let slot = view.resource.slot(kind);
+    let found =
+        slot.live.as_ref().and_then(|live| live.comparison.differences(kind, hash, || desired.body(kind)));
+    let known = slot.altered.as_deref();
+    let differences = found.as_ref().map(|found| known.map_or_else(|| found.clone(), |it| beyond(found, it)));
+    let unanswered = found != differences && known.is_some_and(|it| !view.has_answered(it, hash));
+    Some(Compared { hash: hash.to_owned(), found, differences, unanswered })
+}
+
+impl Compared {
+    /// What to keep of it instead of the live object, if the object is still kept.
+    #[must_use]
+    pub fn into_kept(self, view: &View<'_>, kind: ChildKind) -> Option<ComparedChild> {
+        let differences = self.found.filter(|_| view.resource.slot(kind).is_open())?;
+        Some(ComparedChild { kind, desired: self.hash, differences })
+    }
 }

@@ -9,8 +9,9 @@ use serde_json::Value;
 use super::mounted_secrets::MountedSecrets;
 use super::view::View;
 use crate::api::Validated;
-use crate::kernel::desired::{self, Desired, Intent, LiveTemplate, Revision, deployment};
+use crate::kernel::desired::{self, Desired, Intent, LiveTemplate, Revision};
 use crate::kernel::diff::{self, Path};
+use crate::kernel::live::Live;
 use crate::kernel::object::ChildKind;
 use crate::kernel::shortcuts::rendered_hashes::RenderedHashes;
 
@@ -91,18 +92,17 @@ impl<'a> DesiredChildren<'a> {
     }
 
     /// Fields of the template in which what is desired differs from what the live one was rendered from: this spec or the
-    /// one `before` it, with the live hash of the Secrets and the live restart trigger. `None` where it was neither.
+    /// one `before` it, with the hash of the Secrets and the restart trigger of the Deployment that is there. `None` where
+    /// it was neither.
     #[must_use]
-    pub fn changed_fields(
-        &self,
-        before: Option<&Validated>,
-        (secret_hash, restart_trigger): (Option<&str>, Option<&str>),
-    ) -> Option<Vec<Path>> {
+    pub fn changed_fields(&self, before: Option<&Validated>, deployment: &Live) -> Option<Vec<Path>> {
         let live = self.live.as_deref()?;
+        let secret_hash = deployment.secret_hash.as_deref();
+        let restart_trigger = deployment.restart_trigger.as_deref();
         let mut specs = [Some(self.intent.spec), before].into_iter().flatten();
         let rendered = specs.find_map(|spec| {
             let intent = Intent { spec, secret_hash, restart_trigger, ..self.intent.clone() };
-            let rendered = deployment::deployment(&intent, Some(live));
+            let rendered = desired::deployment::deployment(&intent, Some(live));
             (rendered.template_hash == live.hash).then_some(rendered.body)
         })?;
         let (kind, desired) = (ChildKind::Deployment, self.body(ChildKind::Deployment));

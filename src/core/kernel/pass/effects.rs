@@ -1,59 +1,77 @@
 //! Last stage: decisions become requests, each with what is needed to understand its reply. Pure; called by the pass.
 
 use super::action::{Action, Planned};
-use super::desired::DesiredChildren;
-use super::outcome::Send;
+use super::budget::BudgetedPlan;
+use super::mounted_secrets::MountedSecrets;
+use super::plan::Plan;
 use super::view::View;
-use crate::api::MemcachedStatus;
+use super::warnings;
 use crate::api::spec::validate;
+use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::diff::Path;
-use crate::kernel::effect::{KubeEvent, Request, RolloutCause};
+use crate::kernel::effect::{KubeEvent, RolloutCause};
+use crate::kernel::go_operator;
 use crate::kernel::kube_events;
 use crate::kernel::object::ChildKind;
-use crate::kernel::pending_request::{Replacement, WriteKind};
+use crate::kernel::pending_request::{ChildWrite, PlannedRequest, Replacement, Write};
 use crate::kernel::rollout_budget::PermitState;
 use crate::kernel::status::patch;
 
-/// The request that carries out one decision; `None` where nothing is to be sent.
+/// What is to be sent now: the reads, without them the writes of children, without them the status; nothing where
+/// all is as it should be, or as far as it can be.
 #[must_use]
-pub fn send(
+pub fn requests(
     view: &View<'_>,
-    desired: &DesiredChildren<'_>,
-    (planned, warnings): (&Planned, &dyn Fn() -> Vec<KubeEvent>),
-) -> Option<Send> {
-    let (kind, key) = (planned.kind, view.resource.seen.key.clone());
-    let body = || desired.body(kind).clone();
-    let write = |change, request, cause: Option<RolloutCause>| {
-        let makes_pods = cause.is_some() || (kind == ChildKind::Deployment && change == WriteKind::Create);
-        let kube_events = if makes_pods { warnings() } else { Vec::new() };
-        let attempt = view.attempt_at(kind, &planned.hash, &planned.action);
-        let live = view.resource.live(kind).filter(|_| kind == ChildKind::Deployment);
-        let replaces = live.map(|live| Replacement {
-            cause,
-            fields: cause.and_then(|_| changed_fields(view, desired, planned)),
-            template: live.template_print,
-        });
-        Some(Send::Write { request, kind, attempt, change, replaces, kube_events })
+    spec: &Validated,
+    mounted_secrets: &MountedSecrets,
+    BudgetedPlan { plan, permit_state }: &BudgetedPlan<'_>,
+    status: &MemcachedStatus,
+) -> Vec<PlannedRequest> {
+    let warnings = || warnings::of_pods(spec, mounted_secrets);
+    let requests = plan.children.iter().filter_map(|it| request(view, plan, it, &warnings));
+    let (reads, writes): (Vec<_>, Vec<_>) =
+        requests.partition(|it| matches!(it, PlannedRequest::ReadChild { .. }));
+    let waits_for_status = !writes.is_empty() && view.may_prove_status();
+    if !reads.is_empty() {
+        // The writes and the status depend on what the reads find.
+        reads
+    } else if !writes.is_empty() && view.may_send_children(plan, *permit_state) {
+        writes
+    } else if view.status_differs(status) || waits_for_status {
+        let warning = go_operator::warning(&view.resource.seen.status, status, spec);
+        vec![view.write_status(status, warning)]
+    } else {
+        Vec::new()
+    }
+}
+
+/// The request that carries out one decision; `None` where nothing is to be sent.
+fn request(
+    view: &View<'_>,
+    plan: &Plan<'_>,
+    planned: &Planned,
+    warnings: &dyn Fn() -> Vec<KubeEvent>,
+) -> Option<PlannedRequest> {
+    let kind = planned.kind;
+    let body = || plan.desired.body(kind).clone();
+    let replaces = |cause: Option<RolloutCause>| {
+        let live = view.resource.live(kind).filter(|_| kind == ChildKind::Deployment)?;
+        let fields = cause.and_then(|_| changed_fields(view, plan, planned));
+        Some(Replacement { cause, fields, template: live.template_print })
     };
-    match &planned.action {
-        Action::Create => write(WriteKind::Create, Request::Create { kind, key, body: body() }, None),
+    let write = match planned.action.clone() {
+        Action::Create => Write::Create { body: body() },
         Action::Apply { uid, resource_version, cause } => {
-            let (uid, resource_version) = (uid.clone(), resource_version.clone());
-            write(
-                WriteKind::Update,
-                Request::Apply { kind, key, uid, resource_version, body: body() },
-                *cause,
-            )
+            Write::Apply { uid, resource_version, body: body(), replaces: replaces(cause) }
         }
         Action::Patch { resource_version, edits, cause } => {
-            let (resource_version, edits) = (resource_version.clone(), edits.clone());
-            write(WriteKind::Update, Request::Patch { kind, key, resource_version, edits }, *cause)
+            Write::Patch { resource_version, edits, replaces: replaces(cause) }
         }
-        Action::Delete { uid, resource_version } => {
-            let (uid, resource_version) = (uid.clone(), resource_version.clone());
-            write(WriteKind::Delete, Request::Delete { kind, key, uid, resource_version }, None)
+        Action::Delete { uid, resource_version } => Write::Delete { uid, resource_version },
+        Action::Look => {
+            let known = view.resource.slot(kind).sight_when_asked();
+            return Some(PlannedRequest::ReadChild { kind, known });
         }
-        Action::Look => Some(Send::Read(Request::ReadChild { kind, key })),
         Action::Keep
         | Action::Foreign(_)
         | Action::Collecting(_)
@@ -61,28 +79,36 @@ pub fn send(
         | Action::Hold
         | Action::Paused
         | Action::AwaitPermit
-        | Action::Unavailable(_) => None,
-    }
+        | Action::Unavailable(_) => return None,
+    };
+    let makes_pods = planned.action.cause().is_some()
+        || (kind == ChildKind::Deployment && planned.action == Action::Create);
+    Some(PlannedRequest::WriteChild(ChildWrite {
+        kind,
+        write,
+        attempt: view.attempt_at(kind, planned.hash(), &planned.action),
+        kube_events: if makes_pods { warnings() } else { Vec::new() },
+    }))
 }
 
 /// Fields of the template that an apply would change; `None` if the Deployment was dropped after its comparison and the
 /// source of its template is unknown.
-fn changed_fields(view: &View<'_>, desired: &DesiredChildren<'_>, planned: &Planned) -> Option<Vec<Path>> {
-    if let Some(differences) = &planned.differences {
+fn changed_fields(view: &View<'_>, plan: &Plan<'_>, planned: &Planned) -> Option<Vec<Path>> {
+    if let Some(differences) = planned.differences() {
         return Some(differences.of_template().cloned().collect());
     }
     let edited = view.resource.edited.as_deref();
     let before = edited.and_then(|spec| validate(&view.resource.seen.key.name, spec).ok());
     let live = view.our_deployment()?;
-    desired.changed_fields(before.as_ref(), (live.secret_hash.as_deref(), live.restart_trigger.as_deref()))
+    plan.desired.changed_fields(before.as_ref(), live)
 }
 
 impl View<'_> {
     /// Whether children may be written before the status. Before a template change that no new generation announces
     /// (Secret, restart trigger, drift), Ready has to become false first: otherwise a tool reads Current while pods
     /// roll. What the status says counts only where it is known which status is stored.
-    pub fn may_send_children(&self, planned: &[Planned], permit_state: PermitState) -> bool {
-        let cause = planned.iter().find_map(|it| it.action.cause());
+    fn may_send_children(&self, plan: &Plan<'_>, permit_state: PermitState) -> bool {
+        let cause = plan.children.iter().find_map(|it| it.action.cause());
         let seen = &self.resource.seen;
         let known = self.knows_status();
         let announced =
@@ -98,19 +124,14 @@ impl View<'_> {
         says(&self.resource.seen.status) || self.resource.unstorable.as_deref().is_some_and(dropped)
     }
 
-    /// The request that writes a status, with warnings beside the Events of the status itself.
+    /// The request that writes a status, with a warning beside the Events of the status itself.
     #[must_use]
-    pub fn write_status(&self, status: MemcachedStatus, warnings: Option<KubeEvent>) -> Send {
-        let seen = &self.resource.seen;
-        let request = Request::PatchStatus {
-            resource_version: seen.resource_version.clone(),
-            status: patch::patch(&seen.status, &status),
-        };
-        Send::Status {
-            request,
-            kube_events: kube_events::of_status(&seen.status, &status).into_iter().chain(warnings).collect(),
+    pub fn write_status(&self, status: &MemcachedStatus, warning: Option<KubeEvent>) -> PlannedRequest {
+        let events = kube_events::of_status(&self.resource.seen.status, status);
+        PlannedRequest::WriteStatus {
+            kube_events: events.into_iter().chain(warning).collect(),
             attempt: self.attempt_at_status(),
-            status: Box::new(status),
+            status: Box::new(status.clone()),
         }
     }
 }

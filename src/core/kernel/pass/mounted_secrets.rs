@@ -1,4 +1,4 @@
-//! The Secrets that the pods mount, and the hash of their content. Pure; called by the pass.
+//! Second stage: the Secrets that the pods mount, and the hash of their content. Pure; called by the pass.
 //!
 //! An unknown Secret is never treated as missing, and neither an unknown nor a missing one rolls a pod: while a Secret
 //! is missing or unreadable, the last known hash is used. That is:
@@ -14,9 +14,10 @@
 //! about another hash.
 //!
 //! Pods that the Go operator started carry its hash, one over every value of all their Secrets. Of a single Secret the
-//! shell computes the same, so that a change between the two operators is noticed. Of two it cannot be computed from one
-//! at a time: what they hold when they are read first is then taken for what the pods were started with. From there on
-//! our own hash stands on the Deployment, and until it is known the Deployment is left as it is.
+//! shell computes the same, so that a change between the two operators is noticed. With two Secrets
+//! that hash cannot be computed from one Secret at a time. The content at the first read is then assumed to be what the
+//! pods were started with. From there on our own hash stands on the Deployment; until it is known, the Deployment is
+//! left as it is.
 
 use std::collections::BTreeMap;
 
@@ -26,10 +27,10 @@ use crate::api::status::SecretVersion;
 use crate::kernel::backoff::Attempt;
 use crate::kernel::desired::secrets::{self, MountedKey};
 use crate::kernel::desired::{LiveTemplate, Revision};
-use crate::kernel::effect::Request;
 use crate::kernel::event::SecretContent;
 use crate::kernel::failure::Failure;
 use crate::kernel::go_operator::secret_hash::WHOLE_SECRET;
+use crate::kernel::pending_request::SecretRead;
 use crate::kernel::status::inputs::MissingSecret;
 use crate::kernel::world::secret::{Presence, Secret, SecretHash};
 
@@ -37,14 +38,14 @@ use crate::kernel::world::secret::{Presence, Secret, SecretHash};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MountedSecrets {
     /// Reads that are needed to know the hash: they are sent before anything else.
-    pub reads: Vec<Request>,
+    pub reads: Vec<SecretRead>,
     /// Hash for the pod template; `None` if no Secret is mounted or no hash was ever known.
     pub hash: Option<String>,
     /// Whether the hash was computed from content that was read in this run; otherwise it is the last known hash.
     pub computed: bool,
     /// Reads that would verify a hash from before a restart. They are needed only if that hash does not reproduce the
     /// live template.
-    pub proofs: Vec<Request>,
+    pub proofs: Vec<SecretRead>,
     /// The versions of the Secrets that the hash belongs to.
     pub versions: Vec<SecretVersion>,
     /// Secrets that do not exist or lack a key; sorted.
@@ -130,10 +131,7 @@ pub fn resolve(view: &View<'_>, spec: &Validated) -> MountedSecrets {
         MountedSecrets { unfounded: view.rests_on_unknown(&mounted), ..MountedSecrets::default() };
     let mut contents = Vec::new();
     for secret in &mounted {
-        let read = || Request::ReadSecret {
-            secret: view.key_of(&secret.name),
-            keys: secret.keys.iter().map(ToString::to_string).collect(),
-        };
+        let read = || view.read_of(secret);
         match contribution(view, secret, known.as_ref()) {
             Contribution::Read(content) => {
                 let open = secret.keys.iter().filter(|key| content.without_newline.contains(**key));
@@ -225,6 +223,12 @@ fn version(name: &str, content: &SecretContent) -> SecretVersion {
 }
 
 impl View<'_> {
+    fn read_of(&self, mounted: &MountedSecret) -> SecretRead {
+        let secret = self.key_of(&mounted.name);
+        let known = self.world.secrets.get(&secret).map(|it| it.presence.clone()).unwrap_or_default();
+        SecretRead { secret, keys: mounted.keys.iter().map(ToString::to_string).collect(), known }
+    }
+
     /// The hash of the Go operator on the pods of a Deployment that nobody took over yet.
     fn go_operator_secret_hash(&self) -> Option<String> {
         self.our_deployment()?.unrecorded.as_ref()?.preserved().secret_hash

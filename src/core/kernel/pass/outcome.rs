@@ -2,14 +2,11 @@
 
 use jiff::Timestamp;
 
-use crate::api::MemcachedStatus;
-use crate::kernel::backoff::Attempt;
 use crate::kernel::diff::Differences;
-use crate::kernel::effect::{KubeEvent, Request};
 use crate::kernel::failure::Category;
 use crate::kernel::instance_metrics::InstanceMetrics;
 use crate::kernel::object::ChildKind;
-use crate::kernel::pending_request::{Replacement, WriteKind};
+use crate::kernel::pending_request::{PlannedRequest, SecretRead};
 use crate::kernel::rollout_budget::PermitState;
 use crate::kernel::shortcuts::rendered_hashes::RenderedHashes;
 use crate::kernel::world::secret::SecretHash;
@@ -18,11 +15,9 @@ use crate::kernel::world::secret::SecretHash;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pass {
     /// Requests to send now, independent of each other; the next pass runs when all have been answered.
-    pub sends: Vec<Send>,
-    /// Results of comparisons, so that the compared objects can be dropped.
-    pub compared_children: Vec<ComparedChild>,
-    /// Hashes of the desired children, if they are new.
-    pub rendered_hashes: Option<RenderedHashes>,
+    pub requests: Vec<PlannedRequest>,
+    /// What saves work later.
+    pub findings: Findings,
     /// A Secret hash, if the pass computed one.
     pub secret_hash: Option<SecretHash>,
     /// Its permit of the rollout budget; `None`: unchanged.
@@ -32,56 +27,20 @@ pub struct Pass {
 }
 
 impl Pass {
-    /// One that sends nothing but these reads.
+    /// One that reads these Secrets and does nothing else.
     #[must_use]
-    pub fn reading(requests: Vec<Request>) -> Self {
-        Self { sends: requests.into_iter().map(Send::Read).collect(), ..Self::default() }
+    pub fn reading(secrets: Vec<SecretRead>) -> Self {
+        Self { requests: secrets.into_iter().map(PlannedRequest::ReadSecret).collect(), ..Self::default() }
     }
 }
 
-/// A request to send, and what to remember until its reply.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Send {
-    /// A read of a Secret or of a child.
-    Read(Request),
-    /// A write of a child.
-    Write {
-        /// What to send.
-        request: Request,
-        /// Which child.
-        kind: ChildKind,
-        /// What identifies the attempt.
-        attempt: Attempt,
-        /// Whether the write creates, changes or deletes the child.
-        change: WriteKind,
-        /// The rollout that the write starts, if any.
-        replaces: Option<Replacement>,
-        /// Kubernetes Events to publish once the write succeeded.
-        kube_events: Vec<KubeEvent>,
-    },
-    /// A write of the status.
-    Status {
-        /// What to send.
-        request: Request,
-        /// The status as it will be.
-        status: Box<MemcachedStatus>,
-        /// What identifies the attempt.
-        attempt: Attempt,
-        /// Kubernetes Events to publish once this status is stored. They are computed here and not with the reply: by
-        /// then the watch may already show the new status.
-        kube_events: Vec<KubeEvent>,
-    },
-}
-
-impl Send {
-    /// The child that it reads or writes.
-    #[must_use]
-    pub const fn child(&self) -> Option<ChildKind> {
-        match self {
-            Self::Write { kind, .. } | Self::Read(Request::ReadChild { kind, .. }) => Some(*kind),
-            Self::Read(_) | Self::Status { .. } => None,
-        }
-    }
+/// What a pass found out on its way, see [`crate::kernel::shortcuts`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Findings {
+    /// Results of comparisons, so that the compared objects can be dropped.
+    pub compared_children: Vec<ComparedChild>,
+    /// Hashes of the desired children, if they are new.
+    pub rendered_hashes: Option<RenderedHashes>,
 }
 
 /// A child that was compared.

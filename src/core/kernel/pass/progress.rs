@@ -1,7 +1,7 @@
 //! How far the pods of a Deployment are, and how many there are to be. Pure; asked by the budget and by the status.
 
 use super::action::Planned;
-use super::desired::DesiredChildren;
+use super::plan::Plan;
 use super::view::View;
 use crate::api::Validated;
 use crate::api::spec::Autoscaling;
@@ -20,10 +20,10 @@ pub struct TemplateProgress {
 
 /// How far the operator is, as the plan has it.
 #[must_use]
-pub fn progress(desired: &DesiredChildren<'_>, planned: &[Planned]) -> TemplateProgress {
-    let deployment = planned.iter().find(|it| it.kind == ChildKind::Deployment);
+pub fn progress(plan: &Plan<'_>) -> TemplateProgress {
+    let deployment = plan.children.iter().find(|it| it.kind == ChildKind::Deployment);
     let held_back = deployment.is_some_and(|it| !it.action.is_in_place() && !it.action.sends());
-    TemplateProgress { carries_template: template_in_place(desired, planned), held_back }
+    TemplateProgress { carries_template: template_in_place(plan), held_back }
 }
 
 /// What the counters of a Deployment prove.
@@ -57,12 +57,8 @@ pub fn replicas_expected(view: &View<'_>, spec: &Validated) -> i32 {
 
 /// Whether all pods run the desired template and are available.
 #[must_use]
-pub fn is_complete(
-    view: &View<'_>,
-    spec: &Validated,
-    (desired, planned): (&DesiredChildren<'_>, &[Planned]),
-) -> bool {
-    let progress = progress(desired, planned);
+pub fn is_complete(view: &View<'_>, spec: &Validated, plan: &Plan<'_>) -> bool {
+    let progress = progress(plan);
     let complete = |live: &Live| rollout(live, progress).complete(replicas_expected(view, spec));
     view.our_deployment().is_some_and(complete)
 }
@@ -75,9 +71,10 @@ pub fn is_rolled_out(live: &Live) -> bool {
 }
 
 /// Whether the live pod template is the desired one.
-pub fn template_in_place(desired: &DesiredChildren<'_>, planned: &[Planned]) -> bool {
-    let deployment = planned.iter().find(|it| it.kind == ChildKind::Deployment);
-    let drifted =
-        deployment.and_then(|it| it.differences.as_ref()).is_some_and(|it| it.of_template().next().is_some());
-    !drifted && desired.keeps_template()
+pub fn template_in_place(plan: &Plan<'_>) -> bool {
+    let deployment = plan.children.iter().find(|it| it.kind == ChildKind::Deployment);
+    let drifted = deployment
+        .and_then(Planned::differences)
+        .is_some_and(|differences| differences.of_template().next().is_some());
+    !drifted && plan.desired.keeps_template()
 }

@@ -1,25 +1,32 @@
 //! Why an apply makes pods roll. Pure; called by [`super::plan`].
 
+use super::compare::Compared;
 use super::desired::DesiredChildren;
 use super::mounted_secrets::MountedSecrets;
 use super::view::View;
 use crate::kernel::diff::Differences;
 use crate::kernel::effect::RolloutCause;
-use crate::kernel::live::Live;
+use crate::kernel::object::ChildKind;
 
-/// Why an apply starts a rollout; `None` if it does not change the template.
+/// Why an apply of the Deployment starts a rollout; `None` if it does not change the template.
 pub fn rollout_cause(
     view: &View<'_>,
     mounted_secrets: &MountedSecrets,
-    (live, differences, desired): (&Live, Option<&Differences>, &DesiredChildren<'_>),
+    desired: &DesiredChildren<'_>,
+    compared: &Compared,
 ) -> Option<RolloutCause> {
+    let live = view.resource.live(ChildKind::Deployment)?;
     let same_intent = desired.keeps_template();
+    let of_template = |found: &Differences| found.of_template().next().is_some();
     // The object may have been dropped since its comparison.
-    let template_differs = differences
-        .map_or(!same_intent || desired.adopts_newest(), |found| found.of_template().next().is_some());
+    let template_differs =
+        compared.differences.as_ref().map_or(!same_intent || desired.adopts_newest(), of_template);
+    // Another version of the API server may store the desired template, and pods roll then: of all caches with altered
+    // templates at once, if they took no turns.
+    let may_roll = compared.unanswered && compared.found.as_ref().is_some_and(of_template);
     // A recognised template differs only by defaults of the API server, which sets them again.
     if !template_differs || desired.recognises_template() {
-        None
+        may_roll.then_some(RolloutCause::Definition)
     } else if desired.adopts_newest() {
         Some(RolloutCause::Adoption)
     } else if same_intent {

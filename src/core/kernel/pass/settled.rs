@@ -20,12 +20,13 @@ use crate::kernel::object::ChildKind;
 pub fn of_valid(
     view: &View<'_>,
     spec: &Validated,
-    (mounted_secrets, planned): (&MountedSecrets, &[Planned]),
-    ComputedStatus { status, changes_at }: ComputedStatus,
+    mounted_secrets: &MountedSecrets,
+    planned: &[Planned],
+    ComputedStatus { status, changes_at }: &ComputedStatus,
 ) -> Settled {
     let fights = planned
         .iter()
-        .filter_map(|it| view.resource.slot(it.kind).repairs.exhausted_until(&it.hash, view.now));
+        .filter_map(|it| view.resource.slot(it.kind).repairs.exhausted_until(it.hash(), view.now));
     let secrets = mounted_secrets::mounted(spec).into_iter().filter_map(|secret| {
         view.world.secrets.get(&view.key_of(&secret.name)).and_then(|secret| secret.backoff.as_ref())
     });
@@ -33,14 +34,14 @@ pub fn of_valid(
     let rechecks = planned
         .iter()
         .filter_map(|it| view.resource.slot(it.kind).recheck.as_ref().map(|recheck| recheck.at));
-    let times = retries.chain(rechecks).chain(retry_of_status(view)).chain(fights).chain(changes_at);
+    let times = retries.chain(rechecks).chain(retry_of_status(view)).chain(fights).chain(*changes_at);
     Settled {
         wake_at: times.filter(|at| *at > view.now).min(),
         failure: failure(mounted_secrets, planned),
         unchanged: planned.iter().filter(|it| it.action == Action::Keep).map(|it| it.kind).collect(),
         unserved: unserved(planned).collect(),
         instance_metrics: InstanceMetrics::from_status(
-            &status,
+            status,
             Some((spec.image.clone(), replicas_expected(view, spec))),
         ),
     }

@@ -4,9 +4,9 @@
 use jiff::Timestamp;
 
 use super::action::{Action, Planned, unserved};
-use super::desired::DesiredChildren;
+use super::budget::BudgetedPlan;
+use super::held::fought_over;
 use super::mounted_secrets::MountedSecrets;
-use super::plan;
 use super::progress::{TemplateProgress, asked, progress, replicas_expected, rollout};
 use super::view::View;
 use crate::api::{MemcachedStatus, Validated};
@@ -29,11 +29,12 @@ pub struct ComputedStatus {
 pub fn of_valid(
     view: &View<'_>,
     spec: &Validated,
-    (mounted_secrets, desired, planned): (&MountedSecrets, &DesiredChildren<'_>, &[Planned]),
-    permit_state: PermitState,
+    mounted_secrets: &MountedSecrets,
+    BudgetedPlan { plan, permit_state }: &BudgetedPlan<'_>,
 ) -> ComputedStatus {
-    let mut inputs = observed(view, replicas_expected(view, spec), progress(desired, planned));
-    inputs.permit_state = permit_state;
+    let planned = plan.children.as_slice();
+    let mut inputs = observed(view, replicas_expected(view, spec), progress(plan));
+    inputs.permit_state = *permit_state;
     inputs.servers = view
         .has(ChildKind::Service)
         .then(|| meta::server(inputs.key, spec, listening(view)))
@@ -130,9 +131,8 @@ fn worst_problem(
         .as_ref()
         .map(|failure| BlockingProblem::SecretUnreadable(failure.message.clone()));
     // Reported even while the child is as desired: otherwise Ready would flip with every repair.
-    let fight = |it: &Planned| {
-        plan::fought_over(view, it.kind, &it.hash).and_then(|action| action.blocking_problem())
-    };
+    let fight =
+        |it: &Planned| fought_over(view, it.kind, it.hash()).and_then(|action| action.blocking_problem());
     let of_children = planned.iter().filter_map(|it| it.action.blocking_problem().or_else(|| fight(it)));
     of_children.chain(unreadable).min_by_key(BlockingProblem::rank)
 }

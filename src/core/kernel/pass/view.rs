@@ -5,8 +5,7 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 
-use super::action::Action;
-use crate::api::status::AlteredFields;
+use crate::api::status::{AlteredFields, NEVER_OBSERVED};
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::backoff::{Attempt, Backoff};
 use crate::kernel::desired::{Intent, LiveTemplate};
@@ -42,6 +41,12 @@ impl<'a> View<'a> {
     pub fn has_answered(&self, known: &AlteredFields, hash: &str) -> bool {
         let (then, now) = (&known.server_version, self.world.server_version.as_deref().unwrap_or_default());
         known.applied_hash == hash && (then.is_empty() || now.is_empty() || then == now)
+    }
+
+    /// Whether this resource has a status. A new resource gets its children without a read before.
+    #[must_use]
+    pub fn was_handled_before(&self) -> bool {
+        self.resource.seen.status.observed_generation != NEVER_OBSERVED
     }
 
     /// Whether any pod serves.
@@ -130,20 +135,6 @@ impl<'a> View<'a> {
     pub fn is_announced(&self) -> bool {
         let seen = &self.resource.seen;
         status::template_generation(&seen.status, seen.generation).is_none_or(|last| seen.generation > last)
-    }
-
-    /// The attempt to write the desired child with this hash.
-    #[must_use]
-    pub fn attempt_at(&self, kind: ChildKind, hash: &str, action: &Action) -> Attempt {
-        let live = self.resource.slot(kind).live.as_ref();
-        let edition = live.map(Live::edition).unwrap_or_default();
-        // A patch removes what the apply was refused for.
-        let prepares = if matches!(action, Action::Patch { .. }) { " patch" } else { "" };
-        Attempt {
-            body: hash.to_owned(),
-            against: format!("{} {edition}{prepares}", self.resource.seen.generation),
-            version: live.map(|live| live.resource_version.clone()),
-        }
     }
 
     /// What is tried with a write of the status.

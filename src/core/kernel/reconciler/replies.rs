@@ -1,15 +1,16 @@
 //! The handling of replies: what each one proves. Pure; a part of [`Reconciler`], whose `fold` calls it for each reply.
 
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::Reconciler;
 use crate::kernel::backoff::{Attempt, Backoff};
-use crate::kernel::effect::{ChildResult, Effect, KubeEvent, Observation, RequestId};
+use crate::kernel::effect::{Effect, KubeEvent, Observation, RequestId};
 use crate::kernel::event::{Reply, SeenChild};
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::{ChildKind, Key, Uid, Watched};
-use crate::kernel::pending_request::{PendingRequest, Replacement, Sent, WriteKind};
+use crate::kernel::pending_request::{
+    ChildWrite, PendingRequest, PlannedRequest, Replacement, SecretRead, Write,
+};
 use crate::kernel::queue::Lane;
 use crate::kernel::slot::Slot;
 use crate::kernel::world::resource::Resource;
@@ -20,14 +21,14 @@ impl Reconciler {
     /// Handles a reply: stores what it proves in the world, and queues the resource again after the last reply of its
     /// batch.
     pub(super) fn handle_reply(&mut self, id: RequestId, reply: Reply, effects: &mut Vec<Effect>) {
-        let Some(PendingRequest { resource: key, uid, sent }) = self.pending_requests.remove(&id) else {
+        let Some(PendingRequest { resource: key, uid, request }) = self.pending_requests.remove(&id) else {
             return;
         };
         self.count_reply(&key, &uid);
         let answered = self.world.lists.answer();
         // Several resources may use a Secret: what was read stays true even if the reader was deleted.
-        if let Sent::ReadSecret { key: secret, keys, known } = sent {
-            self.handle_secret_reply(&secret, (keys, &known), (reply, &uid));
+        if let PlannedRequest::ReadSecret(read) = request {
+            self.handle_secret_reply(read, reply, &uid);
             return;
         }
         let version = self.world.server_version.clone().unwrap_or_default();
@@ -35,39 +36,38 @@ impl Reconciler {
             return;
         };
         let publish = |kube_event| Effect::Publish { resource: key.clone(), uid: uid.clone(), kube_event };
-        match (sent, reply) {
-            (sent, Reply::Failed(failure)) => failed(resource, sent, (failure, (&uid, self.now))),
-            (Sent::Write { kind, replaces, change, kube_events, attempt, body }, Reply::Child(seen))
-                if seen.is_some() || change == WriteKind::Delete =>
+        match (request, reply) {
+            (request, Reply::Failed(failure)) => failed(resource, request, failure, (&uid, self.now)),
+            (PlannedRequest::WriteChild(sent), Reply::Child(seen))
+                if seen.is_some() || matches!(sent.write, Write::Delete { .. }) =>
             {
+                let ChildWrite { kind, write, attempt, kube_events } = sent;
                 let print = seen.as_ref().map(|seen| live::template_print(&seen.content));
-                let is_another = |it: &Replacement| print.is_some_and(|print| print != it.template);
-                let replaces = replaces.filter(is_another);
-                let cause = replaces.as_ref().map(Replacement::cause);
-                let said = of_write(&key, (kind, change), replaces.as_ref()).into_iter().chain(kube_events);
+                let is_another = |it: &&Replacement| print.is_some_and(|print| print != it.template);
+                let replaces = write.replaces().filter(is_another);
+                let said = of_write(&key, kind, &write, replaces).into_iter().chain(kube_events);
                 effects.extend(said.map(publish));
-                effects.extend(cause.map(|cause| Effect::Observe(Observation::Rollout(cause))));
-                let result = match change {
-                    WriteKind::Create => ChildResult::Created,
-                    WriteKind::Update => ChildResult::Updated,
-                    WriteKind::Delete => ChildResult::Deleted,
-                };
-                effects.push(Effect::Observe(Observation::Child { kind, result }));
+                let started = replaces.map(|it| Observation::Rollout(it.cause()));
+                let result = Observation::Child { kind, result: write.result() };
+                effects.extend(started.into_iter().chain([result]).map(Effect::Observe));
                 let slot = resource.slot_mut(kind);
                 slot.answered = answered;
-                let answer = Answer { child: (kind, &key), attempt, body, seen, version: &version };
+                let answer = Answer { key: &key, kind, attempt, write, seen, version: &version };
                 written(slot, answer, (&uid, self.now));
             }
-            (Sent::ReadChild(kind, known), Reply::Child(Some(seen))) => {
+            (PlannedRequest::ReadChild { kind, known }, Reply::Child(Some(seen))) => {
                 self.world.find_child(*seen, &known);
                 self.world.recheck_later(&key, kind, self.now);
             }
-            (Sent::Write { kind, .. } | Sent::ReadChild(kind, _), Reply::Child(None)) => {
+            (
+                PlannedRequest::WriteChild(ChildWrite { kind, .. }) | PlannedRequest::ReadChild { kind, .. },
+                Reply::Child(None),
+            ) => {
                 let slot = resource.slot_mut(kind);
                 slot.answered = answered;
                 slot.find_nothing();
             }
-            (Sent::Status { status, kube_events, .. }, Reply::Status(stored)) => {
+            (PlannedRequest::WriteStatus { status, kube_events, .. }, Reply::Status(stored)) => {
                 effects.extend(kube_events.into_iter().map(publish));
                 (resource.backoff, resource.answered) = (None, answered);
                 resource.unstorable =
@@ -82,14 +82,12 @@ impl Reconciler {
     /// Counts a reply of a batch. The batch of an earlier resource of the same name is awaited too, because it may
     /// still write the children; the active pass of that resource ends with it.
     fn count_reply(&mut self, key: &Key, uid: &Uid) {
-        let Some(active_pass) = self.active_passes.get_mut(key) else { return };
-        active_pass.outstanding = active_pass.outstanding.saturating_sub(1);
-        if active_pass.outstanding > 0 {
+        if !self.active_passes.answer(key) {
             return;
         }
         let present = self.world.resources.get(key).map(|resource| &resource.seen.uid);
         if present != Some(uid) {
-            self.active_passes.remove(key);
+            self.active_passes.end(key);
         }
         if present.is_some() {
             self.queue.push(key, Lane::Fresh);
@@ -98,12 +96,12 @@ impl Reconciler {
 
     fn handle_secret_reply(
         &mut self,
-        secret: &Key,
-        (keys, known): (Vec<String>, &Presence),
-        (reply, uid): (Reply, &Uid),
+        SecretRead { secret, keys, known }: SecretRead,
+        reply: Reply,
+        uid: &Uid,
     ) {
         let answered = self.world.lists.now();
-        let Some(entry) = self.world.secrets.get_mut(secret) else { return };
+        let Some(entry) = self.world.secrets.get_mut(&secret) else { return };
         match reply {
             Reply::Secret(Some(mut content)) => {
                 content.requested = keys;
@@ -118,9 +116,9 @@ impl Reconciler {
                     if *uid == content.uid && content.resource_version.is_older_than(version));
                 let is_newer = matches!(&entry.presence, Presence::Present(uid, _) if *uid == content.uid);
                 // The watch may have shown something newer since the request left.
-                let unchanged = entry.presence == *known;
+                let unchanged = entry.presence == known;
                 if is_older && unchanged {
-                    self.world.lists.go_back(Watched::Secret, secret);
+                    self.world.lists.go_back(Watched::Secret, &secret);
                 }
                 if unchanged || (is_newer && !is_older) {
                     entry.presence = Presence::Present(content.uid.clone(), content.resource_version.clone());
@@ -131,7 +129,7 @@ impl Reconciler {
             Reply::Secret(None) => {
                 entry.answered = answered;
                 // Only if the watch showed nothing newer in the meantime; otherwise the next pass reads again.
-                if entry.presence == *known {
+                if entry.presence == known {
                     entry.presence = Presence::Absent;
                 }
                 entry.backoff = None;
@@ -153,13 +151,14 @@ impl Reconciler {
 /// The Kubernetes Events about a child that was written.
 fn of_write(
     key: &Key,
-    (kind, change): (ChildKind, WriteKind),
+    kind: ChildKind,
+    write: &Write,
     replaces: Option<&Replacement>,
 ) -> impl IntoIterator<Item = KubeEvent> {
-    let of_child = match change {
-        WriteKind::Create => Some(kube_events::created(kind, key)),
-        WriteKind::Update => None,
-        WriteKind::Delete => Some(kube_events::deleted(kind, key)),
+    let of_child = match write {
+        Write::Create { .. } => Some(kube_events::created(kind, key)),
+        Write::Apply { .. } | Write::Patch { .. } => None,
+        Write::Delete { .. } => Some(kube_events::deleted(kind, key)),
     };
     let started = |it: &Replacement| kube_events::rollout_started(it.cause(), it.fields.as_deref());
     of_child.into_iter().chain(replaces.map(started))
@@ -167,12 +166,14 @@ fn of_write(
 
 /// The answer to a write of a child.
 struct Answer<'a> {
+    /// Where the child is.
+    key: &'a Key,
     /// Which child.
-    child: (ChildKind, &'a Key),
-    /// What was sent.
+    kind: ChildKind,
+    /// What identifies the attempt.
     attempt: Attempt,
-    /// What was applied, if it was an apply.
-    body: Option<Value>,
+    /// What was sent.
+    write: Write,
     /// The child as it is now.
     seen: Option<Box<SeenChild>>,
     /// Of the API server.
@@ -181,18 +182,18 @@ struct Answer<'a> {
 
 /// Stores what the answer to a write proves about the child.
 fn written(slot: &mut Slot, answer: Answer<'_>, (uid, now): (&Uid, Timestamp)) {
-    let Answer { child: (kind, key), attempt, body, seen, version } = answer;
+    let Answer { key, kind, attempt, write, seen, version } = answer;
     let before = slot.backoff.take();
     slot.repairs.note(&attempt.body, now);
     let Some(seen) = seen else {
         slot.find_nothing();
         return;
     };
-    if let Some(body) = body {
+    if let Some(body) = write.applied() {
         let altered = altered::of_answer(altered::AnsweredApply {
             kind,
             hash: &attempt.body,
-            body: &body,
+            body,
             answer: &seen.content,
             server_version: version,
         });
@@ -204,9 +205,9 @@ fn written(slot: &mut Slot, answer: Answer<'_>, (uid, now): (&Uid, Timestamp)) {
 }
 
 /// Stores the failure of a request in its backoff, which says when it may be sent again.
-fn failed(resource: &mut Resource, sent: Sent, (failure, (uid, now)): (Failure, (&Uid, Timestamp))) {
-    match sent {
-        Sent::Write { kind, attempt, .. } => {
+fn failed(resource: &mut Resource, request: PlannedRequest, failure: Failure, (uid, now): (&Uid, Timestamp)) {
+    match request {
+        PlannedRequest::WriteChild(ChildWrite { kind, attempt, .. }) => {
             let slot = resource.slot_mut(kind);
             // If the watch has shown the conflicting write in the meantime, the child need not be read.
             let is_news = slot.live.as_ref().map(|live| &live.resource_version) == attempt.version.as_ref();
@@ -219,7 +220,7 @@ fn failed(resource: &mut Resource, sent: Sent, (failure, (uid, now)): (Failure, 
             }
             slot.backoff = Some(Backoff::from_failure(slot.backoff.as_ref(), failure, attempt, uid, now));
         }
-        Sent::ReadChild(kind, _) => {
+        PlannedRequest::ReadChild { kind, .. } => {
             resource.recheck_later(kind, now);
             let slot = resource.slot_mut(kind);
             // What was known of the child holds until it can be read.
@@ -229,10 +230,10 @@ fn failed(resource: &mut Resource, sent: Sent, (failure, (uid, now)): (Failure, 
             let attempt = slot.backoff.as_ref().map(|backoff| backoff.sent.clone()).unwrap_or_default();
             slot.backoff = Some(Backoff::from_failure(slot.backoff.as_ref(), failure, attempt, uid, now));
         }
-        Sent::Status { attempt, .. } => {
+        PlannedRequest::WriteStatus { attempt, .. } => {
             let before = resource.backoff.as_ref();
             resource.backoff = Some(Backoff::from_failure(before, failure, attempt, uid, now));
         }
-        Sent::ReadSecret { .. } => {} // the Secret's backoff, not the resource's
+        PlannedRequest::ReadSecret(_) => {} // the Secret's backoff, not the resource's
     }
 }

@@ -6,8 +6,9 @@
 //! * [`comparison`]: a child is compared with what it should be once. Then its object, some ten kilobytes, is dropped and
 //!   the outcome kept, a few hundred bytes. A fingerprint of the object tells that most events change only its status:
 //!   then the outcome stands, and nothing is compared.
-//! * [`super::pass::compare`] is half a pass: of a resource that waits for its turn after a start it compares the
-//!   children and does nothing else, so that their objects do not wait in memory.
+//! * [`half_pass`]: of a resource that waits for its turn after a start, the children are compared and nothing else is
+//!   done, so that their objects do not wait in memory.
 
 pub mod comparison;
+pub mod half_pass;
 pub mod rendered_hashes;

@@ -76,9 +76,9 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
 /// The last generation whose template was in place, by the status; `None` if the status does not say.
 ///
 /// If no such generation is stored, it is `reconciledGeneration`. This is the safe reading of a status that an older
-/// operator wrote, or of which an older CRD drops the field: a generation that was reached had its template in place,
-/// and one that only ended stalled waits for a rollout permit at worst, while the other reading would roll many caches
-/// at once. A resource that was never reconciled is new, and one whose numbers are from before a restore rolls when it
+/// operator wrote, or of which an older CRD drops the field: a generation that was reached had its template in place.
+/// If that is wrong for a generation that ended stalled, its cache only waits for a rollout permit. The opposite error
+/// would roll many caches at once. A resource that was never reconciled is new, and one whose numbers are from before a restore rolls when it
 /// is edited.
 #[must_use]
 pub fn template_generation(status: &MemcachedStatus, generation: i64) -> Option<i64> {
@@ -97,9 +97,8 @@ fn stored_template_generation(
     last.filter(|_| last != reconciled)
 }
 
-/// Since when the operator is refused what it needs. A refusal keeps its start; a moment that says nothing
-/// about it (a request failed in another way, a Deployment has yet to look at its own spec) neither ends nor
-/// begins one; everything else ends it.
+/// Since when the operator is refused what it needs. The start is kept while the refusal lasts. It is kept, but not
+/// set, after another error and while the Deployment's controller has not seen the spec. Otherwise it is cleared.
 fn failing_since(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Option<Timestamp> {
     let now = whole_seconds(inputs.now);
     // A start in the future, from a clock that went wrong, would put the deadline off.

@@ -3,7 +3,7 @@
 use memcached_operator_core::kernel::event::Unavailable;
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Scope};
-use memcached_operator_core::kernel::pass::Send;
+use memcached_operator_core::kernel::pending_request::PlannedRequest;
 use serde_json::{Value, json};
 
 use crate::support::{complete, deployment, live, ready, run, scaled_by_others, sent, service, world};
@@ -30,10 +30,10 @@ fn an_autoscaler_that_cannot_be_taken_away_keeps_the_number_of_pods_and_the_stat
     let why = Unavailable::Refused(Failure { category: Category::Forbidden, message });
     world.lose_kind(ChildKind::HorizontalPodAutoscaler, Scope::All, why);
     assert_eq!(sent(&world), Vec::<String>::new());
-    let statuses = run(&world).sends;
-    let reasons = statuses.iter().flat_map(|send| match send {
-        Send::Status { status, .. } => status.conditions.as_slice(),
-        Send::Read(_) | Send::Write { .. } => &[],
+    let statuses = run(&world).requests;
+    let reasons = statuses.iter().flat_map(|request| match request {
+        PlannedRequest::WriteStatus { status, .. } => status.conditions.as_slice(),
+        _ => &[],
     });
     let ready: Vec<_> = reasons.filter(|it| it.type_ == "Ready").map(|it| it.reason.as_str()).collect();
     assert_eq!(ready, ["Forbidden"]);

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use memcached_operator_core::kernel::backoff::{Attempt, Backoff};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Uid};
-use memcached_operator_core::kernel::pass::Send;
+use memcached_operator_core::kernel::pending_request::PlannedRequest;
 use memcached_operator_core::kernel::world::World;
 use serde_json::json;
 
@@ -49,5 +49,7 @@ fn a_look_that_failed_waits_though_something_else_is_wanted_now() {
 }
 
 fn looks(world: &World) -> usize {
-    run(world).sends.iter().filter(|send| matches!(send, Send::Read(_))).count()
+    let is_read =
+        |it: &&PlannedRequest| matches!(it, PlannedRequest::ReadSecret(_) | PlannedRequest::ReadChild { .. });
+    run(world).requests.iter().filter(is_read).count()
 }

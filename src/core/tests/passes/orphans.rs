@@ -1,10 +1,9 @@
 //! Children without a controller: those that this operator made for an earlier resource are taken back, others are not.
 
 use json_patch::{AddOperation, PatchOperation};
-use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::event::SeenChild;
 use memcached_operator_core::kernel::object::{ChildKind, ResourceVersion};
-use memcached_operator_core::kernel::pass::Send;
+use memcached_operator_core::kernel::pending_request::{ChildWrite, PlannedRequest, Write};
 use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
@@ -31,12 +30,14 @@ fn orphans_get_their_owner_back_and_their_pods_stay() {
     let left = [service(&spec), deployment(&spec)].map(|child| orphaned(child, &Value::Null));
     let world = world(&spec, left.to_vec());
     assert_eq!(sent(&world), ["apply Service", "apply Deployment"]);
-    for send in run(&world).sends {
-        let Send::Write {
-            request: Request::Apply { uid, resource_version, body, kind, .. }, replaces, ..
-        } = send
+    for request in run(&world).requests {
+        let PlannedRequest::WriteChild(ChildWrite {
+            kind,
+            write: Write::Apply { uid, resource_version, body, replaces },
+            ..
+        }) = request
         else {
-            panic!("{send:?}");
+            panic!("{request:?}");
         };
         assert_eq!((uid.0, resource_version.0.as_str()), (format!("uid-{}", kind.name()), "7"));
         let cause = replaces.and_then(|it| it.cause);
@@ -54,9 +55,15 @@ fn an_orphan_that_is_not_asked_for_is_taken_back_before_it_is_deleted() {
         let policy = orphaned(live(ChildKind::NetworkPolicy, &guarded), &owners);
         let mut world = world(&spec, vec![service(&spec), deployment(&spec), policy.clone()]);
         assert_eq!(sent(&world), ["patch NetworkPolicy"]);
-        let sends = run(&world).sends;
-        let [Send::Write { request: Request::Patch { resource_version, edits, .. }, .. }] = &sends[..] else {
-            panic!("{sends:?}");
+        let requests = run(&world).requests;
+        let [
+            PlannedRequest::WriteChild(ChildWrite {
+                write: Write::Patch { resource_version, edits, .. },
+                ..
+            }),
+        ] = &requests[..]
+        else {
+            panic!("{requests:?}");
         };
         assert_eq!(resource_version.0, "7");
         let [PatchOperation::Add(AddOperation { path: at, value })] = &edits[..] else { panic!("{edits:?}") };

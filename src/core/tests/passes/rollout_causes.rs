@@ -3,7 +3,7 @@
 
 use memcached_operator_core::kernel::desired::Revision;
 use memcached_operator_core::kernel::event::SeenChild;
-use memcached_operator_core::kernel::pass::Send;
+use memcached_operator_core::kernel::pending_request::PlannedRequest;
 use memcached_operator_core::kernel::rollout_budget::PermitState;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -21,9 +21,9 @@ fn fate_of(deployment: SeenChild, after: &Value, generation: i64, status: &Value
     let seen = &mut world.resources.values_mut().next().unwrap().seen;
     (seen.generation, seen.status) = (generation, serde_json::from_value(status.clone()).unwrap());
     let pass = run(&world);
-    let cause = pass.sends.iter().find_map(|send| match send {
-        Send::Write { replaces, .. } => replaces.as_ref().and_then(|it| it.cause),
-        Send::Read(_) | Send::Status { .. } => None,
+    let cause = pass.requests.iter().find_map(|request| match request {
+        PlannedRequest::WriteChild(it) => it.write.replaces().and_then(|it| it.cause),
+        _ => None,
     });
     match (cause, pass.permit_state) {
         (Some(cause), _) => cause.label().to_owned(),

@@ -2,7 +2,7 @@
 
 use memcached_operator_core::kernel::event::SecretContent;
 use memcached_operator_core::kernel::object::{ResourceVersion, Uid};
-use memcached_operator_core::kernel::pass::Send;
+use memcached_operator_core::kernel::pending_request::PlannedRequest;
 use memcached_operator_core::kernel::world::World;
 use memcached_operator_core::kernel::world::secret::Presence;
 use serde_json::json;
@@ -28,11 +28,11 @@ fn what_two_resources_read_of_one_secret_is_kept_together() {
 
 /// Reasons of the Events that go with what a pass writes.
 fn said(world: &World) -> Vec<String> {
-    let kube_events = |send: Send| match send {
-        Send::Write { kube_events, .. } => kube_events,
-        Send::Read(_) | Send::Status { .. } => Vec::new(),
+    let kube_events = |request: PlannedRequest| match request {
+        PlannedRequest::WriteChild(write) => write.kube_events,
+        _ => Vec::new(),
     };
-    run(world).sends.into_iter().flat_map(kube_events).map(|kube_event| kube_event.reason).collect()
+    run(world).requests.into_iter().flat_map(kube_events).map(|kube_event| kube_event.reason).collect()
 }
 
 #[test]

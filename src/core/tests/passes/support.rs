@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 use kube_core::DynamicObject;
-use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::event::{SeenChild, SeenRollout};
 use memcached_operator_core::kernel::object::{ChildKind, Key};
-use memcached_operator_core::kernel::pass::{self, Pass, Send, View};
+use memcached_operator_core::kernel::pass::{self, Pass, View};
+use memcached_operator_core::kernel::pending_request::{ChildWrite, PlannedRequest, Write};
 use memcached_operator_core::kernel::seen;
 use memcached_operator_core::kernel::world::World;
 use serde_json::{Value, json};
@@ -91,28 +91,29 @@ pub(crate) fn run(world: &World) -> Pass {
 
 /// What is sent about the children: `apply Deployment`.
 pub(crate) fn sent(world: &World) -> Vec<String> {
-    let about = |send: &Send| match send {
-        Send::Write { request, kind, .. } => {
-            let verb = match request {
-                Request::Create { .. } => "create",
-                Request::Apply { .. } => "apply",
-                Request::Patch { .. } => "patch",
-                Request::Delete { .. } => "delete",
-                _ => "read",
+    let about = |request: &PlannedRequest| match request {
+        PlannedRequest::WriteChild(ChildWrite { kind, write, .. }) => {
+            let verb = match write {
+                Write::Create { .. } => "create",
+                Write::Apply { .. } => "apply",
+                Write::Patch { .. } => "patch",
+                Write::Delete { .. } => "delete",
             };
             Some(format!("{verb} {}", kind.name()))
         }
-        Send::Read(_) | Send::Status { .. } => None,
+        _ => None,
     };
-    run(world).sends.iter().filter_map(about).collect()
+    run(world).requests.iter().filter_map(about).collect()
 }
 
 /// Status and reason of Ready in the status that a pass writes.
 pub(crate) fn ready(world: &World) -> Option<String> {
-    run(world).sends.iter().find_map(|send| {
-        match send {
-            Send::Status { status, .. } => status.conditions.iter().find(|it| it.type_ == "Ready"),
-            Send::Read(_) | Send::Write { .. } => None,
+    run(world).requests.iter().find_map(|request| {
+        match request {
+            PlannedRequest::WriteStatus { status, .. } => {
+                status.conditions.iter().find(|it| it.type_ == "Ready")
+            }
+            _ => None,
         }
         .map(|it| format!("{} {}", it.status, it.reason))
     })

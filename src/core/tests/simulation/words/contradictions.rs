@@ -9,7 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::kernel::live::Live;
 use memcached_operator_core::kernel::object::{ChildKind, Key};
-use memcached_operator_core::kernel::pass::{self, Send, View};
+use memcached_operator_core::kernel::pass::{self, View};
+use memcached_operator_core::kernel::pending_request::PlannedRequest;
 use memcached_operator_core::kernel::reconciler::Reconciler;
 use memcached_operator_core::kernel::world::secret::Presence;
 
@@ -54,7 +55,8 @@ impl<'a> Known<'a> {
         let mut resource = self.reconciler.world().resources[self.key].clone();
         resource.seen.status = status.clone();
         let next = pass::run(&View { world: self.reconciler.world(), resource: &resource, now: self.now });
-        next.sends.iter().any(|it| matches!(it, Send::Write { kind: ChildKind::Deployment, .. }))
+        let writes = |it: &PlannedRequest| matches!(it, PlannedRequest::WriteChild(it) if it.kind == ChildKind::Deployment);
+        next.requests.iter().any(writes)
     }
 
     /// Pods that the resource asks for, where that is its own decision and can be read.

@@ -1,0 +1,87 @@
+//! What keeps a decision about a child from being carried out now: a backoff after a failure, or a fight over fields.
+//! Pure; asked by the plan, the budget and the status.
+
+use super::action::Action;
+use super::view::View;
+use crate::kernel::backoff::Attempt;
+use crate::kernel::failure::{Category, Failure};
+use crate::kernel::live::Live;
+use crate::kernel::object::{ChildKind, Key};
+use crate::kernel::sight::Absence;
+
+/// The action, unless something holds it back. `hash` is that of the desired body, empty if none is wanted.
+#[must_use]
+pub fn or_held(view: &View<'_>, kind: ChildKind, hash: &str, wanted: Action) -> Action {
+    if !wanted.sends() {
+        return or_look(view, kind, wanted);
+    }
+    let fight = || fought_over(view, kind, hash).filter(|_| wanted.writes());
+    match held_back(view, kind, hash, &wanted).or_else(fight) {
+        Some(held) => or_look(view, kind, held),
+        None => wanted,
+    }
+}
+
+/// The action, which sends nothing; or a read, if the action depends on an object that no watch shows and a read is
+/// due.
+#[must_use]
+pub fn or_look(view: &View<'_>, kind: ChildKind, action: Action) -> Action {
+    let (slot, generation) = (view.resource.slot(kind), view.resource.seen.generation);
+    let due = match (&action, &slot.live) {
+        (Action::Unavailable(_), _) => false,
+        (_, Some(live)) => {
+            !live.in_sight && slot.recheck.as_ref().is_none_or(|it| it.is_due(generation, view.now))
+        }
+        // The create that is held back would have found out.
+        (Action::Paused | Action::Hold, None) => {
+            slot.absence != Absence::Proven
+                && view.was_handled_before()
+                && held_back(view, kind, "", &Action::Look).is_none()
+        }
+        (_, None) => false,
+    };
+    if due { Action::Look } else { action }
+}
+
+/// If somebody keeps changing fields that we repair, their change stays for a while and the status names them; `None`
+/// otherwise.
+#[must_use]
+pub fn fought_over(view: &View<'_>, kind: ChildKind, hash: &str) -> Option<Action> {
+    let slot = view.resource.slot(kind);
+    slot.repairs.exhausted_until(hash, view.now)?;
+    let Key { namespace, name } = &view.resource.seen.key;
+    let managers = slot.live.as_ref().map(|live| live.managers.join(", ")).unwrap_or_default();
+    let message = format!(
+        "somebody keeps changing fields of {} {namespace}/{name} that this operator sets, and it puts them back only a \
+         few times a minute; other managers of its fields: {managers}",
+        kind.name()
+    );
+    Some(Action::BackOff(Failure { category: Category::Conflict, message }))
+}
+
+/// Why the same attempt has to wait, if the last one failed.
+fn held_back(view: &View<'_>, kind: ChildKind, hash: &str, wanted: &Action) -> Option<Action> {
+    let backoff = view.resource.slot(kind).backoff.as_ref()?;
+    let holds = match wanted {
+        // A read does not depend on what is written after it.
+        Action::Look => backoff.retry_at.is_some_and(|at| view.now < at),
+        _ => backoff.holds(&view.attempt_at(kind, hash, wanted), view.now),
+    };
+    holds.then(|| Action::BackOff(backoff.failure.clone()))
+}
+
+impl View<'_> {
+    /// The attempt to write the desired child with this hash.
+    #[must_use]
+    pub fn attempt_at(&self, kind: ChildKind, hash: &str, action: &Action) -> Attempt {
+        let live = self.resource.slot(kind).live.as_ref();
+        let edition = live.map(Live::edition).unwrap_or_default();
+        // A patch removes what the apply was refused for.
+        let prepares = if matches!(action, Action::Patch { .. }) { " patch" } else { "" };
+        Attempt {
+            body: hash.to_owned(),
+            against: format!("{} {edition}{prepares}", self.resource.seen.generation),
+            version: live.map(|live| live.resource_version.clone()),
+        }
+    }
+}
