@@ -29,6 +29,10 @@ pub struct Slot {
     /// When the last request about this child was answered.
     #[serde(default)]
     pub answered: Moment,
+    /// Whether the watch told of a deletion, or a list lacked the child, since the last request about it left. The answer
+    /// may describe an object that is gone by then, and no event would tell of that again.
+    #[serde(default)]
+    pub deletion_heard: bool,
     /// Whether the live object replaces the known one also at the same resourceVersion: resourceVersions went back and
     /// are used again, or the content was dropped and is needed once more.
     #[serde(default)]
@@ -100,7 +104,13 @@ impl Slot {
 
     /// Called when a request about this child leaves: its answer will be newer than the deletion that is known.
     pub fn ask(&mut self) {
-        self.lost = None;
+        (self.lost, self.deletion_heard) = (None, false);
+    }
+
+    /// Called when a request about this child was answered with an object: if that may be gone by now, it is read once
+    /// more.
+    pub fn confirm(&mut self) {
+        self.look |= self.deletion_heard && self.live.is_some();
     }
 
     /// Whether `seen` is older than the known live object, or than the object that was deleted last.
@@ -200,6 +210,7 @@ impl Slot {
     /// Marks the child as deleted and returns its last known state; `None` if the object had left the watch before,
     /// because the watch reports that only once.
     pub fn lose(&mut self) -> Option<Live> {
+        self.deletion_heard = true;
         let live = self.live.take_if(|live| live.in_sight)?;
         self.look = false;
         self.altered = None;

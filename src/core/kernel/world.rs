@@ -148,6 +148,8 @@ impl World {
         }
         if let Watched::Child(kind) = kind {
             self.left_behind.keep(kind, |key| !listing.lacks(key));
+            let lacking = self.resources.iter_mut().filter(|(key, _)| listing.lacks(key));
+            lacking.filter_map(|(_, it)| it.slots.get_mut(&kind)).for_each(|slot| slot.deletion_heard = true);
         }
         let here = |key: &Key| scope.includes(&key.namespace);
         let lost = |(other, there, _): &(ChildKind, Scope, Unavailable)| {
@@ -295,12 +297,13 @@ impl World {
         slot.answered = self.lists.now();
         if slot.sight() != *known {
             slot.find(seen);
-            return;
+        } else {
+            if slot.is_ahead_of(&seen) {
+                self.lists.go_back(Watched::Child(seen.kind), &seen.key);
+            }
+            slot.overrule(seen);
         }
-        if slot.is_ahead_of(&seen) {
-            self.lists.go_back(Watched::Child(seen.kind), &seen.key);
-        }
-        slot.overrule(seen);
+        slot.confirm();
     }
 
     /// See [`Resource::recheck_later`].

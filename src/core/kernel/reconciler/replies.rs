@@ -54,6 +54,7 @@ impl Reconciler {
                 slot.answered = answered;
                 let answer = Answer { key: &key, kind, attempt, write, seen, version: &version };
                 written(slot, answer, (&uid, self.now));
+                slot.confirm();
             }
             (PlannedRequest::ReadChild { kind, known }, Reply::Child(Some(seen))) => {
                 self.world.find_child(*seen, &known);

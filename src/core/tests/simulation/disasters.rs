@@ -68,8 +68,11 @@ impl Simulation {
         }
     }
 
+    /// Answers a list; that of anything else only once the resources are known, as the shell does.
     fn serve(&mut self, kind: Watched) {
-        if let Some(left) = self.asked.remove(&kind) {
+        if (self.knows_resources || kind == Watched::Memcached)
+            && let Some(left) = self.asked.remove(&kind)
+        {
             self.model.serve(kind, left);
         }
     }

@@ -107,3 +107,27 @@ fn an_edit_that_loses_every_race_slows_down() {
     simulation.settle();
     simulation.model.check_converged();
 }
+
+/// The read after a create that conflicted shows the child of an earlier resource; the watch has told of its end before
+/// the answer arrives.
+#[test]
+fn a_child_of_an_earlier_resource_that_goes_while_it_is_read_is_made_anew() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.settle();
+    simulation.model.delete_resource();
+    simulation.hear();
+    simulation.model.create_resource();
+    simulation.hear();
+    let reads = |it: &Effect| matches!(it, Effect::Send { request, .. } if request_name(request).starts_with("read "));
+    while !simulation.requests.iter().any(reads) {
+        simulation.answer(0, true, None);
+    }
+    while !simulation.requests.is_empty() {
+        simulation.delay(0);
+    }
+    simulation.model.collect_garbage();
+    simulation.hear();
+    simulation.settle();
+    simulation.model.check_converged();
+}

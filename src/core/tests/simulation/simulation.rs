@@ -27,6 +27,8 @@ pub(crate) struct Simulation {
     pub(crate) barred: bool,
     /// How often it found that versions had gone back.
     pub(crate) times_listed_anew: usize,
+    /// Whether the operator has had a complete list of the resources: before that it is told of nothing else.
+    pub(crate) knows_resources: bool,
     /// Answers on their way.
     pub(crate) late: Vec<(RequestId, Reply)>,
     pub(crate) wake: Option<Timestamp>,
@@ -56,6 +58,7 @@ impl Simulation {
             left_behind: Vec::new(),
             asked: BTreeMap::new(),
             barred: false,
+            knows_resources: false,
             times_listed_anew: 0,
             late: Vec::new(),
             wake: None,
@@ -82,11 +85,16 @@ impl Simulation {
         self.late.clear();
         self.asked.clear();
         self.wake = None;
+        self.knows_resources = self.model.has_role;
         self.lead(true);
         self.step(self.model.says_version());
         for kind in Watched::ALL {
-            if kind == Watched::Memcached && !self.model.has_role {
-                self.step(Event::Unlistable(kind, Scope::All));
+            if !self.model.has_role {
+                if kind == Watched::Memcached {
+                    self.step(Event::Unlistable(kind, Scope::All));
+                } else {
+                    self.model.cut(kind);
+                }
                 continue;
             }
             self.step(Event::Listing(kind, Scope::All));
@@ -98,6 +106,7 @@ impl Simulation {
     }
 
     pub(crate) fn step(&mut self, event: Event) {
+        self.knows_resources |= matches!(event, Event::Listed(Watched::Memcached, _));
         let twin = self.with_twin.then(|| {
             let snapshot = serde_json::to_vec(&self.reconciler).unwrap();
             serde_json::from_slice::<Reconciler>(&snapshot).unwrap().step(self.now, event.clone())

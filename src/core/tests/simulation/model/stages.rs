@@ -61,7 +61,9 @@ impl Model {
     /// The Deployment controller writes this status, as far as there can be so many pods.
     pub(crate) fn report(&mut self, report: &Report) {
         self.change_child(ChildKind::Deployment, |child| {
-            let asked = i32::try_from(child.content["spec"]["replicas"].as_i64().unwrap()).unwrap();
+            // That of somebody else may leave it out.
+            let asked = child.content["spec"]["replicas"].as_i64().unwrap_or(1);
+            let asked = i32::try_from(asked).unwrap();
             let replicas = asked + report.surge;
             let ready = report.ready.min(replicas);
             child.rollout = Some(SeenRollout {

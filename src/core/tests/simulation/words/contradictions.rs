@@ -53,7 +53,8 @@ impl<'a> Known<'a> {
     /// before it makes them.
     fn begins(&self, status: &MemcachedStatus) -> bool {
         let mut resource = self.reconciler.world().resources[self.key].clone();
-        resource.seen.status = status.clone();
+        // As the answer to its write leaves it.
+        (resource.seen.status, resource.backoff) = (status.clone(), None);
         let next = pass::run(&View { world: self.reconciler.world(), resource: &resource, now: self.now });
         let writes = |it: &PlannedRequest| matches!(it, PlannedRequest::WriteChild(it) if it.kind == ChildKind::Deployment);
         next.requests.iter().any(writes)
