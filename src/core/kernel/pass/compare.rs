@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::desired::DesiredChildren;
 use super::outcome::ComparedChild;
 use super::view::View;
+use crate::api::status::AlteredFields;
 use crate::kernel::altered::beyond;
 use crate::kernel::diff::Differences;
 use crate::kernel::object::ChildKind;
@@ -18,9 +19,17 @@ pub struct Compared {
     pub found: Option<Differences>,
     /// The same without what the API server made of our own apply.
     pub differences: Option<Differences>,
-    /// Whether less is left than was found, though this API server never answered an apply of this very body. Only an
-    /// answer shows how the API server changes another object, or how another version of it changes this one.
-    pub unanswered: bool,
+    /// Set if less is left than was found, though this API server never answered an apply of this very body.
+    pub unanswered: Option<Unanswered>,
+}
+
+/// Why the last answer does not say what the API server makes of the desired body: only an apply finds out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// It was the answer to another body.
+    AnotherBody,
+    /// It was the answer of another version of the API server.
+    AnotherServer,
 }
 
 /// Compares every child that is wanted.
@@ -37,8 +46,19 @@ fn compare_child(view: &View<'_>, desired: &DesiredChildren<'_>, kind: ChildKind
         slot.live.as_ref().and_then(|live| live.comparison.differences(kind, hash, || desired.body(kind)));
     let known = slot.altered.as_deref();
     let differences = found.as_ref().map(|found| known.map_or_else(|| found.clone(), |it| beyond(found, it)));
-    let unanswered = found != differences && known.is_some_and(|it| !view.has_answered(it, hash));
+    let unanswered = known.filter(|_| found != differences).and_then(|it| unanswered(view, it, hash));
     Some(Compared { hash: hash.to_owned(), found, differences, unanswered })
+}
+
+/// Why `known` does not say what this API server makes of the body with this hash; `None` if it does, as far as is known.
+fn unanswered(view: &View<'_>, known: &AlteredFields, hash: &str) -> Option<Unanswered> {
+    let (then, now) = (&known.server_version, view.world.server_version.as_deref().unwrap_or_default());
+    let same_server = then.is_empty() || now.is_empty() || then == now;
+    match (known.applied_hash == hash, same_server) {
+        (false, _) => Some(Unanswered::AnotherBody),
+        (true, false) => Some(Unanswered::AnotherServer),
+        (true, true) => None,
+    }
 }
 
 impl Compared {

@@ -149,7 +149,7 @@ fn removal(path: PointerBuf) -> PatchOperation {
 }
 
 fn repair(live: &Live, compared: &Compared, cause: Option<RolloutCause>) -> Action {
-    match compared.differences.as_ref().filter(|left| !left.is_empty() || !compared.unanswered) {
+    match compared.differences.as_ref().filter(|left| !left.is_empty() || compared.unanswered.is_none()) {
         Some(differences) if differences.is_empty() => Action::Keep,
         Some(Differences { in_the_way, .. }) if !in_the_way.is_empty() => Action::Patch {
             resource_version: live.resource_version.clone(),

@@ -1,6 +1,6 @@
 //! Why an apply makes pods roll. Pure; called by [`super::plan`].
 
-use super::compare::Compared;
+use super::compare::{Compared, Unanswered};
 use super::desired::DesiredChildren;
 use super::mounted_secrets::MountedSecrets;
 use super::view::View;
@@ -23,7 +23,8 @@ pub fn rollout_cause(
         compared.differences.as_ref().map_or(!same_intent || desired.adopts_newest(), of_template);
     // Another version of the API server may store the desired template, and pods roll then: of all caches with altered
     // templates at once, if they took no turns.
-    let may_roll = compared.unanswered && compared.found.as_ref().is_some_and(of_template);
+    let may_roll = compared.unanswered == Some(Unanswered::AnotherServer)
+        && compared.found.as_ref().is_some_and(of_template);
     // A recognised template differs only by defaults of the API server, which sets them again.
     if !template_differs || desired.recognises_template() {
         may_roll.then_some(RolloutCause::Definition)

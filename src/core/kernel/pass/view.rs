@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 
-use crate::api::status::{AlteredFields, NEVER_OBSERVED};
+use crate::api::status::NEVER_OBSERVED;
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::backoff::{Attempt, Backoff};
 use crate::kernel::desired::{Intent, LiveTemplate};
@@ -34,13 +34,6 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn our_deployment(&self) -> Option<&'a Live> {
         self.resource.live(ChildKind::Deployment).filter(|live| self.is_ours(live))
-    }
-
-    /// Whether this API server has answered an apply of the child with this hash, as far as is known.
-    #[must_use]
-    pub fn has_answered(&self, known: &AlteredFields, hash: &str) -> bool {
-        let (then, now) = (&known.server_version, self.world.server_version.as_deref().unwrap_or_default());
-        known.applied_hash == hash && (then.is_empty() || now.is_empty() || then == now)
     }
 
     /// Whether this resource has a status. A new resource gets its children without a read before.

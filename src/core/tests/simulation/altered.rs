@@ -69,12 +69,23 @@ fn a_change_of_scale_in_such_a_cluster_replaces_no_pods() {
     let mut simulation = settled(0, Cluster::RewritesImages);
     simulation.model.edit(1); // another number of pods
     simulation.settle();
-    assert_eq!(simulation.requested.iter().filter(|it| *it == "apply Deployment").count(), 1);
+    assert_eq!(simulation.requested, ["apply Deployment", "status", "status"]);
     assert_eq!((simulation.counted, simulation.model.rollouts), (0, 0));
     simulation.restart();
     simulation.requested.clear();
     simulation.settle();
     assert_eq!(simulation.requested, [""; 0], "what the newest apply means is remembered");
+}
+
+#[test]
+fn a_change_of_scale_that_waits_in_such_a_cluster_is_no_change_of_the_template() {
+    let mut simulation = settled(0, Cluster::RewritesImages);
+    simulation.model.change_spec(|spec| (spec.paused, spec.replicas) = (Some(true), Some(3)));
+    simulation.restart();
+    simulation.settle();
+    let conditions = &simulation.model.resource().status.conditions;
+    let progressing = conditions.iter().find(|it| it.type_ == "Progressing").unwrap();
+    assert_eq!(progressing.message, "Rollout paused: 1/3 replicas updated");
 }
 
 #[test]

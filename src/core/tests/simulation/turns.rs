@@ -166,9 +166,16 @@ fn who_was_refused_needs_a_free_turn_also_after_a_restart() {
 
 #[test]
 fn nothing_rolls_on_a_turn_whose_end_may_be_on_record() {
-    for end in ENDS {
+    for (end, edited) in ENDS.into_iter().flat_map(|end| [(end, false), (end, true)]) {
         let mut fleet = rotating(3);
-        let end_of_turn = until_the_turn_ends(&mut fleet, "cache-01");
+        let mut end_of_turn = until_the_turn_ends(&mut fleet, "cache-01");
+        if edited {
+            // Then the same write is the first one of a new generation.
+            fleet.model("cache-01").change_spec(|spec| spec.paused = Some(false));
+            while fleet.hear() {}
+            fleet.answer(end_of_turn);
+            end_of_turn = until_the_turn_ends(&mut fleet, "cache-01");
+        }
         fleet.lose_reply(end_of_turn);
         let others = |fleet: &mut Fleet| fleet.deliver(0) || fleet.deliver(2) || fleet.ask();
         while others(&mut fleet) || fleet.models.values_mut().any(Model::work) {}
