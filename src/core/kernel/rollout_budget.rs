@@ -12,8 +12,8 @@
 //! idle then: an idle permit does not count, and before the rollout goes on a free one is needed again. A resource that
 //! adopts a newer template and stalls or is refused blocks all further adoptions.
 //!
-//! A permit ends before the status that recorded it is written, so a restart may restore more permits than the limit.
-//! A restored permit whose pods do not roll therefore needs a free place, as a new one does.
+//! A permit is released first and erased from the status afterwards, so a restart may restore more permits than the
+//! limit. A restored permit whose pods do not roll therefore needs a free place, as a new one does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -144,8 +144,8 @@ impl RolloutBudget {
         self.permits.get(key).copied()
     }
 
-    /// Decides on the permit of a resource that wants to roll for this reason, or for none; `done` if its present
-    /// permit, if any, is not needed any more.
+    /// Decides on the permit of a resource. `reason` is why it wants to roll, if it does; `done` says whether the permit
+    /// that it has can end.
     #[must_use]
     pub fn permit_state(&self, key: &Key, reason: Option<BudgetedRollout>, done: bool) -> PermitState {
         match (self.permit(key), reason) {

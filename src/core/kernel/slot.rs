@@ -147,9 +147,8 @@ impl Slot {
         self.backoff.take_if(|backoff| backoff.retry_at.is_none());
     }
 
-    /// Called when the API server refused an apply as invalid. If the content was dropped before this apply was decided,
-    /// nobody looked for items that stand in its way: the child is read for them once. Otherwise such an apply would be
-    /// refused for ever.
+    /// Called when the API server refused an apply as invalid. If the object was dropped before this apply was decided, it
+    /// is read once, to find list items that block the apply. Otherwise such an apply would be refused for ever.
     pub fn refuse(&mut self, desired: &str) {
         if self.live.as_ref().is_some_and(|live| !live.comparison.is_with(desired)) {
             (self.look, self.doubtful) = (true, true);

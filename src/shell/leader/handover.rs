@@ -17,8 +17,8 @@ pub struct Handover {
     listed: BTreeSet<Scope>,
     /// How many times the resources were to be listed again.
     asked: u64,
-    /// The scopes whose list is awaited, and whether the list that is coming was requested after leadership was acquired. A
-    /// list that was under way before says nothing. `None` while this process does not hold the Lease, or leads already.
+    /// The scopes whose list is awaited. `true` once a list has begun to arrive that was requested after leadership was
+    /// acquired; an older list does not count. `None` while this process does not hold the Lease, or leads already.
     awaited: Option<BTreeMap<Scope, bool>>,
 }
 

@@ -1,6 +1,6 @@
 //! Caches of the Go operator for the same API, which this operator takes over without a rollout. Pure.
 //!
-//! Everything that exists for them alone is in this folder. To drop them, remove the folder and the lines that call it.
+//! To drop them, remove this folder and what calls it: CONTRIBUTING.md lists the places.
 //! [`entry`] finds the fields that the Go operator owns, [`managed_fields`] takes them over, [`pod_template`] renders its
 //! pod template (revision 0), [`defaults`] helps to recognise it, [`secret_hash`] computes its hash of a Secret, [`warning`]
 //! says what such a cache lacks until its next rollout.

@@ -37,8 +37,8 @@ pub enum Action {
         /// Why pods roll, if they do.
         cause: Option<RolloutCause>,
     },
-    /// Less is known than has to be, see [`crate::kernel::sight`], or less than we thought, as a conflict showed: read what is
-    /// there.
+    /// Read the child first: it was never read though no watch shows it, see [`crate::kernel::sight`], or a conflict showed
+    /// that our knowledge is old.
     Look,
     /// Nobody asks for it any more: delete exactly what was seen.
     Delete {

@@ -19,7 +19,7 @@ pub struct Compared {
     pub found: Option<Differences>,
     /// The same without what the API server made of our own apply.
     pub differences: Option<Differences>,
-    /// Set if less is left than was found, though this API server never answered an apply of this very body.
+    /// Set if differences are ignored because of an earlier answer that was to another body, or of another server.
     pub unanswered: Option<Unanswered>,
 }
 

@@ -56,7 +56,7 @@ pub struct MountedSecrets {
     pub unreadable: Option<Failure>,
     /// Whether the pods were started with Secrets for which no hash by our algorithm is known.
     pub unfounded: bool,
-    /// Whether the one Secret has another content than the Go operator's hash on the pods stands for.
+    /// Whether the only Secret changed since the Go operator started the pods.
     pub changed_unseen: bool,
 }
 

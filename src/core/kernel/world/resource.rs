@@ -47,8 +47,8 @@ pub struct Resource {
     pub unstorable: Option<Box<(MemcachedStatus, MemcachedStatus)>>,
     /// What the metrics show.
     pub reported: Option<InstanceMetrics>,
-    /// Whether the status that this run saw first tells of unfinished work, and no pass has succeeded since: then a
-    /// pass also reads children that the spec does not ask for.
+    /// True from a start at which the status shows unfinished work until the first pass that succeeds. Meanwhile a pass
+    /// also reads children that the spec does not ask for.
     #[serde(default)]
     pub inherited: bool,
 }
