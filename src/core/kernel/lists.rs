@@ -22,7 +22,7 @@ pub struct Moment(pub u64);
 
 /// How far an event about an object may overrule what is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum Authority {
     /// A watch event: it may be late.
     Watch,
     /// A list shows it: this is the truth.
@@ -105,10 +105,10 @@ impl Lists {
     }
 
     /// How far an event about an object counts; `answered` is when the last request about the object was answered.
-    pub fn hear(&mut self, kind: Watched, key: &Key, answered: Moment) -> Word {
-        let Some(listing) = self.listing_under_way(kind, key) else { return Word::Watch };
+    pub fn hear(&mut self, kind: Watched, key: &Key, answered: Moment) -> Authority {
+        let Some(listing) = self.listing_under_way(kind, key) else { return Authority::Watch };
         listing.named.insert(key.clone());
-        if listing.left_before(answered) { Word::EarlierList } else { Word::List }
+        if listing.left_before(answered) { Authority::EarlierList } else { Authority::List }
     }
 
     /// Called when a list or an answer shows an older resourceVersion than was known when its request left.
@@ -177,13 +177,13 @@ mod tests {
         lists.ask(PODS, Scope::All, lists.now());
         let meanwhile = lists.answer();
         lists.begin(PODS, Scope::All);
-        assert_eq!(lists.hear(PODS, &key("a"), before), Word::List);
-        assert_eq!(lists.hear(PODS, &key("b"), meanwhile), Word::EarlierList);
-        assert_eq!(lists.hear(Watched::Secret, &key("c"), before), Word::Watch);
+        assert_eq!(lists.hear(PODS, &key("a"), before), Authority::List);
+        assert_eq!(lists.hear(PODS, &key("b"), meanwhile), Authority::EarlierList);
+        assert_eq!(lists.hear(Watched::Secret, &key("c"), before), Authority::Watch);
         let listing = lists.end(PODS, &Scope::All).unwrap();
         assert_eq!(["a", "b", "c"].map(|name| listing.lacks(&key(name))), [false, false, true]);
         lists.begin(PODS, Scope::All);
-        assert_eq!(lists.hear(PODS, &key("b"), meanwhile), Word::List, "it left just now");
+        assert_eq!(lists.hear(PODS, &key("b"), meanwhile), Authority::List, "it left just now");
     }
 
     #[test]

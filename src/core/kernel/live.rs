@@ -12,7 +12,7 @@ use super::hash;
 use super::object::{Controller, ResourceVersion, Uid};
 use super::orphan::Orphan;
 use super::shortcuts::comparison::Comparison;
-use super::sight::carries_label;
+use super::unwatched::carries_label;
 
 /// Where a record of ownership says that a Deployment's number of pods is owned.
 pub const REPLICAS: &str = "/f:spec/f:replicas";

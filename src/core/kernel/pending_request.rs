@@ -10,7 +10,7 @@ use super::diff::Path;
 use super::effect::{ChildResult, KubeEvent, Request, RolloutCause};
 use super::event::SeenResource;
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
-use super::slot::Sight;
+use super::slot::KnownVersions;
 use super::status::patch;
 use super::world::secret::Presence;
 use crate::api::MemcachedStatus;
@@ -36,7 +36,7 @@ pub enum PlannedRequest {
         /// Which.
         kind: ChildKind,
         /// What is known of the child when the request leaves.
-        known: Sight,
+        known: KnownVersions,
     },
     /// A write of a child.
     WriteChild(ChildWrite),

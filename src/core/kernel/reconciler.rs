@@ -322,7 +322,7 @@ impl Reconciler {
             let resolved = |backoff: &mut Backoff| backoff.failure.category == Category::Conflict;
             resource.slot_mut(*kind).backoff.take_if(resolved);
         }
-        resource.edited.take_if(|_| settled.unchanged.contains(&ChildKind::Deployment));
+        resource.spec_before_edit.take_if(|_| settled.unchanged.contains(&ChildKind::Deployment));
         let unchanged = settled
             .unchanged
             .into_iter()

@@ -12,7 +12,7 @@ use super::live::Live;
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
 use super::repair_limiter::RepairLimiter;
 use super::shortcuts::comparison::Comparison;
-use super::sight::{Absence, Recheck};
+use super::unwatched::{Absence, Recheck};
 use crate::api::status::AlteredFields;
 
 /// Everything known of one child of a resource: the live object, if there is one, and the last failure.
@@ -55,7 +55,7 @@ pub struct Slot {
 
 /// A short record of what is known of a child, to tell later whether something was learned since.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sight {
+pub struct KnownVersions {
     live: Option<(Uid, ResourceVersion)>,
     lost: Option<(Uid, ResourceVersion)>,
 }
@@ -91,15 +91,15 @@ impl Slot {
 
     /// A short record of what is known of this child now.
     #[must_use]
-    pub fn sight(&self) -> Sight {
+    pub fn known_versions(&self) -> KnownVersions {
         let live = self.live.as_ref().map(|live| (live.uid.clone(), live.resource_version.clone()));
-        Sight { live, lost: self.lost.clone() }
+        KnownVersions { live, lost: self.lost.clone() }
     }
 
     /// The same at the moment when a request about this child leaves, see [`Self::ask`].
     #[must_use]
-    pub fn sight_when_asked(&self) -> Sight {
-        Sight { lost: None, ..self.sight() }
+    pub fn known_versions_when_asked(&self) -> KnownVersions {
+        KnownVersions { lost: None, ..self.known_versions() }
     }
 
     /// Called when a request about this child leaves: its answer will be newer than the deletion that is known.

@@ -12,12 +12,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::event::{SeenChild, SeenPod, SeenResource, SeenSecret, Unavailable};
-use super::lists::{Lists, Moment, Word};
+use super::lists::{Authority, Lists, Moment};
 use super::live::Live;
 use super::object::{ChildKind, Key, Scope, Watched};
 use super::orphan::LeftBehind;
 use super::rollout_budget::RolloutBudget;
-use super::slot::{Sight, Slot};
+use super::slot::{KnownVersions, Slot};
 use resource::Resource;
 use secret::{Presence, Secret, secret_names};
 
@@ -201,11 +201,11 @@ impl World {
     pub fn see_resource(&mut self, seen: SeenResource) -> bool {
         let key = seen.key.clone();
         let answered = self.resources.get(&key).map(|known| known.answered).unwrap_or_default();
-        let word = self.lists.hear(Watched::Memcached, &key, answered);
+        let authority = self.lists.hear(Watched::Memcached, &key, answered);
         let after = secret_names(&seen);
         let before = self.resources.get(&key).map(|known| secret_names(&known.seen)).unwrap_or_default();
         let older = |known: &Resource| seen.resource_version.is_older_than(&known.seen.resource_version);
-        let goes_back = word == Word::List && self.resources.get(&key).is_some_and(older);
+        let goes_back = authority == Authority::List && self.resources.get(&key).is_some_and(older);
         if goes_back {
             self.lists.go_back(Watched::Memcached, &key);
         }
@@ -223,8 +223,8 @@ impl World {
                 let same = known.seen.spec == seen.spec && known.seen.restart_trigger == seen.restart_trigger;
                 known.rendered_hashes.take_if(|_| !same);
                 let before = std::mem::replace(&mut known.seen, seen);
-                if let (None, false, Ok(spec)) = (&known.edited, same, before.spec) {
-                    known.edited = Some(Box::new(spec));
+                if let (None, false, Ok(spec)) = (&known.spec_before_edit, same, before.spec) {
+                    known.spec_before_edit = Some(Box::new(spec));
                 }
                 if !news {
                     return false;
@@ -270,16 +270,16 @@ impl World {
     pub fn see_child(&mut self, seen: SeenChild) -> Option<Key> {
         let (key, kind) = (seen.key.clone(), Watched::Child(seen.kind));
         let answered = self.resources.get(&key).map(|resource| resource.slot(seen.kind).answered);
-        let word = self.lists.hear(kind, &key, answered.unwrap_or_default());
+        let authority = self.lists.hear(kind, &key, answered.unwrap_or_default());
         let Some(resource) = self.resources.get_mut(&key) else {
             self.left_behind.note(&seen);
             return None;
         };
         let slot = resource.slot_mut(seen.kind);
-        let is_news = match word {
-            Word::Watch => slot.see(seen),
-            Word::EarlierList => slot.see_late(seen),
-            Word::List => {
+        let is_news = match authority {
+            Authority::Watch => slot.see(seen),
+            Authority::EarlierList => slot.see_late(seen),
+            Authority::List => {
                 if slot.is_ahead_of(&seen) {
                     self.lists.go_back(kind, &key);
                 }
@@ -291,11 +291,11 @@ impl World {
 
     /// A child was read; `known` is what was known when the request left. If nothing was learned in between, the answer
     /// is the truth, whatever was known.
-    pub fn find_child(&mut self, seen: SeenChild, known: &Sight) {
+    pub fn find_child(&mut self, seen: SeenChild, known: &KnownVersions) {
         let Some(resource) = self.resources.get_mut(&seen.key) else { return };
         let slot = resource.slot_mut(seen.kind);
         slot.answered = self.lists.now();
-        if slot.sight() != *known {
+        if slot.known_versions() != *known {
             slot.find(seen);
         } else {
             if slot.is_ahead_of(&seen) {
@@ -317,12 +317,12 @@ impl World {
     pub fn see_secret(&mut self, seen: SeenSecret) -> BTreeSet<Key> {
         let SeenSecret { key, uid, resource_version } = seen;
         let answered = self.secrets.get(&key).map(|secret| secret.answered).unwrap_or_default();
-        let word = self.lists.hear(Watched::Secret, &key, answered);
+        let authority = self.lists.hear(Watched::Secret, &key, answered);
         let Some(secret) = self.secrets.get_mut(&key) else { return BTreeSet::new() };
         let is_older = matches!(&secret.presence, Presence::Present(known, version)
             if *known == uid && resource_version.is_older_than(version));
         let seen = Presence::Present(uid, resource_version);
-        if secret.presence == seen || (is_older && word != Word::List) {
+        if secret.presence == seen || (is_older && authority != Authority::List) {
             return BTreeSet::new();
         }
         if is_older {

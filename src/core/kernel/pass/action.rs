@@ -37,7 +37,7 @@ pub enum Action {
         /// Why pods roll, if they do.
         cause: Option<RolloutCause>,
     },
-    /// Read the child first: it was never read though no watch shows it, see [`crate::kernel::sight`], or a conflict showed
+    /// Read the child first: it was never read though no watch shows it, see [`crate::kernel::unwatched`], or a conflict showed
     /// that our knowledge is old.
     Look,
     /// Nobody asks for it any more: delete exactly what was seen.

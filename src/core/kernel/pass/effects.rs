@@ -69,7 +69,7 @@ fn request(
         }
         Action::Delete { uid, resource_version } => Write::Delete { uid, resource_version },
         Action::Look => {
-            let known = view.resource.slot(kind).sight_when_asked();
+            let known = view.resource.slot(kind).known_versions_when_asked();
             return Some(PlannedRequest::ReadChild { kind, known });
         }
         Action::Keep
@@ -97,7 +97,7 @@ fn changed_fields(view: &View<'_>, plan: &Plan<'_>, planned: &Planned) -> Option
     if let Some(differences) = planned.differences() {
         return Some(differences.of_template().cloned().collect());
     }
-    let edited = view.resource.edited.as_deref();
+    let edited = view.resource.spec_before_edit.as_deref();
     let before = edited.and_then(|spec| validate(&view.resource.seen.key.name, spec).ok());
     let live = view.our_deployment()?;
     plan.desired.changed_fields(before.as_ref(), live)

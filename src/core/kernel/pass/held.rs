@@ -7,7 +7,7 @@ use crate::kernel::backoff::Attempt;
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::live::Live;
 use crate::kernel::object::{ChildKind, Key};
-use crate::kernel::sight::Absence;
+use crate::kernel::unwatched::Absence;
 
 /// The action, unless something holds it back. `hash` is that of the desired body, empty if none is wanted.
 #[must_use]

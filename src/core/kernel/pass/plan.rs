@@ -17,8 +17,8 @@ use crate::kernel::diff::Differences;
 use crate::kernel::effect::RolloutCause;
 use crate::kernel::live::{Live, REPLICAS};
 use crate::kernel::object::ChildKind;
-use crate::kernel::sight::Absence;
 use crate::kernel::slot::Slot;
+use crate::kernel::unwatched::Absence;
 
 /// What is to be done.
 #[derive(Debug)]

@@ -16,9 +16,9 @@ use crate::kernel::lists::Moment;
 use crate::kernel::live::Live;
 use crate::kernel::object::ChildKind;
 use crate::kernel::shortcuts::rendered_hashes::RenderedHashes;
-use crate::kernel::sight::Recheck;
 use crate::kernel::slot::Slot;
 use crate::kernel::status::patch;
+use crate::kernel::unwatched::Recheck;
 
 /// One resource, and what is known of its children.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub struct Resource {
     /// The spec before the edits that have yet to reach the Deployment. The Kubernetes Event about the rollout names
     /// the fields that differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub edited: Option<Box<MemcachedSpec>>,
+    pub spec_before_edit: Option<Box<MemcachedSpec>>,
     /// Hashes of its desired children.
     #[serde(skip)]
     pub rendered_hashes: Option<RenderedHashes>,
@@ -61,7 +61,7 @@ impl Resource {
                 && (seen.status.observed_generation != seen.generation || patch::says_hindered(&seen.status)),
             seen,
             slots: BTreeMap::new(),
-            edited: None,
+            spec_before_edit: None,
             rendered_hashes: None,
             secret_hash: None,
             answered: Moment::default(),
