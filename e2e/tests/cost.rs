@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 use e2e::bench::fleet::Fleet;
 use e2e::bench::quiet::{self, Quiet};
+use e2e::testing::unique;
 use e2e::{Shape, TemporaryCluster};
 
 const RESOURCES: usize = 100;
@@ -17,7 +18,7 @@ const IDLE: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn a_resource_costs_three_writes_and_a_settled_world_none_even_after_a_restart() -> Result<()> {
-    let cluster = TemporaryCluster::up("cost", Shape::ApiServer).await?;
+    let cluster = TemporaryCluster::up(&unique("cost"), Shape::ApiServer).await?;
     let fleet = Fleet::prepare(&cluster, RESOURCES).await?;
     let sent = quiet::measure(&cluster, &fleet, IDLE).await?;
     let writes = ["deployments", "memcacheds/status", "services"];

@@ -2,7 +2,7 @@
 //! status can still say so, and it can go. One with a field that an older definition does not know: what becomes of it.
 
 use anyhow::{Context, Result, ensure};
-use e2e::testing::await_answer;
+use e2e::testing::{await_answer, unique};
 use e2e::{Audit, Options, Shape, TemporaryCluster};
 use futures::future::try_join_all;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -109,7 +109,7 @@ fn violators() -> Vec<(&'static str, Value, Elsewhere)> {
 async fn a_stored_resource_that_breaks_a_new_rule_takes_a_status_and_goes() -> Result<()> {
     // Its own cluster: the definition belongs to all tests of the shared one.
     let options = Options { audit: Audit::Off, ..Shape::ApiServer.into() };
-    let cluster = TemporaryCluster::up("ratcheting", options).await?;
+    let cluster = TemporaryCluster::up(&unique("ratcheting"), options).await?;
     let client = Client::try_from(cluster.config("e2e-test/ratcheting").await?)?;
     let api = resources(&client, "default", VERSIONS[0]);
     install(&client, &loose()?).await?;
@@ -183,7 +183,7 @@ async fn read(api: &Api<DynamicObject>, name: &str) -> Result<(Value, Option<i64
 #[tokio::test]
 async fn an_older_definition_hides_a_field_and_the_first_write_of_a_status_loses_it() -> Result<()> {
     let options = Options { audit: Audit::Off, ..Shape::ApiServer.into() };
-    let cluster = TemporaryCluster::up("older", options).await?;
+    let cluster = TemporaryCluster::up(&unique("older"), options).await?;
     let client = Client::try_from(cluster.config("e2e-test/older").await?)?;
     let api = resources(&client, "default", VERSIONS[0]);
     let is = |name: &'static str, expected: Value| {
