@@ -11,7 +11,7 @@ use crate::certs::Pki;
 use crate::process::{Launch, Process};
 use crate::programs::Kubernetes;
 use crate::record::Record;
-use crate::{kubeconfig, paths};
+use crate::{kubeconfig, paths, process};
 
 /// A cluster while it starts.
 #[derive(Debug)]
@@ -67,11 +67,8 @@ impl Boot {
 
     /// An error that names a component and shows the end of its log.
     pub(crate) fn failure(&self, name: &str, what: &str) -> anyhow::Error {
-        let log = fs::read(self.log(name)).unwrap_or_default();
-        let log = String::from_utf8_lossy(&log);
-        let lines: Vec<&str> = log.lines().collect();
-        let tail = lines[lines.len().saturating_sub(15)..].join("\n  ");
-        anyhow!("{name} {what}. The last lines of its log:\n  {tail}")
+        let tail = process::end_of(&self.log(name));
+        anyhow!("{name} {what}. The last lines of its log:\n{tail}")
     }
 
     /// A client with the administrator's rights.
@@ -80,7 +77,7 @@ impl Boot {
     }
 
     pub(crate) fn log(&self, name: &str) -> PathBuf {
-        self.folder.join("log").join(format!("{name}.log"))
+        paths::log(&self.folder, name)
     }
 
     pub(crate) fn audit_log(&self) -> PathBuf {

@@ -31,6 +31,11 @@ pub(crate) fn audit_log(cluster: &Path) -> PathBuf {
     cluster.join("audit.log")
 }
 
+/// The log of a program of a cluster, in the cluster's folder.
+pub(crate) fn log(cluster: &Path, program: &str) -> PathBuf {
+    cluster.join("log").join(format!("{program}.log"))
+}
+
 /// A program of this workspace, in cargo's folder of what this very program was built with.
 pub(crate) fn built(name: &str) -> Result<PathBuf> {
     // target/debug/e2e, or target/debug/deps/<test>.

@@ -110,6 +110,14 @@ impl Process {
     }
 }
 
+/// The last 30 lines of a log; nothing where there is none.
+pub(crate) fn end_of(log: &Path) -> String {
+    let log = fs::read(log).unwrap_or_default();
+    let log = String::from_utf8_lossy(&log);
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(30)..].join("\n")
+}
+
 /// Kills processes and waits until they are gone.
 ///
 /// # Errors

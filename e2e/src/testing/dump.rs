@@ -1,7 +1,6 @@
 //! What was in a namespace when its test failed, and what its cluster's programs said: takes a client, gives text for a person. Called by `space`.
 
 use std::fmt::Write;
-use std::fs;
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, DynamicObject, ListParams, LogParams};
@@ -10,6 +9,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::Value;
 
 use crate::cluster::Cluster;
+use crate::{paths, process};
 
 /// The kinds that are shown whole, in this order: group, version, kind, plural.
 const KINDS: [(&str, &str, &str, &str); 8] = [
@@ -44,11 +44,7 @@ pub(super) async fn namespace(client: &Client, namespace: &str) -> String {
 pub(super) fn logs_of_programs(cluster: &Cluster) -> String {
     let mut text = String::new();
     for program in cluster.processes() {
-        let log = cluster.folder().join("log").join(format!("{}.log", program.name));
-        let log = fs::read(&log).unwrap_or_default();
-        let log = String::from_utf8_lossy(&log);
-        let lines: Vec<_> = log.lines().collect();
-        let tail = lines[lines.len().saturating_sub(30)..].join("\n");
+        let tail = process::end_of(&paths::log(cluster.folder(), &program.name));
         push_line(
             &mut text,
             &format!("--- log of {} (runs: {})\n{tail}", program.name, program.is_running()),
