@@ -110,11 +110,11 @@ impl Process {
     }
 }
 
-/// The last 30 lines of a log; nothing where there is none.
+/// The last 30 lines of a log, each indented to stand in a message; nothing where there is none.
 pub(crate) fn end_of(log: &Path) -> String {
     let log = fs::read(log).unwrap_or_default();
     let log = String::from_utf8_lossy(&log);
-    let lines: Vec<&str> = log.lines().collect();
+    let lines: Vec<String> = log.lines().map(|line| format!("  {line}")).collect();
     lines[lines.len().saturating_sub(30)..].join("\n")
 }
 
