@@ -21,8 +21,14 @@ pub struct TemplateProgress {
 /// How far the operator is, as the plan has it.
 #[must_use]
 pub fn progress(plan: &Plan<'_>) -> TemplateProgress {
-    let deployment = plan.children.iter().find(|it| it.kind == ChildKind::Deployment);
-    let held_back = deployment.is_some_and(|it| !it.action.is_in_place() && !it.action.sends());
+    // An autoscaler that cannot be made or deleted holds back the number of pods that depends on it.
+    let decides = |it: &&Planned| match it.kind {
+        ChildKind::Deployment => true,
+        ChildKind::HorizontalPodAutoscaler => plan.desired.leaves_replicas(),
+        _ => false,
+    };
+    let held = |it: &Planned| !it.action.is_in_place() && !it.action.sends();
+    let held_back = plan.children.iter().filter(decides).any(held);
     TemplateProgress { carries_template: template_in_place(plan), held_back }
 }
 

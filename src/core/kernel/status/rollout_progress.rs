@@ -14,8 +14,8 @@ pub struct RolloutProgress {
     pub asked: i32,
     /// Whether its template is the one that is desired now.
     pub carries_template: bool,
-    /// Whether a change of the Deployment is held back: the resource is paused or invalid, waits for a rollout permit,
-    /// or the last request failed.
+    /// Whether a change of the Deployment, or of the autoscaler that sets its number of pods, is held back: the resource
+    /// is paused or invalid, waits for a rollout permit, or the last request failed.
     pub held_back: bool,
 }
 

@@ -3,10 +3,10 @@
 use memcached_operator_core::kernel::event::Unavailable;
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Scope};
-use memcached_operator_core::kernel::pending_request::PlannedRequest;
+use memcached_operator_core::kernel::world::World;
 use serde_json::{Value, json};
 
-use crate::support::{complete, deployment, live, ready, run, scaled_by_others, sent, service, world};
+use crate::support::{complete, condition, deployment, live, scaled_by_others, sent, service, world};
 
 #[test]
 fn a_number_of_pods_that_is_right_by_chance_becomes_ours() {
@@ -17,6 +17,14 @@ fn a_number_of_pods_that_is_right_by_chance_becomes_ours() {
     assert_eq!(sent(&left_by_an_autoscaler), ["apply Deployment"]);
 }
 
+/// The operator may not do anything with autoscalers.
+fn without_autoscalers(mut world: World) -> World {
+    let message = "no HorizontalPodAutoscalers for the operator".to_owned();
+    let why = Unavailable::Refused(Failure { category: Category::Forbidden, message });
+    world.lose_kind(ChildKind::HorizontalPodAutoscaler, Scope::All, why);
+    world
+}
+
 #[test]
 fn an_autoscaler_that_cannot_be_taken_away_keeps_the_number_of_pods_and_the_status_says_so() {
     let scaled = json!({
@@ -24,19 +32,22 @@ fn an_autoscaler_that_cannot_be_taken_away_keeps_the_number_of_pods_and_the_stat
         "resources": {"requests": {"cpu": "1"}},
     });
     let off = json!({"replicas": 1, "resources": {"requests": {"cpu": "1"}}});
+    let deployment = complete(scaled_by_others(&with_replicas(&scaled, 2)), 2);
     let autoscaler = live(ChildKind::HorizontalPodAutoscaler, &scaled);
-    let mut world = world(&off, vec![service(&off), scaled_by_others(&scaled), autoscaler]);
-    let message = "no HorizontalPodAutoscalers for the operator".to_owned();
-    let why = Unavailable::Refused(Failure { category: Category::Forbidden, message });
-    world.lose_kind(ChildKind::HorizontalPodAutoscaler, Scope::All, why);
+    let world = without_autoscalers(world(&off, vec![service(&off), deployment, autoscaler]));
     assert_eq!(sent(&world), Vec::<String>::new());
-    let statuses = run(&world).requests;
-    let reasons = statuses.iter().flat_map(|request| match request {
-        PlannedRequest::WriteStatus { status, .. } => status.conditions.as_slice(),
-        _ => &[],
-    });
-    let ready: Vec<_> = reasons.filter(|it| it.type_ == "Ready").map(|it| it.reason.as_str()).collect();
-    assert_eq!(ready, ["Forbidden"]);
+    assert_eq!(condition(&world, "Ready").as_deref(), Some("False Forbidden"));
+    assert_eq!(condition(&world, "Progressing").as_deref(), Some("False RolloutHeldBack"));
+}
+
+#[test]
+fn an_autoscaler_that_cannot_be_made_leaves_too_few_pods_and_nothing_is_called_in_progress() {
+    let spec = autoscaled();
+    let deployment = complete(scaled_by_others(&with_replicas(&spec, 3)), 3);
+    let world = without_autoscalers(world(&spec, vec![service(&spec), deployment]));
+    assert_eq!(sent(&world), Vec::<String>::new());
+    assert_eq!(condition(&world, "Ready").as_deref(), Some("False Forbidden"));
+    assert_eq!(condition(&world, "Progressing").as_deref(), Some("False RolloutHeldBack"));
 }
 
 fn autoscaled() -> Value {
@@ -54,8 +65,8 @@ fn a_resource_is_not_ready_before_its_autoscaler_has_made_the_fewest_pods() {
         let deployment = complete(scaled_by_others(&with_replicas(&spec, pods)), pods);
         vec![service(&spec), deployment, live(ChildKind::HorizontalPodAutoscaler, &spec)]
     };
-    assert_eq!(ready(&world(&spec, children(3))).as_deref(), Some("False MemcachedNotReady"));
-    assert_eq!(ready(&world(&spec, children(5))).as_deref(), Some("True MemcachedReady"));
+    assert_eq!(condition(&world(&spec, children(3)), "Ready").as_deref(), Some("False MemcachedNotReady"));
+    assert_eq!(condition(&world(&spec, children(5)), "Ready").as_deref(), Some("True MemcachedReady"));
 }
 
 fn with_replicas(spec: &Value, replicas: i32) -> Value {
@@ -69,10 +80,7 @@ fn an_autoscaler_that_cannot_be_seen_may_be_there_and_keeps_the_number_that_it_s
     let off = json!({"replicas": 1, "resources": {"requests": {"cpu": "1"}}});
     let scaled = with_replicas(&off, 20);
     let children = vec![service(&off), scaled_by_others(&scaled)];
-    let mut unseen = world(&off, children.clone());
-    let message = "may not list horizontalpodautoscalers".to_owned();
-    let why = Unavailable::Refused(Failure { category: Category::Forbidden, message });
-    unseen.lose_kind(ChildKind::HorizontalPodAutoscaler, Scope::All, why);
+    let unseen = without_autoscalers(world(&off, children.clone()));
     assert_eq!(sent(&unseen), Vec::<String>::new());
     assert_eq!(sent(&world(&off, children)), ["apply Deployment"], "nobody else decides");
 }

@@ -7,7 +7,7 @@ use memcached_operator_core::kernel::pending_request::{ChildWrite, PlannedReques
 use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
-use crate::support::{NAME, deployment, live, ready, run, sent, service, world};
+use crate::support::{NAME, condition, deployment, live, run, sent, service, world};
 
 /// The same, without its owner: `kubectl delete --cascade=orphan` takes the reference and who wrote it.
 fn orphaned(child: SeenChild, other_owners: &Value) -> SeenChild {
@@ -92,7 +92,7 @@ fn what_only_looks_like_an_orphan_stays_somebody_elses() {
     for foreign in [copied(&spec), of_another, its_own] {
         let world = world(&spec, vec![foreign, deployment(&spec)]);
         assert_eq!(sent(&world), Vec::<String>::new());
-        assert_eq!(ready(&world).as_deref(), Some("False NameConflict"));
+        assert_eq!(condition(&world, "Ready").as_deref(), Some("False NameConflict"));
     }
 }
 

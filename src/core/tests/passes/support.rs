@@ -106,13 +106,11 @@ pub(crate) fn sent(world: &World) -> Vec<String> {
     run(world).requests.iter().filter_map(about).collect()
 }
 
-/// Status and reason of Ready in the status that a pass writes.
-pub(crate) fn ready(world: &World) -> Option<String> {
+/// Status and reason of a condition in the status that a pass writes: `False Forbidden`.
+pub(crate) fn condition(world: &World, of: &str) -> Option<String> {
     run(world).requests.iter().find_map(|request| {
         match request {
-            PlannedRequest::WriteStatus { status, .. } => {
-                status.conditions.iter().find(|it| it.type_ == "Ready")
-            }
+            PlannedRequest::WriteStatus { status, .. } => status.conditions.iter().find(|it| it.type_ == of),
             _ => None,
         }
         .map(|it| format!("{} {}", it.status, it.reason))
