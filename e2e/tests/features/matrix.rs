@@ -26,10 +26,14 @@ const AT_ONCE: usize = 32;
 /// What fresh resources come to, by the features that are on.
 type Fresh = BTreeMap<Option<&'static str>, Value>;
 
+async fn become_ready(space: &Space, name: &str, features: &[&Feature]) -> Result<()> {
+    world::apply(space, name, &table::with(features.iter().copied())).await?;
+    await_ready(space, name).await.map(|_| ())
+}
+
 /// Applies a spec, and gives what it comes to.
 async fn come_to(space: &Space, name: &str, features: &[&Feature]) -> Result<Value> {
-    world::apply(space, name, &table::with(features.iter().copied())).await?;
-    await_ready(space, name).await?;
+    become_ready(space, name, features).await?;
     world::state(space, name).await
 }
 
@@ -60,7 +64,7 @@ async fn live(space: &Space, name: &str, stops: &[(&[&Feature], &Value)]) -> Res
     let first = stops.iter().take(1);
     for (features, wanted) in stops.iter().chain(first) {
         let on: Vec<_> = features.iter().map(|feature| feature.name).collect();
-        come_to(space, name, features).await?;
+        become_ready(space, name, features).await?;
         // An autoscaler that was taken away may have its last word after the resource was ready.
         await_answer("it is as wanted", SOON, async || same(wanted, &world::state(space, name).await?))
             .await

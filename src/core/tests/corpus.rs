@@ -126,7 +126,7 @@ fn rendered(at: usize, spec: Value) -> Line {
     };
     Line {
         intent_hash: intent.hash(),
-        templates: pod::REVISIONS.iter().filter_map(render).collect(),
+        templates: Revision::ALL.iter().filter_map(render).collect(),
         secret_hash: fixture.secret_hash.clone(),
         restart_trigger: fixture.restart_trigger.clone(),
         spec,
@@ -155,6 +155,6 @@ fn no_revision_renders_any_resource_of_the_corpus_otherwise_than_when_it_was_rel
         panic!("{FILE} lacks resources or revisions: {} has them", fresh.display());
     }
     assert!(now.len() >= 300, "{} resources", now.len());
-    assert!(now.iter().filter(|line| line.templates.len() == pod::REVISIONS.len()).count() >= 200);
-    println!("{} resources at {} revisions", now.len(), pod::REVISIONS.len());
+    assert!(now.iter().filter(|line| line.templates.len() == Revision::ALL.len()).count() >= 200);
+    println!("{} resources at {} revisions", now.len(), Revision::ALL.len());
 }

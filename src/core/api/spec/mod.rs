@@ -34,6 +34,7 @@ mod pod;
 mod replicas;
 mod resources;
 mod security;
+mod service;
 #[cfg(test)]
 mod tests;
 
@@ -58,12 +59,13 @@ pub use self::memcached::{MAX_CONNECTIONS, MAX_MEMORY_MB, MemcachedConfig, Proce
 pub use self::monitoring::{Monitoring, MonitoringSpec, ServiceMonitor, ServiceMonitorSpec};
 pub use self::names::NAME;
 pub(super) use self::names::resource_rule as name_rule;
-pub use self::pod::{PodSettings, PodSettingsSpec, ServiceSpec};
+pub use self::pod::{PodSettings, PodSettingsSpec};
 use self::replicas::{Pods, REPLICAS};
 pub use self::resources::{Amount, Amounts, MEMORY_OVERHEAD_MB, Resources};
 pub use self::security::{
     NetworkPolicySpec, Plaintext, SaslSpec, SecretReference, Security, SecuritySpec, Sources, Tls, TlsSpec,
 };
+pub use self::service::ServiceSpec;
 use super::status::MemcachedStatus;
 
 /// Default of `image`.
@@ -235,7 +237,7 @@ pub fn validate(name: &str, spec: &MemcachedSpec) -> Result<Validated, Vec<Viola
         monitoring,
         security,
         autoscaling,
-        service_annotations: pod::validate_service(findings, service.as_ref()),
+        service_annotations: service::validate(findings, service.as_ref()),
         pod: pod::validate(findings, pod.as_deref()),
     };
     if findings.0.is_empty() { Ok(valid) } else { Err(std::mem::take(&mut findings.0)) }

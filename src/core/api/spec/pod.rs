@@ -1,4 +1,4 @@
-//! `spec.pod` and `spec.service`: what says nothing about memcached. Pure.
+//! `spec.pod`: what says nothing about memcached. Pure.
 
 use std::collections::BTreeMap;
 
@@ -17,18 +17,6 @@ const PULL_POLICIES: [&str; 3] = ["Always", "IfNotPresent", "Never"];
 const PULL_SECRET_KEYS: [Key; 1] = [Key { field: "name", length: names::OBJECT_NAME_LENGTH }];
 /// The message where two references have the same name: the API server takes them for one.
 const PULL_SECRETS_DIFFER: &str = "imagePullSecrets must not have two items with the same name";
-
-/// Settings of the Service.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ServiceSpec {
-    /// Annotations of the Service.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(
-        transform = labels::annotation_schema,
-        extend("x-kubernetes-validations" = labels::others_annotation_rules())
-    )]
-    pub annotations: Option<BTreeMap<String, String>>,
-}
 
 /// Settings of the pods that say nothing about memcached.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -106,15 +94,6 @@ pub struct PodSettings {
 
 fn pull_secrets_schema(field: &mut Schema) {
     keyed_list::schema(field, &PULL_SECRET_KEYS);
-}
-
-/// The annotations of the Service.
-pub(super) fn validate_service(
-    findings: &mut Findings,
-    raw: Option<&ServiceSpec>,
-) -> BTreeMap<String, String> {
-    let annotations = raw.and_then(|ServiceSpec { annotations }| annotations.as_ref());
-    labels::validate_others_annotations(findings, "spec.service.annotations", annotations)
 }
 
 pub(super) fn validate(findings: &mut Findings, raw: Option<&PodSettingsSpec>) -> PodSettings {

@@ -7,8 +7,9 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
-use super::intent::{Intent, Revision};
+use super::intent::Intent;
 use super::live_template::LiveTemplate;
+use super::revision::Revision;
 use super::{meta, pod, scheduling};
 use crate::api::Validated;
 
@@ -60,7 +61,7 @@ pub fn deployment(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Rendered 
 #[must_use]
 pub fn revision(live: Option<&LiveTemplate>, template_hash: &str) -> Option<Revision> {
     let unchanged = live.filter(|live| live.hash == template_hash);
-    unchanged.map_or(Some(Revision::NEWEST), |live| Some(live.revision).filter(|it| pod::knows(*it)))
+    unchanged.map_or(Some(Revision::NEWEST), |live| Some(live.revision).filter(|it| it.is_known()))
 }
 
 /// The template of an unchanged intent, so that nothing rolls: by the rules that rendered the live one, or, where

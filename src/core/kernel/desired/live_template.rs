@@ -4,9 +4,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::intent::Revision;
 use super::meta::{TEMPLATE_HASH, TEMPLATE_REVISION};
-use super::pod;
+use super::revision::Revision;
 use crate::kernel::diff;
 use crate::kernel::go_operator::pod_template::PreservedMetadata;
 
@@ -45,7 +44,7 @@ impl LiveTemplate {
             .pointer("/spec/template")
             .filter(|_| revision == Revision::GO_OPERATOR)
             .map(PreservedMetadata::from_template);
-        let foreign = (!pod::knows(revision)).then(|| owned_template(content, owned)).flatten().map(Box::new);
+        let foreign = (!revision.is_known()).then(|| owned_template(content, owned)).flatten().map(Box::new);
         Some(Self { revision, hash, preserved: preserved.unwrap_or_default(), foreign })
     }
 }

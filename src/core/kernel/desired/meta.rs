@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 
-use super::intent::{Intent, Revision};
+use super::intent::Intent;
 use super::ports;
+use super::revision::Revision;
 use crate::api::{self, Validated};
 use crate::kernel::object::{Key, Uid};
 

@@ -18,6 +18,7 @@ pub mod network_policy;
 pub mod pod;
 pub mod pod_disruption_budget;
 pub mod ports;
+mod revision;
 pub mod scheduling;
 pub mod secrets;
 pub mod service;
@@ -27,8 +28,8 @@ pub mod tls;
 mod unrecorded_template;
 
 pub use intent::Intent;
-pub use intent::Revision;
 pub use live_template::LiveTemplate;
+pub use revision::Revision;
 pub use unrecorded_template::UnrecordedTemplate;
 
 use std::collections::BTreeMap;

@@ -12,17 +12,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::exporter::Exporter;
 use super::files::{self, SecretFiles};
-use super::intent::{Intent, Revision};
+use super::intent::Intent;
+use super::revision::Revision;
 use super::{contexts, memcached, meta, scheduling};
 use crate::kernel::go_operator::pod_template as go_operator_template;
 use crate::kernel::go_operator::pod_template::PreservedMetadata;
-
-/// Every revision that this build renders, the oldest first.
-pub const REVISIONS: &[Revision] = if cfg!(feature = "next-revision") {
-    &[Revision::GO_OPERATOR, Revision(1), Revision(2)]
-} else {
-    &[Revision::GO_OPERATOR, Revision(1)]
-};
 
 /// The pod template at `revision`; `None` when this build does not know that revision. `preserved` is of the live
 /// template.
@@ -35,21 +29,15 @@ pub fn template(
     match revision.0 {
         0 => Some(go_operator_template::template(intent, preserved)),
         1 => Some(revision_1(intent)),
-        2 if knows(revision) => Some(next_revision(intent)),
+        2 if revision.is_known() => Some(next_revision(intent)),
         _ => None,
     }
-}
-
-/// Whether [`template`] can render at `revision`.
-#[must_use]
-pub fn knows(revision: Revision) -> bool {
-    REVISIONS.contains(&revision)
 }
 
 /// The pod template at [`Revision::NEWEST`].
 #[must_use]
 pub fn newest_template(intent: &Intent<'_>) -> PodTemplateSpec {
-    if knows(Revision(2)) { next_revision(intent) } else { revision_1(intent) }
+    if Revision(2).is_known() { next_revision(intent) } else { revision_1(intent) }
 }
 
 /// What a later release may render: it stands in for all of them in the tests of upgrades and downgrades.

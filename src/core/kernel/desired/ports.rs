@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{ContainerPort, ServicePort};
 use k8s_openapi::api::networking::v1::NetworkPolicyPort;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::intent::Revision;
+use super::revision::Revision;
 use crate::api::Validated;
 
 /// One TCP port.

@@ -4,9 +4,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::intent::{Intent, Revision};
+use super::intent::Intent;
 use super::live_template::{self, LiveTemplate};
 use super::pod;
+use super::revision::Revision;
 use crate::kernel::diff;
 use crate::kernel::go_operator::pod_template::PreservedMetadata;
 use crate::kernel::go_operator::{defaults, pod_template as go_operator_template};
@@ -44,7 +45,7 @@ impl UnrecordedTemplate {
             let template = pod::template(intent, *revision, &preserved).filter(|_| possible);
             template.is_some_and(|template| self.means(&json!(template)))
         };
-        let revision = pod::REVISIONS.iter().copied().find(is_rendered_at)?;
+        let revision = Revision::ALL.iter().copied().find(is_rendered_at)?;
         Some(LiveTemplate {
             revision,
             hash: intent.hash(),

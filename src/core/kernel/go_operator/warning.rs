@@ -1,7 +1,7 @@
 //! The warning about a cache whose pods the Go operator started. Pure; called by the pass when it writes a status.
 
 use crate::api::{MemcachedStatus, Validated};
-use crate::kernel::desired::intent::Revision;
+use crate::kernel::desired::Revision;
 use crate::kernel::effect::KubeEvent;
 use crate::kernel::kube_events::warning;
 

@@ -1,5 +1,5 @@
-//! What keeps a decision about a child from being carried out now: a backoff after a failure, or a fight over fields.
-//! Pure; asked by the plan, the budget and the status.
+//! What keeps a decision about a child from being carried out now: a backoff after a failure, or too many
+//! repairs of the same fields. Pure; asked by the plan, the budget and the status.
 
 use super::action::Action;
 use super::view::View;
@@ -15,8 +15,8 @@ pub fn or_held(view: &View<'_>, kind: ChildKind, hash: &str, wanted: Action) -> 
     if !wanted.sends() {
         return or_look(view, kind, wanted);
     }
-    let fight = || fought_over(view, kind, hash).filter(|_| wanted.writes());
-    match held_back(view, kind, hash, &wanted).or_else(fight) {
+    let exhausted = || repairs_exhausted(view, kind, hash).filter(|_| wanted.writes());
+    match held_back(view, kind, hash, &wanted).or_else(exhausted) {
         Some(held) => or_look(view, kind, held),
         None => wanted,
     }
@@ -46,7 +46,7 @@ pub fn or_look(view: &View<'_>, kind: ChildKind, action: Action) -> Action {
 /// If somebody keeps changing fields that we repair, their change stays for a while and the status names them; `None`
 /// otherwise.
 #[must_use]
-pub fn fought_over(view: &View<'_>, kind: ChildKind, hash: &str) -> Option<Action> {
+pub fn repairs_exhausted(view: &View<'_>, kind: ChildKind, hash: &str) -> Option<Action> {
     let slot = view.resource.slot(kind);
     slot.repairs.exhausted_until(hash, view.now)?;
     let Key { namespace, name } = &view.resource.seen.key;

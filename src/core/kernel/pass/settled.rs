@@ -24,7 +24,7 @@ pub fn of_valid(
     planned: &[Planned],
     ComputedStatus { status, changes_at }: &ComputedStatus,
 ) -> Settled {
-    let fights = planned
+    let repairs = planned
         .iter()
         .filter_map(|it| view.resource.slot(it.kind).repairs.exhausted_until(it.hash(), view.now));
     let secrets = mounted_secrets::mounted(spec).into_iter().filter_map(|secret| {
@@ -34,7 +34,7 @@ pub fn of_valid(
     let rechecks = planned
         .iter()
         .filter_map(|it| view.resource.slot(it.kind).recheck.as_ref().map(|recheck| recheck.at));
-    let times = retries.chain(rechecks).chain(retry_of_status(view)).chain(fights).chain(*changes_at);
+    let times = retries.chain(rechecks).chain(retry_of_status(view)).chain(repairs).chain(*changes_at);
     Settled {
         wake_at: times.filter(|at| *at > view.now).min(),
         failure: failure(mounted_secrets, planned),

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::action::{Action, Planned, unserved};
 use super::budget::BudgetedPlan;
-use super::held::fought_over;
+use super::held::repairs_exhausted;
 use super::mounted_secrets::MountedSecrets;
 use super::progress::{TemplateProgress, asked, progress, replicas_expected, rollout};
 use super::view::View;
@@ -131,8 +131,9 @@ fn worst_problem(
         .as_ref()
         .map(|failure| BlockingProblem::SecretUnreadable(failure.message.clone()));
     // Reported even while the child is as desired: otherwise Ready would flip with every repair.
-    let fight =
-        |it: &Planned| fought_over(view, it.kind, it.hash()).and_then(|action| action.blocking_problem());
-    let of_children = planned.iter().filter_map(|it| it.action.blocking_problem().or_else(|| fight(it)));
+    let exhausted = |it: &Planned| {
+        repairs_exhausted(view, it.kind, it.hash()).and_then(|action| action.blocking_problem())
+    };
+    let of_children = planned.iter().filter_map(|it| it.action.blocking_problem().or_else(|| exhausted(it)));
     of_children.chain(unreadable).min_by_key(BlockingProblem::rank)
 }

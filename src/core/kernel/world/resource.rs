@@ -20,6 +20,9 @@ use crate::kernel::slot::Slot;
 use crate::kernel::status::patch;
 use crate::kernel::unwatched::Recheck;
 
+/// The generation that the API server gives to a new object.
+const FIRST_GENERATION: i64 = 1;
+
 /// One resource, and what is known of its children.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Resource {
@@ -47,8 +50,8 @@ pub struct Resource {
     pub unstorable: Option<Box<(MemcachedStatus, MemcachedStatus)>>,
     /// What the metrics show.
     pub reported: Option<InstanceMetrics>,
-    /// True from a start at which the status shows unfinished work until the first pass that succeeds. Meanwhile a pass
-    /// also reads children that the spec does not ask for.
+    /// True from a start at which an earlier run may have left work unfinished until the first pass that succeeds.
+    /// Meanwhile a pass also reads children that the spec does not ask for.
     #[serde(default)]
     pub inherited: bool,
 }
@@ -56,9 +59,13 @@ pub struct Resource {
 impl Resource {
     /// A resource that was seen for the first time.
     pub(super) fn new(seen: SeenResource) -> Self {
+        let unfinished = match seen.status.observed_generation {
+            // Before its first edit a resource asked for nothing that it does not ask for now.
+            NEVER_OBSERVED => seen.generation > FIRST_GENERATION,
+            observed => observed != seen.generation,
+        };
         let mut fresh = Self {
-            inherited: seen.status.observed_generation != NEVER_OBSERVED
-                && (seen.status.observed_generation != seen.generation || patch::says_hindered(&seen.status)),
+            inherited: unfinished || patch::says_hindered(&seen.status),
             seen,
             slots: BTreeMap::new(),
             spec_before_edit: None,

@@ -164,7 +164,7 @@ fn of_security() -> Vec<Row> {
 }
 
 fn of_autoscaling() -> Vec<Row> {
-    const SCALED: &str = "an_autoscaler_and_the_operator_never_fight_wherever_the_operator_is_killed";
+    const SCALED: &str = "an_autoscaler_and_the_operator_never_fight";
     let on = json!({
         "resources": {"requests": {"cpu": "100m"}},
         "autoscaling": {"enabled": true, "minReplicas": 2, "maxReplicas": 4},

@@ -315,7 +315,7 @@ proptest! {
     #[test]
     fn an_unchanged_intent_stays_at_the_live_revision(fixture in fixture(), revision in 0_u32..9) {
         let template = json!({"spec": {"containers": [{"name": "memcached", "image": "whatever:7"}]}});
-        let known = pod::knows(Revision(revision));
+        let known = Revision(revision).is_known();
         let live = LiveTemplate {
             revision: Revision(revision),
             hash: fixture.intent().hash(),

@@ -1,7 +1,7 @@
 //! What a watch by our label does not show: children that lost it, and objects of somebody else.
 
 use jiff::{SignedDuration, Timestamp};
-use memcached_operator_core::kernel::effect::Effect;
+use memcached_operator_core::kernel::effect::{Effect, Request};
 use memcached_operator_core::kernel::event::Event;
 use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
@@ -171,6 +171,32 @@ fn a_feature_that_is_switched_off_takes_along_what_lost_our_label() {
 
     let mut simulation = Simulation::new();
     scaled(&mut simulation);
+    simulation.model.edit(0);
+    simulation.restart();
+    simulation.settle();
+    simulation.model.check_converged();
+}
+
+#[test]
+fn a_feature_that_was_switched_off_before_the_first_status_takes_along_what_lost_our_label() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.model.edit(6);
+    simulation.restart();
+    simulation.hear();
+    let creates = |it: &Effect| matches!(it, Effect::Send { request: Request::Create { kind, .. }, .. } if *kind == ChildKind::HorizontalPodAutoscaler);
+    let place = loop {
+        match simulation.requests.iter().position(creates) {
+            Some(place) => break place,
+            None => simulation.answer(0, true, None),
+        }
+    };
+    simulation.answer(place, true, None);
+    assert!(
+        !simulation.requested.contains(&"status".to_owned()),
+        "nothing but the generation tells of the edit"
+    );
+    simulation.model.take_label(ChildKind::HorizontalPodAutoscaler);
     simulation.model.edit(0);
     simulation.restart();
     simulation.settle();
