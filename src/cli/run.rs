@@ -71,7 +71,7 @@ pub struct Args {
     )]
     pub max_in_flight: u16,
 
-    /// Caches whose pods roll at once for a changed Secret or a newer template; an edit of one never waits
+    /// Caches whose pods roll at the same time for a changed Secret or a newer template; an edit of one never waits
     #[arg(
         long,
         value_name = "COUNT",

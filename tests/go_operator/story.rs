@@ -106,7 +106,7 @@ impl Story {
         for effect in self.reconciler.step(Timestamp::UNIX_EPOCH, event) {
             match effect {
                 Effect::Send { id, request, .. } => self.requests.push((id, request)),
-                Effect::Observe(Observation::Rollout(cause)) => self.rollouts.push(cause),
+                Effect::Observe(Observation::RolloutStarted(cause)) => self.rollouts.push(cause),
                 Effect::Publish { kube_event, .. } if kube_event.reason == "OldTemplate" => {
                     self.warnings.push(kube_event.message);
                 }

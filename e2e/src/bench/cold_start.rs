@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::fleet::Fleet;
-use super::{bare, memory, rest};
+use super::{bare, memory, settled};
 use crate::testing::operator::Operator;
 
 /// What the runs gave, in their order.
@@ -64,6 +64,6 @@ pub async fn operator_run(fleet: &Fleet) -> Result<(Operator, Duration)> {
     let start = async || Ok((Instant::now(), fleet.operator()?));
     let ((started, operator), reported) = fleet.until_reported(start()).await?;
     fleet.assert_children().await?;
-    rest::after_cold_start(&operator, fleet).await?;
+    settled::after_cold_start(&operator, fleet).await?;
     Ok((operator, reported.duration_since(started)))
 }

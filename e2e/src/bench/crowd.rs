@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::fleet::{AT_ONCE, Fleet};
 use super::report::{Bound, Row};
-use super::{cold_start, memory, rest};
+use super::{cold_start, memory, settled};
 use crate::cluster::Cluster;
 use crate::testing::audit::AuditLog;
 
@@ -83,7 +83,7 @@ async fn start(log: &AuditLog, fleet: &Fleet) -> Result<Start> {
     let started = log.mark()?;
     let mut operator = fleet.operator()?;
     operator.await_ready(Duration::from_secs(120)).await?;
-    rest::after_restart(&operator, fleet).await?;
+    settled::after_restart(&operator, fleet).await?;
     let (memory, processor) = (memory::peak(operator.pid())?, memory::processor(operator.pid())?);
     operator.terminate().await?;
     let of_operator = |agent: &str| agent.starts_with("memcached-operator/");

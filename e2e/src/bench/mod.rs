@@ -27,7 +27,7 @@ mod memory;
 pub mod quiet;
 mod rehearsal;
 mod report;
-mod rest;
+mod settled;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -158,7 +158,7 @@ async fn timed(args: &Args) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     // The bare client's resources are at rest too: what it wrote is what the operator would have.
     let restarted = fleet.operator()?;
-    rest::after_restart(&restarted, &fleet).await?;
+    settled::after_restart(&restarted, &fleet).await?;
     if runs > 0 {
         rows.push(against_bare(&cold));
         rows.push(memory_row(
@@ -192,7 +192,7 @@ async fn large() -> Result<Row> {
     let peak = memory::peak(operator.pid())?;
     operator.terminate().await?;
     let restarted = fleet.operator()?;
-    rest::after_restart(&restarted, &fleet).await?;
+    settled::after_restart(&restarted, &fleet).await?;
     let row = memory_row("peak memory at 5,000 resources, MB", &[peak], memory::peak(restarted.pid())?);
     Ok(Row { must: Bound::AtMost(50.0), hope: Some(Bound::AtMost(30.0)), ..row })
 }

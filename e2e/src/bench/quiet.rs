@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::fleet::Fleet;
-use super::{cold_start, rest};
+use super::{cold_start, settled};
 use crate::cluster::Cluster;
 use crate::testing::audit::{AuditLog, Mark, Request};
 
@@ -41,7 +41,7 @@ pub async fn measure(cluster: &Cluster, fleet: &Fleet, idle: Duration) -> Result
     let restarted = log.mark()?;
     let mut operator = fleet.operator()?;
     operator.await_ready(Duration::from_secs(120)).await?;
-    rest::after_restart(&operator, fleet).await?;
+    settled::after_restart(&operator, fleet).await?;
     let looks = |it: &Request| matches!(&*it.verb, "list" | "watch") || it.resource == "/version";
     let restart = count(&log, restarted, |it| !looks(it))?;
 

@@ -36,7 +36,7 @@ mod shared_fixture;
 mod space;
 pub mod status_history;
 mod wait;
-mod waits;
+mod wait_times;
 
 pub use shared::{down_at_the_end, is_of_the_right_version, shared_cluster, unique};
 pub use shared_fixture::SharedFixture;

@@ -12,7 +12,7 @@ use kube::{Api, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::waits::Wait;
+use super::wait_times::Wait;
 
 /// Watches the object `name` until the condition holds for it (or for its absence, `None`), and gives it. Every state
 /// that the watch delivers is asked, so that a state which does not last is seen too.

@@ -1,13 +1,13 @@
 //! Requests that fail, each kind of request in each way: everything comes to the same end, with no rollout more than
-//! without the failure, and nothing that passes by itself is ever called stalled.
+//! without the fault, and nothing that passes by itself is ever called stalled.
 //!
-//! One operator works on many resources, each with one failure in its life. The life has four phases; it is compared with
-//! that of a resource without any failure.
+//! One operator works on many resources, each with one fault in its life. The life has four phases; it is compared with
+//! that of a resource without any fault.
 
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use e2e::testing::control_plane::faults::{Aim, Failure, Faults, Lasting};
+use e2e::testing::control_plane::faults::{Aim, Fault, Faults, Lasting};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Verb;
 use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, reason, resource, secret, state};
@@ -23,7 +23,7 @@ use crate::support::record::Record;
 
 /// Lives that go on at a time.
 const AT_ONCE: usize = 90;
-/// Of so many lasting failures one is tried, a different one with each kind of request: all take longer than they teach.
+/// Of so many lasting faults one is tried, a different one with each kind of request: all take longer than they teach.
 const SAMPLE: usize = 3;
 /// Memory in MiB that a person asks for when the edit was refused.
 const MENDED: i32 = 66;
@@ -146,13 +146,13 @@ const POINTS: [(Phase, Target); 13] = [
     (Phase::Touch, Target::ReadSecret),
 ];
 
-/// One failure in the life of one resource.
+/// One fault in the life of one resource.
 #[derive(Clone, Debug)]
 struct Plan {
     name: String,
     phase: Phase,
     target: Target,
-    failure: Failure,
+    fault: Fault,
     lasting: Lasting,
 }
 
@@ -161,12 +161,12 @@ impl Plan {
     fn all() -> Vec<Self> {
         let mut plans = Vec::new();
         for (at, (phase, target)) in POINTS.into_iter().enumerate() {
-            for (of, failure) in Failure::ALL.into_iter().enumerate() {
+            for (of, fault) in Fault::ALL.into_iter().enumerate() {
                 for lasting in [Lasting::Once, Lasting::UntilCleared] {
                     let sampled = (at + of) % SAMPLE == 0;
                     if lasting == Lasting::Once || sampled {
                         let name = format!("plan-{:03}", plans.len());
-                        plans.push(Self { name, phase, target, failure, lasting });
+                        plans.push(Self { name, phase, target, fault, lasting });
                     }
                 }
             }
@@ -178,21 +178,21 @@ impl Plan {
 
     /// Whether the operator waits long before it tries again: for an answer, or because it was told no.
     fn is_slow(&self) -> bool {
-        let slow = [Failure::Silence, Failure::SilenceAfterwards, Failure::Forbidden, Failure::Quota];
-        slow.contains(&self.failure)
+        let slow = [Fault::Silence, Fault::SilenceAfterwards, Fault::Forbidden, Fault::Quota];
+        slow.contains(&self.fault)
     }
 
     fn aim(&self) -> Aim {
         let (verbs, resource) = self.target.of();
-        Aim { verbs, resource, name: self.name.clone(), failure: self.failure, lasting: self.lasting }
+        Aim { verbs, resource, name: self.name.clone(), fault: self.fault, lasting: self.lasting }
     }
 
     fn arm(&self, faults: &Faults) {
         let (_, resource) = self.target.of();
         if matches!(self.target, Target::ReadDeployment | Target::ReadService) {
             let verbs = &[Verb::Create, Verb::Apply];
-            let (failure, lasting) = (Failure::Conflict, Lasting::Once);
-            faults.arm(Aim { verbs, resource, name: self.name.clone(), failure, lasting });
+            let (fault, lasting) = (Fault::Conflict, Lasting::Once);
+            faults.arm(Aim { verbs, resource, name: self.name.clone(), fault, lasting });
         }
         faults.arm(self.aim());
     }
@@ -200,7 +200,7 @@ impl Plan {
     /// Whether the API server says no to what is written for good, so that a person has to change something.
     fn is_final(&self) -> bool {
         let reads = matches!(self.target, Target::ReadSecret | Target::ReadDeployment | Target::ReadService);
-        self.failure == Failure::Invalid && !reads && self.target != Target::Event
+        self.fault == Fault::Invalid && !reads && self.target != Target::Event
     }
 
     /// How often it has to strike before it is cleared: once, where nothing is tried again.
@@ -210,12 +210,12 @@ impl Plan {
             Target::CreateDeployment | Target::CreateService | Target::ApplyDeployment | Target::ApplyService
         );
         // The watch tells the operator that it is done.
-        let told = writes_child && self.failure.is_done();
+        let told = writes_child && self.fault.is_done();
         let tried_again = !self.is_final() && !told && self.target != Target::Event;
         if self.lasting == Lasting::UntilCleared && tried_again { 2 } else { 1 }
     }
 
-    /// The whole life, with the failure in it.
+    /// The whole life, with the fault in it.
     async fn live(&self, space: &Space, faults: &Faults) -> Result<()> {
         for phase in Phase::ALL {
             if phase != self.phase {
@@ -273,7 +273,7 @@ impl Plan {
         if self.is_final() && matches!(self.target, Target::CreateDeployment | Target::ApplyDeployment) {
             return Ok(()); // its Deployment has another history: one edit more, or one template less
         }
-        await_answer("the same end as without a failure", SOON, async || {
+        await_answer("the same end as without a fault", SOON, async || {
             let end = state::anonymous(&state::of(space, &self.name).await?, &self.name);
             let differences = state::differences(&golden.end, &end);
             ensure!(differences.is_empty(), "{}", differences.join("\n  "));
@@ -295,7 +295,7 @@ where
     Ok(())
 }
 
-/// A life without a failure.
+/// A life without a fault.
 struct Golden {
     end: Value,
     templates: usize,
@@ -321,7 +321,7 @@ async fn requests_that_fail_in_any_way_change_neither_the_end_nor_the_number_of_
         let golden = Golden::live(space, &record, "golden").await?;
         let again = Golden::live(space, &record, "golden-again").await?;
         let differences = state::differences(&golden.end, &again.end);
-        ensure!(differences.is_empty(), "two lives without a failure differ: {differences:?}");
+        ensure!(differences.is_empty(), "two lives without a fault differ: {differences:?}");
         ensure!(golden.templates == 2, "one is created with and one is edited to, not {}", golden.templates);
 
         let plans = Plan::all();
@@ -334,7 +334,7 @@ async fn requests_that_fail_in_any_way_change_neither_the_end_nor_the_number_of_
             Ok(judged.err().map(|error| format!("{plan:?}: {error:#}")))
         };
         let wrong: Vec<_> = at_once(AT_ONCE, plans.iter().map(run)).await?.into_iter().flatten().collect();
-        println!("{} plans, {} with another end than without a failure", plans.len(), wrong.len());
+        println!("{} plans, {} with another end than without a fault", plans.len(), wrong.len());
         ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
         operator.end().await
     })

@@ -350,8 +350,7 @@ async fn every_write(position: Position) -> Result<usize> {
 #[tokio::test]
 async fn an_operator_that_is_killed_at_any_write_of_a_takeover_rolls_nothing_and_leaves_nothing_half()
 -> Result<()> {
-    let positions = [Position::BeforeItIsSent, Position::BeforeTheAnswer, Position::AfterTheAnswer];
-    let points = at_once(3, positions.map(every_write)).await?;
+    let points = at_once(3, Position::ALL.map(every_write)).await?;
     println!("{points:?} crash points, all with the same end");
     println!("{} steps replayed to the letter so far", REPLAYED.load(Ordering::Relaxed));
     ensure!(points.iter().all(|points| *points > 8), "six children, twice each, and a status: {points:?}");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::Space;
-use e2e::testing::control_plane::faults::{Aim, Failure, Faults, Lasting};
+use e2e::testing::control_plane::faults::{Aim, Fault, Faults, Lasting};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::{Straight, Verb};
@@ -14,18 +14,18 @@ use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, resource
 const NAME: &str = "cache";
 const KINDS: [&str; 5] = ["memcacheds", "deployments", "services", "secrets", "pods"];
 /// What a list or a watch can meet: it changes nothing, so that nothing can be done without an answer.
-const FAILURES: [Failure; 11] = [
-    Failure::Forbidden,
-    Failure::Quota,
-    Failure::Conflict,
-    Failure::Gone,
-    Failure::Invalid,
-    Failure::TooMany,
-    Failure::Internal,
-    Failure::Unavailable,
-    Failure::Reset,
-    Failure::Silence,
-    Failure::Garbage,
+const FAULTS: [Fault; 11] = [
+    Fault::Forbidden,
+    Fault::Quota,
+    Fault::Conflict,
+    Fault::Gone,
+    Fault::Invalid,
+    Fault::TooMany,
+    Fault::Internal,
+    Fault::Unavailable,
+    Fault::Reset,
+    Fault::Silence,
+    Fault::Garbage,
 ];
 
 fn lasting(at: usize) -> Lasting {
@@ -66,16 +66,16 @@ async fn watch_fails(space: &Space, aim: Aim, edit: i32) -> Result<()> {
     operator.end().await
 }
 
-/// One kind through all failures, one after the other; gives their number.
+/// One kind through all faults, one after the other; gives their number.
 async fn lane(space: &Space, kind: &'static str, verb: Verb) -> Result<usize> {
     space.apply(&secret(NAME, "first")?).await?;
     space.apply(&resource(NAME, 0, 64)?).await?;
     let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
     await_ready(space, NAME).await?;
     operator.end().await?;
-    for (at, (failure, edit)) in FAILURES.into_iter().zip(65..).enumerate() {
+    for (at, (fault, edit)) in FAULTS.into_iter().zip(65..).enumerate() {
         let verbs: &'static [Verb] = if verb == Verb::List { &[Verb::List] } else { &[Verb::Watch] };
-        let aim = Aim { verbs, resource: kind, name: String::new(), failure, lasting: lasting(at) };
+        let aim = Aim { verbs, resource: kind, name: String::new(), fault, lasting: lasting(at) };
         let described = format!("{aim:?}");
         let requests = Requests::from_now_on(space)?;
         let ended = match verb {
@@ -87,7 +87,7 @@ async fn lane(space: &Space, kind: &'static str, verb: Verb) -> Result<usize> {
         let wanted = [("deployments cache".to_owned(), 1)].into();
         ensure!(writes == wanted, "{described}: wrote {writes:?} instead of one edit");
     }
-    Ok(FAILURES.len())
+    Ok(FAULTS.len())
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ use crate::world;
 
 /// A kill at this point of a write leaves behind what one just before the next write would, and of the last write, too:
 /// nothing that the operator knew outlives it.
-const AFTER_IT: Position = Position::BeforeTheAnswer;
+const WRITTEN_AND_UNANSWERED: Position = Position::BeforeTheAnswer;
 /// Who scales a Deployment by hand.
 const HAND: &str = "hand";
 
@@ -229,11 +229,11 @@ impl Scenario {
         let mut faultless = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
         self.prepare(space, &run(1)).await?;
         for number in 1.. {
-            let plan = || format!("{}, killed {AFTER_IT:?} of write {number}", self.name);
+            let plan = || format!("{}, killed {WRITTEN_AND_UNANSWERED:?} of write {number}", self.name);
             let (name, next) = (run(number), run(number + 1));
             let watch = StatusWatch::follow(&space.client(), space.name(), &name).await?;
             faultless.kill().await?;
-            let fired = self.cut_short(space, &name, AtWrite::new(number, AFTER_IT)).await;
+            let fired = self.cut_short(space, &name, AtWrite::new(number, WRITTEN_AND_UNANSWERED)).await;
             let fired = fired.with_context(plan)?;
             faultless = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
             if fired {

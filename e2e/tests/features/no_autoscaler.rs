@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::Space;
-use e2e::testing::control_plane::faults::{Aim, Failure, Faults, Lasting};
+use e2e::testing::control_plane::faults::{Aim, Fault, Faults, Lasting};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Verb;
 use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, reason};
@@ -58,7 +58,7 @@ impl Obstacle {
             verbs,
             resource: "horizontalpodautoscalers",
             name: self.name().to_owned(),
-            failure: Failure::Forbidden,
+            fault: Fault::Forbidden,
             lasting: Lasting::UntilCleared,
         };
         match self {

@@ -168,7 +168,7 @@ impl Forecast {
                     let queue = if reads { &mut self.reads } else { &mut self.writes };
                     queue.push_back((id, resource, request));
                 }
-                Effect::Observe(Observation::Rollout(cause)) => self.note_rollout(answered, cause),
+                Effect::Observe(Observation::RolloutStarted(cause)) => self.note_rollout(answered, cause),
                 Effect::Publish { .. }
                 | Effect::Wake(_)
                 | Effect::PollMissingKind { .. }

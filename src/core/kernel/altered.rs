@@ -77,7 +77,7 @@ fn is_mark(path: &str) -> bool {
 
 /// The differences that the API server did not cause itself in an apply.
 #[must_use]
-pub fn beyond(found: &Differences, known: &AlteredFields) -> Differences {
+pub fn without_known(found: &Differences, known: &AlteredFields) -> Differences {
     let all =
         matches!(known.fields.as_slice(), [only] if only.path == ALL && only.digest == of_all(&found.values));
     let is_known = |it: &AlteredField| all || known.fields.iter().any(|known| known.digest == it.digest);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     fn left(body: &Value, live: &Value, known: &AlteredFields) -> Vec<String> {
-        beyond(&diff::differences(ChildKind::Service, body, live, None), known).paths
+        without_known(&diff::differences(ChildKind::Service, body, live, None), known).paths
     }
 
     fn annotated(annotations: &Value) -> Value {

@@ -224,7 +224,7 @@ pub enum Observation {
         result: ChildResult,
     },
     /// Pods begin to roll.
-    Rollout(RolloutCause),
+    RolloutStarted(RolloutCause),
     /// The metrics of a resource changed.
     Instance {
         /// Which one.
@@ -237,7 +237,7 @@ pub enum Observation {
     /// Resources waiting for a pass.
     QueueDepth(usize),
     /// How many resources have a permit of the rollout budget, and how many wait.
-    Rollouts(RolloutCounts),
+    RolloutCounts(RolloutCounts),
 }
 
 /// How many resources have a permit, and how many wait.

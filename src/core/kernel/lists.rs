@@ -104,8 +104,9 @@ impl Lists {
         self.under_way.push(Listing { kind, scope, left, named: BTreeSet::new(), outdated: false });
     }
 
-    /// How far an event about an object counts; `answered` is when the last request about the object was answered.
-    pub fn hear(&mut self, kind: Watched, key: &Key, answered: Moment) -> Authority {
+    /// Notes that an event named an object, and says how far that event counts. `answered`: when the last request about the
+    /// object was answered.
+    pub fn note(&mut self, kind: Watched, key: &Key, answered: Moment) -> Authority {
         let Some(listing) = self.listing_under_way(kind, key) else { return Authority::Watch };
         listing.named.insert(key.clone());
         if listing.left_before(answered) { Authority::EarlierList } else { Authority::List }
@@ -177,13 +178,13 @@ mod tests {
         lists.ask(PODS, Scope::All, lists.now());
         let meanwhile = lists.answer();
         lists.begin(PODS, Scope::All);
-        assert_eq!(lists.hear(PODS, &key("a"), before), Authority::List);
-        assert_eq!(lists.hear(PODS, &key("b"), meanwhile), Authority::EarlierList);
-        assert_eq!(lists.hear(Watched::Secret, &key("c"), before), Authority::Watch);
+        assert_eq!(lists.note(PODS, &key("a"), before), Authority::List);
+        assert_eq!(lists.note(PODS, &key("b"), meanwhile), Authority::EarlierList);
+        assert_eq!(lists.note(Watched::Secret, &key("c"), before), Authority::Watch);
         let listing = lists.end(PODS, &Scope::All).unwrap();
         assert_eq!(["a", "b", "c"].map(|name| listing.lacks(&key(name))), [false, false, true]);
         lists.begin(PODS, Scope::All);
-        assert_eq!(lists.hear(PODS, &key("b"), meanwhile), Authority::List, "it left just now");
+        assert_eq!(lists.note(PODS, &key("b"), meanwhile), Authority::List, "it left just now");
     }
 
     #[test]

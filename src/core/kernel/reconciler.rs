@@ -298,7 +298,7 @@ impl Reconciler {
         }
         self.active_passes.send(key, pass.requests.len());
         for kind in pass.requests.iter().filter_map(PlannedRequest::child) {
-            resource.slot_mut(kind).ask();
+            resource.slot_mut(kind).on_request();
         }
         for request in pass.requests {
             let id = RequestId(self.next_id);
@@ -316,7 +316,7 @@ impl Reconciler {
         self.missing_kinds.note(key, unserved, effects);
         let Some((settled, resource)) = settled.zip(self.world.resources.get_mut(key)) else { return };
         self.queue.set_timer(key, settled.wake_at);
-        resource.inherited &= settled.failure.is_some();
+        resource.may_be_unfinished &= settled.failure.is_some();
         for kind in &settled.unchanged {
             // The child is as desired without that write: the next conflict is a first one again.
             let resolved = |backoff: &mut Backoff| backoff.failure.category == Category::Conflict;

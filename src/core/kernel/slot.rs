@@ -74,7 +74,7 @@ impl Slot {
     }
 
     /// Stores the object that a watch or a list shows. Returns whether that is news.
-    pub fn see(&mut self, seen: SeenChild) -> bool {
+    pub fn store_from_watch(&mut self, seen: SeenChild) -> bool {
         // A list may be older than what was known and lack an object that exists: the watch then shows the object
         // again.
         self.lost.take_if(|(lost, _)| *lost == seen.uid);
@@ -96,20 +96,20 @@ impl Slot {
         KnownVersions { live, lost: self.lost.clone() }
     }
 
-    /// The same at the moment when a request about this child leaves, see [`Self::ask`].
+    /// The same at the moment when a request about this child leaves, see [`Self::on_request`].
     #[must_use]
     pub fn known_versions_when_asked(&self) -> KnownVersions {
         KnownVersions { lost: None, ..self.known_versions() }
     }
 
     /// Called when a request about this child leaves: its answer will be newer than the deletion that is known.
-    pub fn ask(&mut self) {
+    pub fn on_request(&mut self) {
         (self.lost, self.deletion_heard) = (None, false);
     }
 
     /// Called when a request about this child was answered with an object: if that may be gone by now, it is read once
     /// more.
-    pub fn confirm(&mut self) {
+    pub fn look_if_deleted_meanwhile(&mut self) {
         self.look |= self.deletion_heard && self.live.is_some();
     }
 
@@ -123,7 +123,7 @@ impl Slot {
 
     /// Stores the object that a list shows, or a read during which nothing else was learned: this is the truth,
     /// whatever was known. Returns whether that is news.
-    pub fn overrule(&mut self, seen: SeenChild) -> bool {
+    pub fn store_as_truth(&mut self, seen: SeenChild) -> bool {
         self.look = false;
         self.lost.take_if(|(lost, _)| *lost == seen.uid);
         let same = |live: &Live| live.uid == seen.uid && live.resource_version == seen.resource_version;
@@ -136,30 +136,30 @@ impl Slot {
 
     /// Stores the object of a list whose request left before one of our requests was answered: newer knowledge wins.
     /// Returns whether that is news.
-    pub fn see_late(&mut self, seen: SeenChild) -> bool {
-        !self.has_lost(&seen) && !self.is_ahead_of(&seen) && self.see(seen)
+    pub fn store_from_earlier_list(&mut self, seen: SeenChild) -> bool {
+        !self.has_lost(&seen) && !self.is_ahead_of(&seen) && self.store_from_watch(seen)
     }
 
     /// Called when resourceVersions went back: a known one may now stand for other content, and a refused write may be
     /// accepted.
-    pub fn doubt(&mut self) {
+    pub fn on_versions_gone_back(&mut self) {
         (self.doubtful, self.absence, self.lost) = (true, Absence::Likely, None);
         self.backoff.take_if(|backoff| backoff.retry_at.is_none());
     }
 
     /// Called when the API server refused an apply as invalid. If the object was dropped before this apply was decided, it
     /// is read once, to find list items that block the apply. Otherwise such an apply would be refused for ever.
-    pub fn refuse(&mut self, desired: &str) {
+    pub fn on_invalid_apply(&mut self, desired: &str) {
         if self.live.as_ref().is_some_and(|live| !live.comparison.is_with(desired)) {
             (self.look, self.doubtful) = (true, true);
         }
     }
 
     /// Stores the object that a read returned.
-    pub fn find(&mut self, seen: SeenChild) {
+    pub fn store_from_read(&mut self, seen: SeenChild) {
         self.look = false;
         if !self.has_lost(&seen) {
-            self.see(seen);
+            self.store_from_watch(seen);
         }
     }
 
@@ -173,7 +173,7 @@ impl Slot {
 
     /// Stores the object that a write returned. The object is compared again even if the write changed nothing: the
     /// result of a comparison with another desired object would repeat the write for ever.
-    pub fn answer(&mut self, seen: SeenChild) {
+    pub fn store_from_write(&mut self, seen: SeenChild) {
         let older =
             |live: &Live| live.uid == seen.uid && seen.resource_version.is_older_than(&live.resource_version);
         if !self.live.as_ref().is_some_and(older) && !self.has_lost(&seen) {
@@ -183,7 +183,12 @@ impl Slot {
 
     /// Stores the fields that the API server changed in an apply. In a NetworkPolicy no change is accepted, because the
     /// policy guards the pods: then the failure is returned.
-    pub fn accept(&mut self, kind: ChildKind, key: &Key, altered: Option<AlteredFields>) -> Option<Failure> {
+    pub fn store_altered(
+        &mut self,
+        kind: ChildKind,
+        key: &Key,
+        altered: Option<AlteredFields>,
+    ) -> Option<Failure> {
         let (accepted, refused) = match kind {
             ChildKind::NetworkPolicy => (None, altered),
             _ => (altered, None),
@@ -208,7 +213,7 @@ impl Slot {
 
     /// Marks the child as deleted and returns its last known state; `None` if the object had left the watch before,
     /// because the watch reports that only once.
-    pub fn lose(&mut self) -> Option<Live> {
+    pub fn mark_deleted(&mut self) -> Option<Live> {
         self.deletion_heard = true;
         let live = self.live.take_if(|live| live.in_sight)?;
         self.look = false;
@@ -219,7 +224,7 @@ impl Slot {
     }
 
     /// Stores the answer that no such object exists.
-    pub fn find_nothing(&mut self) {
+    pub fn store_absence(&mut self) {
         self.look = false;
         self.recheck = None;
         self.absence = Absence::Proven;
@@ -228,7 +233,7 @@ impl Slot {
     }
 
     /// Called when a create failed without a conflict: most likely no such object exists.
-    pub fn no_conflict(&mut self) {
+    pub fn on_create_without_conflict(&mut self) {
         if self.absence == Absence::Unproven {
             self.absence = Absence::Likely;
         }
@@ -283,63 +288,69 @@ mod tests {
     #[test]
     fn a_version_that_is_known_or_older_is_no_news_and_another_incarnation_is() {
         let mut slot = Slot::default();
-        assert!(slot.see(service("a", "10")));
-        assert!(!slot.see(service("a", "10")));
-        assert!(!slot.see(service("a", "9")), "a late event would undo what we know of our own write");
-        assert!(slot.see(service("a", "11")));
-        assert!(slot.see(service("b", "9")));
+        assert!(slot.store_from_watch(service("a", "10")));
+        assert!(!slot.store_from_watch(service("a", "10")));
+        assert!(
+            !slot.store_from_watch(service("a", "9")),
+            "a late event would undo what we know of our own write"
+        );
+        assert!(slot.store_from_watch(service("a", "11")));
+        assert!(slot.store_from_watch(service("b", "9")));
     }
 
     #[test]
     fn an_answer_about_what_is_gone_by_now_brings_nothing_back_and_a_watch_does() {
         let mut slot = Slot { look: true, ..Slot::default() };
-        slot.see(service("a", "1"));
-        slot.lose();
-        slot.find(service("a", "1"));
-        slot.answer(service("a", "2"));
+        slot.store_from_watch(service("a", "1"));
+        slot.mark_deleted();
+        slot.store_from_read(service("a", "1"));
+        slot.store_from_write(service("a", "2"));
         assert_eq!((&slot.live, slot.look), (&None, false));
-        slot.see(service("b", "3"));
-        slot.find(service("a", "1"));
+        slot.store_from_watch(service("b", "3"));
+        slot.store_from_read(service("a", "1"));
         assert_eq!(slot.live.as_ref().map(|live| live.uid.0.as_str()), Some("b"));
-        slot.lose();
-        slot.find(service("c", "4"));
+        slot.mark_deleted();
+        slot.store_from_read(service("c", "4"));
         assert_eq!(slot.live.as_ref().map(|live| live.uid.0.as_str()), Some("c"));
-        slot.lose();
-        assert!(slot.see(service("c", "5")), "the list that lacked it was an old one");
-        slot.answer(service("c", "6"));
+        slot.mark_deleted();
+        assert!(slot.store_from_watch(service("c", "5")), "the list that lacked it was an old one");
+        slot.store_from_write(service("c", "6"));
         assert_eq!(slot.live.map(|live| live.resource_version.0), Some("6".to_owned()));
     }
 
     #[test]
     fn a_list_overrules_what_is_newer_and_one_that_left_before_an_answer_does_not() {
         let mut slot = Slot::default();
-        slot.see(service("a", "10"));
-        assert!(!slot.see_late(service("a", "9")));
-        assert!(!slot.see_late(service("b", "9")), "it is of before ours");
-        assert!(slot.overrule(service("a", "9")), "versions went back");
-        assert!(!slot.overrule(service("a", "9")));
-        slot.doubt();
-        assert!(slot.overrule(service("a", "9")), "the same version may stand for something else");
-        slot.lose();
-        assert!(!slot.see_late(service("a", "9")), "it was gone after the list's request had left");
+        slot.store_from_watch(service("a", "10"));
+        assert!(!slot.store_from_earlier_list(service("a", "9")));
+        assert!(!slot.store_from_earlier_list(service("b", "9")), "it is of before ours");
+        assert!(slot.store_as_truth(service("a", "9")), "versions went back");
+        assert!(!slot.store_as_truth(service("a", "9")));
+        slot.on_versions_gone_back();
+        assert!(slot.store_as_truth(service("a", "9")), "the same version may stand for something else");
+        slot.mark_deleted();
+        assert!(
+            !slot.store_from_earlier_list(service("a", "9")),
+            "it was gone after the list's request had left"
+        );
         assert!(
             slot.is_ahead_of(&service("b", "8")),
             "it cannot be there after what is gone, unless versions went back"
         );
-        slot.doubt();
-        slot.answer(service("b", "8"));
+        slot.on_versions_gone_back();
+        slot.store_from_write(service("b", "8"));
         assert_eq!(slot.live.as_ref().map(|live| live.uid.0.as_str()), Some("b"), "of another history");
-        assert!(slot.overrule(service("a", "9")));
+        assert!(slot.store_as_truth(service("a", "9")));
     }
 
     #[test]
     fn an_answer_is_not_believed_after_the_next_one_of_its_name_went_too() {
         let mut slot = Slot::default();
-        slot.see(service("theirs", "7"));
-        slot.lose();
-        slot.answer(service("ours", "5"));
+        slot.store_from_watch(service("theirs", "7"));
+        slot.mark_deleted();
+        slot.store_from_write(service("ours", "5"));
         assert_eq!(slot.live, None);
-        slot.answer(service("ours", "8"));
+        slot.store_from_write(service("ours", "8"));
         assert!(slot.live.is_some());
     }
 
@@ -347,11 +358,11 @@ mod tests {
     fn what_has_left_the_watch_is_not_lost_once_more_when_the_watch_says_so_late() {
         let mut slot = Slot::default();
         let taken = SeenChild { content: json!({"spec": {}}), ..service("a", "2") };
-        slot.see(service("a", "1"));
-        slot.find(taken.clone());
-        assert_eq!(slot.lose(), None);
+        slot.store_from_watch(service("a", "1"));
+        slot.store_from_read(taken.clone());
+        assert_eq!(slot.mark_deleted(), None);
         assert!(slot.is_out_of_sight());
-        slot.find_nothing();
+        slot.store_absence();
         assert_eq!((slot.live, slot.absence), (None, Absence::Proven));
     }
 
@@ -382,28 +393,31 @@ mod tests {
     fn what_was_found_about_the_same_content_is_not_looked_for_again() {
         let desired = json!({"spec": {"clusterIP": "None"}});
         let mut slot = Slot::default();
-        slot.see(service("a", "1"));
+        slot.store_from_watch(service("a", "1"));
         slot.live.as_mut().unwrap().keep_comparison("one".into(), no_differences());
-        slot.see(SeenChild { generation: 2, ..service("a", "2") });
+        slot.store_from_watch(SeenChild { generation: 2, ..service("a", "2") });
         assert_eq!(found(&slot, "one", &desired), (Some(no_differences()), false));
         assert_eq!(found(&slot, "another", &json!({"spec": {}})), (Some(no_differences()), true));
         let owned = json!({"f:spec": {"f:clusterIP": {}, "f:type": {}}});
-        slot.see(SeenChild { owned: Some(owned), ..service("a", "3") });
+        slot.store_from_watch(SeenChild { owned: Some(owned), ..service("a", "3") });
         assert_eq!(paths(found(&slot, "one", &desired)), (only("spec.type"), true));
         let differences = found(&slot, "one", &desired).0.unwrap();
         slot.live.as_mut().unwrap().keep_comparison("one".into(), differences);
-        slot.see(SeenChild { content: json!({"spec": {"clusterIP": "10.0.0.1"}}), ..service("a", "4") });
+        slot.store_from_watch(SeenChild {
+            content: json!({"spec": {"clusterIP": "10.0.0.1"}}),
+            ..service("a", "4")
+        });
         assert_eq!(paths(found(&slot, "one", &desired)), (only("spec.clusterIP"), true));
     }
 
     #[test]
     fn the_answer_to_a_write_is_compared_again_though_it_changed_nothing() {
         let mut slot = Slot::default();
-        slot.see(service("a", "2"));
+        slot.store_from_watch(service("a", "2"));
         slot.live.as_mut().unwrap().keep_comparison("another".into(), no_differences());
-        slot.answer(service("a", "1"));
+        slot.store_from_write(service("a", "1"));
         assert!(!slot.is_open(), "a late answer says less than what came before it");
-        slot.answer(service("a", "2"));
+        slot.store_from_write(service("a", "2"));
         assert!(slot.is_open());
     }
 }

@@ -191,7 +191,7 @@ impl World {
             for resource in self.resources.values_mut() {
                 resource.backoff.take_if(|backoff| backoff.retry_at.is_none());
                 resource.secret_hash = None;
-                resource.slots.values_mut().for_each(Slot::doubt);
+                resource.slots.values_mut().for_each(Slot::on_versions_gone_back);
             }
         }
         went_back
@@ -201,7 +201,7 @@ impl World {
     pub fn see_resource(&mut self, seen: SeenResource) -> bool {
         let key = seen.key.clone();
         let answered = self.resources.get(&key).map(|known| known.answered).unwrap_or_default();
-        let authority = self.lists.hear(Watched::Memcached, &key, answered);
+        let authority = self.lists.note(Watched::Memcached, &key, answered);
         let after = secret_names(&seen);
         let before = self.resources.get(&key).map(|known| secret_names(&known.seen)).unwrap_or_default();
         let older = |known: &Resource| seen.resource_version.is_older_than(&known.seen.resource_version);
@@ -270,20 +270,20 @@ impl World {
     pub fn see_child(&mut self, seen: SeenChild) -> Option<Key> {
         let (key, kind) = (seen.key.clone(), Watched::Child(seen.kind));
         let answered = self.resources.get(&key).map(|resource| resource.slot(seen.kind).answered);
-        let authority = self.lists.hear(kind, &key, answered.unwrap_or_default());
+        let authority = self.lists.note(kind, &key, answered.unwrap_or_default());
         let Some(resource) = self.resources.get_mut(&key) else {
             self.left_behind.note(&seen);
             return None;
         };
         let slot = resource.slot_mut(seen.kind);
         let is_news = match authority {
-            Authority::Watch => slot.see(seen),
-            Authority::EarlierList => slot.see_late(seen),
+            Authority::Watch => slot.store_from_watch(seen),
+            Authority::EarlierList => slot.store_from_earlier_list(seen),
             Authority::List => {
                 if slot.is_ahead_of(&seen) {
                     self.lists.go_back(kind, &key);
                 }
-                slot.overrule(seen)
+                slot.store_as_truth(seen)
             }
         };
         is_news.then_some(key)
@@ -296,14 +296,14 @@ impl World {
         let slot = resource.slot_mut(seen.kind);
         slot.answered = self.lists.now();
         if slot.known_versions() != *known {
-            slot.find(seen);
+            slot.store_from_read(seen);
         } else {
             if slot.is_ahead_of(&seen) {
                 self.lists.go_back(Watched::Child(seen.kind), &seen.key);
             }
-            slot.overrule(seen);
+            slot.store_as_truth(seen);
         }
-        slot.confirm();
+        slot.look_if_deleted_meanwhile();
     }
 
     /// See [`Resource::recheck_later`].
@@ -317,7 +317,7 @@ impl World {
     pub fn see_secret(&mut self, seen: SeenSecret) -> BTreeSet<Key> {
         let SeenSecret { key, uid, resource_version } = seen;
         let answered = self.secrets.get(&key).map(|secret| secret.answered).unwrap_or_default();
-        let authority = self.lists.hear(Watched::Secret, &key, answered);
+        let authority = self.lists.note(Watched::Secret, &key, answered);
         let Some(secret) = self.secrets.get_mut(&key) else { return BTreeSet::new() };
         let is_older = matches!(&secret.presence, Presence::Present(known, version)
             if *known == uid && resource_version.is_older_than(version));
@@ -335,7 +335,7 @@ impl World {
 
     /// A pod was seen. Returns its resource, if its problem is news.
     pub fn see_pod(&mut self, seen: SeenPod) -> Option<Key> {
-        self.lists.hear(Watched::Pod, &seen.key, Moment::default());
+        self.lists.note(Watched::Pod, &seen.key, Moment::default());
         let resource = Key { namespace: seen.key.namespace.clone(), name: seen.instance.clone() };
         let key = seen.key.clone();
         let problem = seen.problem.clone();
@@ -359,7 +359,7 @@ impl World {
             Watched::Child(kind) => {
                 self.left_behind.forget(kind, key);
                 let slot = self.resources.get_mut(key).map(|resource| resource.slot_mut(kind));
-                slot.and_then(Slot::lose).map(|_: Live| key.clone()).into_iter().collect()
+                slot.and_then(Slot::mark_deleted).map(|_: Live| key.clone()).into_iter().collect()
             }
             Watched::Secret => match self.secrets.get_mut(key) {
                 Some(secret) if secret.presence != Presence::Absent => {

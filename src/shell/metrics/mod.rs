@@ -123,12 +123,12 @@ impl Metrics {
             Observation::Child { kind, result } => {
                 self.reconcile_resource.with_label_values(&[kind.name(), labels::child_result(result)]).inc();
             }
-            Observation::Rollout(cause) => self.rollouts.with_label_values(&[cause.label()]).inc(),
+            Observation::RolloutStarted(cause) => self.rollouts.with_label_values(&[cause.label()]).inc(),
             Observation::Instance { resource, instance_metrics } => {
                 self.instances().set(resource, instance_metrics);
             }
             Observation::InstanceGone(resource) => self.instances().remove(&resource),
-            Observation::Rollouts(RolloutCounts { rolling: _, waiting, adoption_halted }) => {
+            Observation::RolloutCounts(RolloutCounts { rolling: _, waiting, adoption_halted }) => {
                 self.rollouts_waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
                 self.adoption_halted.set(i64::from(adoption_halted));
             }

@@ -17,7 +17,7 @@ use super::transport::{Answer, Call, Forward, Interposer, Verb};
 
 /// Ways in which a request fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
+pub enum Fault {
     /// 403 of RBAC.
     Forbidden,
     /// 403 of a quota.
@@ -46,8 +46,8 @@ pub enum Failure {
     Garbage,
 }
 
-impl Failure {
-    /// All failures that a request about one object can meet.
+impl Fault {
+    /// All faults that a request about one object can meet.
     pub const ALL: [Self; 12] = [
         Self::Forbidden,
         Self::Quota,
@@ -127,7 +127,7 @@ pub struct Aim {
     /// The object; empty for lists and watches.
     pub name: String,
     /// How the request fails.
-    pub failure: Failure,
+    pub fault: Fault,
     /// How often requests fail.
     pub lasting: Lasting,
 }
@@ -173,7 +173,7 @@ impl Faults {
         self.writes.load(Ordering::SeqCst)
     }
 
-    fn take(&self, call: &Call) -> Option<Failure> {
+    fn take(&self, call: &Call) -> Option<Fault> {
         self.with(|armed| {
             let hit = armed.iter_mut().find(|Armed { aim, fired, cleared }| {
                 let spent = aim.lasting == Lasting::Once && *fired > 0;
@@ -182,7 +182,7 @@ impl Faults {
                 meant && !spent && !*cleared
             })?;
             hit.fired += 1;
-            Some(hit.aim.failure)
+            Some(hit.aim.fault)
         })
     }
 
@@ -198,7 +198,7 @@ impl Interposer for Faults {
                 self.writes.fetch_add(1, Ordering::SeqCst);
             }
             match self.take(&call) {
-                Some(failure) => failure.strike(&call, forward).await,
+                Some(fault) => fault.strike(&call, forward).await,
                 None => forward.send().await,
             }
         })

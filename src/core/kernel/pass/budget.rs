@@ -15,7 +15,7 @@ use crate::kernel::rollout_budget::{PermitState, RolloutPermit};
 
 /// Whether a resource changes to the newest templates though its intent is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Adoption {
+pub enum AdoptionState {
     /// No: it has them, or the settings or its spec keep it from that, or something else is to be done first.
     No,
     /// Nothing keeps it from that but its turn.
@@ -26,7 +26,7 @@ pub enum Adoption {
     GoesOn,
 }
 
-impl Adoption {
+impl AdoptionState {
     /// Whether a plan by the newest revision is needed.
     #[must_use]
     pub const fn has_turn(self) -> bool {
@@ -50,20 +50,20 @@ pub fn permit_without_writes(view: &View<'_>) -> PermitState {
 
 /// Whether the resource adopts the newest templates; `present` is its plan by the revision of the live template.
 #[must_use]
-pub fn adoption(view: &View<'_>, spec: &Validated, present: &Plan<'_>) -> Adoption {
+pub fn adoption(view: &View<'_>, spec: &Validated, present: &Plan<'_>) -> AdoptionState {
     let (rollout_budget, key) = (&view.world.rollout_budget, &view.resource.seen.key);
     if !rollout_budget.adopts() || !present.desired.is_outdated() || spec.paused {
-        return Adoption::No;
+        return AdoptionState::No;
     }
     if rollout_budget.permit(key).is_some_and(|permit| permit.cause == BudgetedRollout::Adoption) {
-        return Adoption::GoesOn;
+        return AdoptionState::GoesOn;
     }
     if !is_complete(view, spec, present) || !present.children.iter().all(|it| it.action.is_in_place()) {
-        return Adoption::No;
+        return AdoptionState::No;
     }
     match rollout_budget.permit_state(key, Some(BudgetedRollout::Adoption), view.pods_are_back()) {
-        PermitState::Granted(_) => Adoption::Begins,
-        PermitState::Waiting(_) | PermitState::NotNeeded => Adoption::Waits,
+        PermitState::Granted(_) => AdoptionState::Begins,
+        PermitState::Waiting(_) | PermitState::NotNeeded => AdoptionState::Waits,
     }
 }
 
@@ -72,18 +72,18 @@ pub fn adoption(view: &View<'_>, spec: &Validated, present: &Plan<'_>) -> Adopti
 #[must_use]
 pub fn apply<'a>(
     view: &View<'_>,
-    adoption: Adoption,
+    adoption: AdoptionState,
     mut present: Plan<'a>,
     newest: Option<Plan<'a>>,
 ) -> BudgetedPlan<'a> {
-    let now = newest.as_ref().filter(|_| adoption == Adoption::GoesOn).unwrap_or(&present);
+    let now = newest.as_ref().filter(|_| adoption == AdoptionState::GoesOn).unwrap_or(&present);
     let reason = match adoption {
-        Adoption::No | Adoption::GoesOn => {
+        AdoptionState::No | AdoptionState::GoesOn => {
             // If no pod serves, there is no cached data to lose, and no permit is needed.
             let rolls = now.children.iter().find_map(|it| it.action.cause()?.budgeted());
             rolls.filter(|_| view.serves())
         }
-        Adoption::Waits | Adoption::Begins => Some(BudgetedRollout::Adoption),
+        AdoptionState::Waits | AdoptionState::Begins => Some(BudgetedRollout::Adoption),
     };
     let (rollout_budget, key) = (&view.world.rollout_budget, &view.resource.seen.key);
     let permit_state = rollout_budget.permit_state(key, reason, view.pods_are_back() && !backs_off(now));

@@ -6,7 +6,7 @@ use super::desired::DesiredChildren;
 use super::outcome::ComparedChild;
 use super::view::View;
 use crate::api::status::AlteredFields;
-use crate::kernel::altered::beyond;
+use crate::kernel::altered::without_known;
 use crate::kernel::diff::Differences;
 use crate::kernel::object::ChildKind;
 
@@ -45,7 +45,8 @@ fn compare_child(view: &View<'_>, desired: &DesiredChildren<'_>, kind: ChildKind
     let found =
         slot.live.as_ref().and_then(|live| live.comparison.differences(kind, hash, || desired.body(kind)));
     let known = slot.altered.as_deref();
-    let differences = found.as_ref().map(|found| known.map_or_else(|| found.clone(), |it| beyond(found, it)));
+    let differences =
+        found.as_ref().map(|found| known.map_or_else(|| found.clone(), |it| without_known(found, it)));
     let unanswered = known.filter(|_| found != differences).and_then(|it| unanswered(view, it, hash));
     Some(Compared { hash: hash.to_owned(), found, differences, unanswered })
 }

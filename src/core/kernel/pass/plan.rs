@@ -124,7 +124,7 @@ fn may_be_left(view: &View<'_>, slot: &Slot) -> bool {
         && match slot.absence {
             Absence::Proven => false,
             Absence::Likely => true,
-            Absence::Unproven => view.resource.inherited,
+            Absence::Unproven => view.resource.may_be_unfinished,
         }
 }
 

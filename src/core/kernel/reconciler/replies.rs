@@ -47,14 +47,14 @@ impl Reconciler {
                 let replaces = write.replaces().filter(is_another);
                 let said = of_write(&key, kind, &write, replaces).into_iter().chain(kube_events);
                 effects.extend(said.map(publish));
-                let started = replaces.map(|it| Observation::Rollout(it.cause()));
+                let started = replaces.map(|it| Observation::RolloutStarted(it.cause()));
                 let result = Observation::Child { kind, result: write.result() };
                 effects.extend(started.into_iter().chain([result]).map(Effect::Observe));
                 let slot = resource.slot_mut(kind);
                 slot.answered = answered;
                 let answer = Answer { key: &key, kind, attempt, write, seen, version: &version };
                 written(slot, answer, (&uid, self.now));
-                slot.confirm();
+                slot.look_if_deleted_meanwhile();
             }
             (PlannedRequest::ReadChild { kind, known }, Reply::Child(Some(seen))) => {
                 self.world.find_child(*seen, &known);
@@ -66,7 +66,7 @@ impl Reconciler {
             ) => {
                 let slot = resource.slot_mut(kind);
                 slot.answered = answered;
-                slot.find_nothing();
+                slot.store_absence();
             }
             (PlannedRequest::WriteStatus { status, kube_events, .. }, Reply::Status(stored)) => {
                 effects.extend(kube_events.into_iter().map(publish));
@@ -187,7 +187,7 @@ fn written(slot: &mut Slot, answer: Answer<'_>, (uid, now): (&Uid, Timestamp)) {
     let before = slot.backoff.take();
     slot.repairs.note(&attempt.body, now);
     let Some(seen) = seen else {
-        slot.find_nothing();
+        slot.store_absence();
         return;
     };
     if let Some(body) = write.applied() {
@@ -198,11 +198,11 @@ fn written(slot: &mut Slot, answer: Answer<'_>, (uid, now): (&Uid, Timestamp)) {
             answer: &seen.content,
             server_version: version,
         });
-        let refused = slot.accept(kind, key, altered);
+        let refused = slot.store_altered(kind, key, altered);
         slot.backoff =
             refused.map(|failure| Backoff::from_failure(before.as_ref(), failure, attempt, uid, now));
     }
-    slot.answer(*seen);
+    slot.store_from_write(*seen);
 }
 
 /// Stores the failure of a request in its backoff, which says when it may be sent again.
@@ -214,10 +214,10 @@ fn failed(resource: &mut Resource, request: PlannedRequest, failure: Failure, (u
             let is_news = slot.live.as_ref().map(|live| &live.resource_version) == attempt.version.as_ref();
             slot.look = failure.category == Category::Conflict && is_news;
             if failure.category != Category::Conflict {
-                slot.no_conflict();
+                slot.on_create_without_conflict();
             }
             if failure.category == Category::Invalid {
-                slot.refuse(&attempt.body);
+                slot.on_invalid_apply(&attempt.body);
             }
             slot.backoff = Some(Backoff::from_failure(slot.backoff.as_ref(), failure, attempt, uid, now));
         }

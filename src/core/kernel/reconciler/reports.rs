@@ -40,7 +40,7 @@ impl Reports {
     pub(super) fn rollouts(&mut self, counts: RolloutCounts, effects: &mut Vec<Effect>) {
         if counts != self.rollouts {
             self.rollouts = counts;
-            effects.push(Effect::Observe(Observation::Rollouts(counts)));
+            effects.push(Effect::Observe(Observation::RolloutCounts(counts)));
         }
     }
 }

@@ -53,7 +53,7 @@ pub struct Resource {
     /// True from a start at which an earlier run may have left work unfinished until the first pass that succeeds.
     /// Meanwhile a pass also reads children that the spec does not ask for.
     #[serde(default)]
-    pub inherited: bool,
+    pub may_be_unfinished: bool,
 }
 
 impl Resource {
@@ -65,7 +65,7 @@ impl Resource {
             observed => observed != seen.generation,
         };
         let mut fresh = Self {
-            inherited: unfinished || patch::says_hindered(&seen.status),
+            may_be_unfinished: unfinished || patch::says_hindered(&seen.status),
             seen,
             slots: BTreeMap::new(),
             spec_before_edit: None,

@@ -155,7 +155,7 @@ impl Fleet {
                     operator.requests.push(effect);
                 }
                 Effect::Wake(at) => operator.wake = Some(at),
-                Effect::Observe(Observation::Rollouts(standing)) => {
+                Effect::Observe(Observation::RolloutCounts(standing)) => {
                     operator.halted = standing.adoption_halted;
                 }
                 Effect::Publish { .. }

@@ -133,7 +133,7 @@ impl Simulation {
                     }
                     self.said.push(kube_event.reason);
                 }
-                Effect::Observe(Observation::Rollout(_)) => self.counted += 1,
+                Effect::Observe(Observation::RolloutStarted(_)) => self.counted += 1,
                 Effect::RelistAll => {
                     assert!(self.model.history > 0, "versions did not go back");
                     self.times_listed_anew += 1;
