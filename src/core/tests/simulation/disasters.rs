@@ -101,7 +101,10 @@ impl Simulation {
     /// anything to list.
     pub(crate) fn catch_up(&mut self) -> bool {
         self.give_role();
-        let kind = self.asked.keys().next().copied().or_else(|| self.model.any_cut());
+        // Nothing else is answered before the resources are known.
+        let resources = Some(Watched::Memcached).filter(|_| !self.knows_resources);
+        let asked = || self.asked.keys().next().copied();
+        let kind = resources.or_else(asked).or_else(|| self.model.any_cut());
         if let Some(kind) = kind {
             self.asked.entry(kind).or_insert(Departure { answers: self.reconciler.answers(), relists: 0 });
             self.serve(kind);
