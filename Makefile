@@ -37,10 +37,10 @@ demo-down: build ## Remove what `make demo` made
 	@$(E2E) demo --cluster $(CLUSTER) --remove
 
 .PHONY: check
-check: test-prerequisites ## Quick loop: format, clippy, pure tests
+check: test-prerequisites ## Quick loop: format, clippy, pure tests with a quarter of the generated cases
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --locked -- -D warnings
-	@cargo test --workspace --exclude e2e --locked
+	@PROPTEST_CASES=64 cargo test --workspace --exclude e2e --lib --bins --tests --locked
 
 .PHONY: test
 test: test-prerequisites ## All tests, those on a real Kubernetes included (T=name: one program, or tests of that name)
