@@ -3,7 +3,7 @@
 //!
 //! A changed Secret that fifty caches mount, an operator that adopts newer pod templates, or a CRD that drops a field
 //! affects many caches at once, and a cache is empty after its rollout. So only a few may roll at a time: each needs a
-//! permit. The permit is recorded in the status of the resource before the first pod is deleted, so that another
+//! permit, which the pages for users call a turn. The permit is recorded in the status of the resource before the first pod is deleted, so that another
 //! replica of the operator knows of it, and knows whether the rollout stalled.
 //!
 //! A permit ends when all pods of the live template are available and nothing more is to be done with it: the rollout

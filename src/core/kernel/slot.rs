@@ -61,6 +61,26 @@ pub struct KnownVersions {
 }
 
 impl Slot {
+    /// What stays true for a later resource of the same name: what is known of the child, and every doubt about it. What
+    /// was decided for the earlier resource does not.
+    #[must_use]
+    pub fn for_another_incarnation(self) -> Self {
+        let Self {
+            live,
+            look,
+            lost,
+            answered,
+            deletion_heard,
+            doubtful,
+            absence: _,
+            recheck: _,
+            altered: _,
+            backoff: _,
+            repairs: _,
+        } = self;
+        Self { live, look, lost, answered, deletion_heard, doubtful, ..Self::default() }
+    }
+
     /// Whether the live object has no controller, or might have none because it has yet to be read.
     #[must_use]
     pub fn may_hold_orphan(&self) -> bool {

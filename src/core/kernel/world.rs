@@ -231,10 +231,9 @@ impl World {
                 }
             }
             Some(known) => {
-                // Another incarnation: knowledge of the children stays true, decisions do not.
                 let mut fresh = Resource::new(seen);
-                for (kind, Slot { live, answered, doubtful, .. }) in std::mem::take(&mut known.slots) {
-                    *fresh.slot_mut(kind) = Slot { live, answered, doubtful, ..Slot::default() };
+                for (kind, slot) in std::mem::take(&mut known.slots) {
+                    *fresh.slot_mut(kind) = slot.for_another_incarnation();
                 }
                 *known = fresh;
             }

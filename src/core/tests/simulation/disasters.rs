@@ -241,3 +241,22 @@ pub(crate) fn bars(event: &Event) -> Option<bool> {
         _ => None,
     }
 }
+
+#[test]
+fn a_doubt_about_a_child_outlives_the_resource_that_it_was_about() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.hear();
+    simulation.ask(Watched::Child(ChildKind::Service));
+    simulation.answer(0, true, None);
+    simulation.model.delete_service();
+    // The list lacks the Service, but its request left before the create was answered.
+    simulation.serve(Watched::Child(ChildKind::Service));
+    simulation.hear();
+    // The next thing that the operator hears of the resources is a list with another one of that name.
+    simulation.befall(&Disaster::TakeRole);
+    simulation.model.delete_resource();
+    simulation.model.create_resource();
+    simulation.settle();
+    simulation.model.check_converged();
+}

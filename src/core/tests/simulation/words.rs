@@ -241,13 +241,19 @@ fn the_histories_reach_what_a_condition_can_claim() {
         TestRng::deterministic_rng(RngAlgorithm::ChaCha),
     );
     let told = RefCell::new(BTreeSet::new());
+    let unheard = |told: &BTreeSet<String>| -> Vec<_> {
+        CLAIMS.iter().filter(|claim| !told.contains(**claim)).collect()
+    };
     let walk = runner.run(&histories(), |(variant, history)| {
-        told.borrow_mut().append(&mut run(variant, &history).claims);
+        // Those that are left would show nothing new.
+        if !unheard(&told.borrow()).is_empty() {
+            told.borrow_mut().append(&mut run(variant, &history).claims);
+        }
         Ok(())
     });
     walk.unwrap();
     let told = told.into_inner();
-    let unheard: Vec<_> = CLAIMS.iter().filter(|claim| !told.contains(**claim)).collect();
+    let unheard = unheard(&told);
     assert!(unheard.is_empty(), "{unheard:?} are never said, only {told:#?}");
 }
 
