@@ -37,7 +37,7 @@ demo-down: build ## Remove what `make demo` made
 	@$(E2E) demo --cluster $(CLUSTER) --remove
 
 .PHONY: check
-check: test-prerequisites ## Quick loop: format, clippy, pure tests with a quarter of the generated cases
+check: test-prerequisites ## Quick loop: format, clippy, pure tests
 	@cargo fmt --all --check
 	@$(MAKE) --file=$(firstword $(MAKEFILE_LIST)) --no-print-directory --jobs=2 --output-sync=target clippy pure-tests
 
@@ -48,7 +48,7 @@ clippy:
 
 .PHONY: pure-tests
 pure-tests:
-	@PROPTEST_CASES=64 cargo test --workspace --exclude e2e --lib --bins --tests --locked
+	@cargo test --workspace --exclude e2e --lib --bins --tests --locked
 
 .PHONY: test
 test: test-prerequisites ## All tests, those on a real Kubernetes included (T=name: one program, or tests of that name)

@@ -3,8 +3,8 @@
 //!
 //! A changed Secret that fifty caches mount, an operator that adopts newer pod templates, or a CRD that drops a field
 //! affects many caches at once, and a cache is empty after its rollout. So only a few may roll at a time: each needs a
-//! permit, which the pages for users call a turn. The permit is recorded in the status of the resource before the first pod is deleted, so that another
-//! replica of the operator knows of it, and knows whether the rollout stalled.
+//! permit, which the pages for users call a turn. The permit is recorded in the status of the resource before the first
+//! pod is deleted, so that another replica of the operator knows of it, and knows whether the rollout stalled.
 //!
 //! A permit ends when all pods of the live template are available and nothing more is to be done with it: the rollout
 //! is complete, or the resource is paused, invalid, or waits for a Secret. Only the state of the Deployment decides
