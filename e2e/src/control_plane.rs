@@ -182,9 +182,21 @@ fn controller_manager(boot: &Boot) -> Launch {
         // It is not what the tests and benchmarks measure.
         "--kube-api-qps=500".to_owned(),
         "--kube-api-burst=1000".to_owned(),
+        format!("--controllers={}", controllers(boot.record.shape)),
     ];
     let program = boot.programs.control_plane.join("kube-controller-manager");
     Launch { name: "kube-controller-manager", program, args: args.map(OsString::from).into() }
+}
+
+/// Two writes for each Service, and for each pod that becomes ready, are a sixth of the API server's work in the tests:
+/// nobody reads an Endpoints object here, and without a node nobody reads an EndpointSlice either.
+fn controllers(shape: Shape) -> &'static str {
+    match shape {
+        Shape::Node => "*,-endpoints-controller,-endpointslice-mirroring-controller",
+        Shape::ApiServer | Shape::ControlPlane => {
+            "*,-endpoints-controller,-endpointslice-mirroring-controller,-endpointslice-controller"
+        }
+    }
 }
 
 fn scheduler(boot: &Boot) -> Launch {
