@@ -188,11 +188,11 @@ fn controller_manager(boot: &Boot) -> Launch {
     Launch { name: "kube-controller-manager", program, args: args.map(OsString::from).into() }
 }
 
-/// Two writes for each Service, and for each pod that becomes ready, are a sixth of the API server's work in the tests:
-/// nobody reads an Endpoints object here, and without a node nobody reads an EndpointSlice either.
+/// Two writes for each Service, and for each pod that becomes ready, are a sixth of the API server's work in the tests.
+/// Without a node nobody needs them: kube-proxy reads EndpointSlices, and the API server's own proxy reads Endpoints.
 fn controllers(shape: Shape) -> &'static str {
     match shape {
-        Shape::Node => "*,-endpoints-controller,-endpointslice-mirroring-controller",
+        Shape::Node => "*",
         Shape::ApiServer | Shape::ControlPlane => {
             "*,-endpoints-controller,-endpointslice-mirroring-controller,-endpointslice-controller"
         }
