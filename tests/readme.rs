@@ -74,6 +74,8 @@ fn the_status_is_what_the_operator_writes() {
         pod_problem: None,
         secrets: Vec::new(),
         altered: Vec::new(),
+        other_managers: Vec::new(),
+        weakened: Vec::new(),
         template_revision: Some(Revision::NEWEST),
         now: jiff::Timestamp::UNIX_EPOCH,
     };

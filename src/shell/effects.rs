@@ -276,20 +276,15 @@ impl Operation {
         self.failed(category, &missing)
     }
 
-    /// Logs each write with one line. Reads are logged only when they fail.
+    /// Logs each request. What matters of it the kernel says at a higher level: it knows why, and whether it heals.
     fn log(&self, resource: &Key, reply: &Reply) {
         let Self { done, generation, .. } = *self;
         let (object, resource) = (self.object(), resource.to_string());
         match reply {
-            // A lost race, which is ordinary: the kernel reads at once what won.
-            Reply::Failed(Failure { category: Category::Conflict, message }) => {
-                tracing::info!(resource, generation, category = Category::Conflict.label(), "{message}");
-            }
             Reply::Failed(Failure { category, message }) => {
-                tracing::warn!(resource, generation, category = category.label(), "{message}");
+                tracing::debug!(resource, generation, category = category.label(), "{message}");
             }
-            _ if self.verb == "get" => tracing::debug!(resource, "{done} {object}"),
-            _ => tracing::info!(resource, generation, "{done} {object}"),
+            _ => tracing::debug!(resource, generation, "{done} {object}"),
         }
     }
 }

@@ -42,7 +42,7 @@ use self::leader::{Campaign, Election};
 use self::metrics::Metrics;
 use self::publish::{Publication, Publisher};
 use self::watches::WatchSink;
-use crate::kernel::effect::Effect;
+use crate::kernel::effect::{About, Effect, LogLevel, LogLine};
 use crate::kernel::event::Event;
 use crate::kernel::object::{ChildKind, Scope, Watched};
 use crate::kernel::reconciler::{Reconciler, Settings};
@@ -315,6 +315,7 @@ impl Operator {
                 self.relist_all.send_modify(|times| *times += 1);
             }
             Effect::Observe(observation) => self.parts.metrics.observe(observation),
+            Effect::Log { about, line } => write_log(&about, &line),
         }
     }
 
@@ -342,6 +343,18 @@ impl Operator {
             tracing::warn!("the journal did not reach the disk in time");
         }
         tracing::info!("ended");
+    }
+}
+
+fn write_log(about: &About, LogLine { level, words }: &LogLine) {
+    let (resource, namespace) = match about {
+        About::Resource(key) => (Some(key.to_string()), None),
+        About::Namespace(name) => (None, Some(name)),
+    };
+    match level {
+        LogLevel::Debug => tracing::debug!(resource, namespace, "{words}"),
+        LogLevel::Info => tracing::info!(resource, namespace, "{words}"),
+        LogLevel::Warn => tracing::warn!(resource, namespace, "{words}"),
     }
 }
 

@@ -16,7 +16,7 @@ fn image(name: &str) -> Value {
 
 /// Waits until the reason why the pod does not start is told; gives the whole message.
 async fn is_told(cache: &Cache<'_>) -> Result<String> {
-    let told = |message: &str| message.ends_with(": ImagePullBackOff");
+    let told = |message: &str| message.contains("cannot pull");
     let resource = cache.is("Ready names the reason", |resource| {
         condition(resource, "Ready").is_some_and(|ready| ready.status == "False" && told(&ready.message))
     });

@@ -173,7 +173,8 @@ impl Forecast {
                 | Effect::Wake(_)
                 | Effect::PollMissingKind { .. }
                 | Effect::RelistAll
-                | Effect::Observe(_) => {}
+                | Effect::Observe(_)
+                | Effect::Log { .. } => {}
             }
         }
     }

@@ -75,6 +75,15 @@ pub struct MemcachedStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["kind"]))]
     pub altered_fields: Vec<AlteredFields>,
+    /// Field managers that set fields of the pod template beside this operator, which leaves those fields as they are. Each
+    /// of their changes replaces pods.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub other_field_managers: Vec<OtherFieldManager>,
+    /// What those fields weaken in the pods: a privileged container, the network of the node ...
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub weakened_by_others: Vec<String>,
     /// Since when the operator has been refused what it needs; after 10 minutes the resource is stalled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Time>,
@@ -175,6 +184,20 @@ pub struct AlteredField {
     pub digest: String,
 }
 
+/// A field manager that sets fields of the pod template beside this operator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OtherFieldManager {
+    /// Its name: kubectl-rollout.
+    pub manager: String,
+    /// When it changed the Deployment last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Time>,
+    /// The first of its fields: spec.template.spec.containers[name=debug].
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub fields: Vec<String>,
+}
+
 impl Default for MemcachedStatus {
     fn default() -> Self {
         Self {
@@ -193,6 +216,8 @@ impl Default for MemcachedStatus {
             budgeted_rollout: None,
             budgeted_rollout_cause: None,
             altered_fields: Vec::new(),
+            other_field_managers: Vec::new(),
+            weakened_by_others: Vec::new(),
             failing_since: None,
         }
     }
@@ -217,6 +242,8 @@ impl<'de> Deserialize<'de> for MemcachedStatus {
             budgeted_rollout: value(&raw, "budgetedRollout"),
             budgeted_rollout_cause: value(&raw, "budgetedRolloutCause"),
             altered_fields: values(&raw, "alteredFields"),
+            other_field_managers: values(&raw, "otherFieldManagers"),
+            weakened_by_others: values(&raw, "weakenedByOthers"),
             failing_since: value(&raw, "failingSince"),
         })
     }
@@ -267,6 +294,12 @@ mod tests {
                 "serverVersion": "v1.34.4",
                 "fields": [{"path": "spec.template.spec.tolerations", "digest": "0a1b"}],
             }],
+            "otherFieldManagers": [{
+                "manager": "kubectl-patch",
+                "time": "2026-11-21T10:00:00Z",
+                "fields": ["spec.template.spec.containers[name=debug]"],
+            }],
+            "weakenedByOthers": ["container debug"],
             "failingSince": "2026-11-21T10:00:00Z",
         })
     }

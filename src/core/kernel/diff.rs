@@ -15,9 +15,11 @@ pub use change::field;
 pub use owned::let_go;
 pub use owned::no_longer_desired;
 pub use owned::not_owned;
+pub use owned::owned_beside;
 pub use owned::owned_part;
 pub use path::Path;
 pub use path::is_within;
+pub use path::plain;
 pub use taken::in_the_way;
 
 use json_patch::jsonptr::PointerBuf;

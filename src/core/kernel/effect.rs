@@ -51,6 +51,42 @@ pub enum Effect {
     RelistAll,
     /// Something that the metrics count.
     Observe(Observation),
+    /// Write a line into the log.
+    Log {
+        /// What the line is about.
+        about: About,
+        /// The line.
+        line: LogLine,
+    },
+}
+
+/// One line of the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogLine {
+    /// How important it is.
+    pub level: LogLevel,
+    /// What it says.
+    pub words: String,
+}
+
+/// How important a line of the log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LogLevel {
+    /// Of interest to those who look for a defect.
+    Debug,
+    /// A decision.
+    Info,
+    /// Somebody should look.
+    Warn,
+}
+
+/// What a line is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum About {
+    /// A resource.
+    Resource(Key),
+    /// A namespace.
+    Namespace(String),
 }
 
 /// A request to the API server.
@@ -163,6 +199,8 @@ pub enum RolloutCause {
     /// The spec reads otherwise than when the template was in place, but no new generation announces an edit: another
     /// version of the CRD drops or adds fields, or this release does not know a field.
     Definition,
+    /// Somebody else changed fields of the pod template that are not ours, and they stay.
+    Others,
 }
 
 impl RolloutCause {
@@ -176,6 +214,7 @@ impl RolloutCause {
             Self::Drift => "drift",
             Self::Adoption => "adoption",
             Self::Definition => "definition",
+            Self::Others => "others",
         }
     }
 
@@ -186,7 +225,7 @@ impl RolloutCause {
             Self::Secret => Some(BudgetedRollout::Secret),
             Self::Adoption => Some(BudgetedRollout::Adoption),
             Self::Definition => Some(BudgetedRollout::Definition),
-            Self::Spec | Self::RestartTrigger | Self::Drift => None,
+            Self::Spec | Self::RestartTrigger | Self::Drift | Self::Others => None,
         }
     }
 }

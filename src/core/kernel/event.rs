@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::effect::RequestId;
 use super::failure::Failure;
+use super::field_managers::OtherManager;
 use super::go_operator::entry::GoOperatorEntry;
 use super::lists::Moment;
 use super::object::{ChildKind, Controller, Key, ResourceVersion, Scope, Uid, Watched};
@@ -147,8 +148,8 @@ pub struct SeenChild {
     /// The Go operator's entry in managedFields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub go_operator: Option<GoOperatorEntry>,
-    /// The other field managers, sorted, each once: named if somebody keeps changing our fields.
-    pub managers: Vec<String>,
+    /// The other field managers, by name, with the fields that are theirs alone.
+    pub managers: Vec<OtherManager>,
     /// What a Deployment's status says; `None` for other kinds.
     pub rollout: Option<SeenRollout>,
 }
@@ -194,7 +195,7 @@ pub struct SeenPod {
     pub ip: Option<String>,
     /// Whether it is ready.
     pub ready: bool,
-    /// Why it is not running: `ImagePullBackOff`, `OOMKilled`, `Unschedulable` ...
+    /// Why it does not run, see [`super::pod_problem`].
     pub problem: Option<String>,
 }
 

@@ -8,12 +8,14 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::altered;
 use super::condition::{Reason, Type};
-use super::diff::Path;
+use super::diff::{Path, is_within};
 use super::effect::{KubeEvent, RolloutCause, Severity};
+use super::field_managers::OtherManager;
 use super::object::{ChildKind, Key};
+use super::pending_request::Changes;
 use super::text::truncated;
-use crate::api::MemcachedStatus;
-use crate::api::status::AlteredFields;
+use crate::api::status::{AlteredFields, OtherFieldManager};
+use crate::api::{MemcachedSpec, MemcachedStatus};
 
 /// The API's limit for an Event's note, in bytes.
 const MAX_MESSAGE: usize = 1_024;
@@ -53,10 +55,14 @@ pub fn deleted(kind: ChildKind, key: &Key) -> KubeEvent {
 /// The most bytes that the names of fields may take in an Event: the rest is only counted.
 const MAX_FIELDS: usize = 700;
 
-/// A rollout started for this cause, and changes these fields of the pod template, if they are known.
+/// A rollout started for this cause. Names the edits of the spec where they are known, the fields of the pod template
+/// where they are, and who changed what is put back.
 #[must_use]
-pub fn rollout_started(cause: RolloutCause, fields: Option<&[Path]>) -> KubeEvent {
+pub fn rollout_started(cause: RolloutCause, changes: &Changes) -> KubeEvent {
+    let Changes { fields, edits, managers, is_repair: _ } = changes;
+    let edited = edits.join(", ");
     let (action, words) = match cause {
+        RolloutCause::Spec if !edits.is_empty() => ("RollOutSpec", edited.as_str()),
         RolloutCause::Spec => ("RollOutSpec", "the spec changed"),
         RolloutCause::Secret => ("RollOutSecret", "the content of a Secret changed"),
         RolloutCause::RestartTrigger => ("RollOutRestartTrigger", "the restart-trigger annotation changed"),
@@ -69,14 +75,101 @@ pub fn rollout_started(cause: RolloutCause, fields: Option<&[Path]>) -> KubeEven
             "RollOutDefinition",
             "what the stored spec means changed though nobody edited it (another definition, release or API server)",
         ),
+        RolloutCause::Others => {
+            ("RollOutOthers", "somebody else changed fields that are not this operator's")
+        }
     };
-    let changed =
-        fields.map_or_else(|| "which fields of the template change is not known".to_owned(), listed);
-    normal("RolloutStarted", action, format!("Replacing pods, cause {}: {words} ({changed})", cause.label()))
+    let of_template: Option<Vec<Path>> = fields
+        .as_ref()
+        .map(|all| all.iter().filter(|path| is_within(path, "spec.template")).cloned().collect());
+    let changed = match of_template {
+        None => "which fields of the template change is not known".to_owned(),
+        Some(fields) => listed(&fields),
+    };
+    let words = truncated(words.to_owned(), MAX_FIELDS);
+    let by = by(managers);
+    normal(
+        "RolloutStarted",
+        action,
+        format!("Replacing pods, cause {}: {words} ({changed}{by})", cause.label()),
+    )
+}
+
+/// Fields of a child that somebody else changed were put back, and no pod rolls for that.
+#[must_use]
+pub fn put_back(kind: ChildKind, key: &Key, changes: &Changes) -> Option<KubeEvent> {
+    let Changes { fields, edits: _, managers, is_repair } = changes;
+    let fields = fields.as_deref().filter(|fields| *is_repair && !fields.is_empty())?;
+    let (kind, name) = (kind.name(), &key.name);
+    let words = format!(
+        "Put back fields of {kind} {name} that somebody else changed: {}{}",
+        listed(fields),
+        by(managers)
+    );
+    Some(normal("FieldsPutBack", &format!("Apply{kind}"), words))
+}
+
+/// Who wrote, where that is known: `; by kubectl-edit at 2026-11-22T10:00:00Z`.
+fn by(managers: &[OtherManager]) -> String {
+    let names: Vec<_> = managers.iter().map(OtherManager::in_words).collect();
+    if names.is_empty() { String::new() } else { format!("; by {}", names.join(", ")) }
+}
+
+/// Somebody else changed the pod template, and pods are replaced for that. Names each field manager whose fields differ
+/// from those of the status before.
+#[must_use]
+pub fn replaced_by_others(old: &MemcachedStatus, new: &MemcachedStatus) -> Option<KubeEvent> {
+    let is_news = |it: &&OtherFieldManager| !old.other_field_managers.contains(it);
+    let is_gone =
+        |it: &&OtherFieldManager| new.other_field_managers.iter().all(|other| other.manager != it.manager);
+    let named = |it: &OtherFieldManager| {
+        let time = it.time.as_ref().map(|time| format!(" at {}", time.0)).unwrap_or_default();
+        format!("{}{time}: {}", it.manager, listed(&it.fields))
+    };
+    let changed: Vec<_> = new.other_field_managers.iter().filter(is_news).map(named).collect();
+    let gone = old.other_field_managers.iter().filter(is_gone);
+    let gone: Vec<_> = gone.map(|it| format!("{}: {}", it.manager, listed(&it.fields))).collect();
+    let what = match (changed.is_empty(), gone.is_empty()) {
+        (true, true) => return None,
+        (true, false) => format!("fields went: {}", gone.join("; ")),
+        (false, _) => changed.join("; "),
+    };
+    let words = truncated(
+        format!("Somebody else changed the pod template, so pods are replaced ({what})"),
+        MAX_FIELDS,
+    );
+    Some(match new.weakened_by_others.as_slice() {
+        [] => normal("PodsReplacedByOthers", "ReplacePods", words),
+        weakened => {
+            let weakened = weakened.join(", ");
+            warning(
+                "PodsReplacedByOthers",
+                "ReplacePods",
+                format!("{words}. This weakens the pods: {weakened}"),
+            )
+        }
+    })
+}
+
+/// The number of pods in the spec of an autoscaled cache was edited, which changes nothing.
+#[must_use]
+pub fn replicas_not_used(before: &MemcachedSpec, after: &MemcachedSpec) -> Option<KubeEvent> {
+    let autoscaling = after.autoscaling.as_ref().filter(|it| it.enabled == Some(true))?;
+    let number = |number: Option<i32>| number.map_or_else(|| "unset".to_owned(), |number| number.to_string());
+    (before.replicas != after.replicas).then(|| {
+        let words = format!(
+            "spec.replicas is {} now, and changes nothing: the HorizontalPodAutoscaler decides about the number of pods; \
+             edit spec.autoscaling.minReplicas ({}) or maxReplicas ({})",
+            number(after.replicas),
+            number(autoscaling.min_replicas),
+            number(autoscaling.max_replicas),
+        );
+        normal("ReplicasNotUsed", "Scale", words)
+    })
 }
 
 /// The first field and as many more as fit, then the number of those left out.
-fn listed(fields: &[Path]) -> String {
+pub(super) fn listed(fields: &[Path]) -> String {
     let mut text = String::new();
     for (at, field) in fields.iter().enumerate() {
         if at > 0 && text.len() + field.len() > MAX_FIELDS {
@@ -87,14 +180,27 @@ fn listed(fields: &[Path]) -> String {
     text
 }
 
-/// The Events for a new status: the resource became ready, a new problem, a kind that is not served, fields that the
-/// cluster stores otherwise.
+/// The worst pod does not run, and the new status is the first that says so. The deadline of a rollout passes ten minutes
+/// later.
 #[must_use]
-pub fn of_status(old: &MemcachedStatus, new: &MemcachedStatus) -> Vec<KubeEvent> {
-    of_ready(old, new).into_iter().chain(of_unserved(old, new)).chain(of_altered(old, new)).collect()
+pub fn of_pod_problem(old: &MemcachedStatus, new: &MemcachedStatus, problem: &str) -> Option<KubeEvent> {
+    let says = |status| ready(status).is_some_and(|ready| ready.message.contains(problem));
+    let is_news =
+        says(new) && !says(old) && !of_ready(old, new).is_some_and(|it| it.message.contains(problem));
+    is_news.then(|| warning("PodFailing", "RunPods", format!("A pod does not run: {problem}")))
 }
 
-fn of_ready(old: &MemcachedStatus, new: &MemcachedStatus) -> Option<KubeEvent> {
+/// What a new status says of the cluster: a kind that is not served, fields that are stored otherwise.
+pub fn of_cluster<'a>(
+    old: &'a MemcachedStatus,
+    new: &'a MemcachedStatus,
+) -> impl Iterator<Item = KubeEvent> + use<'a> {
+    of_unserved(old, new).chain(of_altered(old, new))
+}
+
+/// The resource became ready, or has a new problem.
+#[must_use]
+pub fn of_ready(old: &MemcachedStatus, new: &MemcachedStatus) -> Option<KubeEvent> {
     let (before, now) = (ready(old), ready(new)?);
     let same_status = before.is_some_and(|before| before.status == now.status);
     if now.status == "True" {
@@ -102,8 +208,12 @@ fn of_ready(old: &MemcachedStatus, new: &MemcachedStatus) -> Option<KubeEvent> {
     }
     let same = same_status
         && before.is_some_and(|before| before.reason == now.reason && before.message == now.message);
-    let bad = WARNINGS.iter().any(|reason| reason.as_str() == now.reason);
-    (bad && !same).then(|| warning(&now.reason, "Reconcile", now.message.clone()))
+    (is_bad(&now.reason) && !same).then(|| warning(&now.reason, "Reconcile", now.message.clone()))
+}
+
+/// Whether somebody has to look when Ready is false for this reason.
+pub(super) fn is_bad(reason: &str) -> bool {
+    WARNINGS.iter().any(|bad| bad.as_str() == reason)
 }
 
 fn of_unserved(old: &MemcachedStatus, new: &MemcachedStatus) -> impl Iterator<Item = KubeEvent> {
@@ -130,7 +240,8 @@ fn of_altered(old: &MemcachedStatus, new: &MemcachedStatus) -> impl Iterator<Ite
     })
 }
 
-fn ready(status: &MemcachedStatus) -> Option<&Condition> {
+/// The condition Ready.
+pub(super) fn ready(status: &MemcachedStatus) -> Option<&Condition> {
     status.conditions.iter().find(|it| it.type_ == Type::Ready.as_str())
 }
 
@@ -201,16 +312,33 @@ mod tests {
             action: "Reconcile".to_owned(),
             message: now.map(|(_, _, message)| message.to_owned()).unwrap_or_default(),
         });
-        assert_eq!(of_status(&with_ready(before), &with_ready(now)), Vec::from_iter(expected));
+        assert_eq!(of_ready(&with_ready(before), &with_ready(now)), expected);
+    }
+
+    #[test]
+    fn a_pod_that_does_not_run_is_told_of_once_and_not_beside_a_warning_with_the_same_words() {
+        const PULL: &str = "container exporter cannot pull i: not found";
+        let failing =
+            |reason| with_ready(Some(("False", reason, &format!("0/1 replicas are ready: {PULL}"))));
+        let (rolling, expired) = (failing("MemcachedNotReady"), failing("ProgressDeadlineExceeded"));
+        let said = |old: &MemcachedStatus, new: &MemcachedStatus| {
+            of_pod_problem(old, new, PULL).map(|it| (it.severity, it.reason, it.message))
+        };
+        let words = format!("A pod does not run: {PULL}");
+        let expected = (Severity::Warning, "PodFailing".to_owned(), words);
+        assert_eq!(said(&with_ready(ROLLING), &rolling), Some(expected));
+        assert_eq!(said(&rolling, &rolling), None);
+        assert_eq!(said(&rolling, &expired), None);
+        assert_eq!(said(&with_ready(ROLLING), &expired), None, "the Warning about the deadline says it");
+        assert_eq!(said(&with_ready(ROLLING), &with_ready(WELL)), None, "enough other pods serve");
     }
 
     #[test]
     fn every_bad_reason_is_a_warning() {
         for reason in WARNINGS {
             let now = with_ready(Some(("False", reason.as_str(), "no")));
-            let said = of_status(&with_ready(WELL), &now);
-            let severities: Vec<_> = said.iter().map(|kube_event| kube_event.severity).collect();
-            assert_eq!(severities, [Severity::Warning], "{}", reason.as_str());
+            let said = of_ready(&with_ready(WELL), &now);
+            assert_eq!(said.map(|it| it.severity), Some(Severity::Warning), "{}", reason.as_str());
         }
     }
 
@@ -244,13 +372,14 @@ mod tests {
     )]
     fn a_rollout_has_a_cause_and_names_the_fields(#[case] cause: RolloutCause, #[case] message: &str) {
         let said = |fields: Option<&[&str]>| {
-            let fields: Option<Vec<Path>> = fields.map(|all| all.iter().map(ToString::to_string).collect());
-            rollout_started(cause, fields.as_deref()).message
+            let of_template = |name: &&str| format!("spec.template.{name}");
+            let fields = fields.map(|all| all.iter().map(of_template).collect());
+            rollout_started(cause, &Changes { fields, ..Changes::default() }).message
         };
-        assert_eq!(said(Some(&["spec.template.a"])), format!("{message} (spec.template.a)"));
-        assert_eq!(said(Some(&["a", "b"])), format!("{message} (a, b)"));
+        assert_eq!(said(Some(&["a"])), format!("{message} (spec.template.a)"));
+        assert_eq!(said(Some(&["a", "b"])), format!("{message} (spec.template.a, spec.template.b)"));
         assert_eq!(said(None), format!("{message} (which fields of the template change is not known)"));
-        let many = said(Some(&["spec.template.metadata.annotations[example.com/of-many]"; 40]));
+        let many = said(Some(&["metadata.annotations[example.com/of-many]"; 40]));
         assert!(many.len() < MAX_MESSAGE && many.ends_with(" and 28 more)"), "{many}");
         let long = "x".repeat(2_000);
         assert!(said(Some(&[long.as_str(), "b"])).ends_with("… and 1 more)"));
@@ -259,8 +388,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_message_is_cut_at_the_end_of_a_character(message in "\\PC{0,1200}") {
-            let kube_event = of_status(&with_ready(NEW), &with_ready(Some(("False", "InvalidSpec", &message))));
-            let said = kube_event.first().map(|it| it.message.clone()).unwrap_or_default();
+            let kube_event = of_ready(&with_ready(NEW), &with_ready(Some(("False", "InvalidSpec", &message))));
+            let said = kube_event.map(|it| it.message).unwrap_or_default();
             prop_assert!(said.len() <= MAX_MESSAGE);
             prop_assert!(message.len() > MAX_MESSAGE || said == message);
             prop_assert!(message.starts_with(said.trim_end_matches('…')));
@@ -269,7 +398,8 @@ mod tests {
         #[test]
         fn nothing_is_said_twice(reason in "InvalidSpec|MemcachedReady|Other", status in "True|False", message: String) {
             let now = with_ready(Some((&status, &reason, &message)));
-            prop_assert_eq!(of_status(&now, &now), Vec::new());
+            prop_assert_eq!(of_ready(&now, &now), None);
+            prop_assert_eq!(of_cluster(&now, &now).count(), 0);
         }
     }
 }

@@ -7,12 +7,14 @@ use super::desired::meta::{RESTART_TRIGGER, SECRET_HASH};
 use super::desired::{LiveTemplate, Revision, UnrecordedTemplate};
 use super::diff::Differences;
 use super::event::{SeenChild, SeenRollout};
+use super::field_managers::OtherManager;
 use super::go_operator::managed_fields::GoOperatorFields;
 use super::hash;
 use super::object::{Controller, ResourceVersion, Uid};
 use super::orphan::Orphan;
 use super::shortcuts::comparison::Comparison;
 use super::unwatched::carries_label;
+use super::weakened;
 
 /// Where a record of ownership says that a Deployment's number of pods is owned.
 pub const REPLICAS: &str = "/f:spec/f:replicas";
@@ -35,8 +37,11 @@ pub struct Live {
     /// Set if this operator made the object and nobody controls it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub orphan: Option<Orphan>,
-    /// Who else writes its fields.
-    pub managers: Vec<String>,
+    /// [`SeenChild::managers`].
+    pub managers: Vec<OtherManager>,
+    /// What the fields of others in its pod template weaken, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weakened: Vec<String>,
     /// [`template_print`].
     #[serde(default)]
     pub template_print: Option<u64>,
@@ -126,6 +131,7 @@ impl From<SeenChild> for Live {
             in_sight: carries_label(&seen.content),
             controller: seen.controller,
             orphan,
+            weakened: weakened::weakened(&seen.content, &seen.managers),
             managers: seen.managers,
             rollout: seen.rollout,
             go_operator: go_operator.map(Box::new),

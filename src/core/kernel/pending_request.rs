@@ -7,8 +7,9 @@ use serde_json::Value;
 
 use super::backoff::Attempt;
 use super::diff::Path;
-use super::effect::{ChildResult, KubeEvent, Request, RolloutCause};
+use super::effect::{ChildResult, KubeEvent, LogLine, Request, RolloutCause};
 use super::event::SeenResource;
+use super::field_managers::OtherManager;
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
 use super::slot::KnownVersions;
 use super::status::patch;
@@ -49,6 +50,10 @@ pub enum PlannedRequest {
         /// Kubernetes Events to publish once this status is stored. They are computed with the decision and not with
         /// the reply: by then the watch may already show the new status.
         kube_events: Vec<KubeEvent>,
+        /// Lines of the log, likewise.
+        log: Vec<LogLine>,
+        /// Whether the pods roll because somebody else changed their template.
+        rollout_by_others: bool,
     },
 }
 
@@ -72,8 +77,23 @@ pub struct ChildWrite {
     pub write: Write,
     /// What identifies the attempt.
     pub attempt: Attempt,
+    /// What it changes, for people.
+    pub changes: Changes,
     /// Kubernetes Events to publish once the write succeeded.
     pub kube_events: Vec<KubeEvent>,
+}
+
+/// What a write changes in a child that exists, for Kubernetes Events and the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changes {
+    /// The fields of the child; `None` if they are not known.
+    pub fields: Option<Vec<Path>>,
+    /// The edits of the spec behind it, in words; empty if there are none or they are not known.
+    pub edits: Vec<String>,
+    /// Who put there what is changed, as managedFields said before the write.
+    pub managers: Vec<OtherManager>,
+    /// Whether somebody else changed what is put back.
+    pub is_repair: bool,
 }
 
 /// What a write does to a child.
@@ -121,8 +141,6 @@ pub enum Write {
 pub struct Replacement {
     /// Why; `None` if the write should start none. A webhook that changes the template starts one all the same.
     pub cause: Option<RolloutCause>,
-    /// Fields of the template that the write changes; `None` if they are not known.
-    pub fields: Option<Vec<Path>>,
     /// [`super::live::template_print`] of the Deployment before the write: if the answer has the same, no pod is
     /// replaced.
     pub template: Option<u64>,

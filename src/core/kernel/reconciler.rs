@@ -215,6 +215,9 @@ impl Reconciler {
         if !self.active_passes.is_under_way(key) {
             self.active_passes.end(key);
         }
+        if self.world.resources.keys().all(|other| other.namespace != key.namespace) {
+            self.reports.namespace_is_empty(&key.namespace);
+        }
     }
 
     /// Another replica may have written in the meantime: decisions from before are dropped, and the metrics of each
@@ -321,6 +324,9 @@ impl Reconciler {
             // The child is as desired without that write: the next conflict is a first one again.
             let resolved = |backoff: &mut Backoff| backoff.failure.category == Category::Conflict;
             resource.slot_mut(*kind).backoff.take_if(resolved);
+        }
+        if resource.slot(ChildKind::Deployment).template_changed {
+            resource.slot_mut(ChildKind::Deployment).template_changed = false;
         }
         resource.spec_before_edit.take_if(|_| settled.unchanged.contains(&ChildKind::Deployment));
         let unchanged = settled

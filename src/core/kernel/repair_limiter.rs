@@ -30,6 +30,12 @@ impl RepairLimiter {
         self.at.push(now);
     }
 
+    /// Whether a write of this body would be a repair: the same body was in place before.
+    #[must_use]
+    pub fn is_repair(&self, hash: &str) -> bool {
+        self.written == hash
+    }
+
     /// When the child may be repaired again; `None` when that is now.
     #[must_use]
     pub fn exhausted_until(&self, hash: &str, now: Timestamp) -> Option<Timestamp> {

@@ -3,7 +3,7 @@
 //!
 //! Everything here is total: an object of any shape gives an event or, without a name or uid, nothing.
 
-use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use kube_core::DynamicObject;
 use serde::Deserialize;
@@ -11,9 +11,11 @@ use serde_json::{Value, json};
 
 use super::desired::meta::{INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
 use super::event::{SeenChild, SeenPod, SeenResource, SeenRollout, SeenSecret};
+use super::field_managers;
 use super::go_operator;
 use super::go_operator::entry::GoOperatorEntry;
 use super::object::{ChildKind, Controller, FIELD_MANAGER, Key, ResourceVersion, Uid};
+use super::pod_problem;
 use crate::api::{MemcachedSpec, MemcachedStatus, RESTART_TRIGGER};
 
 /// The identity that every event carries.
@@ -85,12 +87,9 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
             && entry.operation.as_deref() == Some("Apply")
             && entry.subresource.is_none()
     });
-    let mut managers: Vec<String> = managed()
-        .filter_map(|entry| entry.manager.clone())
-        .filter(|manager| manager != FIELD_MANAGER)
-        .collect();
-    managers.sort();
-    managers.dedup();
+    let owned = entry.and_then(|at| managed().nth(at)?.fields_v1.as_ref()).map(|fields| fields.0.clone());
+    let go_operator = GoOperatorEntry::find(managed(), controller);
+    let entries = meta.managed_fields.as_deref().unwrap_or_default();
     Some(SeenChild {
         content: json!({
             "metadata": {
@@ -100,10 +99,10 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
             },
             "spec": object.data.get("spec"),
         }),
-        owned: entry.and_then(|at| managed().nth(at)?.fields_v1.as_ref()).map(|fields| fields.0.clone()),
+        managers: field_managers::others(entries, owned.as_ref(), go_operator.as_ref()),
+        owned,
         entry,
-        go_operator: GoOperatorEntry::find(meta.managed_fields.iter().flatten(), controller),
-        managers,
+        go_operator,
         rollout: (kind == ChildKind::Deployment).then(|| rollout(object.data.get("status"))),
         ..whose
     })
@@ -170,42 +169,19 @@ pub fn pod(object: &Pod) -> Option<SeenPod> {
     let status = object.status.as_ref();
     let conditions = || status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
     let ready = conditions().any(|it| it.type_ == "Ready" && it.status == "True");
-    let unscheduled = conditions()
-        .find(|it| it.type_ == "PodScheduled" && it.status == "False")
-        .and_then(|it| it.reason.clone());
-    let containers = status.and_then(|status| status.container_statuses.as_ref()).into_iter().flatten();
-    let problem = containers.filter_map(container_problem).next().or(unscheduled);
     Some(SeenPod {
         key,
         instance,
         ip: status.and_then(|status| status.pod_ip.clone()),
         ready,
-        problem: problem.filter(|_| !ready && object.metadata.deletion_timestamp.is_none()),
+        problem: pod_problem::of_pod(object),
     })
-}
-
-/// Why a container is not running. `ContainerCreating` and `PodInitializing` are no reasons: everything starts
-/// there. In `CrashLoopBackOff` the reason of the last end says more (`OOMKilled`), except a bare `Error`.
-fn container_problem(container: &ContainerStatus) -> Option<String> {
-    let ended = |state: Option<&ContainerState>| {
-        state.and_then(|state| state.terminated.as_ref()).and_then(|terminated| terminated.reason.clone())
-    };
-    let telling = |reason: &String| reason != "Error" && reason != "Completed";
-    let state = container.state.as_ref();
-    let waiting = state.and_then(|state| state.waiting.as_ref()).and_then(|waiting| waiting.reason.clone());
-    match waiting.as_deref() {
-        Some("ContainerCreating" | "PodInitializing") => None,
-        // The kubelet alternates between the two every few seconds; the status should not.
-        Some("ErrImagePull") => Some("ImagePullBackOff".to_owned()),
-        Some("CrashLoopBackOff") => ended(container.last_state.as_ref()).filter(telling).or(waiting),
-        Some(_) => waiting,
-        None => ended(state),
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::field_managers::OtherManager;
 
     fn object(raw: Value) -> DynamicObject {
         serde_json::from_value(raw).unwrap()
@@ -238,9 +214,11 @@ mod tests {
                     "namespace": "n", "name": "x", "uid": "u", "resourceVersion": "7", "generation": 3,
                     "labels": {"a": "b"},
                     "managedFields": [
-                        {"manager": "kubectl", "operation": "Update"},
+                        {"manager": "kubectl", "operation": "Update", "time": "2026-11-22T10:00:00Z",
+                         "fieldsV1": {"f:spec": {"f:paused": {}}}},
                         {"manager": "memcached-operator", "operation": "Apply", "fieldsV1": {"f:spec": {}}},
-                        {"manager": "kube-controller-manager", "operation": "Update", "subresource": "status"},
+                        {"manager": "kube-controller-manager", "operation": "Update", "subresource": "status",
+                         "fieldsV1": {"f:status": {"f:replicas": {}}}},
                     ],
                 },
                 "spec": {"replicas": 1},
@@ -266,7 +244,11 @@ mod tests {
                 owned: Some(json!({"f:spec": {}})),
                 entry: Some(1),
                 go_operator: None,
-                managers: vec!["kube-controller-manager".into(), "kubectl".into()],
+                managers: vec![OtherManager {
+                    name: "kubectl".into(),
+                    time: Some("2026-11-22T10:00:00Z".parse().unwrap()),
+                    fields: vec!["spec.paused".into()],
+                }],
                 rollout: Some(SeenRollout { observed_generation: 2, ready: 1, ..SeenRollout::default() }),
             }
         );
@@ -317,28 +299,5 @@ mod tests {
             let seen = deployment(labelled.clone(), owner, manager);
             assert!(seen["content"]["spec"].is_object(), "it is ours: {seen:#}");
         }
-    }
-
-    #[test]
-    fn a_pod_says_why_it_is_not_running() {
-        let waiting = |reason: &str, last: Option<&str>| {
-            let pod: Pod = serde_json::from_value(json!({
-                "metadata": {
-                    "namespace": "n", "name": "x-1", "uid": "u", "resourceVersion": "7",
-                    "labels": {"app.kubernetes.io/instance": "x"},
-                },
-                "status": {"containerStatuses": [{
-                    "name": "memcached", "image": "", "imageID": "", "ready": false, "restartCount": 1,
-                    "state": {"waiting": {"reason": reason}},
-                    "lastState": last.map(|reason| json!({"terminated": {"reason": reason, "exitCode": 1}})),
-                }]},
-            }))
-            .unwrap();
-            super::pod(&pod).unwrap().problem
-        };
-        assert_eq!(waiting("ContainerCreating", None), None);
-        assert_eq!(waiting("ImagePullBackOff", None).as_deref(), Some("ImagePullBackOff"));
-        assert_eq!(waiting("CrashLoopBackOff", Some("OOMKilled")).as_deref(), Some("OOMKilled"));
-        assert_eq!(waiting("CrashLoopBackOff", Some("Error")).as_deref(), Some("CrashLoopBackOff"));
     }
 }

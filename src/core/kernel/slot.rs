@@ -46,6 +46,10 @@ pub struct Slot {
     /// Fields that the cluster stored otherwise than the last apply set them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub altered: Option<Box<AlteredFields>>,
+    /// Whether the pod template changed since the last pass that found nothing to do, and no answer to a write of ours told
+    /// of that change.
+    #[serde(default)]
+    pub template_changed: bool,
     /// Why the last write failed.
     pub backoff: Option<Backoff>,
     /// Limits how often the changes of other writers are reverted.
@@ -75,6 +79,7 @@ impl Slot {
             absence: _,
             recheck: _,
             altered: _,
+            template_changed: _,
             backoff: _,
             repairs: _,
         } = self;
@@ -220,11 +225,14 @@ impl Slot {
     fn replace(&mut self, seen: SeenChild) {
         (self.look, self.doubtful) = (false, false);
         let before = self.live.take();
+        let before_print = before.as_ref().map(|it| it.template_print);
         self.recheck.take_if(|_| before.as_ref().is_none_or(|before| before.uid != seen.uid));
         let known = before.and_then(|live| live.comparison.result());
         // Most events change the status only: the earlier result still holds for the rest.
         let known = known.filter(|it| it.is_of(&seen.content, seen.owned.as_ref()));
-        let live = self.live.insert(Live::from(seen));
+        let live = Live::from(seen);
+        self.template_changed |= before_print.is_some_and(|before| before != live.template_print);
+        let live = self.live.insert(live);
         self.recheck.take_if(|_| live.in_sight);
         if let Comparison::Pending { before, .. } = &mut live.comparison {
             *before = known;

@@ -26,7 +26,7 @@ use crate::kernel::reconciler::Reconciler;
 /// The build that writes, in every file's first line: another build may decide otherwise.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Version of the snapshot's fields and of the steps: goes up when one of them gets another name or meaning.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
 /// Size of the ring in bytes.
 const RING_BYTES: usize = 256 * 1024;
 /// After a failed write the disk is left alone for this long.

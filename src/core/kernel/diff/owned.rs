@@ -26,6 +26,15 @@ pub fn let_go(desired: &Value, live: &Value, owned: &Value) -> Vec<(Path, Value)
     found
 }
 
+/// Fields that `theirs` lists and `ours` does not, both `fieldsV1`, in the order of `theirs`. An item of a list that `ours`
+/// lacks as a whole is named once.
+#[must_use]
+pub fn owned_beside(theirs: &Value, ours: Option<&Value>) -> Vec<Path> {
+    let mut found = Vec::new();
+    find_beside(&mut Trail::default(), theirs, ours, &mut found);
+    found
+}
+
 /// Fields of `desired` that `owned` does not list, in the order of `desired`: somebody else has set them. Somebody
 /// who changes a part of a list or map that is replaced as a whole owns all of it, even if our values are still in it.
 /// Nobody owns the fields that identify the object.
@@ -99,6 +108,20 @@ fn find_let_go(
         } else {
             let ours = entry.with_keys(owned_part(live, owned));
             found.push((trail.to_path(), ours.unwrap_or_default()));
+        }
+        trail.pop();
+    }
+}
+
+fn find_beside(trail: &mut Trail, theirs: &Value, ours: Option<&Value>, found: &mut Vec<Path>) {
+    for (text, theirs) in theirs.as_object().into_iter().flatten() {
+        let Some(entry) = Entry::parse(text) else { continue };
+        let ours = ours.and_then(|ours| ours.get(text));
+        let is_whole = !matches!(entry, Entry::Field(_)) || entries(theirs).next().is_none();
+        entry.step(trail);
+        match ours {
+            None if is_whole => found.push(trail.to_path()),
+            _ => find_beside(trail, theirs, ours, found),
         }
         trail.pop();
     }

@@ -85,6 +85,7 @@ pub fn is_within(path: &str, field: &str) -> bool {
 }
 
 /// A scalar without the quotes of JSON.
-pub(super) fn plain(value: &Value) -> String {
+#[must_use]
+pub fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -10,11 +10,14 @@ use crate::api::spec::validate;
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::diff::Path;
 use crate::kernel::effect::{KubeEvent, RolloutCause};
+use crate::kernel::field_managers::owners_of;
 use crate::kernel::go_operator;
 use crate::kernel::kube_events;
+use crate::kernel::log_lines;
 use crate::kernel::object::ChildKind;
-use crate::kernel::pending_request::{ChildWrite, PlannedRequest, Replacement, Write};
+use crate::kernel::pending_request::{Changes, ChildWrite, PlannedRequest, Replacement, Write};
 use crate::kernel::rollout_budget::PermitState;
+use crate::kernel::spec_edits::spec_edits;
 use crate::kernel::status::patch;
 
 /// What is to be sent now: the reads, without them the writes of children, without them the status; nothing where
@@ -56,8 +59,7 @@ fn request(
     let body = || plan.desired.body(kind).clone();
     let replaces = |cause: Option<RolloutCause>| {
         let live = view.resource.live(kind).filter(|_| kind == ChildKind::Deployment)?;
-        let fields = cause.and_then(|_| changed_fields(view, plan, planned));
-        Some(Replacement { cause, fields, template: live.template_print })
+        Some(Replacement { cause, template: live.template_print })
     };
     let write = match planned.action.clone() {
         Action::Create => Write::Create { body: body() },
@@ -87,16 +89,37 @@ fn request(
         kind,
         write,
         attempt: view.attempt_at(kind, planned.hash(), &planned.action),
+        changes: changes(view, plan, planned),
         kube_events: if makes_pods { warnings() } else { Vec::new() },
     }))
 }
 
+/// What the write changes in the live child.
+fn changes(view: &View<'_>, plan: &Plan<'_>, planned: &Planned) -> Changes {
+    let (kind, cause) = (planned.kind, planned.action.cause());
+    let Some(live) = view.resource.live(kind) else { return Changes::default() };
+    let known = planned.differences().map(|differences| differences.paths.clone());
+    let fields = known.or_else(|| cause.and_then(|_| template_changes(view, plan)));
+    let managers = owners_of(&live.managers, fields.as_deref().unwrap_or_default());
+    let slot = view.resource.slot(kind);
+    let is_repair = match cause {
+        None => !managers.is_empty() || slot.repairs.is_repair(planned.hash()),
+        Some(cause) => cause == RolloutCause::Drift,
+    };
+    let edits = if is_repair { Vec::new() } else { edits(view) };
+    Changes { fields, edits, managers: if is_repair { managers } else { Vec::new() }, is_repair }
+}
+
+/// The edits of the spec that have yet to reach the Deployment.
+fn edits(view: &View<'_>) -> Vec<String> {
+    let before = view.resource.spec_before_edit.as_deref();
+    let after = view.resource.seen.spec.as_ref().ok();
+    before.zip(after).map(|(before, after)| spec_edits(before, after)).unwrap_or_default()
+}
+
 /// Fields of the template that an apply would change; `None` if the Deployment was dropped after its comparison and the
 /// source of its template is unknown.
-fn changed_fields(view: &View<'_>, plan: &Plan<'_>, planned: &Planned) -> Option<Vec<Path>> {
-    if let Some(differences) = planned.differences() {
-        return Some(differences.of_template().cloned().collect());
-    }
+fn template_changes(view: &View<'_>, plan: &Plan<'_>) -> Option<Vec<Path>> {
     let edited = view.resource.spec_before_edit.as_deref();
     let before = edited.and_then(|spec| validate(&view.resource.seen.key.name, spec).ok());
     let live = view.our_deployment()?;
@@ -127,9 +150,24 @@ impl View<'_> {
     /// The request that writes a status, with a warning beside the Events of the status itself.
     #[must_use]
     pub fn write_status(&self, status: &MemcachedStatus, warning: Option<KubeEvent>) -> PlannedRequest {
-        let events = kube_events::of_status(&self.resource.seen.status, status);
+        let (resource, before) = (self.resource, &self.resource.seen.status);
+        let template_changed = resource.slot(ChildKind::Deployment).template_changed;
+        let by_others = kube_events::replaced_by_others(before, status).filter(|_| template_changed);
+        let is_edited = status.observed_generation != before.observed_generation;
+        let edit = resource.spec_before_edit.as_deref().zip(resource.seen.spec.as_ref().ok());
+        let not_used = edit.filter(|_| is_edited);
+        let not_used = not_used.and_then(|(before, after)| kube_events::replicas_not_used(before, after));
+        let of_pod = |problem| kube_events::of_pod_problem(before, status, problem);
+        let of_pod = self.world.pod_problem(&self.resource.seen.key).and_then(of_pod);
+        let rollout_by_others = by_others.is_some();
+        let others = by_others.into_iter().chain(not_used).chain(of_pod).chain(warning);
+        let others: Vec<_> = kube_events::of_cluster(before, status).chain(others).collect();
+        let log =
+            log_lines::of_ready(before, status).into_iter().chain(others.iter().map(log_lines::of_event));
         PlannedRequest::WriteStatus {
-            kube_events: events.into_iter().chain(warning).collect(),
+            log: log.collect(),
+            kube_events: kube_events::of_ready(before, status).into_iter().chain(others).collect(),
+            rollout_by_others,
             attempt: self.attempt_at_status(),
             status: Box::new(status.clone()),
         }

@@ -5,6 +5,7 @@ use super::action::Action;
 use super::view::View;
 use crate::kernel::backoff::Attempt;
 use crate::kernel::failure::{Category, Failure};
+use crate::kernel::field_managers::OtherManager;
 use crate::kernel::live::Live;
 use crate::kernel::object::{ChildKind, Key};
 use crate::kernel::unwatched::Absence;
@@ -50,10 +51,11 @@ pub fn repairs_exhausted(view: &View<'_>, kind: ChildKind, hash: &str) -> Option
     let slot = view.resource.slot(kind);
     slot.repairs.exhausted_until(hash, view.now)?;
     let Key { namespace, name } = &view.resource.seen.key;
-    let managers = slot.live.as_ref().map(|live| live.managers.join(", ")).unwrap_or_default();
+    let managers = slot.live.iter().flat_map(|live| &live.managers);
+    let managers = managers.map(OtherManager::in_words).collect::<Vec<_>>().join(", ");
     let message = format!(
         "somebody keeps changing fields of {} {namespace}/{name} that this operator sets, and it puts them back only a \
-         few times a minute; other managers of its fields: {managers}",
+         few times a minute; other field managers: {managers}",
         kind.name()
     );
     Some(Action::BackOff(Failure { category: Category::Conflict, message }))

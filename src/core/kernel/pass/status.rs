@@ -2,6 +2,7 @@
 //! has [`crate::kernel::status`] compute it. Pure; called by the pass.
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::action::{Action, Planned, unserved};
 use super::budget::BudgetedPlan;
@@ -9,8 +10,10 @@ use super::held::repairs_exhausted;
 use super::mounted_secrets::MountedSecrets;
 use super::progress::{TemplateProgress, asked, progress, replicas_expected, rollout};
 use super::view::View;
+use crate::api::status::OtherFieldManager;
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::desired::{Revision, meta};
+use crate::kernel::field_managers::OtherManager;
 use crate::kernel::object::ChildKind;
 use crate::kernel::rollout_budget::PermitState;
 use crate::kernel::status;
@@ -47,6 +50,12 @@ pub fn of_valid(
         let waits = |it: &&Planned| matches!(it.action, Action::Paused | Action::Hold);
         planned.iter().filter(waits).map(|it| it.kind.name()).collect()
     });
+    // What is about to be put back is no news: the Event of that names who changed it.
+    if planned.iter().any(|it| it.kind == ChildKind::Deployment && it.action.writes()) {
+        let before = &view.resource.seen.status;
+        inputs.other_managers.clone_from(&before.other_field_managers);
+        inputs.weakened.clone_from(&before.weakened_by_others);
+    }
     inputs.missing_secrets.clone_from(&mounted_secrets.missing);
     inputs.blocking_problem = worst_problem(view, mounted_secrets, planned);
     // Until the template carries the new hash, the status keeps the versions that the live hash stands for.
@@ -112,12 +121,25 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
             .filter(|slot| slot.live.is_some())
             .filter_map(|slot| slot.altered.as_deref().cloned())
             .collect(),
+        other_managers: deployment.map(|live| in_status(&live.managers)).unwrap_or_default(),
+        weakened: deployment.map(|live| live.weakened.clone()).unwrap_or_default(),
         permit_state: PermitState::NotNeeded,
         template_revision: deployment
             .and_then(|live| live.template.as_ref())
             .map(|template| template.revision),
         now: view.now,
     }
+}
+
+/// The managers of fields of the pod template, as the status names them.
+fn in_status(managers: &[OtherManager]) -> Vec<OtherFieldManager> {
+    let of_template = managers.iter().filter_map(OtherManager::of_template);
+    let named = |OtherManager { name, time, fields }| OtherFieldManager {
+        manager: name,
+        time: time.map(Time),
+        fields,
+    };
+    of_template.map(named).collect()
 }
 
 /// The worst problem that keeps a resource from its desired state.

@@ -4,18 +4,18 @@ use jiff::Timestamp;
 
 use super::Reconciler;
 use crate::kernel::backoff::{Attempt, Backoff};
-use crate::kernel::effect::{Effect, KubeEvent, Observation, RequestId};
+use crate::kernel::effect::{About, Effect, KubeEvent, LogLine, Observation, RequestId, RolloutCause};
 use crate::kernel::event::{Reply, SeenChild};
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::{ChildKind, Key, Uid, Watched};
 use crate::kernel::pending_request::{
-    ChildWrite, PendingRequest, PlannedRequest, Replacement, SecretRead, Write,
+    Changes, ChildWrite, PendingRequest, PlannedRequest, Replacement, SecretRead, Write,
 };
 use crate::kernel::queue::Lane;
 use crate::kernel::slot::Slot;
 use crate::kernel::world::resource::Resource;
 use crate::kernel::world::secret::Presence;
-use crate::kernel::{altered, kube_events, live};
+use crate::kernel::{altered, kube_events, live, log_lines};
 
 impl Reconciler {
     /// Handles a reply: stores what it proves in the world, and queues the resource again after the last reply of its
@@ -28,7 +28,9 @@ impl Reconciler {
         let answered = self.world.lists.answer();
         // Several resources may use a Secret: what was read stays true even if the reader was deleted.
         if let PlannedRequest::ReadSecret(read) = request {
-            self.handle_secret_reply(read, reply, &uid);
+            let line = self.handle_secret_reply(read, reply, &uid);
+            let about = About::Resource(key);
+            effects.extend(line.map(|line| Effect::Log { about, line }));
             return;
         }
         let version = self.world.server_version.clone().unwrap_or_default();
@@ -36,24 +38,35 @@ impl Reconciler {
             return;
         };
         let publish = |kube_event| Effect::Publish { resource: key.clone(), uid: uid.clone(), kube_event };
+        let log = |line| Effect::Log { about: About::Resource(key.clone()), line };
         match (request, reply) {
-            (request, Reply::Failed(failure)) => failed(resource, request, failure, (&uid, self.now)),
+            (request, Reply::Failed(failure)) => {
+                let goes = failure.category == Category::NamespaceTerminating;
+                effects.push(log(failed(resource, request, failure, (&uid, self.now))));
+                if goes {
+                    let neighbours = self.world.resources.keys().filter(|it| it.namespace == key.namespace);
+                    self.reports.namespace_goes(&key.namespace, neighbours.count(), effects);
+                }
+            }
             (PlannedRequest::WriteChild(sent), Reply::Child(seen))
                 if seen.is_some() || matches!(sent.write, Write::Delete { .. }) =>
             {
-                let ChildWrite { kind, write, attempt, kube_events } = sent;
+                let ChildWrite { kind, write, attempt, changes, kube_events } = sent;
                 let print = seen.as_ref().map(|seen| live::template_print(&seen.content));
                 let is_another = |it: &&Replacement| print.is_some_and(|print| print != it.template);
                 let replaces = write.replaces().filter(is_another);
-                let said = of_write(&key, kind, &write, replaces).into_iter().chain(kube_events);
-                effects.extend(said.map(publish));
+                let written = Written { kind, write: &write, replaces, changes: &changes };
+                let said: Vec<_> = written.kube_events(&key).into_iter().chain(kube_events).collect();
+                effects.extend(said.iter().map(log_lines::of_event).chain(written.log_line()).map(log));
+                effects.extend(said.into_iter().map(publish));
+                let replaced = replaces.is_some();
                 let started = replaces.map(|it| Observation::RolloutStarted(it.cause()));
                 let result = Observation::Child { kind, result: write.result() };
                 effects.extend(started.into_iter().chain([result]).map(Effect::Observe));
                 let slot = resource.slot_mut(kind);
                 slot.answered = answered;
-                let answer = Answer { key: &key, kind, attempt, write, seen, version: &version };
-                written(slot, answer, (&uid, self.now));
+                let answer = Answer { key: &key, kind, attempt, write, replaced, seen, version: &version };
+                store_written(slot, answer, (&uid, self.now));
                 slot.look_if_deleted_meanwhile();
             }
             (PlannedRequest::ReadChild { kind, known }, Reply::Child(Some(seen))) => {
@@ -68,8 +81,21 @@ impl Reconciler {
                 slot.answered = answered;
                 slot.store_absence();
             }
-            (PlannedRequest::WriteStatus { status, kube_events, .. }, Reply::Status(stored)) => {
+            (
+                PlannedRequest::WriteStatus {
+                    status,
+                    attempt: _,
+                    kube_events,
+                    log: lines,
+                    rollout_by_others,
+                },
+                Reply::Status(stored),
+            ) => {
+                effects.extend(lines.into_iter().map(log));
                 effects.extend(kube_events.into_iter().map(publish));
+                if rollout_by_others {
+                    effects.push(Effect::Observe(Observation::RolloutStarted(RolloutCause::Others)));
+                }
                 (resource.backoff, resource.answered) = (None, answered);
                 resource.unstorable =
                     (*status != stored.status).then(|| Box::new((*status, stored.status.clone())));
@@ -95,14 +121,16 @@ impl Reconciler {
         }
     }
 
+    /// Stores what the answer to a read of a Secret proves. Returns the line about a failure.
     fn handle_secret_reply(
         &mut self,
         SecretRead { secret, keys, known }: SecretRead,
         reply: Reply,
         uid: &Uid,
-    ) {
+    ) -> Option<LogLine> {
         let answered = self.world.lists.now();
-        let Some(entry) = self.world.secrets.get_mut(&secret) else { return };
+        let entry = self.world.secrets.get_mut(&secret)?;
+        let mut line = None;
         match reply {
             Reply::Secret(Some(mut content)) => {
                 content.requested = keys;
@@ -136,9 +164,12 @@ impl Reconciler {
                 entry.backoff = None;
             }
             Reply::Failed(failure) => {
-                let backoff =
-                    Backoff::from_failure(entry.backoff.as_ref(), failure, Attempt::default(), uid, self.now);
-                entry.backoff = Some(backoff);
+                let before = entry.backoff.take();
+                let said = failure.clone();
+                let after =
+                    Backoff::from_failure(before.as_ref(), failure, Attempt::default(), uid, self.now);
+                line = Some(log_lines::of_failure(&said, before.as_ref(), Some(&after)));
+                entry.backoff = Some(after);
             }
             Reply::Child(_) | Reply::Status(_) => {}
         }
@@ -146,23 +177,41 @@ impl Reconciler {
         for user in &entry.users {
             self.queue.push(user, Lane::Fresh);
         }
+        line
     }
 }
 
-/// The Kubernetes Events about a child that was written.
-fn of_write(
-    key: &Key,
+/// A write that succeeded.
+struct Written<'a> {
     kind: ChildKind,
-    write: &Write,
-    replaces: Option<&Replacement>,
-) -> impl IntoIterator<Item = KubeEvent> {
-    let of_child = match write {
-        Write::Create { .. } => Some(kube_events::created(kind, key)),
-        Write::Apply { .. } | Write::Patch { .. } => None,
-        Write::Delete { .. } => Some(kube_events::deleted(kind, key)),
-    };
-    let started = |it: &Replacement| kube_events::rollout_started(it.cause(), it.fields.as_deref());
-    of_child.into_iter().chain(replaces.map(started))
+    write: &'a Write,
+    /// The rollout that it started.
+    replaces: Option<&'a Replacement>,
+    changes: &'a Changes,
+}
+
+impl Written<'_> {
+    /// The Kubernetes Events about the child.
+    fn kube_events(&self, key: &Key) -> impl IntoIterator<Item = KubeEvent> {
+        let Self { kind, write, replaces, changes } = *self;
+        let of_child = match write {
+            Write::Create { .. } => Some(kube_events::created(kind, key)),
+            Write::Delete { .. } => Some(kube_events::deleted(kind, key)),
+            Write::Apply { .. } if replaces.is_none() => kube_events::put_back(kind, key, changes),
+            Write::Apply { .. } | Write::Patch { .. } => None,
+        };
+        of_child.into_iter().chain(replaces.map(|it| kube_events::rollout_started(it.cause(), changes)))
+    }
+
+    /// The line about an apply of which no Event tells.
+    fn log_line(&self) -> Option<LogLine> {
+        let Self { kind, write, replaces, changes } = *self;
+        let Changes { fields, edits, managers: _, is_repair } = changes;
+        let is_told =
+            replaces.is_some() || (*is_repair && fields.as_ref().is_some_and(|all| !all.is_empty()));
+        matches!(write, Write::Apply { .. } if !is_told)
+            .then(|| log_lines::of_apply(kind, fields.as_deref(), edits))
+    }
 }
 
 /// The answer to a write of a child.
@@ -175,6 +224,8 @@ struct Answer<'a> {
     attempt: Attempt,
     /// What was sent.
     write: Write,
+    /// Whether it changed the pod template, so that a rollout was told of.
+    replaced: bool,
     /// The child as it is now.
     seen: Option<Box<SeenChild>>,
     /// Of the API server.
@@ -182,8 +233,8 @@ struct Answer<'a> {
 }
 
 /// Stores what the answer to a write proves about the child.
-fn written(slot: &mut Slot, answer: Answer<'_>, (uid, now): (&Uid, Timestamp)) {
-    let Answer { key, kind, attempt, write, seen, version } = answer;
+fn store_written(slot: &mut Slot, answer: Answer<'_>, (uid, now): (&Uid, Timestamp)) {
+    let Answer { key, kind, attempt, write, replaced, seen, version } = answer;
     let before = slot.backoff.take();
     slot.repairs.note(&attempt.body, now);
     let Some(seen) = seen else {
@@ -203,10 +254,19 @@ fn written(slot: &mut Slot, answer: Answer<'_>, (uid, now): (&Uid, Timestamp)) {
             refused.map(|failure| Backoff::from_failure(before.as_ref(), failure, attempt, uid, now));
     }
     slot.store_from_write(*seen);
+    // The watch may have told of it before the answer.
+    slot.template_changed &= !replaced;
 }
 
-/// Stores the failure of a request in its backoff, which says when it may be sent again.
-fn failed(resource: &mut Resource, request: PlannedRequest, failure: Failure, (uid, now): (&Uid, Timestamp)) {
+/// Stores the failure of a request in its backoff, which says when it may be sent again. Returns the line for the log.
+fn failed(
+    resource: &mut Resource,
+    request: PlannedRequest,
+    failure: Failure,
+    (uid, now): (&Uid, Timestamp),
+) -> LogLine {
+    let said = failure.clone();
+    let line = |before: Option<&Backoff>, after: &Backoff| log_lines::of_failure(&said, before, Some(after));
     match request {
         PlannedRequest::WriteChild(ChildWrite { kind, attempt, .. }) => {
             let slot = resource.slot_mut(kind);
@@ -219,22 +279,34 @@ fn failed(resource: &mut Resource, request: PlannedRequest, failure: Failure, (u
             if failure.category == Category::Invalid {
                 slot.on_invalid_apply(&attempt.body);
             }
-            slot.backoff = Some(Backoff::from_failure(slot.backoff.as_ref(), failure, attempt, uid, now));
+            let before = slot.backoff.take();
+            let after = Backoff::from_failure(before.as_ref(), failure, attempt, uid, now);
+            let line = line(before.as_ref(), &after);
+            slot.backoff = Some(after);
+            line
         }
         PlannedRequest::ReadChild { kind, .. } => {
             resource.recheck_later(kind, now);
             let slot = resource.slot_mut(kind);
             // What was known of the child holds until it can be read.
             if slot.is_out_of_sight() && !slot.look {
-                return;
+                return log_lines::of_failure(&said, None, None);
             }
-            let attempt = slot.backoff.as_ref().map(|backoff| backoff.sent.clone()).unwrap_or_default();
-            slot.backoff = Some(Backoff::from_failure(slot.backoff.as_ref(), failure, attempt, uid, now));
+            let before = slot.backoff.take();
+            let attempt = before.as_ref().map(|backoff| backoff.sent.clone()).unwrap_or_default();
+            let after = Backoff::from_failure(before.as_ref(), failure, attempt, uid, now);
+            let line = line(before.as_ref(), &after);
+            slot.backoff = Some(after);
+            line
         }
         PlannedRequest::WriteStatus { attempt, .. } => {
-            let before = resource.backoff.as_ref();
-            resource.backoff = Some(Backoff::from_failure(before, failure, attempt, uid, now));
+            let before = resource.backoff.take();
+            let after = Backoff::from_failure(before.as_ref(), failure, attempt, uid, now);
+            let line = line(before.as_ref(), &after);
+            resource.backoff = Some(after);
+            line
         }
-        PlannedRequest::ReadSecret(_) => {} // the Secret's backoff, not the resource's
+        // The Secret's backoff counts, not the resource's.
+        PlannedRequest::ReadSecret(_) => log_lines::of_failure(&said, None, None),
     }
 }

@@ -1,10 +1,13 @@
 //! What the shell was told last about the queue and the rollouts: it is told only what is new. Pure data; part of the
 //! reconciler.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::effect::{Effect, Observation, RolloutCounts};
+use crate::kernel::effect::{About, Effect, Observation, RolloutCounts};
+use crate::kernel::log_lines;
 
 /// What the shell was told last.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -12,6 +15,8 @@ pub(super) struct Reports {
     depth: usize,
     rollouts: RolloutCounts,
     wake: Option<Timestamp>,
+    /// Namespaces that are being deleted.
+    namespaces_going: BTreeSet<String>,
 }
 
 impl Reports {
@@ -34,6 +39,19 @@ impl Reports {
     /// The shell's timer has fired.
     pub(super) fn woken(&mut self) {
         self.wake = None;
+    }
+
+    /// A request was refused because its namespace is being deleted. One line tells of all of its resources.
+    pub(super) fn namespace_goes(&mut self, namespace: &str, resources: usize, effects: &mut Vec<Effect>) {
+        if self.namespaces_going.insert(namespace.to_owned()) {
+            let about = About::Namespace(namespace.to_owned());
+            effects.push(Effect::Log { about, line: log_lines::of_namespace(resources) });
+        }
+    }
+
+    /// The last resource of a namespace is gone.
+    pub(super) fn namespace_is_empty(&mut self, namespace: &str) {
+        self.namespaces_going.remove(namespace);
     }
 
     /// How many resources have a permit, and how many wait.

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use super::rollout_progress::RolloutProgress;
-use crate::api::status::{AlteredFields, SecretVersion};
+use crate::api::status::{AlteredFields, OtherFieldManager, SecretVersion};
 use crate::kernel::desired::Revision;
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::Key;
@@ -33,12 +33,16 @@ pub struct StatusInputs<'a> {
     pub missing_secrets: Vec<MissingSecret>,
     /// The worst problem that blocks the operator; `None` if there is none.
     pub blocking_problem: Option<BlockingProblem>,
-    /// The reason of the worst pod that is not running: `ImagePullBackOff`.
+    /// Why the worst pod does not run, see [`crate::kernel::pod_problem`].
     pub pod_problem: Option<String>,
     /// The Secrets whose hash the live template carries.
     pub secrets: Vec<SecretVersion>,
     /// Fields of children that the cluster stores otherwise than they were applied.
     pub altered: Vec<AlteredFields>,
+    /// Other managers of fields of the pod template.
+    pub other_managers: Vec<OtherFieldManager>,
+    /// What their fields weaken.
+    pub weakened: Vec<String>,
     /// The permit of the resource in the rollout budget.
     pub permit_state: PermitState,
     /// Revision of the live template; `None` without a Deployment of ours.

@@ -69,6 +69,8 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
         budgeted_rollout: permit_cause.map(BudgetedRollout::recorded),
         budgeted_rollout_cause: permit_cause.and_then(BudgetedRollout::recorded_cause),
         altered_fields: inputs.altered.clone(),
+        other_field_managers: inputs.other_managers.clone(),
+        weakened_by_others: inputs.weakened.clone(),
         failing_since: failing_since.map(Time),
     }
 }

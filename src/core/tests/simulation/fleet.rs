@@ -161,7 +161,8 @@ impl Fleet {
                 Effect::Publish { .. }
                 | Effect::PollMissingKind { .. }
                 | Effect::RelistAll
-                | Effect::Observe(_) => {}
+                | Effect::Observe(_)
+                | Effect::Log { .. } => {}
             }
         }
     }

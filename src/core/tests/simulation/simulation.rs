@@ -139,7 +139,7 @@ impl Simulation {
                     self.times_listed_anew += 1;
                     Watched::ALL.into_iter().for_each(|kind| self.ask(kind));
                 }
-                Effect::PollMissingKind { .. } | Effect::Observe(_) => {}
+                Effect::PollMissingKind { .. } | Effect::Observe(_) | Effect::Log { .. } => {}
             }
         }
     }

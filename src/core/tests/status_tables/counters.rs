@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use memcached_operator_core::api::MemcachedStatus;
-use memcached_operator_core::api::status::{AlteredField, AlteredFields, SecretVersion};
+use memcached_operator_core::api::status::{AlteredField, AlteredFields, OtherFieldManager, SecretVersion};
 use memcached_operator_core::kernel::desired::Revision;
 use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
 use memcached_operator_core::kernel::status::{BlockingProblem, MissingSecret, StatusInputs, status};
@@ -231,11 +231,18 @@ fn the_numbers_mirror_the_deployment() {
         server_version: "v1.34.4".into(),
         fields: vec![AlteredField { path: "spec.replicas".into(), digest: "0a1b".into() }],
     }];
+    let others = vec![OtherFieldManager {
+        manager: "kubectl-patch".into(),
+        time: None,
+        fields: vec!["spec.template.spec.containers[name=debug]".into()],
+    }];
     let inputs = StatusInputs {
         deployment: Some(rollout(4, 2, 3)),
         template_revision: Some(Revision(1)),
         secrets: secrets.clone(),
         altered: altered.clone(),
+        other_managers: others.clone(),
+        weakened: vec!["container debug".into()],
         ..steady()
     };
     let expected = MemcachedStatus {
@@ -256,6 +263,8 @@ fn the_numbers_mirror_the_deployment() {
         budgeted_rollout: None,
         budgeted_rollout_cause: None,
         altered_fields: altered,
+        other_field_managers: others,
+        weakened_by_others: vec!["container debug".into()],
         failing_since: None,
     };
     assert_eq!(numbers(&inputs), expected);

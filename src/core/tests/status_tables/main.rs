@@ -48,6 +48,8 @@ fn steady() -> StatusInputs<'static> {
         pod_problem: None,
         secrets: Vec::new(),
         altered: Vec::new(),
+        other_managers: Vec::new(),
+        weakened: Vec::new(),
         template_revision: None,
         now: at(0),
     }

@@ -93,6 +93,8 @@ prop_compose! {
             pod_problem,
             secrets: Vec::new(),
             altered: Vec::new(),
+            other_managers: Vec::new(),
+            weakened: Vec::new(),
             template_revision: None,
             now: at(0) + SignedDuration::from_millis(millis),
         }
