@@ -75,6 +75,9 @@ pub async fn execute(client: &Client, resource: &Key, request: Request) -> Reply
     reply
 }
 
+/// The words for a create, before and after.
+const CREATE: (&str, &str) = ("create", "created");
+
 /// A request in the words of logs and conditions.
 struct Operation {
     /// The words for it, before and after.
@@ -117,11 +120,7 @@ fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
         }
         Request::Create { kind, key, body } => {
             let http = apply(kind, &key, with_metadata(body, "resourceVersion", "1"));
-            (
-                operation(("create", "created"), "patch", Watched::Child(kind), key),
-                http,
-                Expected::Child(kind),
-            )
+            (operation(CREATE, "patch", Watched::Child(kind), key), http, Expected::Child(kind))
         }
         Request::Apply { kind, key, uid, resource_version, body } => {
             let body = with_metadata(body, "uid", &uid.0);
@@ -254,8 +253,15 @@ impl Operation {
             Category::Invalid | Category::ImmutableField if self.verb == "get" => Category::Transient,
             category => category,
         };
-        if category != Category::Forbidden {
-            return self.failed(category, &said(status));
+        match category {
+            Category::Conflict if self.action == CREATE.0 => {
+                return self.failed(category, "there is one already; looking at it");
+            }
+            Category::Conflict => {
+                return self.failed(category, "somebody changed it meanwhile; looking again");
+            }
+            Category::Forbidden => {}
+            _ => return self.failed(category, &said(status)),
         }
         let (plural, status_of) = (kinds::plural(self.kind), matches!(self.kind, Watched::Memcached));
         let (verb, what) = match missing_verb(status) {

@@ -199,6 +199,22 @@ impl<'a> Cache<'a> {
         .await
     }
 
+    /// Waits for a Warning of this reason whose message ends like this: at most 30 s.
+    ///
+    /// # Errors
+    /// When there is none in time.
+    pub async fn is_warned(&self, reason: &str, ends: &str) -> Result<()> {
+        await_answer(&format!("a Warning {reason} ends with {ends}"), Duration::from_secs(30), async || {
+            let events = self.space.api::<Event>().list(&ListParams::default()).await?.items;
+            let warnings = events.into_iter().filter(|it| it.type_.as_deref() == Some("Warning"));
+            let of_reason = warnings.filter(|it| it.reason.as_deref() == Some(reason));
+            let notes: Vec<_> = of_reason.filter_map(|it| it.note).collect();
+            ensure!(notes.iter().any(|note| note.ends_with(ends)), "{notes:?}");
+            Ok(())
+        })
+        .await
+    }
+
     /// Everything that happened until now.
     ///
     /// # Errors

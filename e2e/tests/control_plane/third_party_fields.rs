@@ -12,8 +12,9 @@ use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::events::v1::Event;
 use kube::ResourceExt;
-use kube::api::{Patch, PatchParams};
+use kube::api::{ListParams, Patch, PatchParams};
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 
@@ -102,13 +103,35 @@ impl World<'_> {
 
     /// As `kubectl rollout restart` does it; gives the time that it wrote.
     async fn restart_by_kubectl(&self) -> Result<String> {
-        let mut kubectl = self.space.cluster().kubectl()?;
-        kubectl.args(["rollout", "restart", "deployment/cache", "--namespace", self.space.name()]);
-        let output = kubectl.output()?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        self.kubectl(&["rollout", "restart", "deployment/cache"]).await?;
         let deployment = json!(self.deployment().await?);
         let at = deployment.pointer("/spec/template/metadata/annotations/kubectl.kubernetes.io~1restartedAt");
         Ok(at.and_then(Value::as_str).context("kubectl says when")?.to_owned())
+    }
+
+    async fn kubectl(&self, args: &[&str]) -> Result<()> {
+        let mut kubectl = self.space.cluster().kubectl()?;
+        let output = kubectl.args(args).args(["--namespace", self.space.name()]).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
+    }
+
+    /// The Events of this reason: their messages.
+    async fn told(&self, reason: &str) -> Result<Vec<String>> {
+        let events = self.space.api::<Event>().list(&ListParams::default()).await?.items;
+        let of_reason = events.into_iter().filter(|it| it.reason.as_deref() == Some(reason));
+        Ok(of_reason.filter_map(|it| it.note).collect())
+    }
+
+    /// Waits for an Event of this reason that has all of these words.
+    async fn is_told(&self, reason: &str, words: &[&str]) -> Result<()> {
+        await_answer(&format!("an Event {reason} says {words:?}"), SOON, async || {
+            let told = self.told(reason).await?;
+            let says = |message: &String| words.iter().all(|word| message.contains(word));
+            ensure!(told.iter().any(says), "{told:?}");
+            Ok(())
+        })
+        .await
     }
 
     async fn meddle(&self) -> Result<()> {
@@ -140,6 +163,12 @@ async fn a_restart_by_kubectl_a_sidecar_and_labels_of_others_survive_edits_repai
         };
         space.wait::<Deployment>("cache", "it rolled out", SOON, |it| it.is_some_and(rolled)).await?;
         world.untouched("after what others did", &at, &[]).await?;
+        let restart = "annotations[kubectl.kubernetes.io/restartedAt]";
+        world.is_told("PodsReplacedByOthers", &["kubectl", restart]).await?;
+        world.is_told("PodsReplacedByOthers", &["somebody-else", "This weakens the pods: container sidecar"]).await?;
+        let told = world.told("PodsReplacedByOthers").await?.len();
+        let counted = format!("memcached_operator_rollouts_total{{cause=\"others\"}} {told}\n");
+        ensure!(operator.page("/metrics").await?.contains(&counted), "{told} were told of");
 
         space.apply(&resource("cache", 2, 65)?).await?;
         let edited = [("deployments cache", 1)];
@@ -148,6 +177,7 @@ async fn a_restart_by_kubectl_a_sidecar_and_labels_of_others_survive_edits_repai
         operator.kill().await?;
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
         world.untouched("after a restart of the operator", &at, &edited).await?;
+        ensure!(world.told("PodsReplacedByOthers").await?.len() == told, "a restart tells of what it finds");
 
         let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "memcached", "image": "other"}]}}}});
         let params = PatchParams { field_manager: Some("meddler".to_owned()), ..PatchParams::default() };
@@ -158,6 +188,9 @@ async fn a_restart_by_kubectl_a_sidecar_and_labels_of_others_survive_edits_repai
         };
         space.wait::<Deployment>("cache", "the image is ours again", SOON, |it| it.is_some_and(ours)).await?;
         world.untouched("after a repair", &at, &[("deployments cache", 2)]).await?;
+        world.is_told("RolloutStarted", &["cause drift", "containers[name=memcached].image; by meddler at "]).await?;
+        world.kubectl(&["scale", "deployment/cache", "--replicas=3"]).await?;
+        world.is_told("FieldsPutBack", &["Deployment cache", "spec.replicas; by kubectl"]).await?;
         operator.end().await
     })
     .await

@@ -27,7 +27,9 @@ async fn is_told(cache: &Cache<'_>) -> Result<String> {
 async fn a_cache_whose_image_does_not_exist_says_so_and_is_ready_with_the_right_one() -> Result<()> {
     with_cache("no-image", async |cache| {
         cache.apply(&image(NO_IMAGE)).await?;
-        assert_eq!(is_told(cache).await?, "0/1 replicas are ready: ImagePullBackOff");
+        let problem = format!("container memcached cannot pull {NO_IMAGE}: connection refused");
+        assert_eq!(is_told(cache).await?, format!("0/1 replicas are ready: {problem}"));
+        cache.is_warned("PodFailing", &problem).await?;
         assert_eq!(cache.verdicts().await?, [Status::InProgress]);
 
         cache.apply(&image("memcached:1.6")).await?;
@@ -49,7 +51,10 @@ async fn a_wrong_image_costs_nothing_of_what_is_cached_when_it_is_taken_back() -
         let pod = cache.only_pod().await?;
 
         cache.apply(&image(NO_IMAGE)).await?;
-        let told = "1/1 replicas are ready; 1 pod of an older template is left; 1 pod more than wanted: ImagePullBackOff";
+        let told = format!(
+            "1/1 replicas are ready; 1 pod of an older template is left; 1 pod more than wanted: container memcached cannot pull \
+             {NO_IMAGE}: connection refused"
+        );
         assert_eq!(is_told(cache).await?, told);
         cache.apply(&image("memcached:1.6")).await?;
         cache.ready().await?;

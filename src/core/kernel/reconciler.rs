@@ -215,7 +215,7 @@ impl Reconciler {
         if !self.active_passes.is_under_way(key) {
             self.active_passes.end(key);
         }
-        if self.world.resources.keys().all(|other| other.namespace != key.namespace) {
+        if self.world.resources_in(&key.namespace).next().is_none() {
             self.reports.namespace_is_empty(&key.namespace);
         }
     }

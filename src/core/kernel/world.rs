@@ -376,6 +376,12 @@ impl World {
         }
     }
 
+    /// The resources in a namespace.
+    pub fn resources_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Key> {
+        let first = Key { namespace: namespace.to_owned(), name: String::new() };
+        self.resources.range(first..).map(|(key, _)| key).take_while(move |key| key.namespace == namespace)
+    }
+
     /// Why the worst pod of a resource is not running; among equals the first by name.
     #[must_use]
     pub fn pod_problem(&self, resource: &Key) -> Option<&str> {

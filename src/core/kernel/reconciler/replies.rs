@@ -44,8 +44,8 @@ impl Reconciler {
                 let goes = failure.category == Category::NamespaceTerminating;
                 effects.push(log(failed(resource, request, failure, (&uid, self.now))));
                 if goes {
-                    let neighbours = self.world.resources.keys().filter(|it| it.namespace == key.namespace);
-                    self.reports.namespace_goes(&key.namespace, neighbours.count(), effects);
+                    let resources = self.world.resources_in(&key.namespace).count();
+                    self.reports.namespace_goes(&key.namespace, resources, effects);
                 }
             }
             (PlannedRequest::WriteChild(sent), Reply::Child(seen))

@@ -10,6 +10,7 @@ mod autoscaling;
 #[path = "../fixture/mod.rs"]
 mod fixture;
 mod orphans;
+mod other_managers;
 mod rollout_causes;
 mod secrets;
 mod support;

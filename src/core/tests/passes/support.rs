@@ -21,17 +21,24 @@ pub(crate) fn live(kind: ChildKind, spec: &Value) -> SeenChild {
 
 /// The same, but that this field of it is somebody else's.
 pub(crate) fn with_others_field(kind: ChildKind, spec: &Value, field: &str) -> SeenChild {
-    let mut object = Fixture::new(NAME, spec).child(kind);
-    let mut fields = owned(&object);
+    let mut object = object(kind, spec);
     if let Some((map, name)) = field.rsplit_once('/') {
+        let fields = &mut object["metadata"]["managedFields"][0]["fieldsV1"];
         fields.pointer_mut(map).unwrap().as_object_mut().unwrap().remove(name).unwrap();
     }
+    seen::child(kind, &serde_json::from_value::<DynamicObject>(object).unwrap()).unwrap()
+}
+
+/// The same as the API server holds it.
+pub(crate) fn object(kind: ChildKind, spec: &Value) -> Value {
+    let mut object = Fixture::new(NAME, spec).child(kind);
+    let fields = owned(&object);
     object["metadata"]["uid"] = json!(format!("uid-{}", kind.name()));
     object["metadata"]["resourceVersion"] = json!("7");
     object["metadata"]["managedFields"] = json!([
         {"manager": "memcached-operator", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": fields},
     ]);
-    seen::child(kind, &serde_json::from_value::<DynamicObject>(object).unwrap()).unwrap()
+    object
 }
 
 /// A record of ownership of all of this; a list counts as a whole.

@@ -1,0 +1,168 @@
+//! What others do to a child: who replaced pods, who changed what is put back, and who decides about the number of pods.
+
+use kube_core::DynamicObject;
+use memcached_operator_core::kernel::event::SeenChild;
+use memcached_operator_core::kernel::object::ChildKind;
+use memcached_operator_core::kernel::pending_request::{ChildWrite, PlannedRequest};
+use memcached_operator_core::kernel::seen;
+use memcached_operator_core::kernel::world::World;
+use serde_json::{Value, json};
+
+use crate::support::{complete, deployment, live, object, run, scaled_by_others, service, world};
+
+/// The Deployment after somebody set a field of it, as `manager`.
+fn changed(spec: &Value, pointer: &str, value: Value, manager: &str) -> SeenChild {
+    let (mut raw, path) = (object(ChildKind::Deployment, spec), pointer.trim_start_matches('/'));
+    let mut fields = json!({});
+    for name in path.rsplit('/') {
+        fields = json!({ format!("f:{}", name.replace("~1", "/")): fields });
+    }
+    let ours = format!("/f:{}", path.replace('/', "/f:"));
+    let (map, name) = ours.rsplit_once('/').unwrap();
+    let owned = raw.pointer_mut("/metadata/managedFields/0/fieldsV1").unwrap();
+    owned.pointer_mut(map).and_then(|map| map.as_object_mut()?.remove(&name.replace("~1", "/")));
+    raw["metadata"]["managedFields"].as_array_mut().unwrap().push(json!({
+        "manager": manager, "operation": "Update", "time": "2026-11-22T10:00:00Z", "fieldsV1": fields,
+    }));
+    let names = path.split('/').map(|name| name.replace("~1", "/"));
+    *names.fold(&mut raw, |map, name| &mut map[name]) = value;
+    raw["metadata"]["resourceVersion"] = json!("8");
+    let object: DynamicObject = serde_json::from_value(raw).unwrap();
+    complete(seen::child(ChildKind::Deployment, &object).unwrap(), 1)
+}
+
+/// A settled cache.
+fn settled(spec: &Value) -> World {
+    let mut world = world(spec, vec![service(spec), complete(deployment(spec), 1)]);
+    store_status(&mut world);
+    world
+}
+
+/// Stores the status that a pass writes.
+fn store_status(world: &mut World) {
+    let PlannedRequest::WriteStatus { status, .. } = run(world).requests.remove(0) else {
+        panic!("no status")
+    };
+    world.resources.values_mut().next().unwrap().seen.status = *status;
+}
+
+/// The reason and the message of each Event that a pass sends, and whether it tells of a rollout by others.
+fn said(world: &World) -> (Vec<String>, bool) {
+    let mut words = Vec::new();
+    let mut by_others = false;
+    for request in run(world).requests {
+        let PlannedRequest::WriteStatus { kube_events, rollout_by_others, .. } = request else { continue };
+        by_others |= rollout_by_others;
+        words.extend(kube_events.into_iter().map(|it| format!("{}: {}", it.reason, it.message)));
+    }
+    (words, by_others)
+}
+
+const ANNOTATION: &str = "/spec/template/metadata/annotations/kubectl.kubernetes.io~1restartedAt";
+
+#[test]
+fn pods_that_somebody_else_replaced_are_told_of_once_with_field_and_manager() {
+    let spec = json!({});
+    let mut world = settled(&spec);
+    assert_eq!(said(&world), (vec![], false));
+    world.see_child(changed(&spec, ANNOTATION, json!("now"), "kubectl-rollout")).unwrap();
+    let field = "spec.template.metadata.annotations[kubectl.kubernetes.io/restartedAt]";
+    let words = format!(
+        "PodsReplacedByOthers: Somebody else changed the pod template, so pods are replaced \
+         (kubectl-rollout at 2026-11-22T10:00:00Z: {field})"
+    );
+    assert_eq!(said(&world), (vec![words], true));
+    store_status(&mut world);
+    assert_eq!(said(&world), (vec![], false));
+}
+
+#[test]
+fn what_weakens_the_pods_is_a_warning_that_names_it() {
+    let spec = json!({});
+    let mut world = settled(&spec);
+    world.see_child(changed(&spec, "/spec/template/spec/hostNetwork", json!(true), "kubectl-patch")).unwrap();
+    let (words, by_others) = said(&world);
+    assert!(
+        by_others
+            && words[0].ends_with("spec.template.spec.hostNetwork). This weakens the pods: hostNetwork"),
+        "{words:?}"
+    );
+}
+
+#[test]
+fn what_was_there_when_the_operator_started_is_in_the_status_and_is_no_rollout() {
+    let spec = json!({});
+    let restarted = changed(&spec, ANNOTATION, json!("before"), "kubectl-rollout");
+    let mut world = world(&spec, vec![service(&spec), restarted]);
+    let (words, by_others) = said(&world);
+    assert!(!by_others && words.iter().all(|it| !it.starts_with("PodsReplacedByOthers")), "{words:?}");
+    store_status(&mut world);
+    let status = &world.resources.values().next().unwrap().seen.status;
+    assert_eq!(
+        status.other_field_managers.iter().map(|it| it.manager.as_str()).collect::<Vec<_>>(),
+        ["kubectl-rollout"]
+    );
+}
+
+#[test]
+fn what_is_put_back_names_the_field_and_who_changed_it() {
+    let spec = json!({});
+    let mut world = settled(&spec);
+    world.see_child(changed(&spec, "/spec/replicas", json!(5), "kubectl-scale")).unwrap();
+    let requests = run(&world).requests;
+    let PlannedRequest::WriteChild(ChildWrite { changes, .. }) = &requests[0] else { panic!("{requests:?}") };
+    let managers: Vec<_> = changes.managers.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(
+        (changes.fields.as_deref(), managers),
+        (Some(&["spec.replicas".to_owned()][..]), vec!["kubectl-scale"])
+    );
+    assert!(changes.is_repair);
+}
+
+#[test]
+fn an_edit_of_the_users_is_no_repair_and_is_told_with_its_values() {
+    let spec = json!({"replicas": 1, "memcached": {"maxMemoryMB": 64}});
+    let mut world = settled(&spec);
+    let resource = world.resources.values_mut().next().unwrap();
+    let before = resource.seen.spec.clone().unwrap();
+    resource.seen.generation = 2;
+    resource.seen.resource_version.0 = "10".to_owned();
+    resource.spec_before_edit = Some(Box::new(before));
+    resource.rendered_hashes = None;
+    resource.seen.spec =
+        Ok(serde_json::from_value(json!({"replicas": 2, "memcached": {"maxMemoryMB": 96}})).unwrap());
+    let requests = run(&world).requests;
+    let PlannedRequest::WriteChild(ChildWrite { changes, .. }) = &requests[0] else { panic!("{requests:?}") };
+    assert_eq!(changes.edits, ["memcached.maxMemoryMB 64 -> 96", "replicas 1 -> 2"]);
+    assert!(!changes.is_repair && changes.managers.is_empty(), "{changes:?}");
+}
+
+#[test]
+fn the_number_of_pods_in_the_spec_of_an_autoscaled_cache_is_not_used_and_an_event_says_who_decides() {
+    let spec = json!({
+        "replicas": 1,
+        "autoscaling": {"enabled": true, "minReplicas": 1, "maxReplicas": 3},
+        "resources": {"requests": {"cpu": "100m"}},
+    });
+    let mut world = settled_autoscaled(&spec);
+    let resource = world.resources.values_mut().next().unwrap();
+    let before = resource.seen.spec.clone().unwrap();
+    resource.spec_before_edit = Some(Box::new(before.clone()));
+    resource.seen.generation = 2;
+    let mut after = before;
+    after.replicas = Some(5);
+    resource.seen.spec = Ok(after);
+    let (words, _) = said(&world);
+    let expected = "ReplicasNotUsed: spec.replicas is 5 now, and changes nothing: the HorizontalPodAutoscaler decides about the \
+                    number of pods; edit spec.autoscaling.minReplicas (1) or maxReplicas (3)";
+    assert_eq!(words, [expected]);
+    store_status(&mut world);
+    assert_eq!(said(&world), (vec![], false));
+}
+
+fn settled_autoscaled(spec: &Value) -> World {
+    let autoscaler = live(ChildKind::HorizontalPodAutoscaler, spec);
+    let mut world = world(spec, vec![service(spec), complete(scaled_by_others(spec), 1), autoscaler]);
+    store_status(&mut world);
+    world
+}
