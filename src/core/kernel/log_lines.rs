@@ -25,11 +25,10 @@ fn line(level: LogLevel, words: String) -> LogLine {
 /// A Kubernetes Event about a resource was sent.
 #[must_use]
 pub fn of_event(KubeEvent { severity, reason, action: _, message }: &KubeEvent) -> LogLine {
-    let level = match severity {
-        Severity::Normal => LogLevel::Info,
-        Severity::Warning => LogLevel::Warn,
-    };
-    line(level, format!("{reason}: {message}"))
+    match severity {
+        Severity::Normal => line(LogLevel::Info, message.clone()),
+        Severity::Warning => line(LogLevel::Warn, format!("{reason}: {message}")),
+    }
 }
 
 /// A child was applied, and no Kubernetes Event tells of that.

@@ -29,9 +29,9 @@ pub fn of_pod(pod: &Pod) -> Option<String> {
     of_init.or_else(of_container).or_else(unscheduled)
 }
 
-/// What the scheduler says, without what it says of preemption: that repeats the numbers of nodes.
+/// The first sentence of the scheduler. The others repeat the numbers of nodes.
 fn cannot_be_scheduled(message: &str) -> String {
-    let reason = message.split(" preemption:").next().unwrap_or(message);
+    let reason = message.split(". ").next().unwrap_or(message);
     format!("cannot be scheduled: {}", brief(reason))
 }
 
@@ -163,7 +163,7 @@ mod tests {
     fn a_pod_that_no_node_takes_says_why() {
         let condition = |message: Option<&str>| json!({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}]});
         let said = |message| of_pod(&pod(&condition(message)));
-        let words = "0/3 nodes are available: 3 Insufficient memory. preemption: 0/3 nodes are available: 3 No victims.";
+        let words = "0/3 nodes are available: 3 Insufficient memory. no new claims to deallocate, preemption: 0/3 nodes are available: 3 No victims.";
         assert_eq!(
             said(Some(words)).as_deref(),
             Some("cannot be scheduled: 0/3 nodes are available: 3 Insufficient memory")
