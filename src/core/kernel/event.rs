@@ -152,6 +152,18 @@ pub struct SeenChild {
     pub managers: Vec<OtherManager>,
     /// What a Deployment's status says; `None` for other kinds.
     pub rollout: Option<SeenRollout>,
+    /// Why a HorizontalPodAutoscaler does not scale; `None` if it does, and for other kinds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inactive: Option<ScalingInactive>,
+}
+
+/// A HorizontalPodAutoscaler cannot tell how many pods are needed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScalingInactive {
+    /// Since when.
+    pub since: Timestamp,
+    /// Why, in the words of the controller.
+    pub message: String,
 }
 
 /// A Deployment's status, counters clamped to at least 0.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::desired::meta::{RESTART_TRIGGER, SECRET_HASH};
 use super::desired::{LiveTemplate, Revision, UnrecordedTemplate};
 use super::diff::Differences;
-use super::event::{SeenChild, SeenRollout};
+use super::event::{ScalingInactive, SeenChild, SeenRollout};
 use super::field_managers::OtherManager;
 use super::go_operator::managed_fields::GoOperatorFields;
 use super::hash;
@@ -65,6 +65,9 @@ pub struct Live {
     pub entry: Option<usize>,
     /// The status, if the child is a Deployment.
     pub rollout: Option<SeenRollout>,
+    /// [`SeenChild::inactive`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inactive: Option<ScalingInactive>,
     /// How the live object compares with the desired one.
     pub comparison: Comparison,
 }
@@ -134,6 +137,7 @@ impl From<SeenChild> for Live {
             weakened: weakened::weakened(&seen.content, &seen.managers),
             managers: seen.managers,
             rollout: seen.rollout,
+            inactive: seen.inactive,
             go_operator: go_operator.map(Box::new),
             comparison: Comparison::Pending { content: seen.content, owned: seen.owned, before: None },
         }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::desired::meta::{INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
-use super::event::{SeenChild, SeenPod, SeenResource, SeenRollout, SeenSecret};
+use super::event::{ScalingInactive, SeenChild, SeenPod, SeenResource, SeenRollout, SeenSecret};
 use super::field_managers;
 use super::go_operator;
 use super::go_operator::entry::GoOperatorEntry;
@@ -77,6 +77,7 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
         go_operator: None,
         managers: Vec::new(),
         rollout: None,
+        inactive: None,
     };
     if is_foreign(meta, whose.controller.as_ref()) {
         return Some(whose);
@@ -104,6 +105,10 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
         entry,
         go_operator,
         rollout: (kind == ChildKind::Deployment).then(|| rollout(object.data.get("status"))),
+        inactive: match kind {
+            ChildKind::HorizontalPodAutoscaler => inactive(object.data.get("status")),
+            _ => None,
+        },
         ..whose
     })
 }
@@ -152,6 +157,19 @@ fn rollout(status: Option<&Value>) -> SeenRollout {
             .find(|it| is(it, "type", "ReplicaFailure") && is(it, "status", "True"))
             .map(message),
     }
+}
+
+/// Why an autoscaler does not scale. While no pods are wanted it is disabled, and that is no problem.
+fn inactive(status: Option<&Value>) -> Option<ScalingInactive> {
+    let conditions = status?.get("conditions")?.as_array()?;
+    let text = |condition: &'_ Value, field: &str| Some(condition.get(field)?.as_str()?.to_owned());
+    let is_inactive = |it: &&Value| {
+        let has = |field, value: &str| text(it, field).as_deref() == Some(value);
+        has("type", "ScalingActive") && has("status", "False") && !has("reason", "ScalingDisabled")
+    };
+    let condition = conditions.iter().find(is_inactive)?;
+    let since = text(condition, "lastTransitionTime")?.parse().ok()?;
+    Some(ScalingInactive { since, message: text(condition, "message").unwrap_or_default() })
 }
 
 /// A Secret's metadata.
@@ -250,8 +268,32 @@ mod tests {
                     fields: vec!["spec.paused".into()],
                 }],
                 rollout: Some(SeenRollout { observed_generation: 2, ready: 1, ..SeenRollout::default() }),
+                inactive: None,
             }
         );
+    }
+
+    #[test]
+    fn an_autoscaler_that_cannot_read_its_metrics_says_why_and_since_when() {
+        let seen = |reason: &str, status: &str| {
+            let condition = json!({
+                "type": "ScalingActive", "status": status, "reason": reason, "message": "no metrics",
+                "lastTransitionTime": "2026-11-22T10:00:00Z",
+            });
+            let raw = json!({
+                "metadata": {
+                    "namespace": "n", "name": "x", "uid": "u", "resourceVersion": "7",
+                    "managedFields": [{"manager": "memcached-operator", "operation": "Apply", "fieldsV1": {}}],
+                },
+                "status": {"conditions": [condition]},
+            });
+            child(ChildKind::HorizontalPodAutoscaler, &object(raw)).unwrap().inactive
+        };
+        let since = "2026-11-22T10:00:00Z".parse().unwrap();
+        let inactive = ScalingInactive { since, message: "no metrics".to_owned() };
+        assert_eq!(seen("FailedGetResourceMetric", "False"), Some(inactive));
+        assert_eq!(seen("ValidMetricFound", "True"), None);
+        assert_eq!(seen("ScalingDisabled", "False"), None);
     }
 
     #[test]

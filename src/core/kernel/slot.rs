@@ -297,6 +297,7 @@ mod tests {
             entry: None,
             go_operator: None,
             managers: Vec::new(),
+            inactive: None,
             rollout: None,
         }
     }

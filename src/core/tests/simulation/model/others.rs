@@ -57,6 +57,7 @@ impl Model {
             entry: None,
             go_operator: None,
             managers: Vec::new(),
+            inactive: None,
             rollout: None,
         };
         self.put(kind, Some(child));

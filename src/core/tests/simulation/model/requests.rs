@@ -100,6 +100,7 @@ impl Model {
             entry: Some(0),
             go_operator: None,
             managers: Vec::new(),
+            inactive: None,
             rollout: (kind == ChildKind::Deployment).then(SeenRollout::default),
         };
         self.put(kind, Some(child.clone()));
