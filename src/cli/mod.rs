@@ -8,6 +8,7 @@ mod exit_codes;
 pub mod exporter;
 mod files;
 mod log;
+mod manifest;
 mod output;
 pub mod plan;
 pub mod replay;

@@ -47,7 +47,7 @@ fn whole_numbers(value: Value) -> Value {
     }
 }
 
-fn whole_number(number: &Number) -> Option<Number> {
+pub(super) fn whole_number(number: &Number) -> Option<Number> {
     let float = number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0)?;
     // Beyond 2^53 a float does not say which whole number it is.
     (float.abs() < 9_007_199_254_740_992.0).then(|| Number::from(float as i64))

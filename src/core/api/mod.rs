@@ -2,8 +2,9 @@
 //!
 //! [`spec`] and [`status`] are the two halves of the resource: [`spec::validate`] turns a spec as it was written into a
 //! [`Validated`] one, which the kernel builds from. [`crd`] is the schema that the API server enforces, `schema` what
-//! derived schemas lack. [`quantity`] says what `128Mi` means, [`headroom`] how much of it memcached takes beside its items.
+//! derived schemas lack. [`admission`] says what the API server would refuse of a new resource. [`quantity`] says what `128Mi` means, [`headroom`] how much of it memcached takes beside its items.
 
+pub mod admission;
 pub mod crd;
 pub mod headroom;
 pub mod quantity;

@@ -1,6 +1,7 @@
 //! How rules are checked: [`Findings`] collects everything that is wrong with one spec. Pure; called by the sections.
 //!
-//! A zero or empty value that slips past the schema means the default: webhooks of the Go operator stored such values.
+//! A zero or empty value that slips past the schema means the default: webhooks of the Go operator stored such values. Who
+//! asks what the API server says of a new resource asks with [`Blank::IsAValue`].
 
 use regex::Regex;
 
@@ -25,14 +26,29 @@ pub struct Number {
     pub default: i32,
 }
 
+/// What a zero or an empty text is, where the API server takes none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blank {
+    /// The default: what is stored has such values.
+    IsTheDefault,
+    /// A value like any other, and so refused: the API server stores no new one.
+    IsAValue,
+}
+
 /// What is wrong so far. Each check reports, and answers with the value that a valid spec would have.
-#[derive(Default)]
-pub(super) struct Findings(pub(super) Vec<Violation>);
+pub(super) struct Findings {
+    pub(super) found: Vec<Violation>,
+    blank: Blank,
+}
 
 impl Findings {
+    pub(super) fn new(blank: Blank) -> Self {
+        Self { found: Vec::new(), blank }
+    }
+
     pub(super) fn check(&mut self, kept: bool, path: impl Into<String>, message: impl FnOnce() -> String) {
         if !kept {
-            self.0.push(Violation { path: path.into(), message: message() });
+            self.found.push(Violation { path: path.into(), message: message() });
         }
     }
 
@@ -42,7 +58,7 @@ impl Findings {
 
     /// Checks a number that has no default; the default of the rule is not used.
     pub(super) fn optional_number(&mut self, path: &str, raw: Option<i32>, rule: Number) -> Option<i32> {
-        let value = raw.filter(|&value| value != 0 || rule.min == 0)?;
+        let value = raw.filter(|&value| value != 0 || rule.min == 0 || self.blank == Blank::IsAValue)?;
         self.check(value >= rule.min, path, || format!("should be greater than or equal to {}", rule.min));
         self.check(value <= rule.max, path, || format!("should be less than or equal to {}", rule.max));
         Some(value)
@@ -66,9 +82,14 @@ impl Findings {
         matches
     }
 
+    /// A text that was written, where the API server takes no empty one.
+    pub(super) fn present<'a>(&self, raw: Option<&'a str>) -> Option<&'a str> {
+        raw.filter(|text| !text.is_empty() || self.blank == Blank::IsAValue)
+    }
+
     /// One of a few words; `None` for a missing or an unknown one.
     pub(super) fn word<'a>(&mut self, path: &str, raw: Option<&'a str>, words: &[&str]) -> Option<&'a str> {
-        let word = present(raw)?;
+        let word = self.present(raw)?;
         let known = words.contains(&word);
         self.check(known, path, || {
             let words: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
@@ -76,11 +97,6 @@ impl Findings {
         });
         known.then_some(word)
     }
-}
-
-/// What was written, if anything was.
-pub(super) fn present(raw: Option<&str>) -> Option<&str> {
-    raw.filter(|text| !text.is_empty())
 }
 
 #[expect(clippy::expect_used, reason = "the patterns are constants, and tests run each")]

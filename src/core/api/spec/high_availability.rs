@@ -326,8 +326,8 @@ fn limit<'a>(findings: &mut Findings, path: &str, raw: Option<&'a IntOrString>) 
         IntOrString::Int(count) => {
             findings.check(*count >= 0, path, || "should be greater than or equal to 0".to_owned());
         }
-        IntOrString::String(share) if share.is_empty() => return None,
         IntOrString::String(share) => {
+            let share = findings.present(Some(share))?;
             findings.pattern(path, share, &PERCENT);
         }
     }

@@ -35,7 +35,7 @@ pub(super) fn rule(field: &str) -> ValidationRule {
 
 /// The image at that path, where one is written.
 pub(super) fn validate<'a>(findings: &mut Findings, path: &str, raw: Option<&'a str>) -> Option<&'a str> {
-    let image = findings::present(raw)?;
+    let image = findings.present(raw)?;
     if findings.length(path, image, IMAGE_LENGTH) {
         let field = path.rsplit('.').next().unwrap_or(path);
         findings.check(IMAGE.is_match(image), path, || message(field));

@@ -1,5 +1,5 @@
 //! Fields that are maps of labels or annotations: their limits, words, schema, CEL and check. Pure; called by the
-//! sections.
+//! sections, and for the metadata of a new resource.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -19,6 +19,8 @@ const KEY_PREFIX_LENGTH: usize = 253;
 const LABEL_VALUE_PATTERN: &str = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$";
 /// Characters of a label's value at most.
 const LABEL_VALUE_LENGTH: usize = 63;
+/// Bytes of all annotations of an object at most, keys and values: the API server takes no more.
+const ANNOTATION_BYTES: usize = 256 * 1024;
 /// What keys of the operator's own labels and annotations start with.
 pub const OUR_PREFIX: &str = "memcached.c5c3.io/";
 /// Keys of the labels by which the operator finds its pods.
@@ -106,10 +108,30 @@ pub(super) fn others_annotation_rules() -> [ValidationRule; 2] {
 
 type Map = BTreeMap<String, String>;
 
+/// Labels of the resource itself: Kubernetes has no limit to their number.
+pub(super) fn validate_own_labels(findings: &mut Findings, labels: &Map) {
+    check_labels(findings, "metadata.labels", labels);
+}
+
+/// Annotations of the resource itself.
+pub(super) fn validate_own_annotations(findings: &mut Findings, annotations: &Map) {
+    let path = "metadata.annotations";
+    check_annotation_keys(findings, path, annotations);
+    let bytes: usize = annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
+    findings.check(bytes <= ANNOTATION_BYTES, path, || {
+        format!("Too long: may not be more than {ANNOTATION_BYTES} bytes")
+    });
+}
+
 /// Labels that anybody may set.
 pub(super) fn validate_labels(findings: &mut Findings, path: &str, raw: Option<&Map>) -> Map {
     let Some(labels) = raw else { return Map::new() };
     findings.count(path, labels.len(), ENTRIES);
+    check_labels(findings, path, labels);
+    labels.clone()
+}
+
+fn check_labels(findings: &mut Findings, path: &str, labels: &Map) {
     let keys = labels.keys().all(|key| is_key(key, &LABEL_KEY));
     findings.check(keys, path, || LABEL_KEYS.message.to_owned());
     for (key, value) in labels {
@@ -117,7 +139,6 @@ pub(super) fn validate_labels(findings: &mut Findings, path: &str, raw: Option<&
         findings.length(&path, value, LABEL_VALUE_LENGTH);
         findings.pattern(path, value, &LABEL_VALUE);
     }
-    labels.clone()
 }
 
 /// Labels of others: none that only the operator may set.
@@ -132,11 +153,15 @@ pub(super) fn validate_others_labels(findings: &mut Findings, path: &str, raw: O
 pub(super) fn validate_others_annotations(findings: &mut Findings, path: &str, raw: Option<&Map>) -> Map {
     let Some(annotations) = raw else { return Map::new() };
     findings.count(path, annotations.len(), ENTRIES);
-    let keys = annotations.keys().all(|key| is_key(key, &ANNOTATION_KEY));
-    findings.check(keys, path, || ANNOTATION_KEYS.message.to_owned());
+    check_annotation_keys(findings, path, annotations);
     let ours = annotations.keys().any(|key| key.starts_with(OUR_PREFIX));
     findings.check(!ours, path, || ANNOTATIONS_NOT_OURS.to_owned());
     annotations.clone()
+}
+
+fn check_annotation_keys(findings: &mut Findings, path: &str, annotations: &Map) {
+    let keys = annotations.keys().all(|key| is_key(key, &ANNOTATION_KEY));
+    findings.check(keys, path, || ANNOTATION_KEYS.message.to_owned());
 }
 
 fn is_key(key: &str, pattern: &Regex) -> bool {

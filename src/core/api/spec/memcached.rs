@@ -185,7 +185,7 @@ pub(super) fn validate(findings: &mut Findings, raw: &MemcachedConfig) -> Proces
 
 fn item_size(findings: &mut Findings, raw: Option<&str>, max_memory_mb: i32) -> String {
     let path = "spec.memcached.maxItemSize";
-    let size = findings::present(raw).unwrap_or(DEFAULT_ITEM_SIZE);
+    let size = findings.present(raw).unwrap_or(DEFAULT_ITEM_SIZE);
     if findings.length(path, size, ITEM_SIZE_LENGTH)
         && findings.pattern(path, size, &SIZE)
         && let Some(amount) = kibibytes(size)

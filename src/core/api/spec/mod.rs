@@ -45,11 +45,11 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::Validati
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub use self::autoscaling::{Autoscaling, AutoscalingSpec};
 use self::findings::Findings;
-pub use self::findings::{Number, Violation};
+pub use self::findings::{Blank, Number, Violation};
 pub use self::high_availability::{
     AntiAffinity, DisruptionLimit, GracefulShutdown, GracefulShutdownSpec, HighAvailability,
     HighAvailabilitySpec, PodDisruptionBudgetSpec,
@@ -196,11 +196,19 @@ fn whole_spec_rules() -> [ValidationRule; 3] {
     [resources::memory_limit_rule(), high_availability::min_available_rule(), autoscaling::cpu_request_rule()]
 }
 
-/// Checks every rule of the resource.
+/// Checks every rule of a resource that is stored: a zero or an empty text means the default there.
 ///
 /// # Errors
 /// All violations, in the order of the fields; never an empty list.
 pub fn validate(name: &str, spec: &MemcachedSpec) -> Result<Validated, Vec<Violation>> {
+    validate_with(name, spec, Blank::IsTheDefault)
+}
+
+/// Checks every rule of the resource.
+///
+/// # Errors
+/// As [`validate`].
+pub fn validate_with(name: &str, spec: &MemcachedSpec, blank: Blank) -> Result<Validated, Vec<Violation>> {
     // Taken apart without `..`, as every section is: whoever adds a field decides here what becomes of it.
     let MemcachedSpec {
         replicas,
@@ -215,7 +223,7 @@ pub fn validate(name: &str, spec: &MemcachedSpec) -> Result<Validated, Vec<Viola
         service,
         pod,
     } = spec;
-    let findings = &mut Findings::default();
+    let findings = &mut Findings::new(blank);
     names::validate_resource(findings, name);
     let pods = Pods::new(*replicas, autoscaling.as_deref());
     let replicas = findings.number("spec.replicas", *replicas, REPLICAS);
@@ -240,5 +248,19 @@ pub fn validate(name: &str, spec: &MemcachedSpec) -> Result<Validated, Vec<Viola
         service_annotations: service::validate(findings, service.as_ref()),
         pod: pod::validate(findings, pod.as_deref()),
     };
-    if findings.0.is_empty() { Ok(valid) } else { Err(std::mem::take(&mut findings.0)) }
+    if findings.found.is_empty() { Ok(valid) } else { Err(std::mem::take(&mut findings.found)) }
+}
+
+/// What Kubernetes refuses in the labels and annotations of any object. Values of a wrong type are left out.
+#[must_use]
+pub fn violations_of_metadata(metadata: Option<&Value>) -> Vec<Violation> {
+    let texts = |of: &str| {
+        let fields = metadata.and_then(|metadata| metadata.get(of)?.as_object()).into_iter().flatten();
+        let texts = fields.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+        texts.collect::<BTreeMap<_, _>>()
+    };
+    let findings = &mut Findings::new(Blank::IsAValue);
+    labels::validate_own_labels(findings, &texts("labels"));
+    labels::validate_own_annotations(findings, &texts("annotations"));
+    std::mem::take(&mut findings.found)
 }

@@ -189,9 +189,9 @@ fn validate_service_monitor(findings: &mut Findings, raw: &ServiceMonitorSpec) -
     let timeout_path = format!("{path}.scrapeTimeout");
     let additional_labels =
         labels::validate_labels(findings, &format!("{path}.additionalLabels"), additional_labels.as_ref());
-    let interval = findings::present(interval.as_deref()).unwrap_or(DEFAULT_INTERVAL);
+    let interval = findings.present(interval.as_deref()).unwrap_or(DEFAULT_INTERVAL);
     let interval_milliseconds = duration(findings, &format!("{path}.interval"), interval);
-    let timeout = match findings::present(scrape_timeout.as_deref()) {
+    let timeout = match findings.present(scrape_timeout.as_deref()) {
         Some(timeout) => {
             let milliseconds = duration(findings, &timeout_path, timeout);
             let ends =

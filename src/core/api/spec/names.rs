@@ -46,9 +46,9 @@ pub(super) fn validate_resource(findings: &mut Findings, name: &str) {
     findings.check(valid, "metadata.name", || NAME.to_owned());
 }
 
-/// The name of another object, where one is written.
+/// The name of another object, where one is written. An empty one is none, to the API server too.
 pub(super) fn validate_object(findings: &mut Findings, path: &str, raw: Option<&str>) -> Option<String> {
-    let name = findings::present(raw)?;
+    let name = raw.filter(|name| !name.is_empty())?;
     if findings.length(path, name, OBJECT_NAME_LENGTH) {
         findings.pattern(path, name, &OBJECT);
     }
