@@ -46,9 +46,16 @@ fn folder() -> TempDir {
         ("same", journal(&json!([]))),
         ("other", journal(&json!([{"Wake": "2026-11-21T10:00:00Z"}]))),
         ("cut", "{".to_owned()),
+        ("other.yaml", "kind: ConfigMap\napiVersion: v1\n".to_owned()),
     ];
     for (name, content) in files {
         fs::write(folder.path().join(name), content).unwrap();
+    }
+    fs::create_dir_all(folder.path().join("caches/more")).unwrap();
+    for (from, to) in
+        [("good.json", "caches/a.yaml"), ("other.yaml", "caches/b.yml"), ("bad.json", "caches/more/c.json")]
+    {
+        fs::copy(folder.path().join(from), folder.path().join(to)).unwrap();
     }
     folder
 }
@@ -62,17 +69,26 @@ fn folder() -> TempDir {
 #[case("validate -f bad.json", 1)]
 #[case("validate -f bad.json -o json", 1)]
 #[case("validate -f absent.json", 1)]
+#[case("validate good.json other.yaml", 0)]
+#[case("validate good.json bad.json", 1)]
+#[case("validate -f good.json bad.json", 1)]
+#[case("validate -f other.yaml", 1)]
+#[case("validate caches", 0)]
+#[case("validate caches -R", 1)]
+#[case("validate -f bad.json -o yaml", 1)]
 #[case("validate -f cut", 1)]
 #[case("validate", 64)]
 #[case("replay same", 0)]
 #[case("replay same -o json", 0)]
+#[case("replay same -o yaml", 0)]
 #[case("replay other", 1)]
 #[case("replay other -o json", 1)]
 #[case("replay cut", 1)]
 #[case("replay absent", 1)]
 #[case("replay", 64)]
 #[case("plan --kubeconfig absent", 1)]
-#[case("plan -o yaml", 64)]
+#[case("plan -o xml", 64)]
+#[case("plan -f bad.json", 1)]
 #[case("plan --no-such-flag", 64)]
 #[case("plan --help", 0)]
 #[case("run --kubeconfig absent --listen 127.0.0.1:0", 1)]
@@ -83,21 +99,37 @@ fn folder() -> TempDir {
 fn the_exit_code_says_how_it_went(#[case] line: &str, #[case] code: i32) {
     let output = run(folder().path(), line);
     assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
-    if code == 2 || line.contains("absent") || line.ends_with("cut") {
+    if code == 2 || line.contains("absent") || line.ends_with("replay cut") || line == "plan -f bad.json" {
         assert_eq!(text(&output.stdout), "", "what went wrong belongs on standard error");
         assert_ne!(text(&output.stderr), "");
     }
 }
 
 #[rstest]
-#[case("validate -f good.json -o json", json!([]))]
-#[case("validate -f bad.json -o json", json!([{
-    "file": "bad.json",
-    "kind": "Memcached",
-    "name": "cache",
-    "path": "spec.replicas",
-    "message": "should be less than or equal to 64",
-}]))]
+#[case("validate good.json other.yaml -o json", json!({
+    "findings": [],
+    "summary": {"checked": 1, "refused": 0, "skipped": {"ConfigMap": 1}},
+}))]
+#[case("validate -f bad.json cut -o json", json!({
+    "findings": [
+        {
+            "file": "bad.json",
+            "line": 1,
+            "column": 98,
+            "kind": "Memcached",
+            "name": "cache",
+            "path": "spec.replicas",
+            "message": "should be less than or equal to 64",
+        },
+        {
+            "file": "cut",
+            "line": 1,
+            "column": 1,
+            "message": "a bracket is not closed, or not in its place: '{' ends with '}', '[' with ']', and ',' stands between",
+        },
+    ],
+    "summary": {"checked": 1, "refused": 1, "skipped": {}},
+}))]
 #[case("replay same -o json", json!({
     "identical": true,
     "summary": {"steps": 1, "effects": 0, "cutOff": false},
@@ -116,6 +148,40 @@ fn the_exit_code_says_how_it_went(#[case] line: &str, #[case] code: i32) {
 fn what_is_printed_for_programs_is_json(#[case] line: &str, #[case] expected: Value) {
     let output = run(folder().path(), line);
     assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), expected);
+
+    let output = run(folder().path(), &line.replace("-o json", "-o yaml"));
+    assert_eq!(serde_saphyr::from_slice::<Value>(&output.stdout).unwrap(), expected);
+}
+
+/// `-` is standard input, as a pipe from `helm template` gives it.
+#[test]
+fn people_read_a_finding_a_line_and_how_many_there_were() {
+    let stream = "\
+apiVersion: v1
+kind: ConfigMap
+---
+apiVersion: memcached.c5c3.io/v1beta1
+kind: Memcached
+metadata:
+  name: cache
+spec:
+  image: \"\"
+  memcached:
+    threads: 0
+";
+    let folder = folder();
+    fs::write(folder.path().join("stream"), stream).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memcached-operator"));
+    command.args(["validate", "-"]).current_dir(folder.path()).env_clear();
+    command.stdin(fs::File::open(folder.path().join("stream")).unwrap());
+    let output = command.output().unwrap();
+    let expected = "\
+-:9:3: Memcached/cache: spec.image: image must be a reference of the form [registry[:port]/]name[:tag][@digest]
+-:11:5: Memcached/cache: spec.memcached.threads: should be greater than or equal to 1
+1 resource checked, 1 refused; 1 object of other kinds skipped (ConfigMap: 1)
+";
+    assert_eq!((text(&output.stdout), text(&output.stderr)), (expected.to_owned(), String::new()));
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]

@@ -3,12 +3,13 @@
 //! Every flag but `-f` has an environment twin, and clap is the only place that reads the environment. Errors are printed
 //! here and nowhere else, with their causes.
 
+pub mod check;
 pub mod crd;
 mod exit_codes;
 pub mod exporter;
 mod files;
 mod log;
-mod manifest;
+pub mod manifest;
 mod output;
 pub mod plan;
 pub mod replay;

@@ -120,14 +120,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let name = args.file.display();
     let file = File::open(&args.file).with_context(|| format!("cannot open the journal {name}"))?;
     let ended = replay(BufReader::new(file));
-    if args.output == Output::Json {
+    if let Some(format) = args.output.for_programs() {
         let told = match &ended {
             Ok(summary) => json!({"identical": true, "summary": summary}),
             Err(ReplayError::Differs(difference)) => json!({"identical": false, "difference": difference}),
             Err(_) => Value::Null,
         };
         if !told.is_null() {
-            println!("{}", serde_json::to_string_pretty(&told)?);
+            print!("{}", format.text(&told)?);
         }
     }
     let summary = ended.with_context(|| format!("replay of {name} failed"))?;

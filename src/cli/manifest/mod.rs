@@ -34,7 +34,9 @@ fn documents(text: &str) -> Vec<Document<'_>> {
     let mut found = Vec::new();
     let (mut start, mut first_line, mut at, mut begun) = (0, 0, 0, false);
     for (line, content) in (0..).zip(text.split_inclusive('\n')) {
-        let marker = content.strip_prefix("---").is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
+        let marker = content
+            .strip_prefix("---")
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace));
         if marker && begun {
             found.push(Document { text: &text[start..at], lines_before: first_line });
             (start, first_line) = (at, line);

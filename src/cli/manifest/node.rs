@@ -1,16 +1,20 @@
 //! A value of YAML or JSON that knows where each of its parts begins. Pure; called by [`super`].
 
 use std::fmt;
+use std::panic::resume_unwind;
+use std::thread;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::Serialize;
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use serde_saphyr::{DuplicateKeyPolicy, Location, Spanned};
 
 use crate::cli::yaml::whole_number;
 
-/// Levels of lists and maps at most: nobody writes more, and each takes room on the stack.
+/// Levels of lists and maps at most. The deepest definitions of others have some forty.
 const DEPTH: usize = 128;
+/// Bytes of the stack on which a text is read: a level takes up to 40 KiB, and not every thread has that for all.
+const STACK: usize = 16 * 1024 * 1024;
 /// Values of one document at most: a dump of a large cluster has some hundred thousand.
 const NODES: usize = 5_000_000;
 
@@ -74,9 +78,20 @@ pub struct Duplicate {
 
 /// The documents of a text. Names that stand twice in a map are kept.
 pub(super) fn read(text: &str) -> Result<Vec<Node>, serde_saphyr::Error> {
+    thread::scope(|scope| {
+        let reader = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || parse(text));
+        // Without a thread, what is deep may end the process; what people write does not.
+        reader
+            .map_or_else(|_| parse(text), |reader| reader.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    })
+}
+
+fn parse(text: &str) -> Result<Vec<Node>, serde_saphyr::Error> {
     let options = serde_saphyr::options! {
-        budget: Some(serde_saphyr::budget! { max_depth: DEPTH, max_nodes: NODES, max_events: 4 * NODES }),
+        budget: serde_saphyr::budget! { max_depth: DEPTH, max_nodes: NODES, max_events: 4 * NODES },
         duplicate_keys: DuplicateKeyPolicy::PassThrough,
+        // `010` is eight to `kubectl`.
+        legacy_octal_numbers: true,
         with_snippet: false,
     };
     serde_saphyr::from_multiple_with_options(text, options)
@@ -144,7 +159,8 @@ impl Node {
         let is_list = kind.is_some_and(|kind| kind.ends_with("List"));
         match self {
             Self { content: Content::Map(fields), .. } if is_list => {
-                let items = fields.into_iter().find(|field| field.name == "items").map(|items| items.value.content);
+                let items =
+                    fields.into_iter().find(|field| field.name == "items").map(|items| items.value.content);
                 match items {
                     Some(Content::List(items)) => items.into_iter().flat_map(Self::into_objects).collect(),
                     _ => Vec::new(),
@@ -169,8 +185,8 @@ impl Node {
 fn find(node: &Node, path: &str, here: Place) -> Place {
     match &node.content {
         Content::Map(fields) => {
-            // A label's key has dots too: the longest name is the one that is meant.
-            let below = fields.iter().filter_map(|field| Some((field, after_name(path, &field.name)?)));
+            // A label's key has dots too: the longest name is the one that is meant. Of two alike the second counts.
+            let below = fields.iter().rev().filter_map(|field| Some((field, after_name(path, &field.name)?)));
             let found = below.min_by_key(|(_, rest)| rest.len());
             found.map_or(here, |(field, rest)| find(&field.value, rest, field.at))
         }

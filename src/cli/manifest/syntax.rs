@@ -10,13 +10,17 @@ use super::{Place, Unreadable};
 const TAB: &str = "a tab stands where YAML takes only spaces: indent with spaces";
 const INDENTATION: &str =
     "the indentation does not fit the lines before: fields of one object begin in the same column";
-const COLON: &str = "no field can begin here: indent it like the fields beside it, or put a text that holds ': ' in quotes";
+const COLON: &str =
+    "no field can begin here: indent it like the fields beside it, or put a text that holds ': ' in quotes";
 const NO_COLON: &str = "a field's name lacks its ':'";
-const BRACKET: &str = "a bracket is not closed, or not in its place: '{' ends with '}', '[' with ']', and ',' stands between";
+const BRACKET: &str =
+    "a bracket is not closed, or not in its place: '{' ends with '}', '[' with ']', and ',' stands between";
 const QUOTE: &str = "a text in quotes does not end, or something follows it: close the quote";
-const ESCAPE: &str = "an escape in a text in double quotes is none: write \\\\ for a backslash, or use single quotes";
+const ESCAPE: &str =
+    "an escape in a text in double quotes is none: write \\\\ for a backslash, or use single quotes";
 const CHARACTER: &str = "a character that no text begins with: put the text in quotes";
-const BLOCK_TEXT: &str = "a text of several lines (| or >) begins wrongly: all its lines are indented alike, with spaces";
+const BLOCK_TEXT: &str =
+    "a text of several lines (| or >) begins wrongly: all its lines are indented alike, with spaces";
 const LIST: &str = "an item of a list (-) cannot stand here: items of one list begin in the same column";
 const ALIAS: &str = "an alias (*) names no anchor (&) that stands before it";
 const MERGE: &str = "a merge (<<) takes a map, or a list of maps";
@@ -24,19 +28,23 @@ const NAME: &str = "the name of a field has to be a text";
 const LARGE: &str = "the document is too large, or nested too deep";
 const NUMBER: &str = "a number that JSON does not have";
 const TAG: &str = "a tag (!) that Kubernetes does not take";
+const TEMPLATE: &str = "this looks like a template ({{): render it first, as helm template does";
 const OTHER: &str = "this cannot be read as YAML";
 
 /// What is wrong, and where.
 pub(super) fn explain(error: &Error, text: &str) -> Unreadable {
     let at = error.location().filter(|at| *at != Location::UNKNOWN).map_or(Place::START, Place::from);
-    Unreadable { at, message: words(error, at, text).to_owned() }
+    let line = usize::try_from(at.line - 1).ok().and_then(|line| text.lines().nth(line)).unwrap_or_default();
+    let message = if line.contains("{{") { TEMPLATE } else { words(error, line) };
+    Unreadable { at, message: message.to_owned() }
 }
 
-fn words(error: &Error, at: Place, text: &str) -> &'static str {
+/// What is wrong with a line.
+fn words(error: &Error, line: &str) -> &'static str {
     match error {
-        Error::WithSnippet { error, .. } | Error::AliasError { error, .. } => words(error, at, text),
+        Error::WithSnippet { error, .. } | Error::AliasError { error, .. } => words(error, line),
         Error::ExternalMessage { source, .. } => match source.as_ref() {
-            ExternalMessageSource::Parser(error) => of_parser(error.kind(), at, text),
+            ExternalMessageSource::Parser(error) => of_parser(error.kind(), line),
             _ => OTHER,
         },
         Error::UnknownAnchor { .. } => ALIAS,
@@ -47,7 +55,9 @@ fn words(error: &Error, at: Place, text: &str) -> &'static str {
         | Error::AliasExpansionLimitExceeded { .. }
         | Error::AliasReplayStackDepthExceeded { .. }
         | Error::RecursiveReferencesRequireWeakTypes { .. } => LARGE,
-        Error::NullIntoString { .. } | Error::Unexpected { .. } | Error::TaggedScalarCannotDeserializeIntoString { .. } => NAME,
+        Error::NullIntoString { .. }
+        | Error::Unexpected { .. }
+        | Error::TaggedScalarCannotDeserializeIntoString { .. } => NAME,
         Error::NonFiniteFloat { .. } => NUMBER,
         Error::InvalidScalar { .. } | Error::UnsupportedTag { .. } | Error::TaggedEnumMismatch { .. } => TAG,
         Error::IndentationError { .. } => INDENTATION,
@@ -56,7 +66,7 @@ fn words(error: &Error, at: Place, text: &str) -> &'static str {
     }
 }
 
-fn of_parser(kind: &ErrorKind, at: Place, text: &str) -> &'static str {
+fn of_parser(kind: &ErrorKind, line: &str) -> &'static str {
     match kind {
         ErrorKind::TabNotAllowed
         | ErrorKind::TabInBlockIndentation
@@ -64,13 +74,14 @@ fn of_parser(kind: &ErrorKind, at: Place, text: &str) -> &'static str {
         | ErrorKind::TabAtBlockScalarStart
         | ErrorKind::TabInPlainScalar => TAB,
         // The parser often notices a tab by what it hides.
-        _ if is_indented_with_a_tab(at, text) => TAB,
+        _ if line.chars().take_while(|it| it.is_whitespace()).any(|it| it == '\t') => TAB,
         ErrorKind::InvalidIndentation
         | ErrorKind::ExpectedBlockMappingKey
         | ErrorKind::ExpectedBlockSequenceEntry
-        | ErrorKind::InvalidQuotedScalarIndent
         | ErrorKind::InvalidFlowScalarIndent => INDENTATION,
-        ErrorKind::MappingValueNotAllowed | ErrorKind::MappingKeyNotAllowed | ErrorKind::InvalidColonPlacement => COLON,
+        ErrorKind::MappingValueNotAllowed
+        | ErrorKind::MappingKeyNotAllowed
+        | ErrorKind::InvalidColonPlacement => COLON,
         ErrorKind::SimpleKeyExpected | ErrorKind::InvalidSimpleKey => NO_COLON,
         ErrorKind::UnexpectedEofFlowSequence
         | ErrorKind::UnexpectedEofFlowMapping
@@ -82,6 +93,7 @@ fn of_parser(kind: &ErrorKind, at: Place, text: &str) -> &'static str {
         | ErrorKind::UnclosedFlowCollection { .. }
         | ErrorKind::FlowMappingValueAdjacentCollection => BRACKET,
         ErrorKind::UnclosedQuotedScalar
+        | ErrorKind::InvalidQuotedScalarIndent
         | ErrorKind::DocumentIndicatorInQuotedScalar
         | ErrorKind::InvalidTrailingSingleQuotedScalar
         | ErrorKind::InvalidTrailingDoubleQuotedScalar => QUOTE,
@@ -92,8 +104,12 @@ fn of_parser(kind: &ErrorKind, at: Place, text: &str) -> &'static str {
         | ErrorKind::MissingLowSurrogate
         | ErrorKind::UnpairedLowSurrogate
         | ErrorKind::InvalidUnicodeEscape => ESCAPE,
-        ErrorKind::UnexpectedCharacter { .. } | ErrorKind::PlainScalarStartsWithDashFlowIndicator => CHARACTER,
-        ErrorKind::ZeroBlockScalarIndent | ErrorKind::InvalidBlockScalarHeader | ErrorKind::InvalidBlockScalarIndent => BLOCK_TEXT,
+        ErrorKind::UnexpectedCharacter { .. } | ErrorKind::PlainScalarStartsWithDashFlowIndicator => {
+            CHARACTER
+        }
+        ErrorKind::ZeroBlockScalarIndent
+        | ErrorKind::InvalidBlockScalarHeader
+        | ErrorKind::InvalidBlockScalarIndent => BLOCK_TEXT,
         ErrorKind::BlockEntryInFlowCollection
         | ErrorKind::BlockSequenceEntryNotAllowed
         | ErrorKind::InvalidBlockEntryWhitespace => LIST,
@@ -102,10 +118,4 @@ fn of_parser(kind: &ErrorKind, at: Place, text: &str) -> &'static str {
         ErrorKind::UndeclaredTagHandle | ErrorKind::InvalidTagTerminator | ErrorKind::MissingTagUri => TAG,
         _ => OTHER,
     }
-}
-
-/// Whether the line of a place begins with a tab among its blanks.
-fn is_indented_with_a_tab(at: Place, text: &str) -> bool {
-    let line = usize::try_from(at.line - 1).ok().and_then(|line| text.lines().nth(line)).unwrap_or_default();
-    line.chars().take_while(|it| it.is_whitespace()).any(|it| it == '\t')
 }

@@ -11,13 +11,16 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
 
 use self::forecast::{Forecast, ResourcePlan};
+use super::check::Report;
 use super::exit_codes::CHANGES;
-use super::files::read_all;
+use super::files::{Files, Text};
 use super::output::Output;
 use super::run::AdoptTemplates;
+use crate::api::{GROUP, KIND};
 use crate::kernel::event::Event;
 use crate::shell::clock::Clock;
 use crate::shell::{client, effects};
@@ -25,9 +28,8 @@ use crate::shell::{client, effects};
 /// What to plan for.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Resources as they are to be, instead of those of the cluster; - for standard input. Can be given more than once.
-    #[arg(short, long = "filename", value_name = "FILE")]
-    files: Vec<PathBuf>,
+    #[command(flatten)]
+    files: Files,
     /// Only resources of this namespace; the namespace of resources in files that name none.
     #[arg(short, long, value_name = "NAMESPACE", env = "MEMCACHED_OPERATOR_NAMESPACE")]
     namespace: Option<String>,
@@ -67,7 +69,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 async fn plan(args: &Args) -> Result<Vec<ResourcePlan>> {
     let Args { files, namespace, kubeconfig, adopt_templates, output: _ } = args;
     let client = client::connect(kubeconfig.as_deref()).await?;
-    let wanted = read_all(files)?;
+    let wanted = resources(files)?;
     let events = survey::survey(&client, namespace.as_deref(), &wanted).await?;
     let mut forecast = Forecast::new(Clock::start().now(), (*adopt_templates).into());
     events.into_iter().for_each(|event| forecast.learn(event));
@@ -77,4 +79,28 @@ async fn plan(args: &Args) -> Result<Vec<ResourcePlan>> {
         forecast.learn(Event::Done { id, reply });
     }
     Ok(forecast.finish())
+}
+
+/// The resources of the files.
+///
+/// # Errors
+/// When one cannot be read, or the API server would refuse a resource: nothing would come of it.
+fn resources(files: &Files) -> Result<Vec<Value>> {
+    let mut report = Report::default();
+    for Text { file, text } in files.read()? {
+        report.check(&file, &text);
+    }
+    let Report { findings, resources, refused: _, skipped: _ } = &report;
+    for finding in findings {
+        eprintln!("{finding}");
+    }
+    ensure!(
+        findings.is_empty(),
+        "the API server would refuse what the files hold, so there is nothing to plan"
+    );
+    ensure!(
+        files.is_empty() || !resources.is_empty(),
+        "there is no {KIND} of {GROUP} in the files: {report}"
+    );
+    Ok(report.resources)
 }

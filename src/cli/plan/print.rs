@@ -17,15 +17,12 @@ const CONTEXT: usize = 20;
 
 /// The plan as it is printed.
 pub(super) fn text(plans: &[ResourcePlan], output: Output) -> Result<String> {
-    match output {
-        Output::Json => {
-            let told: Vec<_> = plans.iter().filter(|plan| is_told(plan)).collect();
-            let whole = json!({"resources": told, "summary": summary(plans)});
-            Ok(format!("{}\n", serde_json::to_string_pretty(&whole)?))
+    let told = plans.iter().filter(|plan| is_told(plan));
+    match output.for_programs() {
+        Some(format) => {
+            format.text(&json!({"resources": told.collect::<Vec<_>>(), "summary": summary(plans)}))
         }
-        Output::Text => {
-            Ok(plans.iter().filter(|plan| is_told(plan)).map(resource).collect::<String>() + &line(plans))
-        }
+        None => Ok(told.map(resource).collect::<String>() + &line(plans)),
     }
 }
 

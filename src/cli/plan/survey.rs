@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
@@ -10,7 +10,6 @@ use kube::core::DynamicObject;
 use kube::{Api, Client};
 use serde_json::Value;
 
-use crate::api::{GROUP, KIND};
 use crate::kernel::event::{Event, SeenResource, Unavailable};
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::{ChildKind, Key, Scope, Watched};
@@ -134,22 +133,14 @@ impl Survey<'_> {
     }
 }
 
-/// The resources of files, by key; other kinds are passed over.
+/// The resources of files, by key.
 fn requested(objects: &[Value], namespace: &str) -> Result<BTreeMap<Key, Value>> {
     let text = |object: &Value, at: &str| object.pointer(at).and_then(Value::as_str).map(str::to_owned);
-    let group =
-        |object: &Value| text(object, "/apiVersion")?.split_once('/').map(|(group, _)| group.to_owned());
-    let ours = |object: &&Value| {
-        text(object, "/kind").as_deref() == Some(KIND) && group(object).as_deref() == Some(GROUP)
-    };
     let mut wanted = BTreeMap::new();
-    for object in objects.iter().filter(ours) {
+    for object in objects {
         let name = text(object, "/metadata/name").context("a Memcached in a file has no metadata.name")?;
         let namespace = text(object, "/metadata/namespace").unwrap_or_else(|| namespace.to_owned());
         wanted.insert(Key { namespace, name }, object.clone());
-    }
-    if wanted.is_empty() && !objects.is_empty() {
-        bail!("the files hold no {KIND} of {GROUP}");
     }
     Ok(wanted)
 }

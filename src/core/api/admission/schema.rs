@@ -110,13 +110,16 @@ fn look_at_text(judgement: &mut Judgement, text: &str, schema: &JSONSchemaProps,
     let words: Vec<_> = schema.enum_.iter().flatten().map(|JSON(word)| word).collect();
     if !words.is_empty() && !words.iter().any(|word| word.as_str() == Some(text)) {
         let words: Vec<_> = words.iter().map(ToString::to_string).collect();
-        judgement.refuse(path, format!("Unsupported value: \"{text}\": supported values: {}", words.join(", ")));
+        judgement
+            .refuse(path, format!("Unsupported value: \"{text}\": supported values: {}", words.join(", ")));
     }
 }
 
 fn look_at_number(judgement: &mut Judgement, number: &Number, schema: &JSONSchemaProps, path: &str) {
     let Some(value) = number.as_f64() else { return };
-    if schema.format.as_deref() == Some("int32") && !(f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&value) {
+    if schema.format.as_deref() == Some("int32")
+        && !(f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&value)
+    {
         judgement.refuse(path, format!("must be of type integer with 32 bits, not {number}"));
         return;
     }
@@ -134,18 +137,20 @@ fn look_at_list(judgement: &mut Judgement, items: &[Value], schema: &JSONSchemaP
     for (index, item) in items.iter().enumerate() {
         look(judgement, item, of_items, &format!("{path}[{index}]"));
     }
-    let keys: Option<Vec<&str>> = match (schema.x_kubernetes_list_type.as_deref(), &schema.x_kubernetes_list_map_keys) {
-        (Some("map"), Some(keys)) => Some(keys.iter().map(String::as_str).collect()),
-        (Some("set"), _) => Some(Vec::new()),
-        _ => None,
-    };
+    let keys: Option<Vec<&str>> =
+        match (schema.x_kubernetes_list_type.as_deref(), &schema.x_kubernetes_list_map_keys) {
+            (Some("map"), Some(keys)) => Some(keys.iter().map(String::as_str).collect()),
+            (Some("set"), _) => Some(Vec::new()),
+            _ => None,
+        };
     let Some(keys) = keys else { return };
     let mut seen = BTreeSet::new();
     for (index, item) in items.iter().enumerate() {
         let key: Vec<_> = keys.iter().map(|key| item.get(key).unwrap_or(&Value::Null).to_string()).collect();
         let key = if keys.is_empty() { vec![item.to_string()] } else { key };
         if !seen.insert(key) {
-            judgement.refuse(&format!("{path}[{index}]"), "Duplicate value: another item is the same".to_owned());
+            judgement
+                .refuse(&format!("{path}[{index}]"), "Duplicate value: another item is the same".to_owned());
         }
     }
 }

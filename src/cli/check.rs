@@ -1,0 +1,243 @@
+//! Files with resources against what the API server would refuse. Takes the name and the text of a file, gives what is
+//! wrong, with its place, and the resources. Pure; called by `validate`, and by `plan` before it plans.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::manifest::{self, Duplicate, Node, Place, Unreadable};
+use crate::api::spec::Violation;
+use crate::api::{KIND, admission};
+
+/// What is said of an object that does not say its kind.
+const NO_KIND: &str = "no kind";
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(rename_all = "camelCase")]
+#[error("{}", self.line())]
+pub struct Finding {
+    /// The file as it was named.
+    pub file: String,
+    /// Where in the file.
+    #[serde(flatten)]
+    pub at: Place,
+    /// The resource's kind; none where the file cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<&'static str>,
+    /// The resource's name; empty when it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The field: `spec.memcached.threads`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+impl Finding {
+    fn line(&self) -> String {
+        let Self { file, at: Place { line, column }, kind, name, path, message } = self;
+        let resource = kind.zip(name.as_ref()).map(|(kind, name)| format!("{kind}/{name}: "));
+        let path = path.as_ref().map(|path| format!("{path}: "));
+        format!(
+            "{file}:{line}:{column}: {}{}{message}",
+            resource.unwrap_or_default(),
+            path.unwrap_or_default()
+        )
+    }
+}
+
+/// What came of checking files.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Everything that is wrong, in the order of the files.
+    pub findings: Vec<Finding>,
+    /// Every resource of ours, also those with something wrong.
+    pub resources: Vec<Value>,
+    /// Resources with something wrong.
+    pub refused: usize,
+    /// Objects of other kinds, which nobody checks, by their kind.
+    pub skipped: BTreeMap<String, usize>,
+}
+
+impl Report {
+    /// Adds a file.
+    pub fn check(&mut self, file: &str, text: &str) {
+        for document in manifest::read(text) {
+            match document {
+                Ok(object) => self.check_object(file, &object),
+                Err(Unreadable { at, message }) => {
+                    let (file, kind, name, path) = (file.to_owned(), None, None, None);
+                    self.findings.push(Finding { file, at, kind, name, path, message });
+                }
+            }
+        }
+    }
+
+    fn check_object(&mut self, file: &str, object: &Node) {
+        let value = object.value();
+        if !admission::is_ours(&value) {
+            let kind = value.get("kind").and_then(Value::as_str).unwrap_or(NO_KIND);
+            *self.skipped.entry(kind.to_owned()).or_default() += 1;
+            return;
+        }
+        let name = admission::name(&value);
+        let finding = |at: Place, path: String, message: String| Finding {
+            file: file.to_owned(),
+            at,
+            kind: Some(KIND),
+            name: Some(name.clone()),
+            path: Some(path),
+            message,
+        };
+        let twice = object.duplicates().into_iter().map(|Duplicate { path, at, first }| {
+            finding(at, path, format!("is here a second time; the first is in line {}", first.line))
+        });
+        let refused = admission::refusals(&value)
+            .into_iter()
+            .map(|Violation { path, message }| finding(object.place_of(&path), path, message));
+        let mut findings: Vec<_> = twice.chain(refused).collect();
+        findings.sort_by_key(|finding| finding.at);
+        self.refused += usize::from(!findings.is_empty());
+        self.findings.append(&mut findings);
+        self.resources.push(value);
+    }
+}
+
+/// The last line for people: `3 resources checked, 1 refused; 2 objects of other kinds skipped (ConfigMap: 2)`.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { findings: _, resources, refused, skipped } = self;
+        write!(f, "{} checked, {refused} refused", counted(resources.len(), "resource"))?;
+        if !skipped.is_empty() {
+            let kinds: Vec<_> = skipped.iter().map(|(kind, count)| format!("{kind}: {count}")).collect();
+            let objects = counted(skipped.values().sum(), "object");
+            write!(f, "; {objects} of other kinds skipped ({})", kinds.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(text: &str) -> Report {
+        let mut report = Report::default();
+        report.check("caches.yaml", text);
+        report
+    }
+
+    fn said(text: &str) -> Vec<String> {
+        report(text).findings.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn every_resource_of_every_document_is_checked_and_other_kinds_are_counted() {
+        let text = "\
+apiVersion: memcached.c5c3.io/v1beta1
+kind: Memcached
+metadata: {name: good}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: 1NVALID}
+---
+# nothing
+---
+apiVersion: v1
+kind: List
+items:
+- apiVersion: memcached.c5c3.io/v1alpha1
+  kind: Memcached
+  metadata: {name: 1bad}
+  spec:
+    replicas: 65
+- apiVersion: v1
+  kind: Secret
+- apiVersion: memcached.example.com/v1
+  kind: Memcached
+---
+replicas: 3
+";
+        let name = crate::api::spec::NAME;
+        let expected = [
+            format!("caches.yaml:16:14: Memcached/1bad: metadata.name: {name}"),
+            "caches.yaml:18:5: Memcached/1bad: spec.replicas: should be less than or equal to 64".to_owned(),
+        ];
+        assert_eq!(said(text), expected);
+        let last = "2 resources checked, 1 refused; 4 objects of other kinds skipped (Memcached: 1, Secret: 2, no kind: 1)";
+        assert_eq!(report(text).to_string(), last);
+    }
+
+    #[test]
+    fn unknown_fields_versions_types_and_second_names_are_wrong_where_they_stand() {
+        let text = "\
+apiVersion: memcached.c5c3.io/v1beta1
+kind: Memcached
+metadata: {generateName: cache-, labels: {any: thing}}
+spec:
+  replica: 3
+  memcached: {maxMemoryMb: 64, extraArgs: [-v, \"a\\nb\"]}
+  resources:
+    limits: {cpu: 1, example.com/gpu: 0.5, memory: 1Mi}
+  pod:
+    labels:
+      app.kubernetes.io/name: mine
+      app.kubernetes.io/part-of: []
+    imagePullSecrets:
+    - name: a
+    - nam: b
+  memcached:
+    threads: 0
+data: {}
+---
+apiVersion: memcached.c5c3.io/v1
+kind: Memcached
+metadata: {name: cache}
+spec: {image: {name: memcached}}
+";
+        let of_cache = [
+            "5:3: Memcached/cache-xxxxx: spec.replica: unknown field",
+            "8:22: Memcached/cache-xxxxx: spec.resources.limits.example.com/gpu: must be of type integer or string, not number",
+            "12:7: Memcached/cache-xxxxx: spec.pod.labels.app.kubernetes.io/part-of: must be of type string, not array",
+            "15:7: Memcached/cache-xxxxx: spec.pod.imagePullSecrets[1].nam: unknown field",
+            "15:7: Memcached/cache-xxxxx: spec.pod.imagePullSecrets[1].name: Required value",
+            "16:3: Memcached/cache-xxxxx: spec.memcached: is here a second time; the first is in line 6",
+            "17:5: Memcached/cache-xxxxx: spec.memcached.threads: should be greater than or equal to 1",
+            "18:1: Memcached/cache-xxxxx: data: unknown field",
+            "20:1: Memcached/cache: apiVersion: no such version; there are v1beta1 and v1alpha1",
+        ];
+        assert_eq!(said(text), of_cache.map(|line| format!("caches.yaml:{line}")));
+    }
+
+    #[test]
+    fn a_document_that_cannot_be_read_hides_none_of_the_others() {
+        let text = "\
+apiVersion: memcached.c5c3.io/v1beta1
+kind: Memcached
+metadata:
+\tname: cache
+---
+apiVersion: memcached.c5c3.io/v1beta1
+kind: Memcached
+metadata: {name: cache}
+spec: {replicas: -1}
+";
+        assert_eq!(
+            said(text),
+            [
+                "caches.yaml:4:2: a tab stands where YAML takes only spaces: indent with spaces",
+                "caches.yaml:9:8: Memcached/cache: spec.replicas: should be greater than or equal to 0",
+            ]
+        );
+        assert_eq!(report(text).to_string(), "1 resource checked, 1 refused");
+    }
+}
