@@ -1,18 +1,27 @@
-//! Reduces a Secret to digests, at once. Pure; `effects` calls it with the bytes of an answer.
+//! Reduces a Secret to digests and findings, at once. Pure; `effects` calls it with the bytes of an answer.
 //!
-//! Only this code of the operator sees the content of a Secret, and none of it may leave: no value, and no error of the JSON
-//! reader, which quotes what it cannot read.
+//! Only this code of the operator sees the content of a Secret, and none of it may leave: no value, and no error of a
+//! reader, which quotes what it cannot read. What is found in a value leaves as one of a few words ([`SecretFinding`]), and
+//! of a certificate its end.
 
-use std::collections::BTreeMap;
+mod certificates;
+mod password_file;
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use kube::core::ObjectMeta;
 use serde::Deserialize;
 
+use certificates::Certificates;
+
+use crate::kernel::desired::files::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 use crate::kernel::event::SecretContent;
 use crate::kernel::go_operator::{self, WHOLE_SECRET};
 use crate::kernel::hash;
 use crate::kernel::object::{ResourceVersion, Uid};
+use crate::kernel::secret_finding::SecretFinding;
 
 #[derive(Deserialize)]
 struct Secret {
@@ -21,7 +30,7 @@ struct Secret {
     data: Option<BTreeMap<String, ByteString>>,
 }
 
-/// The digests of the values of those `keys` that exist. `None` when `body` is no Secret.
+/// The digests and the findings of the values of those `keys` that exist. `None` when `body` is no Secret.
 #[must_use]
 pub fn digest(body: &[u8], keys: &[String]) -> Option<SecretContent> {
     let Secret { metadata, data } = serde_json::from_slice(body).ok()?;
@@ -34,20 +43,38 @@ pub fn digest(body: &[u8], keys: &[String]) -> Option<SecretContent> {
         }
         key => data.get(key).map(|value| hash::of_bytes(&value.0)),
     };
-    let unended = |key: &&String| data.get(*key).is_some_and(|value| !value.0.ends_with(b"\n"));
+    let (mut findings, mut not_after) = (BTreeSet::new(), BTreeMap::new());
+    for (key, value) in keys.iter().filter_map(|key| Some((key, data.get(key)?))) {
+        let chain = || data.get(CERTIFICATE).map(|chain| chain.0.as_slice());
+        let (found, end) = judge(key, &value.0, chain());
+        findings.extend(found);
+        not_after.extend(end.map(|end| (key.clone(), end)));
+    }
     Some(SecretContent {
         uid: Uid(metadata.uid?),
         resource_version: ResourceVersion(metadata.resource_version?),
         requested: keys.to_vec(),
         digests: keys.iter().filter_map(|key| Some((key.clone(), digest_of(key)?))).collect(),
-        without_newline: keys.iter().filter(unended).cloned().collect(),
+        findings,
+        not_after,
     })
+}
+
+/// What there is to say about the value of a key, and when a certificate in it ends. `chain` is the certificate that a
+/// private key has to belong to.
+fn judge(key: &str, value: &[u8], chain: Option<&[u8]>) -> (BTreeSet<SecretFinding>, Option<Timestamp>) {
+    let of_certificates = |Certificates { finding, not_after }| (finding.into_iter().collect(), not_after);
+    match key {
+        PASSWORD_FILE => (password_file::judge(value), None),
+        CERTIFICATE => of_certificates(certificates::judge_chain(value)),
+        CA => of_certificates(certificates::judge_authorities(value)),
+        PRIVATE_KEY => (certificates::judge_key(value, chain).into_iter().collect(), None),
+        _ => (BTreeSet::new(), None),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
     use serde_json::json;
 
@@ -74,19 +101,13 @@ mod tests {
                     // Of "abc", as FIPS 180-2 gives it.
                     "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".into(),
                 )]),
-                without_newline: BTreeSet::from(["password-file".into()]),
+                findings: BTreeSet::from([
+                    SecretFinding::PasswordFileMalformed,
+                    SecretFinding::PasswordFileNotEnded,
+                ]),
+                not_after: BTreeMap::new(),
             })
         );
-    }
-
-    #[test]
-    fn a_value_that_ends_with_a_newline_is_told_from_one_that_does_not() {
-        let secret = json!({
-            "metadata": {"uid": "u-1", "resourceVersion": "7"},
-            "data": {"ended": "YWJjCg==", "open": "YWJj", "empty": ""},
-        });
-        let read = read(&secret, &["ended", "open", "empty", "missing"]).unwrap();
-        assert_eq!(read.without_newline, BTreeSet::from(["open".into(), "empty".into()]));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use memcached_operator::kernel::event::{Event, Reply, SecretContent};
 use memcached_operator::kernel::failure::{Category, Failure};
 use memcached_operator::kernel::hash;
 use memcached_operator::kernel::object::{ChildKind, Key, ResourceVersion, Uid};
+use memcached_operator::kernel::secret_finding::SecretFinding;
 use memcached_operator::kernel::seen;
 use memcached_operator::shell::effects::{Executor, execute};
 use serde_json::{Value, json};
@@ -223,7 +224,11 @@ async fn of_a_secret_only_digests_come_back() {
             resource_version: ResourceVersion("5".into()),
             requested: vec!["password-file".into(), "absent".into()],
             digests: BTreeMap::from([("password-file".into(), hash::of_bytes(b"hunter2"))]),
-            without_newline: BTreeSet::from(["password-file".into()]),
+            findings: BTreeSet::from([
+                SecretFinding::PasswordFileMalformed,
+                SecretFinding::PasswordFileNotEnded,
+            ]),
+            not_after: BTreeMap::new(),
         }))
     );
 }

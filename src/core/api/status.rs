@@ -1,7 +1,7 @@
 //! `status` of the resource as the operator writes it and reads it back. Pure data.
 //!
-//! It is also the operator's only memory across restarts: what was applied last, which Secrets were hashed,
-//! since when something fails. The rules for every field are in `kernel::status`.
+//! It is also the operator's only memory across restarts: what was applied last, which Secrets were hashed and what was
+//! found in them, since when something fails. The rules for every field are in `kernel::status`.
 //!
 //! Reading is total. The API server keeps the schema, but an older or edited CRD lets anything through, and a
 //! resource must not become unreadable by what stands in its status: what has the wrong type counts as absent.
@@ -62,6 +62,10 @@ pub struct MemcachedStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub secrets: Vec<SecretVersion>,
+    /// What a person should know about the cache although it runs; the Events of type Warning say the same once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["reason"]))]
+    pub warnings: Vec<Warning>,
     /// Why its pods roll although nobody edited the resource: at most a few caches do so at a time, and this one is among
     /// them until all its pods are available again.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -146,15 +150,57 @@ impl MemcachedStatus {
 }
 
 /// One version of one Secret: enough to know after a restart that nothing has to be read again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+// Uid and version are required in every released definition. So they are empty, and not absent, where only `invalid` is
+// known: then an older definition, which drops `invalid`, leaves nothing behind that looks like a version that was hashed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretVersion {
     /// Name of the Secret.
     pub name: String,
-    /// Its uid.
+    /// Its uid; empty while no pod was started with any version of it.
     pub uid: String,
-    /// Its resourceVersion.
+    /// Its resourceVersion; empty while no pod was started with any version of it.
     pub resource_version: String,
+    /// When the certificate in tls.crt ends, or the last one in ca.crt where clients need certificates: whichever is first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_not_after: Option<Time>,
+    /// What was found in its content, one word each; status.warnings says it in sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub warnings: Vec<String>,
+    /// A newer version that no pod is started with, because memcached would refuse what is in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invalid: Option<InvalidSecretVersion>,
+}
+
+impl SecretVersion {
+    /// Whether pods were started with this version.
+    #[must_use]
+    pub const fn is_hashed(&self) -> bool {
+        !self.resource_version.is_empty()
+    }
+}
+
+/// A version of a Secret that no pod is started with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InvalidSecretVersion {
+    /// The uid of the Secret.
+    pub uid: String,
+    /// The resourceVersion of the Secret.
+    pub resource_version: String,
+    /// What memcached would refuse.
+    pub message: String,
+}
+
+/// Something that a person should know about a cache that runs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Warning {
+    /// One word: MemoryLimitTight.
+    pub reason: String,
+    /// A sentence: what it is about, what may come of it, what to do.
+    pub message: String,
 }
 
 /// Fields of one child that the cluster holds otherwise than they were applied: with these hashes a restart knows that to
@@ -213,6 +259,7 @@ impl Default for MemcachedStatus {
             server_list: Vec::new(),
             unserved_kinds: Vec::new(),
             secrets: Vec::new(),
+            warnings: Vec::new(),
             budgeted_rollout: None,
             budgeted_rollout_cause: None,
             altered_fields: Vec::new(),
@@ -239,6 +286,7 @@ impl<'de> Deserialize<'de> for MemcachedStatus {
             server_list: values(&raw, "serverList"),
             unserved_kinds: values(&raw, "unservedKinds"),
             secrets: values(&raw, "secrets"),
+            warnings: values(&raw, "warnings"),
             budgeted_rollout: value(&raw, "budgetedRollout"),
             budgeted_rollout_cause: value(&raw, "budgetedRolloutCause"),
             altered_fields: values(&raw, "alteredFields"),
@@ -285,7 +333,18 @@ mod tests {
             "selector": "app.kubernetes.io/instance=cache",
             "templateRevision": 1,
             "serverList": ["cache.default:11211"],
-            "secrets": [{"name": "passwords", "uid": "6487cc27", "resourceVersion": "376"}],
+            "secrets": [
+                {"name": "passwords", "uid": "6487cc27", "resourceVersion": "376"},
+                {
+                    "name": "tls",
+                    "uid": "77aa",
+                    "resourceVersion": "377",
+                    "certificateNotAfter": "2027-01-01T00:00:00Z",
+                    "warnings": ["PrivateKeyNotJudged"],
+                    "invalid": {"uid": "77aa", "resourceVersion": "380", "message": "no certificate"},
+                },
+            ],
+            "warnings": [{"reason": "MemoryLimitTight", "message": "The memory limit 100Mi is tight"}],
             "budgetedRollout": "Secret",
             "budgetedRolloutCause": "Definition",
             "alteredFields": [{

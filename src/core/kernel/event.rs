@@ -15,6 +15,7 @@ use super::field_managers::OtherManager;
 use super::go_operator::entry::GoOperatorEntry;
 use super::lists::Moment;
 use super::object::{ChildKind, Controller, Key, ResourceVersion, Scope, Uid, Watched};
+use super::secret_finding::SecretFinding;
 use crate::api::{MemcachedSpec, MemcachedStatus};
 
 /// One thing learned.
@@ -211,7 +212,7 @@ pub struct SeenPod {
     pub problem: Option<String>,
 }
 
-/// What a Secret holds, reduced to digests.
+/// What a Secret holds, reduced to digests and findings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretContent {
     /// Which incarnation was read.
@@ -222,20 +223,24 @@ pub struct SecretContent {
     pub requested: Vec<String>,
     /// The SHA-256, in hexadecimal, of the value of each requested key that exists.
     pub digests: BTreeMap<String, String>,
-    /// The requested keys whose value does not end with a newline.
+    /// What was found in the values of those keys.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub without_newline: BTreeSet<String>,
+    pub findings: BTreeSet<SecretFinding>,
+    /// When the certificate of a key ends; of several authorities the last one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub not_after: BTreeMap<String, Timestamp>,
 }
 
 impl SecretContent {
     /// Adds what was read of other keys of the same version.
     pub fn unite(&mut self, other: Self) {
-        let Self { uid: _, resource_version: _, requested, digests, without_newline } = other;
+        let Self { uid: _, resource_version: _, requested, digests, findings, not_after } = other;
         self.requested.extend(requested);
         self.requested.sort();
         self.requested.dedup();
         self.digests.extend(digests);
-        self.without_newline.extend(without_newline);
+        self.findings.extend(findings);
+        self.not_after.extend(not_after);
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the metrics show of one resource. Pure data; a pass that has nothing left to send makes it from the status that
 //! it computed, so that the metrics are right even if that status cannot be written.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::condition::{Reason, Type};
@@ -19,6 +20,10 @@ pub struct InstanceMetrics {
     pub ready: i32,
     /// Revision of the live pod template; `None` where there is no Deployment.
     pub template_revision: Option<u32>,
+    /// When the certificate that memcached shows ends, or an authority of its clients does; `None` where no certificate was
+    /// read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_not_after: Option<Timestamp>,
     /// The conditions of the resource, of the types in [`TYPES`].
     pub conditions: Vec<ConditionSample>,
 }
@@ -47,6 +52,11 @@ impl InstanceMetrics {
             wanted,
             ready: status.ready_replicas,
             template_revision: status.template_revision,
+            certificate_not_after: status
+                .secrets
+                .iter()
+                .filter_map(|it| Some(it.certificate_not_after.as_ref()?.0))
+                .min(),
             conditions: TYPES.into_iter().filter_map(sample).collect(),
         }
     }

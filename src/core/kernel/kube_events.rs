@@ -14,6 +14,7 @@ use super::field_managers::OtherManager;
 use super::object::{ChildKind, Key};
 use super::pending_request::Changes;
 use super::text::truncated;
+use super::world::secret::ChangedSecret;
 use crate::api::status::{AlteredFields, OtherFieldManager};
 use crate::api::{MemcachedSpec, MemcachedStatus};
 
@@ -21,11 +22,12 @@ use crate::api::{MemcachedSpec, MemcachedStatus};
 const MAX_MESSAGE: usize = 1_024;
 
 /// Reasons of Ready for which a Warning is published. The other reasons are stages of ordinary work.
-const WARNINGS: [Reason; 10] = [
+const WARNINGS: [Reason; 11] = [
     Reason::InvalidSpec,
     Reason::NameConflict,
     Reason::ImmutableField,
     Reason::SecretNotFound,
+    Reason::SecretInvalid,
     Reason::SecretUnreadable,
     Reason::Forbidden,
     Reason::QuotaExceeded,
@@ -166,6 +168,19 @@ pub fn replicas_not_used(before: &MemcachedSpec, after: &MemcachedSpec) -> Optio
         );
         normal("ReplicasNotUsed", "Scale", words)
     })
+}
+
+/// A rollout started because the content of these Secrets changed.
+#[must_use]
+pub fn rollout_by_secrets(changed: &[ChangedSecret]) -> KubeEvent {
+    let named = |it: &ChangedSecret| match it.keys.as_slice() {
+        [] => format!("Secret {} (which keys is not known)", it.name),
+        keys => format!("Secret {} ({})", it.name, keys.join(", ")),
+    };
+    let names: Vec<String> = changed.iter().map(named).collect();
+    let cause = RolloutCause::Secret.label();
+    let words = format!("Replacing pods, cause {cause}: the content changed of {}", names.join(" and "));
+    normal("RolloutStarted", "RollOutSecret", words)
 }
 
 /// The first field and as many more as fit, then the number of those left out.

@@ -29,6 +29,7 @@ pub mod queue;
 pub mod reconciler;
 pub mod repair_limiter;
 pub mod rollout_budget;
+pub mod secret_finding;
 pub mod seen;
 pub mod shortcuts;
 pub mod slot;

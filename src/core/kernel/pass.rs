@@ -7,6 +7,7 @@
 
 pub mod action;
 pub mod budget;
+pub mod changed_secrets;
 pub mod compare;
 pub mod desired;
 pub mod effects;
@@ -17,6 +18,7 @@ pub mod owner;
 pub mod plan;
 pub mod progress;
 pub mod rollout_cause;
+pub mod secret_content;
 pub mod settled;
 pub mod status;
 pub mod validate;
@@ -33,7 +35,7 @@ pub use view::View;
 use super::rollout_budget::PermitState;
 use super::status::patch;
 use action::Planned;
-use budget::BudgetedPlan;
+use budget::{AdoptionState, BudgetedPlan};
 use plan::Plan;
 
 /// Runs one pass.
@@ -65,7 +67,10 @@ pub fn run(view: &View<'_>) -> Pass {
     };
     let present = plan(desired);
     // budget: whether pods may roll now without an edit of the user, and whether for the newest templates
-    let adoption = budget::adoption(view, &spec, &present);
+    let adoption = match mounted_secrets.invalid.is_empty() {
+        true => budget::adoption(view, &spec, &present),
+        false => AdoptionState::No,
+    };
     let newest = adoption.has_turn().then(|| plan(view.newest_desired_children(&spec, &mounted_secrets)));
     let budgeted = budget::apply(view, adoption, present, newest);
     // status: computed from the plan

@@ -13,7 +13,7 @@ use super::field_managers::OtherManager;
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
 use super::slot::KnownVersions;
 use super::status::patch;
-use super::world::secret::Presence;
+use super::world::secret::{ChangedSecret, Presence};
 use crate::api::MemcachedStatus;
 
 /// A request without a reply.
@@ -141,6 +141,9 @@ pub enum Write {
 pub struct Replacement {
     /// Why; `None` if the write should start none. A webhook that changes the template starts one all the same.
     pub cause: Option<RolloutCause>,
+    /// The Secrets whose content changed, where that is the cause.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<ChangedSecret>,
     /// [`super::live::template_print`] of the Deployment before the write: if the answer has the same, no pod is
     /// replaced.
     pub template: Option<u64>,

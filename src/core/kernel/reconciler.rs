@@ -292,8 +292,8 @@ impl Reconciler {
             self.world.rollout_budget.note(key, permit_state);
         }
         let Some(resource) = self.world.resources.get_mut(key) else { return };
-        if pass.secret_hash.is_some() {
-            resource.secret_hash = pass.secret_hash;
+        if let Some(found) = pass.secret_hash {
+            resource.note_secret_hash(found);
         }
         if pass.requests.is_empty() {
             self.settle(key, pass.settled, effects);

@@ -48,7 +48,8 @@ fn content(version: &str) -> Reply {
         resource_version: ResourceVersion(version.into()),
         digests: keys.iter().map(|key| (key.clone(), version.to_owned())).collect(),
         requested: keys,
-        without_newline: Default::default(),
+        findings: Default::default(),
+        not_after: Default::default(),
     }))
 }
 

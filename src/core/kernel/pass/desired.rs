@@ -118,6 +118,12 @@ impl<'a> DesiredChildren<'a> {
         &self.rendered_hashes.template_hash
     }
 
+    /// The spec that they are rendered from.
+    #[must_use]
+    pub const fn spec(&self) -> &Validated {
+        self.intent.spec
+    }
+
     /// Hash of a child's body; `None` when no such child is wanted.
     #[must_use]
     pub fn hash(&self, kind: ChildKind) -> Option<&str> {

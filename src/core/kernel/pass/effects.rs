@@ -30,8 +30,7 @@ pub fn requests(
     BudgetedPlan { plan, permit_state }: &BudgetedPlan<'_>,
     status: &MemcachedStatus,
 ) -> Vec<PlannedRequest> {
-    let warnings = || warnings::of_pods(spec, mounted_secrets);
-    let requests = plan.children.iter().filter_map(|it| request(view, plan, it, &warnings));
+    let requests = plan.children.iter().filter_map(|it| request(view, plan, mounted_secrets, it));
     let (reads, writes): (Vec<_>, Vec<_>) =
         requests.partition(|it| matches!(it, PlannedRequest::ReadChild { .. }));
     let waits_for_status = !writes.is_empty() && view.may_prove_status();
@@ -52,14 +51,18 @@ pub fn requests(
 fn request(
     view: &View<'_>,
     plan: &Plan<'_>,
+    mounted_secrets: &MountedSecrets,
     planned: &Planned,
-    warnings: &dyn Fn() -> Vec<KubeEvent>,
 ) -> Option<PlannedRequest> {
     let kind = planned.kind;
     let body = || plan.desired.body(kind).clone();
     let replaces = |cause: Option<RolloutCause>| {
         let live = view.resource.live(kind).filter(|_| kind == ChildKind::Deployment)?;
-        Some(Replacement { cause, template: live.template_print })
+        let secrets = match cause {
+            Some(RolloutCause::Secret) => view.changed_secrets(mounted_secrets),
+            _ => Vec::new(),
+        };
+        Some(Replacement { cause, secrets, template: live.template_print })
     };
     let write = match planned.action.clone() {
         Action::Create => Write::Create { body: body() },
@@ -83,6 +86,8 @@ fn request(
         | Action::AwaitPermit
         | Action::Unavailable(_) => return None,
     };
+    let warnings =
+        || warnings::kube_events(warnings::of_pods(view.now, plan.desired.spec(), mounted_secrets));
     let makes_pods = planned.action.cause().is_some()
         || (kind == ChildKind::Deployment && planned.action == Action::Create);
     Some(PlannedRequest::WriteChild(ChildWrite {

@@ -18,21 +18,27 @@
 //! that hash cannot be computed from one Secret at a time. The content at the first read is then assumed to be what the
 //! pods were started with. From there on our own hash stands on the Deployment; until it is known, the Deployment is
 //! left as it is.
+//!
+//! A Secret whose content memcached would refuse, or would cut every client off with, is held back like a missing one, and
+//! more: no pod is made or replaced while it is there, as a new pod would mount it. Content that pods already carry is
+//! never held back, whatever a newer release finds in it: then it only warns.
 
 use std::collections::BTreeMap;
 
+use super::secret_content::{self, InvalidSecret};
 use super::view::View;
 use crate::api::Validated;
-use crate::api::status::SecretVersion;
+use crate::api::status::{InvalidSecretVersion, SecretVersion};
 use crate::kernel::backoff::Attempt;
 use crate::kernel::desired::secrets::{self, MountedKey};
 use crate::kernel::desired::{LiveTemplate, Revision};
 use crate::kernel::event::SecretContent;
 use crate::kernel::failure::Failure;
 use crate::kernel::go_operator::secret_hash::WHOLE_SECRET;
+use crate::kernel::live::Live;
 use crate::kernel::pending_request::SecretRead;
 use crate::kernel::status::inputs::MissingSecret;
-use crate::kernel::world::secret::{Presence, Secret, SecretHash};
+use crate::kernel::world::secret::{Presence, Secret, SecretDigests, SecretHash};
 
 /// What is known of the Secrets that the pods of a resource mount.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,8 +56,10 @@ pub struct MountedSecrets {
     pub versions: Vec<SecretVersion>,
     /// Secrets that do not exist or lack a key; sorted.
     pub missing: Vec<MissingSecret>,
-    /// Secret and key of each value that was read and does not end with a newline.
-    pub without_newline: Vec<(String, &'static str)>,
+    /// Secrets that hold what memcached would refuse, in a version that no pod was started with.
+    pub invalid: Vec<InvalidSecret>,
+    /// Digests of the content that the hash was computed from, by Secret and key.
+    pub digests: SecretDigests,
     /// Why a Secret cannot be read.
     pub unreadable: Option<Failure>,
     /// Whether the pods were started with Secrets for which no hash by our algorithm is known.
@@ -72,7 +80,7 @@ impl MountedSecrets {
     #[must_use]
     pub fn found(&self) -> Option<SecretHash> {
         let hash = self.hash.clone().filter(|_| self.computed)?;
-        Some(SecretHash { hash, versions: self.versions.clone() })
+        Some(SecretHash { hash, versions: self.versions.clone(), digests: self.digests.clone() })
     }
 }
 
@@ -99,6 +107,7 @@ enum Contribution<'a> {
     Read(&'a SecretContent),
     UnchangedSinceHashed,
     Missing(MissingSecret),
+    Invalid(InvalidSecret),
     Unreadable(Failure),
     ToRead,
 }
@@ -133,13 +142,10 @@ pub fn resolve(view: &View<'_>, spec: &Validated) -> MountedSecrets {
     for secret in &mounted {
         let read = || view.read_of(secret);
         match contribution(view, secret, known.as_ref()) {
-            Contribution::Read(content) => {
-                let open = secret.keys.iter().filter(|key| content.without_newline.contains(**key));
-                mounted_secrets.without_newline.extend(open.map(|key| (secret.name.clone(), *key)));
-                contents.push((secret, content));
-            }
+            Contribution::Read(content) => contents.push((secret, content)),
             Contribution::UnchangedSinceHashed => mounted_secrets.proofs.push(read()),
             Contribution::Missing(missing) => mounted_secrets.missing.push(missing),
+            Contribution::Invalid(invalid) => mounted_secrets.invalid.push(invalid),
             Contribution::Unreadable(why) => mounted_secrets.unreadable = Some(why),
             Contribution::ToRead => mounted_secrets.reads.push(read()),
         }
@@ -149,17 +155,37 @@ pub fn resolve(view: &View<'_>, spec: &Validated) -> MountedSecrets {
     if !contents.is_empty() {
         mounted_secrets.reads.append(&mut mounted_secrets.proofs);
     }
-    if contents.len() == mounted.len() {
-        mounted_secrets.hash = Some(hash(&contents));
-        mounted_secrets.computed = true;
-        let whole = contents.iter().find_map(|(_, content)| content.digests.get(WHOLE_SECRET));
-        mounted_secrets.changed_unseen =
-            of_go_operator.is_some() && whole.is_some() && whole != of_go_operator.as_ref();
-        mounted_secrets.versions =
-            contents.iter().map(|(secret, content)| version(&secret.name, content)).collect();
-    } else if let Some(SecretHash { hash, versions }) = known {
-        mounted_secrets.hash = Some(hash);
-        mounted_secrets.versions = versions;
+    let whole = contents.iter().find_map(|(_, content)| content.digests.get(WHOLE_SECRET));
+    let changed_unseen = of_go_operator.is_some() && whole.is_some() && whole != of_go_operator.as_ref();
+    let computed = (contents.len() == mounted.len()).then(|| hash(&contents));
+    let all_run = match &computed {
+        _ if of_go_operator.is_some() => !changed_unseen,
+        Some(computed) => view.pods_carry(spec, computed),
+        None => false,
+    };
+    if !all_run {
+        let not_run = contents.iter().filter(|(secret, content)| !view.pods_mount(&secret.name, content));
+        let invalid = not_run
+            .filter_map(|(secret, content)| secret_content::invalid(&secret.name, &secret.keys, content));
+        mounted_secrets.invalid.extend(invalid);
+    }
+    match computed.filter(|_| mounted_secrets.invalid.is_empty()) {
+        Some(computed) => {
+            mounted_secrets.hash = Some(computed);
+            mounted_secrets.computed = true;
+            mounted_secrets.changed_unseen = changed_unseen;
+            let version = |(secret, content): &(&MountedSecret, &SecretContent)| {
+                secret_content::version(&secret.name, &secret.keys, content)
+            };
+            mounted_secrets.versions = contents.iter().map(version).collect();
+            mounted_secrets.digests = digests(&contents);
+        }
+        None => {
+            if let Some(SecretHash { hash, versions, digests: _ }) = known {
+                mounted_secrets.hash = Some(hash);
+                mounted_secrets.versions = versions;
+            }
+        }
     }
     mounted_secrets
 }
@@ -202,7 +228,24 @@ fn contribution<'a>(
     let hashed = known.into_iter().flat_map(|known| &known.versions).any(|hashed| {
         hashed.name == mounted.name && hashed.uid == uid.0 && hashed.resource_version == version.0
     });
-    if hashed { Contribution::UnchangedSinceHashed } else { Contribution::ToRead }
+    if hashed {
+        return Contribution::UnchangedSinceHashed;
+    }
+    let judged = view.judged_before(&mounted.name);
+    match judged.filter(|judged| judged.uid == uid.0 && judged.resource_version == version.0) {
+        Some(judged) => {
+            Contribution::Invalid(InvalidSecret { name: mounted.name.clone(), version: judged.clone() })
+        }
+        None => Contribution::ToRead,
+    }
+}
+
+fn digests(contents: &[(&MountedSecret, &SecretContent)]) -> SecretDigests {
+    let of_keys = |secret: &MountedSecret, content: &SecretContent| {
+        let keys = secret.keys.iter().filter(|key| **key != WHOLE_SECRET);
+        keys.filter_map(|key| Some(((*key).to_owned(), content.digests.get(*key)?.clone()))).collect()
+    };
+    contents.iter().map(|(secret, content)| (secret.name.clone(), of_keys(secret, content))).collect()
 }
 
 fn hash(contents: &[(&MountedSecret, &SecretContent)]) -> String {
@@ -212,14 +255,6 @@ fn hash(contents: &[(&MountedSecret, &SecretContent)]) -> String {
             Some((MountedKey { secret: &secret.name, key }, digest.as_str()))
         })
     }))
-}
-
-fn version(name: &str, content: &SecretContent) -> SecretVersion {
-    SecretVersion {
-        name: name.to_owned(),
-        uid: content.uid.0.clone(),
-        resource_version: content.resource_version.0.clone(),
-    }
 }
 
 impl View<'_> {
@@ -238,7 +273,8 @@ impl View<'_> {
     /// are the Go operator's, or somebody took the annotation away.
     fn rests_on_unknown(&self, mounted: &[MountedSecret]) -> bool {
         let of_go_operator = |template: &LiveTemplate| template.revision == Revision::GO_OPERATOR;
-        let hashed = |name: &str| self.resource.seen.status.secrets.iter().any(|hashed| hashed.name == name);
+        let hashed =
+            |name: &str| self.resource.seen.status.secrets.iter().any(|it| it.is_hashed() && it.name == name);
         self.our_deployment().is_some_and(|live| {
             let lost = live.secret_hash.is_none() && mounted.iter().any(|secret| hashed(&secret.name));
             lost || live.template.as_ref().is_none_or(of_go_operator)
@@ -251,11 +287,34 @@ impl View<'_> {
         let Some(live) = self.our_deployment() else { return computed.cloned() };
         match &live.secret_hash {
             Some(hash) => {
-                let versions = self.resource.seen.status.secrets.clone();
-                Some(SecretHash { hash: hash.clone(), versions })
+                let carried = self.resource.seen.status.secrets.iter().filter(|it| it.is_hashed());
+                let versions = carried.map(|it| SecretVersion { invalid: None, ..it.clone() }).collect();
+                Some(SecretHash { hash: hash.clone(), versions, digests: SecretDigests::new() })
             }
             None => computed.filter(|known| self.runs_on(spec, &known.hash)).cloned(),
         }
+    }
+
+    /// Whether the pods were started with the Secrets of this hash.
+    fn pods_carry(&self, spec: &Validated, hash: &str) -> bool {
+        let carries = |live: &Live| live.secret_hash.as_deref() == Some(hash) || self.runs_on(spec, hash);
+        self.our_deployment().is_some_and(carries)
+    }
+
+    /// Whether the pods were started with this version of a Secret.
+    fn pods_mount(&self, name: &str, content: &SecretContent) -> bool {
+        let is_it = |it: &SecretVersion| {
+            it.name == name && it.uid == content.uid.0 && it.resource_version == content.resource_version.0
+        };
+        self.our_deployment().is_some() && self.resource.seen.status.secrets.iter().any(is_it)
+    }
+
+    /// The version of a Secret that was found invalid before a restart. Another spec may mount other keys of it.
+    fn judged_before(&self, name: &str) -> Option<&InvalidSecretVersion> {
+        let seen = &self.resource.seen;
+        let secrets =
+            seen.status.secrets.iter().filter(|_| seen.status.observed_generation == seen.generation);
+        secrets.filter(|it| it.name == name).find_map(|it| it.invalid.as_ref())
     }
 
     /// Whether the live template was rendered with this hash. The Go operator's says nothing about our hash.

@@ -55,8 +55,10 @@ pub fn plan<'a>(
     let guarded = !children.iter().any(open);
     if let Some(deployment) = children.iter_mut().find(|it| it.kind == ChildKind::Deployment) {
         let action = &deployment.action;
-        let unguarded = !guarded && (*action == Action::Create || action.cause().is_some());
-        if unguarded || (mounted_secrets.hold_templates() && action.writes()) {
+        let makes_pods = *action == Action::Create || action.cause().is_some();
+        // Whatever a new pod is made for, it mounts the Secrets as they are now.
+        let unfit = !guarded || !mounted_secrets.invalid.is_empty();
+        if (makes_pods && unfit) || (mounted_secrets.hold_templates() && action.writes()) {
             deployment.action = or_look(view, deployment.kind, Action::Hold);
         }
     }

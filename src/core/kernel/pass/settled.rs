@@ -68,7 +68,9 @@ fn failure(mounted_secrets: &MountedSecrets, planned: &[Planned]) -> Option<Cate
         Action::Foreign(_) => Some(Category::Conflict),
         _ => None,
     });
-    of_child.or(mounted_secrets.unreadable.as_ref().map(|failure| failure.category))
+    let unreadable = || mounted_secrets.unreadable.as_ref().map(|failure| failure.category);
+    let invalid = || (!mounted_secrets.invalid.is_empty()).then_some(Category::Invalid);
+    of_child.or_else(unreadable).or_else(invalid)
 }
 
 fn retries_of_children(view: &View<'_>) -> impl Iterator<Item = Timestamp> {

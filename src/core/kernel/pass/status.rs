@@ -9,7 +9,9 @@ use super::budget::BudgetedPlan;
 use super::held::repairs_exhausted;
 use super::mounted_secrets::MountedSecrets;
 use super::progress::{TemplateProgress, asked, progress, replicas_expected, rollout};
+use super::secret_content::{self, InvalidSecret};
 use super::view::View;
+use super::warnings;
 use crate::api::status::OtherFieldManager;
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::desired::{Revision, meta};
@@ -62,10 +64,13 @@ pub fn of_valid(
     if inputs.deployment.as_ref().is_some_and(|rollout| rollout.carries_template) {
         inputs.secrets.clone_from(&mounted_secrets.versions);
     }
+    inputs.secrets = secret_content::recorded(&inputs.secrets, &mounted_secrets.invalid);
+    inputs.warnings = warnings::of_pods(view.now, spec, mounted_secrets);
     let previous = &view.resource.seen.status;
+    let changes = [status::next_change(&inputs, previous), warnings::next_change(view.now, mounted_secrets)];
     ComputedStatus {
         status: status::status(&inputs, previous),
-        changes_at: status::next_change(&inputs, previous),
+        changes_at: changes.into_iter().flatten().min(),
     }
 }
 
@@ -115,6 +120,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
         blocking_problem: None,
         pod_problem: view.world.pod_problem(&seen.key).map(str::to_owned),
         secrets: seen.status.secrets.clone(),
+        warnings: seen.status.warnings.clone(),
         altered: ChildKind::ALL
             .into_iter()
             .map(|kind| view.resource.slot(kind))
@@ -152,10 +158,16 @@ fn worst_problem(
         .unreadable
         .as_ref()
         .map(|failure| BlockingProblem::SecretUnreadable(failure.message.clone()));
+    let invalid: Vec<&str> = mounted_secrets
+        .invalid
+        .iter()
+        .map(|InvalidSecret { version, .. }| version.message.as_str())
+        .collect();
+    let invalid = (!invalid.is_empty()).then(|| BlockingProblem::SecretInvalid(invalid.join("; ")));
     // Reported even while the child is as desired: otherwise Ready would flip with every repair.
     let exhausted = |it: &Planned| {
         repairs_exhausted(view, it.kind, it.hash()).and_then(|action| action.blocking_problem())
     };
     let of_children = planned.iter().filter_map(|it| it.action.blocking_problem().or_else(|| exhausted(it)));
-    of_children.chain(unreadable).min_by_key(BlockingProblem::rank)
+    of_children.chain(unreadable).chain(invalid).min_by_key(BlockingProblem::rank)
 }

@@ -1,89 +1,122 @@
-//! Warnings about pods that are about to be created: they will run, but not as well as they could. Pure; called by the
-//! pass, which sends them along with the write that creates the pods, so that each is published once.
+//! What a person should know about pods that run or are about to: they work, but not as well as they could, or not for
+//! long. Pure; called by the pass, which puts it into the status, and sends it as Kubernetes Events along with the write
+//! that creates pods, so that each is published once.
+
+use jiff::{SignedDuration, Timestamp};
 
 use super::mounted_secrets::MountedSecrets;
 use crate::api::Validated;
-use crate::api::headroom::headroom;
-use crate::api::quantity::Quantity;
-use crate::kernel::desired::files::PASSWORD_FILE;
+use crate::api::status::{SecretVersion, Warning};
+use crate::api::warnings;
 use crate::kernel::effect::KubeEvent;
-use crate::kernel::kube_events::warning;
+use crate::kernel::kube_events;
+use crate::kernel::secret_finding::SecretFinding;
 
-/// All warnings about the pods of a spec.
+/// How long before its end a certificate is warned of; the alert `MemcachedCertificateExpiresSoon` begins then too.
+const SOON: SignedDuration = SignedDuration::from_hours(14 * 24);
+
+/// All warnings about the pods of a spec, sorted, one of each reason.
 #[must_use]
-pub fn of_pods(spec: &Validated, mounted_secrets: &MountedSecrets) -> Vec<KubeEvent> {
-    of_password_file(spec, mounted_secrets).into_iter().chain(of_memory_limit(spec)).collect()
+pub fn of_pods(now: Timestamp, spec: &Validated, mounted_secrets: &MountedSecrets) -> Vec<Warning> {
+    let versions = &mounted_secrets.versions;
+    let of_content = versions.iter().flat_map(of_content);
+    let of_ends = versions.iter().filter_map(|version| of_end(now, version));
+    let mut all: Vec<Warning> =
+        warnings::of_spec(spec).into_iter().chain(of_content).chain(of_ends).collect();
+    all.sort();
+    all.dedup_by(|one, other| one.reason == other.reason);
+    all
 }
 
-/// A valid memory limit may still be less than memcached needs one day: then memcached is killed, and the cache is
-/// empty.
-fn of_memory_limit(spec: &Validated) -> Option<KubeEvent> {
-    let limit = spec.resources.as_ref()?.limits.as_ref()?.get("memory")?;
-    let (items, beside) = (spec.memcached.max_memory_mb, headroom(spec));
-    let least = items.saturating_add(beside);
-    (Quantity::parse(&limit.0)? < Quantity::mebibytes(least)).then(|| {
-        let words = format!(
-            "The memory limit {} is tight: with items of many sizes and all its connections memcached may take {least}Mi, \
-             {items}Mi for items and {beside}Mi beside them, and is then killed; raise the limit, or lower maxMemoryMB or \
-             maxConnections",
-            limit.0
-        );
-        warning("MemoryLimitTight", "LimitMemory", words)
+/// The same as Kubernetes Events.
+#[must_use]
+pub fn kube_events(warnings: Vec<Warning>) -> Vec<KubeEvent> {
+    let kube_event =
+        |Warning { reason, message }: Warning| kube_events::warning(&reason, "CreatePods", message);
+    warnings.into_iter().map(kube_event).collect()
+}
+
+/// When the warnings change although nothing else does.
+#[must_use]
+pub fn next_change(now: Timestamp, mounted_secrets: &MountedSecrets) -> Option<Timestamp> {
+    let ends = mounted_secrets.versions.iter().filter_map(end);
+    let times = ends.flat_map(|end| [end.checked_sub(SOON).ok(), Some(end)]).flatten();
+    times.filter(|at| *at > now).min()
+}
+
+fn end(version: &SecretVersion) -> Option<Timestamp> {
+    version.certificate_not_after.as_ref().map(|end| end.0)
+}
+
+fn of_content(version: &SecretVersion) -> impl Iterator<Item = Warning> {
+    let findings = version.warnings.iter().filter_map(|word| SecretFinding::of_word(word));
+    findings.map(|finding| Warning {
+        reason: finding.as_str().to_owned(),
+        message: format!("Secret {}, {}: {}", version.name, finding.key(), finding.words()),
     })
 }
 
-/// Some versions of memcached (1.6.18 is one) drop the last character of a password file that does not end with a
-/// newline, so that the right password is refused.
-fn of_password_file(spec: &Validated, mounted_secrets: &MountedSecrets) -> Option<KubeEvent> {
-    let secret = spec.security.sasl_secret.as_deref()?;
-    let lacks = |(name, key): &(String, &str)| name == secret && *key == PASSWORD_FILE;
-    mounted_secrets.without_newline.iter().any(lacks).then(|| {
-        let words = format!(
-            "The last line of {PASSWORD_FILE} in Secret {secret} does not end with a newline: some versions of \
-             memcached drop the last character of its password; end the line"
+fn of_end(now: Timestamp, version: &SecretVersion) -> Option<Warning> {
+    let end = end(version)?;
+    let name = &version.name;
+    let is_soon = end.checked_sub(SOON).is_ok_and(|soon| soon <= now);
+    if end <= now {
+        let message =
+            format!("Secret {name}: its certificate ended at {end}: connections with TLS fail; renew it");
+        Some(Warning { reason: "CertificateExpired".to_owned(), message })
+    } else if is_soon {
+        let message = format!(
+            "Secret {name}: its certificate ends at {end}, and then connections with TLS fail: renew it"
         );
-        warning("PasswordFileNotEnded", "MountSecret", words)
-    })
+        Some(Warning { reason: "CertificateExpiresSoon".to_owned(), message })
+    } else {
+        None
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use rstest::rstest;
-    use serde_json::json;
 
     use super::*;
-    use crate::api::spec::Security;
 
-    #[test]
-    fn a_memory_limit_below_what_memcached_may_take_is_warned_of() {
-        let spec = |limit: i32| Validated {
-            resources: serde_json::from_value(json!({"limits": {"memory": format!("{limit}Mi")}})).unwrap(),
-            ..Validated::default()
-        };
-        let enough = 64 + headroom(&Validated::default());
-        let reasons = |limit| {
-            let said = of_pods(&spec(limit), &MountedSecrets::default());
-            said.into_iter().map(|it| it.reason).collect::<Vec<_>>()
-        };
-        assert_eq!(reasons(enough), Vec::<String>::new());
-        assert_eq!(reasons(enough - 1), ["MemoryLimitTight"]);
-        assert_eq!(of_pods(&Validated::default(), &MountedSecrets::default()), Vec::new());
+    const DAY: i64 = 24 * 3_600;
+
+    fn holding(version: SecretVersion) -> MountedSecrets {
+        MountedSecrets { versions: vec![version], ..MountedSecrets::default() }
     }
 
     #[rstest]
-    #[case::not_ended(Some("users"), &[("users", "password-file")], 1)]
-    #[case::of_another_secret(Some("users"), &[("others", "password-file")], 0)]
-    #[case::another_key(Some("users"), &[("users", "tls.crt")], 0)]
-    #[case::nobody_logs_in(None, &[("users", "password-file")], 0)]
-    fn a_password_file_that_some_versions_misread_is_warned_of(
-        #[case] secret: Option<&str>,
-        #[case] without_newline: &[(&str, &'static str)],
-        #[case] warnings: usize,
+    #[case::far(15 * DAY, &[], Some(DAY))]
+    #[case::soon(14 * DAY, &["CertificateExpiresSoon"], Some(14 * DAY))]
+    #[case::on_the_last_day(1, &["CertificateExpiresSoon"], Some(1))]
+    #[case::over(0, &["CertificateExpired"], None)]
+    fn a_certificate_is_warned_of_as_its_end_comes(
+        #[case] left: i64,
+        #[case] reasons: &[&str],
+        #[case] changes_in: Option<i64>,
     ) {
-        let security = Security { sasl_secret: secret.map(str::to_owned), ..Security::default() };
-        let spec = Validated { security, ..Validated::default() };
-        let without_newline = without_newline.iter().map(|(name, key)| ((*name).to_owned(), *key)).collect();
-        let mounted_secrets = MountedSecrets { without_newline, ..MountedSecrets::default() };
-        assert_eq!(of_pods(&spec, &mounted_secrets).len(), warnings);
+        let now = Timestamp::UNIX_EPOCH;
+        let after = |seconds| now + SignedDuration::from_secs(seconds);
+        let version = SecretVersion {
+            name: "tls".into(),
+            certificate_not_after: Some(Time(after(left))),
+            ..SecretVersion::default()
+        };
+        let said = of_pods(now, &Validated::default(), &holding(version.clone()));
+        assert_eq!(said.iter().map(|it| it.reason.as_str()).collect::<Vec<_>>(), reasons);
+        assert_eq!(next_change(now, &holding(version)), changes_in.map(after));
+    }
+
+    #[test]
+    fn what_was_found_in_a_secret_is_said_in_a_sentence_and_a_word_of_another_release_is_not() {
+        let words = ["PasswordFileNotEnded", "SomethingNewer"];
+        let warnings = words.map(str::to_owned).to_vec();
+        let version = SecretVersion { name: "users".into(), warnings, ..SecretVersion::default() };
+        let said = of_pods(Timestamp::UNIX_EPOCH, &Validated::default(), &holding(version));
+        let [Warning { reason, message }] = &said[..] else { panic!("{said:?}") };
+        assert_eq!(reason, "PasswordFileNotEnded");
+        assert!(message.starts_with("Secret users, password-file: its last line does not end"), "{message}");
     }
 }

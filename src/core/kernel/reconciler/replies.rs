@@ -200,7 +200,11 @@ impl Written<'_> {
             Write::Apply { .. } if replaces.is_none() => kube_events::put_back(kind, key, changes),
             Write::Apply { .. } | Write::Patch { .. } => None,
         };
-        of_child.into_iter().chain(replaces.map(|it| kube_events::rollout_started(it.cause(), changes)))
+        let started = |it: &Replacement| match it.secrets.as_slice() {
+            [] => kube_events::rollout_started(it.cause(), changes),
+            changed => kube_events::rollout_by_secrets(changed),
+        };
+        of_child.into_iter().chain(replaces.map(started))
     }
 
     /// The line about an apply of which no Event tells.

@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use super::rollout_progress::RolloutProgress;
-use crate::api::status::{AlteredFields, OtherFieldManager, SecretVersion};
+use crate::api::status::{AlteredFields, OtherFieldManager, SecretVersion, Warning};
 use crate::kernel::desired::Revision;
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::Key;
@@ -35,8 +35,10 @@ pub struct StatusInputs<'a> {
     pub blocking_problem: Option<BlockingProblem>,
     /// Why the worst pod does not run, see [`crate::kernel::pod_problem`].
     pub pod_problem: Option<String>,
-    /// The Secrets whose hash the live template carries.
+    /// The Secrets whose hash the live template carries, and versions that no pod is started with.
     pub secrets: Vec<SecretVersion>,
+    /// What a person should know although the pods run.
+    pub warnings: Vec<Warning>,
     /// Fields of children that the cluster stores otherwise than they were applied.
     pub altered: Vec<AlteredFields>,
     /// Other managers of fields of the pod template.
@@ -77,6 +79,8 @@ pub enum BlockingProblem {
     NameConflict(String),
     /// A child would have to change a field that cannot change.
     ImmutableField(String),
+    /// A Secret holds what memcached would refuse: which one, and what.
+    SecretInvalid(String),
     /// A Secret could not be read: why.
     SecretUnreadable(String),
     /// A child was refused by `Forbidden`, `QuotaExceeded` or `AdmissionDenied`.
@@ -117,10 +121,11 @@ impl BlockingProblem {
             Self::InvalidSpec(_) => 0,
             Self::NameConflict(_) => 1,
             Self::ImmutableField(_) => 2,
-            Self::SecretUnreadable(_) => 3,
-            Self::Denied { .. } => 4,
-            Self::WaitingForGarbageCollection(_) => 5,
-            Self::RetryingAfterError(_) => 6,
+            Self::SecretInvalid(_) => 3,
+            Self::SecretUnreadable(_) => 4,
+            Self::Denied { .. } => 5,
+            Self::WaitingForGarbageCollection(_) => 6,
+            Self::RetryingAfterError(_) => 7,
         }
     }
 }

@@ -75,6 +75,9 @@ impl<'a> ReadinessPhase<'a> {
             _ if let Some(waiting) = inputs.paused.as_deref().filter(|it| !it.is_empty()) => {
                 return Self::Paused(waiting);
             }
+            Some(BlockingProblem::SecretInvalid(message)) => {
+                return Self::Broken(Reason::SecretInvalid, message);
+            }
             _ if !inputs.missing_secrets.is_empty() => return Self::SecretMissing { reached },
             Some(BlockingProblem::SecretUnreadable(message)) => return Self::SecretUnreadable(message),
             _ => {}

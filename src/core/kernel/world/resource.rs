@@ -40,6 +40,10 @@ pub struct Resource {
     /// The Secret hash that was computed last while this operator leads. [`crate::kernel::pass::mounted_secrets`] says
     /// when it counts.
     pub secret_hash: Option<SecretHash>,
+    /// The Secret hash that the pods carry, where what it was computed from was read in this run. The Kubernetes Event
+    /// about the next rollout names the keys that differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carried_secrets: Option<SecretHash>,
     /// When a write of its status was answered last.
     #[serde(default)]
     pub answered: Moment,
@@ -71,6 +75,7 @@ impl Resource {
             spec_before_edit: None,
             rendered_hashes: None,
             secret_hash: None,
+            carried_secrets: None,
             answered: Moment::default(),
             backoff: None,
             unstorable: None,
@@ -87,6 +92,15 @@ impl Resource {
                 self.slot_mut(kind).altered = Some(Box::new(altered));
             }
         }
+    }
+
+    /// A pass computed this Secret hash.
+    pub fn note_secret_hash(&mut self, found: SecretHash) {
+        let carried = self.live(ChildKind::Deployment).and_then(|live| live.secret_hash.as_ref());
+        if carried == Some(&found.hash) {
+            self.carried_secrets = Some(found.clone());
+        }
+        self.secret_hash = Some(found);
     }
 
     /// What is known of a child.

@@ -1,7 +1,7 @@
 //! A Secret that resources name: whether it exists, what it held when it was read, and the hash that was computed of
 //! several. Pure data; part of [`super::World`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ use crate::kernel::object::{Key, ResourceVersion, Uid};
 pub struct Secret {
     /// Whether the Secret exists.
     pub presence: Presence,
-    /// Digests of the content that was read last in this run.
+    /// Digests of the content that was read last in this run, and what was found in it.
     pub content: Option<SecretContent>,
     /// When a read of it was answered last.
     #[serde(default)]
@@ -47,6 +47,21 @@ pub struct SecretHash {
     pub hash: String,
     /// The versions of those Secrets; empty if they are not known.
     pub versions: Vec<SecretVersion>,
+    /// The digests of what they held; empty if they are not known.
+    #[serde(default, skip_serializing_if = "SecretDigests::is_empty")]
+    pub digests: SecretDigests,
+}
+
+/// Digests of values, by the name of the Secret and the key in it.
+pub type SecretDigests = BTreeMap<String, BTreeMap<String, String>>;
+
+/// A Secret whose content changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedSecret {
+    /// Its name.
+    pub name: String,
+    /// The keys whose values changed; empty if they are not known.
+    pub keys: Vec<String>,
 }
 
 /// The Secrets that the enabled features of a resource name.

@@ -1,8 +1,12 @@
 //! What is read of Secrets, and the Kubernetes Events that warn of what stands in one.
 
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
 use memcached_operator_core::kernel::event::SecretContent;
 use memcached_operator_core::kernel::object::{ResourceVersion, Uid};
 use memcached_operator_core::kernel::pending_request::PlannedRequest;
+use memcached_operator_core::kernel::secret_finding::SecretFinding;
 use memcached_operator_core::kernel::world::World;
 use memcached_operator_core::kernel::world::secret::Presence;
 use serde_json::json;
@@ -11,19 +15,22 @@ use crate::support::{run, sent, world};
 
 #[test]
 fn what_two_resources_read_of_one_secret_is_kept_together() {
-    let read = |key: &str| SecretContent {
+    let read = |key: &str, finding: SecretFinding| SecretContent {
         uid: Uid("uid".to_owned()),
         resource_version: ResourceVersion("7".to_owned()),
         requested: vec![key.to_owned()],
         digests: [(key.to_owned(), format!("digest of {key}"))].into(),
-        without_newline: [key.to_owned()].into(),
+        findings: [finding].into(),
+        not_after: [(key.to_owned(), Timestamp::UNIX_EPOCH)].into(),
     };
-    let mut both = read("password-file");
-    both.unite(read("tls.crt"));
+    let findings = [SecretFinding::CertificateNotJudged, SecretFinding::PasswordFileNotEnded];
+    let mut both = read("password-file", findings[1]);
+    both.unite(read("tls.crt", findings[0]));
     let keys = ["password-file", "tls.crt"];
     assert_eq!(both.requested, keys);
     assert_eq!(both.digests.keys().collect::<Vec<_>>(), keys);
-    assert_eq!(both.without_newline.iter().collect::<Vec<_>>(), keys);
+    assert_eq!(both.findings, findings.into());
+    assert_eq!(both.not_after.keys().collect::<Vec<_>>(), keys);
 }
 
 /// Reasons of the Events that go with what a pass writes.
@@ -50,8 +57,9 @@ fn who_makes_pods_is_warned_of_a_password_file_without_an_end_and_of_a_tight_lim
         resource_version,
         requested: vec!["password-file".to_owned()],
         digests: [("password-file".to_owned(), "digest".to_owned())].into(),
-        without_newline: ["password-file".to_owned()].into(),
+        findings: [SecretFinding::PasswordFileNotEnded].into(),
+        not_after: BTreeMap::new(),
     });
-    assert_eq!(said(&world), ["PasswordFileNotEnded", "MemoryLimitTight"]);
+    assert_eq!(said(&world), ["MemoryLimitTight", "PasswordFileNotEnded"]);
     assert_eq!(sent(&world), ["create Service", "create Deployment"]);
 }

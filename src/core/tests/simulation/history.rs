@@ -6,7 +6,7 @@ use memcached_operator_core::kernel::object::ChildKind;
 use proptest::prelude::*;
 
 use crate::disasters::{Disaster, disaster};
-use crate::model::Cluster;
+use crate::model::{Cluster, REFUSED};
 use crate::simulation::Simulation;
 
 /// One step of a history.
@@ -96,7 +96,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         2 => Just(Op::Lead(true)),
         2 => (0..8u8).prop_map(Op::Edit),
         1 => (0..3u8).prop_map(Op::Trigger),
-        2 => proptest::option::weighted(0.7, 0..3u8).prop_map(Op::Secret),
+        2 => proptest::option::weighted(0.75, 0..=REFUSED).prop_map(Op::Secret),
         1 => Just(Op::TouchSecret),
         1 => Just(Op::TamperTemplate),
         1 => Just(Op::TakeTemplate),

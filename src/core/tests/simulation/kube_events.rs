@@ -77,7 +77,7 @@ fn an_event_names_the_fields_of_the_template_that_an_edit_a_secret_and_a_trigger
         told,
         [
             format!("metadata.annotations, {args}, {mounts}, spec.volumes"),
-            "metadata.annotations[memcached.c5c3.io/secret-hash]".to_owned(),
+            "password-file".to_owned(),
             "metadata.annotations[memcached.c5c3.io/restart-trigger]".to_owned(),
             format!("{args}, metadata.annotations[memcached.c5c3.io/secret-hash], {mounts}, spec.volumes"),
         ]

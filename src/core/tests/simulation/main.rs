@@ -14,6 +14,7 @@ mod altered;
 mod disasters;
 mod fleet;
 mod history;
+mod judged_secrets;
 mod kube_events;
 mod model;
 mod orphans;

@@ -21,7 +21,7 @@ use memcached_operator_core::kernel::event::{Event, SeenChild, SeenResource, See
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Uid, Watched};
 pub(crate) use objects::{Cluster, merged};
 use objects::{is_labelled, template};
-pub(crate) use stages::{LACKING, Report};
+pub(crate) use stages::{LACKING, REFUSED, Report};
 
 pub(crate) const NAME: &str = "cache";
 const SECRET: &str = "credentials";
@@ -59,6 +59,8 @@ pub(crate) struct Model {
     pub(crate) causes: usize,
     /// Whether the definition is an older one, which knows neither `memcached` nor the newest fields of the status.
     older: bool,
+    /// Whether the operator judges the content of Secrets. Earlier releases did not.
+    pub(crate) judges: bool,
 }
 
 impl Default for Model {
@@ -87,6 +89,7 @@ impl Model {
             undone: 0,
             causes: 0,
             older: false,
+            judges: true,
         }
     }
 
@@ -163,6 +166,11 @@ impl Model {
         self.tell(Watched::Memcached, Event::Resource(Box::new(resource.clone())));
         self.resource = Some(resource.clone());
         resource
+    }
+
+    /// The kinds of the children that there are.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = ChildKind> {
+        self.children.keys().copied()
     }
 
     /// The incarnations of the children.

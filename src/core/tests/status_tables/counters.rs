@@ -2,7 +2,9 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use memcached_operator_core::api::MemcachedStatus;
-use memcached_operator_core::api::status::{AlteredField, AlteredFields, OtherFieldManager, SecretVersion};
+use memcached_operator_core::api::status::{
+    AlteredField, AlteredFields, OtherFieldManager, SecretVersion, Warning,
+};
 use memcached_operator_core::kernel::desired::Revision;
 use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
 use memcached_operator_core::kernel::status::{BlockingProblem, MissingSecret, StatusInputs, status};
@@ -224,7 +226,13 @@ fn numbers(inputs: &StatusInputs<'_>) -> MemcachedStatus {
 
 #[test]
 fn the_numbers_mirror_the_deployment() {
-    let secrets = vec![SecretVersion { name: "a".into(), uid: "u".into(), resource_version: "7".into() }];
+    let secrets = vec![SecretVersion {
+        name: "a".into(),
+        uid: "u".into(),
+        resource_version: "7".into(),
+        ..SecretVersion::default()
+    }];
+    let warnings = vec![Warning { reason: "MemoryLimitTight".into(), message: "too tight".into() }];
     let altered = vec![AlteredFields {
         kind: "Deployment".into(),
         applied_hash: "5c1f".into(),
@@ -240,6 +248,7 @@ fn the_numbers_mirror_the_deployment() {
         deployment: Some(rollout(4, 2, 3)),
         template_revision: Some(Revision(1)),
         secrets: secrets.clone(),
+        warnings: warnings.clone(),
         altered: altered.clone(),
         other_managers: others.clone(),
         weakened: vec!["container debug".into()],
@@ -260,6 +269,7 @@ fn the_numbers_mirror_the_deployment() {
         server_list: vec!["cache.shop:11211".into()],
         unserved_kinds: Vec::new(),
         secrets,
+        warnings,
         budgeted_rollout: None,
         budgeted_rollout_cause: None,
         altered_fields: altered,

@@ -43,6 +43,7 @@ fn past_the_deadline() -> RolloutProgress {
 #[rstest]
 #[case::invalid_spec(blocked(BlockingProblem::InvalidSpec("no".into())), "InvalidSpec")]
 #[case::name_conflict(blocked(BlockingProblem::NameConflict("no".into())), "NameConflict")]
+#[case::secret_invalid(blocked(BlockingProblem::SecretInvalid("no".into())), "SecretInvalid")]
 #[case::immutable_field(blocked(BlockingProblem::ImmutableField("no".into())), "ImmutableField")]
 fn what_a_person_has_to_change_is_stalled(#[case] inputs: StatusInputs<'static>, #[case] reason: &str) {
     for shown in [first(&inputs), reached(&inputs)] {

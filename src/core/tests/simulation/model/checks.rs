@@ -1,12 +1,16 @@
 //! What has to be true: of a status that is written, and of the children once everything has come to rest.
 
-use memcached_operator_core::kernel::diff;
+use memcached_operator_core::kernel::desired::files::PASSWORD_FILE;
+use memcached_operator_core::kernel::desired::secrets::{MountedKey, secret_hash};
+use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::event::SeenResource;
 use memcached_operator_core::kernel::object::ChildKind;
+use memcached_operator_core::kernel::{diff, hash};
 
-use super::Model;
 use super::objects::is_labelled;
 use super::specs::wanted;
+use super::stages::REFUSED;
+use super::{Model, SECRET};
 
 impl Model {
     /// No tool may read "ready" while the Deployment does not run what its own annotations promise.
@@ -19,6 +23,19 @@ impl Model {
             let owner = deployment.controller.as_ref();
             assert!(owner.is_none_or(|it| it.uid == resource.uid), "Ready on another's Deployment");
         }
+    }
+
+    /// A pod that is made now mounts what the Secret holds, whatever the template is for.
+    pub(super) fn check_starts_no_pod_with_refused_content(&self, request: &Request) {
+        let (Request::Create { kind: ChildKind::Deployment, body, .. }
+        | Request::Apply { kind: ChildKind::Deployment, body, .. }) = request
+        else {
+            return;
+        };
+        let hash = &body["spec"]["template"]["metadata"]["annotations"]["memcached.c5c3.io/secret-hash"];
+        let mounted = MountedKey { secret: SECRET, key: PASSWORD_FILE };
+        let refused = secret_hash([(mounted, hash::of_bytes(&[REFUSED]).as_str())]);
+        assert!(!self.judges || *hash != refused, "pods are started with what memcached refuses");
     }
 
     /// The children that are wanted and that no list shows: a restarted operator reads each once, because something without
@@ -34,14 +51,29 @@ impl Model {
             assert!(orphans, "children of a deleted resource");
             return;
         };
+        let spec = resource.spec.as_ref().unwrap();
+        let wants_secret = spec.security.as_ref().is_some_and(|it| it.sasl.is_some());
+        let secret = self.secret.as_ref().map(|(_, content)| *content).filter(|_| wants_secret);
         for (kind, wanted) in wanted(resource) {
-            assert_eq!(self.children.contains_key(&kind), wanted, "{}", kind.name());
+            let held = kind == ChildKind::Deployment && secret == Some(REFUSED);
+            assert!(held || self.children.contains_key(&kind) == wanted, "{}", kind.name());
         }
         for child in self.children.values() {
             assert_eq!(child.controller.as_ref().unwrap().uid, resource.uid);
             assert!(is_labelled(child), "{}", child.kind.name());
         }
-        let spec = resource.spec.as_ref().unwrap();
+        let status = &resource.status;
+        assert_eq!(status.observed_generation, resource.generation);
+        let ready = status.conditions.iter().find(|it| it.type_ == "Ready").unwrap();
+        let expected = match (secret, wants_secret) {
+            (None, true) => ("False", "SecretNotFound"),
+            (Some(REFUSED), true) => ("False", "SecretInvalid"),
+            _ => ("True", "MemcachedReady"),
+        };
+        assert_eq!((ready.status.as_str(), ready.reason.as_str()), expected, "{}", ready.message);
+        if secret == Some(REFUSED) {
+            return;
+        }
         let deployment = &self.children[&ChildKind::Deployment].content;
         let replicas = deployment["spec"]["replicas"].as_i64().unwrap();
         match &spec.autoscaling {
@@ -56,14 +88,5 @@ impl Model {
             &deployment["spec"]["template"]["metadata"]["annotations"]["memcached.c5c3.io/restart-trigger"];
         assert_eq!(trigger.as_str(), resource.restart_trigger.as_deref());
         assert_eq!(diff::drift(ChildKind::Deployment, deployment, deployment), Vec::<String>::new());
-        let status = &resource.status;
-        assert_eq!(status.observed_generation, resource.generation);
-        let ready = status.conditions.iter().find(|it| it.type_ == "Ready").unwrap();
-        let wants_secret = spec.security.as_ref().is_some_and(|it| it.sasl.is_some());
-        let expected = match (&self.secret, wants_secret) {
-            (None, true) => ("False", "SecretNotFound"),
-            _ => ("True", "MemcachedReady"),
-        };
-        assert_eq!((ready.status.as_str(), ready.reason.as_str()), expected, "{}", ready.message);
     }
 }

@@ -8,11 +8,12 @@ use memcached_operator_core::kernel::event::{Reply, SecretContent, SeenChild, Se
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::hash;
 use memcached_operator_core::kernel::object::ChildKind;
+use memcached_operator_core::kernel::secret_finding::SecretFinding;
 use serde_json::Value;
 
 use super::Model;
 use super::objects::{applied, conflict, content, controller, edit, merged, owned, take_in};
-use super::stages::LACKING;
+use super::stages::{LACKING, REFUSED};
 
 /// What a Secret with this content says of its keys.
 fn digests(content: u8, keys: &[String]) -> BTreeMap<String, String> {
@@ -21,8 +22,15 @@ fn digests(content: u8, keys: &[String]) -> BTreeMap<String, String> {
 }
 
 impl Model {
+    /// What the operator finds in a Secret with this content.
+    fn findings(&self, content: u8) -> BTreeSet<SecretFinding> {
+        let refused = self.judges && content == REFUSED;
+        refused.then_some(SecretFinding::PasswordFileMalformed).into_iter().collect()
+    }
+
     pub(crate) fn execute(&mut self, request: &Request) -> Reply {
         self.check_touches_own(request);
+        self.check_starts_no_pod_with_refused_content(request);
         match request {
             Request::ReadSecret { secret, keys } => {
                 Reply::Secret(self.secret.as_ref().filter(|(seen, _)| seen.key == *secret).map(
@@ -31,7 +39,8 @@ impl Model {
                         resource_version: seen.resource_version.clone(),
                         requested: keys.clone(),
                         digests: digests(*content, keys),
-                        without_newline: BTreeSet::new(),
+                        findings: self.findings(*content),
+                        not_after: BTreeMap::new(),
                     },
                 ))
             }

@@ -31,6 +31,10 @@ impl Model {
             spec.memcached = None;
             resource.status.template_generation = None;
             resource.status.budgeted_rollout_cause = None;
+            resource.status.warnings = Vec::new();
+            for secret in &mut resource.status.secrets {
+                (secret.warnings, secret.certificate_not_after, secret.invalid) = Default::default();
+            }
         }
     }
 

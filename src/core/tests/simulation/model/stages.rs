@@ -10,6 +10,9 @@ use super::Model;
 /// The content of a Secret without the key that is mounted.
 pub(crate) const LACKING: u8 = u8::MAX;
 
+/// The content of a Secret that memcached would refuse.
+pub(crate) const REFUSED: u8 = 3;
+
 /// How far a Deployment says that it is.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {

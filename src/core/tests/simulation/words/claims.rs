@@ -61,6 +61,7 @@ pub(super) fn claims(condition: &Condition) -> Result<Vec<Claim>, String> {
         "InvalidSpec"
         | "NameConflict"
         | "ImmutableField"
+        | "SecretInvalid"
         | "SecretUnreadable"
         | "Forbidden"
         | "QuotaExceeded"

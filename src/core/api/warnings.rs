@@ -1,0 +1,50 @@
+//! What is valid in a spec and may hurt all the same. Takes a valid spec; gives sentences. Pure; the pass puts them into
+//! the status and into Kubernetes Events, and the command line prints them.
+
+use super::headroom::headroom;
+use super::quantity::Quantity;
+use super::spec::Validated;
+use super::status::Warning;
+
+/// All warnings about a spec, one of each reason at most.
+#[must_use]
+pub fn of_spec(spec: &Validated) -> Vec<Warning> {
+    of_memory_limit(spec).into_iter().collect()
+}
+
+/// A valid memory limit may still be less than memcached needs one day: then memcached is killed, and the cache is
+/// empty.
+fn of_memory_limit(spec: &Validated) -> Option<Warning> {
+    let limit = spec.resources.as_ref()?.limits.as_ref()?.get("memory")?;
+    let (items, beside) = (spec.memcached.max_memory_mb, headroom(spec));
+    let least = items.saturating_add(beside);
+    (Quantity::parse(&limit.0)? < Quantity::mebibytes(least)).then(|| Warning {
+        reason: "MemoryLimitTight".to_owned(),
+        message: format!(
+            "The memory limit {} is tight: with items of many sizes and all its connections memcached may take {least}Mi, \
+             {items}Mi for items and {beside}Mi beside them, and is then killed; raise the limit, or lower maxMemoryMB or \
+             maxConnections",
+            limit.0
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_memory_limit_below_what_memcached_may_take_is_warned_of() {
+        let spec = |limit: i32| Validated {
+            resources: serde_json::from_value(json!({"limits": {"memory": format!("{limit}Mi")}})).unwrap(),
+            ..Validated::default()
+        };
+        let enough = 64 + headroom(&Validated::default());
+        let reasons = |limit| of_spec(&spec(limit)).into_iter().map(|it| it.reason).collect::<Vec<_>>();
+        assert_eq!(reasons(enough), Vec::<String>::new());
+        assert_eq!(reasons(enough - 1), ["MemoryLimitTight"]);
+        assert_eq!(of_spec(&Validated::default()), Vec::new());
+    }
+}

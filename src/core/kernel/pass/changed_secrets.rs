@@ -1,0 +1,34 @@
+//! Which Secrets changed since the pods were started, and which keys of them. Pure; called by the pass for the Kubernetes
+//! Event about a rollout.
+
+use super::mounted_secrets::MountedSecrets;
+use super::view::View;
+use crate::api::status::SecretVersion;
+use crate::kernel::world::secret::ChangedSecret;
+
+impl View<'_> {
+    /// The Secrets whose content is another than that which the pods were started with. Their keys are known where that
+    /// content was read in this run; otherwise only which Secrets have another version.
+    #[must_use]
+    pub fn changed_secrets(&self, mounted_secrets: &MountedSecrets) -> Vec<ChangedSecret> {
+        let live = self.our_deployment().and_then(|live| live.secret_hash.as_ref());
+        let carried = self.resource.carried_secrets.as_ref().filter(|it| Some(&it.hash) == live);
+        let Some(carried) = carried else { return self.of_other_versions(mounted_secrets) };
+        let changed = mounted_secrets.digests.iter().map(|(name, digests)| {
+            let before = carried.digests.get(name);
+            let differs = |key: &&String| before.and_then(|before| before.get(*key)) != digests.get(*key);
+            ChangedSecret { name: name.clone(), keys: digests.keys().filter(differs).cloned().collect() }
+        });
+        changed.filter(|secret| !secret.keys.is_empty()).collect()
+    }
+
+    fn of_other_versions(&self, mounted_secrets: &MountedSecrets) -> Vec<ChangedSecret> {
+        let carried = &self.resource.seen.status.secrets;
+        let is_same = |one: &SecretVersion, other: &SecretVersion| {
+            (&one.name, &one.uid, &one.resource_version) == (&other.name, &other.uid, &other.resource_version)
+        };
+        let others =
+            mounted_secrets.versions.iter().filter(|now| !carried.iter().any(|before| is_same(before, now)));
+        others.map(|now| ChangedSecret { name: now.name.clone(), keys: Vec::new() }).collect()
+    }
+}

@@ -1,0 +1,80 @@
+//! What was found in a Secret, as the status has it: the version that pods carry, and the version that no pod is started
+//! with. Pure; called by [`super::mounted_secrets`] and by the status stage.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::api::status::{InvalidSecretVersion, SecretVersion};
+use crate::kernel::event::SecretContent;
+use crate::kernel::secret_finding::SecretFinding;
+use crate::kernel::text::truncated;
+
+/// The most bytes that are said about one invalid Secret: a name of 253 bytes and every finding fit.
+const MAX_MESSAGE: usize = 1_000;
+
+/// A Secret that holds what memcached would refuse, in a version that no pod was started with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidSecret {
+    /// Its name.
+    pub name: String,
+    /// Its version, and what is wrong with it.
+    pub version: InvalidSecretVersion,
+}
+
+/// The version of a Secret, with what was found in the values of these keys.
+#[must_use]
+pub fn version(name: &str, keys: &[&'static str], content: &SecretContent) -> SecretVersion {
+    let ends = keys.iter().filter_map(|key| content.not_after.get(*key));
+    SecretVersion {
+        name: name.to_owned(),
+        uid: content.uid.0.clone(),
+        resource_version: content.resource_version.0.clone(),
+        certificate_not_after: ends.min().map(|end| Time(whole_seconds(*end))),
+        warnings: findings(keys, content).map(|it| it.as_str().to_owned()).collect(),
+        invalid: None,
+    }
+}
+
+/// What memcached would refuse in the values of these keys; `None` if it takes them.
+#[must_use]
+pub fn invalid(name: &str, keys: &[&'static str], content: &SecretContent) -> Option<InvalidSecret> {
+    let mut wrong: Vec<String> = Vec::new();
+    for finding in findings(keys, content).filter(|it| it.is_invalid()) {
+        wrong.push(format!("{}: {}", finding.key(), finding.words()));
+    }
+    (!wrong.is_empty()).then(|| InvalidSecret {
+        name: name.to_owned(),
+        version: InvalidSecretVersion {
+            uid: content.uid.0.clone(),
+            resource_version: content.resource_version.0.clone(),
+            message: truncated(
+                format!("Secret {name}, {}; no pod is started with it: correct the Secret", wrong.join("; ")),
+                MAX_MESSAGE,
+            ),
+        },
+    })
+}
+
+/// What the status is to remember: the versions that the pods carry, each with a newer one that no pod is started with.
+#[must_use]
+pub fn recorded(hashed: &[SecretVersion], invalid: &[InvalidSecret]) -> Vec<SecretVersion> {
+    let carried = hashed.iter().filter(|it| it.is_hashed()).cloned();
+    let mut by_name: BTreeMap<String, SecretVersion> =
+        carried.map(|version| (version.name.clone(), SecretVersion { invalid: None, ..version })).collect();
+    for InvalidSecret { name, version } in invalid {
+        let unknown = || SecretVersion { name: name.clone(), ..SecretVersion::default() };
+        by_name.entry(name.clone()).or_insert_with(unknown).invalid = Some(version.clone());
+    }
+    by_name.into_values().collect()
+}
+
+fn findings(keys: &[&'static str], content: &SecretContent) -> impl Iterator<Item = SecretFinding> {
+    content.findings.iter().copied().filter(|it| keys.contains(&it.key()))
+}
+
+/// Times in the API have whole seconds.
+fn whole_seconds(at: Timestamp) -> Timestamp {
+    Timestamp::from_second(at.as_second()).unwrap_or(at)
+}

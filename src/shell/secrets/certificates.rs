@@ -1,0 +1,159 @@
+//! What memcached, which uses OpenSSL, makes of certificates and a private key. Takes their bytes; gives findings and ends.
+//! Pure; called where a Secret is reduced.
+//!
+//! OpenSSL takes the first certificate of `tls.crt` as memcached's own and all others as its chain, the first private key
+//! of `tls.key`, and every certificate of `ca.crt`; text and other objects between them it passes over. Our libraries know
+//! fewer kinds of keys and certificates than it does. So only what cannot be decoded, is not there, or certainly belongs
+//! to something else is called invalid; whatever else our libraries refuse is not judged.
+
+use jiff::Timestamp;
+use rustls::crypto::ring::sign::any_supported_type;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::{PemObject as _, SectionKind};
+use x509_parser::asn1_rs::{Any, Tag};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::oid_registry::{OID_KEY_TYPE_EC_PUBLIC_KEY, OID_PKCS1_RSAENCRYPTION, OID_SIG_ED25519};
+use x509_parser::prelude::FromDer as _;
+use x509_parser::x509::SubjectPublicKeyInfo;
+
+use crate::kernel::secret_finding::SecretFinding;
+
+/// What there is to say about certificates.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Certificates {
+    /// What was found.
+    pub finding: Option<SecretFinding>,
+    /// When they end; `None` where none could be read.
+    pub not_after: Option<Timestamp>,
+}
+
+/// The objects of a PEM file.
+enum Pem {
+    /// These, of the kind asked for.
+    Objects(Vec<Vec<u8>>),
+    /// Such an object is there and cannot be decoded.
+    Broken,
+    /// Something is there that may be such an object, in a form that our library does not know.
+    Unknown,
+    /// Nothing of the kind.
+    Missing,
+}
+
+/// Memcached's own certificate and its chain. Only the end of its own counts: clients may know a way around an old
+/// authority in the chain.
+#[must_use]
+pub fn judge_chain(file: &[u8]) -> Certificates {
+    match certificates(file) {
+        Pem::Missing => finding(SecretFinding::CertificateMissing),
+        Pem::Broken => finding(SecretFinding::CertificateBroken),
+        Pem::Unknown => finding(SecretFinding::CertificateNotJudged),
+        Pem::Objects(chain) => match chain.first().and_then(|own| end(own)) {
+            Some(end) => Certificates { finding: None, not_after: Some(end) },
+            None => finding(SecretFinding::CertificateNotJudged),
+        },
+    }
+}
+
+/// The authorities of clients' certificates. The last that ends counts: bundles keep old ones.
+#[must_use]
+pub fn judge_authorities(file: &[u8]) -> Certificates {
+    match certificates(file) {
+        Pem::Missing => finding(SecretFinding::AuthorityMissing),
+        Pem::Broken => finding(SecretFinding::AuthorityBroken),
+        Pem::Unknown => finding(SecretFinding::AuthorityNotJudged),
+        Pem::Objects(all) => {
+            let ends: Vec<Option<Timestamp>> = all.iter().map(|one| end(one)).collect();
+            match ends.contains(&None) {
+                // It may be the one that lasts.
+                true => finding(SecretFinding::AuthorityNotJudged),
+                false => Certificates { finding: None, not_after: ends.into_iter().flatten().max() },
+            }
+        }
+    }
+}
+
+/// The private key, and whether it belongs to the first certificate of `chain`.
+#[must_use]
+pub fn judge_key(file: &[u8], chain: Option<&[u8]>) -> Option<SecretFinding> {
+    let key = match private_key(file) {
+        Pem::Missing => return Some(SecretFinding::PrivateKeyMissing),
+        Pem::Broken => return Some(SecretFinding::PrivateKeyBroken),
+        Pem::Unknown => return Some(SecretFinding::PrivateKeyNotJudged),
+        Pem::Objects(keys) => keys.into_iter().next()?,
+    };
+    let Some(public) = PrivateKeyDer::try_from(key.as_slice())
+        .ok()
+        .and_then(|key| any_supported_type(&key).ok())
+        .and_then(|key| Some(key.public_key()?.into_owned()))
+    else {
+        return Some(SecretFinding::PrivateKeyNotJudged);
+    };
+    let Some(Pem::Objects(chain)) = chain.map(certificates) else { return None };
+    let (_, certificate) = X509Certificate::from_der(chain.first()?).ok()?;
+    let (_, public) = SubjectPublicKeyInfo::from_der(&public).ok()?;
+    belongs(&public, certificate.public_key())
+}
+
+/// Whether a private key with this public half is that of a certificate.
+fn belongs(public: &SubjectPublicKeyInfo<'_>, certified: &SubjectPublicKeyInfo<'_>) -> Option<SecretFinding> {
+    let (algorithm, bits) = (&certified.algorithm.algorithm, &certified.subject_public_key.data);
+    let same_kind = *algorithm == public.algorithm.algorithm;
+    if same_kind && *bits == public.subject_public_key.data {
+        return None;
+    }
+    let known = [OID_PKCS1_RSAENCRYPTION, OID_KEY_TYPE_EC_PUBLIC_KEY, OID_SIG_ED25519].contains(algorithm);
+    // A point can be written in a short form too, which looks different.
+    let comparable = *algorithm != OID_KEY_TYPE_EC_PUBLIC_KEY || bits.first() == Some(&4);
+    Some(match known && (comparable || !same_kind) {
+        true => SecretFinding::PrivateKeyMismatch,
+        false => SecretFinding::PrivateKeyNotJudged,
+    })
+}
+
+fn finding(finding: SecretFinding) -> Certificates {
+    Certificates { finding: Some(finding), not_after: None }
+}
+
+/// When a certificate ends; `None` if it cannot be read.
+fn end(der: &[u8]) -> Option<Timestamp> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    let end = certificate.validity().not_after.timestamp();
+    // The year 9999 stands for no end, and its last hours are beyond what we can write.
+    Some(Timestamp::from_second(end).unwrap_or(Timestamp::MAX))
+}
+
+fn certificates(file: &[u8]) -> Pem {
+    objects(file, "CERTIFICATE-----", |kind| kind == SectionKind::Certificate)
+}
+
+fn private_key(file: &[u8]) -> Pem {
+    objects(file, "PRIVATE KEY-----", |kind| {
+        matches!(kind, SectionKind::PrivateKey | SectionKind::RsaPrivateKey | SectionKind::EcPrivateKey)
+    })
+}
+
+/// The objects of a kind in a file. `mark` ends the first line of every form of such an object.
+fn objects(file: &[u8], mark: &str, is_asked: fn(SectionKind) -> bool) -> Pem {
+    let text = String::from_utf8_lossy(file);
+    let mut found = Vec::new();
+    for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(file) {
+        match section {
+            Ok((kind, der)) if is_asked(kind) => found.push(der),
+            Ok(_) => {}
+            // Encrypted keys of the old form have lines before the key that only OpenSSL understands.
+            Err(_) if text.contains("Proc-Type:") => return Pem::Unknown,
+            Err(_) => return Pem::Broken,
+        }
+    }
+    match found.is_empty() {
+        true if text.contains(mark) => Pem::Unknown,
+        true => Pem::Missing,
+        false if found.iter().all(|der| is_whole(der)) => Pem::Objects(found),
+        false => Pem::Broken,
+    }
+}
+
+/// Whether these bytes are one DER object, and not a part of one. Every certificate and every private key is a sequence.
+fn is_whole(der: &[u8]) -> bool {
+    Any::from_der(der).is_ok_and(|(rest, any)| rest.is_empty() && any.tag() == Tag::Sequence)
+}
