@@ -12,6 +12,7 @@ use e2e::testing::await_answer;
 use e2e::testing::memcached::Memcached;
 use e2e::testing::operator::{binary, get};
 use e2e::testing::prometheus::promtool;
+use jiff::Timestamp;
 use memcached_operator::kernel::effect::Observation;
 use memcached_operator::kernel::instance_metrics::{ConditionSample, InstanceMetrics};
 use memcached_operator::kernel::object::{Key, Scope, Watched};
@@ -93,6 +94,7 @@ fn promtool_finds_nothing_wrong_with_the_operators_metrics() -> Result<()> {
             wanted: Some(("a\"b\\c".into(), 3)),
             ready: 2,
             template_revision: Some(1),
+            certificate_not_after: Some(Timestamp::UNIX_EPOCH),
             conditions: vec![ConditionSample {
                 of: Type::Ready,
                 holds: false,

@@ -25,6 +25,13 @@ impl Instances {
 
     /// Appends the lines of all resources, in Prometheus' text format.
     pub(super) fn render(&self, text: &mut String) {
+        family(text, names::CERTIFICATE_NOT_AFTER);
+        for (key, instance_metrics) in &self.0 {
+            if let Some(end) = instance_metrics.certificate_not_after {
+                let labels = SeriesLabels::for_resource(key);
+                series(text, names::CERTIFICATE_NOT_AFTER, labels, end.as_second());
+            }
+        }
         family(text, names::INSTANCE_CONDITION);
         for (key, instance_metrics) in &self.0 {
             for it in &instance_metrics.conditions {

@@ -249,6 +249,7 @@ mod tests {
     use crate::kernel::instance_metrics::{ConditionSample, InstanceMetrics};
     use crate::kernel::object::Key;
     use crate::kernel::status::conditions::{Reason, Type};
+    use jiff::Timestamp;
 
     fn sessions() -> Key {
         Key { namespace: "shop".into(), name: "sessions".into() }
@@ -265,6 +266,7 @@ mod tests {
             wanted: Some((image.into(), 3)),
             ready: 2,
             template_revision: Some(1),
+            certificate_not_after: Timestamp::from_second(1_800_000_000).ok(),
             conditions: vec![
                 ConditionSample { of: Type::Ready, holds: false, reason: Reason::MemcachedNotReady },
                 ConditionSample { of: Type::Reconciling, holds: true, reason: Reason::NewGeneration },
@@ -287,6 +289,7 @@ mod tests {
         assert_eq!(
             lines_about(&metrics, "sessions"),
             [
+                r#"memcached_operator_certificate_not_after_timestamp_seconds{namespace="shop",name="sessions"} 1800000000"#,
                 r#"memcached_operator_instance_condition{namespace="shop",name="sessions",type="Ready",reason="MemcachedNotReady"} 0"#,
                 r#"memcached_operator_instance_condition{namespace="shop",name="sessions",type="Reconciling",reason="NewGeneration"} 1"#,
                 r#"memcached_operator_instance_info{namespace="shop",name="sessions",image="memcached:1.6"} 1"#,
@@ -322,7 +325,7 @@ mod tests {
         metrics.leading(false);
         assert_eq!(lines_about(&metrics, "sessions"), Vec::<String>::new());
         metrics.leading(true);
-        assert_eq!(lines_about(&metrics, "sessions").len(), 6);
+        assert_eq!(lines_about(&metrics, "sessions").len(), 7);
     }
 
     #[test]

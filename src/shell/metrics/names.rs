@@ -62,6 +62,14 @@ pub const BUILD_INFO: Metric = Metric {
     help: "The running build; always 1.",
     usage: "See which versions run; its absence means that no operator is scraped.",
 };
+/// When a certificate ends.
+pub const CERTIFICATE_NOT_AFTER: Metric = Metric {
+    name: "memcached_operator_certificate_not_after_timestamp_seconds",
+    kind: Kind::Gauge,
+    labels: OF_RESOURCE,
+    help: "When the certificate of a cache with TLS ends, or the last of the authorities in ca.crt where that is earlier.",
+    usage: "Minus `time()`: what is left. A certificate that is not renewed by itself ends all connections with TLS.",
+};
 /// Whether a resource is as it should be.
 pub const INSTANCE_CONDITION: Metric = Metric {
     name: "memcached_operator_instance_condition",
@@ -225,9 +233,10 @@ pub const WATCH_UNREADABLE: Metric = Metric {
 };
 
 /// Every metric of ours; the process metrics (`process_...`) come from the library.
-pub const ALL: [Metric; 22] = [
+pub const ALL: [Metric; 23] = [
     ADOPTION_HALTED,
     BUILD_INFO,
+    CERTIFICATE_NOT_AFTER,
     INSTANCE_CONDITION,
     INSTANCE_INFO,
     INSTANCE_REPLICAS_DESIRED,
