@@ -73,6 +73,7 @@ fn the_status_is_what_the_operator_writes() {
         blocking_problem: None,
         pod_problem: None,
         secrets: Vec::new(),
+        warnings: Vec::new(),
         altered: Vec::new(),
         other_managers: Vec::new(),
         weakened: Vec::new(),
