@@ -2,6 +2,8 @@
 
 /// Exit code where something would change.
 pub(super) const CHANGES: u8 = 2;
+/// Exit code where nothing would change, and a resource is not as it asks to be.
+pub(super) const PROBLEMS: u8 = 3;
 
 /// Exit code of a wrong command line, as `sysexits.h` has it: the 2 that is usual is what `plan` says of a change.
 pub(super) const USAGE: u8 = 64;
@@ -14,5 +16,6 @@ Exit codes:
   0    run, exporter: ended after SIGTERM or SIGINT with nothing under way; else: done, and all is well
   1    it did not work, or what was checked is not well: standard error or output says what and why
   2    plan: something would change
+  3    plan: nothing would change, and a resource has a problem
   64   the command line is wrong
   130  run, exporter: ended at once after a second signal";

@@ -39,6 +39,14 @@ pub enum ConnectError {
         /// What is wrong with it.
         source: kube::config::KubeconfigError,
     },
+    /// The context is not in the kubeconfig, or is incomplete there.
+    #[error("cannot use the context {context} of the kubeconfig")]
+    Context {
+        /// The name that was given.
+        context: String,
+        /// What is wrong with it.
+        source: kube::config::KubeconfigError,
+    },
     /// Neither a kubeconfig nor a service account was found.
     #[error(
         "found no way to reach a Kubernetes API server: give --kubeconfig, set KUBECONFIG, or run in a pod"
@@ -55,7 +63,32 @@ pub enum ConnectError {
 /// # Errors
 /// When the configuration is missing or unusable.
 pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> {
-    Client::try_from(configuration(kubeconfig).await?).map_err(ConnectError::Client)
+    connect_to(&Access { kubeconfig, ..Access::default() }).await
+}
+
+/// Which cluster, and under which name.
+#[derive(Clone, Copy, Debug)]
+pub struct Access<'a> {
+    /// The kubeconfig; without one, see [`connect`].
+    pub kubeconfig: Option<&'a Path>,
+    /// The context of the kubeconfig; without one, the current one.
+    pub context: Option<&'a str>,
+    /// The name of the program in the API server's audit log.
+    pub agent: &'static str,
+}
+
+impl Default for Access<'_> {
+    fn default() -> Self {
+        Self { kubeconfig: None, context: None, agent: AGENT }
+    }
+}
+
+/// Connects as [`connect`] does, with every choice.
+///
+/// # Errors
+/// As [`connect`]; also when the kubeconfig has no such context.
+pub async fn connect_to(access: &Access<'_>) -> Result<Client, ConnectError> {
+    Client::try_from(configuration(access).await?).map_err(ConnectError::Client)
 }
 
 /// Connects as [`connect`] does, but `executor` runs the connections, and may end them.
@@ -66,17 +99,22 @@ pub async fn connect_on<E>(executor: E, kubeconfig: Option<&Path>) -> Result<Cli
 where
     E: hyper::rt::Executor<Connection> + Send + Sync + Clone + 'static,
 {
-    let config = configuration(kubeconfig).await?;
+    let config = configuration(&Access { kubeconfig, ..Access::default() }).await?;
     let builder = ClientBuilder::try_from((config, executor)).map_err(ConnectError::Client)?;
     Ok(builder.build())
 }
 
-async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectError> {
-    let mut config = match kubeconfig {
-        Some(path) => from_file(path)
+async fn configuration(access: &Access<'_>) -> Result<Config, ConnectError> {
+    let Access { kubeconfig, context, agent } = *access;
+    let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let mut config = match (kubeconfig, context) {
+        (Some(path), _) => from_file(path, &options)
             .await
             .map_err(|source| ConnectError::Kubeconfig { path: path.display().to_string(), source })?,
-        None => Config::infer().await.map_err(ConnectError::Nothing)?,
+        (None, Some(context)) => Config::from_kubeconfig(&options)
+            .await
+            .map_err(|source| ConnectError::Context { context: context.to_owned(), source })?,
+        (None, None) => Config::infer().await.map_err(ConnectError::Nothing)?,
     };
     // The default layer retries for minutes and obeys any Retry-After. The request would outlive its reason, and the kernel,
     // which decides about retries, would not know.
@@ -85,12 +123,15 @@ async fn configuration(kubeconfig: Option<&Path>) -> Result<Config, ConnectError
     config.write_timeout = Some(DEADLINE);
     config.read_timeout = Some(READ_TIMEOUT);
     config.reset_reader_on_write = true;
-    config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
+    config.headers.push((USER_AGENT, HeaderValue::from_static(agent)));
     Ok(config)
 }
 
-async fn from_file(path: &Path) -> Result<Config, kube::config::KubeconfigError> {
-    Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &KubeConfigOptions::default()).await
+async fn from_file(
+    path: &Path,
+    options: &KubeConfigOptions,
+) -> Result<Config, kube::config::KubeconfigError> {
+    Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, options).await
 }
 
 /// Why a request failed.

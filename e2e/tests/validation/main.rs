@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod agreement;
+mod edges;
 mod generate;
 mod ratcheting;
 mod rules;

@@ -12,7 +12,7 @@ use crate::api::MemcachedStatus;
 use crate::kernel::desired::{LiveTemplate, Revision};
 use crate::kernel::diff;
 use crate::kernel::effect::{Effect, Observation, Request, RequestId, RolloutCause};
-use crate::kernel::event::{Event, Reply, SeenChild};
+use crate::kernel::event::{Event, Reply, SeenChild, SeenResource};
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::{ChildKind, Key};
 use crate::kernel::reconciler::{Reconciler, Settings};
@@ -26,6 +26,8 @@ pub struct ResourcePlan {
     pub namespace: String,
     /// The name of the resource.
     pub name: String,
+    /// When the children would be written.
+    pub when: When,
     /// The children that would be written, in the order in which that happens.
     pub children: Vec<ChildPlan>,
     /// Why its pods would be replaced, so that its contents are lost; `None` where they would not.
@@ -37,6 +39,16 @@ pub struct ResourcePlan {
     /// What keeps it from being as asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+}
+
+/// When something would be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum When {
+    /// At once, or when its turn comes.
+    Now,
+    /// When somebody takes the pause away.
+    Unpaused,
 }
 
 /// What would become of one child.
@@ -108,12 +120,14 @@ impl Forecast {
     }
 
     /// Feeds an event: an object of the cluster, or the reply to a read.
-    pub fn learn(&mut self, event: Event) {
-        match &event {
+    pub fn learn(&mut self, mut event: Event) {
+        match &mut event {
             Event::Resource(seen) => {
                 let Key { namespace, name } = seen.key.clone();
+                let when = without_pause(seen);
                 let (children, rolls, template_revision, problem) = (Vec::new(), None, None, None);
-                let plan = ResourcePlan { namespace, name, children, rolls, template_revision, problem };
+                let plan =
+                    ResourcePlan { namespace, name, when, children, rolls, template_revision, problem };
                 self.plans.insert(seen.key.clone(), plan);
             }
             Event::Child(seen) | Event::Done { reply: Reply::Child(Some(seen)), .. } => self.note_child(seen),
@@ -237,6 +251,12 @@ impl Forecast {
     }
 }
 
+/// Takes the pause away: what waits is what would be done without it.
+fn without_pause(seen: &mut SeenResource) -> When {
+    let paused = seen.spec.as_mut().ok().and_then(|spec| spec.paused.take());
+    if paused == Some(true) { When::Unpaused } else { When::Now }
+}
+
 /// The read of the object that may have the name of the one to be created.
 fn first_read(create: &Request) -> Option<Request> {
     let Request::Create { kind, key, .. } = create else { return None };
@@ -262,7 +282,7 @@ fn problem(status: &MemcachedStatus) -> Option<String> {
     };
     let inputs = ["SecretNotFound", "SecretUnreadable", "Forbidden"];
     let lacks = || holds("Ready", "False").filter(|ready| inputs.contains(&ready.reason.as_str()));
-    let condition = holds("Stalled", "True").or_else(|| holds("Paused", "True")).or_else(lacks)?;
+    let condition = holds("Stalled", "True").or_else(lacks)?;
     Some(format!("{}: {}", condition.reason, condition.message))
 }
 
@@ -271,3 +291,6 @@ fn problem(status: &MemcachedStatus) -> Option<String> {
 pub fn is_outdated(revision: Option<u32>) -> bool {
     revision.is_some_and(|revision| revision < Revision::NEWEST.0)
 }
+
+#[cfg(test)]
+mod tests;

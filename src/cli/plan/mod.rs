@@ -14,28 +14,45 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use self::forecast::{Forecast, ResourcePlan};
+use self::forecast::{Forecast, ResourcePlan, When};
 use super::check::Report;
-use super::exit_codes::CHANGES;
+use super::exit_codes::{CHANGES, PROBLEMS};
 use super::files::{Files, Text};
 use super::output::Output;
 use super::run::AdoptTemplates;
 use crate::api::{GROUP, KIND};
 use crate::kernel::event::Event;
+use crate::shell::client::{self, Access};
 use crate::shell::clock::Clock;
-use crate::shell::{client, effects};
+use crate::shell::effects;
 
 /// What to plan for.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     files: Files,
-    /// Only resources of this namespace; the namespace of resources in files that name none.
-    #[arg(short, long, value_name = "NAMESPACE", env = "MEMCACHED_OPERATOR_NAMESPACE")]
-    namespace: Option<String>,
+    /// Only resources of this namespace; the namespace of resources in files that name none. Can be given more than once, or
+    /// as a list with commas
+    #[arg(
+        short,
+        long = "namespace",
+        value_name = "NAMESPACE",
+        env = "MEMCACHED_OPERATOR_NAMESPACE",
+        value_delimiter = ','
+    )]
+    namespaces: Vec<String>,
+    /// Resources of all namespaces, whatever --namespace says; without both it is so too
+    #[arg(short = 'A', long)]
+    all_namespaces: bool,
+    /// Only resources of the cluster with these labels: app=shop,tier!=test
+    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with_all = ["filename", "paths"])]
+    selector: Option<String>,
     /// The cluster to look at [default: KUBECONFIG, ~/.kube/config, or the pod's service account]
     #[arg(long, value_name = "PATH", env = "MEMCACHED_OPERATOR_KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig
+    #[arg(long, value_name = "NAME", env = "MEMCACHED_OPERATOR_CONTEXT")]
+    context: Option<String>,
     /// What becomes of pod templates that an older operator rendered, as the operator is told
     #[arg(long, value_name = "HOW", env = "MEMCACHED_OPERATOR_ADOPT_TEMPLATES", default_value = "off")]
     adopt_templates: AdoptTemplates,
@@ -44,10 +61,11 @@ pub struct Args {
     output: Output,
 }
 
-/// Plans and prints: exit code 0 when nothing would change, 2 when something would.
+/// Plans and prints: exit code 0 when nothing would change, 2 when something would, 3 when nothing would and something is
+/// wrong.
 ///
 /// # Errors
-/// When the cluster or a file cannot be read, or a resource in a file cannot become what it asks for.
+/// When the cluster or a file cannot be read, or the API server would refuse a resource in a file.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -56,21 +74,30 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let plans = runtime.block_on(plan(args))?;
     let text = print::text(&plans, args.output)?;
     std::io::stdout().write_all(text.as_bytes()).context("cannot print the plan")?;
-    let broken = plans.iter().any(|plan| plan.problem.is_some());
-    Ok(if broken && !args.files.is_empty() {
-        ExitCode::FAILURE
-    } else if plans.iter().any(|plan| !plan.children.is_empty()) {
+    Ok(ending(&plans))
+}
+
+fn ending(plans: &[ResourcePlan]) -> ExitCode {
+    let changes = |plan: &ResourcePlan| plan.when == When::Now && !plan.children.is_empty();
+    if plans.iter().any(changes) {
         ExitCode::from(CHANGES)
+    } else if plans.iter().any(|plan| plan.problem.is_some()) {
+        ExitCode::from(PROBLEMS)
     } else {
         ExitCode::SUCCESS
-    })
+    }
 }
 
 async fn plan(args: &Args) -> Result<Vec<ResourcePlan>> {
-    let Args { files, namespace, kubeconfig, adopt_templates, output: _ } = args;
-    let client = client::connect(kubeconfig.as_deref()).await?;
+    // Without a namespace all are meant: whoever asks what an upgrade does must not overlook a cache.
+    let Args { files, namespaces, all_namespaces, selector, kubeconfig, context, adopt_templates, output: _ } =
+        args;
+    let namespaces = if *all_namespaces { &[] } else { &namespaces[..] };
     let wanted = resources(files)?;
-    let events = survey::survey(&client, namespace.as_deref(), &wanted).await?;
+    let (kubeconfig, context) = (kubeconfig.as_deref(), context.as_deref());
+    let client = client::connect_to(&Access { kubeconfig, context, ..Access::default() }).await?;
+    let what = survey::What { namespaces, selector: selector.as_deref(), wanted: &wanted };
+    let events = survey::survey(&client, what).await?;
     let mut forecast = Forecast::new(Clock::start().now(), (*adopt_templates).into());
     events.into_iter().for_each(|event| forecast.learn(event));
     forecast.learn(Event::Leading(true));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::forecast::{ChildPlan, Field, ResourcePlan, Verb, is_outdated};
+use super::forecast::{ChildPlan, Field, ResourcePlan, Verb, When, is_outdated};
 use crate::cli::output::Output;
 use crate::kernel::desired::Revision;
 use crate::kernel::desired::meta::TEMPLATE_HASH;
@@ -27,14 +27,26 @@ pub(super) fn text(plans: &[ResourcePlan], output: Output) -> Result<String> {
 }
 
 fn is_told(plan: &ResourcePlan) -> bool {
-    !plan.children.is_empty() || plan.problem.is_some() || is_outdated(plan.template_revision)
+    let waits = plan.when == When::Unpaused;
+    waits || !plan.children.is_empty() || plan.problem.is_some() || is_outdated(plan.template_revision)
 }
 
 fn resource(plan: &ResourcePlan) -> String {
-    let ResourcePlan { namespace, name, children, rolls, template_revision, problem } = plan;
+    let ResourcePlan { namespace, name, when, children, rolls, template_revision, problem } = plan;
     let mut text = format!("Memcached {namespace}/{name}");
-    if let Some(cause) = rolls {
-        let _ = write!(text, ": pods roll, cause {cause}; the cache will be empty");
+    match (when, rolls) {
+        (When::Now, None) => {}
+        (When::Now, Some(cause)) => {
+            let _ = write!(text, ": pods roll, cause {cause}; the cache will be empty");
+        }
+        (When::Unpaused, _) if children.is_empty() => text.push_str(": paused; nothing waits"),
+        (When::Unpaused, None) => text.push_str(": paused; this waits, and no pod would roll"),
+        (When::Unpaused, Some(cause)) => {
+            let _ = write!(
+                text,
+                ": paused; this waits, and then pods roll, cause {cause}; the cache will be empty"
+            );
+        }
     }
     text.push('\n');
     if let Some(problem) = problem {
@@ -86,16 +98,22 @@ fn cut(text: &str, skipped: usize) -> String {
 }
 
 fn summary(plans: &[ResourcePlan]) -> Value {
-    let children = |verb| plans.iter().flat_map(|it| &it.children).filter(|it| it.action == verb).count();
+    let (now, paused): (Vec<_>, Vec<_>) = plans.iter().partition(|it| it.when == When::Now);
+    let children = |verb| now.iter().flat_map(|it| &it.children).filter(|it| it.action == verb).count();
+    let changed = |plans: &[&ResourcePlan]| plans.iter().filter(|it| !it.children.is_empty()).count();
+    let rolled = |plans: &[&ResourcePlan]| plans.iter().filter(|it| it.rolls.is_some()).count();
     json!({
         "resources": plans.len(),
-        "changed": plans.iter().filter(|it| !it.children.is_empty()).count(),
+        "changed": changed(&now),
         "created": children(Verb::Create),
         "updated": children(Verb::Change),
         "deleted": children(Verb::Delete),
-        "rolled": plans.iter().filter(|it| it.rolls.is_some()).count(),
+        "rolled": rolled(&now),
         "problems": plans.iter().filter(|it| it.problem.is_some()).count(),
         "outdated": plans.iter().filter(|it| is_outdated(it.template_revision)).count(),
+        "paused": paused.len(),
+        "waiting": changed(&paused),
+        "rolledUnpaused": rolled(&paused),
     })
 }
 
@@ -114,6 +132,15 @@ fn line(plans: &[ResourcePlan]) -> String {
             count("rolled"),
         ),
     };
+    if count("paused") > 0 {
+        let _ = write!(
+            text,
+            " Paused: {}, of which {} would change and {} would roll.",
+            count("paused"),
+            count("waiting"),
+            count("rolledUnpaused")
+        );
+    }
     for (name, what) in
         [("problems", "With problems (!)"), ("outdated", "With pod templates of older revisions")]
     {
@@ -140,6 +167,7 @@ mod tests {
         ResourcePlan {
             namespace: "shop".to_owned(),
             name: name.to_owned(),
+            when: When::Now,
             children,
             rolls: None,
             template_revision: Some(Revision::NEWEST.0),
@@ -164,8 +192,8 @@ mod tests {
         vec![
             ResourcePlan { rolls: Some("spec"), ..plan("carts", guarded) },
             ResourcePlan {
-                problem: Some("Paused: the resource is paused".to_owned()),
-                ..plan("frozen", vec![])
+                problem: Some("SecretNotFound: there is no Secret".to_owned()),
+                ..plan("locked", vec![])
             },
             ResourcePlan { template_revision: Some(0), ..plan("old", vec![]) },
             plan("settled", vec![]),
@@ -185,8 +213,8 @@ Memcached shop/carts: pods roll, cause spec; the cache will be empty
     - spec.template.spec.nodeSelector: {{\"disk\":\"fast\"}}
   change Service: only who sets its fields
   delete PodDisruptionBudget
-Memcached shop/frozen
-  ! Paused: the resource is paused
+Memcached shop/locked
+  ! SecretNotFound: there is no Secret
 Memcached shop/old
   its pod template is of revision 0; this build's newest is {newest}
 1 of 4 resources would change (children: 1 created, 2 changed, 1 deleted); the pods of 1 would roll. \
@@ -198,7 +226,7 @@ With problems (!): 1. With pod templates of older revisions: 1.
 
     #[test]
     fn programs_read_the_same_with_the_bookkeeping() {
-        let of_frozen = "Paused: the resource is paused";
+        let of_locked = "SecretNotFound: there is no Secret";
         let newest = Revision::NEWEST.0;
         let fields = json!([
             {"path": "metadata.annotations[memcached.c5c3.io/template-hash]", "from": "a", "to": "b"},
@@ -209,7 +237,7 @@ With problems (!): 1. With pod templates of older revisions: 1.
         let wanted = json!({
             "resources": [
                 {
-                    "namespace": "shop", "name": "carts", "rolls": "spec", "templateRevision": newest,
+                    "namespace": "shop", "name": "carts", "when": "now", "rolls": "spec", "templateRevision": newest,
                     "children": [
                         {"kind": "NetworkPolicy", "action": "create"},
                         {"kind": "Deployment", "action": "change", "fields": fields},
@@ -217,16 +245,42 @@ With problems (!): 1. With pod templates of older revisions: 1.
                         {"kind": "PodDisruptionBudget", "action": "delete"},
                     ],
                 },
-                {"namespace": "shop", "name": "frozen", "children": [], "templateRevision": newest, "problem": of_frozen},
-                {"namespace": "shop", "name": "old", "children": [], "templateRevision": 0},
+                {
+                    "namespace": "shop", "name": "locked", "when": "now", "children": [], "templateRevision": newest,
+                    "problem": of_locked,
+                },
+                {"namespace": "shop", "name": "old", "when": "now", "children": [], "templateRevision": 0},
             ],
             "summary": {
                 "resources": 4, "changed": 1, "created": 1, "updated": 2, "deleted": 1, "rolled": 1,
-                "problems": 1, "outdated": 1,
+                "problems": 1, "outdated": 1, "paused": 0, "waiting": 0, "rolledUnpaused": 0,
             },
         });
         let printed: Value = serde_json::from_str(&text(&plans(), Output::Json).unwrap()).unwrap();
         assert_eq!(printed, wanted);
+    }
+
+    #[test]
+    fn of_a_paused_cache_people_read_what_waits_and_whether_it_would_roll() {
+        let change =
+            || vec![child("Service", Verb::Change, vec![field("spec.type", Value::Null, json!("x"))])];
+        let paused = |name: &str, children| ResourcePlan { when: When::Unpaused, ..plan(name, children) };
+        let plans = [
+            ResourcePlan { rolls: Some("secret"), ..paused("cold", change()) },
+            paused("cool", change()),
+            paused("still", vec![]),
+        ];
+        let wanted = "\
+Memcached shop/cold: paused; this waits, and then pods roll, cause secret; the cache will be empty
+  change Service
+    + spec.type: \"x\"
+Memcached shop/cool: paused; this waits, and no pod would roll
+  change Service
+    + spec.type: \"x\"
+Memcached shop/still: paused; nothing waits
+Nothing would change; resources looked at: 3. Paused: 3, of which 2 would change and 1 would roll.
+";
+        assert_eq!(text(&plans, Output::Text).unwrap(), wanted);
     }
 
     #[test]

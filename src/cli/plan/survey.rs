@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
@@ -21,21 +21,35 @@ use crate::shell::{kinds, watches};
 /// Objects of one page.
 const PAGE: u32 = 250;
 
-/// The client and the namespace of a survey.
+/// What to survey.
+#[derive(Clone, Copy)]
+pub(super) struct What<'a> {
+    /// Only these namespaces; none: all.
+    pub(super) namespaces: &'a [String],
+    /// Only resources with these labels.
+    pub(super) selector: Option<&'a str>,
+    /// The objects of files. With some, the resources are these, as they would be after an apply, and only their namespaces
+    /// are read.
+    pub(super) wanted: &'a [Value],
+}
+
+/// The client and the namespaces of a survey.
 struct Survey<'a> {
     client: &'a Client,
     /// `None`: everywhere.
     namespaces: Option<BTreeSet<String>>,
+    /// Labels of the resources, as a user selects them.
+    selector: Option<&'a str>,
 }
 
-/// Lists everything that decisions need. With `wanted`, the objects of files, the resources are these, as they would be
-/// after an apply, and only their namespaces are read.
-pub(super) async fn survey(client: &Client, namespace: Option<&str>, wanted: &[Value]) -> Result<Vec<Event>> {
-    let wanted = requested(wanted, namespace.unwrap_or(client.default_namespace()))?;
+/// Lists everything that decisions need.
+pub(super) async fn survey(client: &Client, what: What<'_>) -> Result<Vec<Event>> {
+    let What { namespaces, selector, wanted } = what;
+    let wanted = requested(wanted, namespaces, client.default_namespace())?;
     let of_files: BTreeSet<String> = wanted.keys().map(|key| key.namespace.clone()).collect();
-    let only = namespace.map(|namespace| BTreeSet::from([namespace.to_owned()]));
-    let namespaces = if wanted.is_empty() { only } else { Some(of_files) };
-    let survey = Survey { client, namespaces };
+    let only = (!namespaces.is_empty()).then(|| namespaces.iter().cloned().collect());
+    let survey =
+        Survey { client, namespaces: if wanted.is_empty() { only } else { Some(of_files) }, selector };
     let found =
         survey.list(Watched::Memcached).await.map_err(|error| survey.failed(Watched::Memcached, &error))?;
     let found = found.iter().filter_map(seen::resource).map(|seen| (seen.key.clone(), seen)).collect();
@@ -74,7 +88,10 @@ impl Survey<'_> {
         let mut objects = Vec::new();
         for api in apis {
             let mut page = ListParams::default().limit(PAGE);
-            page.label_selector = watches::label_selector(kind);
+            page.label_selector = match kind {
+                Watched::Memcached => self.selector.map(str::to_owned),
+                _ => watches::label_selector(kind),
+            };
             loop {
                 let list = api.list(&page).await?;
                 objects.extend(list.items);
@@ -127,19 +144,27 @@ impl Survey<'_> {
             kube::Error::Api(status) if status.code == 404 && kind == Watched::Memcached => {
                 "; install the CustomResourceDefinition: memcached-operator crd | kubectl apply --server-side -f -"
             }
+            kube::Error::Api(status) if status.code == 403 && self.namespaces.is_none() => {
+                "; --namespace NAME looks at one namespace"
+            }
             _ => "",
         };
         anyhow::anyhow!("cannot list {plural}: {why}{hint}")
     }
 }
 
-/// The resources of files, by key.
-fn requested(objects: &[Value], namespace: &str) -> Result<BTreeMap<Key, Value>> {
+/// The resources of files, by key. One that names no namespace gets the one that the user named, or that of the context.
+fn requested(objects: &[Value], namespaces: &[String], of_context: &str) -> Result<BTreeMap<Key, Value>> {
     let text = |object: &Value, at: &str| object.pointer(at).and_then(Value::as_str).map(str::to_owned);
     let mut wanted = BTreeMap::new();
     for object in objects {
         let name = text(object, "/metadata/name").context("a Memcached in a file has no metadata.name")?;
-        let namespace = text(object, "/metadata/namespace").unwrap_or_else(|| namespace.to_owned());
+        let namespace = match (text(object, "/metadata/namespace"), namespaces) {
+            (Some(namespace), _) => namespace,
+            (None, []) => of_context.to_owned(),
+            (None, [namespace]) => namespace.clone(),
+            (None, _) => bail!("Memcached {name} in a file names no namespace: give --namespace once"),
+        };
         wanted.insert(Key { namespace, name }, object.clone());
     }
     Ok(wanted)

@@ -5,6 +5,8 @@
 //! definition ([`schema`]), and its rules in CEL, which [`super::spec`] repeats. The operator does not ask here: what is
 //! stored already may be older than a rule, and a zero in it means the default.
 
+#[cfg(any(test, feature = "cases"))]
+pub mod edges;
 pub mod schema;
 
 use std::sync::LazyLock;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use rstest::rstest;
 use serde_json::json;
 
+use super::edges::{self, Edge, Side};
 use super::*;
 use crate::api::spec::NAME;
 use crate::api::spec::cases::{self, Case, Refusal};
@@ -203,4 +204,19 @@ fn each_case_is_taken_or_refused_in_the_words_of_the_api_server() {
     });
     let wrong: Vec<_> = wrong.collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn beyond_every_edge_of_the_schema_a_spec_is_refused_where_it_stands() {
+    let edges = edges::all();
+    let wrong = edges.iter().filter_map(|Edge { spec, path, keyword, side }| {
+        let found = schema::judge(Some(spec), &RESOURCE.properties.as_ref()?["spec"], "spec").all();
+        let fits = match side {
+            Side::Inside => found.is_empty(),
+            Side::Outside | Side::Unusable => found.iter().any(|it| it.path.starts_with(path)),
+        };
+        (!fits).then(|| format!("{keyword} {side:?} of {path}: {found:?}\n  {spec:.300}"))
+    });
+    let wrong: Vec<_> = wrong.collect();
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), edges.len(), wrong.join("\n"));
 }
