@@ -1,4 +1,4 @@
-//! The exporter against real memcacheds, on loopback.
+//! The exporter, and what is found in Secrets, against real memcacheds, on loopback.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -8,4 +8,5 @@ mod crowd;
 mod names;
 mod program;
 mod scrapes;
+mod secrets;
 mod support;

@@ -37,6 +37,15 @@ impl Memcached {
 
     /// At this address; port 0 is a free one.
     pub(crate) async fn start_at(address: SocketAddr, arguments: &[&str]) -> Self {
+        Self::try_start_at(address, arguments).await.expect("memcached ended")
+    }
+
+    /// At a free port; `None` if memcached ends by itself.
+    pub(crate) async fn try_start(arguments: &[&str]) -> Option<Self> {
+        Self::try_start_at((Ipv4Addr::LOCALHOST, 0).into(), arguments).await
+    }
+
+    async fn try_start_at(address: SocketAddr, arguments: &[&str]) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("port");
         let port = if address.port() == 0 { "-1".to_owned() } else { address.port().to_string() };
@@ -53,15 +62,17 @@ impl Memcached {
         let mut memcached = Self { child, address, _folder: folder };
         let port = within("memcached's start", async {
             loop {
-                assert_eq!(memcached.child.try_wait().unwrap(), None, "memcached ended");
+                if memcached.child.try_wait().unwrap().is_some() {
+                    return None;
+                }
                 if let Some(port) = port_in(&file) {
-                    return port;
+                    return Some(port);
                 }
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         });
-        memcached.address.set_port(port.await);
-        memcached
+        memcached.address.set_port(port.await?);
+        Some(memcached)
     }
 
     /// Sends requests that are answered with a line each, and returns the answers.

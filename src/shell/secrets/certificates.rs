@@ -20,11 +20,11 @@ use crate::kernel::secret_finding::SecretFinding;
 
 /// What there is to say about certificates.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Certificates {
+pub(super) struct Certificates {
     /// What was found.
-    pub finding: Option<SecretFinding>,
+    pub(super) finding: Option<SecretFinding>,
     /// When they end; `None` where none could be read.
-    pub not_after: Option<Timestamp>,
+    pub(super) not_after: Option<Timestamp>,
 }
 
 /// The objects of a PEM file.
@@ -42,7 +42,7 @@ enum Pem {
 /// Memcached's own certificate and its chain. Only the end of its own counts: clients may know a way around an old
 /// authority in the chain.
 #[must_use]
-pub fn judge_chain(file: &[u8]) -> Certificates {
+pub(super) fn judge_chain(file: &[u8]) -> Certificates {
     match certificates(file) {
         Pem::Missing => finding(SecretFinding::CertificateMissing),
         Pem::Broken => finding(SecretFinding::CertificateBroken),
@@ -56,7 +56,7 @@ pub fn judge_chain(file: &[u8]) -> Certificates {
 
 /// The authorities of clients' certificates. The last that ends counts: bundles keep old ones.
 #[must_use]
-pub fn judge_authorities(file: &[u8]) -> Certificates {
+pub(super) fn judge_authorities(file: &[u8]) -> Certificates {
     match certificates(file) {
         Pem::Missing => finding(SecretFinding::AuthorityMissing),
         Pem::Broken => finding(SecretFinding::AuthorityBroken),
@@ -74,7 +74,7 @@ pub fn judge_authorities(file: &[u8]) -> Certificates {
 
 /// The private key, and whether it belongs to the first certificate of `chain`.
 #[must_use]
-pub fn judge_key(file: &[u8], chain: Option<&[u8]>) -> Option<SecretFinding> {
+pub(super) fn judge_key(file: &[u8], chain: Option<&[u8]>) -> Option<SecretFinding> {
     let key = match private_key(file) {
         Pem::Missing => return Some(SecretFinding::PrivateKeyMissing),
         Pem::Broken => return Some(SecretFinding::PrivateKeyBroken),

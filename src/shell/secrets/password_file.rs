@@ -15,7 +15,7 @@ const MAX_ENTRIES: usize = 8;
 
 /// What there is to say about a password file.
 #[must_use]
-pub fn judge(file: &[u8]) -> BTreeSet<SecretFinding> {
+pub(super) fn judge(file: &[u8]) -> BTreeSet<SecretFinding> {
     let mut found = BTreeSet::new();
     if file.is_empty() {
         found.insert(SecretFinding::PasswordFileEmpty);
@@ -29,16 +29,19 @@ pub fn judge(file: &[u8]) -> BTreeSet<SecretFinding> {
         }
         let (line, after) = rest.split_at(line_end(rest));
         found.extend(of_line(line));
-        if !line.ends_with(b"\n") && !after.trim_ascii().is_empty() {
-            found.insert(SecretFinding::PasswordFileLineTooLong);
+        if !line.ends_with(b"\n") {
+            found.extend(is_more(after).then_some(SecretFinding::PasswordFileLineTooLong));
             return found;
         }
         rest = after;
     }
-    if !rest.trim_ascii().is_empty() {
-        found.insert(SecretFinding::PasswordFileTooManyEntries);
-    }
+    found.extend(is_more(rest).then_some(SecretFinding::PasswordFileTooManyEntries));
     found
+}
+
+/// Whether anything but blanks is in bytes that memcached does not read.
+fn is_more(rest: &[u8]) -> bool {
+    !rest.trim_ascii().is_empty()
 }
 
 /// Where the line ends that `fgets` would read.
