@@ -9,6 +9,8 @@ CLUSTER ?= local
 BENCH ?=
 # One program of e2e/tests (`make test T=chart`), or only the tests whose name contains this (`make test T=orphan`).
 T ?=
+# Where `make install` puts the operator's binary and kubectl's plugin.
+PREFIX ?= $(HOME)/.local
 # The folder of this file, for whoever calls it from another one.
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
 
@@ -27,6 +29,17 @@ test-prerequisites:
 .PHONY: build
 build: prerequisites ## Build the operator and the tools of the tests (debug)
 	@cargo build --workspace --bins --locked
+	@ln -sf memcached-operator target/debug/kubectl-mcd
+	@ln -sf memcached-operator target/debug/kubectl_complete-mcd
+
+.PHONY: install
+install: prerequisites ## Build a release, and install it and kubectl's plugin `mcd` into PREFIX/bin (~/.local/bin)
+	@cargo build --release --locked --package=memcached-operator
+	@mkdir -p $(PREFIX)/bin
+	@cp target/release/memcached-operator $(PREFIX)/bin/memcached-operator
+	@ln -sf memcached-operator $(PREFIX)/bin/kubectl-mcd
+	@ln -sf memcached-operator $(PREFIX)/bin/kubectl_complete-mcd
+	@echo "installed memcached-operator, kubectl-mcd and kubectl_complete-mcd into $(PREFIX)/bin"
 
 .PHONY: demo
 demo: build ## Run the operator and a cache on a local Kubernetes (CLUSTER=current: on kubectl's cluster)

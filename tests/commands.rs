@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test ends where the program cannot be run")]
 
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -15,9 +16,14 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 fn run(folder: &Path, line: &str) -> Output {
+    run_as("memcached-operator", folder, line)
+}
+
+/// Runs the binary under one of its names.
+fn run_as(name: &str, folder: &Path, line: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_memcached-operator"));
-    command.args(line.split_whitespace()).current_dir(folder).env_clear();
-    command.output().unwrap()
+    command.arg0(name).args(line.split(' ').filter(|word| !word.is_empty()));
+    command.current_dir(folder).env_clear().output().unwrap()
 }
 
 fn text(stream: &[u8]) -> String {
@@ -105,6 +111,102 @@ fn the_exit_code_says_how_it_went(#[case] line: &str, #[case] code: i32) {
     if code == 2 || line.contains("absent") || line.ends_with("replay cut") || line == "plan -f bad.json" {
         assert_eq!(text(&output.stdout), "", "what went wrong belongs on standard error");
         assert_ne!(text(&output.stderr), "");
+    }
+}
+
+#[rstest]
+#[case("", 0)]
+#[case("--help", 0)]
+#[case("help status", 0)]
+#[case("version", 0)]
+#[case("version -o json", 0)]
+#[case("completion bash", 0)]
+#[case("completion powershell", 64)]
+#[case("validate -f good.json", 0)]
+#[case("validate -f bad.json", 1)]
+#[case("plan --kubeconfig absent", 1)]
+#[case("status --kubeconfig absent", 1)]
+#[case("status --kubeconfig absent -A", 1)]
+#[case("status cache -A", 64)]
+#[case("status cache -l team=shop", 64)]
+#[case("top --kubeconfig absent", 1)]
+#[case("events --kubeconfig absent cache", 1)]
+#[case("events", 64)]
+#[case("restart --kubeconfig absent cache", 1)]
+#[case("restart", 64)]
+#[case("pause", 64)]
+#[case("resume", 64)]
+#[case("run", 64)]
+fn under_the_name_of_the_plugin_it_is_the_plugin(#[case] line: &str, #[case] code: i32) {
+    let output = run_as("/usr/local/bin/kubectl-mcd", folder().path(), line);
+    assert_eq!(output.status.code(), Some(code), "{}", text(&output.stderr));
+    if line.contains("absent") {
+        assert_eq!(text(&output.stdout), "", "what went wrong belongs on standard error");
+        assert!(text(&output.stderr).contains("absent"), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn the_plugin_without_a_command_prints_its_help_and_the_operator_without_a_terminal_runs() {
+    let help = text(&run_as("kubectl-mcd", Path::new("."), "").stdout);
+    assert!(help.contains("Usage: kubectl mcd [COMMAND]") && help.contains("restart"), "{help}");
+    assert!(!help.contains('\u{1b}'), "colours are for terminals: {help:?}");
+    // It finds no cluster, and says so as `run` does.
+    let output = run(Path::new("."), "");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), String::new()));
+    assert!(text(&output.stderr).contains("found no way to reach a Kubernetes API server"));
+}
+
+/// What a program prints that believes that it is on a terminal.
+fn on_a_terminal(program: &str) -> String {
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--return", "--command", program, "/dev/null"]).env("TERM", "xterm");
+    text(&script.env_remove("KUBECONFIG").env("HOME", "/nowhere").output().unwrap().stdout)
+}
+
+#[test]
+fn on_a_terminal_the_operator_without_an_argument_prints_its_help() {
+    let program = env!("CARGO_BIN_EXE_memcached-operator");
+    let printed = on_a_terminal(program);
+    assert!(printed.contains("Commands:") && printed.contains("exporter"), "{printed}");
+    let printed = on_a_terminal(&format!("{program} --max-in-flight 7"));
+    assert!(printed.contains("found no way to reach a Kubernetes API server"), "{printed}");
+}
+
+#[test]
+fn the_version_says_the_commit_or_that_nobody_told_it() {
+    let output = run_as("kubectl-mcd", Path::new("."), "version -o json");
+    let version: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
+    let said = text(&run_as("kubectl-mcd", Path::new("."), "version").stdout);
+    let commit = version["commit"].as_str().unwrap_or("unknown");
+    assert!(said.contains(&format!("commit      {commit}")), "{said}");
+}
+
+#[rstest]
+#[case(
+    "re",
+    "restart\tReplace all pods of a cache; each new pod begins empty\nresume\tLet the changes of a paused cache go on\n:4\n"
+)]
+#[case("completion f", "fish\tfish\n:4\n")]
+#[case("validate -f ", ":0\n")]
+#[case("status --kubeconfig absent ", ":4\n")]
+fn kubectl_is_answered_in_its_own_words(#[case] words: &str, #[case] expected: &str) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memcached-operator"));
+    command.arg0("kubectl_complete-mcd").args(words.split(' ')).env_clear();
+    let output = command.output().unwrap();
+    assert_eq!((text(&output.stdout).as_str(), output.status.code()), (expected, Some(0)));
+}
+
+#[test]
+fn a_shell_gets_a_script_that_it_understands() {
+    let script = text(&run_as("kubectl-mcd", Path::new("."), "completion bash").stdout);
+    assert!(script.contains("restart") && script.contains("complete -F "), "{script}");
+    let mut bash = Command::new("bash");
+    assert!(bash.args(["-n", "-c", &script]).status().unwrap().success());
+    for shell in ["zsh", "fish"] {
+        let script = text(&run_as("kubectl-mcd", Path::new("."), &format!("completion {shell}")).stdout);
+        assert!(script.contains("kubectl-mcd") && script.contains("restart"), "{shell}: {script}");
     }
 }
 

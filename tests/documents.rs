@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -84,11 +85,15 @@ fn every_file_that_a_page_names_exists() {
 
 #[test]
 fn every_flag_of_the_operator_that_a_page_names_exists() {
-    let help: String = ["run", "validate", "plan", "replay", "exporter"]
-        .iter()
-        .map(|command| {
+    let of_operator = ["run", "validate", "plan", "replay", "exporter"].map(|it| ("memcached-operator", it));
+    let of_plugin = ["status", "top", "events", "restart"].map(|it| ("kubectl-mcd", it));
+    let help: String = of_operator
+        .into_iter()
+        .chain(of_plugin)
+        .map(|(name, command)| {
             let mut program = Command::new(env!("CARGO_BIN_EXE_memcached-operator"));
-            String::from_utf8(program.args([command, "--help"]).output().unwrap().stdout).unwrap()
+            let help = program.arg0(name).args([command, "--help"]).output().unwrap().stdout;
+            String::from_utf8(help).unwrap()
         })
         .collect();
     let mut named = 0;

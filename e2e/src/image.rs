@@ -18,12 +18,17 @@ pub const PAUSE: &str = "docker.io/memcached-operator-e2e/pause:1";
 /// The tags of the memcached image: one content, so that a test can change the image of a running resource.
 pub const MEMCACHED: [&str; 2] = ["docker.io/library/memcached:1.6", "docker.io/library/memcached:1.6.18"];
 
+/// The names of the operator's binary besides its own: kubectl's plugin, and what kubectl asks to complete its command line.
+pub const OTHER_NAMES: [&str; 2] = ["kubectl-mcd", "kubectl_complete-mcd"];
+
 /// What is in an image.
 #[derive(Debug, Default)]
 pub struct Image {
     tags: Vec<String>,
     /// Mode and content by path, without the leading slash.
     files: BTreeMap<String, (u32, Vec<u8>)>,
+    /// Other names of files in the same folder, by path: each name is a link to the file.
+    links: BTreeMap<String, String>,
     entrypoint: Vec<String>,
     user: String,
     labels: BTreeMap<String, String>,
@@ -70,6 +75,7 @@ pub fn memcached() -> Result<Image> {
 pub fn operator(program: &Path, tag: &str) -> Result<Image> {
     let mut image = Image { tags: vec![tag.to_owned()], user: "65532:65532".to_owned(), ..Image::default() };
     image.add_file(program, "memcached-operator")?;
+    image.links = OTHER_NAMES.map(|name| (name.to_owned(), "memcached-operator".to_owned())).into();
     image.entrypoint = vec!["/memcached-operator".to_owned()];
     for (name, value) in [
         ("title", "memcached-operator"),
@@ -146,6 +152,11 @@ impl Image {
         }
         for (path, (mode, content)) in &self.files {
             append(&mut layer, path, *mode, content)?;
+        }
+        for (path, target) in &self.links {
+            let mut header = header(0o777, 0);
+            header.set_entry_type(tar::EntryType::Symlink);
+            layer.append_link(&mut header, path, target).with_context(|| format!("cannot pack {path}"))?;
         }
         Ok(layer.into_inner()?)
     }

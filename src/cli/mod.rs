@@ -10,6 +10,8 @@ pub mod exporter;
 mod files;
 mod log;
 pub mod manifest;
+pub mod mcd;
+mod names;
 mod output;
 pub mod plan;
 pub mod replay;
@@ -19,9 +21,10 @@ pub mod yaml;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use self::exit_codes::{EXIT_CODES, USAGE};
+use self::names::Name;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -29,7 +32,8 @@ use self::exit_codes::{EXIT_CODES, USAGE};
     version,
     about = "A Kubernetes operator for Memcached that rolls pods only when you meant it",
     long_about = "A Kubernetes operator for Memcached that rolls pods only when you meant it.\n\n\
-                  Without a command it runs the operator, with the options of `run`.",
+                  Without a command it runs the operator, with the options of `run`. Without any argument on a terminal it \
+                  prints this text.",
     after_help = EXIT_CODES,
     args_conflicts_with_subcommands = true
 )]
@@ -62,29 +66,44 @@ enum Command {
     Replay(replay::Args),
 }
 
-/// Parses the command line and does what it says.
+/// Parses the command line and does what it says. The name under which the program was called decides which command line
+/// that is.
 #[must_use]
 pub fn main() -> ExitCode {
-    let Cli { command, run } = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let ended = match names::called() {
+        Name::Operator => Cli::try_parse().map(operator),
+        Name::Plugin => mcd::Plugin::try_parse().map(mcd::run),
+        Name::Completion => Ok(mcd::complete(&names::arguments())),
+    };
+    match ended {
+        Ok(Ok(code)) => code,
+        Ok(Err(error)) => {
+            complain(&error);
+            ExitCode::FAILURE
+        }
         Err(error) => {
             // Where nobody reads it, there is nobody to tell.
             let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
+            if error.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS }
         }
-    };
-    let ended = match command.unwrap_or(Command::Run(run)) {
-        Command::Run(args) => run::run(args),
-        Command::Crd => crd::run(),
-        Command::Validate(args) => validate::run(&args),
-        Command::Plan(args) => plan::run(&args),
-        Command::Exporter(args) => exporter::run(args),
-        Command::Replay(args) => replay::run(&args),
-    };
-    ended.unwrap_or_else(|error| {
-        complain(&error);
-        ExitCode::FAILURE
-    })
+    }
+}
+
+fn operator(Cli { command, run }: Cli) -> anyhow::Result<ExitCode> {
+    match command {
+        // A person who only types the name wants to know what it can do. A manifest has no terminal.
+        None if names::alone_on_a_terminal() => {
+            Cli::command().print_long_help()?;
+            Ok(ExitCode::SUCCESS)
+        }
+        None => run::run(run),
+        Some(Command::Run(args)) => run::run(args),
+        Some(Command::Crd) => crd::run(),
+        Some(Command::Validate(args)) => validate::run(&args),
+        Some(Command::Plan(args)) => plan::run(&args),
+        Some(Command::Exporter(args)) => exporter::run(args),
+        Some(Command::Replay(args)) => replay::run(&args),
+    }
 }
 
 /// The error and what caused it, one line each; what a line above has said already is left out.
@@ -102,7 +121,6 @@ fn complain(error: &anyhow::Error) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
         Cli::try_parse_from(line.split(' '))

@@ -178,6 +178,17 @@ impl Target {
     }
 }
 
+/// Reads memcached's general statistics off a connection that somebody else opened, without a password.
+///
+/// # Errors
+/// See [`ScrapeError`].
+pub async fn general<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> Result<Stats, ScrapeError> {
+    let mut talk = Talk { stream: BufReader::new(stream), left: LARGEST };
+    let mut stats = Stats::default();
+    talk.page(Page::General, &mut stats).await?;
+    Ok(stats)
+}
+
 /// A connection to memcached, on which one question follows the other.
 struct Talk<S> {
     stream: BufReader<S>,

@@ -49,7 +49,10 @@ const LAYERS: [(&str, &[&str]); 6] = [
 ];
 
 /// Folders and files without effects.
-const PURE: [&str; 8] = [
+const PURE: [&str; 11] = [
+    "cli/mcd/text",
+    "cli/mcd/version.rs",
+    "cli/mcd/view",
     "core/api",
     "core/kernel",
     "exporter/families",

@@ -27,6 +27,7 @@ pub mod monitors;
 pub mod nodes;
 pub mod operator;
 pub mod permissions;
+pub mod plugin;
 pub mod prometheus;
 pub mod release;
 pub mod rights;

@@ -27,6 +27,18 @@ fn files(archive: &[u8]) -> Result<BTreeMap<String, Vec<u8>>> {
     Ok(files)
 }
 
+/// The links of an archive, by name, and where each leads.
+fn links(archive: &[u8]) -> Result<BTreeMap<String, String>> {
+    let mut links = BTreeMap::new();
+    for entry in tar::Archive::new(archive).entries()? {
+        let entry = entry?;
+        if let Some(target) = entry.link_name()? {
+            links.insert(entry.path()?.display().to_string(), target.display().to_string());
+        }
+    }
+    Ok(links)
+}
+
 /// What a line of the Containerfile that begins so says, its continuations included.
 fn instruction(containerfile: &str, name: &str) -> Result<String> {
     let text = containerfile.replace("\\\n", " ");
@@ -42,6 +54,8 @@ fn the_image_holds_one_static_file_and_is_what_the_containerfile_says() -> Resul
     assert_eq!(manifest[0]["RepoTags"], json!([OWN_IMAGE]));
     let layer = files(archive.get("layer.tar").context("a layer")?)?;
     assert_eq!(layer.keys().collect::<Vec<_>>(), ["memcached-operator"], "no libraries");
+    let links = links(archive.get("layer.tar").context("a layer")?)?;
+    assert_eq!(links.keys().collect::<Vec<_>>(), ["kubectl-mcd", "kubectl_complete-mcd"]);
 
     let name = manifest[0]["Config"].as_str().context("a configuration")?;
     let config: Value = serde_json::from_slice(archive.get(name).context("a configuration")?)?;
@@ -49,6 +63,9 @@ fn the_image_holds_one_static_file_and_is_what_the_containerfile_says() -> Resul
     assert_eq!(config["config"]["User"], json!(instruction(&containerfile, "USER")?));
     let entry_point: Value = serde_json::from_str(&instruction(&containerfile, "ENTRYPOINT")?)?;
     assert_eq!(config["config"]["Entrypoint"], entry_point);
+    for (name, target) in links {
+        assert!(containerfile.contains(&format!("ln -s {target} /names/{name}")), "no link {name}");
+    }
     let wanted = instruction(&containerfile, "LABEL")?;
     let labels = config["config"]["Labels"].as_object().context("labels")?;
     ensure!(labels.len() == wanted.split_whitespace().count(), "{labels:?} is not {wanted}");

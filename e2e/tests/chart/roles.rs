@@ -132,14 +132,18 @@ fn users_of_the_clusters_own_roles_may_see_and_change_resources() -> Result<()> 
     let group = "memcached.c5c3.io";
     let view = named(&objects, "ClusterRole", "memcached-operator-view")?;
     let seen = ["memcacheds", "memcacheds/status", "memcacheds/scale"];
-    assert_eq!(
-        view["rules"],
-        json!([{"apiGroups": [group], "resources": seen, "verbs": ["get", "list", "watch"]}])
-    );
+    // The last two for `kubectl mcd`; the cluster's own role view has them, too.
+    let expected = json!([
+        {"apiGroups": [group], "resources": seen, "verbs": ["get", "list", "watch"]},
+        {"apiGroups": ["apps"], "resources": ["deployments", "replicasets"], "verbs": ["get", "list"]},
+        {"apiGroups": [""], "resources": ["pods", "events"], "verbs": ["get", "list"]},
+    ]);
+    assert_eq!(view["rules"], expected);
     assert_eq!(view["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"], "true");
     let edit = named(&objects, "ClusterRole", "memcached-operator-edit")?;
     let changes = (group, "memcacheds", "create update patch delete deletecollection");
-    assert_eq!(edit["rules"], rules(&[changes, (group, "memcacheds/scale", "update patch")]));
+    let scale = (group, "memcacheds/scale", "update patch");
+    assert_eq!(edit["rules"], rules(&[changes, scale, ("", "pods/portforward", "get create")]));
     assert_eq!(edit["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-edit"], "true");
 
     let without = rendered(&json!({"rbac": {"aggregateClusterRoles": false}}))?;
@@ -159,7 +163,7 @@ fn every_rule_is_one_line_and_says_why_it_is_there() -> Result<()> {
     let manifest = chart::render(OPS, &json!({}))?;
     let lines: Vec<_> = manifest.lines().map(str::trim).collect();
     let rules: Vec<_> = (0..lines.len()).filter(|&at| lines[at].starts_with("- {apiGroups:")).collect();
-    assert_eq!(rules.len(), RULES.len() + 5, "those of the operator, its Lease, and of users");
+    assert_eq!(rules.len(), RULES.len() + 8, "those of the operator, its Lease, and of users");
     for at in rules {
         assert!(lines[at - 1].starts_with("# ") && lines[at].ends_with('}'), "{}", lines[at]);
     }

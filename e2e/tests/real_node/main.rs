@@ -5,6 +5,7 @@
 mod deletion;
 mod images;
 mod orphans;
+mod plugin;
 mod rollouts;
 mod scaling;
 mod settings;

@@ -1,0 +1,316 @@
+//! Caches in every state, as they were read: the facts that the pages of `kubectl mcd` are made of in tests. Pure; for tests
+//! only.
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Event;
+use serde_json::{Value, json};
+
+use super::view::answer::Answer;
+use super::view::facts::{CacheFacts, PodFacts};
+use super::view::figures::Figures;
+use super::view::top::Look;
+use super::view::way::way;
+
+/// When every fixture is looked at.
+pub(super) fn now() -> Timestamp {
+    "2026-11-21T10:30:00Z".parse().unwrap()
+}
+
+/// A condition that is so since 10:20.
+fn condition(of: &str, status: &str, reason: &str, message: &str) -> Value {
+    json!({
+        "type": of, "status": status, "reason": reason, "message": message, "observedGeneration": 3,
+        "lastTransitionTime": "2026-11-21T10:20:00Z",
+    })
+}
+
+/// A resource of the namespace `shop`, made three days ago.
+pub(super) fn resource(name: &str, spec: &Value, status: &Value) -> kube::core::DynamicObject {
+    serde_json::from_value(json!({
+        "apiVersion": "memcached.c5c3.io/v1beta1", "kind": "Memcached",
+        "metadata": {
+            "namespace": "shop", "name": name, "generation": 3, "creationTimestamp": "2026-11-18T09:00:00Z",
+        },
+        "spec": spec, "status": status,
+    }))
+    .unwrap()
+}
+
+/// A status with these conditions, of which so many pods are ready.
+fn status(ready: i32, conditions: &[Value]) -> Value {
+    json!({
+        "observedGeneration": 3, "conditions": conditions, "replicas": 2, "readyReplicas": ready,
+        "templateRevision": 1, "serverList": ["carts.shop:11212"],
+        "secrets": [
+            {"name": "carts-tls", "uid": "t", "resourceVersion": "7", "certificateNotAfter": "2027-01-31T12:00:00Z"},
+            {"name": "carts-users", "uid": "p", "resourceVersion": "8"},
+        ],
+    })
+}
+
+fn all_is_well() -> Value {
+    status(
+        2,
+        &[
+            condition("Available", "True", "Available", "2/2 replicas are ready"),
+            condition("Ready", "True", "MemcachedReady", "All 2 replicas are ready"),
+        ],
+    )
+}
+
+/// TLS, a password and an exporter.
+fn spec() -> Value {
+    json!({
+        "replicas": 2,
+        "memcached": {"maxMemoryMB": 96},
+        "monitoring": {"enabled": true},
+        "security": {
+            "sasl": {"enabled": true, "credentialsSecretRef": {"name": "carts-users"}},
+            "tls": {"enabled": true, "certificateSecretRef": {"name": "carts-tls"}},
+        },
+    })
+}
+
+/// The Deployment, whose newest template is the second one.
+fn deployment(counts: &Value) -> Answer<Option<k8s_openapi::api::apps::v1::Deployment>> {
+    let container = json!({"name": "memcached", "image": "memcached:1.6"});
+    let deployment = json!({
+        "metadata": {
+            "name": "carts", "generation": 5,
+            "annotations": {
+                "deployment.kubernetes.io/revision": "2", "memcached.c5c3.io/template-revision": "1",
+            },
+        },
+        "spec": {
+            "replicas": 2, "selector": {},
+            "template": {"metadata": {}, "spec": {"containers": [container]}},
+        },
+        "status": counts,
+    });
+    Answer::Known(serde_json::from_value(deployment).unwrap())
+}
+
+fn counts(replicas: i32, ready: i32, updated: i32) -> Value {
+    json!({
+        "observedGeneration": 5, "replicas": replicas, "readyReplicas": ready, "updatedReplicas": updated,
+    })
+}
+
+fn replica_sets() -> Answer<Vec<k8s_openapi::api::apps::v1::ReplicaSet>> {
+    let one = |hash: &str, revision: &str| {
+        json!({"metadata": {
+            "name": format!("carts-{hash}"), "labels": {"pod-template-hash": hash},
+            "annotations": {"deployment.kubernetes.io/revision": revision},
+        }})
+    };
+    Answer::Known(serde_json::from_value(json!([one("5d4f8c", "1"), one("7b9c6d", "2")])).unwrap())
+}
+
+/// A pod that serves, or why it does not.
+fn pod(name: &str, created: &str, problem: Option<&str>) -> k8s_openapi::api::core::v1::Pod {
+    let hash = name.split('-').nth(1).unwrap();
+    let state = match problem {
+        None => json!({"running": {}}),
+        Some(reason) => json!({"waiting": {"reason": reason}}),
+    };
+    let ready = if problem.is_none() { "True" } else { "False" };
+    serde_json::from_value(json!({
+        "metadata": {
+            "namespace": "shop", "name": name, "uid": name, "resourceVersion": "1",
+            "creationTimestamp": format!("2026-11-{created}Z"),
+            "labels": {"pod-template-hash": hash, "app.kubernetes.io/instance": "carts"},
+        },
+        "spec": {"containers": [{"name": "memcached", "args": ["-Y", "/etc/memcached/sasl/password-file"]}]},
+        "status": {
+            "conditions": [{"type": "Ready", "status": ready}],
+            "containerStatuses": [{
+                "name": "memcached", "image": "", "imageID": "", "ready": problem.is_none(), "restartCount": 0,
+                "state": state,
+            }],
+        },
+    }))
+    .unwrap()
+}
+
+/// What a memcached counts that has answered so many reads.
+fn figures(hits: f64, misses: f64) -> Answer<Figures> {
+    Answer::Known(Figures {
+        uptime_seconds: Some(hits),
+        hit_ratio: Some(hits / (hits + misses)),
+        get_hits: Some(hits),
+        get_misses: Some(misses),
+        items: Some(10_482.0),
+        bytes: Some(61_341_696.0),
+        limit_bytes: Some(96.0 * 1024.0 * 1024.0),
+        evictions: Some(0.0),
+        connections: Some(17.0),
+    })
+}
+
+fn serving(name: &str, created: &str, hits: f64) -> PodFacts {
+    PodFacts { pod: pod(name, created, None), figures: figures(hits, 2_048.0) }
+}
+
+/// A pod whose memcached does not run, or lets nobody ask.
+fn silent(name: &str, created: &str, problem: Option<&str>) -> PodFacts {
+    let pod = pod(name, created, problem);
+    let figures = Answer::unknown(way(&pod).unwrap_err());
+    PodFacts { pod, figures }
+}
+
+/// When a pod of the first template was made.
+const LONG_AGO: &str = "18T09:00:10";
+
+fn event(at: &str, reason: &str, message: &str) -> Event {
+    serde_json::from_value(json!({
+        "metadata": {"name": at}, "type": "Normal", "reason": reason, "message": message,
+        "involvedObject": {"kind": "Memcached", "name": "carts"}, "eventTime": format!("2026-11-21T{at}.000000Z"),
+    }))
+    .unwrap()
+}
+
+fn rollout() -> Event {
+    event(
+        "10:20:00",
+        "RolloutStarted",
+        "Replacing pods, cause spec: the spec changed (spec.template.spec.containers[name=memcached].args)",
+    )
+}
+
+/// All is well.
+pub(super) fn healthy() -> CacheFacts {
+    CacheFacts {
+        now: now(),
+        resource: resource("carts", &spec(), &all_is_well()),
+        deployment: deployment(&counts(2, 2, 2)),
+        replica_sets: replica_sets(),
+        pods: Answer::Known(vec![
+            serving("carts-7b9c6d-x2x4z", "21T10:20:01", 152_394.0),
+            serving("carts-7b9c6d-k8s9w", "21T10:20:14", 149_021.0),
+        ]),
+        events: Answer::Known(vec![
+            event("10:20:30", "MemcachedReady", "All 2 replicas are ready"),
+            rollout(),
+        ]),
+    }
+}
+
+/// The second of two pods is being replaced.
+pub(super) fn rolling() -> CacheFacts {
+    let (message, ready) = ("1/2 replicas are updated", "1/2 replicas are of the current template");
+    let conditions = [
+        condition("Available", "True", "Available", "2/2 replicas are ready"),
+        condition("Ready", "False", "MemcachedNotReady", ready),
+        condition("Reconciling", "True", "Progressing", message),
+    ];
+    CacheFacts {
+        resource: resource("carts", &spec(), &status(2, &conditions)),
+        deployment: deployment(&counts(3, 2, 2)),
+        pods: Answer::Known(vec![
+            serving("carts-7b9c6d-x2x4z", "21T10:29:41", 381.0),
+            serving("carts-5d4f8c-mm2tq", LONG_AGO, 149_021.0),
+            silent("carts-7b9c6d-k8s9w", "21T10:29:56", Some("ContainerCreating")),
+        ]),
+        ..healthy()
+    }
+}
+
+/// The new image cannot be pulled, and the deadline has passed.
+pub(super) fn stalled() -> CacheFacts {
+    let message = "ReplicaSet \"carts-7b9c6d\" has timed out progressing";
+    let conditions = [
+        condition("Available", "True", "Available", "1/2 replicas are ready"),
+        condition("Ready", "False", "ProgressDeadlineExceeded", message),
+        condition("Stalled", "True", "ProgressDeadlineExceeded", message),
+    ];
+    CacheFacts {
+        resource: resource("carts", &spec(), &status(1, &conditions)),
+        deployment: deployment(&counts(2, 1, 1)),
+        pods: Answer::Known(vec![
+            serving("carts-5d4f8c-mm2tq", LONG_AGO, 149_021.0),
+            silent("carts-7b9c6d-x2x4z", "21T10:20:01", Some("ImagePullBackOff")),
+        ]),
+        ..healthy()
+    }
+}
+
+/// A change of the Deployment waits.
+pub(super) fn paused() -> CacheFacts {
+    let message = "Changes to Deployment wait until spec.paused is false";
+    let conditions = [
+        condition("Available", "True", "Available", "2/2 replicas are ready"),
+        condition("Ready", "False", "Paused", message),
+        condition("Reconciling", "True", "Paused", message),
+        condition("Paused", "True", "Paused", message),
+    ];
+    let mut spec = spec();
+    spec["paused"] = json!(true);
+    CacheFacts { resource: resource("carts", &spec, &status(2, &conditions)), ..healthy() }
+}
+
+/// The Secret of the certificate is gone.
+pub(super) fn without_secret() -> CacheFacts {
+    let message = "Referenced Secrets not found: carts-tls";
+    let conditions = [
+        condition("Available", "True", "Available", "2/2 replicas are ready"),
+        condition("Degraded", "True", "SecretNotFound", message),
+        condition("Ready", "False", "SecretNotFound", message),
+    ];
+    let mut status = status(2, &conditions);
+    status["secrets"] = json!([{"name": "carts-users", "uid": "p", "resourceVersion": "8"}]);
+    CacheFacts { resource: resource("carts", &spec(), &status), ..healthy() }
+}
+
+/// A user who may see the resource and nothing else.
+pub(super) fn without_rights() -> CacheFacts {
+    let refused = |what: &str, kind: &str| {
+        format!(
+            "cannot read {what}: 403 {kind} is forbidden: User \"jane\" cannot list resource \"{kind}\" in API group \"\" \
+             in the namespace \"shop\""
+        )
+    };
+    CacheFacts {
+        deployment: Answer::unknown(refused("the Deployment", "deployments")),
+        replica_sets: Answer::unknown(refused("the ReplicaSets", "replicasets")),
+        pods: Answer::unknown(refused("the pods", "pods")),
+        events: Answer::unknown(refused("the Events", "events")),
+        ..healthy()
+    }
+}
+
+/// Memcached wants a password, and there is no exporter.
+pub(super) fn without_figures() -> CacheFacts {
+    let pods = ["carts-7b9c6d-x2x4z", "carts-7b9c6d-k8s9w"].map(|name| silent(name, LONG_AGO, None));
+    let mut spec = spec();
+    spec["monitoring"]["enabled"] = json!(false);
+    CacheFacts {
+        resource: resource("carts", &spec, &all_is_well()),
+        pods: Answer::Known(pods.into()),
+        events: Answer::Known(vec![]),
+        ..healthy()
+    }
+}
+
+/// No operator has looked at the resource.
+pub(super) fn unseen() -> CacheFacts {
+    CacheFacts {
+        resource: resource("carts", &json!({"replicas": 2}), &json!({"observedGeneration": -1})),
+        deployment: Answer::Known(None),
+        replica_sets: Answer::Known(vec![]),
+        pods: Answer::Known(vec![]),
+        events: Answer::Known(vec![]),
+        ..healthy()
+    }
+}
+
+/// Two looks at the pods of a cache, a second apart.
+pub(super) fn looks() -> [Look; 2] {
+    let look = |at: &str, reads: f64| Look {
+        at: at.parse().unwrap(),
+        pods: vec![
+            serving("carts-7b9c6d-x2x4z", LONG_AGO, 152_394.0 + reads),
+            serving("carts-7b9c6d-k8s9w", LONG_AGO, 149_021.0 + reads / 2.0),
+        ],
+    };
+    [look("2026-11-21T10:29:59Z", 0.0), look("2026-11-21T10:30:00Z", 230.0)]
+}

@@ -1,0 +1,235 @@
+//! One cache on one screen. Takes a [`CacheView`], gives text. Pure; `status NAME` prints it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anstyle::Style;
+use jiff::Timestamp;
+
+use super::table::{Cell, table};
+use super::words::{
+    BAD, GOOD, NOTHING, NOTICE, STRONG, age, count, duration, memory, of_health, share, styled, time,
+};
+use crate::cli::mcd::view::answer::Answer;
+use crate::cli::mcd::view::cache::CacheView;
+use crate::cli::mcd::view::certificates::Certificate;
+use crate::cli::mcd::view::events::EventView;
+use crate::cli::mcd::view::figures::Figures;
+use crate::cli::mcd::view::pods::{PodState, PodView, Template};
+use crate::cli::mcd::view::waits::Wait;
+use crate::cli::mcd::view::wanted::{Running, Wanted};
+
+/// Certificates that end within so many seconds are in colour: 2 days, as the alert of the chart, and 14.
+const SOON: [(i64, Style); 2] = [(2 * 86400, BAD), (14 * 86400, NOTICE)];
+/// The width of the labels at the left.
+const LABEL: usize = 14;
+
+/// The screen.
+#[must_use]
+pub fn screen(view: &CacheView) -> String {
+    let CacheView {
+        namespace,
+        name,
+        at,
+        created,
+        health,
+        message,
+        wanted,
+        running,
+        servers,
+        certificates,
+        pods,
+        waits,
+        warnings,
+        rollouts,
+    } = view;
+    let title = format!("Memcached {namespace}/{name}");
+    let mut text = format!(
+        "{}: {}, {} old\n",
+        styled(STRONG, &title),
+        styled(of_health(*health), health.as_str()),
+        age(*created, *at)
+    );
+    if let Some(message) = message {
+        let _ = writeln!(text, "{message}");
+    }
+    text.push('\n');
+    text += &section("Wanted", &answered(wanted, self::wanted));
+    text += &section("Runs", &answered(running, |it| vec![self::running(it.as_ref())]));
+    text += &section("Clients use", servers);
+    text += &section("Certificates", &certificates.iter().map(|it| certificate(it, *at)).collect::<Vec<_>>());
+    text += &section("Waits", &waits.iter().map(|it| wait(it, *at)).collect::<Vec<_>>());
+    let warnings: Vec<_> = warnings.iter().map(|it| styled(NOTICE, it)).collect();
+    text += &section("Warnings", &warnings);
+    text += &section("Rollouts", &answered(rollouts, |it| self::rollouts(it, *at)));
+    text.push('\n');
+    match pods {
+        Answer::Unknown { unknown } => text += &section("Pods", &[styled(NOTICE, unknown)]),
+        Answer::Known(pods) if pods.is_empty() => text += "There are no pods.\n",
+        Answer::Known(pods) => text += &pod_table(pods, *at),
+    }
+    text
+}
+
+/// A label and its lines; nothing where there is no line.
+fn section(label: &str, lines: &[String]) -> String {
+    let mut text = String::new();
+    for (at, line) in lines.iter().enumerate() {
+        let label = if at == 0 { label } else { "" };
+        let _ = writeln!(text, "{label:LABEL$}{line}");
+    }
+    text
+}
+
+/// The lines of an answer, or why there is none.
+fn answered<T>(answer: &Answer<T>, lines: impl FnOnce(&T) -> Vec<String>) -> Vec<String> {
+    match answer {
+        Answer::Known(known) => lines(known),
+        Answer::Unknown { unknown } => vec![styled(NOTICE, unknown)],
+    }
+}
+
+fn wanted(wanted: &Wanted) -> Vec<String> {
+    let Wanted {
+        replicas,
+        autoscaling,
+        image,
+        max_memory_mb,
+        max_connections,
+        threads,
+        tls,
+        password_secret,
+        monitoring,
+        paused,
+    } = wanted;
+    let pods = match autoscaling {
+        Some(bounds) => format!("{} to {} pods (autoscaled)", bounds.min, bounds.max),
+        None => pods(*replicas),
+    };
+    let process = format!(
+        "{pods} of {image}; each {max_memory_mb}Mi for items, {max_connections} connections, {threads} threads"
+    );
+    let mut features = Vec::new();
+    if let Some(tls) = tls {
+        let clients = if tls.client_certificates { ", clients need a certificate" } else { "" };
+        features.push(format!("TLS (Secret {}, plaintext {}{clients})", tls.secret, tls.plaintext));
+    }
+    features.extend(password_secret.as_ref().map(|secret| format!("password (Secret {secret})")));
+    features.extend(monitoring.then(|| "exporter".to_owned()));
+    features.extend(paused.then(|| styled(NOTICE, "paused")));
+    let features = Some(features.join("; ")).filter(|text| !text.is_empty());
+    std::iter::once(process).chain(features).collect()
+}
+
+fn pods(number: i32) -> String {
+    if number == 1 { "1 pod".to_owned() } else { format!("{number} pods") }
+}
+
+fn running(running: Option<&Running>) -> String {
+    let Some(Running { desired, replicas, ready, updated, image, template_revision }) = running else {
+        return styled(NOTICE, "there is no Deployment");
+    };
+    let image = image.as_deref().unwrap_or(NOTHING);
+    let revision = template_revision.map_or_else(|| NOTHING.to_owned(), |it| it.to_string());
+    let whole = *ready == *desired && *updated == *desired && *replicas == *desired;
+    let counts = format!("{ready}/{desired} ready, {updated}/{desired} of the current template");
+    let more = if replicas > desired { format!(", {replicas} in all") } else { String::new() };
+    let style = if whole { GOOD } else { NOTICE };
+    format!("{}; image {image}, template revision {revision}", styled(style, &(counts + &more)))
+}
+
+fn certificate(certificate: &Certificate, now: Timestamp) -> String {
+    let Certificate { secret, not_after } = certificate;
+    let Some(not_after) = not_after else {
+        return format!("{secret}: its end is not known; the operator has not said it");
+    };
+    let left = not_after.duration_since(now).as_secs();
+    let date = not_after.strftime("%Y-%m-%d %H:%M");
+    let ends = if left > 0 {
+        format!("ends {date} UTC, in {}", duration(left))
+    } else {
+        format!("ended {date} UTC, {} ago", duration(-left))
+    };
+    let style = SOON.iter().find(|(soon, _)| left < *soon).map_or(Style::new(), |(_, style)| *style);
+    format!("{secret}: {}", styled(style, &ends))
+}
+
+fn wait(wait: &Wait, now: Timestamp) -> String {
+    let Wait { condition, reason, since, message } = wait;
+    let Some(condition) = condition else { return styled(BAD, message) };
+    let (condition, style) = match *condition {
+        "Stalled" => ("Stalled", BAD),
+        // It is told of only while it is false.
+        "Ready" => ("Not ready", NOTICE),
+        other => (other, NOTICE),
+    };
+    let reason = reason.as_deref().filter(|reason| *reason != condition);
+    let reason = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+    let head = format!("{condition}{reason} for {}", age(*since, now));
+    format!("{}: {message}", styled(style, &head))
+}
+
+fn rollouts(rollouts: &[EventView], now: Timestamp) -> Vec<String> {
+    if rollouts.is_empty() {
+        return vec!["no Event about one is left; Kubernetes keeps Events for an hour".to_owned()];
+    }
+    rollouts.iter().map(|it| format!("{}  {}", time(it.at, now), it.message)).collect()
+}
+
+const HEADINGS: [&str; 9] =
+    ["POD", "READY", "AGE", "TEMPLATE", "HIT RATIO", "ITEMS", "MEMORY", "EVICTIONS", "CONNECTIONS"];
+
+fn pod_table(pods: &[PodView], now: Timestamp) -> String {
+    let rows: Vec<_> = pods.iter().map(|pod| pod_row(pod, now)).collect();
+    let mut text = table(&HEADINGS, &rows);
+    let restarted = pods.iter().filter(|pod| pod.restarts > 0);
+    let restarted: Vec<_> = restarted.map(|pod| format!("{} ({})", pod.name, pod.restarts)).collect();
+    if !restarted.is_empty() {
+        let _ = writeln!(text, "Containers were restarted: {}", restarted.join(", "));
+    }
+    text + &no_figures(pods.iter().map(|pod| (pod.name.as_str(), &pod.figures)))
+}
+
+fn pod_row(pod: &PodView, now: Timestamp) -> Vec<Cell> {
+    let PodView { name, created, state, problem, template, restarts: _, figures } = pod;
+    let state = match (state, problem) {
+        (PodState::Ready, _) => Cell::styled(GOOD, "yes"),
+        (PodState::Going, _) => Cell::styled(NOTICE, "going"),
+        (PodState::NotReady, Some(problem)) => Cell::styled(BAD, format!("no: {problem}")),
+        (PodState::NotReady, None) => Cell::styled(NOTICE, "no"),
+    };
+    let template = match template {
+        Template::Current => Cell::from("current"),
+        Template::Old => Cell::styled(NOTICE, "old"),
+        Template::Unknown => Cell::from(NOTHING),
+    };
+    let head = [Cell::from(name.as_str()), state, Cell::from(age(*created, now)), template];
+    let figures = figures.known().copied().unwrap_or_default();
+    head.into_iter().chain(figure_cells(&figures)).collect()
+}
+
+/// Hit ratio, items, memory, evictions, connections.
+pub fn figure_cells(figures: &Figures) -> [Cell; 5] {
+    [
+        share(figures.hit_ratio),
+        count(figures.items),
+        memory(figures.bytes, figures.limit_bytes),
+        count(figures.evictions),
+        count(figures.connections),
+    ]
+    .map(Cell::from)
+}
+
+/// Why pods have no figures: each reason once, with the pods.
+pub fn no_figures<'a>(pods: impl IntoIterator<Item = (&'a str, &'a Answer<Figures>)>) -> String {
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (pod, figures) in pods {
+        if let Answer::Unknown { unknown } = figures {
+            reasons.entry(unknown).or_default().push(pod);
+        }
+    }
+    let line = |(reason, pods): (&str, Vec<&str>)| {
+        styled(NOTICE, &format!("No figures of {}: {reason}", pods.join(", "))) + "\n"
+    };
+    reasons.into_iter().map(line).collect()
+}

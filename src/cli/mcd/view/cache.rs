@@ -1,0 +1,105 @@
+//! All about one cache on one screen: takes what was read, gives a [`CacheView`]. Pure; `status NAME` shows it.
+
+use jiff::Timestamp;
+use serde::{Deserialize as _, Serialize};
+use serde_json::Value;
+
+use super::answer::Answer;
+use super::certificates::{self, Certificate};
+use super::events::{self, EventView};
+use super::facts::CacheFacts;
+use super::health::{Health, condition};
+use super::pods::{self, PodView};
+use super::waits::{self, Wait};
+use super::wanted::{Running, Wanted};
+use crate::api::MemcachedStatus;
+use crate::kernel::altered;
+use crate::kernel::condition::Type;
+
+/// How many rollouts are told of.
+const ROLLOUTS: usize = 3;
+
+/// All about one cache.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CacheView {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// When it was looked at.
+    pub at: Timestamp,
+    /// When the resource was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created: Option<Timestamp>,
+    /// In one word.
+    pub health: Health,
+    /// What the operator says of a cache that is ready; of another, `waits` tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// What the spec asks for.
+    pub wanted: Answer<Wanted>,
+    /// What the Deployment has; `null` where there is no Deployment.
+    pub running: Answer<Option<Running>>,
+    /// Addresses for clients.
+    pub servers: Vec<String>,
+    /// The ends of the certificates.
+    pub certificates: Vec<Certificate>,
+    /// The pods.
+    pub pods: Answer<Vec<PodView>>,
+    /// What waits, and why.
+    pub waits: Vec<Wait>,
+    /// What a person should know, though nothing waits for it.
+    pub warnings: Vec<String>,
+    /// The last causes of rollouts that the cluster still has Events of, the newest first.
+    pub rollouts: Answer<Vec<EventView>>,
+}
+
+impl CacheView {
+    /// The view of what was read.
+    #[must_use]
+    pub fn from_facts(facts: &CacheFacts) -> Self {
+        let CacheFacts { now, resource, deployment, replica_sets: _, pods: _, events } = facts;
+        let meta = &resource.metadata;
+        let name = meta.name.clone().unwrap_or_default();
+        let raw = resource.data.get("status").unwrap_or(&Value::Null);
+        let status = MemcachedStatus::deserialize(raw).unwrap_or_default();
+        let wanted = Wanted::from_resource(resource);
+        let tls = wanted.known().and_then(|wanted| wanted.tls.as_ref()).map(|tls| tls.secret.clone());
+        let mut rollouts = events.map(|events| events::rollouts(events, &name));
+        if let Answer::Known(rollouts) = &mut rollouts {
+            rollouts.truncate(ROLLOUTS);
+        }
+        Self {
+            namespace: meta.namespace.clone().unwrap_or_default(),
+            name,
+            at: *now,
+            created: meta.creation_timestamp.as_ref().map(|time| time.0),
+            health: Health::from_status(&status),
+            message: condition(&status, Type::Ready)
+                .filter(|it| it.status == "True")
+                .map(|it| it.message.clone()),
+            wanted,
+            running: deployment.map(|it| it.as_ref().map(Running::from_deployment)),
+            servers: status.server_list.clone(),
+            certificates: certificates::of(raw, tls.as_deref()),
+            pods: pods::of(facts),
+            waits: waits::of(&status, meta.generation.unwrap_or_default()),
+            warnings: warnings(&status, raw),
+            rollouts,
+        }
+    }
+}
+
+/// What a person should know, though nothing waits for it.
+fn warnings(status: &MemcachedStatus, raw: &Value) -> Vec<String> {
+    let unserved = status
+        .unserved_kinds
+        .iter()
+        .map(|kind| format!("No {kind} was made: the API server does not serve this kind."));
+    let altered = status.altered_fields.iter().map(|it| {
+        let paths = altered::paths(it);
+        format!("The cluster holds fields of {} otherwise than they were applied: {paths}", it.kind)
+    });
+    certificates::warnings(raw).into_iter().chain(unserved).chain(altered).collect()
+}
