@@ -79,7 +79,10 @@ async fn sees_and_changes(editor: &Plugin, cache: &Cache<'_>) -> Result<()> {
     editor.mcd(&format!("pause {name}")).await?;
     cache.is("it is paused", |it| e2e::testing::cache::condition(it, "Paused").is_some()).await?;
     let status = editor.mcd(&format!("status {name}")).await?;
-    assert!(status.contains(&format!("/{name}: Paused, ")) && status.contains("; paused\n"), "{status}");
+    assert!(
+        status.contains(&format!("/{name}: Paused, ")) && status.contains("wait until spec.paused is false"),
+        "{status}"
+    );
     editor.mcd(&format!("resume {name}")).await?;
     let resumed = cache.ready().await?;
     assert_eq!(resumed.spec.paused, None, "the resource is as it was before");

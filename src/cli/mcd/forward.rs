@@ -9,7 +9,7 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::Pod;
-use kube::client::{Body, UpgradeConnectionError};
+use kube::client::Body;
 use kube::{Api, Client, Error};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
@@ -60,7 +60,8 @@ pub async fn ask(client: &Client, pod: &Pod, way: Way) -> Result<Figures, String
 /// Why no port is forwarded.
 fn refusal(error: &Error) -> String {
     match error {
-        Error::UpgradeConnection(UpgradeConnectionError::ProtocolSwitch(StatusCode::FORBIDDEN)) => {
+        // The API server's words name the pod: the same reason would be told once for each.
+        Error::Api(status) if status.code == StatusCode::FORBIDDEN => {
             "you may not forward ports to pods here (get and create of pods/portforward)".to_owned()
         }
         error => format!("cannot forward a port: {}", explain(error)),
