@@ -43,10 +43,7 @@ fn disagreement(edge: &Edge, ours: &[Violation], theirs: Option<&Status>) -> Opt
     if (!ours.is_empty(), theirs.is_some()) == expected {
         return None;
     }
-    Some(format!(
-        "{keyword} {side:?} of {path}\n  ours {ours:?}\n  theirs {:?}\n  {spec:.300}",
-        words()
-    ))
+    Some(format!("{keyword} {side:?} of {path}\n  ours {ours:?}\n  theirs {:?}\n  {spec:.300}", words()))
 }
 
 #[tokio::test]

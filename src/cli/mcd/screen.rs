@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::options::ScreenArgs;
-use crate::cli::output::Output;
+use crate::cli::output::{Format, Output};
 
 /// How long `--watch` waits between two looks.
 const PACE: Duration = Duration::from_secs(2);
@@ -35,11 +35,12 @@ impl Shown {
 
     /// As it is printed.
     fn printed(&self, args: ScreenArgs) -> Result<String> {
-        Ok(match args.output {
-            Output::Text => self.text.clone(),
-            // A program that reads a stream wants one document a line.
-            Output::Json if args.watch => format!("{}\n", self.value),
-            Output::Json => format!("{}\n", serde_json::to_string_pretty(&self.value)?),
+        Ok(match args.output.for_programs() {
+            None => self.text.clone(),
+            // A program that reads a stream wants one document a line, or documents that are told apart.
+            Some(Format::Json) if args.watch => format!("{}\n", self.value),
+            Some(Format::Yaml) if args.watch => format!("---\n{}", Format::Yaml.text(&self.value)?),
+            Some(format) => format.text(&self.value)?,
         })
     }
 
