@@ -306,11 +306,10 @@ async fn a_field_that_cannot_change_is_told_by_the_causes_of_the_refusal() {
 }
 
 #[tokio::test]
-async fn a_refusal_has_its_category_and_the_api_servers_words() {
+async fn a_refusal_has_its_category_and_the_api_servers_words_but_for_a_lost_race() {
     let quota = r#"deployments.apps "sessions" is forbidden: exceeded quota: small, requested: pods=1"#;
     for (code, reason, message, category) in [
         (403, "Forbidden", quota, Category::QuotaExceeded),
-        (409, "Conflict", "uid mismatch", Category::Conflict),
         (503, "ServiceUnavailable", "apiserver is shutting down", Category::Transient),
         (429, "TooManyRequests", "please try again later", Category::Transient),
     ] {
@@ -322,6 +321,16 @@ async fn a_refusal_has_its_category_and_the_api_servers_words() {
             }
         );
     }
+    let conflict = async |request| refused(request, 409, "Conflict", "uid mismatch").await.message;
+    assert_eq!(
+        conflict(create()).await,
+        "cannot create Deployment shop/sessions: there is one already; looking at it"
+    );
+    assert_eq!(
+        conflict(Request::PatchStatus { resource_version: ResourceVersion("1".into()), status: json!({}) })
+            .await,
+        "cannot write the status of Memcached shop/sessions: somebody changed it meanwhile; looking again"
+    );
 }
 
 #[tokio::test]
