@@ -24,6 +24,8 @@ pub struct InstanceMetrics {
     /// read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_not_after: Option<Timestamp>,
+    /// The reasons of the warnings in the status.
+    pub warnings: Vec<String>,
     /// The conditions of the resource, of the types in [`TYPES`].
     pub conditions: Vec<ConditionSample>,
 }
@@ -52,6 +54,7 @@ impl InstanceMetrics {
             wanted,
             ready: status.ready_replicas,
             template_revision: status.template_revision,
+            warnings: status.warnings.iter().map(|it| it.reason.clone()).collect(),
             certificate_not_after: status
                 .secrets
                 .iter()

@@ -36,6 +36,19 @@ const WARNINGS: [Reason; 11] = [
     Reason::ProgressDeadlineExceeded,
 ];
 
+/// The reason of the warning that an autoscaler does not scale.
+pub const AUTOSCALER_INACTIVE: &str = "AutoscalerInactive";
+
+/// An autoscaler that scaled until now does not scale any more. All other warnings are sent with new pods.
+#[must_use]
+pub fn of_autoscaler(old: &MemcachedStatus, new: &MemcachedStatus) -> Option<KubeEvent> {
+    let found = |status: &'_ MemcachedStatus| {
+        status.warnings.iter().find(|it| it.reason == AUTOSCALER_INACTIVE).cloned()
+    };
+    let now = found(new).filter(|_| found(old).is_none())?;
+    Some(warning(&now.reason, "Scale", now.message))
+}
+
 /// A child was created.
 #[must_use]
 pub fn created(kind: ChildKind, key: &Key) -> KubeEvent {

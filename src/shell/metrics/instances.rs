@@ -66,6 +66,13 @@ impl Instances {
                 );
             }
         }
+        family(text, names::INSTANCE_WARNING);
+        for (key, instance_metrics) in &self.0 {
+            for reason in &instance_metrics.warnings {
+                let labels = SeriesLabels { resource: key, more: &[reason] };
+                series(text, names::INSTANCE_WARNING, labels, 1);
+            }
+        }
     }
 
     /// A family of what a valid spec wants: the value of one more label, and the series' value.

@@ -70,6 +70,8 @@ pub const NAMESPACE: Label = any("namespace", "of the resource");
 pub const KUBE_EVENT_RESULT: Label = one_of("result", || all(KubeEventResult::label));
 /// Why a condition is as it is.
 pub const REASON: Label = one_of("reason", reasons);
+/// The reason of a warning in a status.
+pub const WARNING: Label = any("reason", "of the warning, as in `status.warnings`");
 /// A kind of child.
 pub const RESOURCE_KIND: Label = one_of("resource_kind", || ChildKind::ALL.map(ChildKind::name).into());
 /// How a resource came to rest.

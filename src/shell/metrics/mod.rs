@@ -267,6 +267,7 @@ mod tests {
             ready: 2,
             template_revision: Some(1),
             certificate_not_after: Timestamp::from_second(1_800_000_000).ok(),
+            warnings: vec!["AutoscalerInactive".into()],
             conditions: vec![
                 ConditionSample { of: Type::Ready, holds: false, reason: Reason::MemcachedNotReady },
                 ConditionSample { of: Type::Reconciling, holds: true, reason: Reason::NewGeneration },
@@ -296,6 +297,7 @@ mod tests {
                 r#"memcached_operator_instance_replicas_desired{namespace="shop",name="sessions"} 3"#,
                 r#"memcached_operator_instance_replicas_ready{namespace="shop",name="sessions"} 2"#,
                 r#"memcached_operator_instance_template_revision{namespace="shop",name="sessions"} 1"#,
+                r#"memcached_operator_instance_warning{namespace="shop",name="sessions",reason="AutoscalerInactive"} 1"#,
             ]
         );
         metrics.observe(Observation::InstanceGone(sessions()));

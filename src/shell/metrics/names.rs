@@ -110,6 +110,14 @@ pub const INSTANCE_TEMPLATE_REVISION: Metric = Metric {
     help: "Revision of the rules by which the live pod template of a resource was rendered.",
     usage: "Find the caches that an upgrade left at older rules: they move with their next rollout.",
 };
+/// What a person should know of a cache that runs.
+pub const INSTANCE_WARNING: Metric = Metric {
+    name: "memcached_operator_instance_warning",
+    kind: Kind::Gauge,
+    labels: &[labels::NAMESPACE, labels::NAME, labels::WARNING],
+    help: "A warning in the status of a resource; always 1, and there only while the warning is.",
+    usage: "What may hurt one day although the cache works: an autoscaler without metrics, a tight memory limit, a certificate.",
+};
 /// Failures to write the journal.
 pub const JOURNAL_ERRORS: Metric = Metric {
     name: "memcached_operator_journal_errors_total",
@@ -242,6 +250,7 @@ pub const ALL: [Metric; 23] = [
     INSTANCE_REPLICAS_DESIRED,
     INSTANCE_REPLICAS_READY,
     INSTANCE_TEMPLATE_REVISION,
+    INSTANCE_WARNING,
     JOURNAL_ERRORS,
     JOURNAL_GAPS,
     KUBE_EVENTS,

@@ -165,7 +165,8 @@ impl View<'_> {
         let of_pod = |problem| kube_events::of_pod_problem(before, status, problem);
         let of_pod = self.world.pod_problem(&self.resource.seen.key).and_then(of_pod);
         let rollout_by_others = by_others.is_some();
-        let others = by_others.into_iter().chain(not_used).chain(of_pod).chain(warning);
+        let inactive = kube_events::of_autoscaler(before, status);
+        let others = by_others.into_iter().chain(not_used).chain(of_pod).chain(inactive).chain(warning);
         let others: Vec<_> = kube_events::of_cluster(before, status).chain(others).collect();
         let log =
             log_lines::of_ready(before, status).into_iter().chain(others.iter().map(log_lines::of_event));

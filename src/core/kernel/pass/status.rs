@@ -66,8 +66,14 @@ pub fn of_valid(
     }
     inputs.secrets = secret_content::recorded(&inputs.secrets, &mounted_secrets.invalid);
     inputs.warnings = warnings::of_pods(view.now, spec, mounted_secrets);
+    inputs.warnings.extend(warnings::of_autoscaler(view));
+    inputs.warnings.sort();
     let previous = &view.resource.seen.status;
-    let changes = [status::next_change(&inputs, previous), warnings::next_change(view.now, mounted_secrets)];
+    let changes = [
+        status::next_change(&inputs, previous),
+        warnings::next_change(view.now, mounted_secrets),
+        warnings::autoscaler_next_change(view),
+    ];
     ComputedStatus {
         status: status::status(&inputs, previous),
         changes_at: changes.into_iter().flatten().min(),

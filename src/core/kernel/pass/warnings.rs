@@ -5,15 +5,44 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::mounted_secrets::MountedSecrets;
+use super::view::View;
 use crate::api::Validated;
 use crate::api::status::{SecretVersion, Warning};
 use crate::api::warnings;
 use crate::kernel::effect::KubeEvent;
+use crate::kernel::event::ScalingInactive;
 use crate::kernel::kube_events;
+use crate::kernel::object::ChildKind;
 use crate::kernel::secret_finding::SecretFinding;
 
 /// How long before its end a certificate is warned of; the alert `MemcachedCertificateExpiresSoon` begins then too.
 const SOON: SignedDuration = SignedDuration::from_hours(14 * 24);
+
+/// How long an autoscaler may be without metrics before that is worth a warning: those of new pods come after a minute.
+const METRICS_MAY_TAKE: SignedDuration = SignedDuration::from_mins(2);
+
+/// The autoscaler cannot tell how many pods are needed, so their number stays as it is.
+#[must_use]
+pub fn of_autoscaler(view: &View<'_>) -> Option<Warning> {
+    let (inactive, since) = inactive(view)?;
+    (since <= view.now).then(|| Warning {
+        reason: kube_events::AUTOSCALER_INACTIVE.to_owned(),
+        message: format!("The HorizontalPodAutoscaler does not scale: {}", inactive.message),
+    })
+}
+
+/// When that becomes a warning.
+#[must_use]
+pub fn autoscaler_next_change(view: &View<'_>) -> Option<Timestamp> {
+    inactive(view).map(|(_, since)| since).filter(|at| *at > view.now)
+}
+
+fn inactive<'a>(view: &View<'a>) -> Option<(&'a ScalingInactive, Timestamp)> {
+    let kind = ChildKind::HorizontalPodAutoscaler;
+    let live = view.resource.live(kind).filter(|_| view.has(kind))?;
+    let inactive = live.inactive.as_ref()?;
+    Some((inactive, inactive.since.checked_add(METRICS_MAY_TAKE).ok()?))
+}
 
 /// All warnings about the pods of a spec, sorted, one of each reason.
 #[must_use]

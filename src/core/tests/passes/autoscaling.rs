@@ -84,3 +84,29 @@ fn an_autoscaler_that_cannot_be_seen_may_be_there_and_keeps_the_number_that_it_s
     assert_eq!(sent(&unseen), Vec::<String>::new());
     assert_eq!(sent(&world(&off, children)), ["apply Deployment"], "nobody else decides");
 }
+
+/// A settled autoscaled cache whose autoscaler has had no metrics for this long, and what a pass over it then says.
+fn without_metrics_for(seconds: i64) -> (Vec<String>, Vec<String>) {
+    let spec = json!({
+        "autoscaling": {"enabled": true, "minReplicas": 1, "maxReplicas": 3},
+        "resources": {"requests": {"cpu": "100m"}},
+    });
+    let since = Timestamp::UNIX_EPOCH - SignedDuration::from_secs(seconds);
+    let inactive = Some(ScalingInactive { since, message: "no metrics".to_owned() });
+    let autoscaler = SeenChild { inactive, ..live(ChildKind::HorizontalPodAutoscaler, &spec) };
+    let world = world(&spec, vec![service(&spec), complete(scaled_by_others(&spec), 1), autoscaler]);
+    let (mut warnings, mut events) = (Vec::new(), Vec::new());
+    for request in run(&world).requests {
+        let PlannedRequest::WriteStatus { status, kube_events, .. } = request else { continue };
+        warnings.extend(status.warnings.into_iter().map(|it| it.message));
+        events.extend(kube_events.into_iter().map(|it| it.reason).filter(|it| it == "AutoscalerInactive"));
+    }
+    (warnings, events)
+}
+
+#[test]
+fn an_autoscaler_that_has_no_metrics_for_two_minutes_is_a_warning() {
+    assert_eq!(without_metrics_for(119), (vec![], vec![]));
+    let words = "The HorizontalPodAutoscaler does not scale: no metrics".to_owned();
+    assert_eq!(without_metrics_for(120), (vec![words], vec!["AutoscalerInactive".to_owned()]));
+}
