@@ -38,7 +38,7 @@ fn disagreement(edge: &Edge, ours: &[Violation], theirs: Option<&Status>) -> Opt
         // A rule may refuse what the schema takes.
         Side::Inside => (theirs.is_some(), theirs.is_some()),
         Side::Outside => (true, true),
-        Side::Unusable => (true, false),
+        Side::Disputed => (true, theirs.is_some()),
     };
     if (!ours.is_empty(), theirs.is_some()) == expected {
         return None;

@@ -30,8 +30,8 @@ pub enum Side {
     Inside,
     /// The schema refuses it.
     Outside,
-    /// The schema takes it, but no child can hold it: the operator would call the spec invalid.
-    Unusable,
+    /// Newer API servers refuse it and older ones take it. No child can hold it, so the operator would call the spec invalid.
+    Disputed,
 }
 
 impl Side {
@@ -71,19 +71,18 @@ impl Spot<'_> {
         edges.push(Edge { spec: (self.around)(value), path: self.path.clone(), keyword, side });
     }
 
-    /// One value of each type. A null is left to the items of lists: elsewhere it means that nothing is there.
+    /// Values of other types. A null is left to the items of lists: elsewhere it means that nothing is there.
     fn types(&self, edges: &mut Vec<Edge>) {
-        let samples =
-            [json!(true), json!(1.5), json!(1), json!("a"), json!([]), json!({}), json!(1.0), Value::Null];
         let is_item = self.path.ends_with(']');
+        let samples = [json!(true), json!(1.5), json!("a"), json!([]), json!({}), Value::Null];
         for value in samples.into_iter().filter(|value| is_item || !value.is_null()) {
             let fits = match self.schema.type_.as_deref() {
                 Some("string") => value.is_string(),
                 Some("boolean") => value.is_boolean(),
                 Some("array") => value.is_array(),
                 Some("object") => value.is_object(),
-                Some("integer") => value == json!(1) || value == json!(1.0),
-                _ => value == json!(1) || value == json!(1.0) || value.is_string(),
+                Some(_) => false,
+                None => value.is_string(),
             };
             // A value of the right type has its edges below.
             if !fits {
@@ -107,11 +106,14 @@ impl Spot<'_> {
         }
         if schema.format.as_deref() == Some("int32") {
             let within = schema.maximum.is_none_or(|max| max >= f64::from(i32::MAX));
-            // The API server does not look at the format.
-            let beyond = |bound: Option<f64>| if bound.is_some() { Side::Outside } else { Side::Unusable };
+            let beyond = |bound: Option<f64>| if bound.is_some() { Side::Outside } else { Side::Disputed };
             self.add(edges, "format", Side::inside_if(within), json!(i32::MAX));
             self.add(edges, "format", beyond(schema.maximum), json!(i64::from(i32::MAX) + 1));
             self.add(edges, "format", beyond(schema.minimum), json!(i64::from(i32::MIN) - 1));
+        }
+        if schema.format.as_deref() == Some("int64") {
+            self.add(edges, "format", Side::Inside, json!(i64::MAX));
+            self.add(edges, "format", Side::Disputed, json!(u64::MAX));
         }
         if let Some(max) = schema.max_length.and_then(|max| usize::try_from(max).ok()) {
             let end = plain(schema).as_str().and_then(|text| text.chars().last()).unwrap_or('a');

@@ -117,7 +117,7 @@ fn look_at_text(judgement: &mut Judgement, text: &str, schema: &JSONSchemaProps,
 
 fn look_at_number(judgement: &mut Judgement, number: &Number, schema: &JSONSchemaProps, path: &str) {
     let Some(value) = number.as_f64() else { return };
-    // The API server does not look at the format; but no child can hold the number, and the operator cannot read it.
+    // Older API servers do not look at the format; but no child can hold the number, and the operator cannot read it.
     if schema.format.as_deref() == Some("int32")
         && !(f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&value)
     {

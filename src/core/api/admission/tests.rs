@@ -213,7 +213,7 @@ fn beyond_every_edge_of_the_schema_a_spec_is_refused_where_it_stands() {
         let found = schema::judge(Some(spec), &RESOURCE.properties.as_ref()?["spec"], "spec").all();
         let fits = match side {
             Side::Inside => found.is_empty(),
-            Side::Outside | Side::Unusable => found.iter().any(|it| it.path.starts_with(path)),
+            Side::Outside | Side::Disputed => found.iter().any(|it| it.path.starts_with(path)),
         };
         (!fits).then(|| format!("{keyword} {side:?} of {path}: {found:?}\n  {spec:.300}"))
     });
