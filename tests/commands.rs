@@ -299,3 +299,13 @@ fn the_help_of_every_command_says_what_its_exit_codes_mean() {
         );
     }
 }
+
+#[test]
+fn the_page_shows_what_validate_prints() {
+    let page = include_str!("../docs/command-line.md");
+    let block = |start: &str| page.split(start).nth(1).unwrap().split("```").next().unwrap();
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("shop.yaml"), block("```yaml\n")).unwrap();
+    let output = run(folder.path(), "validate -f shop.yaml");
+    assert_eq!(text(&output.stdout), block("<!-- validate -->\n```text\n"));
+}

@@ -5,21 +5,13 @@ mod node;
 mod syntax;
 
 pub use self::node::{Duplicate, Node, Place};
-
-/// Where a text stops to make sense.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable {
-    /// The place of it.
-    pub at: Place,
-    /// What is wrong, and what to do.
-    pub message: String,
-}
+pub use self::syntax::Unreadable;
 
 /// Every object of a text, in order. A document that cannot be read hides none of the others. Lists are taken apart, empty
 /// documents left out.
 #[must_use]
 pub fn read(text: &str) -> Vec<Result<Node, Unreadable>> {
-    documents(text).into_iter().flat_map(of_document).collect()
+    documents(text).iter().flat_map(of_document).collect()
 }
 
 /// A part of a text: one document, as a rule.
@@ -49,8 +41,8 @@ fn documents(text: &str) -> Vec<Document<'_>> {
     found
 }
 
-fn of_document(document: Document<'_>) -> Vec<Result<Node, Unreadable>> {
-    let Document { text, lines_before } = document;
+fn of_document(document: &Document<'_>) -> Vec<Result<Node, Unreadable>> {
+    let Document { text, lines_before } = *document;
     match node::read(text) {
         Ok(nodes) => {
             let nodes = nodes.into_iter().map(|node| node.moved_down(lines_before));

@@ -5,7 +5,7 @@
 use serde_saphyr::granit_parser::ErrorKind;
 use serde_saphyr::{Error, ExternalMessageSource, Location};
 
-use super::{Place, Unreadable};
+use super::node::Place;
 
 const TAB: &str = "a tab stands where YAML takes only spaces: indent with spaces";
 const INDENTATION: &str =
@@ -30,6 +30,15 @@ const NUMBER: &str = "a number that JSON does not have";
 const TAG: &str = "a tag (!) that Kubernetes does not take";
 const TEMPLATE: &str = "this looks like a template ({{): render it first, as helm template does";
 const OTHER: &str = "this cannot be read as YAML";
+
+/// Where a text stops to make sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// The place of it.
+    pub at: Place,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
 
 /// What is wrong, and where.
 pub(super) fn explain(error: &Error, text: &str) -> Unreadable {

@@ -281,6 +281,11 @@ Memcached shop/still: paused; nothing waits
 Nothing would change; resources looked at: 3. Paused: 3, of which 2 would change and 1 would roll.
 ";
         assert_eq!(text(&plans, Output::Text).unwrap(), wanted);
+        let page = include_str!("../../../docs/command-line.md");
+        assert!(
+            page.contains(&format!("<!-- paused -->\n```text\n{wanted}```\n")),
+            "the page shows something else"
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ fn resource(spec: &Value) -> Event {
 }
 
 /// A forecast of a resource beside these children, with the answers of an API server that holds nothing else.
-fn forecast(spec: &Value, children: Vec<SeenChild>) -> Forecast {
+fn forecast(spec: &Value, children: &[SeenChild]) -> Forecast {
     let mut forecast = Forecast::new(Timestamp::UNIX_EPOCH, Adoption::Off);
     for kind in Watched::ALL {
         forecast.learn(Event::Listing(kind, Scope::All));
@@ -41,13 +41,13 @@ fn plan(forecast: Forecast) -> ResourcePlan {
 
 /// The children that the operator makes of a spec.
 fn children(spec: &Value) -> Vec<SeenChild> {
-    forecast(spec, Vec::new()).live.into_values().collect()
+    forecast(spec, &[]).live.into_values().collect()
 }
 
 #[test]
 fn of_a_paused_resource_it_says_what_would_be_done_without_the_pause() {
     let paused = json!({"paused": true, "memcached": {"threads": 8}});
-    let ResourcePlan { when, children, rolls, problem, .. } = plan(forecast(&paused, children(&json!({}))));
+    let ResourcePlan { when, children, rolls, problem, .. } = plan(forecast(&paused, &children(&json!({}))));
     let changed: Vec<_> = children.iter().map(|child| (child.kind, child.action)).collect();
     assert_eq!((when, changed, rolls), (When::Unpaused, vec![("Deployment", Verb::Change)], Some("spec")));
     assert_eq!(problem, None);
@@ -56,13 +56,13 @@ fn of_a_paused_resource_it_says_what_would_be_done_without_the_pause() {
 #[test]
 fn a_paused_resource_as_it_should_be_waits_for_nothing() {
     let paused = json!({"paused": true});
-    let ResourcePlan { when, children, rolls, .. } = plan(forecast(&paused, children(&json!({}))));
+    let ResourcePlan { when, children, rolls, .. } = plan(forecast(&paused, &children(&json!({}))));
     assert_eq!((when, children, rolls), (When::Unpaused, Vec::new(), None));
 }
 
 #[test]
 fn a_resource_that_is_not_paused_changes_now() {
     let spec = json!({"paused": false, "replicas": 2});
-    let ResourcePlan { when, children, rolls, .. } = plan(forecast(&spec, children(&json!({}))));
+    let ResourcePlan { when, children, rolls, .. } = plan(forecast(&spec, &children(&json!({}))));
     assert_eq!((when, children.len(), rolls), (When::Now, 1, None));
 }

@@ -16,12 +16,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-use self::schema::Judgement;
+use self::schema::{Judgement, UNKNOWN_FIELD};
 use super::spec::{Blank, MemcachedSpec, Violation, validate_with, violations_of_metadata};
 use super::{GROUP, KIND, VERSIONS, crd};
 
-/// What is said of a field that does not exist.
-pub const UNKNOWN_FIELD: &str = "unknown field";
 /// Fields of every resource.
 const FIELDS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 /// The API server completes a `generateName` with five characters.

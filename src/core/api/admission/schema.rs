@@ -12,8 +12,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use regex::Regex;
 use serde_json::{Number, Value};
 
-use super::UNKNOWN_FIELD;
 use crate::api::spec::Violation;
+
+/// What is said of a field that does not exist.
+pub(super) const UNKNOWN_FIELD: &str = "unknown field";
 
 /// What is wrong with a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -189,9 +189,12 @@ fn lists_of_keys_and_of_words_hold_each_once() {
         path: "list[2]".to_owned(),
         message: "Duplicate value: another item is the same".to_owned(),
     };
-    assert_eq!(schema::judge(Some(&items), &schema("map"), "list").wrong, [twice]);
     assert_eq!(schema::judge(Some(&items), &schema("set"), "list").wrong, []);
+    let same = Violation { path: "list[1]".to_owned(), message: twice.message.clone() };
+    let items_alike = json!([{"name": "a"}, {"name": "a"}]);
+    assert_eq!(schema::judge(Some(&items_alike), &schema("set"), "list").wrong, [same]);
     assert_eq!(schema::judge(Some(&items), &schema("atomic"), "list").wrong, []);
+    assert_eq!(schema::judge(Some(&items), &schema("map"), "list").wrong, [twice]);
 }
 
 #[test]
