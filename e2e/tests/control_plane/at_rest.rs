@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use e2e::testing::audit::count;
 use e2e::testing::control_plane::requests::Requests;
-use e2e::testing::control_plane::{SOON, at_once, await_ready, plain, resource, secret, up};
+use e2e::testing::control_plane::{SOON, at_once, await_ready, everything, plain, resource, secret, up};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::operator::Operator;
 use e2e::testing::{Space, await_answer, in_namespace_of};
@@ -13,7 +13,7 @@ use e2e::{Cluster, Shape};
 use kube::Client;
 use serde_json::json;
 
-use crate::support::features::{self, Features};
+use crate::support::features::Features;
 use crate::support::process::Process;
 
 const RESOURCES: usize = 20;
@@ -55,7 +55,7 @@ async fn settle(space: &Space) -> Result<()> {
     let names: Vec<_> = (0..RESOURCES).map(|number| format!("cache-{number}")).collect();
     let names = names.iter().enumerate().map(async |(number, name)| {
         if number % 4 == 1 {
-            space.apply(&features::secret(name)?).await?;
+            space.apply(&everything(name)?).await?;
             space.apply(&Features::Scaled.resource(name)?).await?;
         } else if number % 2 == 0 {
             space.apply(&secret(name, "first")?).await?;

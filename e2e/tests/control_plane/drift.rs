@@ -13,7 +13,9 @@ use e2e::testing::control_plane::fields::{Leaf, leaves, ours};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{SOON, at_once, await_ready, children, in_space, reason, resource, secret};
+use e2e::testing::control_plane::{
+    SOON, at_once, await_ready, children, everything, in_space, reason, resource, secret,
+};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use kube::api::{DynamicObject, Patch, PatchParams};
@@ -22,7 +24,7 @@ use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::support::features::{self, Features};
+use crate::support::features::Features;
 use crate::tampering::{Meddling, another, wider};
 use crate::unrepairable_fields::{Outcome, expected, writes};
 
@@ -49,7 +51,7 @@ impl Sample {
                 space.apply(&resource(name, 0, 64)?).await?;
             }
             Self::Featured(features) => {
-                space.apply(&features::secret(name)?).await?;
+                space.apply(&everything(name)?).await?;
                 space.apply(&features.resource(name)?).await?;
             }
         }

@@ -267,7 +267,7 @@ async fn a_secret_that_changed_between_the_two_operators_is_noticed() -> Result<
         let _kubelet = Kubelet::start(space);
         go_operator::leave_behind(space, EVERYTHING).await?;
         let before = pods(space).await?;
-        space.apply(&go_operator::secret(Some(("tls.crt", "another certificate")))?).await?;
+        space.apply(&go_operator::secret(Some("user:another\n"))?).await?;
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
         await_answer("the new content is rolled out", SOON, async || {
             let revision = await_ready(space, NAME).await?.status.and_then(|it| it.template_revision);

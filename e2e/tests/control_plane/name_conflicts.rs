@@ -8,7 +8,9 @@ use anyhow::{Context, Result, ensure};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{SOON, at_once, await_ready, children, in_space, message, plain, reason};
+use e2e::testing::control_plane::{
+    SOON, at_once, await_ready, children, everything, in_space, message, plain, reason,
+};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::core::v1::Secret;
@@ -18,7 +20,7 @@ use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 
-use crate::support::features::{self, Features};
+use crate::support::features::Features;
 
 pub(crate) fn name(kind: ChildKind) -> String {
     format!("squatted-{}", kind.name().to_lowercase())
@@ -173,7 +175,7 @@ impl<'a> Squat<'a> {
 /// The Secret that a resource names is somebody else's too.
 async fn secret_is_only_read(space: &Space) -> Result<()> {
     let name = "secretive";
-    space.apply(&features::secret(name)?).await?;
+    space.apply(&everything(name)?).await?;
     let secret = async || Ok::<_, anyhow::Error>(json!(space.api::<Secret>().get(name).await?));
     let before = secret().await?;
     space.apply(&Features::Settings.resource(name)?).await?;

@@ -11,7 +11,7 @@ use e2e::testing::audit::Request;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::{Answer, Call, Forward, Interposer, Verb};
-use e2e::testing::control_plane::{SOON, await_ready, children, in_space, plain, reason};
+use e2e::testing::control_plane::{SOON, await_ready, children, everything, in_space, plain, reason};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::rights::{self, Right};
 use e2e::testing::{Space, await_answer};
@@ -23,7 +23,7 @@ use memcached_operator::kernel::object::ChildKind;
 use serde_json::json;
 
 use crate::name_conflicts;
-use crate::support::features::{self, Features};
+use crate::support::features::Features;
 
 const NAME: &str = "cache";
 
@@ -102,7 +102,7 @@ async fn every_verb_that_the_chart_grants_is_used_and_none_beyond() -> Result<()
         for kind in ChildKind::ALL {
             space.apply(&name_conflicts::resource(kind, true)?).await?;
         }
-        space.apply(&features::secret(NAME)?).await?;
+        space.apply(&everything(NAME)?).await?;
         on_and_off(space).await?;
         // The second time there is nothing new to tell, so that Events are counted up.
         on_and_off(space).await?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::chart::RELEASE;
 use e2e::testing::control_plane::requests::Requests;
-use e2e::testing::control_plane::{SOON, at_once, await_ready, children, in_space};
+use e2e::testing::control_plane::{SOON, at_once, await_ready, children, everything, in_space};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::operator::{Launch, Operator, binary};
 use e2e::testing::rights::{Right, acting_as, grant, granted};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::rejections::{await_told, others};
-use crate::support::features::{self, Features};
+use crate::support::features::Features;
 
 const NAME: &str = "cache";
 /// How long requests are counted that get nowhere.
@@ -147,7 +147,7 @@ async fn lacks(space: &Space, right: &Right, all: &BTreeSet<Right>) -> Result<()
     let folder = TempDir::new()?;
     let _kubelet = Kubelet::start(space);
     allow(space, all.iter().filter(|it| *it != right)).await?;
-    space.apply(&features::secret(NAME)?).await?;
+    space.apply(&everything(NAME)?).await?;
     space.apply(&Features::Scaled.resource(NAME)?).await?;
     let operator = Operator::spawn(&launch(space, &folder)?)?;
     let words = words(right, space);

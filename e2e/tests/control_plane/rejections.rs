@@ -6,7 +6,9 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{SOON, at_once, await_ready, children, in_space, message, plain, reason};
+use e2e::testing::control_plane::{
+    SOON, at_once, await_ready, children, everything, in_space, message, plain, reason,
+};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -19,7 +21,7 @@ use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 
-use crate::support::features::{self, Features};
+use crate::support::features::Features;
 
 const NAME: &str = "cache";
 
@@ -104,7 +106,7 @@ async fn await_edited(space: &Space) -> Result<()> {
 }
 
 async fn create(space: &Space) -> Result<()> {
-    space.apply(&features::secret(NAME)?).await?;
+    space.apply(&everything(NAME)?).await?;
     space.apply(&Features::Scaled.resource(NAME)?).await?;
     Ok(())
 }

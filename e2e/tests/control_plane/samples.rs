@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::testing::Space;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{await_ready, in_space};
+use e2e::testing::control_plane::{self, await_ready, in_space};
 use e2e::testing::kubelet::Kubelet;
 use k8s_openapi::api::core::v1::Secret;
 use memcached_operator::api::Memcached;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 fn certificates() -> Result<Secret> {
     Ok(serde_json::from_value(json!({
         "metadata": {"name": "memcached-tls"},
-        "stringData": {"tls.crt": "a certificate", "tls.key": "its key", "ca.crt": "an authority"},
+        "stringData": control_plane::certificates()?,
     }))?)
 }
 

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{SOON, await_ready, children, in_space, resource, secret};
+use e2e::testing::control_plane::{SOON, await_ready, children, everything, in_space, resource, secret};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -18,7 +18,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 
-use crate::support::features::{self, Features};
+use crate::support::features::Features;
 
 /// What somebody with another field manager adds to the Deployment.
 fn to_deployment() -> Value {
@@ -276,7 +276,7 @@ async fn what_others_add_to_any_kind_of_child_survives_edits_repairs_and_restart
     in_space("added", async |space: &Space| {
         let _kubelet = Kubelet::start(space);
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
-        space.apply(&features::secret("cache")?).await?;
+        space.apply(&everything("cache")?).await?;
         space.apply(&Features::Scaled.resource("cache")?).await?;
         await_ready(space, "cache").await?;
         let requests = Requests::from_now_on(space)?;

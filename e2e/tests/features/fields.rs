@@ -10,9 +10,8 @@ use e2e::testing::Space;
 use e2e::testing::control_plane::fields::ours;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{at_once, await_ready, children, in_space};
+use e2e::testing::control_plane::{at_once, await_ready, children, everything, in_space};
 use e2e::testing::kubelet::Kubelet;
-use k8s_openapi::api::core::v1::Secret;
 use memcached_operator::kernel::desired::meta::{SECRET_HASH, TEMPLATE_HASH};
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
@@ -84,10 +83,8 @@ fn surprises(told: &Effects, found: &Effects) -> Vec<String> {
 
 /// The Secrets that the rows name.
 async fn furnish(space: &Space) -> Result<()> {
-    let content = json!({"password-file": "user:first\n", "tls.crt": "c", "tls.key": "k", "ca.crt": "a"});
     for name in ["users", "others", "certificate", "other"] {
-        let secret = json!({"metadata": {"name": name}, "stringData": content});
-        space.apply(&serde_json::from_value::<Secret>(secret)?).await?;
+        space.apply(&everything(name)?).await?;
     }
     Ok(())
 }

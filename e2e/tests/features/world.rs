@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 use e2e::testing::Space;
-use e2e::testing::control_plane::{plain, secret};
+use e2e::testing::control_plane::{certificates, plain, secret};
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, ResourceExt};
 use memcached_operator::api::Memcached;
@@ -31,7 +31,7 @@ pub(crate) async fn furnish(space: &Space) -> Result<()> {
     space.apply(&secret("passwords", "first\n")?).await?;
     let certificates = json!({
         "metadata": {"name": "certificates"},
-        "stringData": {"tls.crt": "a certificate", "tls.key": "its key", "ca.crt": "an authority"},
+        "stringData": certificates()?,
     });
     space.apply(&serde_json::from_value::<k8s_openapi::api::core::v1::Secret>(certificates)?).await?;
     Ok(())

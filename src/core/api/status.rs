@@ -168,9 +168,12 @@ pub struct SecretVersion {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub warnings: Vec<String>,
-    /// A newer version that no pod is started with, because memcached would refuse what is in it.
+    /// What memcached would refuse in a newer version, so that no pod is started with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub invalid: Option<InvalidSecretVersion>,
+    pub invalid: Option<String>,
+    /// The resourceVersion of that newer version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invalid_resource_version: Option<String>,
 }
 
 impl SecretVersion {
@@ -179,18 +182,6 @@ impl SecretVersion {
     pub const fn is_hashed(&self) -> bool {
         !self.resource_version.is_empty()
     }
-}
-
-/// A version of a Secret that no pod is started with.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct InvalidSecretVersion {
-    /// The uid of the Secret.
-    pub uid: String,
-    /// The resourceVersion of the Secret.
-    pub resource_version: String,
-    /// What memcached would refuse.
-    pub message: String,
 }
 
 /// Something that a person should know about a cache that runs.
@@ -341,7 +332,8 @@ mod tests {
                     "resourceVersion": "377",
                     "certificateNotAfter": "2027-01-01T00:00:00Z",
                     "warnings": ["PrivateKeyNotJudged"],
-                    "invalid": {"uid": "77aa", "resourceVersion": "380", "message": "no certificate"},
+                    "invalid": "no certificate",
+                    "invalidResourceVersion": "380",
                 },
             ],
             "warnings": [{"reason": "MemoryLimitTight", "message": "The memory limit 100Mi is tight"}],

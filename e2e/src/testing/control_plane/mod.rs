@@ -26,4 +26,6 @@ pub mod state;
 pub mod transport;
 
 pub use cluster::{collector_is_at_work, define, in_space, up};
-pub use resources::{SOON, at_once, await_ready, message, plain, ready, reason, resource, secret};
+pub use resources::{
+    SOON, at_once, await_ready, certificates, everything, message, plain, ready, reason, resource, secret,
+};

@@ -2,13 +2,16 @@
 //! Called by the tests of `control_plane`, `features` and `fleet`.
 
 use std::future::Future;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Secret;
 use memcached_operator::api::Memcached;
+use rcgen::CertificateParams;
 use serde_json::{Value, json};
 
+use crate::certs;
 use crate::testing::Space;
 
 /// Long enough for a busy machine; what is awaited takes a second or two.
@@ -44,6 +47,29 @@ pub fn plain(name: &str, spec: &Value) -> Result<Memcached> {
         "metadata": {"name": name},
         "spec": spec,
     }))?)
+}
+
+/// A certificate, its key and its authority, by their keys in a Secret: the same each time.
+pub fn certificates() -> Result<Value> {
+    static MADE: OnceLock<[(&str, String); 3]> = OnceLock::new();
+    let made = match MADE.get() {
+        Some(made) => made,
+        None => {
+            let authority = certs::Authority::create("authority")?;
+            let (certificate, key) =
+                authority.sign(CertificateParams::new(vec!["cache.test".to_owned()])?)?;
+            let ca = authority.certificate;
+            MADE.get_or_init(|| [("tls.crt", certificate), ("tls.key", key), ("ca.crt", ca)])
+        }
+    };
+    Ok(made.iter().map(|(key, value)| ((*key).to_owned(), Value::from(value.as_str()))).collect())
+}
+
+/// A Secret with everything that a resource can read from one.
+pub fn everything(name: &str) -> Result<Secret> {
+    let mut content = certificates()?;
+    content[PASSWORD_FILE] = json!("user:first\n");
+    Ok(serde_json::from_value(json!({"metadata": {"name": name}, "stringData": content}))?)
 }
 
 /// A Secret with this password.

@@ -3,7 +3,6 @@
 
 use anyhow::Result;
 use e2e::testing::control_plane::plain;
-use k8s_openapi::api::core::v1::Secret;
 use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
@@ -42,12 +41,6 @@ impl Features {
         json_patch::merge(&mut spec, &own);
         spec
     }
-}
-
-/// A Secret with everything that a resource can read from one.
-pub(crate) fn secret(name: &str) -> Result<Secret> {
-    let content = json!({"password-file": "user:first\n", "tls.crt": "c", "tls.key": "k", "ca.crt": "a"});
-    Ok(serde_json::from_value(json!({"metadata": {"name": name}, "stringData": content}))?)
 }
 
 fn common(name: &str) -> Value {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use e2e::testing::control_plane::SOON;
+use e2e::testing::control_plane::{SOON, certificates};
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
@@ -21,25 +21,24 @@ pub(crate) const NAME: &str = "cache";
 const MANAGER: &str = "manager";
 
 /// What the Secret of the caches holds, a key that nobody mounts included.
-const SECRET: [(&str, &str); 5] = [
-    ("ca.crt", "the CA"),
-    ("notes", "mounted nowhere, and hashed all the same"),
-    ("password-file", "user:password\n"),
-    ("tls.crt", "the certificate"),
-    ("tls.key", "the key"),
-];
+fn content() -> Result<BTreeMap<String, String>> {
+    let mut content: BTreeMap<String, String> = serde_json::from_value(certificates()?)?;
+    content.insert("notes".to_owned(), "mounted nowhere, and hashed all the same".to_owned());
+    content.insert("password-file".to_owned(), "user:password\n".to_owned());
+    Ok(content)
+}
 
-/// The Secret, with one value another.
-pub(crate) fn secret(changed: Option<(&str, &str)>) -> Result<Secret> {
-    let mut content: BTreeMap<_, _> = SECRET.into();
-    content.extend(changed);
+/// The Secret, with another password.
+pub(crate) fn secret(password_file: Option<&str>) -> Result<Secret> {
+    let mut content = content()?;
+    content.extend(password_file.map(|file| ("password-file".to_owned(), file.to_owned())));
     Ok(serde_json::from_value(json!({"metadata": {"name": NAME}, "stringData": content}))?)
 }
 
-fn secret_hash() -> String {
+fn secret_hash() -> Result<String> {
     let fed: Vec<u8> =
-        SECRET.into_iter().flat_map(|(key, value)| format!("{NAME}\0{key}\0{value}").into_bytes()).collect();
-    Sha256::digest(fed).iter().map(|byte| format!("{byte:02x}")).collect()
+        content()?.iter().flat_map(|(key, value)| format!("{NAME}\0{key}\0{value}").into_bytes()).collect();
+    Ok(Sha256::digest(fed).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// The objects of one kind of child.
@@ -52,7 +51,7 @@ pub(crate) fn api(space: &Space, kind: ChildKind) -> Api<DynamicObject> {
 
 /// Makes what the Go operator leaves behind, and waits until its pods are ready. Gives the kinds of its children.
 pub(crate) async fn leave_behind(space: &Space, file: &str) -> Result<Vec<ChildKind>> {
-    let text = file.replace("SECRET_HASH", &secret_hash()).replace("NAMESPACE", space.name());
+    let text = file.replace("SECRET_HASH", &secret_hash()?).replace("NAMESPACE", space.name());
     let mut objects = serde_saphyr::from_multiple::<Value>(&text)?;
     space.apply(&secret(None)?).await?;
     let resource: Memcached = serde_json::from_value(objects.remove(0))?;

@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use super::secret_content::{self, InvalidSecret};
 use super::view::View;
 use crate::api::Validated;
-use crate::api::status::{InvalidSecretVersion, SecretVersion};
+use crate::api::status::SecretVersion;
 use crate::kernel::backoff::Attempt;
 use crate::kernel::desired::secrets::{self, MountedKey};
 use crate::kernel::desired::{LiveTemplate, Revision};
@@ -231,13 +231,8 @@ fn contribution<'a>(
     if hashed {
         return Contribution::UnchangedSinceHashed;
     }
-    let judged = view.judged_before(&mounted.name);
-    match judged.filter(|judged| judged.uid == uid.0 && judged.resource_version == version.0) {
-        Some(judged) => {
-            Contribution::Invalid(InvalidSecret { name: mounted.name.clone(), version: judged.clone() })
-        }
-        None => Contribution::ToRead,
-    }
+    let judged = view.judged_before(&mounted.name).filter(|judged| judged.resource_version == version.0);
+    judged.map_or(Contribution::ToRead, Contribution::Invalid)
 }
 
 fn digests(contents: &[(&MountedSecret, &SecretContent)]) -> SecretDigests {
@@ -288,7 +283,7 @@ impl View<'_> {
         match &live.secret_hash {
             Some(hash) => {
                 let carried = self.resource.seen.status.secrets.iter().filter(|it| it.is_hashed());
-                let versions = carried.map(|it| SecretVersion { invalid: None, ..it.clone() }).collect();
+                let versions = carried.map(secret_content::carried).collect();
                 Some(SecretHash { hash: hash.clone(), versions, digests: SecretDigests::new() })
             }
             None => computed.filter(|known| self.runs_on(spec, &known.hash)).cloned(),
@@ -310,11 +305,15 @@ impl View<'_> {
     }
 
     /// The version of a Secret that was found invalid before a restart. Another spec may mount other keys of it.
-    fn judged_before(&self, name: &str) -> Option<&InvalidSecretVersion> {
-        let seen = &self.resource.seen;
-        let secrets =
-            seen.status.secrets.iter().filter(|_| seen.status.observed_generation == seen.generation);
-        secrets.filter(|it| it.name == name).find_map(|it| it.invalid.as_ref())
+    fn judged_before(&self, name: &str) -> Option<InvalidSecret> {
+        let status = &self.resource.seen.status;
+        let of_this_spec = status.observed_generation == self.resource.seen.generation;
+        let judged = status.secrets.iter().find(|it| of_this_spec && it.name == name)?;
+        Some(InvalidSecret {
+            name: name.to_owned(),
+            resource_version: judged.invalid_resource_version.clone()?,
+            message: judged.invalid.clone()?,
+        })
     }
 
     /// Whether the live template was rendered with this hash. The Go operator's says nothing about our hash.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use crate::api::status::{InvalidSecretVersion, SecretVersion};
+use crate::api::status::SecretVersion;
 use crate::kernel::event::SecretContent;
 use crate::kernel::secret_finding::SecretFinding;
 use crate::kernel::text::truncated;
@@ -19,8 +19,10 @@ const MAX_MESSAGE: usize = 1_000;
 pub struct InvalidSecret {
     /// Its name.
     pub name: String,
-    /// Its version, and what is wrong with it.
-    pub version: InvalidSecretVersion,
+    /// Its version; no other object ever gets the same.
+    pub resource_version: String,
+    /// What is wrong with it, and what to do.
+    pub message: String,
 }
 
 /// The version of a Secret, with what was found in the values of these keys.
@@ -33,7 +35,7 @@ pub fn version(name: &str, keys: &[&'static str], content: &SecretContent) -> Se
         resource_version: content.resource_version.0.clone(),
         certificate_not_after: ends.min().map(|end| Time(whole_seconds(*end))),
         warnings: findings(keys, content).map(|it| it.as_str().to_owned()).collect(),
-        invalid: None,
+        ..SecretVersion::default()
     }
 }
 
@@ -46,28 +48,32 @@ pub fn invalid(name: &str, keys: &[&'static str], content: &SecretContent) -> Op
     }
     (!wrong.is_empty()).then(|| InvalidSecret {
         name: name.to_owned(),
-        version: InvalidSecretVersion {
-            uid: content.uid.0.clone(),
-            resource_version: content.resource_version.0.clone(),
-            message: truncated(
-                format!("Secret {name}, {}; no pod is started with it: correct the Secret", wrong.join("; ")),
-                MAX_MESSAGE,
-            ),
-        },
+        resource_version: content.resource_version.0.clone(),
+        message: truncated(
+            format!("Secret {name}, {}; no pod is started with it: correct the Secret", wrong.join("; ")),
+            MAX_MESSAGE,
+        ),
     })
 }
 
 /// What the status is to remember: the versions that the pods carry, each with a newer one that no pod is started with.
 #[must_use]
 pub fn recorded(hashed: &[SecretVersion], invalid: &[InvalidSecret]) -> Vec<SecretVersion> {
-    let carried = hashed.iter().filter(|it| it.is_hashed()).cloned();
-    let mut by_name: BTreeMap<String, SecretVersion> =
-        carried.map(|version| (version.name.clone(), SecretVersion { invalid: None, ..version })).collect();
-    for InvalidSecret { name, version } in invalid {
+    let carried = hashed.iter().filter(|it| it.is_hashed()).map(carried);
+    let mut by_name: BTreeMap<String, SecretVersion> = carried.map(|it| (it.name.clone(), it)).collect();
+    for InvalidSecret { name, resource_version, message } in invalid {
         let unknown = || SecretVersion { name: name.clone(), ..SecretVersion::default() };
-        by_name.entry(name.clone()).or_insert_with(unknown).invalid = Some(version.clone());
+        let version = by_name.entry(name.clone()).or_insert_with(unknown);
+        version.invalid = Some(message.clone());
+        version.invalid_resource_version = Some(resource_version.clone());
     }
     by_name.into_values().collect()
+}
+
+/// A version that pods carry, without what is known of a newer one.
+#[must_use]
+pub fn carried(version: &SecretVersion) -> SecretVersion {
+    SecretVersion { invalid: None, invalid_resource_version: None, ..version.clone() }
 }
 
 fn findings(keys: &[&'static str], content: &SecretContent) -> impl Iterator<Item = SecretFinding> {

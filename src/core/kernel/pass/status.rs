@@ -9,7 +9,7 @@ use super::budget::BudgetedPlan;
 use super::held::repairs_exhausted;
 use super::mounted_secrets::MountedSecrets;
 use super::progress::{TemplateProgress, asked, progress, replicas_expected, rollout};
-use super::secret_content::{self, InvalidSecret};
+use super::secret_content;
 use super::view::View;
 use super::warnings;
 use crate::api::status::OtherFieldManager;
@@ -164,11 +164,7 @@ fn worst_problem(
         .unreadable
         .as_ref()
         .map(|failure| BlockingProblem::SecretUnreadable(failure.message.clone()));
-    let invalid: Vec<&str> = mounted_secrets
-        .invalid
-        .iter()
-        .map(|InvalidSecret { version, .. }| version.message.as_str())
-        .collect();
+    let invalid: Vec<&str> = mounted_secrets.invalid.iter().map(|it| it.message.as_str()).collect();
     let invalid = (!invalid.is_empty()).then(|| BlockingProblem::SecretInvalid(invalid.join("; ")));
     // Reported even while the child is as desired: otherwise Ready would flip with every repair.
     let exhausted = |it: &Planned| {
