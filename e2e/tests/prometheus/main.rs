@@ -95,6 +95,7 @@ fn promtool_finds_nothing_wrong_with_the_operators_metrics() -> Result<()> {
             ready: 2,
             template_revision: Some(1),
             certificate_not_after: Some(Timestamp::UNIX_EPOCH),
+            warnings: vec!["AutoscalerInactive".into()],
             conditions: vec![ConditionSample {
                 of: Type::Ready,
                 holds: false,

@@ -1,12 +1,14 @@
 //! Who decides on the number of pods: the spec, or an autoscaler.
 
-use memcached_operator_core::kernel::event::Unavailable;
+use jiff::{SignedDuration, Timestamp};
+use memcached_operator_core::kernel::event::{ScalingInactive, SeenChild, Unavailable};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Scope};
+use memcached_operator_core::kernel::pending_request::PlannedRequest;
 use memcached_operator_core::kernel::world::World;
 use serde_json::{Value, json};
 
-use crate::support::{complete, condition, deployment, live, scaled_by_others, sent, service, world};
+use crate::support::{complete, condition, deployment, live, run, scaled_by_others, sent, service, world};
 
 #[test]
 fn a_number_of_pods_that_is_right_by_chance_becomes_ours() {
