@@ -111,7 +111,8 @@ fn pod(name: &str, created: &str, problem: Option<&str>) -> k8s_openapi::api::co
     let hash = name.split('-').nth(1).unwrap();
     let state = match problem {
         None => json!({"running": {}}),
-        Some(reason) => json!({"waiting": {"reason": reason}}),
+        Some("ContainerCreating") => json!({"waiting": {"reason": "ContainerCreating"}}),
+        Some(reason) => json!({"waiting": {"reason": reason, "message": "memcached:1.6.99: not found"}}),
     };
     let ready = if problem.is_none() { "True" } else { "False" };
     serde_json::from_value(json!({
@@ -124,7 +125,7 @@ fn pod(name: &str, created: &str, problem: Option<&str>) -> k8s_openapi::api::co
         "status": {
             "conditions": [{"type": "Ready", "status": ready}],
             "containerStatuses": [{
-                "name": "memcached", "image": "", "imageID": "", "ready": problem.is_none(), "restartCount": 0,
+                "name": "memcached", "image": "memcached:1.6.99", "imageID": "", "ready": problem.is_none(), "restartCount": 0,
                 "state": state,
             }],
         },
@@ -246,6 +247,22 @@ pub(super) fn paused() -> CacheFacts {
     let mut spec = spec();
     spec["paused"] = json!(true);
     CacheFacts { resource: resource("carts", &spec, &status(2, &conditions)), ..healthy() }
+}
+
+/// All is well, and there are warnings.
+pub(super) fn with_warnings() -> CacheFacts {
+    let mut status = all_is_well();
+    status["secrets"][0]["certificateNotAfter"] = json!("2026-11-30T08:00:00Z");
+    status["warnings"] = json!([
+        {"reason": "CertificateEndsSoon", "message": "The certificate in Secret carts-tls ends soon"},
+    ]);
+    status["otherFieldManagers"] = json!([{
+        "manager": "kubectl-patch", "time": "2026-11-21T10:20:00Z",
+        "fields": ["spec.template.spec.containers[name=debug]"],
+    }]);
+    status["weakenedByOthers"] = json!(["container debug is privileged"]);
+    status["unservedKinds"] = json!(["ServiceMonitor"]);
+    CacheFacts { resource: resource("carts", &spec(), &status), ..healthy() }
 }
 
 /// The Secret of the certificate is gone.

@@ -31,6 +31,7 @@ fn screens() -> Vec<(&'static str, String)> {
         ("healthy", status(&fixtures::healthy())),
         ("rolling", status(&fixtures::rolling())),
         ("stalled", status(&fixtures::stalled())),
+        ("warnings", status(&fixtures::with_warnings())),
         ("paused", status(&fixtures::paused())),
         ("missing Secret", status(&fixtures::without_secret())),
         ("no rights", status(&fixtures::without_rights())),
@@ -62,7 +63,7 @@ fn the_page_shows_what_is_printed() {
     if page != PAGE {
         std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/kubectl-mcd.md.new"), &page).unwrap();
     }
-    assert_eq!(page, PAGE, "docs/kubectl-mcd.md.new is what it has to be");
+    assert!(page == PAGE, "docs/kubectl-mcd.md is stale: docs/kubectl-mcd.md.new is what it has to be");
 }
 
 fn list() -> ListView {

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, Command, ValueHint};
+use clap::{Arg, ArgAction, Command, ValueHint};
 
 use crate::cli::mcd::options::ClusterArgs;
 
@@ -68,7 +68,7 @@ pub fn asked(plugin: &Command, words: &[String]) -> Asked {
         Some(arg) => values(arg),
         None if partial.starts_with('-') => Question::Words(flags(command)),
         None if command.has_subcommands() => Question::Words(subcommands(command)),
-        None => command.get_positionals().nth(positionals).map_or(Question::Words(Vec::new()), values),
+        None => positional(command, positionals).map_or(Question::Words(Vec::new()), values),
     };
     Asked { question: question.starting_with(partial), cluster }
 }
@@ -84,6 +84,12 @@ impl Question {
             other => other,
         }
     }
+}
+
+/// The argument without a flag that comes after so many others; the last one may come again and again.
+fn positional(command: &Command, before: usize) -> Option<&Arg> {
+    let repeated = |arg: &&Arg| matches!(arg.get_action(), ArgAction::Append);
+    command.get_positionals().nth(before).or_else(|| command.get_positionals().last().filter(repeated))
 }
 
 /// The flag that a word is, with the value in the same word: `--context=blue`, `-nshop`.
@@ -115,8 +121,7 @@ fn values(arg: &Arg) -> Question {
         "name" => Question::Caches,
         "namespace" => Question::Namespaces,
         "context" => Question::Contexts,
-        "files" => Question::Files,
-        _ if arg.get_value_hint() == ValueHint::FilePath => Question::Files,
+        _ if matches!(arg.get_value_hint(), ValueHint::AnyPath | ValueHint::FilePath) => Question::Files,
         _ => Question::Words(
             arg.get_possible_values()
                 .iter()
@@ -184,6 +189,7 @@ mod tests {
     #[case("top --context ", &Question::Contexts)]
     #[case("top --kubeconfig ", &Question::Files)]
     #[case("validate -f ", &Question::Files)]
+    #[case("validate one.yaml ", &Question::Files)]
     fn names_are_asked_of_the_cluster_and_files_of_the_shell(
         #[case] line: &str,
         #[case] expected: &Question,

@@ -187,6 +187,11 @@ fn pod_table(pods: &[PodView], now: Timestamp) -> String {
     if !restarted.is_empty() {
         let _ = writeln!(text, "Containers were restarted: {}", restarted.join(", "));
     }
+    for pod in pods {
+        if let Some(problem) = &pod.problem {
+            let _ = writeln!(text, "{}: {problem}", styled(BAD, &pod.name));
+        }
+    }
     text + &no_figures(pods.iter().map(|pod| (pod.name.as_str(), &pod.figures)))
 }
 
@@ -195,7 +200,7 @@ fn pod_row(pod: &PodView, now: Timestamp) -> Vec<Cell> {
     let state = match (state, problem) {
         (PodState::Ready, _) => Cell::styled(GOOD, "yes"),
         (PodState::Going, _) => Cell::styled(NOTICE, "going"),
-        (PodState::NotReady, Some(problem)) => Cell::styled(BAD, format!("no: {problem}")),
+        (PodState::NotReady, Some(_)) => Cell::styled(BAD, "no"),
         (PodState::NotReady, None) => Cell::styled(NOTICE, "no"),
     };
     let template = match template {

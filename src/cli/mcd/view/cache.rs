@@ -82,17 +82,24 @@ impl CacheView {
             wanted,
             running: deployment.map(|it| it.as_ref().map(Running::from_deployment)),
             servers: status.server_list.clone(),
-            certificates: certificates::of(raw, tls.as_deref()),
+            certificates: certificates::of(&status, tls.as_deref()),
             pods: pods::of(facts),
             waits: waits::of(&status, meta.generation.unwrap_or_default()),
-            warnings: warnings(&status, raw),
+            warnings: warnings(&status),
             rollouts,
         }
     }
 }
 
 /// What a person should know, though nothing waits for it.
-fn warnings(status: &MemcachedStatus, raw: &Value) -> Vec<String> {
+fn warnings(status: &MemcachedStatus) -> Vec<String> {
+    let told = status.warnings.iter().map(|it| format!("{}: {}", it.reason, it.message));
+    let others = status.other_field_managers.iter().map(|it| {
+        let since = it.time.as_ref().map(|time| format!(", last at {}", time.0)).unwrap_or_default();
+        format!("{} sets fields of the pod template{since}: {}", it.manager, it.fields.join(", "))
+    });
+    let weakened = Some(status.weakened_by_others.join(", ")).filter(|it| !it.is_empty());
+    let weakened = weakened.map(|it| format!("What others set weakens the pods: {it}"));
     let unserved = status
         .unserved_kinds
         .iter()
@@ -101,5 +108,5 @@ fn warnings(status: &MemcachedStatus, raw: &Value) -> Vec<String> {
         let paths = altered::paths(it);
         format!("The cluster holds fields of {} otherwise than they were applied: {paths}", it.kind)
     });
-    certificates::warnings(raw).into_iter().chain(unserved).chain(altered).collect()
+    told.chain(others).chain(weakened).chain(unserved).chain(altered).collect()
 }

@@ -1,24 +1,9 @@
-//! The certificates of a cache, and what the operator says of its Secrets. Takes the raw status; gives [`Certificate`]s and
-//! lines. Pure; called by `cache`.
-//!
-//! The status is read as it is: an operator of an older release says nothing of this, and that is no error.
+//! The ends of a cache's certificates. Takes its status, gives [`Certificate`]s. Pure; called by `cache`.
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Serialize;
 
-/// What the operator says of one Secret, in `status.secrets`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Judged {
-    name: String,
-    #[serde(default)]
-    certificate_not_after: Option<String>,
-    #[serde(default)]
-    invalid: Option<String>,
-    #[serde(default)]
-    warnings: Vec<String>,
-}
+use crate::api::MemcachedStatus;
 
 /// The end of one certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -26,71 +11,46 @@ struct Judged {
 pub struct Certificate {
     /// The Secret that holds it.
     pub secret: String,
-    /// When it ends; absent where the operator has not said so.
+    /// When it ends; absent where the operator has not said so: it could not read the certificate, or is of an older
+    /// release.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_after: Option<Timestamp>,
 }
 
 /// The certificates that the status tells of, and that of `wanted`, the Secret that the spec names for TLS.
 #[must_use]
-pub fn of(status: &Value, wanted: Option<&str>) -> Vec<Certificate> {
-    let mut found: Vec<_> = judged(status)
-        .filter_map(|it| {
-            let not_after = it.certificate_not_after?.parse().ok()?;
-            Some(Certificate { secret: it.name, not_after: Some(not_after) })
-        })
-        .collect();
+pub fn of(status: &MemcachedStatus, wanted: Option<&str>) -> Vec<Certificate> {
+    let told = status.secrets.iter().filter_map(|it| {
+        let not_after = it.certificate_not_after.as_ref()?.0;
+        Some(Certificate { secret: it.name.clone(), not_after: Some(not_after) })
+    });
+    let mut found: Vec<_> = told.collect();
     if let Some(secret) = wanted.filter(|secret| !found.iter().any(|it| it.secret == *secret)) {
         found.push(Certificate { secret: secret.to_owned(), not_after: None });
     }
     found
 }
 
-/// What is wrong with the Secrets, or may soon be.
-#[must_use]
-pub fn warnings(status: &Value) -> Vec<String> {
-    let said = |it: Judged| {
-        let Judged { name, certificate_not_after: _, invalid, warnings } = it;
-        invalid.into_iter().chain(warnings).map(move |text| format!("Secret {name}: {text}"))
-    };
-    judged(status).flat_map(said).collect()
-}
-
-fn judged(status: &Value) -> impl Iterator<Item = Judged> {
-    let secrets = status.get("secrets").and_then(Value::as_array).into_iter().flatten();
-    secrets.filter_map(|it| Judged::deserialize(it).ok())
-}
-
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
 
-    fn certificate(secret: &str, not_after: Option<&str>) -> Certificate {
+    #[rstest]
+    #[case::told(json!({"certificateNotAfter": "2027-01-31T12:00:00Z"}), Some("2027-01-31T12:00:00Z"))]
+    #[case::not_told(json!({}), None)]
+    fn the_end_is_known_where_the_operator_says_it(
+        #[case] told: serde_json::Value,
+        #[case] not_after: Option<&str>,
+    ) {
+        let mut secret = json!({"name": "tls", "uid": "u", "resourceVersion": "1"});
+        secret.as_object_mut().unwrap().extend(told.as_object().unwrap().clone());
+        let users = json!({"name": "users", "uid": "u", "resourceVersion": "1"});
+        let status = serde_json::from_value(json!({"secrets": [users, secret]})).unwrap();
         let not_after = not_after.map(|time| time.parse().unwrap());
-        Certificate { secret: secret.to_owned(), not_after }
-    }
-
-    #[test]
-    fn the_end_and_the_judgement_are_read_where_the_operator_says_them() {
-        let status = json!({"secrets": [
-            {"name": "users", "uid": "u", "resourceVersion": "1", "warnings": ["the last line has no newline"]},
-            {"name": "tls", "certificateNotAfter": "2027-01-31T12:00:00Z", "invalid": "tls.key does not match"},
-            {"name": 1},
-        ]});
-        assert_eq!(of(&status, Some("tls")), [certificate("tls", Some("2027-01-31T12:00:00Z"))]);
-        assert_eq!(
-            warnings(&status),
-            ["Secret users: the last line has no newline", "Secret tls: tls.key does not match"]
-        );
-    }
-
-    #[test]
-    fn an_operator_that_says_nothing_of_it_leaves_the_end_unknown() {
-        let status = json!({"secrets": [{"name": "tls", "uid": "u", "resourceVersion": "1"}]});
-        assert_eq!(of(&status, Some("tls")), [certificate("tls", None)]);
-        assert_eq!(of(&json!("fine"), None), []);
-        assert_eq!(warnings(&status), Vec::<String>::new());
+        assert_eq!(of(&status, Some("tls")), [Certificate { secret: "tls".to_owned(), not_after }]);
+        assert_eq!(of(&status, None).len(), usize::from(not_after.is_some()));
     }
 }
