@@ -327,7 +327,7 @@ mod tests {
         metrics.leading(false);
         assert_eq!(lines_about(&metrics, "sessions"), Vec::<String>::new());
         metrics.leading(true);
-        assert_eq!(lines_about(&metrics, "sessions").len(), 7);
+        assert_eq!(lines_about(&metrics, "sessions").len(), 8);
     }
 
     #[test]
