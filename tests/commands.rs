@@ -91,6 +91,7 @@ fn folder() -> TempDir {
 #[case("replay other -o json", 1)]
 #[case("replay cut", 1)]
 #[case("replay absent", 1)]
+#[case("replay -", 1)]
 #[case("replay", 64)]
 #[case("plan --kubeconfig absent", 1)]
 #[case("plan --kubeconfig absent -n shop,bank -n web -l tier=test --context here -o yaml", 1)]

@@ -1,9 +1,10 @@
-//! `memcached-operator replay`: feeds a journal's events to a kernel and compares its effects with the recorded ones. Takes one file of a journal; gives a summary or the first difference. IO only in that it reads the file.
+//! `memcached-operator replay`: feeds a journal's events to a kernel and compares its effects with the recorded ones. Takes one
+//! file of a journal, or what `/debug/journal` gave; gives a summary or the first difference. IO only in that it reads the file.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -18,7 +19,8 @@ use crate::shell::journal::{FORMAT, Header, Opening, Step, VERSION};
 /// Options of `replay`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// One file of a journal; each replays alone
+    /// One file of a journal, each of which replays alone, or what /debug/journal gave; - for standard input
+    #[arg(value_hint = clap::ValueHint::AnyPath)]
     pub file: PathBuf,
     /// How to print what came of it.
     #[arg(short, long, env = "MEMCACHED_OPERATOR_OUTPUT", value_enum, default_value_t)]
@@ -59,8 +61,16 @@ pub enum ReplayError {
         source: std::io::Error,
     },
     /// The first line is no snapshot.
-    #[error("line 1 is not the snapshot that a journal's file begins with")]
+    #[error(
+        "line 1 is not the snapshot that a journal begins with: give a whole file of it, or all that /debug/journal gave"
+    )]
     NoSnapshot(#[source] serde_json::Error),
+    /// The journal in memory of an operator with many resources.
+    #[error(
+        "the operator has too many caches to keep their state in memory twice, so what /debug/journal gives does not replay: \
+         run it with --journal, and replay one of its files"
+    )]
+    TooLarge,
     /// A build with another format wrote the journal.
     #[error(
         "the journal has format {format}, written by version {version}, and this build reads format {FORMAT}: replay it \
@@ -118,8 +128,12 @@ impl fmt::Display for Difference {
 /// See [`ReplayError`].
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let name = args.file.display();
-    let file = File::open(&args.file).with_context(|| format!("cannot open the journal {name}"))?;
-    let ended = replay(BufReader::new(file));
+    let ended = if args.file == Path::new("-") {
+        replay(std::io::stdin().lock())
+    } else {
+        let file = File::open(&args.file).with_context(|| format!("cannot open the journal {name}"))?;
+        replay(BufReader::new(file))
+    };
     if let Some(format) = args.output.for_programs() {
         let told = match &ended {
             Ok(summary) => json!({"identical": true, "summary": summary}),
@@ -142,8 +156,9 @@ fn opening(line: &[u8]) -> Result<(String, Reconciler), ReplayError> {
     if format != FORMAT {
         return Err(ReplayError::OtherFormat { version, format });
     }
-    let opening: Opening<Reconciler> = serde_json::from_slice(line).map_err(ReplayError::NoSnapshot)?;
-    Ok((opening.version, opening.snapshot))
+    let opening: Opening<Option<Reconciler>> =
+        serde_json::from_slice(line).map_err(ReplayError::NoSnapshot)?;
+    Ok((opening.version, opening.snapshot.ok_or(ReplayError::TooLarge)?))
 }
 
 /// Replays one file of a journal.

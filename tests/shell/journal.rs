@@ -303,19 +303,43 @@ fn the_file_is_nobody_elses_business() {
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
+/// Ends the run with what `/debug/journal` would give.
+fn shown(run: Run) -> Vec<u8> {
+    let lines = run.journal.ring().lines();
+    run.journal.close();
+    lines
+}
+
 #[test]
-fn the_ring_holds_the_last_steps_in_bounded_space() {
-    let metrics = Arc::new(Metrics::new().unwrap());
-    let mut reconciler = Reconciler::new(Settings::default());
-    let mut journal = Journal::start(None, &reconciler, metrics);
+fn the_ring_holds_the_last_steps_in_bounded_space_and_replays() {
+    let (_directory, path) = directory();
+    let mut run = Run::start(&path, u64::MAX);
+    (0..20).for_each(|number| run.resource(number));
+    assert_eq!(replay(&run.journal.ring().lines()[..]).unwrap().steps, run.steps, "nothing has gone yet");
+    let last = r#"{"at":"1970-01-01T02:46:39Z","event":"Tick","effects":[]}"#;
     for number in 0..10_000 {
-        let (at, event) = (Timestamp::from_second(number).unwrap(), Event::Tick);
-        let entry = Entry::begin(at, &event);
-        let effects = reconciler.step(at, event);
-        journal.record(entry, &effects, &reconciler);
+        run.at = Timestamp::from_second(number).unwrap();
+        run.step(Event::Tick);
     }
 
-    let lines = String::from_utf8(journal.ring().lines()).unwrap();
-    assert!(lines.len() <= 256 * 1024 && lines.len() > 255 * 1024, "{}", lines.len());
-    assert_eq!(lines.lines().last(), Some(r#"{"at":"1970-01-01T02:46:39Z","event":"Tick","effects":[]}"#));
+    let steps = run.steps;
+    let lines = String::from_utf8(shown(run)).unwrap();
+    let (snapshot, ring) = lines.split_once('\n').unwrap();
+    assert!((128 * 1024..=256 * 1024).contains(&ring.len()), "{}", ring.len());
+    assert!(snapshot.contains("cache-19"), "{snapshot:.200}");
+    assert_eq!(lines.lines().last(), Some(last));
+    let summary = replay(lines.as_bytes()).unwrap();
+    assert!((1000..steps).contains(&summary.steps) && !summary.cut_off, "{summary} of {steps}");
+}
+
+#[test]
+fn the_ring_of_a_large_operator_has_no_snapshot_and_replay_says_so() {
+    let (_directory, path) = directory();
+    let mut run = Run::start(&path, u64::MAX);
+    (0..2_000).for_each(|number| run.resource(number));
+    let lines = shown(run);
+    assert!(lines.len() <= 256 * 1024, "{}", lines.len());
+    let refusal = replay(&lines[..]).unwrap_err();
+    assert!(matches!(refusal, ReplayError::TooLarge), "{refusal}");
+    assert!(replayed(&path).steps > 2_000, "its files replay");
 }

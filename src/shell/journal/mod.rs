@@ -1,5 +1,5 @@
 //! The record of every step of the kernel. Takes each step from the main loop; gives a bounded ring in memory ([`Ring`], shown
-//! by `admin`) and, on demand, files that `replay` reads. IO, none of it on the caller's thread.
+//! by `admin`) and, on demand, files; `replay` reads both. IO, none of it on the caller's thread.
 //!
 //! A running operator never reads the journal, and never waits for it: a disk that is full, broken or slow costs lines of the
 //! journal and nothing else. A gap is visible: the file ends, and the next file begins with a snapshot of the kernel. Every
@@ -7,7 +7,6 @@
 
 mod writer;
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,8 +26,11 @@ use crate::kernel::reconciler::Reconciler;
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Version of the snapshot's fields and of the steps: goes up when one of them gets another name or meaning.
 pub const FORMAT: u32 = 4;
-/// Size of the ring in bytes.
+/// Size of the ring in bytes, without its snapshots.
 const RING_BYTES: usize = 256 * 1024;
+/// With more resources than these the ring has no snapshots: the main loop writes them, and memory keeps two. One of so many
+/// takes some hundred KiB, and a millisecond or two.
+const SNAPSHOT_RESOURCES: usize = 200;
 /// After a failed write the disk is left alone for this long.
 const RETRY: SignedDuration = SignedDuration::from_secs(30);
 
@@ -109,35 +111,70 @@ impl Entry {
     }
 }
 
-/// The last lines, in memory. Clones share them.
-#[derive(Clone, Debug, Default)]
-pub struct Ring(Arc<Mutex<Lines>>);
+/// A first line of what replays. Of a large world there is none in memory: its snapshot is null.
+fn opening(snapshot: Option<&Reconciler>) -> Option<Vec<u8>> {
+    let opening = Opening { version: VERSION.to_owned(), format: FORMAT, snapshot };
+    let mut line = serde_json::to_vec(&opening).ok()?;
+    line.push(b'\n');
+    Some(line)
+}
 
-#[derive(Debug, Default)]
-struct Lines {
-    lines: VecDeque<Arc<[u8]>>,
+/// The last lines, in memory, after a snapshot of the kernel before them. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Ring(Arc<Mutex<Parts>>);
+
+/// The older part goes as a whole when the newer one is full: then the first line is still a snapshot.
+#[derive(Debug)]
+struct Parts {
+    older: Option<Part>,
+    newer: Part,
+}
+
+#[derive(Debug)]
+struct Part {
+    opening: Vec<u8>,
+    lines: Vec<Arc<[u8]>>,
     bytes: usize,
 }
 
+impl Part {
+    fn new(reconciler: &Reconciler) -> Self {
+        let small = reconciler.world().resources.len() <= SNAPSHOT_RESOURCES;
+        let opening = opening(Some(reconciler).filter(|_| small)).unwrap_or_default();
+        Self { opening, lines: Vec::new(), bytes: 0 }
+    }
+}
+
 impl Ring {
-    /// All lines, oldest first.
-    #[must_use]
-    pub fn lines(&self) -> Vec<u8> {
-        let ring = self.lock();
-        ring.lines.iter().flat_map(|line| line.iter().copied()).collect()
+    fn new(reconciler: &Reconciler) -> Self {
+        Self(Arc::new(Mutex::new(Parts { older: None, newer: Part::new(reconciler) })))
     }
 
-    fn push(&self, line: Arc<[u8]>) {
-        let mut ring = self.lock();
-        ring.bytes += line.len();
-        ring.lines.push_back(line);
-        while ring.bytes > RING_BYTES {
-            let Some(oldest) = ring.lines.pop_front() else { break };
-            ring.bytes -= oldest.len();
+    /// The snapshot, and all lines after it, oldest first.
+    #[must_use]
+    pub fn lines(&self) -> Vec<u8> {
+        let parts = self.lock();
+        let Parts { older, newer } = &*parts;
+        let first = older.as_ref().unwrap_or(newer);
+        let lines = older.iter().chain([newer]).flat_map(|part| &part.lines);
+        lines.fold(first.opening.clone(), |mut all, line| {
+            all.extend_from_slice(line);
+            all
+        })
+    }
+
+    /// Adds the line of a step, after which the kernel is as `reconciler`.
+    fn push(&self, line: Arc<[u8]>, reconciler: &Reconciler) {
+        let mut parts = self.lock();
+        parts.newer.bytes += line.len();
+        parts.newer.lines.push(line);
+        if parts.newer.bytes >= RING_BYTES / 2 {
+            let full = std::mem::replace(&mut parts.newer, Part::new(reconciler));
+            parts.older = Some(full);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Lines> {
+    fn lock(&self) -> MutexGuard<'_, Parts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -176,7 +213,7 @@ impl Journal {
             file.open(reconciler);
             file
         });
-        Self { ring: Ring::default(), file }
+        Self { ring: Ring::new(reconciler), file }
     }
 
     /// The ring, to show it.
@@ -190,7 +227,7 @@ impl Journal {
         let at = entry.at;
         let line = entry.end(effects);
         if let Some(line) = &line {
-            self.ring.push(Arc::clone(line));
+            self.ring.push(Arc::clone(line), reconciler);
         }
         if let Some(file) = &mut self.file {
             file.record(at, line, reconciler);
@@ -229,13 +266,7 @@ impl File {
 
     /// Begins a new file, unless the writer's channel is full. Then the next step tries again.
     fn open(&mut self, reconciler: &Reconciler) {
-        let opening = Opening { version: VERSION.to_owned(), format: FORMAT, snapshot: reconciler };
-        let opened = self.writer.open(|| {
-            let mut line = serde_json::to_vec(&opening).ok()?;
-            line.push(b'\n');
-            Some(line)
-        });
-        if opened {
+        if self.writer.open(|| opening(Some(reconciler))) {
             self.state = State::Writing { bytes: 0 };
         }
     }
