@@ -310,3 +310,14 @@ fn the_page_shows_what_validate_prints() {
     let output = run(folder.path(), "validate -f shop.yaml");
     assert_eq!(text(&output.stdout), block("<!-- validate -->\n```text\n"));
 }
+
+#[test]
+fn the_page_shows_what_replay_prints_of_a_file_and_of_standard_input() {
+    let page = include_str!("../docs/command-line.md");
+    let expected = page.split("<!-- replay -->\n```text\n").nth(1).unwrap().split("```").next().unwrap();
+    let folder = folder();
+    assert_eq!(text(&run(folder.path(), "replay same").stdout), expected);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_memcached-operator"));
+    command.args(["replay", "-"]).stdin(fs::File::open(folder.path().join("same")).unwrap());
+    assert_eq!(text(&command.output().unwrap().stdout), expected);
+}

@@ -41,8 +41,10 @@ pub struct Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} steps, {} effects, identical", self.steps, self.effects)?;
-        if self.cut_off {
+        let Self { steps, effects, cut_off } = self;
+        let s = |count: &u64| if *count == 1 { "" } else { "s" };
+        write!(f, "{steps} step{}, {effects} effect{}, identical", s(steps), s(effects))?;
+        if *cut_off {
             write!(f, " (the last line was cut off and left out)")?;
         }
         Ok(())

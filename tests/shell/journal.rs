@@ -341,5 +341,4 @@ fn the_ring_of_a_large_operator_has_no_snapshot_and_replay_says_so() {
     assert!(lines.len() <= 256 * 1024, "{}", lines.len());
     let refusal = replay(&lines[..]).unwrap_err();
     assert!(matches!(refusal, ReplayError::TooLarge), "{refusal}");
-    assert!(replayed(&path).steps > 2_000, "its files replay");
 }
