@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
+use clap::ValueHint;
 
 /// What a folder is searched for, as `kubectl` does.
 const ENDINGS: [&str; 3] = ["json", "yaml", "yml"];
@@ -13,10 +14,10 @@ const ENDINGS: [&str; 3] = ["json", "yaml", "yml"];
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct Files {
     /// A file or a folder of YAML or JSON; - for standard input. Can be given more than once
-    #[arg(short = 'f', long = "filename", value_name = "PATH")]
+    #[arg(short = 'f', long = "filename", value_name = "PATH", value_hint = ValueHint::AnyPath)]
     filename: Vec<PathBuf>,
     /// More files or folders, as a shell makes them of *.yaml
-    #[arg(value_name = "PATH")]
+    #[arg(value_name = "PATH", value_hint = ValueHint::AnyPath)]
     paths: Vec<PathBuf>,
     /// Search folders in folders too
     #[arg(short = 'R', long)]

@@ -35,7 +35,8 @@ pub struct Args {
     /// as a list with commas
     #[arg(
         short,
-        long = "namespace",
+        id = "namespace",
+        long,
         value_name = "NAMESPACE",
         env = "MEMCACHED_OPERATOR_NAMESPACE",
         value_delimiter = ','

@@ -190,6 +190,7 @@ mod tests {
     #[case("top --kubeconfig ", &Question::Files)]
     #[case("validate -f ", &Question::Files)]
     #[case("validate one.yaml ", &Question::Files)]
+    #[case("plan -n ", &Question::Namespaces)]
     fn names_are_asked_of_the_cluster_and_files_of_the_shell(
         #[case] line: &str,
         #[case] expected: &Question,
