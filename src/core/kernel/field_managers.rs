@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    fn entry(name: &str, subresource: Option<&str>, fields: Value) -> ManagedFieldsEntry {
+    fn entry(name: &str, subresource: Option<&str>, fields: &Value) -> ManagedFieldsEntry {
         let raw = json!({
             "manager": name, "operation": "Update", "subresource": subresource, "time": "2026-11-22T10:00:00Z",
             "fieldsV1": fields,
@@ -123,12 +123,12 @@ mod tests {
         let restarted = json!({"f:spec": {"f:template": {"f:metadata": {"f:annotations": {".": {}, "f:example.com/at": {}}}}}});
         let found = others(
             &[
-                entry("memcached-operator", None, ours.clone()),
-                entry("kubectl-set", None, theirs),
-                entry("kubectl-rollout", None, restarted),
-                entry("kube-controller-manager", Some("status"), json!({"f:status": {"f:replicas": {}}})),
-                entry("kubectl", Some("scale"), json!({"f:spec": {"f:replicas": {}}})),
-                entry("helm", None, ours.clone()),
+                entry("memcached-operator", None, &ours),
+                entry("kubectl-set", None, &theirs),
+                entry("kubectl-rollout", None, &restarted),
+                entry("kube-controller-manager", Some("status"), &json!({"f:status": {"f:replicas": {}}})),
+                entry("kubectl", Some("scale"), &json!({"f:spec": {"f:replicas": {}}})),
+                entry("helm", None, &ours),
             ],
             Some(&ours),
             None,
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn what_the_go_operator_left_is_nobody_elses() {
         let left = GoOperatorEntry { index: 0, fields: json!({}) };
-        let entries = [entry("manager", None, json!({"f:spec": {"f:replicas": {}}}))];
+        let entries = [entry("manager", None, &json!({"f:spec": {"f:replicas": {}}}))];
         assert_eq!(others(&entries, None, Some(&left)), []);
         assert_eq!(others(&entries, None, None), [other("manager", &["spec.replicas"])]);
     }
@@ -161,7 +161,7 @@ mod tests {
     fn what_is_kept_is_bounded() {
         let fields: serde_json::Map<_, _> = (0..100).map(|n| (format!("f:{n}"), json!({}))).collect();
         let entries: Vec<_> =
-            (0..20).map(|n| entry(&n.to_string(), None, json!({"f:spec": fields}))).collect();
+            (0..20).map(|n| entry(&n.to_string(), None, &json!({"f:spec": fields}))).collect();
         let found = others(&entries, None, None);
         assert_eq!(found.len(), MAX_MANAGERS);
         assert!(found.iter().all(|it| it.fields.len() == MAX_FIELDS));

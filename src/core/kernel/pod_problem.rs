@@ -107,10 +107,10 @@ mod tests {
     }
 
     /// A pod whose only container is in this state, and ended before as `last` says.
-    fn with_container(state: Value, last: Option<Value>) -> Pod {
+    fn with_container(state: &Value, last: Option<&Value>) -> Pod {
         pod(&json!({"containerStatuses": [{
             "name": "exporter", "image": "prom/memcached-exporter:v0.15.4", "imageID": "", "ready": false, "restartCount": 1,
-            "state": state, "lastState": last.unwrap_or_else(|| json!({})),
+            "state": state, "lastState": last,
         }]}))
     }
 
@@ -130,7 +130,7 @@ mod tests {
         #[case] message: &str,
     ) {
         let waiting = json!({"waiting": {"reason": reason, "message": message}});
-        assert_eq!(of_pod(&with_container(waiting, None)).as_deref(), Some(NOT_FOUND));
+        assert_eq!(of_pod(&with_container(&waiting, None)).as_deref(), Some(NOT_FOUND));
     }
 
     #[rstest]
@@ -143,7 +143,7 @@ mod tests {
         #[case] last: Option<i32>,
     ) {
         let ended = |code| json!({"terminated": {"exitCode": code, "reason": "Error", "message": "starting\nbind(): in use\n"}});
-        let said = of_pod(&with_container(state, last.map(ended)));
+        let said = of_pod(&with_container(&state, last.map(ended).as_ref()));
         assert_eq!(said.as_deref(), Some("container exporter last ended with exit code 71: bind(): in use"));
     }
 
@@ -156,7 +156,7 @@ mod tests {
         "container exporter cannot start: CreateContainerConfigError: couldn't find key password-file in Secret n/users"
     )]
     fn a_container_says_how_it_ended_or_why_it_cannot_start(#[case] state: Value, #[case] words: &str) {
-        assert_eq!(of_pod(&with_container(state, None)).as_deref(), Some(words));
+        assert_eq!(of_pod(&with_container(&state, None)).as_deref(), Some(words));
     }
 
     #[test]
@@ -185,6 +185,6 @@ mod tests {
     #[test]
     fn what_the_kubelet_says_is_bounded() {
         let state = json!({"waiting": {"reason": "RunContainerError", "message": "é".repeat(2_000)}});
-        assert!(of_pod(&with_container(state, None)).unwrap().len() < MAX_REASON + 100);
+        assert!(of_pod(&with_container(&state, None)).unwrap().len() < MAX_REASON + 100);
     }
 }

@@ -7,6 +7,7 @@ use crate::kernel::backoff::{Attempt, Backoff};
 use crate::kernel::effect::{About, Effect, KubeEvent, LogLine, Observation, RequestId, RolloutCause};
 use crate::kernel::event::{Reply, SeenChild};
 use crate::kernel::failure::{Category, Failure};
+use crate::kernel::lists::Moment;
 use crate::kernel::object::{ChildKind, Key, Uid, Watched};
 use crate::kernel::pending_request::{
     Changes, ChildWrite, PendingRequest, PlannedRequest, Replacement, SecretRead, Write,
@@ -37,12 +38,11 @@ impl Reconciler {
         let Some(resource) = self.world.resources.get_mut(&key).filter(|it| it.seen.uid == uid) else {
             return;
         };
-        let publish = |kube_event| Effect::Publish { resource: key.clone(), uid: uid.clone(), kube_event };
-        let log = |line| Effect::Log { about: About::Resource(key.clone()), line };
+        let subject = Subject { key: &key, uid: &uid };
         match (request, reply) {
             (request, Reply::Failed(failure)) => {
                 let goes = failure.category == Category::NamespaceTerminating;
-                effects.push(log(failed(resource, request, failure, (&uid, self.now))));
+                effects.push(subject.log(failed(resource, request, failure, (&uid, self.now))));
                 if goes {
                     let resources = self.world.resources_in(&key.namespace).count();
                     self.reports.namespace_goes(&key.namespace, resources, effects);
@@ -51,23 +51,8 @@ impl Reconciler {
             (PlannedRequest::WriteChild(sent), Reply::Child(seen))
                 if seen.is_some() || matches!(sent.write, Write::Delete { .. }) =>
             {
-                let ChildWrite { kind, write, attempt, changes, kube_events } = sent;
-                let print = seen.as_ref().map(|seen| live::template_print(&seen.content));
-                let is_another = |it: &&Replacement| print.is_some_and(|print| print != it.template);
-                let replaces = write.replaces().filter(is_another);
-                let written = Written { kind, write: &write, replaces, changes: &changes };
-                let said: Vec<_> = written.kube_events(&key).into_iter().chain(kube_events).collect();
-                effects.extend(said.iter().map(log_lines::of_event).chain(written.log_line()).map(log));
-                effects.extend(said.into_iter().map(publish));
-                let replaced = replaces.is_some();
-                let started = replaces.map(|it| Observation::RolloutStarted(it.cause()));
-                let result = Observation::Child { kind, result: write.result() };
-                effects.extend(started.into_iter().chain([result]).map(Effect::Observe));
-                let slot = resource.slot_mut(kind);
-                slot.answered = answered;
-                let answer = Answer { key: &key, kind, attempt, write, replaced, seen, version: &version };
-                store_written(slot, answer, (&uid, self.now));
-                slot.look_if_deleted_meanwhile();
+                let circumstances = Circumstances { version: &version, answered, now: self.now };
+                effects.append(&mut child_written(resource, &subject, (sent, seen), &circumstances));
             }
             (PlannedRequest::ReadChild { kind, known }, Reply::Child(Some(seen))) => {
                 self.world.find_child(*seen, &known);
@@ -82,20 +67,13 @@ impl Reconciler {
                 slot.store_absence();
             }
             (
-                PlannedRequest::WriteStatus {
-                    status,
-                    attempt: _,
-                    kube_events,
-                    log: lines,
-                    rollout_by_others,
-                },
+                PlannedRequest::WriteStatus { status, attempt: _, kube_events, log, rollout_by_others },
                 Reply::Status(stored),
             ) => {
-                effects.extend(lines.into_iter().map(log));
-                effects.extend(kube_events.into_iter().map(publish));
-                if rollout_by_others {
-                    effects.push(Effect::Observe(Observation::RolloutStarted(RolloutCause::Others)));
-                }
+                effects.extend(log.into_iter().map(|line| subject.log(line)));
+                effects.extend(kube_events.into_iter().map(|kube_event| subject.publish(kube_event)));
+                let others = Observation::RolloutStarted(RolloutCause::Others);
+                effects.extend(rollout_by_others.then_some(Effect::Observe(others)));
                 (resource.backoff, resource.answered) = (None, answered);
                 resource.unstorable =
                     (*status != stored.status).then(|| Box::new((*status, stored.status.clone())));
@@ -181,6 +159,22 @@ impl Reconciler {
     }
 }
 
+/// The resource of which an effect speaks.
+struct Subject<'a> {
+    key: &'a Key,
+    uid: &'a Uid,
+}
+
+impl Subject<'_> {
+    fn publish(&self, kube_event: KubeEvent) -> Effect {
+        Effect::Publish { resource: self.key.clone(), uid: self.uid.clone(), kube_event }
+    }
+
+    fn log(&self, line: LogLine) -> Effect {
+        Effect::Log { about: About::Resource(self.key.clone()), line }
+    }
+}
+
 /// A write that succeeded.
 struct Written<'a> {
     kind: ChildKind,
@@ -191,6 +185,17 @@ struct Written<'a> {
 }
 
 impl Written<'_> {
+    /// What to say and to count of it; `more` is what the pass had to say.
+    fn effects(&self, subject: &Subject<'_>, more: Vec<KubeEvent>) -> Vec<Effect> {
+        let said: Vec<_> = self.kube_events(subject.key).into_iter().chain(more).collect();
+        let lines: Vec<_> = said.iter().map(log_lines::of_event).chain(self.log_line()).collect();
+        let started = self.replaces.map(|it| Observation::RolloutStarted(it.cause()));
+        let result = Observation::Child { kind: self.kind, result: self.write.result() };
+        let lines = lines.into_iter().map(|line| subject.log(line));
+        let said = said.into_iter().map(|kube_event| subject.publish(kube_event));
+        lines.chain(said).chain(started.into_iter().chain([result]).map(Effect::Observe)).collect()
+    }
+
     /// The Kubernetes Events about the child.
     fn kube_events(&self, key: &Key) -> impl IntoIterator<Item = KubeEvent> {
         let Self { kind, write, replaces, changes } = *self;
@@ -216,6 +221,35 @@ impl Written<'_> {
         matches!(write, Write::Apply { .. } if !is_told)
             .then(|| log_lines::of_apply(kind, fields.as_deref(), edits))
     }
+}
+
+/// When, and by whom, a request was answered.
+struct Circumstances<'a> {
+    /// The version of the API server.
+    version: &'a str,
+    answered: Moment,
+    now: Timestamp,
+}
+
+/// Stores what the answer to a write of a child proves. Returns what to say and to count.
+fn child_written(
+    resource: &mut Resource,
+    subject: &Subject<'_>,
+    (sent, seen): (ChildWrite, Option<Box<SeenChild>>),
+    Circumstances { version, answered, now }: &Circumstances<'_>,
+) -> Vec<Effect> {
+    let ChildWrite { kind, write, attempt, changes, kube_events } = sent;
+    let print = seen.as_ref().map(|seen| live::template_print(&seen.content));
+    let is_another = |it: &&Replacement| print.is_some_and(|print| print != it.template);
+    let replaces = write.replaces().filter(is_another);
+    let effects = Written { kind, write: &write, replaces, changes: &changes }.effects(subject, kube_events);
+    let replaced = replaces.is_some();
+    let slot = resource.slot_mut(kind);
+    slot.answered = *answered;
+    let answer = Answer { key: subject.key, kind, attempt, write, replaced, seen, version };
+    store_written(slot, answer, (subject.uid, *now));
+    slot.look_if_deleted_meanwhile();
+    effects
 }
 
 /// The answer to a write of a child.

@@ -3,7 +3,7 @@
 use kube_core::DynamicObject;
 use memcached_operator_core::kernel::event::SeenChild;
 use memcached_operator_core::kernel::object::ChildKind;
-use memcached_operator_core::kernel::pending_request::{ChildWrite, PlannedRequest};
+use memcached_operator_core::kernel::pending_request::{Changes, ChildWrite, PlannedRequest};
 use memcached_operator_core::kernel::seen;
 use memcached_operator_core::kernel::world::World;
 use serde_json::{Value, json};
@@ -40,10 +40,20 @@ fn settled(spec: &Value) -> World {
 
 /// Stores the status that a pass writes.
 fn store_status(world: &mut World) {
-    let PlannedRequest::WriteStatus { status, .. } = run(world).requests.remove(0) else {
-        panic!("no status")
-    };
-    world.resources.values_mut().next().unwrap().seen.status = *status;
+    let status = run(world).requests.into_iter().find_map(|request| match request {
+        PlannedRequest::WriteStatus { status, .. } => Some(status),
+        _ => None,
+    });
+    world.resources.values_mut().next().unwrap().seen.status = *status.unwrap();
+}
+
+/// What the write of the Deployment changes.
+fn changes(world: &World) -> Changes {
+    let changes = run(world).requests.into_iter().find_map(|request| match request {
+        PlannedRequest::WriteChild(ChildWrite { kind: ChildKind::Deployment, changes, .. }) => Some(changes),
+        _ => None,
+    });
+    changes.unwrap()
 }
 
 /// The reason and the message of each Event that a pass sends, and whether it tells of a rollout by others.
@@ -109,8 +119,7 @@ fn what_is_put_back_names_the_field_and_who_changed_it() {
     let spec = json!({});
     let mut world = settled(&spec);
     world.see_child(changed(&spec, "/spec/replicas", json!(5), "kubectl-scale")).unwrap();
-    let requests = run(&world).requests;
-    let PlannedRequest::WriteChild(ChildWrite { changes, .. }) = &requests[0] else { panic!("{requests:?}") };
+    let changes = changes(&world);
     let managers: Vec<_> = changes.managers.iter().map(|it| it.name.as_str()).collect();
     assert_eq!(
         (changes.fields.as_deref(), managers),
@@ -131,8 +140,7 @@ fn an_edit_of_the_users_is_no_repair_and_is_told_with_its_values() {
     resource.rendered_hashes = None;
     resource.seen.spec =
         Ok(serde_json::from_value(json!({"replicas": 2, "memcached": {"maxMemoryMB": 96}})).unwrap());
-    let requests = run(&world).requests;
-    let PlannedRequest::WriteChild(ChildWrite { changes, .. }) = &requests[0] else { panic!("{requests:?}") };
+    let changes = changes(&world);
     assert_eq!(changes.edits, ["memcached.maxMemoryMB 64 -> 96", "replicas 1 -> 2"]);
     assert!(!changes.is_repair && changes.managers.is_empty(), "{changes:?}");
 }
