@@ -202,7 +202,7 @@ impl Simulation {
     /// were sent meanwhile.
     pub(crate) fn settle(&mut self) -> usize {
         ChildKind::ALL.into_iter().for_each(|kind| self.model.make_room(kind));
-        self.model.put_back_label_of_held();
+        self.model.mend_secret_of_lost_deployment();
         self.settle_beside_others(usize::MAX)
     }
 

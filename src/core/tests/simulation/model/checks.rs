@@ -54,12 +54,11 @@ impl Model {
         let spec = resource.spec.as_ref().unwrap();
         let wants_secret = spec.security.as_ref().is_some_and(|it| it.sasl.is_some());
         let secret = self.secret.as_ref().map(|(_, content)| *content).filter(|_| wants_secret);
-        // One that is not there is not made, and one that was left behind is not taken back, before its pods may roll.
-        let is_held = |kind| kind == ChildKind::Deployment && secret == Some(REFUSED);
         for (kind, wanted) in wanted(resource) {
-            assert!(is_held(kind) || self.children.contains_key(&kind) == wanted, "{}", kind.name());
+            let held = kind == ChildKind::Deployment && secret == Some(REFUSED);
+            assert!(held || self.children.contains_key(&kind) == wanted, "{}", kind.name());
         }
-        for child in self.children.values().filter(|child| !is_held(child.kind)) {
+        for child in self.children.values() {
             assert_eq!(child.controller.as_ref().unwrap().uid, resource.uid);
             assert!(is_labelled(child), "{}", child.kind.name());
         }

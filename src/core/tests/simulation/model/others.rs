@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::Model;
 use super::objects::LABEL;
 use super::specs::wanted;
-use super::stages::REFUSED;
 
 /// Whether somebody else made it.
 pub(super) fn is_foreign(child: &SeenChild) -> bool {
@@ -33,18 +32,6 @@ impl Model {
                 labels.remove(MANAGED_BY_LABEL);
             }
         });
-    }
-
-    /// Whoever took the label of a Deployment puts it back, where a Secret keeps the operator from writing that Deployment:
-    /// it would read it again every minute, for ever.
-    pub(crate) fn put_back_label_of_held(&mut self) {
-        if self.secret.as_ref().is_some_and(|(_, content)| *content == REFUSED) {
-            self.change_own(ChildKind::Deployment, |child| {
-                if let Some(labels) = child.content["metadata"]["labels"].as_object_mut() {
-                    labels.insert(MANAGED_BY_LABEL.to_owned(), json!(LABEL));
-                }
-            });
-        }
     }
 
     /// Somebody puts an object of their own in a child's place, with our label or without: others use it too. Not in a

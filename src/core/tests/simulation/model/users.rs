@@ -1,12 +1,13 @@
 //! What users do, and people who meddle: they make, edit and delete the resource and the Secret, and change children.
 
 use memcached_operator_core::api::MemcachedStatus;
-use memcached_operator_core::kernel::event::{Event, SeenResource, SeenSecret};
+use memcached_operator_core::kernel::event::{Event, SeenChild, SeenResource, SeenSecret};
 use memcached_operator_core::kernel::object::{ChildKind, Watched};
 use serde_json::{Value, json};
 
 use super::objects::{give_up_owner, give_up_replicas, is_labelled};
 use super::specs::spec;
+use super::stages::REFUSED;
 use super::{Model, SECRET, key};
 
 impl Model {
@@ -94,6 +95,16 @@ impl Model {
                 self.tell(Watched::Secret, Event::Gone { kind: Watched::Secret, key: key(SECRET) });
             }
             None => {}
+        }
+    }
+
+    /// The user mends a Secret that memcached would refuse, where the Deployment has lost its label or its owner: whoever may
+    /// not apply it cannot give them back, and looks at it every minute.
+    pub(crate) fn mend_secret_of_lost_deployment(&mut self) {
+        let is_lost = |child: &SeenChild| !is_labelled(child) || child.controller.is_none();
+        let lost = self.children.get(&ChildKind::Deployment).is_some_and(is_lost);
+        if lost && self.secret.as_ref().is_some_and(|(_, content)| *content == REFUSED) {
+            self.set_secret(Some(0));
         }
     }
 
