@@ -7,7 +7,7 @@ use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::event::{Reply, SecretContent, SeenChild, SeenRollout};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::hash;
-use memcached_operator_core::kernel::object::ChildKind;
+use memcached_operator_core::kernel::object::{ChildKind, Key};
 use memcached_operator_core::kernel::secret_finding::SecretFinding;
 use serde_json::Value;
 
@@ -28,22 +28,23 @@ impl Model {
         refused.then_some(SecretFinding::PasswordFileMalformed).into_iter().collect()
     }
 
+    fn content_of(&self, secret: &Key, keys: &[String]) -> Option<SecretContent> {
+        let (seen, content) = self.secret.as_ref().filter(|(seen, _)| seen.key == *secret)?;
+        Some(SecretContent {
+            uid: seen.uid.clone(),
+            resource_version: seen.resource_version.clone(),
+            requested: keys.to_vec(),
+            digests: digests(*content, keys),
+            findings: self.findings(*content),
+            not_after: BTreeMap::new(),
+        })
+    }
+
     pub(crate) fn execute(&mut self, request: &Request) -> Reply {
         self.check_touches_own(request);
         self.check_starts_no_pod_with_refused_content(request);
         match request {
-            Request::ReadSecret { secret, keys } => {
-                Reply::Secret(self.secret.as_ref().filter(|(seen, _)| seen.key == *secret).map(
-                    |(seen, content)| SecretContent {
-                        uid: seen.uid.clone(),
-                        resource_version: seen.resource_version.clone(),
-                        requested: keys.clone(),
-                        digests: digests(*content, keys),
-                        findings: self.findings(*content),
-                        not_after: BTreeMap::new(),
-                    },
-                ))
-            }
+            Request::ReadSecret { secret, keys } => Reply::Secret(self.content_of(secret, keys)),
             Request::ReadChild { kind, .. } => Reply::Child(self.children.get(kind).cloned().map(Box::new)),
             Request::Create { kind, .. } if self.children.contains_key(kind) => conflict("already exists"),
             Request::Create { kind, body, .. } => self.create_child(*kind, body),
