@@ -55,6 +55,11 @@ impl Hashes {
 pub(crate) async fn says_exactly_what_happens_then(space: &Space, operator: &Shipped) -> Result<()> {
     let settled = ("Nothing would change; resources looked at: 200.\n".to_owned(), 0);
     assert_eq!(operator.plan(&[])?, settled);
+    assert_eq!(operator.plan(&["-n", space.name(), "-n", "default"])?, settled);
+    assert_eq!(operator.plan(&["-A", "-n", "default"])?, settled);
+    let nothing = ("Nothing would change; resources looked at: 0.\n".to_owned(), 0);
+    assert_eq!(operator.plan(&["-n", "default,kube-system"])?, nothing);
+    assert_eq!(operator.plan(&["-l", "no=such,label"])?, nothing);
 
     change_much(space).await?;
     let (before, hashes) = (state(space).await?, Hashes::read(space).await?);

@@ -75,17 +75,18 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let plans = runtime.block_on(plan(args))?;
     let text = print::text(&plans, args.output)?;
     std::io::stdout().write_all(text.as_bytes()).context("cannot print the plan")?;
-    Ok(ending(&plans))
+    Ok(ExitCode::from(ending(&plans)))
 }
 
-fn ending(plans: &[ResourcePlan]) -> ExitCode {
+/// What scripts are told.
+fn ending(plans: &[ResourcePlan]) -> u8 {
     let changes = |plan: &ResourcePlan| plan.when == When::Now && !plan.children.is_empty();
     if plans.iter().any(changes) {
-        ExitCode::from(CHANGES)
+        CHANGES
     } else if plans.iter().any(|plan| plan.problem.is_some()) {
-        ExitCode::from(PROBLEMS)
+        PROBLEMS
     } else {
-        ExitCode::SUCCESS
+        0
     }
 }
 
@@ -131,4 +132,40 @@ fn resources(files: &Files) -> Result<Vec<Value>> {
         "there is no {KIND} of {GROUP} in the files: {report}"
     );
     Ok(report.resources)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::forecast::{ChildPlan, Verb};
+    use super::*;
+
+    fn of(when: When, changes: bool, problem: bool) -> ResourcePlan {
+        let change = ChildPlan { kind: "Service", action: Verb::Create, fields: Vec::new() };
+        ResourcePlan {
+            namespace: "shop".to_owned(),
+            name: "cache".to_owned(),
+            when,
+            children: changes.then_some(change).into_iter().collect(),
+            rolls: None,
+            template_revision: None,
+            problem: problem.then(|| "Forbidden: no".to_owned()),
+        }
+    }
+
+    #[rstest]
+    #[case(&[], 0)]
+    #[case(&[of(When::Now, false, false)], 0)]
+    #[case(&[of(When::Now, true, false)], 2)]
+    #[case(&[of(When::Now, false, true)], 3)]
+    #[case(&[of(When::Now, false, true), of(When::Now, true, false)], 2)]
+    #[case::what_is_paused_does_not_change(&[of(When::Unpaused, true, false)], 0)]
+    #[case(&[of(When::Unpaused, true, true)], 3)]
+    fn the_exit_code_says_whether_something_changes_or_is_wrong(
+        #[case] plans: &[ResourcePlan],
+        #[case] code: u8,
+    ) {
+        assert_eq!(ending(plans), code);
+    }
 }

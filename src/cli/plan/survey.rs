@@ -197,3 +197,29 @@ fn overlaid(
     };
     wanted.into_iter().filter_map(|(key, object)| after(&key, object).map(|seen| (key, seen))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case(&[], Some("of-context/cache, one/cache"))]
+    #[case(&["two"], Some("one/cache, two/cache"))]
+    #[case::nobody_can_know_which(&["two", "three"], None)]
+    fn a_resource_in_a_file_is_in_its_own_namespace_or_in_the_one_that_was_named(
+        #[case] named: &[&str],
+        #[case] expected: Option<&str>,
+    ) {
+        let named: Vec<_> = named.iter().map(ToString::to_string).collect();
+        let objects = [
+            json!({"metadata": {"name": "cache"}}),
+            json!({"metadata": {"name": "cache", "namespace": "one"}}),
+        ];
+        let wanted = requested(&objects, &named, "of-context").ok();
+        let keys = wanted.map(|wanted| wanted.keys().map(ToString::to_string).collect::<Vec<_>>().join(", "));
+        assert_eq!(keys.as_deref(), expected);
+    }
+}
