@@ -13,6 +13,7 @@ mod story;
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{PatchOperation, RemoveOperation, ReplaceOperation};
+use k8s_openapi::ByteString;
 use memcached_operator::kernel::effect::{Request, RolloutCause};
 use memcached_operator::kernel::object::ChildKind;
 use rstest::rstest;
@@ -97,6 +98,16 @@ fn a_number_of_pods_that_the_go_operator_owns_is_an_autoscalers_to_decide() {
     assert!(story.deployment()["spec"].get("replicas").is_none());
 }
 
+/// Puts a certificate and its key into the Secret: what memcached would refuse starts no pod.
+fn renew_certificate(live: &mut Objects) {
+    let (certificate, key) =
+        (include_bytes!("../exporter/pem/ed25519.crt"), include_bytes!("../exporter/pem/ed25519.key"));
+    let data = &mut live.get_mut("Secret").expect("the Secret")["data"];
+    for (name, content) in [("tls.crt", &certificate[..]), ("ca.crt", certificate), ("tls.key", key)] {
+        data[name] = json!(ByteString(content.to_vec()));
+    }
+}
+
 #[rstest]
 #[case::an_argument(|live: &mut Objects| spec(live)["memcached"]["threads"] = json!(3), RolloutCause::Spec)]
 #[case::the_exporter_switched_off(|live: &mut Objects| spec(live)["monitoring"]["enabled"] = json!(false), RolloutCause::Spec)]
@@ -109,10 +120,7 @@ fn a_number_of_pods_that_the_go_operator_owns_is_an_autoscalers_to_decide() {
     },
     RolloutCause::RestartTrigger
 )]
-#[case::the_secrets_content(
-    |live: &mut Objects| live.get_mut("Secret").expect("the Secret")["data"]["tls.crt"] = json!("bmV3"),
-    RolloutCause::Secret
-)]
+#[case::the_secrets_content(renew_certificate, RolloutCause::Secret)]
 #[case::the_live_template(|live: &mut Objects| containers(live)[0]["image"] = json!("memcached:evil"), RolloutCause::Spec)]
 fn what_changed_while_no_operator_ran_is_rolled_out_at_the_newest_revision_with_its_cause(
     #[case] change: fn(&mut Objects),
@@ -193,7 +201,8 @@ fn of_the_go_operator_after_us() -> Objects {
 #[test]
 fn a_go_operator_that_was_started_again_after_us_is_taken_over_once_more() {
     let story = Story::of(of_the_go_operator_after_us(), objects(EVERYTHING[1])).play(Until::Rest);
-    assert_eq!(story.told(), ["read Secret", "patch Deployment", "apply Deployment"]);
+    // The status says what was found in the Secret, which is no certificate.
+    assert_eq!(story.told(), ["read Secret", "patch Deployment", "apply Deployment", "status"]);
     assert_eq!((story.rollouts.as_slice(), story.revision()), (&[][..], &json!("0")));
     let edits = match &story.sent[1] {
         Request::Patch { edits, .. } => edits,
