@@ -214,6 +214,7 @@ fn a_shell_gets_a_script_that_it_understands() {
 #[rstest]
 #[case("validate good.json other.yaml -o json", json!({
     "findings": [],
+    "warnings": [],
     "summary": {"checked": 1, "refused": 0, "skipped": {"ConfigMap": 1}},
 }))]
 #[case("validate -f bad.json cut -o json", json!({
@@ -234,6 +235,7 @@ fn a_shell_gets_a_script_that_it_understands() {
             "message": "a bracket is not closed, or not in its place: '{' ends with '}', '[' with ']', and ',' stands between",
         },
     ],
+    "warnings": [],
     "summary": {"checked": 1, "refused": 1, "skipped": {}},
 }))]
 #[case("replay same -o json", json!({

@@ -9,7 +9,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use memcached_operator::kernel::secret_finding::SecretFinding;
 use memcached_operator::kernel::status::conditions::{Reason, Type};
+use strum::VariantArray as _;
 
 fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("docs")
@@ -43,6 +45,14 @@ fn the_page_on_conditions_has_a_row_for_each_type_and_reason_and_no_other() {
         first_cells(&text, &["| condition |", "| reason | where |"]),
         types.into_iter().chain(reasons).collect()
     );
+}
+
+#[test]
+fn the_page_on_conditions_explains_everything_that_is_found_in_secrets() {
+    let text = fs::read_to_string(docs().join("conditions.md")).unwrap();
+    let missing: Vec<_> =
+        SecretFinding::VARIANTS.iter().filter(|it| !text.contains(&format!("`{}`", it.as_str()))).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }
 
 #[test]

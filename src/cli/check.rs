@@ -8,8 +8,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::manifest::{self, Duplicate, Node, Place, Unreadable};
-use crate::api::spec::Violation;
-use crate::api::{KIND, admission};
+use crate::api::spec::{Violation, validate};
+use crate::api::status::Warning;
+use crate::api::warnings::{self, SpecWarning};
+use crate::api::{KIND, MemcachedSpec, admission};
 
 /// What is said of an object that does not say its kind.
 const NO_KIND: &str = "no kind";
@@ -55,6 +57,8 @@ impl Finding {
 pub struct Report {
     /// Everything that is wrong, in the order of the files.
     pub findings: Vec<Finding>,
+    /// What the API server takes, and may hurt one day.
+    pub warnings: Vec<Finding>,
     /// Every resource of ours, also those with something wrong.
     pub resources: Vec<Value>,
     /// Resources with something wrong.
@@ -101,16 +105,29 @@ impl Report {
             .map(|Violation { path, message }| finding(object.place_of(&path), path, message));
         let mut findings: Vec<_> = twice.chain(refused).collect();
         findings.sort_by_key(|finding| finding.at);
+        if findings.is_empty() {
+            let warned = |SpecWarning { path, warning: Warning { reason, message } }: SpecWarning| {
+                finding(object.place_of(path), path.to_owned(), format!("{reason}: {message}"))
+            };
+            self.warnings.extend(warnings(&name, &value).into_iter().map(warned));
+        }
         self.refused += usize::from(!findings.is_empty());
         self.findings.append(&mut findings);
         self.resources.push(value);
     }
 }
 
+/// What there is to warn of in a resource that the API server takes.
+fn warnings(name: &str, object: &Value) -> Vec<SpecWarning> {
+    let spec = MemcachedSpec::parse(object.get("spec")).ok();
+    let spec = spec.and_then(|spec| validate(name, &spec).ok());
+    spec.map(|spec| warnings::of_spec(&spec)).unwrap_or_default()
+}
+
 /// The last line for people: `3 resources checked, 1 refused; 2 objects of other kinds skipped (ConfigMap: 2)`.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { findings: _, resources, refused, skipped } = self;
+        let Self { findings: _, warnings: _, resources, refused, skipped } = self;
         write!(f, "{} checked, {refused} refused", counted(resources.len(), "resource"))?;
         if !skipped.is_empty() {
             let kinds: Vec<_> = skipped.iter().map(|(kind, count)| format!("{kind}: {count}")).collect();
@@ -137,6 +154,24 @@ mod tests {
 
     fn said(text: &str) -> Vec<String> {
         report(text).findings.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_the_api_server_takes_and_may_hurt_is_a_warning_and_nothing_is_refused() {
+        let text = "\
+apiVersion: memcached.c5c3.io/v1beta1
+kind: Memcached
+metadata: {name: tight}
+spec:
+  resources:
+    limits:
+      memory: 100Mi
+";
+        let Report { findings, warnings, refused, .. } = report(text);
+        assert_eq!((findings, refused), (Vec::new(), 0));
+        let said: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        let start = "caches.yaml:7:15: Memcached/tight: spec.resources.limits.memory: MemoryLimitTight: The memory limit 100Mi";
+        assert!(said.len() == 1 && said[0].starts_with(start), "{said:?}");
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     std::io::stdout()
         .write_all(text(&report, args.output)?.as_bytes())
         .context("cannot print what is wrong")?;
-    let Report { findings, resources, refused: _, skipped: _ } = &report;
+    let Report { findings, warnings: _, resources, refused: _, skipped: _ } = &report;
     ensure!(
         !resources.is_empty() || !findings.is_empty(),
         "there is no {KIND} of {GROUP} to check: {report}"
@@ -47,11 +47,13 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 }
 
 fn text(report: &Report, output: Output) -> Result<String> {
-    let Report { findings, resources, refused, skipped } = report;
+    let Report { findings, warnings, resources, refused, skipped } = report;
     if let Some(format) = output.for_programs() {
         let summary = json!({"checked": resources.len(), "refused": refused, "skipped": skipped});
-        return format.text(&json!({"findings": findings, "summary": summary}));
+        return format.text(&json!({"findings": findings, "warnings": warnings, "summary": summary}));
     }
-    let lines: String = findings.iter().map(|finding| format!("{finding}\n")).collect();
+    let refused = findings.iter().map(|finding| format!("{finding}\n"));
+    let warned = warnings.iter().map(|warning| format!("Warning: {warning}\n"));
+    let lines: String = refused.chain(warned).collect();
     Ok(format!("{lines}{report}\n"))
 }

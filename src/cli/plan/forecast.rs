@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::answer;
 use crate::api::MemcachedStatus;
+use crate::api::status::Warning;
 use crate::kernel::desired::{LiveTemplate, Revision};
 use crate::kernel::diff;
 use crate::kernel::effect::{Effect, Observation, Request, RequestId, RolloutCause};
@@ -39,6 +40,9 @@ pub struct ResourcePlan {
     /// What keeps it from being as asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// What a person should know although its pods run, or would.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<Warning>,
 }
 
 /// When something would be done.
@@ -126,8 +130,17 @@ impl Forecast {
                 let Key { namespace, name } = seen.key.clone();
                 let when = without_pause(seen);
                 let (children, rolls, template_revision, problem) = (Vec::new(), None, None, None);
-                let plan =
-                    ResourcePlan { namespace, name, when, children, rolls, template_revision, problem };
+                let warnings = Vec::new();
+                let plan = ResourcePlan {
+                    namespace,
+                    name,
+                    when,
+                    children,
+                    rolls,
+                    template_revision,
+                    problem,
+                    warnings,
+                };
                 self.plans.insert(seen.key.clone(), plan);
             }
             Event::Child(seen) | Event::Done { reply: Reply::Child(Some(seen)), .. } => self.note_child(seen),
@@ -245,6 +258,7 @@ impl Forecast {
         for (key, resource) in &reconciler.world().resources {
             if let Some(plan) = plans.get_mut(key) {
                 plan.problem = problem(&resource.seen.status);
+                plan.warnings.clone_from(&resource.seen.status.warnings);
             }
         }
         plans.into_values().collect()

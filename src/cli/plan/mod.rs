@@ -119,7 +119,7 @@ fn resources(files: &Files) -> Result<Vec<Value>> {
     for Text { file, text } in files.read()? {
         report.check(&file, &text);
     }
-    let Report { findings, resources, refused: _, skipped: _ } = &report;
+    let Report { findings, warnings: _, resources, refused: _, skipped: _ } = &report;
     for finding in findings {
         eprintln!("{finding}");
     }
@@ -151,6 +151,7 @@ mod tests {
             rolls: None,
             template_revision: None,
             problem: problem.then(|| "Forbidden: no".to_owned()),
+            warnings: Vec::new(),
         }
     }
 

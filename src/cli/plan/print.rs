@@ -6,6 +6,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::forecast::{ChildPlan, Field, ResourcePlan, Verb, When, is_outdated};
+use crate::api::status::Warning;
 use crate::cli::output::Output;
 use crate::kernel::desired::Revision;
 use crate::kernel::desired::meta::TEMPLATE_HASH;
@@ -32,7 +33,7 @@ fn is_told(plan: &ResourcePlan) -> bool {
 }
 
 fn resource(plan: &ResourcePlan) -> String {
-    let ResourcePlan { namespace, name, when, children, rolls, template_revision, problem } = plan;
+    let ResourcePlan { namespace, name, when, children, rolls, template_revision, problem, warnings } = plan;
     let mut text = format!("Memcached {namespace}/{name}");
     match (when, rolls) {
         (When::Now, None) => {}
@@ -51,6 +52,9 @@ fn resource(plan: &ResourcePlan) -> String {
     text.push('\n');
     if let Some(problem) = problem {
         let _ = writeln!(text, "  ! {problem}");
+    }
+    for Warning { reason, message } in warnings {
+        let _ = writeln!(text, "  Warning {reason}: {message}");
     }
     if let Some(revision) = template_revision.filter(|_| is_outdated(*template_revision)) {
         let newest = Revision::NEWEST.0;
@@ -172,6 +176,7 @@ mod tests {
             rolls: None,
             template_revision: Some(Revision::NEWEST.0),
             problem: None,
+            warnings: Vec::new(),
         }
     }
 
@@ -190,7 +195,14 @@ mod tests {
             child("PodDisruptionBudget", Verb::Delete, Vec::new()),
         ];
         vec![
-            ResourcePlan { rolls: Some("spec"), ..plan("carts", guarded) },
+            ResourcePlan {
+                rolls: Some("spec"),
+                warnings: vec![Warning {
+                    reason: "MemoryLimitTight".to_owned(),
+                    message: "too tight".to_owned(),
+                }],
+                ..plan("carts", guarded)
+            },
             ResourcePlan {
                 problem: Some("SecretNotFound: there is no Secret".to_owned()),
                 ..plan("locked", vec![])
@@ -206,6 +218,7 @@ mod tests {
         let wanted = format!(
             "\
 Memcached shop/carts: pods roll, cause spec; the cache will be empty
+  Warning MemoryLimitTight: too tight
   create NetworkPolicy
   change Deployment
     ~ spec.replicas: 1 -> 2
@@ -244,6 +257,7 @@ With problems (!): 1. With pod templates of older revisions: 1.
                         {"kind": "Service", "action": "change"},
                         {"kind": "PodDisruptionBudget", "action": "delete"},
                     ],
+                    "warnings": [{"reason": "MemoryLimitTight", "message": "too tight"}],
                 },
                 {
                     "namespace": "shop", "name": "locked", "when": "now", "children": [], "templateRevision": newest,

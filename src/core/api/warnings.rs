@@ -6,19 +6,28 @@ use super::quantity::Quantity;
 use super::spec::Validated;
 use super::status::Warning;
 
+/// A warning about a field of a spec.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecWarning {
+    /// The field.
+    pub path: &'static str,
+    /// What may come of it.
+    pub warning: Warning,
+}
+
 /// All warnings about a spec, one of each reason at most.
 #[must_use]
-pub fn of_spec(spec: &Validated) -> Vec<Warning> {
+pub fn of_spec(spec: &Validated) -> Vec<SpecWarning> {
     of_memory_limit(spec).into_iter().collect()
 }
 
 /// A valid memory limit may still be less than memcached needs one day: then memcached is killed, and the cache is
 /// empty.
-fn of_memory_limit(spec: &Validated) -> Option<Warning> {
+fn of_memory_limit(spec: &Validated) -> Option<SpecWarning> {
     let limit = spec.resources.as_ref()?.limits.as_ref()?.get("memory")?;
     let (items, beside) = (spec.memcached.max_memory_mb, headroom(spec));
     let least = items.saturating_add(beside);
-    (Quantity::parse(&limit.0)? < Quantity::mebibytes(least)).then(|| Warning {
+    let warning = || Warning {
         reason: "MemoryLimitTight".to_owned(),
         message: format!(
             "The memory limit {} is tight: with items of many sizes and all its connections memcached may take {least}Mi, \
@@ -26,7 +35,9 @@ fn of_memory_limit(spec: &Validated) -> Option<Warning> {
              maxConnections",
             limit.0
         ),
-    })
+    };
+    let is_tight = Quantity::parse(&limit.0)? < Quantity::mebibytes(least);
+    is_tight.then(|| SpecWarning { path: "spec.resources.limits.memory", warning: warning() })
 }
 
 #[cfg(test)]
@@ -42,7 +53,8 @@ mod tests {
             ..Validated::default()
         };
         let enough = 64 + headroom(&Validated::default());
-        let reasons = |limit| of_spec(&spec(limit)).into_iter().map(|it| it.reason).collect::<Vec<_>>();
+        let reasons =
+            |limit| of_spec(&spec(limit)).into_iter().map(|it| it.warning.reason).collect::<Vec<_>>();
         assert_eq!(reasons(enough), Vec::<String>::new());
         assert_eq!(reasons(enough - 1), ["MemoryLimitTight"]);
         assert_eq!(of_spec(&Validated::default()), Vec::new());

@@ -4,15 +4,25 @@
 //! A finding is one of these words and nothing else, so no byte of a Secret can stand in it.
 
 use serde::{Deserialize, Serialize};
-use strum::{EnumString, IntoStaticStr};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
 use super::desired::files::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 
 /// Something that was found in one key of a Secret.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, EnumString, IntoStaticStr,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    EnumString,
+    IntoStaticStr,
+    VariantArray,
 )]
-#[cfg_attr(test, derive(strum::VariantArray))]
 pub enum SecretFinding {
     /// `tls.crt` holds no certificate.
     CertificateMissing,
@@ -148,8 +158,6 @@ impl SecretFinding {
 
 #[cfg(test)]
 mod tests {
-    use strum::VariantArray as _;
-
     use super::*;
 
     #[test]

@@ -48,10 +48,10 @@ fn inactive<'a>(view: &View<'a>) -> Option<(&'a ScalingInactive, Timestamp)> {
 #[must_use]
 pub fn of_pods(now: Timestamp, spec: &Validated, mounted_secrets: &MountedSecrets) -> Vec<Warning> {
     let versions = &mounted_secrets.versions;
+    let of_spec = warnings::of_spec(spec).into_iter().map(|it| it.warning);
     let of_content = versions.iter().flat_map(of_content);
     let of_ends = versions.iter().filter_map(|version| of_end(now, version));
-    let mut all: Vec<Warning> =
-        warnings::of_spec(spec).into_iter().chain(of_content).chain(of_ends).collect();
+    let mut all: Vec<Warning> = of_spec.chain(of_content).chain(of_ends).collect();
     all.sort();
     all.dedup_by(|one, other| one.reason == other.reason);
     all
