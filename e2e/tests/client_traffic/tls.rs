@@ -56,6 +56,15 @@ impl Authority {
         space.apply::<Secret>(&serde_json::from_value(secret)?).await.map(|_| ())
     }
 
+    /// Changes a Secret to a new certificate beside the key of another one.
+    pub(crate) async fn fill_mismatched(&self, space: &Space, secret: &str) -> Result<()> {
+        let [Pair { certificate, .. }, Pair { key, .. }] =
+            [issue(&self.authority, SERVER, &[])?, issue(&self.authority, SERVER, &[])?];
+        let data = json!({"tls.crt": certificate, "tls.key": key, "ca.crt": self.authority.certificate});
+        let secret = json!({"metadata": {"name": secret}, "type": "kubernetes.io/tls", "stringData": data});
+        space.apply::<Secret>(&serde_json::from_value(secret)?).await.map(|_| ())
+    }
+
     /// Connects with TLS to a cache that this authority must have certified.
     pub(crate) async fn connect(&self, to: SocketAddr, identity: Option<&Pair>) -> Result<Memcached> {
         let mut roots = RootCertStore::empty();
