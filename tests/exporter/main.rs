@@ -6,6 +6,7 @@ mod certificates;
 #[path = "../crowd/mod.rs"]
 mod crowd;
 mod names;
+mod plugin;
 mod program;
 mod scrapes;
 mod secrets;

@@ -25,14 +25,28 @@ pub struct Plugin {
 }
 
 impl Plugin {
+    /// The administrator.
+    ///
+    /// # Errors
+    /// As [`Plugin::of`].
+    pub fn of_administrator(space: &Space) -> Result<Self> {
+        Self::with(space, None)
+    }
+
     /// Makes the links, and a kubeconfig by which the administrator acts as this user.
     ///
     /// # Errors
     /// When a program is missing or a file cannot be written.
     pub fn of(space: &Space, user: &str) -> Result<Self> {
+        Self::with(space, Some(user))
+    }
+
+    fn with(space: &Space, user: Option<&str>) -> Result<Self> {
         let folder = TempDir::new()?;
         let mut config: Value = serde_json::from_slice(&fs::read(space.cluster().kubeconfig())?)?;
-        config["users"][0]["user"]["as"] = json!(user);
+        if let Some(user) = user {
+            config["users"][0]["user"]["as"] = json!(user);
+        }
         config["contexts"][0]["context"]["namespace"] = json!(space.name());
         fs::write(folder.path().join("kubeconfig"), config.to_string())?;
         let program = fs::canonicalize(binary()?)?;

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail, ensure};
 use e2e::testing::cache::Cache;
 use e2e::testing::kstatus::Status;
 use e2e::testing::memcached::Memcached;
+use e2e::testing::plugin::Plugin;
 use e2e::testing::{Space, await_answer, operator};
 use futures::{StreamExt, TryStreamExt, stream};
 use memcached_operator::kernel::desired::exporter::OWN_IMAGE;
@@ -257,6 +258,15 @@ async fn holds(mode: Mode, space: &Space, authorities: &Authorities) -> Result<(
     Ok(())
 }
 
+/// kubectl's plugin has the figures of every cache, whatever its mode, because each has an exporter.
+async fn plugin_sees_all(space: &Space) -> Result<()> {
+    let top = Plugin::of_administrator(space)?.json("top").await?;
+    let rows = top["pods"].as_array().context("rows")?;
+    let told: Vec<_> = rows.iter().filter(|row| row["figures"]["items"].is_number()).collect();
+    ensure!(told.len() == Mode::all().len(), "{top:#}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn every_mode_lets_in_whom_it_should_and_nobody_else_and_its_exporter_sees() -> Result<()> {
     in_restricted("modes", async |space| {
@@ -267,7 +277,8 @@ async fn every_mode_lets_in_whom_it_should_and_nobody_else_and_its_exporter_sees
         let checks = Mode::all()
             .into_iter()
             .map(async |mode| holds(mode, space, &authorities).await.with_context(|| format!("{mode:?}")));
-        stream::iter(checks).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await.map(|_| ())
+        stream::iter(checks).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await?;
+        plugin_sees_all(space).await
     })
     .await
 }

@@ -68,7 +68,11 @@ fn refusal(error: &Error) -> String {
     }
 }
 
-async fn talk<S>(stream: S, way: Way) -> Result<Figures, String>
+/// The figures that are told on a connection to whom [`Way`] names.
+///
+/// # Errors
+/// Why none are told.
+pub async fn talk<S>(stream: S, way: Way) -> Result<Figures, String>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
