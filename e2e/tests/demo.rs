@@ -39,7 +39,7 @@ const SHOWN: [&str; 12] = [
     "maxbytes 100663296 (96 MiB)",
     "get greeting         nothing, nothing, nothing",
     "memcached   3       3          MemcachedReady",
-    "Replacing pods, cause spec: the spec changed",
+    "Replacing pods, cause spec: memcached.maxMemoryMB 64 -> 96 (spec.template.spec.containers[name=memcached].args)",
 ];
 
 /// A demo under a name of its own, which is removed at the end also when its test fails.

@@ -170,7 +170,7 @@ spec:
         let Report { findings, warnings, refused, .. } = report(text);
         assert_eq!((findings, refused), (Vec::new(), 0));
         let said: Vec<String> = warnings.iter().map(ToString::to_string).collect();
-        let start = "caches.yaml:7:15: Memcached/tight: spec.resources.limits.memory: MemoryLimitTight: The memory limit 100Mi";
+        let start = "caches.yaml:7:7: Memcached/tight: spec.resources.limits.memory: MemoryLimitTight: The memory limit 100Mi";
         assert!(said.len() == 1 && said[0].starts_with(start), "{said:?}");
     }
 

@@ -160,7 +160,7 @@ fn written(space: &Space, since: Mark) -> Result<BTreeSet<(String, String, Strin
 }
 
 fn of_one(space: &Space, at: usize, children: &Value) -> Value {
-    json!({"namespace": space.name(), "name": name(at), "templateRevision": 1, "children": children})
+    json!({"namespace": space.name(), "name": name(at), "when": "now", "templateRevision": 1, "children": children})
 }
 
 /// The plan for one resource of each sort, as programs get it.

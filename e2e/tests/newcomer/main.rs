@@ -109,7 +109,7 @@ async fn breaks_and_is_repaired(newcomer: &Newcomer<'_>, cache: &Cache<'_>) -> R
     watch.alarms().await?;
     let told = |it: &Memcached| {
         says(it, "False", "MemcachedNotReady")
-            && condition(it, "Ready").is_some_and(|ready| ready.message.contains("ImagePull"))
+            && condition(it, "Ready").is_some_and(|ready| ready.message.contains("cannot pull"))
     };
     cache.is("it says that the image is not to be had", told).await?;
     edit("memcached:1.6")?;
