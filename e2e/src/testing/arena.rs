@@ -212,6 +212,12 @@ impl<'a> Arena<'a> {
         Ok((account, late))
     }
 
+    /// The last line of an operator's log about the Lease.
+    fn lead_of(&self, name: &str) -> Result<String> {
+        let log = self.log_of(name)?;
+        Ok(log.lines().rfind(|line| line.contains("Lease")).unwrap_or("no line about the Lease").to_owned())
+    }
+
     /// An operator's log.
     ///
     /// # Errors
@@ -316,7 +322,9 @@ pub fn resource(name: &str, memory: usize) -> Result<Memcached> {
 pub async fn await_writes(arena: &Arena<'_>, name: &str, since: Timestamp) -> Result<()> {
     let user = arena.user(name);
     await_answer(&format!("{user} writes"), SOON, async || {
-        ensure!(arena.account()?.writes_since(&user, since) > 0, "nothing yet");
+        let written = arena.account()?.writes_since(&user, since);
+        // A leader that was kept from renewing its Lease (a machine that stood still) does not write either: say so.
+        ensure!(written > 0, "nothing yet; {}", arena.lead_of(name)?);
         Ok(())
     })
     .await

@@ -84,8 +84,9 @@ async fn cut_off(prefix: &str, way: Way) -> Result<()> {
         let url = format!("https://{}", proxy.address);
         let first = Operator::start(&arena.launch("a", &["system:masters"], Some(&url))?).await?;
         await_leads(&first, true).await?;
-        let second = arena.start("b").await?;
         await_writes(&arena, "a", Timestamp::now()).await?;
+        // Only now: where the machine stands still for some seconds, the first may lose the Lease to the second.
+        let second = arena.start("b").await?;
 
         proxy.way.send_replace(way);
         let cut = Timestamp::now();
