@@ -161,6 +161,10 @@ pub struct SecretVersion {
     pub uid: String,
     /// Its resourceVersion; empty while no pod was started with any version of it.
     pub resource_version: String,
+    /// The keys that the pods mount.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub keys: Vec<String>,
     /// When the certificate in tls.crt ends, or the last one in ca.crt where clients need certificates: whichever is first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate_not_after: Option<Time>,
@@ -330,6 +334,7 @@ mod tests {
                     "name": "tls",
                     "uid": "77aa",
                     "resourceVersion": "377",
+                    "keys": ["tls.crt", "tls.key"],
                     "certificateNotAfter": "2027-01-01T00:00:00Z",
                     "warnings": ["PrivateKeyNotJudged"],
                     "invalid": "no certificate",

@@ -164,9 +164,11 @@ pub fn resolve(view: &View<'_>, spec: &Validated) -> MountedSecrets {
         None => false,
     };
     if !all_run {
-        let not_run = contents.iter().filter(|(secret, content)| !view.pods_mount(&secret.name, content));
-        let invalid = not_run
-            .filter_map(|(secret, content)| secret_content::invalid(&secret.name, &secret.keys, content));
+        let invalid = contents.iter().filter_map(|(MountedSecret { name, keys }, content)| {
+            let is_new = |key: &&&'static str| !view.pods_mount(name, key, content);
+            let new: Vec<_> = keys.iter().filter(is_new).copied().collect();
+            secret_content::invalid(name, &new, content)
+        });
         mounted_secrets.invalid.extend(invalid);
     }
     match computed.filter(|_| mounted_secrets.invalid.is_empty()) {
@@ -296,12 +298,14 @@ impl View<'_> {
         self.our_deployment().is_some_and(carries)
     }
 
-    /// Whether the pods were started with this version of a Secret.
-    fn pods_mount(&self, name: &str, content: &SecretContent) -> bool {
-        let is_it = |it: &SecretVersion| {
+    /// Whether the pods were started with a key of this version of a Secret. An older release did not record the keys.
+    fn pods_mount(&self, name: &str, key: &str, content: &SecretContent) -> bool {
+        let is_version = |it: &&SecretVersion| {
             it.name == name && it.uid == content.uid.0 && it.resource_version == content.resource_version.0
         };
-        self.our_deployment().is_some() && self.resource.seen.status.secrets.iter().any(is_it)
+        let mounts = |it: &SecretVersion| it.keys.is_empty() || it.keys.iter().any(|mounted| mounted == key);
+        self.our_deployment().is_some()
+            && self.resource.seen.status.secrets.iter().find(is_version).is_some_and(mounts)
     }
 
     /// The version of a Secret that was found invalid before a restart. Another spec may mount other keys of it.

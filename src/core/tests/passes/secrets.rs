@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use memcached_operator_core::api::status::SecretVersion;
 use memcached_operator_core::kernel::event::SecretContent;
 use memcached_operator_core::kernel::object::{ResourceVersion, Uid};
 use memcached_operator_core::kernel::pending_request::PlannedRequest;
 use memcached_operator_core::kernel::secret_finding::SecretFinding;
 use memcached_operator_core::kernel::world::World;
 use memcached_operator_core::kernel::world::secret::Presence;
+use rstest::rstest;
 use serde_json::json;
 
-use crate::support::{run, sent, world};
+use crate::support::{complete, condition, deployment, run, sent, service, world};
 
 #[test]
 fn what_two_resources_read_of_one_secret_is_kept_together() {
@@ -40,6 +42,55 @@ fn said(world: &World) -> Vec<String> {
         _ => Vec::new(),
     };
     run(world).requests.into_iter().flat_map(kube_events).map(|kube_event| kube_event.reason).collect()
+}
+
+/// Findings in a Secret whose version the pods carry, and which of its keys they mount.
+fn with_client_certificates(findings: &[SecretFinding], keys: &[&str]) -> World {
+    let tls = |client: bool| {
+        json!({"security": {"tls": {
+            "enabled": true, "certificateSecretRef": {"name": "tls"}, "enableClientCert": client,
+        }}})
+    };
+    let children = vec![service(&tls(false)), complete(deployment(&tls(false)), 1)];
+    let mut world = world(&tls(true), children);
+    let (uid, resource_version) = (Uid("s".to_owned()), ResourceVersion("7".to_owned()));
+    let secret = world.secrets.values_mut().next().unwrap();
+    secret.presence = Presence::Present(uid.clone(), resource_version.clone());
+    let all = ["tls.crt", "tls.key", "ca.crt"];
+    secret.content = Some(SecretContent {
+        uid,
+        resource_version,
+        requested: all.map(str::to_owned).to_vec(),
+        digests: all.map(|key| (key.to_owned(), format!("digest of {key}"))).into(),
+        findings: findings.iter().copied().collect(),
+        not_after: BTreeMap::new(),
+    });
+    let resource = world.resources.values_mut().next().unwrap();
+    resource.seen.generation = 2;
+    resource.seen.status.observed_generation = 1;
+    resource.seen.status.secrets = vec![SecretVersion {
+        name: "tls".to_owned(),
+        uid: "s".to_owned(),
+        resource_version: "7".to_owned(),
+        keys: keys.iter().map(ToString::to_string).collect(),
+        ..SecretVersion::default()
+    }];
+    world
+}
+
+#[rstest]
+#[case::the_new_key(SecretFinding::AuthorityMissing, &["tls.crt", "tls.key"], true)]
+#[case::a_key_that_runs(SecretFinding::PrivateKeyMismatch, &["tls.crt", "tls.key"], false)]
+#[case::before_keys_were_recorded(SecretFinding::PrivateKeyMismatch, &[], false)]
+fn of_a_secret_that_runs_only_the_keys_that_an_edit_mounts_anew_can_be_invalid(
+    #[case] finding: SecretFinding,
+    #[case] keys: &[&str],
+    #[case] is_held: bool,
+) {
+    let world = with_client_certificates(&[finding], keys);
+    let said = condition(&world, "Stalled");
+    assert_eq!(said.as_deref() == Some("True SecretInvalid"), is_held);
+    assert_eq!(sent(&world).contains(&"apply Deployment".to_owned()), !is_held, "{:?}", sent(&world));
 }
 
 #[test]

@@ -33,7 +33,7 @@ impl Model {
             resource.status.budgeted_rollout_cause = None;
             resource.status.warnings = Vec::new();
             for secret in &mut resource.status.secrets {
-                (secret.warnings, secret.certificate_not_after) = Default::default();
+                (secret.keys, secret.warnings, secret.certificate_not_after) = Default::default();
                 (secret.invalid, secret.invalid_resource_version) = Default::default();
             }
         }
