@@ -81,7 +81,10 @@ pub fn rollout_started(cause: RolloutCause, changes: &Changes) -> KubeEvent {
         RolloutCause::Spec => ("RollOutSpec", "the spec changed"),
         RolloutCause::Secret => ("RollOutSecret", "the content of a Secret changed"),
         RolloutCause::RestartTrigger => ("RollOutRestartTrigger", "the restart-trigger annotation changed"),
-        RolloutCause::Drift => ("RollOutDrift", "somebody else changed the pod template, and it is put back"),
+        // What others roll is no apply of ours: `replaced_by_others` tells of it.
+        RolloutCause::Drift | RolloutCause::Others => {
+            ("RollOutDrift", "somebody else changed the pod template, and it is put back")
+        }
         RolloutCause::Adoption => (
             "RollOutAdoption",
             "this operator renders pod templates by newer rules, and was told to adopt them",
@@ -90,14 +93,12 @@ pub fn rollout_started(cause: RolloutCause, changes: &Changes) -> KubeEvent {
             "RollOutDefinition",
             "what the stored spec means changed though nobody edited it (another definition, release or API server)",
         ),
-        RolloutCause::Others => {
-            ("RollOutOthers", "somebody else changed fields that are not this operator's")
-        }
     };
     let of_template: Option<Vec<Path>> = fields
         .as_ref()
         .map(|all| all.iter().filter(|path| is_within(path, "spec.template")).cloned().collect());
-    let changed = match of_template {
+    // None of the template, though pods roll: a webhook changed the template along with an apply of other fields.
+    let changed = match of_template.filter(|fields| !fields.is_empty()) {
         None => "which fields of the template change is not known".to_owned(),
         Some(fields) => listed(&fields),
     };
@@ -406,7 +407,10 @@ mod tests {
         };
         assert_eq!(said(Some(&["a"])), format!("{message} (spec.template.a)"));
         assert_eq!(said(Some(&["a", "b"])), format!("{message} (spec.template.a, spec.template.b)"));
-        assert_eq!(said(None), format!("{message} (which fields of the template change is not known)"));
+        for unknown in [None, Some(&[][..])] {
+            let expected = format!("{message} (which fields of the template change is not known)");
+            assert_eq!(said(unknown), expected);
+        }
         let many = said(Some(&["metadata.annotations[example.com/of-many]"; 40]));
         assert!(many.len() < MAX_MESSAGE && many.ends_with(" and 28 more)"), "{many}");
         let long = "x".repeat(2_000);

@@ -6,6 +6,7 @@
 
 mod claims;
 mod contradictions;
+mod page;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -27,9 +28,13 @@ use crate::simulation::Simulation;
 
 /// Refuses words that contradict each other or what the kernel knew when it sent them. Returns what was claimed.
 pub(crate) fn check(reconciler: &Reconciler, now: Timestamp, effect: &Effect) -> BTreeSet<String> {
+    if let Effect::Publish { kube_event, .. } = effect {
+        page::is_known_event(kube_event);
+    }
     let Some((key, status)) = status_of(reconciler, effect) else { return BTreeSet::new() };
     let found = contradictions::contradictions(&status, &contradictions::Known::new(reconciler, key, now));
     assert!(found.is_empty(), "{}", found.join("\n"));
+    page::are_known_conditions(&status.conditions);
     let claims = |it: &Condition| {
         let claims = claims::claims(it).unwrap_or_default();
         claims.iter().map(|claim| format!("{} {}", it.type_, claim.name())).collect::<Vec<_>>()

@@ -1,0 +1,168 @@
+//! `docs/messages.md` holds the words of every message, and no others: each sentence in the code stands on the page, and each
+//! on the page stands in the code.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::{fs, iter};
+
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+use syn::LitStr;
+
+/// Where messages are made.
+const MADE_IN: [&str; 6] = [
+    "src/core/kernel",
+    "src/core/api/warnings.rs",
+    "src/shell",
+    "src/exporter/serve.rs",
+    "src/cli/run.rs",
+    "src/cli/exporter.rs",
+];
+
+/// Files whose sentences are no messages, and where they are shown or why they are not.
+const ELSEWHERE: [(&str, &str); 7] = [
+    ("src/shell/metrics/names.rs", "docs/metrics.md"),
+    ("src/shell/metrics/labels.rs", "docs/metrics.md"),
+    ("src/shell/metrics/instances.rs", "the form of /metrics"),
+    ("src/shell/classify.rs", "words of the API server, which are read"),
+    ("src/core/kernel/object.rs", "an argument of the command line that is no name"),
+    ("src/cli/run.rs", "arguments of the command line"),
+    ("src/cli/exporter.rs", "arguments of the command line"),
+];
+
+/// The string literals of a source file outside attributes, comments and tests.
+fn literals(source: &str) -> Vec<String> {
+    let tokens: TokenStream = source.parse().expect("Rust");
+    let mut found = Vec::new();
+    collect(tokens, &mut found);
+    found
+}
+
+fn collect(tokens: TokenStream, found: &mut Vec<String>) {
+    let mut tokens = tokens.into_iter().peekable();
+    let mut is_test = false;
+    while let Some(token) = tokens.next() {
+        match token {
+            TokenTree::Punct(hash) if hash.as_char() == '#' => {
+                let _bang =
+                    tokens.next_if(|it| matches!(it, TokenTree::Punct(bang) if bang.as_char() == '!'));
+                if let Some(TokenTree::Group(attribute)) = tokens.next_if(is_attribute) {
+                    is_test |= attribute.stream().to_string().replace(' ', "") == "cfg(test)";
+                }
+            }
+            TokenTree::Group(group) if is_test && group.delimiter() == Delimiter::Brace => is_test = false,
+            TokenTree::Group(group) => collect(group.stream(), found),
+            TokenTree::Literal(literal) => found.extend(
+                syn::parse2::<LitStr>(iter::once(TokenTree::Literal(literal)).collect()).map(|it| it.value()),
+            ),
+            TokenTree::Ident(_) | TokenTree::Punct(_) => {}
+        }
+    }
+}
+
+fn is_attribute(token: &TokenTree) -> bool {
+    matches!(token, TokenTree::Group(group) if Group::delimiter(group) == Delimiter::Bracket)
+}
+
+fn rust_files(at: &Path) -> Vec<std::path::PathBuf> {
+    if at.is_file() {
+        return vec![at.to_owned()];
+    }
+    let entries = fs::read_dir(at).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let rust = |path: &Path| path.is_dir() || path.extension().is_some_and(|it| it == "rs");
+    entries.filter(|path| rust(path)).flat_map(|path| rust_files(&path)).collect()
+}
+
+/// All literals of the files that make messages, each with its file.
+fn of_the_code() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let files = MADE_IN.iter().flat_map(|at| rust_files(&root.join(at)));
+    files
+        .flat_map(|path| {
+            let name = path.strip_prefix(root).expect("below").display().to_string();
+            let all = literals(&fs::read_to_string(&path).expect("readable"));
+            all.into_iter().map(move |it| (name.clone(), it))
+        })
+        .collect()
+}
+
+/// The parts of a message between what differs: `{name}` in the code, `<name>` on the page.
+fn parts(text: &str, open: char, close: char) -> Vec<String> {
+    let (mut parts, mut depth) = (vec![String::new()], 0);
+    for letter in text.chars() {
+        match letter {
+            _ if letter == open => depth += 1,
+            _ if letter == close => {
+                depth -= 1;
+                parts.push(String::new());
+            }
+            '\n' if depth == 0 => parts.push(String::new()),
+            '`' => {}
+            _ if depth == 0 => parts.last_mut().expect("one").push(letter),
+            _ => {}
+        }
+    }
+    let trimmed = parts.iter().map(|it| it.trim_matches(|letter: char| !letter.is_alphanumeric()).to_owned());
+    trimmed.filter(|it| !it.is_empty()).collect()
+}
+
+fn is_sentence(text: &str) -> bool {
+    text.trim().contains(' ') && text.contains(char::is_lowercase)
+}
+
+fn page() -> String {
+    let page = include_str!("../docs/messages.md");
+    page.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn every_sentence_of_the_code_stands_on_the_page() {
+    let page = page().replace('`', "");
+    let is_elsewhere = |file: &str| ELSEWHERE.iter().any(|(path, _)| *path == file);
+    let code = of_the_code();
+    let missing: Vec<_> = code
+        .iter()
+        .filter(|(file, text)| is_sentence(text) && !is_elsewhere(file))
+        .filter(|(_, text)| parts(text, '{', '}').iter().any(|part| !page.contains(part)))
+        .collect();
+    assert!(missing.is_empty(), "not on docs/messages.md: {missing:#?}");
+    for (file, _) in ELSEWHERE {
+        assert!(code.iter().any(|(path, _)| path == file), "{file} is gone, or says nothing");
+    }
+}
+
+#[test]
+fn every_sentence_on_the_page_stands_in_the_code() {
+    let code = of_the_code();
+    let mut known: Vec<String> = code.iter().flat_map(|(_, text)| parts(text, '{', '}')).collect();
+    known.sort_by_key(|part| std::cmp::Reverse(part.len()));
+    let words: BTreeSet<&str> = known.iter().map(String::as_str).collect();
+    let page = page();
+    let spans = page.split('`').skip(1).step_by(2).filter(|span| is_sentence(span));
+    let unknown: Vec<_> = spans
+        .filter(|span| {
+            parts(span, '<', '>').into_iter().any(|part| {
+                let rest =
+                    known.iter().filter(|it| it.contains(' ')).fold(part, |rest, it| rest.replace(it, ""));
+                let left = rest.split(|letter: char| !(letter.is_alphanumeric() || letter == '_'));
+                left.filter(|it| !it.is_empty()).any(|word| !words.contains(word))
+            })
+        })
+        .collect();
+    assert!(unknown.is_empty(), "nothing in the code says {unknown:#?}");
+}
+
+#[test]
+fn every_reason_stands_on_the_page() {
+    let page = page();
+    let is_reason = |text: &str| {
+        text.len() > 8 && text.starts_with(char::is_uppercase) && text.chars().all(char::is_alphabetic)
+    };
+    let in_words = |file: &str| {
+        file.ends_with("events.rs") || file.ends_with("warnings.rs") || file.ends_with("condition.rs")
+    };
+    let missing: Vec<_> = of_the_code()
+        .into_iter()
+        .filter(|(file, text)| in_words(file) && is_reason(text) && !page.contains(text))
+        .collect();
+    assert!(missing.is_empty(), "not on docs/messages.md: {missing:#?}");
+}
