@@ -12,6 +12,7 @@ mod log;
 pub mod manifest;
 pub mod mcd;
 mod names;
+mod others;
 mod output;
 pub mod plan;
 pub mod replay;

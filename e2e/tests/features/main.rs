@@ -10,6 +10,7 @@ mod fixture;
 mod generate;
 mod matrix;
 mod no_autoscaler;
+mod no_metrics;
 mod order;
 mod paused;
 mod quiet;

@@ -5,11 +5,14 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use e2e::chart::RELEASE;
+use e2e::testing::cache::says;
 use e2e::testing::operator::{Launch, Operator, binary};
 use e2e::testing::rights::grant;
-use e2e::testing::{Space, audit::AuditLog};
+use e2e::testing::{Space, audit::AuditLog, await_answer};
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Namespace, Service};
 use k8s_openapi::api::rbac::v1::RoleBinding;
+use kube::Api;
 use kube::api::DeleteParams;
 use memcached_operator::api::Memcached;
 use serde_json::{Value, json};
@@ -19,6 +22,7 @@ use crate::in_space;
 use crate::permissions::of_the_chart;
 use e2e::testing::arena::{SOON, resource};
 
+const GOES: &str = "the namespace is being deleted: nothing more is made in it, for 1 Memcached(s)";
 const USER: &str = "operator-of-two-namespaces";
 
 fn launch(spaces: [&Space; 2], folder: &TempDir) -> Result<Launch> {
@@ -47,6 +51,36 @@ async fn untouched(space: &Space) -> Result<()> {
     ensure!(status.observed_generation == -1 && status.conditions.is_empty(), "{status:?}");
     let deployment = space.api::<Deployment>().get_opt("cache").await?;
     ensure!(deployment.is_none(), "{deployment:?}");
+    Ok(())
+}
+
+/// Deletes the namespace. Nothing ends that here: no controller of namespaces runs.
+async fn one_line_tells_that_it_goes(space: &Space, folder: &TempDir) -> Result<()> {
+    let (client, name) = (space.client(), space.name());
+    Api::<Namespace>::all(client).delete(name, &DeleteParams::default()).await?;
+    let lines = || -> Result<Vec<String>> {
+        let log = fs::read_to_string(folder.path().join("log"))?;
+        let is_about = |line: &&str| {
+            line.contains(&format!("namespace={name}")) || line.contains(&format!("namespace=\"{name}\""))
+        };
+        Ok(log.lines().filter(is_about).map(str::to_owned).collect())
+    };
+    let before = lines()?.len();
+    // Each is made again, which is refused.
+    space.api::<Service>().delete("cache", &DeleteParams::default()).await?;
+    space.api::<Deployment>().delete("cache", &DeleteParams::default()).await?;
+    let status = "it says why";
+    let is_told = |it: &Memcached| says(it, "False", "MemcachedNotReady");
+    space.wait::<Memcached>("cache", status, SOON, |it| it.is_some_and(is_told)).await?;
+    let told = await_answer("the log tells", SOON, async || {
+        let told = lines()?.split_off(before);
+        ensure!(told.iter().any(|line| line.contains(GOES)), "{told:#?}");
+        Ok(told)
+    })
+    .await?;
+    let of_it = told.iter().filter(|line| line.contains(GOES)).count();
+    let loud = told.iter().find(|line| line.contains("WARN") || line.contains("ERROR"));
+    ensure!(of_it == 1 && loud.is_none(), "{told:#?}");
     Ok(())
 }
 
@@ -83,6 +117,9 @@ async fn in_three(one: &Space, other: &Space, third: &Space) -> Result<()> {
     await_memory(other, "72").await?;
 
     untouched(third).await?;
+    one_line_tells_that_it_goes(other, &folder).await?;
+    one.apply(&resource("cache", 73)?).await?;
+    await_memory(one, "73").await?;
     operator.terminate().await?;
     let requests = log.since(mark)?;
     let ours: Vec<_> = requests.into_iter().filter(|request| request.user == USER).collect();

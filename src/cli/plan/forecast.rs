@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::answer;
 use crate::api::MemcachedStatus;
-use crate::api::status::Warning;
+use crate::api::status::{OtherFieldManager, Warning};
 use crate::kernel::desired::{LiveTemplate, Revision};
 use crate::kernel::diff;
 use crate::kernel::effect::{Effect, Observation, Request, RequestId, RolloutCause};
@@ -43,6 +43,31 @@ pub struct ResourcePlan {
     /// What a person should know although its pods run, or would.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
+    /// Who sets fields of its pod template beside the operator: they stay.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_field_managers: Vec<OtherFieldManager>,
+    /// What these fields weaken in the pods.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub weakened_by_others: Vec<String>,
+}
+
+impl ResourcePlan {
+    /// A plan in which nothing would be done.
+    #[must_use]
+    pub fn nothing(Key { namespace, name }: Key, when: When) -> Self {
+        Self {
+            namespace,
+            name,
+            when,
+            children: Vec::new(),
+            rolls: None,
+            template_revision: None,
+            problem: None,
+            warnings: Vec::new(),
+            other_field_managers: Vec::new(),
+            weakened_by_others: Vec::new(),
+        }
+    }
 }
 
 /// When something would be done.
@@ -127,20 +152,7 @@ impl Forecast {
     pub fn learn(&mut self, mut event: Event) {
         match &mut event {
             Event::Resource(seen) => {
-                let Key { namespace, name } = seen.key.clone();
-                let when = without_pause(seen);
-                let (children, rolls, template_revision, problem) = (Vec::new(), None, None, None);
-                let warnings = Vec::new();
-                let plan = ResourcePlan {
-                    namespace,
-                    name,
-                    when,
-                    children,
-                    rolls,
-                    template_revision,
-                    problem,
-                    warnings,
-                };
+                let plan = ResourcePlan::nothing(seen.key.clone(), without_pause(seen));
                 self.plans.insert(seen.key.clone(), plan);
             }
             Event::Child(seen) | Event::Done { reply: Reply::Child(Some(seen)), .. } => self.note_child(seen),
@@ -257,8 +269,11 @@ impl Forecast {
         let Self { reconciler, mut plans, .. } = self;
         for (key, resource) in &reconciler.world().resources {
             if let Some(plan) = plans.get_mut(key) {
-                plan.problem = problem(&resource.seen.status);
-                plan.warnings.clone_from(&resource.seen.status.warnings);
+                let status = &resource.seen.status;
+                plan.problem = problem(status);
+                plan.warnings.clone_from(&status.warnings);
+                plan.other_field_managers.clone_from(&status.other_field_managers);
+                plan.weakened_by_others.clone_from(&status.weakened_by_others);
             }
         }
         plans.into_values().collect()

@@ -140,18 +140,15 @@ mod tests {
 
     use super::forecast::{ChildPlan, Verb};
     use super::*;
+    use crate::kernel::object::Key;
 
     fn of(when: When, changes: bool, problem: bool) -> ResourcePlan {
         let change = ChildPlan { kind: "Service", action: Verb::Create, fields: Vec::new() };
+        let key = Key { namespace: "shop".to_owned(), name: "cache".to_owned() };
         ResourcePlan {
-            namespace: "shop".to_owned(),
-            name: "cache".to_owned(),
-            when,
             children: changes.then_some(change).into_iter().collect(),
-            rolls: None,
-            template_revision: None,
             problem: problem.then(|| "Forbidden: no".to_owned()),
-            warnings: Vec::new(),
+            ..ResourcePlan::nothing(key, when)
         }
     }
 

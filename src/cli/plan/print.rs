@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::forecast::{ChildPlan, Field, ResourcePlan, Verb, When, is_outdated};
 use crate::api::status::Warning;
+use crate::cli::others;
 use crate::cli::output::Output;
 use crate::kernel::desired::Revision;
 use crate::kernel::desired::meta::TEMPLATE_HASH;
@@ -29,11 +30,27 @@ pub(super) fn text(plans: &[ResourcePlan], output: Output) -> Result<String> {
 
 fn is_told(plan: &ResourcePlan) -> bool {
     let waits = plan.when == When::Unpaused;
-    waits || !plan.children.is_empty() || plan.problem.is_some() || is_outdated(plan.template_revision)
+    let others = !plan.other_field_managers.is_empty();
+    waits
+        || others
+        || !plan.children.is_empty()
+        || plan.problem.is_some()
+        || is_outdated(plan.template_revision)
 }
 
 fn resource(plan: &ResourcePlan) -> String {
-    let ResourcePlan { namespace, name, when, children, rolls, template_revision, problem, warnings } = plan;
+    let ResourcePlan {
+        namespace,
+        name,
+        when,
+        children,
+        rolls,
+        template_revision,
+        problem,
+        warnings,
+        other_field_managers,
+        weakened_by_others,
+    } = plan;
     let mut text = format!("Memcached {namespace}/{name}");
     match (when, rolls) {
         (When::Now, None) => {}
@@ -55,6 +72,9 @@ fn resource(plan: &ResourcePlan) -> String {
     }
     for Warning { reason, message } in warnings {
         let _ = writeln!(text, "  Warning {reason}: {message}");
+    }
+    for sentence in others::sentences(other_field_managers, weakened_by_others) {
+        let _ = writeln!(text, "  {sentence}");
     }
     if let Some(revision) = template_revision.filter(|_| is_outdated(*template_revision)) {
         let newest = Revision::NEWEST.0;
@@ -158,6 +178,8 @@ fn line(plans: &[ResourcePlan]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::status::OtherFieldManager;
+    use crate::kernel::object::Key;
 
     fn field(path: &str, from: Value, to: Value) -> Field {
         Field { path: path.to_owned(), from, to }
@@ -168,15 +190,11 @@ mod tests {
     }
 
     fn plan(name: &str, children: Vec<ChildPlan>) -> ResourcePlan {
+        let key = Key { namespace: "shop".to_owned(), name: name.to_owned() };
         ResourcePlan {
-            namespace: "shop".to_owned(),
-            name: name.to_owned(),
-            when: When::Now,
             children,
-            rolls: None,
             template_revision: Some(Revision::NEWEST.0),
-            problem: None,
-            warnings: Vec::new(),
+            ..ResourcePlan::nothing(key, When::Now)
         }
     }
 
@@ -208,6 +226,15 @@ mod tests {
                 ..plan("locked", vec![])
             },
             ResourcePlan { template_revision: Some(0), ..plan("old", vec![]) },
+            ResourcePlan {
+                other_field_managers: vec![OtherFieldManager {
+                    manager: "kubectl-patch".to_owned(),
+                    time: None,
+                    fields: vec!["spec.template.spec.hostNetwork".to_owned()],
+                }],
+                weakened_by_others: vec!["hostNetwork".to_owned()],
+                ..plan("patched", vec![])
+            },
             plan("settled", vec![]),
         ]
     }
@@ -230,7 +257,10 @@ Memcached shop/locked
   ! SecretNotFound: there is no Secret
 Memcached shop/old
   its pod template is of revision 0; this build's newest is {newest}
-1 of 4 resources would change (children: 1 created, 2 changed, 1 deleted); the pods of 1 would roll. \
+Memcached shop/patched
+  kubectl-patch sets fields of the pod template: spec.template.spec.hostNetwork
+  What others set weakens the pods: hostNetwork
+1 of 5 resources would change (children: 1 created, 2 changed, 1 deleted); the pods of 1 would roll. \
 With problems (!): 1. With pod templates of older revisions: 1.
 "
         );
@@ -264,9 +294,16 @@ With problems (!): 1. With pod templates of older revisions: 1.
                     "problem": of_locked,
                 },
                 {"namespace": "shop", "name": "old", "when": "now", "children": [], "templateRevision": 0},
+                {
+                    "namespace": "shop", "name": "patched", "when": "now", "children": [], "templateRevision": newest,
+                    "otherFieldManagers": [
+                        {"manager": "kubectl-patch", "fields": ["spec.template.spec.hostNetwork"]},
+                    ],
+                    "weakenedByOthers": ["hostNetwork"],
+                },
             ],
             "summary": {
-                "resources": 4, "changed": 1, "created": 1, "updated": 2, "deleted": 1, "rolled": 1,
+                "resources": 5, "changed": 1, "created": 1, "updated": 2, "deleted": 1, "rolled": 1,
                 "problems": 1, "outdated": 1, "paused": 0, "waiting": 0, "rolledUnpaused": 0,
             },
         });

@@ -13,6 +13,7 @@ use super::pods::{self, PodView};
 use super::waits::{self, Wait};
 use super::wanted::{Running, Wanted};
 use crate::api::MemcachedStatus;
+use crate::cli::others;
 use crate::kernel::altered;
 use crate::kernel::condition::Type;
 
@@ -94,12 +95,7 @@ impl CacheView {
 /// What a person should know, though nothing waits for it.
 fn warnings(status: &MemcachedStatus) -> Vec<String> {
     let told = status.warnings.iter().map(|it| format!("{}: {}", it.reason, it.message));
-    let others = status.other_field_managers.iter().map(|it| {
-        let since = it.time.as_ref().map(|time| format!(", last at {}", time.0)).unwrap_or_default();
-        format!("{} sets fields of the pod template{since}: {}", it.manager, it.fields.join(", "))
-    });
-    let weakened = Some(status.weakened_by_others.join(", ")).filter(|it| !it.is_empty());
-    let weakened = weakened.map(|it| format!("What others set weakens the pods: {it}"));
+    let others = others::sentences(&status.other_field_managers, &status.weakened_by_others);
     let unserved = status
         .unserved_kinds
         .iter()
@@ -108,5 +104,5 @@ fn warnings(status: &MemcachedStatus) -> Vec<String> {
         let paths = altered::paths(it);
         format!("The cluster holds fields of {} otherwise than they were applied: {paths}", it.kind)
     });
-    told.chain(others).chain(weakened).chain(unserved).chain(altered).collect()
+    told.chain(others).chain(unserved).chain(altered).collect()
 }

@@ -164,12 +164,9 @@ pub fn resolve(view: &View<'_>, spec: &Validated) -> MountedSecrets {
         None => false,
     };
     if !all_run {
-        let invalid = contents.iter().filter_map(|(MountedSecret { name, keys }, content)| {
-            let is_new = |key: &&&'static str| !view.pods_mount(name, key, content);
-            let new: Vec<_> = keys.iter().filter(is_new).copied().collect();
-            secret_content::invalid(name, &new, content)
-        });
-        mounted_secrets.invalid.extend(invalid);
+        mounted_secrets
+            .invalid
+            .extend(contents.iter().filter_map(|(secret, content)| view.invalid(secret, content)));
     }
     match computed.filter(|_| mounted_secrets.invalid.is_empty()) {
         Some(computed) => {
@@ -296,6 +293,17 @@ impl View<'_> {
     fn pods_carry(&self, spec: &Validated, hash: &str) -> bool {
         let carries = |live: &Live| live.secret_hash.as_deref() == Some(hash) || self.runs_on(spec, hash);
         self.our_deployment().is_some_and(carries)
+    }
+
+    /// What is invalid in a Secret, among what the pods were not started with.
+    fn invalid(
+        &self,
+        MountedSecret { name, keys }: &MountedSecret,
+        content: &SecretContent,
+    ) -> Option<InvalidSecret> {
+        let is_new = |key: &&&'static str| !self.pods_mount(name, key, content);
+        let new: Vec<_> = keys.iter().filter(is_new).copied().collect();
+        secret_content::invalid(name, &new, content)
     }
 
     /// Whether the pods were started with a key of this version of a Secret. An older release did not record the keys.
