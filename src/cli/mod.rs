@@ -101,7 +101,7 @@ fn operator(Cli { command, run }: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Run(args)) => run::run(args),
         Some(Command::Crd) => crd::run(),
         Some(Command::Validate(args)) => validate::run(&args),
-        Some(Command::Plan(args)) => plan::run(&args),
+        Some(Command::Plan(args)) => plan::run(&args, plan::Unnamed::All),
         Some(Command::Exporter(args)) => exporter::run(args),
         Some(Command::Replay(args)) => replay::run(&args),
     }

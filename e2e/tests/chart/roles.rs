@@ -132,11 +132,16 @@ fn users_of_the_clusters_own_roles_may_see_and_change_resources() -> Result<()> 
     let group = "memcached.c5c3.io";
     let view = named(&objects, "ClusterRole", "memcached-operator-view")?;
     let seen = ["memcacheds", "memcacheds/status", "memcacheds/scale"];
-    // The last two for `kubectl mcd`; the cluster's own role view has them, too.
+    // All but the first for `kubectl mcd`; the cluster's own role view has them, too.
     let expected = json!([
         {"apiGroups": [group], "resources": seen, "verbs": ["get", "list", "watch"]},
         {"apiGroups": ["apps"], "resources": ["deployments", "replicasets"], "verbs": ["get", "list"]},
         {"apiGroups": [""], "resources": ["pods", "events"], "verbs": ["get", "list"]},
+        {"apiGroups": [""], "resources": ["services"], "verbs": ["get", "list"]},
+        {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["get", "list"]},
+        {"apiGroups": ["autoscaling"], "resources": ["horizontalpodautoscalers"], "verbs": ["get", "list"]},
+        {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": ["get", "list"]},
+        {"apiGroups": ["monitoring.coreos.com"], "resources": ["servicemonitors"], "verbs": ["get", "list"]},
     ]);
     assert_eq!(view["rules"], expected);
     assert_eq!(view["metadata"]["labels"]["rbac.authorization.k8s.io/aggregate-to-view"], "true");
@@ -163,7 +168,7 @@ fn every_rule_is_one_line_and_says_why_it_is_there() -> Result<()> {
     let manifest = chart::render(OPS, &json!({}))?;
     let lines: Vec<_> = manifest.lines().map(str::trim).collect();
     let rules: Vec<_> = (0..lines.len()).filter(|&at| lines[at].starts_with("- {apiGroups:")).collect();
-    assert_eq!(rules.len(), RULES.len() + 8, "those of the operator, its Lease, and of users");
+    assert_eq!(rules.len(), RULES.len() + 13, "those of the operator, its Lease, and of users");
     for at in rules {
         assert!(lines[at - 1].starts_with("# ") && lines[at].ends_with('}'), "{}", lines[at]);
     }

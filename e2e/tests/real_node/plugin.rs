@@ -76,6 +76,10 @@ async fn sees_and_changes(editor: &Plugin, cache: &Cache<'_>) -> Result<()> {
     assert_eq!([&row["cache"], &row["figures"]["items"]], [&json!(name), &json!(1.0)], "{top}");
     ensure!(row["readsPerSecond"].is_number(), "it was looked at twice: {top}");
 
+    let plan = editor.json("plan").await?;
+    assert_eq!(plan["resources"], json!([]), "nothing would change, and the roles let one see that: {plan}");
+    assert_eq!(plan["summary"]["resources"], 1, "the namespace is that of the context: {plan}");
+
     editor.mcd(&format!("pause {name}")).await?;
     cache.is("it is paused", |it| e2e::testing::cache::condition(it, "Paused").is_some()).await?;
     let status = editor.mcd(&format!("status {name}")).await?;

@@ -127,7 +127,7 @@ struct OutputArgs {
 pub fn run(plugin: Plugin) -> Result<ExitCode> {
     match plugin.command {
         None => screen::print(&Plugin::command().render_long_help().ansi().to_string())?,
-        Some(Command::Plan(args)) => return plan::run(&args),
+        Some(Command::Plan(args)) => return plan::run(&args, plan::Unnamed::OfContext),
         Some(Command::Validate(args)) => return validate::run(&args),
         Some(Command::Completion { shell }) => complete::script(shell, PROGRAM, Plugin::command())?,
         Some(command) => {

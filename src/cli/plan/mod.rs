@@ -42,7 +42,8 @@ pub struct Args {
         value_delimiter = ','
     )]
     namespaces: Vec<String>,
-    /// Resources of all namespaces, whatever --namespace says; without both it is so too
+    /// Resources of all namespaces, whatever --namespace says. Without both `memcached-operator plan` looks at all, and
+    /// `kubectl mcd plan` at that of the context
     #[arg(short = 'A', long)]
     all_namespaces: bool,
     /// Only resources of the cluster with these labels: app=shop,tier!=test
@@ -62,17 +63,26 @@ pub struct Args {
     output: Output,
 }
 
+/// Which namespaces are meant where none is named, and no file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unnamed {
+    /// All: whoever asks what an upgrade does must not overlook a cache.
+    All,
+    /// That of the kubeconfig's context, as everywhere in kubectl.
+    OfContext,
+}
+
 /// Plans and prints: exit code 0 when nothing would change, 2 when something would, 3 when nothing would and something is
 /// wrong.
 ///
 /// # Errors
 /// When the cluster or a file cannot be read, or the API server would refuse a resource in a file.
-pub fn run(args: &Args) -> Result<ExitCode> {
+pub fn run(args: &Args, unnamed: Unnamed) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start the asynchronous runtime")?;
-    let plans = runtime.block_on(plan(args))?;
+    let plans = runtime.block_on(plan(args, unnamed))?;
     let text = print::text(&plans, args.output)?;
     std::io::stdout().write_all(text.as_bytes()).context("cannot print the plan")?;
     Ok(ExitCode::from(ending(&plans)))
@@ -90,14 +100,18 @@ fn ending(plans: &[ResourcePlan]) -> u8 {
     }
 }
 
-async fn plan(args: &Args) -> Result<Vec<ResourcePlan>> {
-    // Without a namespace all are meant: whoever asks what an upgrade does must not overlook a cache.
+async fn plan(args: &Args, unnamed: Unnamed) -> Result<Vec<ResourcePlan>> {
     let Args { files, namespaces, all_namespaces, selector, kubeconfig, context, adopt_templates, output: _ } =
         args;
-    let namespaces = if *all_namespaces { &[] } else { &namespaces[..] };
     let wanted = resources(files)?;
     let (kubeconfig, context) = (kubeconfig.as_deref(), context.as_deref());
     let client = client::connect_to(&Access { kubeconfig, context, ..Access::default() }).await?;
+    let of_context = [client.default_namespace().to_owned()];
+    let namespaces = match unnamed {
+        _ if *all_namespaces => &[],
+        Unnamed::OfContext if namespaces.is_empty() && files.is_empty() => &of_context[..],
+        Unnamed::OfContext | Unnamed::All => &namespaces[..],
+    };
     let what = survey::What { namespaces, selector: selector.as_deref(), wanted: &wanted };
     let events = survey::survey(&client, what).await?;
     let mut forecast = Forecast::new(Clock::start().now(), (*adopt_templates).into());

@@ -44,7 +44,7 @@ struct Row {
 /// The rows of the table under a heading, as cells.
 fn table(heading: &str) -> Vec<Vec<&'static str>> {
     let page = include_str!("../../../../../docs/messages.md");
-    let part = page.split("\n## ").find(|part| part.starts_with(heading)).expect("the heading");
+    let part = page.split("\n## ").find(|part| part.starts_with(heading)).unwrap();
     let rows = part.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
     let rows = rows.take_while(|line| line.starts_with('|'));
     rows.map(|row| row.trim_matches('|').split(" | ").map(str::trim).collect()).collect()
@@ -74,7 +74,7 @@ fn form(span: &str) -> Regex {
     for (at, part) in span.split(['<', '>']).enumerate() {
         pattern += &if at % 2 == 0 { regex::escape(part) } else { ".+".to_owned() };
     }
-    Regex::new(&(pattern + "([;:] .+)?$")).expect("a pattern")
+    Regex::new(&(pattern + "([;:] .+)?$")).unwrap()
 }
 
 fn words(cell: &str) -> Words {
