@@ -54,26 +54,69 @@ impl Shown {
     }
 }
 
+/// Where looks are printed.
+trait Screen {
+    /// Prints a look.
+    fn print(&mut self, text: &str) -> Result<()>;
+    /// Says why there is no newer look.
+    fn complain(&mut self, error: &str);
+}
+
+/// Standard output and standard error.
+struct Standard;
+
+impl Screen for Standard {
+    fn print(&mut self, text: &str) -> Result<()> {
+        print(text)
+    }
+
+    fn complain(&mut self, error: &str) {
+        anstream::eprintln!("{error}");
+    }
+}
+
 /// Shows what `look` gives: once, or under `--watch` until somebody interrupts it. Then a terminal always shows the newest look,
 /// and everything else gets each look that differs from the one before.
 ///
 /// # Errors
-/// Those of `look`, or when nothing can be printed.
-pub async fn show(args: ScreenArgs, mut look: impl AsyncFnMut() -> Result<Shown>) -> Result<()> {
+/// Those of the first look, or when nothing can be printed. A later look that fails is said once, and the next one follows: an
+/// API server that restarts ends no `--watch`.
+pub async fn show(args: ScreenArgs, look: impl AsyncFnMut() -> Result<Shown>) -> Result<()> {
     let redraws = args.watch && args.output == Output::Text && std::io::stdout().is_terminal();
-    let mut last = None;
+    show_on(&mut Standard, redraws, args, look).await
+}
+
+async fn show_on(
+    screen: &mut impl Screen,
+    redraws: bool,
+    args: ScreenArgs,
+    mut look: impl AsyncFnMut() -> Result<Shown>,
+) -> Result<()> {
+    let (mut last, mut complaint) = (None, String::new());
     loop {
-        let shown = look().await?;
-        let content = shown.content();
-        if redraws {
-            print(&format!("{CLEAR}{}", shown.printed(args)?))?;
-        } else if last.as_ref() != Some(&content) {
-            print(&shown.printed(args)?)?;
+        match look().await {
+            Ok(shown) => {
+                let content = shown.content();
+                if redraws {
+                    screen.print(&format!("{CLEAR}{}", shown.printed(args)?))?;
+                } else if last.as_ref() != Some(&content) {
+                    screen.print(&shown.printed(args)?)?;
+                }
+                if !args.watch {
+                    return Ok(());
+                }
+                last = Some(content);
+                complaint.clear();
+            }
+            Err(error) if last.is_none() => return Err(error),
+            Err(error) => {
+                let now = format!("{error:#}; looking again");
+                if now != complaint {
+                    screen.complain(&now);
+                    complaint = now;
+                }
+            }
         }
-        if !args.watch {
-            return Ok(());
-        }
-        last = Some(content);
         sleep(PACE).await;
     }
 }
@@ -87,5 +130,67 @@ pub fn print(text: &str) -> Result<()> {
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => std::process::exit(0),
         printed => printed.context("cannot print"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use anyhow::{anyhow, bail};
+    use serde_json::json;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Recorded(Vec<String>);
+
+    impl Screen for Recorded {
+        fn print(&mut self, text: &str) -> Result<()> {
+            self.0.push(text.replace(CLEAR, "clear "));
+            Ok(())
+        }
+
+        fn complain(&mut self, error: &str) {
+            self.0.push(format!("! {error}"));
+        }
+    }
+
+    /// What is printed of these looks in the time that they take.
+    async fn printed(redraws: bool, output: Output, looks: &[&str]) -> Vec<String> {
+        let mut left: VecDeque<&str> = looks.iter().copied().collect();
+        let mut screen = Recorded::default();
+        let args = ScreenArgs { output, watch: true };
+        let look = async || {
+            let said = left.pop_front().ok_or_else(|| anyhow!("no more looks"))?;
+            match said.strip_prefix('!') {
+                Some(error) => bail!("{error}"),
+                None => Shown::new(&json!({"at": left.len(), "said": said}), |_| format!("{said}\n")),
+            }
+        };
+        let time = PACE * u32::try_from(looks.len()).unwrap() - PACE / 2;
+        // It goes on until it is interrupted, but for a first look that fails.
+        if let Ok(Err(error)) = timeout(time, show_on(&mut screen, redraws, args, look)).await {
+            screen.complain(&format!("ended: {error}"));
+        }
+        screen.0
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_terminal_shows_every_look_and_everything_else_each_that_differs() {
+        let looks = ["a", "a", "b"];
+        assert_eq!(printed(true, Output::Text, &looks).await, ["clear a\n", "clear a\n", "clear b\n"]);
+        assert_eq!(printed(false, Output::Text, &looks).await, ["a\n", "b\n"]);
+        let documents = ["{\"at\":2,\"said\":\"a\"}\n", "{\"at\":0,\"said\":\"b\"}\n"];
+        assert_eq!(printed(false, Output::Json, &looks).await, documents);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_that_fails_is_said_once_and_ends_nothing_but_the_first() {
+        let looks = ["a", "!no answer", "!no answer", "a", "!no answer", "b"];
+        let complaint = "! no answer; looking again";
+        assert_eq!(printed(false, Output::Text, &looks).await, ["a\n", complaint, complaint, "b\n"]);
+        assert_eq!(printed(false, Output::Text, &["!no such cache", "a"]).await, ["! ended: no such cache"]);
     }
 }
