@@ -23,6 +23,7 @@ const CARGO: &str = r#"#!/bin/sh
 case "$*" in
 *--no-run*) exit 0 ;;
 *"--test control_plane"*) part=${E2E_KUBERNETES:-oldest} ;;
+*"--test leader"*) part=waiting ;;
 *--doc*) part=examples ;;
 *) part=others ;;
 esac
@@ -31,7 +32,7 @@ echo "$*" > "asked-$part"
 exit "$(cat "$part")"
 "#;
 const E2E: &str = "#!/bin/sh\necho \"$1\" >> did\n";
-const PARTS: [&str; 4] = ["oldest", "newest", "others", "examples"];
+const PARTS: [&str; 5] = ["oldest", "newest", "waiting", "others", "examples"];
 
 /// A folder in which `make test` finds the stand-ins, and how the parts end in it; those that are not named end well.
 fn stage(ends: &[(&str, &str)]) -> (TempDir, Command) {
@@ -52,6 +53,7 @@ fn stage(ends: &[(&str, &str)]) -> (TempDir, Command) {
         "e2e/tests/control_plane/main.rs",
         "e2e/tests/demo.rs",
         "e2e/tests/features/main.rs",
+        "e2e/tests/leader/main.rs",
     ] {
         write(program, "");
     }
@@ -77,7 +79,7 @@ fn read(folder: &TempDir, name: &str) -> String {
 
 #[test]
 fn every_part_runs_also_when_another_failed_and_each_failure_counts() {
-    for fails in [None, Some("oldest"), Some("newest"), Some("others"), Some("examples")] {
+    for fails in [None].into_iter().chain(PARTS.map(Some)) {
         let ends: Vec<_> = fails.iter().map(|part| (*part, "101")).collect();
         let (folder, mut make) = stage(&ends);
         let output = make.output().unwrap();
@@ -95,8 +97,15 @@ fn each_program_runs_in_one_lane_and_a_name_reaches_all() {
     let (folder, mut make) = stage(&[]);
     assert!(make.arg("T=orphan").status().unwrap().success());
     let others = read(&folder, "asked-others");
-    let programs =
-        [("control_plane", 0), ("features", 0), ("chart", 1), ("demo", 1), ("metrics", 1), ("simulation", 1)];
+    let programs = [
+        ("control_plane", 0),
+        ("features", 0),
+        ("leader", 0),
+        ("chart", 1),
+        ("demo", 1),
+        ("metrics", 1),
+        ("simulation", 1),
+    ];
     for (name, times) in programs {
         assert_eq!(others.matches(&format!("--test {name} ")).count(), times, "{name}: {others}");
     }
@@ -109,10 +118,10 @@ fn each_program_runs_in_one_lane_and_a_name_reaches_all() {
 #[test]
 fn who_interrupts_it_gets_no_further_part_and_nothing_is_left() {
     for signal in ["INT", "TERM"] {
-        let (folder, mut make) = stage(&[("oldest", "hangs"), ("others", "hangs")]);
+        let (folder, mut make) = stage(&[("oldest", "hangs"), ("waiting", "hangs"), ("others", "hangs")]);
         // As a terminal does it: the whole group gets the signal.
         let mut running = make.process_group(0).stderr(Stdio::null()).spawn().unwrap();
-        let hanging = ["hanging-oldest", "hanging-others"];
+        let hanging = ["hanging-oldest", "hanging-waiting", "hanging-others"];
         while hanging.iter().any(|name| !read(&folder, name).ends_with('\n')) {
             assert_eq!(running.try_wait().unwrap(), None, "it ended before it was interrupted");
             std::thread::yield_now();
