@@ -37,6 +37,12 @@ pub enum Family {
     Kstatus,
     /// helm.
     Helm,
+    /// argo-cd, our own program around the Lua interpreter that Argo CD runs health scripts by (see `testing`).
+    ArgoCd,
+    /// actionlint, which checks GitHub's workflows (see `tests/release`).
+    Actionlint,
+    /// crane, which reads and writes container registries, and can be one.
+    Crane,
 }
 
 /// The folders of all that a cluster runs.
@@ -230,6 +236,9 @@ impl Family {
             Self::Flux => "flux",
             Self::Kstatus => "kstatus",
             Self::Helm => "helm",
+            Self::ArgoCd => "argo-cd",
+            Self::Actionlint => "actionlint",
+            Self::Crane => "crane",
         }
     }
 
@@ -239,7 +248,7 @@ impl Family {
             Self::Kubernetes | Self::KubernetesNewest => "about 6 minutes on 2 cores",
             Self::Etcd | Self::CoreDns | Self::Helm => "1 to 2 minutes on 2 cores",
             Self::Flux => "about 3 minutes on 2 cores",
-            Self::Kstatus => "half a minute on 2 cores",
+            Self::Kstatus | Self::ArgoCd | Self::Actionlint | Self::Crane => "half a minute on 2 cores",
         }
     }
 
@@ -252,6 +261,9 @@ impl Family {
             Self::Flux => sources!("flux": "go.mod" "go.sum"),
             Self::Kstatus => sources!("kstatus": "go.mod" "go.sum" "main.go"),
             Self::Helm => sources!("helm": "go.mod" "go.sum"),
+            Self::ArgoCd => sources!("argo-cd": "go.mod" "go.sum" "main.go"),
+            Self::Actionlint => sources!("actionlint": "go.mod" "go.sum"),
+            Self::Crane => sources!("crane": "go.mod" "go.sum"),
         }
     }
 
@@ -262,9 +274,9 @@ impl Family {
             // Its main package is the module's root, and would be called `server`.
             Self::Etcd => ("etcd", "tool"),
             Self::CoreDns => ("coredns", "tool"),
-            Self::Flux => ("", "tool"),
             Self::Kstatus => ("kstatus", "."),
-            Self::Helm => ("", "tool"),
+            Self::ArgoCd => ("argo-cd", "."),
+            Self::Flux | Self::Helm | Self::Actionlint | Self::Crane => ("", "tool"),
         }
     }
 
@@ -281,7 +293,7 @@ impl Family {
             Self::KubernetesNewest => linked_as!("1", "36", "3"),
             // `helm version` says it, and so does whatever it installs.
             Self::Helm => "-ldflags=-s -w -X helm.sh/helm/v4/internal/version.version=v4.2.4",
-            Self::Etcd | Self::CoreDns | Self::Flux | Self::Kstatus => "-ldflags=-s -w",
+            _ => "-ldflags=-s -w",
         };
         ["-trimpath", "-buildvcs=false", link]
     }

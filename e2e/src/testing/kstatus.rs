@@ -1,13 +1,11 @@
 //! What deployment tools think of an object: takes JSON, asks the Go library that Flux, Helm and kpt ask. Called by
 //! tests. The program around the library is `e2e/tools/kstatus`; it is started once and answers line by line.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::line_program::LineProgram;
 use crate::programs::Family;
 
 /// kstatus' verdicts.
@@ -42,11 +40,7 @@ struct Answer {
 
 /// The running program.
 #[derive(Debug)]
-pub struct Kstatus {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
+pub struct Kstatus(LineProgram);
 
 impl Kstatus {
     /// Starts it, after building it where that was not done yet.
@@ -54,15 +48,7 @@ impl Kstatus {
     /// # Errors
     /// When it cannot be built or started.
     pub fn start() -> Result<Self> {
-        let program = Family::Kstatus.build()?.join("kstatus");
-        let mut child = Command::new(&program)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
-        let input = child.stdin.take().context("kstatus has no input")?;
-        let output = BufReader::new(child.stdout.take().context("kstatus has no output")?);
-        Ok(Self { child, input, output })
+        LineProgram::start(&Family::Kstatus.build()?.join("kstatus")).map(Self)
     }
 
     /// The verdict on an object with `apiVersion` and `kind`.
@@ -70,22 +56,11 @@ impl Kstatus {
     /// # Errors
     /// When the library cannot judge it.
     pub fn status(&mut self, object: &Value) -> Result<Verdict> {
-        writeln!(self.input, "{object}").context("kstatus takes no more input")?;
-        let mut line = String::new();
-        self.output.read_line(&mut line)?;
-        let answer: Answer =
-            serde_json::from_str(&line).with_context(|| format!("kstatus answers {line:?}"))?;
+        let answer: Answer = self.0.ask(object)?;
         match answer.status {
             Some(status) => Ok(Verdict { status, message: answer.message }),
             None => bail!("kstatus cannot judge the object: {}", answer.error),
         }
-    }
-}
-
-impl Drop for Kstatus {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

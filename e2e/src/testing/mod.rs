@@ -15,6 +15,7 @@
 
 pub mod account;
 pub mod arena;
+pub mod argo_cd;
 pub mod audit;
 pub mod cache;
 pub mod control_plane;
@@ -22,6 +23,7 @@ mod discovery;
 mod dump;
 pub mod kstatus;
 pub mod kubelet;
+mod line_program;
 pub mod memcached;
 pub mod monitors;
 pub mod nodes;

@@ -2,6 +2,7 @@
 //! nothing to change, and prunes them. The repository that it follows is a folder of the test, served over HTTP.
 #![expect(clippy::disallowed_methods, reason = "it starts a program and serves files")]
 
+mod argo_cd;
 mod flux;
 mod source;
 
