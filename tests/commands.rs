@@ -294,12 +294,22 @@ spec:
 
 #[test]
 fn the_help_of_every_command_says_what_its_exit_codes_mean() {
-    for command in ["run", "crd", "validate", "plan", "replay", "exporter"] {
+    for command in ["run", "crd", "validate", "plan", "replay", "exporter", "version"] {
         let help = text(&run(Path::new("."), &format!("{command} --help")).stdout);
         assert!(
             help.contains("Exit codes:") && help.contains("plan: something would change"),
             "{command}: {help}"
         );
+    }
+}
+
+#[test]
+fn both_programs_say_which_build_they_are_in_the_same_words() {
+    for command in ["version", "version -o json", "version -o yaml"] {
+        let own = run(Path::new("."), command);
+        let plugin = run_as("kubectl-mcd", Path::new("."), command);
+        assert_eq!(text(&own.stdout), text(&plugin.stdout));
+        assert!(text(&own.stdout).contains(env!("CARGO_PKG_VERSION")), "{}", text(&own.stderr));
     }
 }
 

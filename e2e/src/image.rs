@@ -32,6 +32,8 @@ pub struct Image {
     entrypoint: Vec<String>,
     user: String,
     labels: BTreeMap<String, String>,
+    /// In Go's words; this machine's where nothing else is said.
+    architecture: Option<String>,
 }
 
 /// The sandbox's image: the system's `sleep`.
@@ -96,6 +98,13 @@ impl Image {
         self
     }
 
+    /// The same content, said to be for another architecture, such as `arm64`.
+    #[must_use]
+    pub fn of_architecture(mut self, architecture: &str) -> Self {
+        self.architecture = Some(architecture.to_owned());
+        self
+    }
+
     /// Adds a program of this machine at `path`, and the libraries it loads where it looks for them.
     fn add_program(&mut self, name: &str, path: &str) -> Result<()> {
         let program = find_program(name).with_context(|| format!("this machine has no program `{name}`"))?;
@@ -119,7 +128,7 @@ impl Image {
     pub fn pack(&self) -> Result<Vec<u8>> {
         let layer = self.layer()?;
         let config = serde_json::to_vec(&json!({
-            "architecture": architecture(),
+            "architecture": self.architecture.as_deref().unwrap_or(architecture()),
             "os": "linux",
             "config": {
                 "User": self.user,

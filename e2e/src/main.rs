@@ -4,12 +4,12 @@
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use e2e::cluster::{Audit, Cluster, Options, Shape, down};
-use e2e::programs::Kubernetes;
+use e2e::programs::{Family, Kubernetes};
 use e2e::shipped::{self, Profile};
 use e2e::{chart, packages};
 use memcached_operator::kernel::desired::exporter::OWN_IMAGE;
@@ -70,6 +70,12 @@ enum Subcommands {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Run crane, which reads and writes container registries
+    Crane {
+        /// Arguments of crane
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// Build the operator's image without a container engine, and the list of what is in it
     PackImage {
         /// How the binary is optimised
@@ -126,6 +132,10 @@ async fn run(command: Subcommands) -> Result<ExitCode> {
                 None => chart::helm()?,
             };
             return Err(helm.args(args).exec()).context("cannot run helm");
+        }
+        Subcommands::Crane { args } => {
+            let crane = Family::Crane.build()?.join("crane");
+            return Err(Command::new(crane).args(args).exec()).context("cannot run crane");
         }
         Subcommands::PackImage { profile, tag, output } => shipped::write(profile, &tag, &output)?,
         Subcommands::InstallManifest => print!("{}", chart::install_manifest()?),

@@ -75,8 +75,9 @@ fn target() -> Result<PathBuf> {
     profile.and_then(Path::parent).map(Path::to_owned).context("this program is in no target folder of cargo")
 }
 
-/// Builds the image and writes it to `folder` as `memcached-operator.tar` (what `docker load` reads), with the list of
-/// what is in it as `memcached-operator.cdx.json`. Prints sizes.
+/// Builds the image and writes it to `folder`: the binary alone as `memcached-operator`, the image with it as
+/// `memcached-operator.tar` (what `docker load` reads), and the list of what is in it as `memcached-operator.cdx.json`.
+/// Prints sizes.
 ///
 /// # Errors
 /// When something cannot be built, read or written.
@@ -87,6 +88,7 @@ pub fn write(profile: Profile, tag: &str, folder: &Path) -> Result<()> {
     let digest: String = Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
     let bill = materials::bill(&materials::tree()?, &digest)?;
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    fs::copy(&binary, folder.join("memcached-operator")).context("cannot copy the binary")?;
     let [image, list] = ["tar", "cdx.json"].map(|end| folder.join(format!("memcached-operator.{end}")));
     fs::write(&image, &archive).with_context(|| format!("cannot write {}", image.display()))?;
     fs::write(&list, format!("{bill:#}\n")).with_context(|| format!("cannot write {}", list.display()))?;

@@ -65,6 +65,9 @@ enum Command {
     /// Check that this build decides as a journal says: every effect must be the same, to the letter.
     #[command(after_help = EXIT_CODES)]
     Replay(replay::Args),
+    /// Say which build this is, and which Kubernetes and memcached it is made for.
+    #[command(after_help = EXIT_CODES)]
+    Version(mcd::OutputArgs),
 }
 
 /// Parses the command line and does what it says. The name under which the program was called decides which command line
@@ -104,6 +107,7 @@ fn operator(Cli { command, run }: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Plan(args)) => plan::run(&args, plan::Unnamed::All),
         Some(Command::Exporter(args)) => exporter::run(args),
         Some(Command::Replay(args)) => replay::run(&args),
+        Some(Command::Version(args)) => mcd::version(args),
     }
 }
 

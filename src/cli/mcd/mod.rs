@@ -106,15 +106,12 @@ enum Command {
         shell: For,
     },
     /// Show which build this is, and which Kubernetes and memcached it is made for
-    Version {
-        #[command(flatten)]
-        screen: OutputArgs,
-    },
+    Version(OutputArgs),
 }
 
 /// How to print what never changes.
 #[derive(Clone, Copy, Debug, clap::Args)]
-struct OutputArgs {
+pub struct OutputArgs {
     /// How to print it
     #[arg(short, long, value_enum, default_value_t)]
     output: super::output::Output,
@@ -130,11 +127,25 @@ pub fn run(plugin: Plugin) -> Result<ExitCode> {
         Some(Command::Plan(args)) => return plan::run(&args, plan::Unnamed::OfContext),
         Some(Command::Validate(args)) => return validate::run(&args),
         Some(Command::Completion { shell }) => complete::script(shell, PROGRAM, Plugin::command())?,
+        Some(Command::Version(args)) => return version(args),
         Some(command) => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.context("cannot start the asynchronous runtime")?.block_on(act(command))?;
         }
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says which build this is; the operator's own command line does it too.
+///
+/// # Errors
+/// When nothing can be printed.
+pub fn version(OutputArgs { output }: OutputArgs) -> Result<ExitCode> {
+    let view = version::view();
+    screen::print(&match output.for_programs() {
+        None => version::screen(&view),
+        Some(format) => format.text(&view)?,
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -154,12 +165,8 @@ async fn act(command: Command) -> Result<()> {
         Command::Restart(args) => change(&args, Change::Restart).await,
         Command::Pause(args) => change(&args, Change::Pause).await,
         Command::Resume(args) => change(&args, Change::Resume).await,
-        Command::Version { screen: OutputArgs { output } } => {
-            let once = ScreenArgs { output, watch: false };
-            show(once, async || Shown::new(&version::view(), version::screen)).await
-        }
         // `run` has done these.
-        Command::Plan(_) | Command::Validate(_) | Command::Completion { .. } => Ok(()),
+        Command::Plan(_) | Command::Validate(_) | Command::Completion { .. } | Command::Version(_) => Ok(()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `kubectl mcd version`: which build this is, and which versions of Kubernetes and memcached it is made for. Pure.
+//! `kubectl mcd version` and `memcached-operator version`: which build this is, and which versions of Kubernetes and memcached it is made for. Pure.
 
 use serde::Serialize;
 

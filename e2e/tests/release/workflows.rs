@@ -1,0 +1,164 @@
+//! The workflows, as actionlint reads them, and what no checker knows: which actions they trust, and that every
+//! dependency is looked after.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use e2e::chart::{repository, said};
+use e2e::programs::Family;
+use serde_json::Value;
+
+use super::{names, read, yaml};
+
+const WORKFLOWS: &str = ".github/workflows";
+
+/// Says what is wrong with the workflows of this folder; an error where something is.
+fn actionlint(folder: &std::path::Path) -> Result<String> {
+    let mut program = Command::new(Family::Actionlint.build()?.join("actionlint"));
+    // Other checkers would be run where the machine happens to have them.
+    program.args(["-no-color", "-shellcheck=", "-pyflakes="]).current_dir(folder);
+    let output = program.output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    Ok(text)
+}
+
+/// A repository in which these are the workflows.
+fn with_workflows(change: impl Fn(&str) -> String) -> Result<tempfile::TempDir> {
+    let folder = tempfile::tempdir()?;
+    std::fs::create_dir_all(folder.path().join(WORKFLOWS))?;
+    // actionlint takes the folder above it for a project.
+    std::fs::create_dir(folder.path().join(".git"))?;
+    for name in names(WORKFLOWS)? {
+        let path = format!("{WORKFLOWS}/{name}");
+        std::fs::write(folder.path().join(&path), change(&read(&path)?))?;
+    }
+    Ok(folder)
+}
+
+#[test]
+fn actionlint_finds_nothing_wrong_with_the_workflows() -> Result<()> {
+    actionlint(with_workflows(str::to_owned)?.path())?;
+    // It would find this: an output that no step has, and an input that no action knows.
+    for (right, wrong) in [("outputs.index", "output.index"), ("restore-keys:", "restore_keys:")] {
+        let broken = with_workflows(|text| text.replace(right, wrong))?;
+        ensure!(actionlint(broken.path()).is_err(), "{wrong} is not found");
+    }
+    Ok(())
+}
+
+/// Every value below a field of this name.
+fn values<'a>(value: &'a Value, field: &str) -> Vec<&'a str> {
+    let below: Vec<&Value> = match value {
+        Value::Object(fields) => fields.values().collect(),
+        Value::Array(items) => items.iter().collect(),
+        _ => Vec::new(),
+    };
+    let own = value.get(field).and_then(Value::as_str);
+    own.into_iter().chain(below.into_iter().flat_map(|it| values(it, field))).collect()
+}
+
+#[test]
+fn only_githubs_own_actions_are_trusted_and_shell_is_never_pasted_together() -> Result<()> {
+    for name in names(WORKFLOWS)? {
+        let workflow: Value = yaml(format!("{WORKFLOWS}/{name}"))?;
+        ensure!(workflow["permissions"] == serde_json::json!({"contents": "read"}), "{name}: by default");
+        for action in values(&workflow, "uses") {
+            ensure!(action.starts_with("actions/") || action.starts_with("./"), "{name}: {action}");
+        }
+        for command in values(&workflow, "run") {
+            // What somebody else may have named, such as a branch, would become a command.
+            ensure!(!command.contains("${{"), "{name}: {command}: hand it over by the environment");
+        }
+        let [checkouts, dropped] = ["uses: actions/checkout@", "persist-credentials: false"]
+            .map(|it| read(format!("{WORKFLOWS}/{name}")).map(|text| text.matches(it).count()));
+        ensure!(checkouts? == dropped?, "{name}: a checkout leaves its token to all that runs later");
+    }
+    Ok(())
+}
+
+#[test]
+fn every_file_that_a_workflow_runs_exists_and_every_command_of_the_release_is_used() -> Result<()> {
+    let release: Value = yaml(format!("{WORKFLOWS}/release.yaml"))?;
+    let run = values(&release, "run").join("\n");
+    let used: BTreeSet<_> =
+        run.split("scripts/release ").skip(1).filter_map(|rest| rest.split(' ').next()).collect();
+    let script = read("scripts/release")?;
+    let known: BTreeSet<_> = script
+        .lines()
+        .filter_map(|line| line.strip_prefix("#   scripts/release "))
+        .filter_map(|rest| rest.split(' ').next())
+        .collect();
+    assert_eq!(used, known);
+    let makefile = read("Makefile")?;
+    for name in names(WORKFLOWS)? {
+        let workflow: Value = yaml(format!("{WORKFLOWS}/{name}"))?;
+        for command in values(&workflow, "run") {
+            for target in command.split("make ").skip(1).filter_map(|rest| rest.split_whitespace().next()) {
+                ensure!(makefile.contains(&format!("\n{target}:")), "{name}: make {target}");
+            }
+            if command.contains(".ci/run") {
+                ensure!(repository().join(".ci/run").is_file(), "{name}: .ci/run");
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_go_that_builds_the_tools_is_the_one_that_they_ask_for() -> Result<()> {
+    let asked = read("e2e/tools/kubernetes/go.mod")?;
+    let go = asked.lines().find_map(|line| line.strip_prefix("go ")).context("a version of Go")?;
+    let minor = go.split('.').take(2).collect::<Vec<_>>().join(".");
+    for name in names(WORKFLOWS)? {
+        for version in values(&yaml(format!("{WORKFLOWS}/{name}"))?, "go-version") {
+            ensure!(version == minor, "{name}: Go {version}, and the tools ask for {go}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn dependabot_looks_after_crates_tools_actions_and_the_image_that_builds_ours() -> Result<()> {
+    let config: Value = yaml(".github/dependabot.yml")?;
+    let updates = config["updates"].as_array().context("updates")?;
+    assert_eq!(
+        values(&config, "package-ecosystem"),
+        ["cargo", "gomod", "github-actions", "docker"],
+        "and no other"
+    );
+    let of_go = updates.iter().find(|it| it["package-ecosystem"] == "gomod").context("Go modules")?;
+    let folders: Vec<_> = names("e2e/tools")?.into_iter().map(|name| format!("/e2e/tools/{name}")).collect();
+    assert_eq!(of_go["directories"], serde_json::json!(folders));
+    // The module of each tool: the longest path that go.mod requires.
+    let mut modules = BTreeSet::new();
+    for folder in &folders {
+        let text = read(format!("{}/go.mod", folder.trim_start_matches('/')))?;
+        let words =
+            |line: &str| line.trim().trim_start_matches("tool ").trim_start_matches("require ").to_owned();
+        let lines: Vec<String> = text.lines().map(words).collect();
+        let required: Vec<&str> = lines
+            .iter()
+            .filter(|line| line.contains(" v"))
+            .filter_map(|line| line.split(' ').next())
+            .collect();
+        let is_tool = |line: &&String| required.iter().any(|it| line.starts_with(*it)) && !line.contains(' ');
+        for tool in lines.iter().filter(is_tool) {
+            let of_tool = required.iter().filter(|it| tool.starts_with(**it));
+            modules.extend(of_tool.max_by_key(|it| it.len()).map(|it| (*it).to_owned()));
+        }
+    }
+    let allowed: BTreeSet<String> =
+        values(&of_go["allow"], "dependency-name").into_iter().map(str::to_owned).collect();
+    assert_eq!(allowed, modules);
+    Ok(())
+}
+
+/// `said` fails where the program does.
+#[test]
+fn the_release_script_says_how_it_is_used() -> Result<()> {
+    let refused = said(&mut Command::new(repository().join("scripts/release")));
+    ensure!(refused.is_err_and(|it| it.to_string().contains("usage")));
+    Ok(())
+}
