@@ -1,6 +1,5 @@
 //! The way to a release, without GitHub: the workflows and forms in `.github`, what `scripts/release` packs and publishes
 //! to a registry on loopback, and the base for kustomize. No cluster.
-#![expect(clippy::disallowed_methods, reason = "it runs scripts and programs")]
 
 mod forms;
 mod kustomize;
