@@ -105,6 +105,8 @@ fn folder() -> TempDir {
 #[case("run --max-concurrent-rollouts 0", 64)]
 #[case("run --journal-listen 0.0.0.0:8081", 64)]
 #[case("run --adopt-templates all", 64)]
+#[case("run --memcached-image Not/An:Image", 64)]
+#[case("plan --kubeconfig absent --exporter-image registry.example:5000/exporter@sha256:0", 64)]
 #[case("dance", 64)]
 fn the_exit_code_says_how_it_went(#[case] line: &str, #[case] code: i32) {
     let output = run(folder().path(), line);

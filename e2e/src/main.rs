@@ -12,7 +12,7 @@ use e2e::cluster::{Audit, Cluster, Options, Shape, down};
 use e2e::programs::{Family, Kubernetes};
 use e2e::shipped::{self, Profile};
 use e2e::{chart, packages};
-use memcached_operator::kernel::desired::exporter::OWN_IMAGE;
+use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// A real Kubernetes on this machine, in seconds.

@@ -5,6 +5,7 @@
 
 pub mod check;
 pub mod crd;
+mod default_images;
 mod exit_codes;
 pub mod exporter;
 mod files;

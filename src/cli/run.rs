@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::ValueEnum;
 
+use super::default_images;
 use super::exit_codes::INTERRUPTED;
 use super::log::{LogFormat, LogLevel, start_log};
 use crate::kernel::object::Scope;
@@ -84,6 +85,9 @@ pub struct Args {
     /// What becomes of pod templates that an older operator rendered, while nobody edits their resource
     #[arg(long, value_name = "HOW", env = "MEMCACHED_OPERATOR_ADOPT_TEMPLATES", default_value = "off")]
     pub adopt_templates: AdoptTemplates,
+
+    #[command(flatten)]
+    images: default_images::Args,
 
     /// The namespaces to work in, which needs only a Role in each [default: all]
     #[arg(
@@ -188,6 +192,7 @@ async fn options(args: Args) -> anyhow::Result<Options> {
         max_in_flight,
         max_concurrent_rollouts,
         adopt_templates,
+        images,
         watch_namespaces,
         leader_elect,
         lease_name,
@@ -214,6 +219,7 @@ async fn options(args: Args) -> anyhow::Result<Options> {
             max_in_flight: max_in_flight.into(),
             rollout_budget: budget,
             scopes: scopes(&watch_namespaces),
+            images: images.into(),
         },
     })
 }

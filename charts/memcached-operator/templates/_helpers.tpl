@@ -61,15 +61,56 @@ annotations:
 {{- default (include "memcached-operator.fullname" .) .Values.leaderElection.leaseName -}}
 {{- end -}}
 
-{{/* The image, by digest where there is one. */}}
+{{/* An image as image.registry has it: (list . "image"). One that names a registry stays: what is before its first slash has
+a dot or a port there. */}}
+{{- define "memcached-operator.fromRegistry" -}}
+{{- $image := index . 1 -}}
+{{- $first := splitList "/" $image | first -}}
+{{- $named := and (contains "/" $image) (or (contains "." $first) (contains ":" $first) (eq $first "localhost")) -}}
+{{- with (index . 0).Values.image.registry -}}
+{{- if $named }}{{ $image }}{{ else }}{{ printf "%s/%s" (trimSuffix "/" .) $image }}{{ end -}}
+{{- else -}}
+{{ $image }}
+{{- end -}}
+{{- end -}}
+
+{{/* Where the operator is published, as values.yaml says it. */}}
+{{- define "memcached-operator.published" -}}
+ghcr.io/c5c3/memcached-operator-rs
+{{- end -}}
+
+{{/* The operator's image, by digest where there is one. The registry takes the place of the one in the default. */}}
 {{- define "memcached-operator.image" -}}
+{{- $repository := .Values.image.repository -}}
+{{- if and .Values.image.registry (eq $repository (include "memcached-operator.published" .)) -}}
+{{- $repository = trimPrefix "ghcr.io/" $repository -}}
+{{- end -}}
+{{- $repository = include "memcached-operator.fromRegistry" (list . $repository) -}}
 {{- with .Values.image -}}
 {{- if .digest -}}
-{{ .repository }}@{{ .digest }}
+{{ $repository }}@{{ .digest }}
 {{- else -}}
-{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{ $repository }}:{{ .tag | default $.Chart.AppVersion }}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+
+{{/* The options for the images of caches; none where everything is as published. */}}
+{{- define "memcached-operator.cacheImages" -}}
+{{- $registry := .Values.image.registry -}}
+{{- $images := .Values.cacheImages -}}
+{{- with $images.memcached | default (ternary "library/memcached:1.6" "" (not (empty $registry))) }}
+- --memcached-image={{ include "memcached-operator.fromRegistry" (list $ .) }}
+{{- end }}
+{{- with $images.exporter | default (ternary "prom/memcached-exporter:v0.15.4" "" (not (empty $registry))) }}
+- --exporter-image={{ include "memcached-operator.fromRegistry" (list $ .) }}
+{{- end }}
+{{- $elsewhere := or $registry .Values.image.digest (ne .Values.image.repository (include "memcached-operator.published" .)) -}}
+{{- if $images.operator }}
+- --operator-image={{ include "memcached-operator.fromRegistry" (list . $images.operator) }}
+{{- else if $elsewhere }}
+- --operator-image={{ include "memcached-operator.image" . }}
+{{- end }}
 {{- end -}}
 
 {{/* The ServiceAccount as the subject of a binding. */}}
@@ -123,6 +164,7 @@ annotations:
 - --max-in-flight={{ int64 .Values.maxInFlight }}
 - --max-concurrent-rollouts={{ int64 .Values.rollouts.maxConcurrent }}
 - --adopt-templates={{ .Values.rollouts.adoptTemplates }}
+{{- include "memcached-operator.cacheImages" . }}
 {{- with .Values.watchNamespaces }}
 - --watch-namespaces={{ uniq . | join "," }}
 {{- end }}

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
-use memcached_operator::kernel::desired::exporter::OWN_IMAGE;
+use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use serde_json::{Value, json};
 
 use super::audit::{AuditLog, Mark, Request};

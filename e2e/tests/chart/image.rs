@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::chart::{self, said};
 use e2e::image;
 use e2e::shipped::{self, Profile};
-use memcached_operator::kernel::desired::exporter::OWN_IMAGE;
+use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 

@@ -12,7 +12,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use memcached_operator::cli::crd::crd_yaml;
 use memcached_operator::cli::yaml;
-use memcached_operator::kernel::desired::exporter::OWN_IMAGE;
+use memcached_operator::kernel::desired::DefaultImages;
+use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -175,6 +176,63 @@ fn a_digest_names_the_image_whatever_the_tag() -> Result<()> {
     let objects = rendered(&json!({"image": {"digest": digest, "tag": "ignored"}}))?;
     let image = &only(&objects, "Deployment")?["spec"]["template"]["spec"]["containers"][0]["image"];
     assert_eq!(*image, json!(format!("ghcr.io/c5c3/memcached-operator-rs@{digest}")));
+    Ok(())
+}
+
+/// The images that the rendered operator runs and is told, in the order of its options.
+fn images(values: &Value) -> Result<Vec<String>> {
+    let objects = rendered(values)?;
+    let container = &only(&objects, "Deployment")?["spec"]["template"]["spec"]["containers"][0];
+    let texts = std::iter::once(&container["image"]).chain(container["args"].as_array().into_iter().flatten());
+    let told = |text: &&str| !text.starts_with('-') && *text != "run" || text.contains("-image=");
+    Ok(texts.filter_map(Value::as_str).filter(told).map(str::to_owned).collect())
+}
+
+#[test]
+fn a_registry_is_put_before_every_image_that_names_none() -> Result<()> {
+    assert_eq!(images(&json!({}))?, [OWN_IMAGE]);
+    assert_eq!(
+        images(&json!({"image": {"registry": "registry.example:5000/mirror"}}))?,
+        [
+            "registry.example:5000/mirror/c5c3/memcached-operator-rs:0.1.0",
+            "--memcached-image=registry.example:5000/mirror/library/memcached:1.6",
+            "--exporter-image=registry.example:5000/mirror/prom/memcached-exporter:v0.15.4",
+            "--operator-image=registry.example:5000/mirror/c5c3/memcached-operator-rs:0.1.0",
+        ]
+    );
+    let own = json!({"memcached": "quay.example/memcached:1", "exporter": "team/exporter:2", "operator": "localhost/own:3"});
+    assert_eq!(
+        images(&json!({"image": {"registry": "registry.example", "repository": "team/operator"}, "cacheImages": own}))?,
+        [
+            "registry.example/team/operator:0.1.0",
+            "--memcached-image=quay.example/memcached:1",
+            "--exporter-image=registry.example/team/exporter:2",
+            "--operator-image=localhost/own:3",
+        ]
+    );
+    Ok(())
+}
+
+#[test]
+fn an_operator_from_elsewhere_is_the_exporter_too() -> Result<()> {
+    let elsewhere = json!({"image": {"repository": "registry.example/operator", "tag": "1"}});
+    assert_eq!(images(&elsewhere)?, ["registry.example/operator:1", "--operator-image=registry.example/operator:1"]);
+    Ok(())
+}
+
+/// What the chart puts a registry before is what the operator would run without it.
+#[test]
+fn the_mirrored_images_are_those_that_are_built_in() -> Result<()> {
+    let DefaultImages { memcached, exporter, operator } = DefaultImages::default();
+    let mirrored = images(&json!({"image": {"registry": "m.example"}}))?;
+    let operator = operator.trim_start_matches("ghcr.io/");
+    let expected = [
+        format!("m.example/{operator}"),
+        format!("--memcached-image=m.example/library/{memcached}"),
+        format!("--exporter-image=m.example/{exporter}"),
+        format!("--operator-image=m.example/{operator}"),
+    ];
+    assert_eq!(mirrored, expected);
     Ok(())
 }
 

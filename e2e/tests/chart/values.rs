@@ -129,6 +129,8 @@ fn what_is_misspelt_or_of_the_wrong_type_is_refused_with_its_place() -> Result<(
         (json!({"watchNamespaces": ["Red"]}), "at '/watchNamespaces/0'"),
         (json!({"crds": {"keep": "yes"}}), "at '/crds/keep': got string, want boolean"),
         (json!({"image": {"digest": "sha256:12"}}), "at '/image/digest'"),
+        (json!({"image": {"registry": "https://registry.example"}}), "at '/image/registry'"),
+        (json!({"cacheImages": {"memcached": "memcached 1.6"}}), "at '/cacheImages/memcached'"),
         (json!({"log": {"level": "loud"}}), "at '/log/level': value must be one of"),
         (
             json!({"rollouts": {"adoptTemplates": false}}),

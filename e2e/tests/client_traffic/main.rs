@@ -27,7 +27,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use memcached_operator::api::crd::crd;
-use memcached_operator::kernel::desired::exporter::OWN_IMAGE;
+use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use serde_json::json;
 use tokio::sync::OnceCell;
 

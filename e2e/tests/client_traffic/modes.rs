@@ -11,7 +11,7 @@ use e2e::testing::memcached::Memcached;
 use e2e::testing::plugin::Plugin;
 use e2e::testing::{Space, await_answer, operator};
 use futures::{StreamExt, TryStreamExt, stream};
-use memcached_operator::kernel::desired::exporter::OWN_IMAGE;
+use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use serde_json::{Value, json};
 
 use super::tls::{Authority, Pair};

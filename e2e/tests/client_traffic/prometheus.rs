@@ -9,7 +9,7 @@ use e2e::testing::prometheus::{AlertedResource, Prometheus, rules};
 use e2e::testing::{await_answer, monitors};
 use kube::Api;
 use kube::api::DynamicObject;
-use memcached_operator::kernel::desired::exporter::OWN_IMAGE;
+use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use memcached_operator::kernel::object::{ChildKind, Watched};
 use memcached_operator::shell::kinds;
 use serde_json::{Value, json};

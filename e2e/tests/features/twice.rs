@@ -16,6 +16,7 @@ use kube::ResourceExt;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use memcached_operator::api::Memcached;
 use memcached_operator::api::spec::validate;
+use memcached_operator::kernel::desired::default_images::BUILT_IN;
 use memcached_operator::kernel::desired::{Desired, Intent, LiveTemplate, children};
 use memcached_operator::kernel::object::{ChildKind, FIELD_MANAGER, Key, Uid};
 use serde_json::{Value, json};
@@ -72,6 +73,7 @@ async fn desired(space: &Space, name: &str) -> Result<Desired> {
         spec: &spec,
         secret_hash: secret_hash.as_deref(),
         restart_trigger: None,
+        images: &BUILT_IN,
     };
     Ok(children(&intent, LiveTemplate::from_deployment(&deployment, None).as_ref()))
 }

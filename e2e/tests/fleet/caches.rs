@@ -14,6 +14,7 @@ use kube::{Api, ResourceExt};
 use memcached_operator::api::Memcached;
 use memcached_operator::api::crd::crd;
 use memcached_operator::api::spec::validate;
+use memcached_operator::kernel::desired::default_images::BUILT_IN;
 use memcached_operator::kernel::desired::deployment::deployment;
 use memcached_operator::kernel::desired::meta::{SECRET_HASH, TEMPLATE_HASH, TEMPLATE_REVISION};
 use memcached_operator::kernel::desired::{Intent, LiveTemplate, Revision};
@@ -108,9 +109,10 @@ pub(crate) async fn predate(space: &Space, at: usize) -> Result<()> {
         replicas: Some(spec.replicas),
         secret_hash: None,
         restart_trigger: None,
+        images: &BUILT_IN,
     };
     let (revision, preserved) = (Revision::GO_OPERATOR, PreservedMetadata::default());
-    let live = LiveTemplate { revision, hash: intent.hash(), preserved, foreign: None };
+    let live = LiveTemplate { revision, hash: intent.hash(), preserved, foreign: None, images: None };
     let body: DynamicObject = serde_json::from_value(deployment(&intent, Some(&live)).body)?;
     let params = PatchParams::apply(FIELD_MANAGER).force();
     api(space, ChildKind::Deployment).patch(&name(at), &params, &Patch::Apply(&body)).await?;

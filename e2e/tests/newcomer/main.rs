@@ -24,7 +24,7 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt};
 use memcached_operator::api::Memcached;
-use memcached_operator::kernel::desired::exporter::OWN_IMAGE;
+use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use memcached_operator::kernel::object::{ChildKind, Watched};
 use memcached_operator::shell::kinds;
 use tempfile::TempDir;

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::answer;
 use crate::api::MemcachedStatus;
 use crate::api::status::{OtherFieldManager, Warning};
+use crate::kernel::desired::DefaultImages;
 use crate::kernel::desired::{LiveTemplate, Revision};
 use crate::kernel::diff;
 use crate::kernel::effect::{Effect, Observation, Request, RequestId, RolloutCause};
@@ -116,6 +117,15 @@ pub struct Field {
     pub to: Value,
 }
 
+/// What the operator is told, and the forecast has to know.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// What becomes of templates of older revisions.
+    pub adoption: Adoption,
+    /// The images of new templates.
+    pub images: DefaultImages,
+}
+
 /// A kernel whose writes are recorded and not sent.
 pub struct Forecast {
     reconciler: Reconciler,
@@ -131,10 +141,11 @@ pub struct Forecast {
 impl Forecast {
     /// A forecast that knows nothing yet. Rollouts that would wait for each other are all shown.
     #[must_use]
-    pub fn new(now: Timestamp, adoption: Adoption) -> Self {
+    pub fn new(now: Timestamp, Told { adoption, images }: Told) -> Self {
         let settings = Settings {
             max_in_flight: usize::MAX,
             rollout_budget: BudgetSettings { limit: usize::MAX, adoption },
+            images,
             ..Settings::default()
         };
         Self {

@@ -14,8 +14,9 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use self::forecast::{Forecast, ResourcePlan, When};
+use self::forecast::{Forecast, ResourcePlan, Told, When};
 use super::check::Report;
+use super::default_images;
 use super::exit_codes::{CHANGES, PROBLEMS};
 use super::files::{Files, Text};
 use super::output::Output;
@@ -58,6 +59,8 @@ pub struct Args {
     /// What becomes of pod templates that an older operator rendered, as the operator is told
     #[arg(long, value_name = "HOW", env = "MEMCACHED_OPERATOR_ADOPT_TEMPLATES", default_value = "off")]
     adopt_templates: AdoptTemplates,
+    #[command(flatten)]
+    images: default_images::Args,
     /// How to print it.
     #[arg(short, long, env = "MEMCACHED_OPERATOR_OUTPUT", value_enum, default_value_t)]
     output: Output,
@@ -101,8 +104,17 @@ fn ending(plans: &[ResourcePlan]) -> u8 {
 }
 
 async fn plan(args: &Args, unnamed: Unnamed) -> Result<Vec<ResourcePlan>> {
-    let Args { files, namespaces, all_namespaces, selector, kubeconfig, context, adopt_templates, output: _ } =
-        args;
+    let Args {
+        files,
+        namespaces,
+        all_namespaces,
+        selector,
+        kubeconfig,
+        context,
+        adopt_templates,
+        images,
+        output: _,
+    } = args;
     let wanted = resources(files)?;
     let (kubeconfig, context) = (kubeconfig.as_deref(), context.as_deref());
     let client = client::connect_to(&Access { kubeconfig, context, ..Access::default() }).await?;
@@ -114,7 +126,8 @@ async fn plan(args: &Args, unnamed: Unnamed) -> Result<Vec<ResourcePlan>> {
     };
     let what = survey::What { namespaces, selector: selector.as_deref(), wanted: &wanted };
     let events = survey::survey(&client, what).await?;
-    let mut forecast = Forecast::new(Clock::start().now(), (*adopt_templates).into());
+    let told = Told { adoption: (*adopt_templates).into(), images: images.clone().into() };
+    let mut forecast = Forecast::new(Clock::start().now(), told);
     events.into_iter().for_each(|event| forecast.learn(event));
     forecast.learn(Event::Leading(true));
     while let Some((id, resource, request)) = forecast.next_read() {

@@ -16,6 +16,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::backoff::{Attempt, Backoff};
+use super::desired::DefaultImages;
 use super::effect::{ChildResult, Effect, Observation, RequestId};
 use super::event::Event;
 use super::failure::{Category, Failure};
@@ -42,11 +43,19 @@ pub struct Settings {
     pub rollout_budget: BudgetSettings,
     /// The namespaces to work in.
     pub scopes: BTreeSet<Scope>,
+    /// The images of new pod templates where a spec names none. Journals of before have the built-in ones.
+    #[serde(default)]
+    pub images: DefaultImages,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { max_in_flight: 64, rollout_budget: BudgetSettings::default(), scopes: [Scope::All].into() }
+        Self {
+            max_in_flight: 64,
+            rollout_budget: BudgetSettings::default(),
+            scopes: [Scope::All].into(),
+            images: DefaultImages::default(),
+        }
     }
 }
 
@@ -246,7 +255,7 @@ impl Reconciler {
         let Some(resource) = self.world.resources.get(key).filter(|it| it.is_open() && !under_way) else {
             return;
         };
-        let view = View { world: &self.world, resource, now: self.now };
+        let view = View { world: &self.world, resource, now: self.now, images: &self.settings.images };
         // A panic is ignored here: the pass will panic too, and reports it.
         if let Ok(findings) = catch_unwind(AssertUnwindSafe(|| half_pass::run(&view))) {
             self.remember(key, findings);
@@ -275,7 +284,7 @@ impl Reconciler {
         if self.active_passes.is_under_way(key) || resource.backoff.as_ref().is_some_and(panicked) {
             return;
         }
-        let view = View { world: &self.world, resource, now: self.now };
+        let view = View { world: &self.world, resource, now: self.now, images: &self.settings.images };
         match catch_unwind(AssertUnwindSafe(|| pass::run(&view))) {
             Ok(pass) => self.carry_out(key, pass, effects),
             Err(_) => {

@@ -8,6 +8,8 @@
 
 #[path = "desired/children.rs"]
 mod children;
+#[path = "desired/default_images.rs"]
+mod default_images;
 mod fixture;
 #[path = "desired/pods.rs"]
 mod pods;

@@ -1,4 +1,4 @@
-//! What a forecast says of a paused resource.
+//! What a forecast says of a paused resource, and of the images that the operator is told.
 
 use serde_json::json;
 
@@ -17,7 +17,11 @@ fn resource(spec: &Value) -> Event {
 
 /// A forecast of a resource beside these children, with the answers of an API server that holds nothing else.
 fn forecast(spec: &Value, children: &[SeenChild]) -> Forecast {
-    let mut forecast = Forecast::new(Timestamp::UNIX_EPOCH, Adoption::Off);
+    forecast_with(DefaultImages::default(), spec, children)
+}
+
+fn forecast_with(images: DefaultImages, spec: &Value, children: &[SeenChild]) -> Forecast {
+    let mut forecast = Forecast::new(Timestamp::UNIX_EPOCH, Told { adoption: Adoption::Off, images });
     for kind in Watched::ALL {
         forecast.learn(Event::Listing(kind, Scope::All));
         if kind == Watched::Memcached {
@@ -65,4 +69,18 @@ fn a_resource_that_is_not_paused_changes_now() {
     let spec = json!({"paused": false, "replicas": 2});
     let ResourcePlan { when, children, rolls, .. } = plan(forecast(&spec, &children(&json!({}))));
     assert_eq!((when, children.len(), rolls), (When::Now, 1, None));
+}
+
+#[test]
+fn other_images_change_no_cache_that_runs_and_come_with_its_next_edit() {
+    let images =
+        DefaultImages { memcached: "registry.example/memcached:1.6".into(), ..DefaultImages::default() };
+    let running = children(&json!({}));
+    let unchanged = plan(forecast_with(images.clone(), &json!({}), &running));
+    assert_eq!((unchanged.children, unchanged.rolls), (Vec::new(), None));
+    let edited = plan(forecast_with(images, &json!({"memcached": {"threads": 8}}), &running));
+    let fields: Vec<_> =
+        edited.children.iter().flat_map(|child| &child.fields).map(|field| field.to.to_string()).collect();
+    assert!(fields.contains(&"\"registry.example/memcached:1.6\"".to_owned()), "{fields:?}");
+    assert_eq!(edited.rolls, Some("spec"));
 }

@@ -24,6 +24,12 @@ fn message(field: &str) -> String {
     format!("{field} must be a reference of the form [registry[:port]/]name[:tag][@digest]")
 }
 
+/// Whether this is the reference of an image.
+#[must_use]
+pub fn is_reference(text: &str) -> bool {
+    text.len() <= IMAGE_LENGTH && IMAGE.is_match(text)
+}
+
 /// CEL for the field of that name.
 pub(super) fn rule(field: &str) -> ValidationRule {
     ValidationRule {

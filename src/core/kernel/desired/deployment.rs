@@ -28,14 +28,15 @@ pub struct Rendered {
 #[must_use]
 pub fn deployment(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Rendered {
     let template_hash = intent.hash();
-    let (revision, template) = live
+    let (revision, images, template) = live
         .filter(|live| live.hash == template_hash)
-        .and_then(|live| Some((live.revision, at_live_revision(intent, live)?)))
-        .unwrap_or_else(|| (Revision::NEWEST, json!(pod::newest_template(intent))));
+        .and_then(|live| Some((live.revision, live.images(), at_live_revision(intent, live)?)))
+        .unwrap_or_else(|| (Revision::NEWEST, intent.images, json!(pod::newest_template(intent))));
     let mut annotations = BTreeMap::from([
         (meta::TEMPLATE_REVISION.to_owned(), revision.0.to_string()),
         (meta::TEMPLATE_HASH.to_owned(), template_hash.clone()),
     ]);
+    annotations.extend(images.to_annotation().map(|images| (meta::DEFAULT_IMAGES.to_owned(), images)));
     // The pods carry the Go operator's hash, which cannot be computed again: ours has to be known after a restart too.
     if revision == Revision::GO_OPERATOR {
         annotations.extend(intent.secret_hash.map(|hash| (meta::SECRET_HASH.to_owned(), hash.to_owned())));
@@ -65,9 +66,10 @@ pub fn revision(live: Option<&LiveTemplate>, template_hash: &str) -> Option<Revi
 }
 
 /// The template of an unchanged intent, so that nothing rolls: by the rules that rendered the live one, or, where
-/// this build does not know them, the live one itself.
+/// this build does not know them, the live one itself. Its images are those that it was rendered with.
 fn at_live_revision(intent: &Intent<'_>, live: &LiveTemplate) -> Option<Value> {
-    match pod::template(intent, live.revision, &live.preserved) {
+    let intent = Intent { images: live.images(), ..intent.clone() };
+    match pod::template(&intent, live.revision, &live.preserved) {
         Some(template) => Some(json!(template)),
         None => live.foreign.as_deref().cloned(),
     }

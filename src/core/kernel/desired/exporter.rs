@@ -7,18 +7,12 @@
 
 use k8s_openapi::api::core::v1::Container;
 
+use super::default_images::DefaultImages;
 use super::files::{CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY, SecretFiles};
 use super::tls::Neighbour;
 use super::{contexts, ports};
 use crate::api::Validated;
 use crate::api::spec::Monitoring;
-
-/// Upstream's image. Part of the template's revision, as [`OWN_IMAGE`] is: another one is another revision.
-const UPSTREAM_IMAGE: &str = "prom/memcached-exporter:v0.15.4";
-/// The image of this project, whose `exporter` command can log in.
-pub const OWN_IMAGE: &str = "ghcr.io/c5c3/memcached-operator-rs:0.1.0";
-/// Any version of [`OWN_IMAGE`].
-const OWN_REPOSITORY: &str = "ghcr.io/c5c3/memcached-operator-rs";
 
 /// The program that runs as the exporter: it decides which flags are understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,17 +34,14 @@ pub struct Exporter<'a> {
 }
 
 impl<'a> Exporter<'a> {
-    /// The exporter that the spec asks for; `None` without monitoring.
+    /// The exporter that the spec asks for; `None` without monitoring. `images` are those where it names none.
     #[must_use]
-    pub fn from_spec(spec: &'a Validated) -> Option<Self> {
+    pub fn from_spec(spec: &'a Validated, images: &'a DefaultImages) -> Option<Self> {
         let monitoring = spec.monitoring.as_ref()?;
         let authenticates = spec.security.sasl_secret.is_some();
-        let (image, program) = match monitoring.exporter_image.as_deref() {
-            Some(image) if repository(image) == OWN_REPOSITORY => (image, Program::Own),
-            Some(image) => (image, Program::Upstream),
-            None if authenticates => (OWN_IMAGE, Program::Own),
-            None => (UPSTREAM_IMAGE, Program::Upstream),
-        };
+        let default = if authenticates { &images.operator } else { &images.exporter };
+        let image = monitoring.exporter_image.as_deref().unwrap_or(default);
+        let program = if images.knows_as_own(image) { Program::Own } else { Program::Upstream };
         Some(Self {
             spec,
             monitoring,
@@ -140,14 +131,5 @@ impl<'a> Exporter<'a> {
             args.push(format!("--password-file={}", files.path(PASSWORD_FILE)));
         }
         args
-    }
-}
-
-/// An image reference without tag and digest; a registry's port is neither.
-fn repository(image: &str) -> &str {
-    let image = image.split_once('@').map_or(image, |(name, _)| name);
-    match image.rsplit_once(':') {
-        Some((name, tag)) if !tag.contains('/') => name,
-        _ => image,
     }
 }

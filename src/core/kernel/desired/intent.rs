@@ -1,5 +1,6 @@
 //! What the children of a resource are made from. Pure data.
 
+use super::default_images::DefaultImages;
 use crate::api::Validated;
 use crate::kernel::object::{Key, Uid};
 
@@ -18,4 +19,6 @@ pub struct Intent<'a> {
     pub secret_hash: Option<&'a str>,
     /// Value of the restart-trigger annotation.
     pub restart_trigger: Option<&'a str>,
+    /// The images of a new template where the spec names none. No part of [`Intent::hash`]: another setting rolls nothing.
+    pub images: &'a DefaultImages,
 }

@@ -4,7 +4,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::meta::{TEMPLATE_HASH, TEMPLATE_REVISION};
+use super::default_images::{BUILT_IN, DefaultImages};
+use super::meta::{DEFAULT_IMAGES, TEMPLATE_HASH, TEMPLATE_REVISION};
 use super::revision::Revision;
 use crate::kernel::diff;
 use crate::kernel::go_operator::pod_template::PreservedMetadata;
@@ -16,6 +17,9 @@ pub struct LiveTemplate {
     pub revision: Revision,
     /// `memcached.c5c3.io/template-hash`.
     pub hash: String,
+    /// `memcached.c5c3.io/default-images`; `None` stands for [`BUILT_IN`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<Box<DefaultImages>>,
     /// The metadata that the template keeps from the Go operator, at revision 0.
     #[serde(default, skip_serializing_if = "PreservedMetadata::is_empty")]
     pub preserved: PreservedMetadata,
@@ -26,6 +30,12 @@ pub struct LiveTemplate {
 }
 
 impl LiveTemplate {
+    /// The images that the template was rendered with, where the spec names none.
+    #[must_use]
+    pub fn images(&self) -> &DefaultImages {
+        self.images.as_deref().unwrap_or(&BUILT_IN)
+    }
+
     /// Reads the source from a live Deployment of ours: `content` and `owned` as in
     /// [`crate::kernel::event::SeenChild`]. `None` when an annotation is missing or damaged, or when somebody else
     /// wrote it: a forged revision would look like that of a newer operator, whose template is never replaced.
@@ -40,12 +50,16 @@ impl LiveTemplate {
         let annotation = |name| said(name).filter(|_| by_us(name));
         let revision = Revision(annotation(TEMPLATE_REVISION)?.parse().ok()?);
         let hash = annotation(TEMPLATE_HASH)?.to_owned();
+        let images = match said(DEFAULT_IMAGES) {
+            Some(_) => Some(Box::new(DefaultImages::from_annotation(annotation(DEFAULT_IMAGES)?)?)),
+            None => None,
+        };
         let preserved = content
             .pointer("/spec/template")
             .filter(|_| revision == Revision::GO_OPERATOR)
             .map(PreservedMetadata::from_template);
         let foreign = (!revision.is_known()).then(|| owned_template(content, owned)).flatten().map(Box::new);
-        Some(Self { revision, hash, preserved: preserved.unwrap_or_default(), foreign })
+        Some(Self { revision, hash, images, preserved: preserved.unwrap_or_default(), foreign })
     }
 }
 

@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::args::args;
+use super::default_images::DefaultImages;
 use super::files::{self, SecretFiles};
 use super::ports::Port;
 use super::{contexts, meta, ports};
@@ -14,11 +15,11 @@ use crate::api::spec::GracefulShutdown;
 
 /// Renders the container.
 #[must_use]
-pub fn container(spec: &Validated) -> Container {
+pub fn container(spec: &Validated, images: &DefaultImages) -> Container {
     let mounts: Vec<_> = files::of_memcached(spec).iter().map(SecretFiles::to_mount).collect();
     Container {
         name: meta::MEMCACHED.to_owned(),
-        image: Some(spec.image.clone()),
+        image: Some(images.of_memcached(spec).to_owned()),
         image_pull_policy: spec.pod.image_pull_policy.clone(),
         args: Some(args(spec)),
         resources: spec.resources.clone(),

@@ -20,6 +20,8 @@ pub const RESTART_TRIGGER: &str = api::RESTART_TRIGGER;
 pub const TEMPLATE_REVISION: &str = "memcached.c5c3.io/template-revision";
 /// On the Deployment: [`Intent::hash`] of what its pod template was rendered from.
 pub const TEMPLATE_HASH: &str = "memcached.c5c3.io/template-hash";
+/// On the Deployment: the [`super::DefaultImages`] that its pod template was rendered with; none for those that are built in.
+pub const DEFAULT_IMAGES: &str = "memcached.c5c3.io/default-images";
 
 /// Label that tells the pods of one resource from those of another: its value is the resource's name.
 pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";

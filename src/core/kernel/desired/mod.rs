@@ -6,6 +6,7 @@
 
 pub mod args;
 pub mod contexts;
+pub mod default_images;
 pub mod deployment;
 pub mod exporter;
 pub mod files;
@@ -27,6 +28,7 @@ mod template_hash;
 pub mod tls;
 mod unrecorded_template;
 
+pub use default_images::DefaultImages;
 pub use intent::Intent;
 pub use live_template::LiveTemplate;
 pub use revision::Revision;

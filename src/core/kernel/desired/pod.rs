@@ -69,11 +69,11 @@ fn revision_1(intent: &Intent<'_>) -> PodTemplateSpec {
 
 fn pod_spec(intent: &Intent<'_>) -> PodSpec {
     let spec = intent.spec;
-    let exporter = Exporter::from_spec(spec);
+    let exporter = Exporter::from_spec(spec, intent.images);
     let of_exporter = exporter.as_ref().map(Exporter::files).unwrap_or_default();
     let files = files::of_memcached(spec).into_iter().chain(of_exporter);
-    let containers =
-        std::iter::once(memcached::container(spec)).chain(exporter.iter().map(Exporter::container));
+    let containers = std::iter::once(memcached::container(spec, intent.images))
+        .chain(exporter.iter().map(Exporter::container));
     let grace = spec.high_availability.graceful_shutdown.map(|it| it.termination_grace_period_seconds.into());
     PodSpec {
         containers: containers.collect(),

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use super::exporter::Exporter;
 use super::files;
 use crate::api::Validated;
 use crate::kernel::hash;
@@ -17,11 +16,11 @@ pub struct MountedKey<'a> {
     pub key: &'static str,
 }
 
-/// The keys that the pods of this spec mount, each once, in order. Empty when no Secret is used.
+/// The keys that the pods of this spec mount, each once, in order. Empty when no Secret is used. An exporter reads none
+/// that memcached does not read.
 #[must_use]
 pub fn mounted(spec: &Validated) -> Vec<MountedKey<'_>> {
-    let of_exporter = Exporter::from_spec(spec).map(|exporter| exporter.files()).unwrap_or_default();
-    let all = files::of_memcached(spec).into_iter().chain(of_exporter);
+    let all = files::of_memcached(spec).into_iter();
     let keys =
         all.flat_map(|files| files.keys.iter().map(move |key| MountedKey { secret: files.secret, key }));
     keys.collect::<BTreeSet<_>>().into_iter().collect()

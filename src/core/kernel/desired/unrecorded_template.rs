@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::default_images::BUILT_IN;
 use super::intent::Intent;
 use super::live_template::{self, LiveTemplate};
 use super::pod;
@@ -33,22 +34,27 @@ impl UnrecordedTemplate {
         PreservedMetadata::from_template(&self.0)
     }
 
-    /// Recognises the template as rendered from this very intent, by the oldest revision that renders the same; `None`
-    /// if no revision does. Then the spec was edited while no operator ran, or the template was edited by hand: either
+    /// Recognises the template as rendered from this very intent, with the images that are built in or those of today's
+    /// settings, by the oldest revision that renders the same; `None` if no revision does. Then the spec was edited while no operator ran, or the template was edited by hand: either
     /// way pods roll, to the newest revision.
     #[must_use]
     pub fn recognised(&self, intent: &Intent<'_>) -> Option<LiveTemplate> {
         let preserved = self.preserved();
-        let is_rendered_at = |revision: &Revision| {
+        let is_rendered_by = |(intent, revision): &(&Intent<'_>, Revision)| {
             let possible =
                 *revision != Revision::GO_OPERATOR || go_operator_template::understands(intent.spec);
             let template = pod::template(intent, *revision, &preserved).filter(|_| possible);
             template.is_some_and(|template| self.means(&json!(template)))
         };
-        let revision = Revision::ALL.iter().copied().find(is_rendered_at)?;
+        let built_in = Intent { images: &BUILT_IN, ..intent.clone() };
+        let each =
+            [&built_in, intent].into_iter().flat_map(|it| Revision::ALL.iter().map(move |at| (it, *at)));
+        let (rendered, revision) = { each }.find(is_rendered_by)?;
+        let images = rendered.images;
         Some(LiveTemplate {
             revision,
             hash: intent.hash(),
+            images: (*images != BUILT_IN).then(|| Box::new(images.clone())),
             preserved: if revision == Revision::GO_OPERATOR {
                 preserved
             } else {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::api::status::NEVER_OBSERVED;
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::backoff::{Attempt, Backoff};
-use crate::kernel::desired::{Intent, LiveTemplate};
+use crate::kernel::desired::{DefaultImages, Intent, LiveTemplate};
 use crate::kernel::event::Unavailable;
 use crate::kernel::failure::Category;
 use crate::kernel::live::Live;
@@ -27,6 +27,8 @@ pub struct View<'a> {
     pub resource: &'a Resource,
     /// Now.
     pub now: Timestamp,
+    /// The images of new pod templates where a spec names none.
+    pub images: &'a DefaultImages,
 }
 
 impl<'a> View<'a> {
@@ -119,6 +121,7 @@ impl<'a> View<'a> {
             replicas: self.replicas_to_apply(spec),
             secret_hash,
             restart_trigger: self.resource.seen.restart_trigger.as_deref(),
+            images: self.images,
         }
     }
 

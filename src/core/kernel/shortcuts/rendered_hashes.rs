@@ -2,18 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use crate::kernel::desired::{Desired, Intent, LiveTemplate, Revision, deployment};
+use crate::kernel::desired::{DefaultImages, Desired, Intent, LiveTemplate, Revision, deployment};
 use crate::kernel::go_operator::pod_template::PreservedMetadata;
 use crate::kernel::hash;
 use crate::kernel::object::ChildKind;
 
 /// Hashes of the desired children, and the inputs that they were rendered from. The other inputs (spec, restart
-/// trigger, name and uid) belong to the resource: the world drops these hashes when one of them changes.
+/// trigger, name and uid) belong to the resource: the world drops these hashes when one of them changes. The images for new
+/// templates never change while a reconciler lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RenderedHashes {
     secret_hash: Option<String>,
     replicas: Option<i32>,
     preserved: Option<PreservedMetadata>,
+    images: Option<Box<DefaultImages>>,
     /// [`Desired::revision`].
     pub revision: Revision,
     /// [`Desired::template_hash`].
@@ -28,6 +30,7 @@ impl RenderedHashes {
     pub fn new(intent: &Intent<'_>, live: Option<&LiveTemplate>, desired: &Desired) -> Self {
         Self {
             preserved: live.map(|live| live.preserved.clone()),
+            images: live.and_then(|live| live.images.clone()),
             secret_hash: intent.secret_hash.map(str::to_owned),
             replicas: intent.replicas,
             revision: desired.revision,
@@ -42,6 +45,7 @@ impl RenderedHashes {
         self.secret_hash.as_deref() == intent.secret_hash
             && self.replicas == intent.replicas
             && self.preserved.as_ref() == live.map(|live| &live.preserved)
+            && self.images.as_ref() == live.and_then(|live| live.images.as_ref())
             && deployment::revision(live, &self.template_hash) == Some(self.revision)
     }
 }

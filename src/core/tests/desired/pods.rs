@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::{Affinity, PodAffinityTerm, PodAntiAffinity};
 use memcached_operator_core::api::spec::{
     AntiAffinity, Autoscaling, Monitoring, Plaintext, PodSettings, Security, Tls, Validated,
 };
+use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
 use memcached_operator_core::kernel::desired::deployment::deployment;
 use memcached_operator_core::kernel::desired::exporter::Exporter;
 use memcached_operator_core::kernel::desired::secrets::mounted;
@@ -136,7 +137,7 @@ fn the_exporter_is_one_that_can_work_or_the_one_the_user_named(
     let exporter_image = named.map(str::to_owned);
     let monitoring = Monitoring { exporter_image, exporter_resources: None, service_monitor: None };
     let spec = Validated { monitoring: Some(monitoring), ..secured(authenticates, None) };
-    let container = Exporter::from_spec(&spec).expect("an exporter").container();
+    let container = Exporter::from_spec(&spec, &BUILT_IN).expect("an exporter").container();
     assert_eq!(container.image.as_deref(), Some(image));
     assert_eq!(container.args.unwrap_or_default().first().map(String::as_str), command);
 }

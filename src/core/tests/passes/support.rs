@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 use kube_core::DynamicObject;
+use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
 use memcached_operator_core::kernel::event::{SeenChild, SeenRollout};
 use memcached_operator_core::kernel::object::{ChildKind, Key};
 use memcached_operator_core::kernel::pass::{self, Pass, View};
@@ -93,7 +94,12 @@ pub(crate) fn world(spec: &Value, children: Vec<SeenChild>) -> World {
 
 pub(crate) fn run(world: &World) -> Pass {
     let key = Key { namespace: "default".to_owned(), name: NAME.to_owned() };
-    pass::run(&View { world, resource: &world.resources[&key], now: Timestamp::UNIX_EPOCH })
+    pass::run(&View {
+        world,
+        resource: &world.resources[&key],
+        now: Timestamp::UNIX_EPOCH,
+        images: &BUILT_IN,
+    })
 }
 
 /// What is sent about the children: `apply Deployment`.

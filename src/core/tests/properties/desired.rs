@@ -320,6 +320,7 @@ proptest! {
             revision: Revision(revision),
             hash: fixture.intent().hash(),
             preserved: PreservedMetadata::default(),
+            images: None,
             foreign: (!known).then(|| Box::new(template.clone())),
         };
         let desired = deployment(&fixture.intent(), Some(&live));
@@ -336,6 +337,7 @@ proptest! {
             revision: Revision(revision),
             hash: "another".to_owned(),
             preserved: PreservedMetadata::default(),
+            images: None,
             foreign: None,
         };
         let desired = deployment(&fixture.intent(), Some(&live));
@@ -351,6 +353,7 @@ proptest! {
             revision: desired.revision,
             hash: desired.template_hash,
             preserved: PreservedMetadata::default(),
+            images: None,
             foreign: None,
         };
         prop_assert_eq!(live, Some(said));

@@ -74,8 +74,13 @@ fn what_we_own_of_a_live_template_is_what_we_applied_in_the_spelling_of_the_api_
 #[test]
 fn the_live_template_is_known_by_its_annotations() {
     let hash = applied().intent().hash();
-    let said =
-        LiveTemplate { revision: Revision(1), hash, preserved: PreservedMetadata::default(), foreign: None };
+    let said = LiveTemplate {
+        revision: Revision(1),
+        hash,
+        preserved: PreservedMetadata::default(),
+        foreign: None,
+        images: None,
+    };
     assert_eq!(LiveTemplate::from_deployment(&live(ChildKind::Deployment), None), Some(said));
 }
 

@@ -11,6 +11,7 @@
 )]
 
 mod altered;
+mod default_images;
 mod disasters;
 mod fleet;
 mod history;

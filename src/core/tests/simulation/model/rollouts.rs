@@ -3,6 +3,7 @@
 
 use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::api::status::BudgetedRollout;
+use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
 use memcached_operator_core::kernel::desired::deployment::deployment;
 use memcached_operator_core::kernel::desired::{Intent, LiveTemplate, Revision};
 use memcached_operator_core::kernel::event::{SeenChild, SeenResource};
@@ -70,10 +71,16 @@ impl Model {
             replicas: Some(spec.replicas),
             secret_hash: None,
             restart_trigger: None,
+            images: &BUILT_IN,
         };
         let preserved = PreservedMetadata::default();
-        let live =
-            LiveTemplate { revision: Revision::GO_OPERATOR, hash: intent.hash(), preserved, foreign: None };
+        let live = LiveTemplate {
+            revision: Revision::GO_OPERATOR,
+            hash: intent.hash(),
+            preserved,
+            foreign: None,
+            images: None,
+        };
         let body = deployment(&intent, Some(&live)).body;
         self.change_child(ChildKind::Deployment, |child| {
             (child.content, child.owned) = (content(&body), owned(ChildKind::Deployment, &body));

@@ -7,6 +7,7 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use memcached_operator_core::api::MemcachedStatus;
+use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
 use memcached_operator_core::kernel::live::Live;
 use memcached_operator_core::kernel::object::{ChildKind, Key};
 use memcached_operator_core::kernel::pass::{self, View};
@@ -55,7 +56,12 @@ impl<'a> Known<'a> {
         let mut resource = self.reconciler.world().resources[self.key].clone();
         // As the answer to its write leaves it.
         (resource.seen.status, resource.backoff) = (status.clone(), None);
-        let next = pass::run(&View { world: self.reconciler.world(), resource: &resource, now: self.now });
+        let next = pass::run(&View {
+            world: self.reconciler.world(),
+            resource: &resource,
+            now: self.now,
+            images: &BUILT_IN,
+        });
         let writes = |it: &PlannedRequest| matches!(it, PlannedRequest::WriteChild(it) if it.kind == ChildKind::Deployment);
         next.requests.iter().any(writes)
     }

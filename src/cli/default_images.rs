@@ -1,0 +1,52 @@
+//! The options that name the default images, for `run` and `plan`. Pure: checks the texts.
+
+use crate::api::spec::is_image;
+use crate::kernel::desired::DefaultImages;
+use crate::kernel::desired::default_images::BUILT_IN;
+
+/// Where pods come from whose resource names no image. A pod template keeps what it was rendered with.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// The image of memcached for resources without `image`, by tag or digest; running pods keep theirs until an edit
+    #[arg(
+        long = "memcached-image",
+        value_name = "IMAGE",
+        env = "MEMCACHED_OPERATOR_MEMCACHED_IMAGE",
+        default_value = &*BUILT_IN.memcached,
+        value_parser = image
+    )]
+    memcached: String,
+
+    /// The exporter's image for resources without `monitoring.exporterImage`; running pods keep theirs until an edit
+    #[arg(
+        long = "exporter-image",
+        value_name = "IMAGE",
+        env = "MEMCACHED_OPERATOR_EXPORTER_IMAGE",
+        default_value = &*BUILT_IN.exporter,
+        value_parser = image
+    )]
+    exporter: String,
+
+    /// This program's own image, which is the exporter where memcached asks for a password; running pods keep theirs
+    #[arg(
+        long = "operator-image",
+        value_name = "IMAGE",
+        env = "MEMCACHED_OPERATOR_OPERATOR_IMAGE",
+        default_value = &*BUILT_IN.operator,
+        value_parser = image
+    )]
+    operator: String,
+}
+
+impl From<Args> for DefaultImages {
+    fn from(Args { memcached, exporter, operator }: Args) -> Self {
+        Self { memcached: memcached.into(), exporter: exporter.into(), operator: operator.into() }
+    }
+}
+
+fn image(text: &str) -> Result<String, &'static str> {
+    let image = text.trim();
+    is_image(image)
+        .then(|| image.to_owned())
+        .ok_or("it must be a reference of the form [registry[:port]/]name[:tag][@digest]")
+}

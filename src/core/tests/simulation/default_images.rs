@@ -1,0 +1,62 @@
+//! Settings of the default images that are others after each restart: they alone roll nothing, at once or later.
+
+use memcached_operator_core::kernel::desired::DefaultImages;
+use memcached_operator_core::kernel::reconciler::Settings;
+use proptest::prelude::*;
+
+use crate::history::op;
+use crate::simulation::Simulation;
+
+const IMAGE: &str = "/spec/template/spec/containers/0/image";
+
+fn from_registry(number: usize) -> Settings {
+    let memcached = format!("registry-{number}.example/library/memcached:1.6").into();
+    Settings { images: DefaultImages { memcached, ..DefaultImages::default() }, ..Settings::default() }
+}
+
+fn image(simulation: &Simulation) -> Option<&str> {
+    simulation.model.deployment().content.pointer(IMAGE)?.as_str()
+}
+
+#[test]
+fn a_cache_of_before_the_settings_keeps_its_image_until_an_edit_and_then_that_of_the_edit() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.settle();
+    let made = simulation.model.version();
+    simulation.restart_with(from_registry(1));
+    simulation.settle();
+    assert_eq!((image(&simulation), simulation.model.version()), (Some("memcached:1.6"), made));
+    simulation.model.edit(2);
+    simulation.settle();
+    let edited = (image(&simulation), simulation.model.rollouts);
+    assert_eq!(edited, (Some("registry-1.example/library/memcached:1.6"), 1));
+    let edited = simulation.model.version();
+    simulation.restart();
+    simulation.settle();
+    let after = (image(&simulation), simulation.model.version());
+    assert_eq!(after, (Some("registry-1.example/library/memcached:1.6"), edited));
+}
+
+proptest! {
+    #[test]
+    fn settings_of_images_that_change_between_restarts_roll_nothing(
+        histories in proptest::collection::vec(proptest::collection::vec(op(), 0..12), 1..5),
+    ) {
+        let mut simulation = Simulation::new();
+        simulation.model.create_resource();
+        for (number, history) in histories.iter().enumerate() {
+            simulation.restart_with(from_registry(number));
+            for op in history {
+                simulation.apply(op);
+            }
+        }
+        simulation.settle();
+        let (rollouts, causes) = (simulation.model.rollouts, simulation.model.causes);
+        prop_assert!(rollouts <= causes, "{rollouts} rollouts for {causes} causes");
+        let before = simulation.model.version();
+        simulation.restart_with(from_registry(99));
+        simulation.settle();
+        prop_assert_eq!(simulation.model.version(), before, "another setting wrote something");
+    }
+}
