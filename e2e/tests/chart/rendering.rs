@@ -183,7 +183,8 @@ fn a_digest_names_the_image_whatever_the_tag() -> Result<()> {
 fn images(values: &Value) -> Result<Vec<String>> {
     let objects = rendered(values)?;
     let container = &only(&objects, "Deployment")?["spec"]["template"]["spec"]["containers"][0];
-    let texts = std::iter::once(&container["image"]).chain(container["args"].as_array().into_iter().flatten());
+    let texts =
+        std::iter::once(&container["image"]).chain(container["args"].as_array().into_iter().flatten());
     let told = |text: &&str| !text.starts_with('-') && *text != "run" || text.contains("-image=");
     Ok(texts.filter_map(Value::as_str).filter(told).map(str::to_owned).collect())
 }
@@ -202,7 +203,9 @@ fn a_registry_is_put_before_every_image_that_names_none() -> Result<()> {
     );
     let own = json!({"memcached": "quay.example/memcached:1", "exporter": "team/exporter:2", "operator": "localhost/own:3"});
     assert_eq!(
-        images(&json!({"image": {"registry": "registry.example", "repository": "team/operator"}, "cacheImages": own}))?,
+        images(
+            &json!({"image": {"registry": "registry.example", "repository": "team/operator"}, "cacheImages": own})
+        )?,
         [
             "registry.example/team/operator:0.1.0",
             "--memcached-image=quay.example/memcached:1",
@@ -216,7 +219,10 @@ fn a_registry_is_put_before_every_image_that_names_none() -> Result<()> {
 #[test]
 fn an_operator_from_elsewhere_is_the_exporter_too() -> Result<()> {
     let elsewhere = json!({"image": {"repository": "registry.example/operator", "tag": "1"}});
-    assert_eq!(images(&elsewhere)?, ["registry.example/operator:1", "--operator-image=registry.example/operator:1"]);
+    assert_eq!(
+        images(&elsewhere)?,
+        ["registry.example/operator:1", "--operator-image=registry.example/operator:1"]
+    );
     Ok(())
 }
 
