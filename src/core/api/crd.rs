@@ -6,7 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use kube_core::CustomResourceExt;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::VERSIONS;
 use super::spec::{self, Memcached};
@@ -33,6 +33,7 @@ fn finished(mut version: CustomResourceDefinitionVersion, name: &str) -> CustomR
     {
         root(schema);
         structural(schema);
+        say_defaults(schema);
     }
     version
 }
@@ -64,15 +65,36 @@ fn root(schema: &mut JSONSchemaProps) {
     schema.x_kubernetes_validations = Some(vec![spec::name_rule()]);
 }
 
+/// Adds to the description of each field its default, or for a switch that it is off: `kubectl explain` shows
+/// descriptions only. Whoever reads a schema with defaults needs no other list of them.
+fn say_defaults(schema: &mut JSONSchemaProps) {
+    let default = match &schema.default {
+        // A section that is made by itself is empty: its fields say their own defaults.
+        Some(JSON(Value::Object(_))) => None,
+        Some(JSON(Value::String(text))) => Some(text.clone()),
+        Some(JSON(value)) => Some(value.to_string()),
+        None => (schema.type_.as_deref() == Some("boolean")).then(|| "false".to_owned()),
+    };
+    if let (Some(default), Some(description)) = (default, &mut schema.description) {
+        description.push_str(&format!(" Default: {default}."));
+    }
+    each_child(schema, &mut say_defaults);
+}
+
+/// Schema of one half of the resource: `spec` or `status`. Empty where the definition has no such half.
+#[must_use]
+pub fn half(name: &str) -> JSONSchemaProps {
+    let version = crd().spec.versions.into_iter().next().and_then(|version| version.schema);
+    let root = version.and_then(|schema| schema.open_api_v3_schema).unwrap_or_default();
+    root.properties.unwrap_or_default().remove(name).unwrap_or_default()
+}
+
 /// Dotted paths of everything that a user can set below `spec`, in the order of the alphabet: `memcached.threads`,
 /// `pod.affinity`. A list, a map and a value of one of Kubernetes' own types are one leaf each.
 #[must_use]
 pub fn leaves() -> Vec<String> {
-    let version = crd().spec.versions.into_iter().next().and_then(|version| version.schema);
-    let root = version.and_then(|schema| schema.open_api_v3_schema).unwrap_or_default();
-    let spec = root.properties.unwrap_or_default().remove("spec").unwrap_or_default();
     let mut found = Vec::new();
-    collect_leaves(&spec, "", &mut found);
+    collect_leaves(&half("spec"), "", &mut found);
     found
 }
 

@@ -32,7 +32,9 @@ pub struct SecuritySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::embedded)]
     pub container_security_context: Option<Box<SecurityContext>>,
-    /// Authentication with user name and password.
+    /// Authentication with user name and password. It is memcached's own, of the ASCII protocol (-Y): the first command
+    /// of a connection is `set auth x 0 LENGTH`, its value `user password`. It is not the SASL of the binary protocol:
+    /// client libraries that only know that one cannot log in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sasl: Option<SaslSpec>,
     /// Encryption of client connections.
