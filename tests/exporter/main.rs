@@ -5,6 +5,8 @@
 mod certificates;
 #[path = "../crowd/mod.rs"]
 mod crowd;
+#[path = "../memcached_process/mod.rs"]
+mod memcached_process;
 mod names;
 mod plugin;
 mod program;

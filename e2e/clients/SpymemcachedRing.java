@@ -1,0 +1,31 @@
+// A ring over the pods of a cache, with spymemcached: java -cp spymemcached.jar SpymemcachedRing.java cache.default 11211
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.util.ArrayList;
+import java.util.List;
+import net.spy.memcached.ConnectionFactoryBuilder;
+import net.spy.memcached.DefaultHashAlgorithm;
+import net.spy.memcached.FailureMode;
+import net.spy.memcached.MemcachedClient;
+
+public class SpymemcachedRing {
+    public static void main(String[] arguments) throws Exception {
+        List<InetSocketAddress> pods = new ArrayList<>();
+        for (InetAddress address : InetAddress.getAllByName(arguments[0])) {
+            pods.add(new InetSocketAddress(address, Integer.parseInt(arguments[1])));
+        }
+        // Without the locator a pod more or less moves nearly all keys; without the hash nearly all keys are in one pod. A client
+        // keeps its servers: make a new one when the addresses behind the name change.
+        MemcachedClient ring = new MemcachedClient(
+            new ConnectionFactoryBuilder()
+                .setLocatorType(ConnectionFactoryBuilder.Locator.CONSISTENT)
+                .setHashAlg(DefaultHashAlgorithm.KETAMA_HASH)
+                .setFailureMode(FailureMode.Cancel)
+                .setOpTimeout(1000)
+                .build(),
+            pods);
+        ring.set("greeting", 0, "hello").get();
+        System.out.println(ring.get("greeting"));
+        ring.shutdown();
+    }
+}

@@ -1,0 +1,254 @@
+//! The programs and the figures of `docs/clients.md`, with the real client libraries against real memcacheds on loopback.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "../memcached_process/mod.rs"]
+#[allow(dead_code, reason = "the exporter's tests use the rest")]
+mod memcached_process;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+use rstest::rstest;
+use tempfile::TempDir;
+use tokio::process::Command;
+
+use memcached_process::Memcached;
+
+/// Longer than Java takes to compile a program on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(120);
+/// What another set of free ports may change in a share: a ring is made from addresses.
+const TOLERANCE: i32 = 15;
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).to_owned()
+}
+
+fn programs() -> PathBuf {
+    repository().join("e2e/clients")
+}
+
+fn program(name: &str) -> String {
+    programs().join(name).display().to_string()
+}
+
+fn page() -> String {
+    fs::read_to_string(repository().join("docs/clients.md")).unwrap()
+}
+
+/// The Python in which `make test` installs `e2e/clients/requirements.txt`.
+fn python(arguments: &[&str]) -> Command {
+    let python = repository().join("target/clients/bin/python");
+    assert!(python.exists(), "no client libraries: run `scripts/prerequisites tests`");
+    let mut command = Command::new(python);
+    command.args(arguments);
+    command
+}
+
+fn java(arguments: &[&str]) -> Command {
+    let mut command = Command::new("java");
+    command.args(["-cp", "/usr/share/java/spymemcached.jar"]).args(arguments);
+    command
+}
+
+/// What a program prints, and what it says when it fails.
+async fn output(command: &mut Command) -> Result<String, String> {
+    let run = command.kill_on_drop(true).output();
+    let output = tokio::time::timeout(DEADLINE, run).await.expect("the program took too long");
+    let output = output.expect("the program starts (`scripts/prerequisites tests` installs what it needs)");
+    if output.status.success() {
+        Ok(String::from_utf8(output.stdout).unwrap())
+    } else {
+        Err(String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+/// A memcached with a password file and, where asked for, TLS.
+struct Secured {
+    memcached: Memcached,
+    folder: TempDir,
+}
+
+impl Secured {
+    async fn start(tls: bool) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| folder.path().join(name).display().to_string();
+        fs::write(file("users"), "app:secret\n").unwrap();
+        let key = KeyPair::generate().unwrap();
+        let mut certificate =
+            CertificateParams::new(["cache.default.svc".into(), "127.0.0.1".into()]).unwrap();
+        certificate.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        fs::write(file("tls.crt"), certificate.self_signed(&key).unwrap().pem()).unwrap();
+        fs::write(file("tls.key"), key.serialize_pem()).unwrap();
+        let users = file("users");
+        let files = format!("ssl_chain_cert={},ssl_key={}", file("tls.crt"), file("tls.key"));
+        let mut arguments = vec!["-Y", &users];
+        if tls {
+            arguments.extend(["-Z", "-o", &files]);
+        }
+        let memcached = Memcached::start(&arguments).await;
+        Self { memcached, folder }
+    }
+
+    fn port(&self) -> String {
+        self.memcached.address.port().to_string()
+    }
+
+    fn authority(&self) -> String {
+        self.folder.path().join("tls.crt").display().to_string()
+    }
+}
+
+#[rstest]
+#[case::pymemcache(python(&[&program("pymemcache_ring.py")]))]
+#[case::pylibmc(python(&[&program("pylibmc_ring.py")]))]
+#[case::spymemcached(java(&[&program("SpymemcachedRing.java")]))]
+#[tokio::test]
+async fn a_ring_of_each_library_stores_and_finds(#[case] mut program: Command) {
+    let memcached = Memcached::start(&[]).await;
+    let port = memcached.address.port().to_string();
+    assert_eq!(output(program.args(["127.0.0.1", &port])).await, Ok("hello\n".to_owned()));
+}
+
+/// The name of the Service is played by a list: the first pod, then both, then the second one.
+const PODS_COME_AND_GO: &str = "
+import sys, pymemcache_ring
+first, second = [('127.0.0.1', int(port)) for port in sys.argv[1:]]
+cache = pymemcache_ring.Cache('cache', 11211, every=0)
+for pods in [[first], [first, second], [second]]:
+    pymemcache_ring.pods = lambda name, port: pods
+    assert cache.ring().set('greeting', b'hello', noreply=False)
+    print(cache.ring().get('greeting').decode(), len(cache.ring().clients))
+";
+
+#[tokio::test]
+async fn the_ring_of_pymemcache_follows_pods_that_come_and_go() {
+    let [first, second] = [Memcached::start(&[]).await, Memcached::start(&[]).await];
+    let ports = [&first, &second].map(|it| it.address.port().to_string());
+    let mut program = python(&["-c", PODS_COME_AND_GO]);
+    program.args(ports).env("PYTHONPATH", programs()).env("PYTHONDONTWRITEBYTECODE", "1");
+    assert_eq!(output(&mut program).await, Ok("hello 1\nhello 2\nhello 1\n".to_owned()));
+}
+
+#[rstest]
+#[case::pymemcache("pymemcache_secure.py", true)]
+#[case::emcache("emcache_secure.py", false)]
+#[case::raw_socket("raw_socket.py", true)]
+#[tokio::test]
+async fn each_client_that_can_logs_in_over_tls_and_only_with_the_right_password(
+    #[case] name: &str,
+    #[case] checks_the_name: bool,
+) {
+    let secured = Secured::start(true).await;
+    let (program, port, authority) = (program(name), secured.port(), secured.authority());
+    let with = |service: &'static str, password: &'static str| {
+        let mut command = python(&[&program, "127.0.0.1", &port]);
+        command.args(checks_the_name.then_some(service)).args([&authority, "app", password]);
+        command
+    };
+    assert_eq!(output(&mut with("cache.default.svc", "secret")).await, Ok("hello\n".to_owned()));
+    assert!(output(&mut with("cache.default.svc", "wrong")).await.is_err());
+    if checks_the_name {
+        let refusal = output(&mut with("other.default.svc", "secret")).await.unwrap_err();
+        assert!(refusal.contains("CERTIFICATE_VERIFY_FAILED"), "{refusal}");
+    }
+}
+
+/// What the page says of libraries that cannot log in.
+#[rstest]
+#[case::looks_empty(
+    "import bmemcached, sys; c = bmemcached.Client((sys.argv[1],), 'app', 'secret', socket_timeout=2); print(c.set('a', '1'), c.get('a'))",
+    Ok("False None\n")
+)]
+#[case::times_out(
+    "import pylibmc, sys; pylibmc.Client([sys.argv[1]], binary=True, username='app', password='secret', behaviors={'receive_timeout': 1000}).set('a', '1')",
+    Err("A TIMEOUT OCCURRED")
+)]
+#[case::without_a_password(
+    "import pymemcache, sys; pymemcache.Client(sys.argv[1]).get('a')",
+    Err("unauthenticated")
+)]
+#[tokio::test]
+async fn a_library_that_cannot_log_in_shows_it_as_the_page_says(
+    #[case] program: &str,
+    #[case] shown: Result<&str, &str>,
+) {
+    let secured = Secured::start(false).await;
+    let printed = output(&mut python(&["-c", program, &secured.memcached.address.to_string()])).await;
+    match (printed, shown) {
+        (Ok(printed), Ok(shown)) => assert_eq!(printed, shown),
+        (Err(printed), Err(shown)) => assert!(printed.contains(shown), "{printed}"),
+        (printed, _) => panic!("{printed:?}"),
+    }
+}
+
+/// Shares of keys that are found again, in the order of the table: one, two and all of three pods replaced, a pod lost, a
+/// pod more.
+async fn measure(mut program: Command) -> Vec<i32> {
+    let mut memcacheds = Vec::new();
+    for _ in 0..6 {
+        memcacheds.push(Memcached::start(&[]).await);
+    }
+    let ring = |numbers: &[usize]| -> String {
+        let addresses: Vec<_> = numbers.iter().map(|&it| memcacheds[it].address.to_string()).collect();
+        addresses.join(",")
+    };
+    let after: [&[usize]; 5] = [&[3, 1, 2], &[3, 4, 2], &[3, 4, 5], &[0, 1], &[0, 1, 2, 3]];
+    for numbers in after {
+        program.args([ring(&[0, 1, 2]), ring(numbers)]);
+    }
+    let printed = output(&mut program).await.unwrap();
+    printed.lines().map(|line| line.parse().unwrap()).collect()
+}
+
+/// The shares in the row of the page that begins so.
+fn row(page: &str, name: &str) -> Vec<i32> {
+    let row = page.lines().find(|line| line.starts_with(&format!("| {name} |")));
+    let cells = row.unwrap_or_else(|| panic!("no row {name}")).split('|').skip(2);
+    cells.filter_map(|cell| cell.trim().strip_suffix(" %")?.parse().ok()).collect()
+}
+
+#[rstest]
+#[case("pymemcache, `HashClient`", python(&[&program("hit_ratios.py"), "pymemcache"]))]
+#[case("pylibmc, `ketama`", python(&[&program("hit_ratios.py"), "pylibmc"]))]
+#[case("pylibmc, its default", python(&[&program("hit_ratios.py"), "pylibmc-default"]))]
+#[case("spymemcached, `KETAMA_HASH`", java(&[&program("HitRatios.java"), "CONSISTENT"]))]
+#[case("spymemcached, its default", java(&[&program("HitRatios.java"), "ARRAY_MOD"]))]
+#[tokio::test]
+async fn the_shares_of_keys_that_are_found_again_are_those_of_the_page(
+    #[case] name: &str,
+    #[case] program: Command,
+) {
+    let measured = measure(program).await;
+    println!("{name}: {measured:?}");
+    let shown = row(&page(), name);
+    assert_eq!(shown.len(), measured.len(), "{shown:?}");
+    let near = shown.iter().zip(&measured).all(|(shown, measured)| (shown - measured).abs() <= TOLERANCE);
+    assert!(near, "{name}: measured {measured:?}, the page says {shown:?}");
+}
+
+#[test]
+fn the_page_shows_each_program_as_it_is() {
+    let page = page();
+    let mut shown = 0;
+    for entry in fs::read_dir(programs()).unwrap() {
+        let path = entry.unwrap().path();
+        let language = match path.extension().and_then(|it| it.to_str()) {
+            Some("py") => "python",
+            Some("java") => "java",
+            _ => continue,
+        };
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        // Those that measure are named only.
+        if name.to_lowercase().replace('_', "").starts_with("hitratios") {
+            assert!(page.contains(&format!("`e2e/clients/{name}`")), "{name}");
+            continue;
+        }
+        let block = format!("```{language}\n{}```", fs::read_to_string(&path).unwrap());
+        assert!(page.contains(&block), "docs/clients.md does not show {name} as it is");
+        shown += 1;
+    }
+    assert_eq!(shown, 6);
+}
