@@ -260,8 +260,29 @@ fn every_sample_is_valid(#[files("manifests/samples/*.yaml")] sample: PathBuf) {
     let text = std::fs::read_to_string(&sample).unwrap();
     let mut report = Report::default();
     report.check("sample", &text);
-    let Report { findings, warnings: _, resources, refused: _, skipped: _ } = report;
+    let Report { findings, warnings, resources, refused: _, skipped: _ } = report;
     assert_eq!((findings, resources.len()), (Vec::new(), 1));
+    assert!(warnings.is_empty(), "{warnings:?}");
+}
+
+/// A pod of which no container requests anything is BestEffort: the first to go where memory is short.
+#[rstest]
+fn every_sample_but_the_smallest_has_requests_and_a_memory_limit(
+    #[files("manifests/samples/*.yaml")]
+    #[exclude("minimal.yaml")]
+    sample: PathBuf,
+) {
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple(&std::fs::read_to_string(&sample).unwrap()).unwrap();
+    let spec = &documents.last().unwrap()["spec"];
+    let resources = |path: &str| -> Vec<bool> {
+        let given = |it: &str| spec.pointer(&format!("{path}/{it}")).is_some();
+        ["requests/cpu", "requests/memory", "limits/memory"].map(given).to_vec()
+    };
+    assert_eq!(resources("/resources"), [true; 3]);
+    if spec.pointer("/monitoring/enabled") == Some(&json!(true)) {
+        assert_eq!(resources("/monitoring/exporterResources"), [true; 3]);
+    }
 }
 
 #[test]

@@ -55,6 +55,46 @@ fn the_page_on_conditions_explains_everything_that_is_found_in_secrets() {
     assert!(missing.is_empty(), "{missing:?}");
 }
 
+/// What follows a marker between quotes, each time that it stands in the text.
+fn quoted_after<'a>(text: &'a str, marker: &str) -> Vec<&'a str> {
+    let rest = text.split(marker).skip(1).filter_map(|rest| rest.trim_start().strip_prefix('"'));
+    rest.filter_map(|rest| rest.split('"').next()).collect()
+}
+
+#[test]
+fn the_page_on_performance_has_a_row_for_each_figure_of_the_benchmark_and_no_other() {
+    let page = fs::read_to_string(docs().join("performance.md")).unwrap();
+    let bench = docs().join("../e2e/src/bench");
+    let sources = ["mod.rs", "crowd.rs"].map(|it| fs::read_to_string(bench.join(it)).unwrap()).concat();
+    let figures = ["what:", "row("].into_iter().flat_map(|marker| quoted_after(&sources, marker));
+    assert_eq!(first_cells(&page, &["| figure | bound |"]), figures.map(str::to_owned).collect());
+}
+
+/// The version of a module that a Go program of the tests is built from.
+fn built_from(program: &str, module: &str) -> String {
+    let file = docs().join("../e2e/tools").join(program).join("go.mod");
+    let text = fs::read_to_string(file).unwrap();
+    let line = text.lines().find_map(|line| line.trim_start_matches(['\t', ' ']).strip_prefix(module));
+    line.unwrap().split_whitespace().next().unwrap().trim_start_matches('v').to_owned()
+}
+
+#[test]
+fn the_page_on_compatibility_names_the_versions_that_the_tests_run() {
+    let page = fs::read_to_string(docs().join("compatibility.md")).unwrap();
+    for (program, module) in [
+        ("kubernetes", "k8s.io/kubernetes v"),
+        ("kubernetes-newest", "k8s.io/kubernetes v"),
+        ("helm", "helm.sh/helm/v4 v"),
+    ] {
+        let version = built_from(program, module);
+        assert!(page.contains(&version), "{program} {version}");
+    }
+    let clients = fs::read_to_string(docs().join("../e2e/clients/requirements.txt")).unwrap();
+    for (library, version) in clients.lines().filter_map(|line| line.split_once("==")) {
+        assert!(page.contains(&format!("| {library} | {version} |")), "{library} {version}");
+    }
+}
+
 #[test]
 fn every_link_leads_somewhere() {
     for (page, text) in pages() {

@@ -24,8 +24,12 @@ use rows::rows;
 
 const HEAD: &str = "# API
 Every field of a `Memcached`: what it is, what it is when you leave it out, what it may be, and an example. The page is made
-from the definition by `src/core/tests/api_reference.rs`. `kubectl explain mcd.spec.memcached` says the same on a cluster.
-[fields.md](fields.md) says what each field changes in the children, and so which of them replace pods.
+from the definition by `src/core/tests/api_reference.rs`. [fields.md](fields.md) says what each field changes in the children, and so
+which of them replace pods. On a cluster that has the definition, kubectl says the same, with defaults and bounds:
+
+```sh
+kubectl explain mcd.spec.memcached
+```
 
 ```yaml
 apiVersion: memcached.c5c3.io/v1beta1   # v1alpha1 means the same
