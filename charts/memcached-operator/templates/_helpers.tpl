@@ -79,9 +79,21 @@ a dot or a port there. */}}
 ghcr.io/c5c3/memcached-operator-rs
 {{- end -}}
 
+{{/* The repository. The values of the Go operator's chart name that operator's image: kept, they mean this operator. */}}
+{{- define "memcached-operator.repository" -}}
+{{- if eq .Values.image.repository "ghcr.io/c5c3/memcached-operator" -}}
+{{- if or .Values.image.tag .Values.image.digest -}}
+{{- fail "image.repository is the Go operator's, and image.tag or image.digest names a version of it. Remove image.repository, image.tag and image.digest from your values" -}}
+{{- end -}}
+{{ include "memcached-operator.published" . }}
+{{- else -}}
+{{ .Values.image.repository }}
+{{- end -}}
+{{- end -}}
+
 {{/* The operator's image, by digest where there is one. The registry takes the place of the one in the default. */}}
 {{- define "memcached-operator.image" -}}
-{{- $repository := .Values.image.repository -}}
+{{- $repository := include "memcached-operator.repository" . -}}
 {{- if and .Values.image.registry (eq $repository (include "memcached-operator.published" .)) -}}
 {{- $repository = trimPrefix "ghcr.io/" $repository -}}
 {{- end -}}
@@ -90,7 +102,7 @@ ghcr.io/c5c3/memcached-operator-rs
 {{- if .digest -}}
 {{ $repository }}@{{ .digest }}
 {{- else -}}
-{{ $repository }}:{{ .tag | default $.Chart.AppVersion }}
+{{ $repository }}:{{ .tag | default $.Chart.AppVersion | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -105,7 +117,7 @@ ghcr.io/c5c3/memcached-operator-rs
 {{- with $images.exporter | default (ternary "prom/memcached-exporter:v0.15.4" "" (not (empty $registry))) }}
 - --exporter-image={{ include "memcached-operator.fromRegistry" (list $ .) }}
 {{- end }}
-{{- $elsewhere := or $registry .Values.image.digest (ne .Values.image.repository (include "memcached-operator.published" .)) -}}
+{{- $elsewhere := or $registry .Values.image.digest (ne (include "memcached-operator.repository" .) (include "memcached-operator.published" .)) -}}
 {{- if $images.operator }}
 - --operator-image={{ include "memcached-operator.fromRegistry" (list . $images.operator) }}
 {{- else if $elsewhere }}

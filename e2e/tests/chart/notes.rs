@@ -37,6 +37,8 @@ A first cache:
 What the operator does and why:
 
   kubectl --namespace memcached-operator-system logs deployment/memcached-operator --all-pods
+
+No NetworkPolicy limits the traffic of the operator's pods. networkPolicy.enabled makes one; the Go operator's chart had it on.
 "#;
     let notes = notes.replace("VERSION", env!("CARGO_PKG_VERSION"));
     assert_eq!(with("replicaCount=2")?.trim(), notes.trim());
@@ -58,6 +60,8 @@ fn the_notes_follow_the_values_and_warn_of_those_that_may_hurt() -> Result<()> {
         ),
         ("crds.install=false", &["not part of this release: install and upgrade it yourself"]),
         ("crds.keep=false", &["WARNING: crds.keep is off. Uninstalling this release deletes"]),
+        ("webhook.enabled=false", &["They mean nothing here: remove them."]),
+        ("crds.managedByHelm=false", &["They mean nothing here: remove them."]),
         ("replicaCount=1", &["There is one replica: while it is replaced, nobody acts on changes."]),
     ] {
         let notes = with(values)?;
