@@ -1,4 +1,4 @@
-//! The API server and `api::spec::validate` judge generated resources alike, word for word, and complete them alike.
+//! The API server and `api::spec::validate_with` judge new resources alike, word for word, and complete them alike.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use kube::api::DynamicObject;
 use kube::core::Status;
 use memcached_operator::api::Validated;
-use memcached_operator::api::spec::{Violation, validate};
+use memcached_operator::api::spec::{Judged, Violation, validate_with};
 use memcached_operator::api::{MemcachedSpec, VERSIONS};
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ enum Ours {
 
 fn ours(name: &str, spec: &Value) -> Ours {
     let Ok(spec) = MemcachedSpec::parse(Some(spec)) else { return Ours::WrongType };
-    validate(name, &spec).map_or_else(Ours::Broken, |valid| Ours::Valid(Box::new(valid)))
+    validate_with(name, &spec, Judged::New).map_or_else(Ours::Broken, |valid| Ours::Valid(Box::new(valid)))
 }
 
 /// Why the two do not agree, if they do not.
@@ -37,7 +37,7 @@ fn disagreement(ours: &Ours, theirs: Result<&DynamicObject, &Status>) -> Option<
     match (ours, theirs) {
         (Ours::Valid(ours), Ok(stored)) => {
             let stored = MemcachedSpec::parse(Some(&stored.data["spec"])).unwrap();
-            let completed = validate("cache", &stored);
+            let completed = validate_with("cache", &stored, Judged::New);
             (completed.as_ref() != Ok(ours))
                 .then(|| format!("completed as {completed:?}, and by us as {ours:?}"))
         }

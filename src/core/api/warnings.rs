@@ -18,7 +18,17 @@ pub struct SpecWarning {
 /// All warnings about a spec, one of each reason at most.
 #[must_use]
 pub fn of_spec(spec: &Validated) -> Vec<SpecWarning> {
-    of_memory_limit(spec).into_iter().collect()
+    [of_memory_limit(spec), of_tolerated(spec)].into_iter().flatten().collect()
+}
+
+/// What was stored before there was a rule against it, and what becomes of it.
+fn of_tolerated(spec: &Validated) -> Option<SpecWarning> {
+    let tolerated: Vec<_> = spec.tolerated.iter().map(ToString::to_string).collect();
+    let warning = || Warning {
+        reason: "InvalidField".to_owned(),
+        message: format!("The API server would refuse this today; correct it: {}", tolerated.join("; ")),
+    };
+    (!tolerated.is_empty()).then(|| SpecWarning { path: "spec", warning: warning() })
 }
 
 /// A valid memory limit may still be less than memcached needs one day: then memcached is killed, and the cache is

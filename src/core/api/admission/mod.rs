@@ -17,7 +17,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 use self::schema::{Judgement, UNKNOWN_FIELD};
-use super::spec::{Blank, MemcachedSpec, Violation, validate_with, violations_of_metadata};
+use super::spec::{Judged, MemcachedSpec, Violation, validate_with, violations_of_metadata};
 use super::{GROUP, KIND, VERSIONS, crd};
 
 /// Fields of every resource.
@@ -77,7 +77,7 @@ fn rules(object: &Value, of_schema: &[Violation]) -> Vec<Violation> {
         // The schema knows the types, and says which is wrong; of a spec that nobody can read, no rule is asked.
         Err(_) if !of_schema.is_empty() => Vec::new(),
         Err(violation) => vec![violation],
-        Ok(spec) => validate_with(&name(object), &spec, Blank::IsAValue).err().unwrap_or_default(),
+        Ok(spec) => validate_with(&name(object), &spec, Judged::New).err().unwrap_or_default(),
     };
     broken.into_iter().filter(|rule| of_schema.iter().all(|it| it.path != rule.path)).collect()
 }

@@ -1,7 +1,11 @@
 //! How rules are checked: [`Findings`] collects everything that is wrong with one spec. Pure; called by the sections.
 //!
-//! A zero or empty value that slips past the schema means the default: webhooks of the Go operator stored such values. Who
-//! asks what the API server says of a new resource asks with [`Blank::IsAValue`].
+//! What is stored may be older than a rule: the Go operator, whose resources these are too, took what the definition refuses.
+//! A stored zero or empty value means the default. Of some other values the operator makes what it can, and says so
+//! ([`Tolerated`]); what is switched off is not looked at. Who asks what the API server says of a new resource asks with
+//! [`Judged::New`].
+
+use std::collections::BTreeMap;
 
 use regex::Regex;
 
@@ -15,6 +19,16 @@ pub struct Violation {
     pub message: String,
 }
 
+/// A broken rule of a stored resource that keeps nothing from being built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{violation}; {meaning}")]
+pub struct Tolerated {
+    /// The rule, and where it is broken.
+    pub violation: Violation,
+    /// What the operator makes of the value.
+    pub meaning: &'static str,
+}
+
 /// A whole number with its range and default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Number {
@@ -26,24 +40,74 @@ pub struct Number {
     pub default: i32,
 }
 
-/// What a zero or an empty text is, where the API server takes none.
+/// Which resource is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blank {
-    /// The default: what is stored has such values.
-    IsTheDefault,
-    /// A value like any other, and so refused: the API server stores no new one.
-    IsAValue,
+pub enum Judged {
+    /// One that the API server has: it may be older than a rule.
+    Stored,
+    /// One that the API server is asked to store: it takes nothing that breaks a rule.
+    New,
 }
 
 /// What is wrong so far. Each check reports, and answers with the value that a valid spec would have.
 pub(super) struct Findings {
     pub(super) found: Vec<Violation>,
-    blank: Blank,
+    pub(super) tolerated: Vec<Tolerated>,
+    judged: Judged,
 }
 
 impl Findings {
-    pub(super) fn new(blank: Blank) -> Self {
-        Self { found: Vec::new(), blank }
+    pub(super) const fn new(judged: Judged) -> Self {
+        Self { found: Vec::new(), tolerated: Vec::new(), judged }
+    }
+
+    /// Whether nobody looks at a section, because it is switched off in a resource that is stored.
+    pub(super) fn passes_over(&self, enabled: Option<bool>) -> bool {
+        self.judged == Judged::Stored && enabled != Some(true)
+    }
+
+    /// Checks a rule that a stored value may break: `meaning` says what the operator makes of it then. Gives whether this is
+    /// such a value.
+    pub(super) fn tolerate(
+        &mut self,
+        kept: bool,
+        meaning: &'static str,
+        violation: impl FnOnce() -> (String, String),
+    ) -> bool {
+        if kept {
+            return false;
+        }
+        let (path, message) = violation();
+        let violation = Violation { path, message };
+        let tolerated = self.judged == Judged::Stored;
+        if tolerated {
+            self.tolerated.push(Tolerated { violation, meaning });
+        } else {
+            self.found.push(violation);
+        }
+        tolerated
+    }
+
+    /// Checks a map. Of a stored one, entries that break a rule are left out, and `meaning` says so.
+    pub(super) fn entries(
+        &mut self,
+        map: &BTreeMap<String, String>,
+        meaning: &'static str,
+        check: impl Fn(&mut Self, &BTreeMap<String, String>),
+    ) -> BTreeMap<String, String> {
+        if self.judged == Judged::New {
+            check(self, map);
+            return map.clone();
+        }
+        let mut kept = map.clone();
+        kept.retain(|key, value| {
+            let mut alone = Self::new(Judged::New);
+            check(&mut alone, &[(key.clone(), value.clone())].into());
+            let is_kept = alone.found.is_empty();
+            self.tolerated.extend(alone.found.into_iter().map(|violation| Tolerated { violation, meaning }));
+            is_kept
+        });
+        kept
     }
 
     pub(super) fn check(&mut self, kept: bool, path: impl Into<String>, message: impl FnOnce() -> String) {
@@ -58,7 +122,7 @@ impl Findings {
 
     /// Checks a number that has no default; the default of the rule is not used.
     pub(super) fn optional_number(&mut self, path: &str, raw: Option<i32>, rule: Number) -> Option<i32> {
-        let value = raw.filter(|&value| value != 0 || rule.min == 0 || self.blank == Blank::IsAValue)?;
+        let value = raw.filter(|&value| value != 0 || rule.min == 0 || self.judged == Judged::New)?;
         self.check(value >= rule.min, path, || format!("should be greater than or equal to {}", rule.min));
         self.check(value <= rule.max, path, || format!("should be less than or equal to {}", rule.max));
         Some(value)
@@ -84,7 +148,7 @@ impl Findings {
 
     /// A text that was written, where the API server takes no empty one.
     pub(super) fn present<'a>(&self, raw: Option<&'a str>) -> Option<&'a str> {
-        raw.filter(|text| !text.is_empty() || self.blank == Blank::IsAValue)
+        raw.filter(|text| !text.is_empty() || self.judged == Judged::New)
     }
 
     /// One of a few words; `None` for a missing or an unknown one.

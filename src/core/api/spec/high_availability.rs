@@ -31,6 +31,8 @@ const BUDGET_OF_NEITHER: &str = "one of minAvailable or maxUnavailable must be s
 const ALL_STAY: &str = "minAvailable must be less than 100%, or no node could ever be drained";
 /// The message where `maxUnavailable` lets no pod go.
 const NONE_GOES: &str = "maxUnavailable must be more than zero, or no node could ever be drained";
+/// What becomes of a stored limit that lets no pod go.
+const BLOCKS: &str = "the PodDisruptionBudget has it as it is, and the drain of a node waits for ever";
 
 /// By these the API server tells `topologySpreadConstraints` apart. The lengths are those of a label's key, prefix and
 /// slash included, and more than Kubernetes' words have.
@@ -142,7 +144,8 @@ pub enum AntiAffinity {
 }
 
 /// What a drain may take: a number, or a percentage that is rounded up. Never one that blocks every eviction while
-/// there are two pods or more; under autoscaling from one pod on, never one that still does at the most pods.
+/// there are two pods or more; under autoscaling from one pod on, never one that still does at the most pods. Only a limit
+/// that was stored before there was this rule may: whoever wrote it may want no eviction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DisruptionLimit {
     /// So many stay.
@@ -294,6 +297,9 @@ fn validate_budget(
     pods: Pods<&str, i32>,
 ) -> Option<DisruptionLimit> {
     let PodDisruptionBudgetSpec { enabled, min_available, max_unavailable } = raw;
+    if findings.passes_over(*enabled) {
+        return None;
+    }
     let path = "spec.highAvailability.podDisruptionBudget";
     let (min_path, max_path) = (format!("{path}.minAvailable"), format!("{path}.maxUnavailable"));
     let min = limit(findings, &min_path, min_available.as_ref());
@@ -306,16 +312,16 @@ fn validate_budget(
     if let Some(min) = min {
         let Pods { field, count } = pods;
         let written = text(min);
-        findings.check(written != "100%", &min_path, || ALL_STAY.to_owned());
+        findings.tolerate(written != "100%", BLOCKS, || (min_path.clone(), ALL_STAY.to_owned()));
         let one_may_go = written == "100%" || count <= 1 || stay(min, count) < i64::from(count);
-        findings.check(one_may_go, min_path, || {
+        findings.tolerate(one_may_go, BLOCKS, || {
             let rounded = if written.ends_with('%') { " when rounded up" } else { "" };
-            format!("minAvailable ({written}) must be less than {field} ({count}){rounded}")
+            (min_path, format!("minAvailable ({written}) must be less than {field} ({count}){rounded}"))
         });
     }
     if let Some(max) = max {
         let none = matches!(text(max).as_str(), "0" | "0%" | "00%");
-        findings.check(!none, max_path, || NONE_GOES.to_owned());
+        findings.tolerate(!none, BLOCKS, || (max_path, NONE_GOES.to_owned()));
     }
     min.cloned().map(DisruptionLimit::MinAvailable).or(max.cloned().map(DisruptionLimit::MaxUnavailable))
 }

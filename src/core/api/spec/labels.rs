@@ -32,6 +32,9 @@ pub(super) const LABELS_NOT_OURS: &str = "labels under memcached.c5c3.io/, and a
 /// The message where somebody sets an annotation that only the operator may set.
 pub(super) const ANNOTATIONS_NOT_OURS: &str = "annotations under memcached.c5c3.io/ are the operator's own";
 
+/// What becomes of a stored label or annotation that its child cannot carry.
+const LEFT_OUT: &str = "it is left out";
+
 /// Keys that Kubernetes takes.
 struct Keys {
     pattern: &'static str,
@@ -123,6 +126,13 @@ pub(super) fn validate_own_annotations(findings: &mut Findings, annotations: &Ma
     });
 }
 
+/// Labels of a ServiceMonitor.
+pub(super) fn validate_monitor_labels(findings: &mut Findings, path: &str, raw: Option<&Map>) -> Map {
+    let Some(labels) = raw else { return Map::new() };
+    findings.count(path, labels.len(), ENTRIES);
+    findings.entries(labels, LEFT_OUT, |findings, labels| check_labels(findings, path, labels))
+}
+
 /// Labels that anybody may set.
 pub(super) fn validate_labels(findings: &mut Findings, path: &str, raw: Option<&Map>) -> Map {
     let Some(labels) = raw else { return Map::new() };
@@ -149,14 +159,25 @@ pub(super) fn validate_others_labels(findings: &mut Findings, path: &str, raw: O
     labels
 }
 
+/// Annotations of a Service: none that only the operator may set.
+pub(super) fn validate_service_annotations(findings: &mut Findings, path: &str, raw: Option<&Map>) -> Map {
+    let Some(annotations) = raw else { return Map::new() };
+    findings.count(path, annotations.len(), ENTRIES);
+    findings.entries(annotations, LEFT_OUT, |findings, map| check_others_annotations(findings, path, map))
+}
+
 /// Annotations of others: none that only the operator may set.
 pub(super) fn validate_others_annotations(findings: &mut Findings, path: &str, raw: Option<&Map>) -> Map {
     let Some(annotations) = raw else { return Map::new() };
     findings.count(path, annotations.len(), ENTRIES);
+    check_others_annotations(findings, path, annotations);
+    annotations.clone()
+}
+
+fn check_others_annotations(findings: &mut Findings, path: &str, annotations: &Map) {
     check_annotation_keys(findings, path, annotations);
     let ours = annotations.keys().any(|key| key.starts_with(OUR_PREFIX));
     findings.check(!ours, path, || ANNOTATIONS_NOT_OURS.to_owned());
-    annotations.clone()
 }
 
 fn check_annotation_keys(findings: &mut Findings, path: &str, annotations: &Map) {

@@ -49,7 +49,7 @@ use serde_json::{Value, json};
 
 pub use self::autoscaling::{Autoscaling, AutoscalingSpec};
 use self::findings::Findings;
-pub use self::findings::{Blank, Number, Violation};
+pub use self::findings::{Judged, Number, Tolerated, Violation};
 pub use self::high_availability::{
     AntiAffinity, DisruptionLimit, GracefulShutdown, GracefulShutdownSpec, HighAvailability,
     HighAvailabilitySpec, PodDisruptionBudgetSpec,
@@ -171,6 +171,8 @@ pub struct Validated {
     pub service_annotations: BTreeMap<String, String>,
     /// Settings of the pods that say nothing about memcached.
     pub pod: PodSettings,
+    /// What is stored and breaks a rule that is newer than it is. Builds nothing: it is only told.
+    pub tolerated: Vec<Tolerated>,
 }
 
 /// What an empty spec means.
@@ -188,6 +190,7 @@ impl Default for Validated {
             autoscaling: None,
             service_annotations: BTreeMap::new(),
             pod: PodSettings::default(),
+            tolerated: Vec::new(),
         }
     }
 }
@@ -197,19 +200,20 @@ fn whole_spec_rules() -> [ValidationRule; 3] {
     [resources::memory_limit_rule(), high_availability::min_available_rule(), autoscaling::cpu_request_rule()]
 }
 
-/// Checks every rule of a resource that is stored: a zero or an empty text means the default there.
+/// Checks every rule of a resource that is stored: a zero or an empty text means the default there, and some broken rules
+/// are [`Tolerated`].
 ///
 /// # Errors
 /// All violations, in the order of the fields; never an empty list.
 pub fn validate(name: &str, spec: &MemcachedSpec) -> Result<Validated, Vec<Violation>> {
-    validate_with(name, spec, Blank::IsTheDefault)
+    validate_with(name, spec, Judged::Stored)
 }
 
 /// Checks every rule of the resource.
 ///
 /// # Errors
 /// As [`validate`].
-pub fn validate_with(name: &str, spec: &MemcachedSpec, blank: Blank) -> Result<Validated, Vec<Violation>> {
+pub fn validate_with(name: &str, spec: &MemcachedSpec, judged: Judged) -> Result<Validated, Vec<Violation>> {
     // Taken apart without `..`, as every section is: whoever adds a field decides here what becomes of it.
     let MemcachedSpec {
         replicas,
@@ -224,7 +228,7 @@ pub fn validate_with(name: &str, spec: &MemcachedSpec, blank: Blank) -> Result<V
         service,
         pod,
     } = spec;
-    let findings = &mut Findings::new(blank);
+    let findings = &mut Findings::new(judged);
     names::validate_resource(findings, name);
     let pods = Pods::new(*replicas, autoscaling.as_deref());
     let replicas = findings.number("spec.replicas", *replicas, REPLICAS);
@@ -236,7 +240,7 @@ pub fn validate_with(name: &str, spec: &MemcachedSpec, blank: Blank) -> Result<V
     let security = security::validate(findings, security.as_ref());
     let requests = autoscaling::Requests { memcached: resources.as_ref(), exporter: monitoring.as_ref() };
     let autoscaling = autoscaling::validate(findings, autoscaling.as_deref(), &requests);
-    let valid = Validated {
+    let mut valid = Validated {
         replicas,
         image,
         resources: requirements,
@@ -248,7 +252,9 @@ pub fn validate_with(name: &str, spec: &MemcachedSpec, blank: Blank) -> Result<V
         autoscaling,
         service_annotations: service::validate(findings, service.as_ref()),
         pod: pod::validate(findings, pod.as_deref()),
+        tolerated: Vec::new(),
     };
+    valid.tolerated = std::mem::take(&mut findings.tolerated);
     if findings.found.is_empty() { Ok(valid) } else { Err(std::mem::take(&mut findings.found)) }
 }
 
@@ -260,7 +266,7 @@ pub fn violations_of_metadata(metadata: Option<&Value>) -> Vec<Violation> {
         let texts = fields.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
         texts.collect::<BTreeMap<_, _>>()
     };
-    let findings = &mut Findings::new(Blank::IsAValue);
+    let findings = &mut Findings::new(Judged::New);
     labels::validate_own_labels(findings, &texts("labels"));
     labels::validate_own_annotations(findings, &texts("annotations"));
     std::mem::take(&mut findings.found)

@@ -17,8 +17,14 @@ use super::{image, labels};
 const WEBHOOK_EXPORTER_IMAGE: &str = "prom/memcached-exporter:v0.15.4";
 /// Default of `serviceMonitor.interval`.
 const DEFAULT_INTERVAL: &str = "30s";
-/// Default of `serviceMonitor.scrapeTimeout`, where the interval is not shorter.
+/// Default of `serviceMonitor.scrapeTimeout`, where the interval is not shorter. Webhooks of the past wrote it beside a shorter
+/// interval too, so that it says nothing about what the user wants.
 const DEFAULT_SCRAPE_TIMEOUT: &str = "10s";
+
+/// What becomes of a stored text that is no duration.
+const DEFAULTED: &str = "the default is used in its place";
+/// What becomes of a stored timeout that outlasts the interval.
+const SHORTENED: &str = "the interval is used in its place";
 
 /// A unit of durations.
 struct Unit {
@@ -89,7 +95,8 @@ pub struct ServiceMonitorSpec {
         )
     )]
     pub interval: Option<String>,
-    /// Time until a scrape is given up, at most the interval. Unset: 10s, or the interval where that is shorter.
+    /// Time until a scrape is given up, at most the interval. Unset: 10s, or the interval where that is shorter. 10s, which
+    /// webhooks of the past filled in, counts as unset.
     // No default in the schema: a fixed one would refuse `interval: 5s` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
@@ -138,13 +145,13 @@ fn duration_rule(field: &str) -> ValidationRule {
     }
 }
 
-/// CEL for `serviceMonitor`: a scrape ends before the next begins. An unset timeout adapts itself.
+/// CEL for `serviceMonitor`: a scrape ends before the next begins. A timeout that counts as unset adapts itself.
 fn timeout_rule() -> ValidationRule {
     ValidationRule {
         // The interval has a default. A text taken from `orValue` has no bounds, which breaks the cost budget.
         rule: format!(
-            "!has(self.scrapeTimeout) || !has(self.interval) || !self.scrapeTimeout.matches('{DURATION_PATTERN}') || \
-             !self.interval.matches('{DURATION_PATTERN}') || {} <= {}",
+            "!has(self.scrapeTimeout) || self.scrapeTimeout == '{DEFAULT_SCRAPE_TIMEOUT}' || !has(self.interval) || \
+             !self.scrapeTimeout.matches('{DURATION_PATTERN}') || !self.interval.matches('{DURATION_PATTERN}') || {} <= {}",
             milliseconds_in_cel("self.scrapeTimeout"),
             milliseconds_in_cel("self.interval")
         ),
@@ -168,6 +175,9 @@ fn milliseconds_in_cel(text: &str) -> String {
 
 pub(super) fn validate(findings: &mut Findings, raw: Option<&MonitoringSpec>) -> Option<Monitoring> {
     let MonitoringSpec { enabled, exporter_image, exporter_resources, service_monitor } = raw?;
+    if findings.passes_over(*enabled) {
+        return None;
+    }
     let path = "spec.monitoring";
     let image = image::validate(findings, &format!("{path}.exporterImage"), exporter_image.as_deref());
     let exporter_resources = exporter_resources.as_ref();
@@ -187,36 +197,45 @@ fn validate_service_monitor(findings: &mut Findings, raw: &ServiceMonitorSpec) -
     let ServiceMonitorSpec { additional_labels, interval, scrape_timeout } = raw;
     let path = "spec.monitoring.serviceMonitor";
     let timeout_path = format!("{path}.scrapeTimeout");
-    let additional_labels =
-        labels::validate_labels(findings, &format!("{path}.additionalLabels"), additional_labels.as_ref());
+    let additional_labels = labels::validate_monitor_labels(
+        findings,
+        &format!("{path}.additionalLabels"),
+        additional_labels.as_ref(),
+    );
     let interval = findings.present(interval.as_deref()).unwrap_or(DEFAULT_INTERVAL);
-    let interval_milliseconds = duration(findings, &format!("{path}.interval"), interval);
-    let timeout = match findings.present(scrape_timeout.as_deref()) {
-        Some(timeout) => {
-            let milliseconds = duration(findings, &timeout_path, timeout);
-            let ends =
-                milliseconds.zip(interval_milliseconds).is_none_or(|(timeout, interval)| timeout <= interval);
-            findings.check(ends, timeout_path, || {
-                format!("scrapeTimeout ({timeout}) must not exceed interval ({interval})")
-            });
-            timeout
-        }
-        None if interval_milliseconds < milliseconds(DEFAULT_SCRAPE_TIMEOUT) => interval,
-        None => DEFAULT_SCRAPE_TIMEOUT,
-    };
+    let (interval, milliseconds_between) =
+        duration(findings, &format!("{path}.interval"), interval, DEFAULT_INTERVAL);
+    let is_short = milliseconds_between < milliseconds(DEFAULT_SCRAPE_TIMEOUT);
+    let unset = if is_short { interval } else { DEFAULT_SCRAPE_TIMEOUT };
+    let timeout = findings.present(scrape_timeout.as_deref());
+    let timeout = timeout.filter(|&timeout| timeout != DEFAULT_SCRAPE_TIMEOUT).map_or(unset, |timeout| {
+        let (timeout, milliseconds) = duration(findings, &timeout_path, timeout, unset);
+        let times = milliseconds.zip(milliseconds_between);
+        let ends = times.is_none_or(|(timeout, interval)| timeout <= interval);
+        let words = format!("scrapeTimeout ({timeout}) must not exceed interval ({interval})");
+        if findings.tolerate(ends, SHORTENED, || (timeout_path, words)) { interval } else { timeout }
+    });
     ServiceMonitor { additional_labels, interval: interval.to_owned(), scrape_timeout: timeout.to_owned() }
 }
 
-/// Checks a duration; its milliseconds where it has the form of one.
-fn duration(findings: &mut Findings, path: &str, text: &str) -> Option<i64> {
+/// Checks a duration; its text, and its milliseconds where it has the form of one. A stored text that is none stands for
+/// `otherwise`.
+fn duration<'a>(
+    findings: &mut Findings,
+    path: &str,
+    text: &'a str,
+    otherwise: &'a str,
+) -> (&'a str, Option<i64>) {
     if !findings.length(path, text, DURATION_LENGTH) {
-        return None;
+        return (text, None);
     }
-    let milliseconds = milliseconds(text);
-    let usable = milliseconds.is_some_and(|amount| amount > 0 && amount <= DURATION_MAX);
+    let amount = milliseconds(text);
+    let usable = amount.is_some_and(|amount| amount > 0 && amount <= DURATION_MAX);
     let field = path.rsplit('.').next().unwrap_or(path);
-    findings.check(usable, path, || no_duration(field));
-    milliseconds
+    if findings.tolerate(usable, DEFAULTED, || (path.to_owned(), no_duration(field))) {
+        return (otherwise, milliseconds(otherwise));
+    }
+    (text, amount)
 }
 
 fn milliseconds(text: &str) -> Option<i64> {

@@ -179,6 +179,9 @@ pub(super) fn validate(findings: &mut Findings, raw: Option<&SecuritySpec>) -> S
 
 fn validate_sasl(findings: &mut Findings, raw: &SaslSpec) -> Option<String> {
     let SaslSpec { enabled, credentials_secret_ref } = raw;
+    if findings.passes_over(*enabled) {
+        return None;
+    }
     let path = "spec.security.sasl.credentialsSecretRef.name";
     let secret = secret(findings, path, credentials_secret_ref.as_ref());
     let enabled = *enabled == Some(true);
@@ -188,6 +191,9 @@ fn validate_sasl(findings: &mut Findings, raw: &SaslSpec) -> Option<String> {
 
 fn validate_tls(findings: &mut Findings, raw: &TlsSpec) -> Option<Tls> {
     let TlsSpec { enabled, certificate_secret_ref, enable_client_cert, plaintext } = raw;
+    if findings.passes_over(*enabled) {
+        return None;
+    }
     let path = "spec.security.tls.certificateSecretRef.name";
     let secret = secret(findings, path, certificate_secret_ref.as_ref());
     let enabled = *enabled == Some(true);

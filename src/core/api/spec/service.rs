@@ -23,5 +23,5 @@ pub struct ServiceSpec {
 /// The annotations of the Service.
 pub(super) fn validate(findings: &mut Findings, raw: Option<&ServiceSpec>) -> BTreeMap<String, String> {
     let annotations = raw.and_then(|ServiceSpec { annotations }| annotations.as_ref());
-    labels::validate_others_annotations(findings, "spec.service.annotations", annotations)
+    labels::validate_service_annotations(findings, "spec.service.annotations", annotations)
 }

@@ -78,6 +78,7 @@ pub fn understands(spec: &Validated) -> bool {
         autoscaling: _,
         service_annotations: _,
         pod,
+        tolerated: _,
     } = spec;
     let Process {
         max_memory_mb: _,

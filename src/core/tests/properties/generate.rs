@@ -53,6 +53,7 @@ pub(crate) fn validated() -> impl Strategy<Value = Validated> {
                 autoscaling,
                 service_annotations,
                 pod,
+                tolerated: Vec::new(),
             }
         },
     )

@@ -31,7 +31,8 @@ pub enum Validate {
     Same,
     /// The same place in these words.
     OtherWords(String),
-    /// Nothing: a zero or empty value means the default.
+    /// Nothing, of a stored resource: a zero or empty value means the default, what is switched off is not looked at, and the
+    /// operator makes what it can of some other values.
     Takes,
 }
 
@@ -78,7 +79,8 @@ fn refused(spec: Value, path: &str, words: String, by: By) -> Case {
 }
 
 impl Case {
-    /// `validate` takes it, because it takes a zero or empty value for the default.
+    /// `validate` takes it of a stored resource: a zero or empty value is the default there, a section that is switched off is
+    /// not looked at, and some broken rules are tolerated.
     pub(super) fn validate_takes(self) -> Self {
         self.with(Validate::Takes)
     }

@@ -73,17 +73,17 @@ fn budgets() -> Vec<Case> {
         taken(off(json!({"enabled": false}))),
         lacks(on(json!({})), BUDGET, neither),
         taken(off(json!({"minAvailable": "100%"}))),
-        breaks_rule(on(json!({"minAvailable": "100%"})), MIN, all_stay),
+        breaks_rule(on(json!({"minAvailable": "100%"})), MIN, all_stay).validate_takes(),
         taken(on(json!({"maxUnavailable": 1}))),
-        breaks_rule(on(json!({"maxUnavailable": 0})), MAX, none_goes),
+        breaks_rule(on(json!({"maxUnavailable": 0})), MAX, none_goes).validate_takes(),
         taken(on(json!({"maxUnavailable": "1%"}))),
-        breaks_rule(on(json!({"maxUnavailable": "0%"})), MAX, none_goes),
-        breaks_rule(on(json!({"maxUnavailable": "00%"})), MAX, none_goes),
+        breaks_rule(on(json!({"maxUnavailable": "0%"})), MAX, none_goes).validate_takes(),
+        breaks_rule(on(json!({"maxUnavailable": "00%"})), MAX, none_goes).validate_takes(),
         taken(on(json!({"maxUnavailable": "100%"}))),
         breaks_schema(on(json!({"maxUnavailable": "101%"})), MAX, no_share),
         breaks_schema(on(json!({"minAvailable": "1"})), MIN, no_share),
         taken(off(json!({"minAvailable": 0}))),
-        breaks_schema(off(json!({"minAvailable": -1})), MIN, "should be greater than or equal to 0"),
+        breaks_schema(on(json!({"minAvailable": -1})), MIN, "should be greater than or equal to 0"),
     ]
 }
 
@@ -96,7 +96,7 @@ fn limits() -> Vec<Case> {
         })
     };
     let too_many = |replicas: i32, limit: Value, words: &str| {
-        breaks_rule(with(replicas, limit), MIN, format!("minAvailable {words}"))
+        breaks_rule(with(replicas, limit), MIN, format!("minAvailable {words}")).validate_takes()
     };
     vec![
         taken(with(2, json!(0))),
@@ -128,7 +128,7 @@ fn limits_under_autoscaling() -> Vec<Case> {
         })
     };
     let too_many = |bounds: [i32; 2], limit: Value, words: &str| {
-        breaks_rule(with(bounds, limit), MIN, format!("minAvailable {words}"))
+        breaks_rule(with(bounds, limit), MIN, format!("minAvailable {words}")).validate_takes()
     };
     vec![
         taken(with([3, 9], json!(2))),

@@ -9,7 +9,7 @@ pub(super) fn cases() -> Vec<Case> {
     let words = |field: &str| {
         format!("{field} must be a reference of the form [registry[:port]/]name[:tag][@digest]")
     };
-    let exporter = |image: &str| json!({"monitoring": {"exporterImage": image}});
+    let exporter = |image: &str| json!({"monitoring": {"enabled": true, "exporterImage": image}});
     let digest = "0123456789abcdef".repeat(4);
     let images = [
         "memcached",

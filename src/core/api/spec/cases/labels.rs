@@ -2,17 +2,27 @@
 
 use serde_json::{Map, Value, json};
 
-use super::case::{Case, breaks_limit, breaks_rule, breaks_schema, taken};
+use super::case::{By, Case, breaks_limit, breaks_rule, breaks_schema, taken};
 use crate::api::spec::labels::{ANNOTATIONS_NOT_OURS, LABELS_NOT_OURS, OUR_LABELS};
 
 const LABELS: [&str; 3] = ["pod.labels", "pod.nodeSelector", "monitoring.serviceMonitor.additionalLabels"];
 const ANNOTATIONS: [&str; 2] = ["pod.annotations", "service.annotations"];
 
 pub(super) fn cases() -> Vec<Case> {
-    let mut cases: Vec<_> = LABELS.iter().flat_map(|path| of_labels(path)).collect();
-    cases.extend(ANNOTATIONS.iter().flat_map(|path| of_annotations(path)));
+    let mut cases: Vec<_> = LABELS.iter().flat_map(|path| tolerated(path, of_labels(path))).collect();
+    cases.extend(ANNOTATIONS.iter().flat_map(|path| tolerated(path, of_annotations(path))));
     cases.extend(our_own_labels());
     cases
+}
+
+/// Of stored maps of pods every rule is kept. A ServiceMonitor is not switched on here, and of the annotations of a Service
+/// only their number counts: the others are left out.
+fn tolerated(path: &str, cases: Vec<Case>) -> Vec<Case> {
+    let is_kept = |case: &Case| {
+        let is_limit = case.refusal.as_ref().is_some_and(|refusal| refusal.by == By::Limit);
+        path.starts_with("pod.") || (path.starts_with("service.") && is_limit)
+    };
+    cases.into_iter().map(|case| if is_kept(&case) { case } else { case.validate_takes() }).collect()
 }
 
 /// A spec with that map at a dotted path.

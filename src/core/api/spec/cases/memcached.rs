@@ -106,8 +106,8 @@ fn arguments() -> Vec<Case> {
         taken(second("")),
         taken(second("\ta b\"'$")),
         broken("a\0"),
-        broken("\n"),
-        broken("a\r\nb"),
+        broken("\n").validate_takes(),
+        broken("a\r\nb").validate_takes(),
         taken(with(&vec!["a".to_owned(); 256])),
         breaks_limit(with(&vec!["a".to_owned(); 257]), path, "Too many: 257: must have at most 256 items"),
         // Characters count, whatever the message says.

@@ -10,7 +10,8 @@ const TIMEOUT: &str = "spec.monitoring.serviceMonitor.scrapeTimeout";
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = durations();
     cases.extend(timeouts());
-    cases
+    // The section is not switched on; what comes of it where it is: `tests`.
+    cases.into_iter().map(Case::validate_takes).collect()
 }
 
 fn monitor(fields: &Value) -> Value {
@@ -45,7 +46,7 @@ fn durations() -> Vec<Case> {
     let mut cases: Vec<_> = durations.iter().map(|it| taken(every(it))).collect();
     cases.extend(others.iter().map(|it| breaks_rule(every(it), INTERVAL, words("interval"))));
     cases.extend([
-        breaks_rule(every(""), INTERVAL, words("interval")).validate_takes(),
+        breaks_rule(every(""), INTERVAL, words("interval")),
         breaks_limit(every(&"1".repeat(129)), INTERVAL, "Too long: may not be more than 128 bytes"),
     ]);
     cases
@@ -60,12 +61,16 @@ fn timeouts() -> Vec<Case> {
     vec![
         taken(within("1s")),
         breaks_rule(within("1s1m"), TIMEOUT, words("scrapeTimeout")),
-        breaks_rule(within(""), TIMEOUT, words("scrapeTimeout")).validate_takes(),
+        breaks_rule(within(""), TIMEOUT, words("scrapeTimeout")),
         taken(within("30s")),
         outlasts(within("30s1ms"), "(30s1ms) must not exceed interval (30s)"),
         taken(of("60s", "1m")),
         outlasts(of("61s", "1m"), "(61s) must not exceed interval (1m)"),
         taken(of("7d", "1w")),
         taken(of("5s", "5s")),
+        // The default of old webhooks, beside an interval that the user wrote.
+        taken(of("10s", "5s")),
+        outlasts(of("11s", "5s"), "(11s) must not exceed interval (5s)"),
+        outlasts(of("10000ms", "5s"), "(10000ms) must not exceed interval (5s)"),
     ]
 }

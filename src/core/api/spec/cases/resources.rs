@@ -36,8 +36,7 @@ fn amounts() -> Vec<Case> {
     let no_quantity = format!("should match '{QUANTITY_PATTERN}'");
     let cpu = |amount: Value| json!({"resources": {"requests": {"cpu": amount}}});
     let memory = |amount: Value| json!({"resources": {"limits": {"memory": amount}}});
-    let exporter =
-        |amount: Value| json!({"monitoring": {"exporterResources": {"requests": {"cpu": amount}}}});
+    let exporter = |amount: Value| json!({"monitoring": {"enabled": true, "exporterResources": {"requests": {"cpu": amount}}}});
     let refused =
         |amount: &str| breaks_schema(cpu(json!(amount)), "spec.resources.requests.cpu", no_quantity.clone());
     let mut cases: Vec<_> = ["500mi", "128 Mi", "128MB", "", "-1", "1e100"].map(refused).into();

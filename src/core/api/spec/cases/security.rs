@@ -61,7 +61,7 @@ fn names(Part { field, reference, .. }: &Part) -> Vec<Case> {
 }
 
 fn plaintext() -> [Case; 2] {
-    let with = |word: &str| json!({"security": {"tls": {"plaintext": word}}});
+    let with = |word: &str| json!({"security": {"tls": {"enabled": true, "certificateSecretRef": {"name": "a"}, "plaintext": word}}});
     let words =
         "Unsupported value: \"localhost\": supported values: \"Disabled\", \"Localhost\", \"Allowed\"";
     [taken(with("Localhost")), breaks_limit(with("localhost"), "spec.security.tls.plaintext", words)]

@@ -6,6 +6,7 @@ mod high_availability;
 mod monitoring;
 mod pod;
 mod security;
+mod tolerated;
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -41,6 +42,23 @@ fn expected(case: &Case) -> Vec<String> {
 fn each_case_is_taken_or_refused_in_the_words_of_its_rule() {
     let wrong = cases::all().into_iter().filter_map(|case| {
         let (found, expected) = (violations(&case.spec), expected(&case));
+        (found != expected)
+            .then(|| format!("{:.2000}\n  is {found:?},\n  not {expected:?}", case.spec.to_string()))
+    });
+    let wrong: Vec<_> = wrong.collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn each_case_of_a_new_resource_is_judged_as_the_api_server_does() {
+    let wrong = cases::all().into_iter().filter_map(|case| {
+        let found = validate_with("cache", &spec(&case.spec), Judged::New).err().unwrap_or_default();
+        let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+        let said = |Refusal { path, words, validate, .. }: &Refusal| match validate {
+            Validate::Same | Validate::Takes => format!("{path}: {words}"),
+            Validate::OtherWords(words) => format!("{path}: {words}"),
+        };
+        let expected: Vec<_> = case.refusal.iter().map(said).collect();
         (found != expected)
             .then(|| format!("{:.2000}\n  is {found:?},\n  not {expected:?}", case.spec.to_string()))
     });
@@ -196,7 +214,7 @@ fn everything_wrong_is_said_at_once_in_the_order_of_the_fields() {
         "service": {"annotations": {"a b": ""}},
         "pod": {"labels": {"a b": ""}, "imagePullPolicy": "now"},
     });
-    let found = validate("1", &spec(&raw)).unwrap_err();
+    let found = validate_with("1", &spec(&raw), Judged::New).unwrap_err();
     let paths: Vec<_> = found.iter().map(|violation| violation.path.as_str()).collect();
     assert_eq!(
         paths,
