@@ -296,7 +296,7 @@ spec:
 
 #[test]
 fn the_help_of_every_command_says_what_its_exit_codes_mean() {
-    for command in ["run", "crd", "validate", "plan", "replay", "exporter", "version"] {
+    for command in ["run", "crd", "validate", "plan", "preflight", "replay", "exporter", "version"] {
         let help = text(&run(Path::new("."), &format!("{command} --help")).stdout);
         assert!(
             help.contains("Exit codes:") && help.contains("plan: something would change"),

@@ -140,7 +140,8 @@ fn every_file_that_a_page_names_exists() {
 
 #[test]
 fn every_flag_of_the_operator_that_a_page_names_exists() {
-    let of_operator = ["run", "validate", "plan", "replay", "exporter"].map(|it| ("memcached-operator", it));
+    let of_operator =
+        ["run", "validate", "plan", "preflight", "replay", "exporter"].map(|it| ("memcached-operator", it));
     let of_plugin = ["status", "top", "events", "restart"].map(|it| ("kubectl-mcd", it));
     let help: String = of_operator
         .into_iter()

@@ -16,6 +16,7 @@ mod names;
 mod others;
 mod output;
 pub mod plan;
+pub mod preflight;
 pub mod replay;
 pub mod run;
 pub mod validate;
@@ -60,6 +61,9 @@ enum Command {
     /// Say what this build would create, change and delete, and which caches would roll; writes nothing.
     #[command(after_help = EXIT_CODES)]
     Plan(plan::Args),
+    /// Say whether a cluster can change over from the Go operator, and what to do before; writes nothing.
+    #[command(after_help = EXIT_CODES)]
+    Preflight(preflight::Args),
     /// Serve the metrics of a memcached to Prometheus, also under TLS and authentication.
     #[command(after_help = EXIT_CODES)]
     Exporter(exporter::Args),
@@ -106,6 +110,7 @@ fn operator(Cli { command, run }: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Crd) => crd::run(),
         Some(Command::Validate(args)) => validate::run(&args),
         Some(Command::Plan(args)) => plan::run(&args, plan::Unnamed::All),
+        Some(Command::Preflight(args)) => preflight::run(&args),
         Some(Command::Exporter(args)) => exporter::run(args),
         Some(Command::Replay(args)) => replay::run(&args),
         Some(Command::Version(args)) => mcd::version(args),

@@ -2,6 +2,7 @@
 //! template in one rollout; also when the operator is killed at any of the writes that this takes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -12,6 +13,8 @@ use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::Straight;
 use e2e::testing::control_plane::{SOON, at_once, await_ready, ready, state, up};
 use e2e::testing::kubelet::Kubelet;
+use e2e::testing::operator::binary;
+use e2e::testing::release;
 use e2e::testing::{Space, await_answer, in_namespace_of, monitors};
 use e2e::{Cluster, Shape};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
@@ -22,6 +25,7 @@ use kube::{Client, ResourceExt};
 use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 use crate::support::go_operator::{self, NAME};
@@ -224,6 +228,47 @@ async fn a_cache_changes_over_from_the_go_operator_without_a_rollout_and_the_fir
     )
     .await?;
     Ok(())
+}
+
+/// What `preflight` prints of a space, and its exit code.
+fn preflight(space: &Space) -> Result<(String, Option<i32>)> {
+    let folder = TempDir::new()?;
+    let mut command = Command::new(binary()?);
+    command.args(["preflight", "--namespace", space.name(), "--kubeconfig"]);
+    let output = command.arg(release::kubeconfig(space, folder.path())?).output()?;
+    Ok((String::from_utf8(output.stdout)? + &String::from_utf8(output.stderr)?, output.status.code()))
+}
+
+#[tokio::test]
+async fn the_preflight_names_the_go_operator_and_every_cache_that_would_roll() -> Result<()> {
+    in_space("preflight", async |space: &Space| {
+        let _kubelet = Kubelet::start(space);
+        go_operator::leave_behind(space, EVERYTHING).await?;
+        let theirs = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "theirs"},
+            "spec": {
+                "selector": {"matchLabels": {"app": "theirs"}},
+                "template": {
+                    "metadata": {"labels": {"app": "theirs"}},
+                    "spec": {"containers": [{"name": "manager", "image": "mirror.example/memcached-operator:0.4.0"}]},
+                },
+            },
+        });
+        space.apply::<Deployment>(&serde_json::from_value(theirs)?).await?;
+        let name = space.name();
+        let step = format!("do   Deployment {name}/theirs: runs the Go operator (mirror.example/memcached-operator:0.4.0)");
+        let (said, code) = preflight(space)?;
+        ensure!(code == Some(0) && said.contains(&step), "{code:?} {said}");
+        ensure!(said.contains("Memcacheds looked at: 1. The change is safe once"), "{said}");
+
+        // A Secret that changed while no operator looked.
+        space.apply(&go_operator::secret(Some("user:another\n"))?).await?;
+        let (said, code) = preflight(space)?;
+        let rolls = format!("!    Memcached {name}/{NAME}: its pods would be replaced, cause secret");
+        ensure!(code == Some(1) && said.contains(&rolls), "{code:?} {said}");
+        Ok(())
+    })
+    .await
 }
 
 #[tokio::test]

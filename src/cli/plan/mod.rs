@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, ensure};
+use kube::Client;
 use serde_json::Value;
 
 use self::forecast::{Forecast, ResourcePlan, Told, When};
@@ -22,6 +23,7 @@ use super::files::{Files, Text};
 use super::output::Output;
 use super::run::AdoptTemplates;
 use crate::api::{GROUP, KIND};
+use crate::kernel::desired::DefaultImages;
 use crate::kernel::event::Event;
 use crate::shell::client::{self, Access};
 use crate::shell::clock::Clock;
@@ -125,13 +127,27 @@ async fn plan(args: &Args, unnamed: Unnamed) -> Result<Vec<ResourcePlan>> {
         Unnamed::OfContext | Unnamed::All => &namespaces[..],
     };
     let what = survey::What { namespaces, selector: selector.as_deref(), wanted: &wanted };
-    let events = survey::survey(&client, what).await?;
     let told = Told { adoption: (*adopt_templates).into(), images: images.clone().into() };
+    forecast(&client, what, told).await
+}
+
+/// What this build would do to the resources of these namespaces, of all without one; templates of others stay.
+///
+/// # Errors
+/// When the cluster cannot be read.
+pub(super) async fn of_cluster(client: &Client, namespaces: &[String]) -> Result<Vec<ResourcePlan>> {
+    let what = survey::What { namespaces, selector: None, wanted: &[] };
+    let told = Told { adoption: AdoptTemplates::Off.into(), images: DefaultImages::default() };
+    forecast(client, what, told).await
+}
+
+async fn forecast(client: &Client, what: survey::What<'_>, told: Told) -> Result<Vec<ResourcePlan>> {
+    let events = survey::survey(client, what).await?;
     let mut forecast = Forecast::new(Clock::start().now(), told);
     events.into_iter().for_each(|event| forecast.learn(event));
     forecast.learn(Event::Leading(true));
     while let Some((id, resource, request)) = forecast.next_read() {
-        let reply = effects::execute(&client, &resource, request).await;
+        let reply = effects::execute(client, &resource, request).await;
         forecast.learn(Event::Done { id, reply });
     }
     Ok(forecast.finish())
