@@ -6,41 +6,45 @@ use crate::kernel::desired::default_images::BUILT_IN;
 
 /// Where pods come from whose resource names no image. A pod template keeps what it was rendered with.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Args {
+pub struct Images {
     /// The image of memcached for resources without `image`, by tag or digest; running pods keep theirs until an edit
     #[arg(
-        long = "memcached-image",
+        long,
         value_name = "IMAGE",
         env = "MEMCACHED_OPERATOR_MEMCACHED_IMAGE",
         default_value = &*BUILT_IN.memcached,
         value_parser = image
     )]
-    memcached: String,
+    memcached_image: String,
 
     /// The exporter's image for resources without `monitoring.exporterImage`; running pods keep theirs until an edit
     #[arg(
-        long = "exporter-image",
+        long,
         value_name = "IMAGE",
         env = "MEMCACHED_OPERATOR_EXPORTER_IMAGE",
         default_value = &*BUILT_IN.exporter,
         value_parser = image
     )]
-    exporter: String,
+    exporter_image: String,
 
     /// This program's own image, which is the exporter where memcached asks for a password; running pods keep theirs
     #[arg(
-        long = "operator-image",
+        long,
         value_name = "IMAGE",
         env = "MEMCACHED_OPERATOR_OPERATOR_IMAGE",
         default_value = &*BUILT_IN.operator,
         value_parser = image
     )]
-    operator: String,
+    operator_image: String,
 }
 
-impl From<Args> for DefaultImages {
-    fn from(Args { memcached, exporter, operator }: Args) -> Self {
-        Self { memcached: memcached.into(), exporter: exporter.into(), operator: operator.into() }
+impl From<Images> for DefaultImages {
+    fn from(Images { memcached_image, exporter_image, operator_image }: Images) -> Self {
+        Self {
+            memcached: memcached_image.into(),
+            exporter: exporter_image.into(),
+            operator: operator_image.into(),
+        }
     }
 }
 

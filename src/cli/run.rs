@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::ValueEnum;
 
-use super::default_images;
+use super::default_images::Images;
 use super::exit_codes::INTERRUPTED;
 use super::log::{LogFormat, LogLevel, start_log};
 use crate::kernel::object::Scope;
@@ -87,7 +87,7 @@ pub struct Args {
     pub adopt_templates: AdoptTemplates,
 
     #[command(flatten)]
-    images: default_images::Args,
+    images: Images,
 
     /// The namespaces to work in, which needs only a Role in each [default: all]
     #[arg(

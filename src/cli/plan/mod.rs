@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use self::forecast::{Forecast, ResourcePlan, Told, When};
 use super::check::Report;
-use super::default_images;
+use super::default_images::Images;
 use super::exit_codes::{CHANGES, PROBLEMS};
 use super::files::{Files, Text};
 use super::output::Output;
@@ -62,7 +62,7 @@ pub struct Args {
     #[arg(long, value_name = "HOW", env = "MEMCACHED_OPERATOR_ADOPT_TEMPLATES", default_value = "off")]
     adopt_templates: AdoptTemplates,
     #[command(flatten)]
-    images: default_images::Args,
+    images: Images,
     /// How to print it.
     #[arg(short, long, env = "MEMCACHED_OPERATOR_OUTPUT", value_enum, default_value_t)]
     output: Output,
