@@ -1,7 +1,11 @@
 //! `docs/api.md`: type, default, bounds, meaning and an example of every field of the definition. The page is made from the
 //! definition and from the rows of `docs/fields.md`, so that it cannot tell anything else.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where a field is not as it should be")]
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test ends where a field is not as it should be"
+)]
 
 mod fixture;
 #[path = "fields/rows.rs"]
