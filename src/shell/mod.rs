@@ -6,6 +6,7 @@
 //! client that fails.
 
 pub mod admin;
+pub mod api_request;
 pub mod classify;
 pub mod client;
 pub mod clock;
@@ -13,6 +14,7 @@ pub mod effects;
 pub mod journal;
 pub mod kinds;
 pub mod leader;
+pub mod metered;
 pub mod metrics;
 pub mod publish;
 pub mod secrets;
@@ -39,6 +41,7 @@ use self::effects::Executor;
 use self::journal::{Entry, Journal};
 use self::leader::handover::{Handover, HandoverStep};
 use self::leader::{Campaign, Election};
+use self::metered::metered;
 use self::metrics::Metrics;
 use self::publish::{Publication, Publisher};
 use self::watches::WatchSink;
@@ -136,6 +139,8 @@ pub async fn run(
         pages.spawn(admin::show_journal(address, journal.ring()));
     }
 
+    let client = metered(&client, &metrics);
+    let election = election.map(|election| election.metered(&metrics));
     let campaign = election.as_ref().map(|election| Campaign::start(election, &gates));
     let work = election.map_or_else(|| client.clone(), |election| election.work());
     let operator = Operator::new(&work, Parts { reconciler, journal, metrics, gates });

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tower::BoxError;
 
+use super::api_request::Verb;
 use super::client::DEADLINE;
 
 /// When a watch gave its last sign of life. Clones share one state.
@@ -68,7 +69,7 @@ pub fn monitored(client: &Client, liveness: &WatchLiveness) -> Client {
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let (inner, liveness) = (inner.clone(), liveness.clone());
         async move {
-            let is_watch = is_watch(request.uri());
+            let is_watch = Verb::of(request.method(), request.uri()) == Verb::Watch;
             let deadline = (!is_watch).then(|| Box::pin(sleep(DEADLINE)));
             let response =
                 timeout(DEADLINE, inner.send(request)).await.map_err(|_elapsed| ResponseTimeout)??;
@@ -80,10 +81,6 @@ pub fn monitored(client: &Client, liveness: &WatchLiveness) -> Client {
         }
     });
     Client::new(service, client.default_namespace())
-}
-
-fn is_watch(uri: &http::Uri) -> bool {
-    uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
 }
 
 /// An answer, or the rest of its body, did not come in time.

@@ -49,7 +49,7 @@ const LAYERS: [(&str, &[&str]); 6] = [
 ];
 
 /// Folders and files without effects.
-const PURE: [&str; 11] = [
+const PURE: [&str; 12] = [
     "cli/mcd/text",
     "cli/mcd/version.rs",
     "cli/mcd/view",
@@ -58,6 +58,7 @@ const PURE: [&str; 11] = [
     "exporter/families",
     "exporter/metrics.rs",
     "exporter/protocol.rs",
+    "shell/api_request.rs",
     "shell/classify.rs",
     "shell/leader/handover.rs",
     "shell/leader/elector.rs",

@@ -99,7 +99,7 @@ fn shown(panel: &Value) -> String {
 }
 
 /// What somebody on call has to see, by the type of the panel, and what stands in one such panel.
-const SEEN: [(&str, &str, &[&str]); 20] = [
+const SEEN: [(&str, &str, &[&str]); 22] = [
     ("how many caches are not ready", "stat", &["instance_condition{", r#"type="Ready"} == 0"#]),
     (
         "which caches are not ready and why",
@@ -139,6 +139,16 @@ const SEEN: [(&str, &str, &[&str]); 20] = [
     ("what waits", "timeseries", &["memcached_operator_queue_depth"]),
     ("what it cannot watch", "timeseries", &["by (kind)", "watch_errors_total"]),
     ("what memory it takes", "timeseries", &["process_resident_memory_bytes"]),
+    (
+        "what it asks of the API server",
+        "timeseries",
+        &["by (verb, code)", "memcached_operator_api_requests_total"],
+    ),
+    (
+        "how long the API server takes",
+        "timeseries",
+        &["histogram_quantile", "by (verb, le)", "api_request_duration_seconds_bucket"],
+    ),
     ("what it does not hear of", "timeseries", &["by (kind)", "watch_last_event_age_seconds"]),
 ];
 

@@ -9,6 +9,7 @@ mod crowd;
 mod effects;
 mod handover;
 mod journal;
+mod metered;
 mod namespaces;
 mod publish;
 mod run;

@@ -11,6 +11,7 @@ use axum::extract::{Request, State};
 use http::Response;
 use memcached_operator::cli::replay::replay;
 use memcached_operator::kernel::reconciler::Settings;
+use memcached_operator::shell::leader::{self, Election};
 use memcached_operator::shell::{self, Ended, Options, RunError, client, journal};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -37,6 +38,9 @@ struct Cluster {
 async fn serve(State(cluster): State<Arc<Cluster>>, request: Request) -> Response<Body> {
     let agent = request.headers()["user-agent"].to_str().unwrap().to_owned();
     cluster.agents.lock().unwrap().push(agent);
+    if request.uri().path().contains("/leases") {
+        return lease(request).await;
+    }
     let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
     let ours = path.ends_with("/memcacheds");
     if request.method() == "PATCH" {
@@ -54,6 +58,17 @@ async fn serve(State(cluster): State<Arc<Cluster>>, request: Request) -> Respons
     }
 }
 
+/// There is no Lease yet, and every write of one succeeds.
+async fn lease(request: Request) -> Response<Body> {
+    if request.method() == "GET" {
+        return refusal(404, "NotFound", "there is no such Lease");
+    }
+    let body = axum::body::to_bytes(request.into_body(), usize::MAX).await.unwrap();
+    let mut lease: Value = serde_json::from_slice(&body).unwrap();
+    lease["metadata"]["resourceVersion"] = "1".into();
+    answer(200, lease.to_string())
+}
+
 /// A running operator.
 struct Operator {
     admin: SocketAddr,
@@ -64,14 +79,16 @@ struct Operator {
 
 impl Operator {
     async fn start(cluster: &Arc<Cluster>) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let server = listener.local_addr().unwrap();
-        let router = Router::new().fallback(serve).with_state(Arc::clone(cluster));
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        Self::against(server).await
+        Self::against(serving(cluster).await, None).await
     }
 
-    async fn against(server: SocketAddr) -> Self {
+    async fn electing(cluster: &Arc<Cluster>) -> Self {
+        let (name, namespace, pod) = ("operator".into(), Some("operators".into()), "pod".into());
+        let lease = leader::Options { name, namespace, seconds: 2, pod };
+        Self::against(serving(cluster).await, Some(lease)).await
+    }
+
+    async fn against(server: SocketAddr, lease: Option<leader::Options>) -> Self {
         let directory = TempDir::new().unwrap();
         let kubeconfig = directory.path().join("kubeconfig");
         let config = json!({
@@ -84,12 +101,12 @@ impl Operator {
         });
         std::fs::write(&kubeconfig, config.to_string()).unwrap();
         let journal = journal::Options { path: directory.path().join("journal"), max_bytes: u64::MAX };
-        let options = Options {
-            journal: Some(journal),
-            journal_page: None,
-            election: None,
-            settings: Settings::default(),
+        let election = match lease {
+            Some(lease) => Some(Election::connect(Some(&kubeconfig), lease).await.unwrap()),
+            None => None,
         };
+        let options =
+            Options { journal: Some(journal), journal_page: None, election, settings: Settings::default() };
         let client = client::connect(Some(&kubeconfig)).await.unwrap();
         let listener = shell::listen((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
         let admin = listener.local_addr().unwrap();
@@ -119,6 +136,15 @@ impl Operator {
         };
         timeout(SOON, asked).await.unwrap_or_else(|_| panic!("{path} never was as expected"))
     }
+}
+
+/// Serves the cluster on a socket of its own.
+async fn serving(cluster: &Arc<Cluster>) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let server = listener.local_addr().unwrap();
+    let router = Router::new().fallback(serve).with_state(Arc::clone(cluster));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    server
 }
 
 async fn until(what: &str, true_now: impl Fn() -> bool) {
@@ -172,7 +198,7 @@ async fn without_the_crd_it_is_alive_and_not_ready_until_it_is_served() {
 #[tokio::test]
 async fn with_the_api_server_away_it_is_alive() {
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap();
-    let operator = Operator::against(free).await;
+    let operator = Operator::against(free, None).await;
     operator.page("/readyz", |_, body| body.contains("cannot list and watch services: ")).await;
     assert_eq!(get(operator.admin, "/livez").await, (200, "ok\n".into()));
 
@@ -197,6 +223,19 @@ async fn a_signal_lets_requests_under_way_finish_and_begins_no_others() {
     let journal = std::fs::read_to_string(directory.path().join("journal")).unwrap();
     assert_eq!(journal.matches("{\"Done\":").count(), begun);
     replay(journal.as_bytes()).unwrap();
+}
+
+#[tokio::test]
+async fn requests_of_watches_of_the_election_and_of_the_leader_are_counted() {
+    let cluster = one_resource();
+    let operator = Operator::electing(&cluster).await;
+    until("a write", || !cluster.writes.lock().unwrap().is_empty()).await;
+    cluster.released.notify_one();
+    for (verb, code) in [("list", "200"), ("watch", "200"), ("update", "200"), ("patch", "409")] {
+        let series = format!("\nmemcached_operator_api_requests_total{{code=\"{code}\",verb=\"{verb}\"}} ");
+        let counted = |body: &str| body.contains(&series) && !body.contains(&format!("{series}0\n"));
+        operator.page("/metrics", |_, body| counted(body)).await;
+    }
 }
 
 #[tokio::test]

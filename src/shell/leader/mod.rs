@@ -11,6 +11,7 @@ pub mod handover;
 mod lease;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
@@ -25,6 +26,8 @@ use self::lease::{Problem, Store};
 use super::admin::{Gate, Gates};
 use super::client::{ConnectError, DEADLINE, connect, connect_on};
 use super::clock::Clock;
+use super::metered::metered;
+use super::metrics::Metrics;
 
 /// The Lease that operators compete for.
 #[derive(Clone, Debug)]
@@ -46,7 +49,7 @@ pub struct Election {
     fence: Fence,
     /// The client for the Lease.
     lease: Client,
-    /// The client for everything that only a leader may send.
+    /// The client for everything that only a leader may send, not yet behind the fence.
     work: Client,
 }
 
@@ -58,14 +61,21 @@ impl Election {
     pub async fn connect(kubeconfig: Option<&Path>, options: Options) -> Result<Self, ConnectError> {
         let fence = Fence::new(timing(options.seconds));
         let lease = connect(kubeconfig).await?;
-        let work = fence.guard(&connect_on(fence.clone(), kubeconfig).await?);
+        let work = connect_on(fence.clone(), kubeconfig).await?;
         Ok(Self { options, fence, lease, work })
+    }
+
+    /// The same election, with its requests counted. What the fence stops is not: it is not sent.
+    #[must_use]
+    pub fn metered(self, metrics: &Arc<Metrics>) -> Self {
+        let Self { options, fence, lease, work } = self;
+        Self { options, fence, lease: metered(&lease, metrics), work: metered(&work, metrics) }
     }
 
     /// The client that is behind the fence.
     #[must_use]
     pub fn work(&self) -> Client {
-        self.work.clone()
+        self.fence.guard(&self.work)
     }
 }
 

@@ -7,6 +7,7 @@ use crate::kernel::failure::Category;
 use crate::kernel::instance_metrics;
 use crate::kernel::object::{ChildKind, Watched};
 use crate::kernel::status::conditions::{Reason, Type};
+use crate::shell::api_request::{Code, Verb};
 
 /// A label of a metric.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +57,8 @@ pub const CATEGORY: Label = one_of("category", || all(Category::label));
 pub const CAUSE: Label = one_of("cause", || all(RolloutCause::label));
 /// What became of a child.
 pub const CHILD_RESULT: Label = one_of("result", || all(child_result));
+/// What the API server answered.
+pub const CODE: Label = one_of("code", || all(Code::label));
 /// A condition of a resource.
 pub const CONDITION: Label = one_of("type", || instance_metrics::TYPES.map(Type::as_str).into());
 /// The image of memcached.
@@ -76,6 +79,8 @@ pub const WARNING: Label = any("reason", "of the warning, as in `status.warnings
 pub const RESOURCE_KIND: Label = one_of("resource_kind", || ChildKind::ALL.map(ChildKind::name).into());
 /// How a resource came to rest.
 pub const RESULT: Label = one_of("result", || [SUCCESS, ERROR].into());
+/// What a request asks of the API server.
+pub const VERB: Label = one_of("verb", || all(Verb::label));
 /// The version of the operator.
 pub const VERSION: Label = any("version", "of the operator");
 

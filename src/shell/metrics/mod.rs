@@ -13,13 +13,14 @@ use std::time::Duration;
 use prometheus::core::Collector;
 use prometheus::process_collector::ProcessCollector;
 use prometheus::{
-    GaugeVec, Histogram, HistogramOpts, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder,
+    GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    Registry, TextEncoder,
 };
 
 use self::instances::Instances;
 use self::labels::KubeEventResult;
 use self::names::Metric;
+use super::api_request::{Code, Verb};
 use super::watch_liveness::WatchLiveness;
 use crate::kernel::effect::Observation;
 use crate::kernel::effect::RolloutCounts;
@@ -30,6 +31,8 @@ use crate::kernel::object::{Scope, Watched};
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
+    api_requests: IntCounterVec,
+    api_request_duration: HistogramVec,
     reconcile: IntCounterVec,
     reconcile_duration: Histogram,
     reconcile_errors: IntCounterVec,
@@ -68,6 +71,8 @@ impl Metrics {
         let registry = Registry::new();
         let all = &registry;
         let metrics = Self {
+            api_requests: counters(all, names::API_REQUESTS)?,
+            api_request_duration: durations_by_label(all, names::API_REQUEST_DURATION)?,
             reconcile: counters(all, names::RECONCILE)?,
             reconcile_duration: durations(all, names::RECONCILE_DURATION)?,
             reconcile_errors: counters(all, names::RECONCILE_ERRORS)?,
@@ -145,6 +150,12 @@ impl Metrics {
         self.reconcile
             .with_label_values(&[if failure.is_some() { labels::ERROR } else { labels::SUCCESS }])
             .inc();
+    }
+
+    /// A request to the API server was answered, or nobody waits for its answer any more.
+    pub fn api_request(&self, verb: Verb, code: Code, taken: Duration) {
+        self.api_requests.with_label_values(&[verb.label(), code.label()]).inc();
+        self.api_request_duration.with_label_values(&[verb.label()]).observe(taken.as_secs_f64());
     }
 
     /// Records whether this process leads.
@@ -239,8 +250,20 @@ fn counters(registry: &Registry, metric: Metric) -> prometheus::Result<IntCounte
 }
 
 fn durations(registry: &Registry, metric: Metric) -> prometheus::Result<Histogram> {
-    let opts = HistogramOpts::new(metric.name, metric.help).buckets(DURATION_BUCKETS.into());
-    added(registry, Histogram::with_opts(opts)?)
+    added(registry, Histogram::with_opts(duration_opts(metric))?)
+}
+
+/// Durations by label, each without any yet.
+fn durations_by_label(registry: &Registry, metric: Metric) -> prometheus::Result<HistogramVec> {
+    let durations = added(registry, HistogramVec::new(duration_opts(metric), &labels_of(metric))?)?;
+    for values in labels::combinations(metric.labels) {
+        drop(durations.get_metric_with_label_values(&values)?);
+    }
+    Ok(durations)
+}
+
+fn duration_opts(metric: Metric) -> HistogramOpts {
+    HistogramOpts::new(metric.name, metric.help).buckets(DURATION_BUCKETS.into())
 }
 
 #[cfg(test)]

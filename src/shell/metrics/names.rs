@@ -54,6 +54,23 @@ pub const ADOPTION_HALTED: Metric = Metric {
     help: "1 while no resource adopts a newer pod template because one that does is stalled or refused, else 0.",
     usage: "1: repair the resource whose `status.budgetedRollout` is `Adoption` and that is not ready; the others go on by themselves.",
 };
+/// How long the API server takes.
+pub const API_REQUEST_DURATION: Metric = Metric {
+    name: "memcached_operator_api_request_duration_seconds",
+    kind: Kind::Histogram,
+    labels: &[labels::VERB],
+    help: "Time from a request to the API server until the head of its answer, or until nobody waits for it any more.",
+    usage: "Tells a slow API server from a slow operator. No request but a watch may take longer than 10 s.",
+};
+/// Requests to the API server.
+pub const API_REQUESTS: Metric = Metric {
+    name: "memcached_operator_api_requests_total",
+    kind: Kind::Counter,
+    labels: &[labels::VERB, labels::CODE],
+    help: "Requests to the API server, by verb and by the code of the answer; code `none` means that no answer came.",
+    usage: "403: a missing permission, a quota or a webhook. 409: somebody else writes the same objects. 429, 5xx and none: the API \
+            server has trouble. The conditions of the resources say which object.",
+};
 /// The running build.
 pub const BUILD_INFO: Metric = Metric {
     name: "memcached_operator_build_info",
@@ -241,8 +258,10 @@ pub const WATCH_UNREADABLE: Metric = Metric {
 };
 
 /// Every metric of ours; the process metrics (`process_...`) come from the library.
-pub const ALL: [Metric; 24] = [
+pub const ALL: [Metric; 26] = [
     ADOPTION_HALTED,
+    API_REQUEST_DURATION,
+    API_REQUESTS,
     BUILD_INFO,
     CERTIFICATE_NOT_AFTER,
     INSTANCE_CONDITION,
