@@ -34,10 +34,59 @@ fn every_metric_and_label_in_the_dashboard_exists() {
         for target in panel["targets"].as_array().into_iter().flatten() {
             let labels = expressions::labels(&filled_in(text(target, "expr")))
                 .unwrap_or_else(|problem| panic!("{}: {problem}", text(panel, "title")));
-            let legend = text(target, "legendFormat");
-            let named = legend.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
+            let named = shown_labels(text(target, "legendFormat")).into_iter();
             let unknown: Vec<_> = named.filter(|label| !labels.contains(*label)).collect();
             assert_eq!(unknown, [""; 0], "{}: {labels:?}", text(panel, "title"));
+        }
+    }
+}
+
+/// The labels that a text of Grafana's shows: `{{label}}`.
+fn shown_labels(text: &str) -> Vec<&str> {
+    text.split("{{").skip(1).filter_map(|rest| rest.split("}}").next()).collect()
+}
+
+#[test]
+fn rollouts_are_marked_on_every_panel_with_their_cause() {
+    let dashboard = dashboard();
+    let annotations = dashboard["annotations"]["list"].as_array().expect("annotations");
+    let [rollouts] = annotations.as_slice() else { panic!("{annotations:?}") };
+    assert_eq!(rollouts["enable"], true);
+    let expression = text(rollouts, "expr");
+    assert!(expression.contains("memcached_operator_rollouts_total"), "{expression}");
+    let labels = expressions::labels(&filled_in(expression)).expect("an expression");
+    let named = [text(rollouts, "titleFormat"), text(rollouts, "textFormat")].concat();
+    assert_eq!(shown_labels(&named), ["cause"]);
+    assert!(labels.contains("cause"), "{labels:?}");
+}
+
+#[test]
+fn every_table_of_caches_leads_to_one_cache() {
+    let dashboard = dashboard();
+    let variables: Vec<_> = dashboard["templating"]["list"]
+        .as_array()
+        .expect("variables")
+        .iter()
+        .map(|it| text(it, "name"))
+        .collect();
+    let own = format!("/d/{}?", text(&dashboard, "uid"));
+    for table in panels(&dashboard).iter().filter(|panel| panel["type"] == "table") {
+        let columns = table["transformations"][0]["options"]["renameByName"].as_object().expect("a map");
+        let column = &table["fieldConfig"]["overrides"][0];
+        assert_eq!(
+            (&column["matcher"]["id"], &column["matcher"]["options"]),
+            (&"byName".into(), &columns["name"])
+        );
+        let url = text(&column["properties"][0]["value"][0], "url");
+        let parameters: Vec<_> = url.strip_prefix(&own).expect(url).split('&').collect();
+        let of_column =
+            |label: &str| format!("${{__data.fields.{}}}", columns[label].as_str().expect("a name"));
+        for variable in variables.iter().copied() {
+            let wanted = match variable {
+                "namespace" | "name" => format!("var-{variable}={}", of_column(variable)),
+                _ => format!("${{{variable}:queryparam}}"),
+            };
+            assert!(parameters.contains(&wanted.as_str()), "{url} does not say {wanted}");
         }
     }
 }
@@ -99,7 +148,7 @@ fn shown(panel: &Value) -> String {
 }
 
 /// What somebody on call has to see, by the type of the panel, and what stands in one such panel.
-const SEEN: [(&str, &str, &[&str]); 22] = [
+const SEEN: [(&str, &str, &[&str]); 27] = [
     ("how many caches are not ready", "stat", &["instance_condition{", r#"type="Ready"} == 0"#]),
     (
         "which caches are not ready and why",
@@ -129,6 +178,27 @@ const SEEN: [(&str, &str, &[&str]); 22] = [
         "clients turned away",
         "timeseries",
         &["connections_rejected_total", "connections_listener_disabled_total"],
+    ),
+    (
+        "which pod hits little",
+        "timeseries",
+        &["by (namespace, service, pod)", r#"command="get",status="hit""#, " / "],
+    ),
+    ("which pod evicts", "timeseries", &["by (namespace, service, pod)", "memcached_items_evicted_total"]),
+    (
+        "which pod is full",
+        "timeseries",
+        &["by (namespace, service, pod)", "memcached_current_bytes", "memcached_limit_bytes"],
+    ),
+    (
+        "which pod has too many connections",
+        "timeseries",
+        &["by (namespace, service, pod)", "memcached_current_connections", "memcached_max_connections"],
+    ),
+    (
+        "which pod began anew",
+        "timeseries",
+        &["by (namespace, service, pod)", "resets(memcached_uptime_seconds"],
     ),
     ("rollouts and their causes", "timeseries", &["by (cause)", "memcached_operator_rollouts_total"]),
     ("whether one leads", "stat", &["sum(memcached_operator_leader{"]),
