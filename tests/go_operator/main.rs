@@ -18,7 +18,7 @@ use memcached_operator::kernel::effect::{Request, RolloutCause};
 use memcached_operator::kernel::object::ChildKind;
 use rstest::rstest;
 use serde_json::{Value, json};
-use story::{AUTOSCALED, EVERYTHING, Objects, Story, Until, objects};
+use story::{AUTOSCALED, EVERYTHING, Objects, Story, Until, foretold, objects};
 
 /// The Go operator's entry in managedFields of a live object.
 fn go_operator_entry(object: &mut Value) -> &mut Value {
@@ -53,6 +53,14 @@ fn a_takeover_patches_and_applies_each_child_once_and_rolls_nothing(
 
     let again = Story::of(story.live, story.after).play(Until::Rest);
     assert_eq!(again.told(), Vec::<String>::new(), "a second operator has nothing to do");
+}
+
+#[rstest]
+#[case::everything(EVERYTHING)]
+#[case::autoscaled(AUTOSCALED)]
+fn a_plan_of_the_takeover_tells_of_no_rollout_and_no_problem(#[case] files: [&str; 2]) {
+    let plan = foretold(files);
+    assert_eq!((plan.rolls, plan.problem), (None, None));
 }
 
 #[test]

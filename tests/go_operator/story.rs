@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use memcached_operator::cli::plan::forecast::{Forecast, ResourcePlan, Told};
 use memcached_operator::kernel::effect::{Effect, Observation, Request, RequestId, RolloutCause};
 use memcached_operator::kernel::event::{Event, Reply};
 use memcached_operator::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator::kernel::reconciler::{Reconciler, Settings};
+use memcached_operator::kernel::rollout_budget::Adoption;
 use memcached_operator::kernel::seen;
 use memcached_operator::shell::secrets;
 use serde_json::{Value, json};
@@ -49,6 +51,26 @@ pub(crate) struct Story {
     pub(crate) sent: Vec<Request>,
     pub(crate) rollouts: Vec<RolloutCause>,
     pub(crate) warnings: Vec<String>,
+}
+
+/// What `plan` says of the objects before.
+pub(crate) fn foretold([before, after]: [&str; 2]) -> ResourcePlan {
+    let mut story = Story::of(objects(before), objects(after));
+    let mut forecast = Forecast::new(
+        Timestamp::UNIX_EPOCH,
+        Told { adoption: Adoption::Off, images: Settings::default().images },
+    );
+    for kind in Watched::ALL {
+        forecast.learn(Event::Listing(kind, Scope::All));
+        story.seen(kind).into_iter().for_each(|seen| forecast.learn(seen));
+        forecast.learn(Event::Listed(kind, Scope::All));
+    }
+    forecast.learn(Event::Leading(true));
+    while let Some((id, _, request)) = forecast.next_read() {
+        let reply = story.execute(&request);
+        forecast.learn(Event::Done { id, reply });
+    }
+    forecast.finish().remove(0)
 }
 
 impl Story {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::api::MemcachedStatus;
 use crate::kernel::diff;
 use crate::kernel::event::{Reply, SeenChild, SeenResource};
+use crate::kernel::go_operator::defaults::remove_defaults;
 use crate::kernel::object::{ChildKind, Controller, FIELD_MANAGER, Key};
 use crate::kernel::seen;
 
@@ -57,7 +58,8 @@ pub(super) fn to_apply(before: &SeenChild, body: &Value) -> SeenChild {
     });
     json_patch::merge(&mut after.content, &wanted);
     let found = diff::differences(before.kind, body, &before.content, before.owned.as_ref());
-    if let (None, Some(template)) = (found.of_template().next(), before.content.pointer(TEMPLATE)) {
+    let keeps = found.of_template().next().is_none() || differ_by_defaults(before, &after);
+    if let Some(template) = before.content.pointer(TEMPLATE).filter(|_| keeps) {
         // A list that was merged as a whole lost its defaults: that would be another template, for which pods roll.
         after.content["spec"]["template"] = template.clone();
     }
@@ -65,6 +67,17 @@ pub(super) fn to_apply(before: &SeenChild, body: &Value) -> SeenChild {
     after.entry = Some(0);
     after.controller = controller(&body["metadata"]["ownerReferences"]).or(after.controller);
     after
+}
+
+/// Whether two templates are the same but for defaults, which the API server sets again. The Go operator owns them.
+fn differ_by_defaults(one: &SeenChild, other: &SeenChild) -> bool {
+    let without = |child: &SeenChild| {
+        let mut template = child.content.pointer(TEMPLATE).cloned().unwrap_or_default();
+        remove_defaults(&mut template);
+        json!({"spec": {"template": template}})
+    };
+    let (one, other, kind) = (without(one), without(other), one.kind);
+    diff::drift(kind, &one, &other).is_empty() && diff::drift(kind, &other, &one).is_empty()
 }
 
 /// The controller among these owners, which may be a list or a single one.
