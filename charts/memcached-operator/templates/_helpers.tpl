@@ -194,3 +194,13 @@ ghcr.io/c5c3/memcached-operator-rs
 {{ toYaml . }}
 {{- end }}
 {{- end -}}
+
+{{/* A duration as Prometheus writes it, such as 1m30s, in milliseconds. */}}
+{{- define "memcached-operator.milliseconds" -}}
+{{- $units := dict "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000 "w" 604800000 "y" 31536000000 -}}
+{{- $sum := 0 -}}
+{{- range regexFindAll "[0-9]+(ms|[ywdhms])" . -1 -}}
+{{- $sum = add $sum (mul (regexFind "[0-9]+" .) (get $units (regexFind "[a-z]+" .))) -}}
+{{- end -}}
+{{- $sum -}}
+{{- end -}}

@@ -18,7 +18,9 @@ fn schema() -> Result<Value> {
 }
 
 /// Maps whose keys are the user's, and objects of Kubernetes that it checks itself.
-const OPEN: [&str; 10] = [
+const OPEN: [&str; 12] = [
+    "extraVolumeMounts",
+    "extraVolumes",
     "global",
     "ipBlock",
     "labelSelector",
@@ -121,6 +123,18 @@ fn every_value_is_explained() -> Result<()> {
     Ok(())
 }
 
+fn monitor(interval: &str, timeout: &str) -> Value {
+    json!({"serviceMonitor": {"enabled": true, "interval": interval, "scrapeTimeout": timeout}})
+}
+
+#[test]
+fn a_scrape_may_take_as_long_as_the_interval_and_either_may_be_prometheus_own() -> Result<()> {
+    for (interval, timeout) in [("5s", "5s"), ("1d", "90m"), ("1m30s", "90s"), ("", "10s"), ("5s", "")] {
+        chart::render(crate::OPS, &monitor(interval, timeout))?;
+    }
+    Ok(())
+}
+
 #[test]
 fn what_is_misspelt_or_of_the_wrong_type_is_refused_with_its_place() -> Result<()> {
     for (values, words) in [
@@ -145,6 +159,13 @@ fn what_is_misspelt_or_of_the_wrong_type_is_refused_with_its_place() -> Result<(
         (json!({"livenessProbe": {"httpGet": {}}}), "additional properties 'httpGet' not allowed"),
         (json!({"podDisruptionBudget": {"maxUnavailable": 0}}), "at '/podDisruptionBudget/maxUnavailable'"),
         (json!({"extraArgs": [1]}), "at '/extraArgs/0': got number, want string"),
+        (json!({"extraVolumes": [{"configMap": {}}]}), "at '/extraVolumes/0': missing property 'name'"),
+        (
+            json!({"extraVolumeMounts": [{"name": "ca"}]}),
+            "at '/extraVolumeMounts/0': missing property 'mountPath'",
+        ),
+        (monitor("5s", "10s"), "serviceMonitor.scrapeTimeout (10s) is above serviceMonitor.interval (5s)"),
+        (monitor("1m30s", "90001ms"), "serviceMonitor.scrapeTimeout (90001ms) is above"),
     ] {
         let said = refusal(&values)?;
         assert!(said.contains(words), "{values}: {said}");

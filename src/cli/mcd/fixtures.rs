@@ -174,7 +174,7 @@ fn rollout() -> Event {
     event(
         "10:20:00",
         "RolloutStarted",
-        "Replacing pods, cause spec: the spec changed (spec.template.spec.containers[name=memcached].args)",
+        "Replacing pods, cause spec: memcached.maxMemoryMB 64 -> 96 (spec.template.spec.containers[name=memcached].args)",
     )
 }
 
@@ -198,7 +198,10 @@ pub(super) fn healthy() -> CacheFacts {
 
 /// The second of two pods is being replaced.
 pub(super) fn rolling() -> CacheFacts {
-    let (message, ready) = ("1/2 replicas are updated", "1/2 replicas are of the current template");
+    let (message, ready) = (
+        "Rollout in progress: 2/2 replicas updated",
+        "2/2 replicas are ready; 1 pod of an older template is left",
+    );
     let conditions = [
         condition("Available", "True", "Available", "2/2 replicas are ready"),
         condition("Ready", "False", "MemcachedNotReady", ready),
@@ -218,7 +221,8 @@ pub(super) fn rolling() -> CacheFacts {
 
 /// The new image cannot be pulled, and the deadline has passed.
 pub(super) fn stalled() -> CacheFacts {
-    let message = "ReplicaSet \"carts-7b9c6d\" has timed out progressing";
+    let message = "ReplicaSet \"carts-7b9c6d\" has timed out progressing: container memcached cannot pull \
+                   memcached:1.6.99: not found";
     let conditions = [
         condition("Available", "True", "Available", "1/2 replicas are ready"),
         condition("Ready", "False", "ProgressDeadlineExceeded", message),
@@ -240,7 +244,7 @@ pub(super) fn paused() -> CacheFacts {
     let message = "Changes to Deployment wait until spec.paused is false";
     let conditions = [
         condition("Available", "True", "Available", "2/2 replicas are ready"),
-        condition("Ready", "False", "Paused", message),
+        condition("Ready", "True", "MemcachedReady", "All 2 replicas are ready"),
         condition("Reconciling", "True", "Paused", message),
         condition("Paused", "True", "Paused", message),
     ];
@@ -254,7 +258,10 @@ pub(super) fn with_warnings() -> CacheFacts {
     let mut status = all_is_well();
     status["secrets"][0]["certificateNotAfter"] = json!("2026-11-30T08:00:00Z");
     status["warnings"] = json!([
-        {"reason": "CertificateEndsSoon", "message": "The certificate in Secret carts-tls ends soon"},
+        {
+            "reason": "CertificateExpiresSoon",
+            "message": "Secret carts-tls: its certificate ends at 2026-11-30T08:00:00Z, and then connections with TLS fail: renew it",
+        },
     ]);
     status["otherFieldManagers"] = json!([{
         "manager": "kubectl-patch", "time": "2026-11-21T10:20:00Z",

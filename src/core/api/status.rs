@@ -62,7 +62,7 @@ pub struct MemcachedStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub secrets: Vec<SecretVersion>,
-    /// What a person should know about the cache although it runs; the Events of type Warning say the same once.
+    /// What a person should know about the cache although it runs; Events of type Warning say the same when pods are made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["reason"]))]
     pub warnings: Vec<Warning>,

@@ -11,13 +11,15 @@ use super::text::truncated;
 /// The most bytes of what the kubelet or the scheduler says.
 const MAX_REASON: usize = 256;
 
-/// Why a pod does not run; `None` if it runs, ends, or only begins.
+/// Why a pod does not run; `None` if it runs, has ended or ends, or only begins. A pod that has ended (evicted, or on a
+/// node that was shut down) stays for a while and says nothing about those that follow it.
 #[must_use]
 pub fn of_pod(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let conditions = || status.conditions.iter().flatten();
     let ready = conditions().any(|it| it.type_ == "Ready" && it.status == "True");
-    if ready || pod.metadata.deletion_timestamp.is_some() {
+    let has_ended = matches!(status.phase.as_deref(), Some("Failed" | "Succeeded"));
+    if ready || has_ended || pod.metadata.deletion_timestamp.is_some() {
         return None;
     }
     let unscheduled = || {
@@ -25,7 +27,9 @@ pub fn of_pod(pod: &Pod) -> Option<String> {
         Some(cannot_be_scheduled(condition.message.as_deref().or(condition.reason.as_deref())?))
     };
     let of_init = status.init_container_statuses.iter().flatten().find_map(of_init_container);
-    let of_container = || status.container_statuses.iter().flatten().find_map(of_container);
+    // The kubelet sorts them by name. One that is ready is not why the pod is not, whatever became of it once.
+    let of_container =
+        || status.container_statuses.iter().flatten().filter(|it| !it.ready).find_map(of_container);
     of_init.or_else(of_container).or_else(unscheduled)
 }
 
@@ -112,6 +116,29 @@ mod tests {
             "name": "exporter", "image": "prom/memcached-exporter:v0.15.4", "imageID": "", "ready": false, "restartCount": 1,
             "state": state, "lastState": last,
         }]}))
+    }
+
+    #[test]
+    fn a_container_that_is_ready_and_a_pod_that_has_ended_are_not_blamed() {
+        let once = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
+        let exporter = |ready: bool| {
+            json!({
+                "name": "exporter", "image": "e", "imageID": "", "ready": ready, "restartCount": 1,
+                "state": {"running": {}}, "lastState": once,
+            })
+        };
+        let memcached = json!({
+            "name": "memcached", "image": "m", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"waiting": {"reason": "ErrImagePull", "message": "not found"}},
+        });
+        let of = |statuses: Value| of_pod(&pod(&json!({"containerStatuses": statuses})));
+        let pull = "container memcached cannot pull m: not found";
+        assert_eq!(of(json!([exporter(true), memcached])).as_deref(), Some(pull));
+        assert_eq!(of(json!([exporter(true)])), None, "the node is away: no container is why");
+        let crash = "container exporter last ended with OOMKilled (exit code 137)";
+        assert_eq!(of(json!([exporter(false)])).as_deref(), Some(crash));
+        let evicted = json!({"phase": "Failed", "reason": "Evicted", "containerStatuses": [exporter(false)]});
+        assert_eq!(of_pod(&pod(&evicted)), None);
     }
 
     const NOT_FOUND: &str = "container exporter cannot pull prom/memcached-exporter:v0.15.4: not found";

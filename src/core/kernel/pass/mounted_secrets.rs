@@ -20,8 +20,9 @@
 //! left as it is.
 //!
 //! A Secret whose content memcached would refuse, or would cut every client off with, is held back like a missing one, and
-//! more: no pod is made or replaced while it is there, as a new pod would mount it. Content that pods already carry is
-//! never held back, whatever a newer release finds in it: then it only warns.
+//! more: no rollout starts and no Deployment is made while it is there, as a new pod would mount it. The number of pods
+//! still follows the spec. Content that pods already carry is never held back, whatever a newer release finds in it: then
+//! it only warns.
 
 use std::collections::BTreeMap;
 

@@ -52,7 +52,7 @@ pub fn invalid(name: &str, keys: &[&'static str], content: &SecretContent) -> Op
         name: name.to_owned(),
         resource_version: content.resource_version.0.clone(),
         message: truncated(
-            format!("Secret {name}, {}; no pod is started with it: correct the Secret", wrong.join("; ")),
+            format!("Secret {name}, {}; no rollout starts with it: correct the Secret", wrong.join("; ")),
             MAX_MESSAGE,
         ),
     })
