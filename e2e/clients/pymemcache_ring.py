@@ -22,7 +22,13 @@ class Cache:
     def ring(self):
         if time.monotonic() >= self.next_look:
             self.next_look = time.monotonic() + self.every
-            found = pods(self.name, self.port)
+            try:
+                found = pods(self.name, self.port)
+            except socket.gaierror:
+                # No pod is ready, or the name server is away: the ring of before stays.
+                if self.pods is None:
+                    raise
+                found = self.pods
             if found != self.pods:
                 self.pods = found
                 # A pod that does not answer counts as a miss, and is asked again after ten seconds.

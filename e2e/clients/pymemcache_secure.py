@@ -25,7 +25,9 @@ class LoggedIn(Client):
         super()._connect()
         login = f"{user} {password}".encode()
         self.sock.sendall(b"set auth x 0 %d\r\n%s\r\n" % (len(login), login))
-        answer = self.sock.recv(64)
+        answer = b""
+        while not answer.endswith(b"\r\n") and (more := self.sock.recv(64)):
+            answer += more
         if answer != b"STORED\r\n":
             self.close()
             raise ConnectionError(f"memcached does not let {user} in: {answer!r}")

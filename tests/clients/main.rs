@@ -121,6 +121,10 @@ for pods in [[first], [first, second], [second]]:
     pymemcache_ring.pods = lambda name, port: pods
     assert cache.ring().set('greeting', b'hello', noreply=False)
     print(cache.ring().get('greeting').decode(), len(cache.ring().clients))
+def nobody(name, port):
+    raise pymemcache_ring.socket.gaierror('no such name')
+pymemcache_ring.pods = nobody
+print(cache.ring().get('greeting').decode(), len(cache.ring().clients))
 ";
 
 #[tokio::test]
@@ -129,7 +133,7 @@ async fn the_ring_of_pymemcache_follows_pods_that_come_and_go() {
     let ports = [&first, &second].map(|it| it.address.port().to_string());
     let mut program = python(&["-c", PODS_COME_AND_GO]);
     program.args(ports).env("PYTHONPATH", programs()).env("PYTHONDONTWRITEBYTECODE", "1");
-    assert_eq!(output(&mut program).await, Ok("hello 1\nhello 2\nhello 1\n".to_owned()));
+    assert_eq!(output(&mut program).await, Ok("hello 1\nhello 2\nhello 1\nhello 1\n".to_owned()));
 }
 
 #[rstest]
