@@ -243,10 +243,9 @@ fn child_written(
     let is_another = |it: &&Replacement| print.is_some_and(|print| print != it.template);
     let replaces = write.replaces().filter(is_another);
     let effects = Written { kind, write: &write, replaces, changes: &changes }.effects(subject, kube_events);
-    let replaced = replaces.is_some();
     let slot = resource.slot_mut(kind);
     slot.answered = *answered;
-    let answer = Answer { key: subject.key, kind, attempt, write, replaced, seen, version };
+    let answer = Answer { key: subject.key, kind, attempt, write, seen, version };
     store_written(slot, answer, (subject.uid, *now));
     slot.look_if_deleted_meanwhile();
     effects
@@ -262,8 +261,6 @@ struct Answer<'a> {
     attempt: Attempt,
     /// What was sent.
     write: Write,
-    /// Whether it changed the pod template, so that a rollout was told of.
-    replaced: bool,
     /// The child as it is now.
     seen: Option<Box<SeenChild>>,
     /// Of the API server.
@@ -272,7 +269,7 @@ struct Answer<'a> {
 
 /// Stores what the answer to a write proves about the child.
 fn store_written(slot: &mut Slot, answer: Answer<'_>, (uid, now): (&Uid, Timestamp)) {
-    let Answer { key, kind, attempt, write, replaced, seen, version } = answer;
+    let Answer { key, kind, attempt, write, seen, version } = answer;
     let before = slot.backoff.take();
     slot.repairs.note(&attempt.body, now);
     let Some(seen) = seen else {
@@ -292,8 +289,6 @@ fn store_written(slot: &mut Slot, answer: Answer<'_>, (uid, now): (&Uid, Timesta
             refused.map(|failure| Backoff::from_failure(before.as_ref(), failure, attempt, uid, now));
     }
     slot.store_from_write(*seen);
-    // The watch may have told of it before the answer.
-    slot.template_changed &= !replaced;
 }
 
 /// Stores the failure of a request in its backoff, which says when it may be sent again. Returns the line for the log.

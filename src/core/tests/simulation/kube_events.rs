@@ -55,6 +55,24 @@ fn a_template_that_is_taken_back_and_one_that_the_api_server_stores_as_it_was_ar
 }
 
 #[test]
+fn what_one_hand_adds_is_told_of_though_what_it_changed_of_ours_is_put_back() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.settle();
+    simulation.said.clear();
+    simulation.model.patch_image_and_network();
+    simulation.settle();
+    assert_eq!(simulation.said.iter().filter(|it| *it == "PodsReplacedByOthers").count(), 1);
+    assert_eq!(simulation.said.iter().filter(|it| *it == "RolloutStarted").count(), 1);
+    let told = &simulation.model.resource().status.other_field_managers;
+    assert_eq!(told.iter().map(|it| it.manager.as_str()).collect::<Vec<_>>(), ["kubectl-patch"]);
+    simulation.said.clear();
+    simulation.model.edit(2);
+    simulation.settle();
+    assert_eq!(simulation.said, ["RolloutStarted", "MemcachedReady"]);
+}
+
+#[test]
 fn an_event_names_the_fields_of_the_template_that_an_edit_a_secret_and_a_trigger_change() {
     let mut simulation = Simulation::new();
     simulation.model.set_secret(Some(1));

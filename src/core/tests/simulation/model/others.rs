@@ -3,6 +3,7 @@
 use memcached_operator_core::kernel::desired::meta::MANAGED_BY_LABEL;
 use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::event::SeenChild;
+use memcached_operator_core::kernel::field_managers::OtherManager;
 use memcached_operator_core::kernel::object::{ChildKind, Uid};
 use serde_json::{Value, json};
 
@@ -31,6 +32,17 @@ impl Model {
             {
                 labels.remove(MANAGED_BY_LABEL);
             }
+        });
+    }
+
+    /// One hand changes the image, which is ours, and puts the pods into the network of the node, which is nobody's.
+    pub(crate) fn patch_image_and_network(&mut self) {
+        self.change_own(ChildKind::Deployment, |child| {
+            let pod = &mut child.content["spec"]["template"]["spec"];
+            pod["containers"][0]["image"] = json!("elsewhere");
+            pod["hostNetwork"] = json!(true);
+            let fields = vec!["spec.template.spec.hostNetwork".to_owned()];
+            child.managers = vec![OtherManager { name: "kubectl-patch".to_owned(), time: None, fields }];
         });
     }
 
