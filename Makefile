@@ -71,6 +71,7 @@ test: test-prerequisites ## All tests, those on a real Kubernetes included (T=na
 	@cp target/debug/memcached-operator target/debug/memcached-operator-next
 	@cargo build --workspace --bins --locked
 	@cargo test --workspace --locked --no-run
+	@$(HERE)scripts/memcacheds
 	@$(HERE)scripts/suite $(T)
 
 .PHONY: search

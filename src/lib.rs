@@ -11,11 +11,13 @@
 //! ```
 //!
 //! `api` and `kernel` are a package of their own, `src/core`, in which there is no IO. Here a folder uses only those
-//! above it: `shell` the core, `cli` all. `exporter` stands
-//! beside them: only `cli` uses it. `web` serves the pages of `shell` and of `exporter`, and uses nothing.
+//! above it: `secrets` and `shell` the core, `cli` all. `exporter` and `agent` stand
+//! beside them: they are programs of their own in memcached's pods. `web` serves the pages of all three, and uses nothing.
 
+pub mod agent;
 pub mod cli;
 pub mod exporter;
+pub mod secrets;
 pub mod shell;
 pub mod web;
 

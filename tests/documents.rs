@@ -89,9 +89,11 @@ fn the_page_on_compatibility_names_the_versions_that_the_tests_run() {
         let version = built_from(program, module);
         assert!(page.contains(&version), "{program} {version}");
     }
-    let clients = fs::read_to_string(docs().join("../e2e/clients/requirements.txt")).unwrap();
-    for (library, version) in clients.lines().filter_map(|line| line.split_once("==")) {
+    let clients = fs::read_to_string(docs().join("clients.md")).unwrap();
+    let libraries = fs::read_to_string(docs().join("../e2e/clients/requirements.txt")).unwrap();
+    for (library, version) in libraries.lines().filter_map(|line| line.split_once("==")) {
         assert!(page.contains(&format!("| {library} | {version} |")), "{library} {version}");
+        assert!(clients.contains(&format!("| {library} {version} ")), "clients.md: {library} {version}");
     }
 }
 
@@ -192,10 +194,89 @@ fn every_command_stands_in_a_block_that_is_run() {
         }
         let _ = parts.next();
         for (language, block) in parts.step_by(2).filter_map(|block| block.split_once('\n')) {
-            let is_run = language == "sh" || (language == "console" && page == "README.md");
+            let typed = ["README.md", "tutorial.md"].contains(&page.as_str());
+            let is_run = language == "sh" || (language == "console" && typed);
             let hidden =
                 block.lines().find(|line| !is_run && is_command(line.trim_start_matches(['$', ' '])));
             assert_eq!(hidden, None, "{page}: nobody runs a block {language:?}");
         }
     }
+}
+
+/// What has an operator that was installed by the chart or its manifest, and the demo has not.
+const OF_THE_RELEASE: [&str; 4] =
+    ["memcached-operator-system", "$operator", "helm upgrade", "helm uninstall"];
+
+/// The words that a page says before such a command.
+const WORDS: &str = "installed operator";
+
+/// The blocks `sh` of a page, each with the prose that a reader has read before it: the page's beginning, and its section
+/// up to there.
+fn blocks_with_prose(text: &str) -> Vec<(String, &str)> {
+    let intro = text.split("\n## ").next().unwrap();
+    let mut blocks = Vec::new();
+    for section in text.split("\n## ") {
+        let parts: Vec<_> = section.split("```").collect();
+        for at in (1..parts.len()).step_by(2) {
+            if let Some(block) = parts[at].strip_prefix("sh\n") {
+                let above: String = parts[..at].iter().step_by(2).copied().collect();
+                blocks.push((format!("{intro}\n{above}"), block));
+            }
+        }
+    }
+    blocks
+}
+
+#[test]
+fn a_command_that_needs_the_installed_operator_follows_a_sentence_that_says_so() {
+    let mut needing = 0;
+    for (page, text) in pages() {
+        for (above, block) in blocks_with_prose(&text) {
+            let installs = block.contains("helm install") || block.contains("manifests/install.yaml");
+            if !installs && OF_THE_RELEASE.iter().any(|word| block.contains(word)) {
+                assert!(above.contains(WORDS), "{page}: say {WORDS:?} before\n{block}");
+                needing += 1;
+            }
+        }
+    }
+    assert!(needing > 8, "{needing} blocks");
+}
+
+/// The names of caches in a line of commands: what follows `mcd`, or a command of the plugin.
+fn caches(line: &str) -> Vec<&str> {
+    let words: Vec<_> = line.split([' ', '/']).collect();
+    let verbs = ["status", "top", "events", "restart", "pause", "resume"];
+    let is_name = |word: &str| word.starts_with(|it: char| it.is_ascii_lowercase()) && !word.contains('=');
+    let named = words.windows(2).filter(|pair| {
+        (pair[0] == "mcd" && !verbs.contains(&pair[1]))
+            || (line.contains(" mcd ") && verbs.contains(&pair[0]))
+    });
+    named
+        .map(|pair| pair[1])
+        .filter(|word| is_name(word) && !["version", "completion"].contains(word))
+        .collect()
+}
+
+#[test]
+fn a_cache_that_a_command_names_was_applied_before_it_on_the_page() {
+    assert_eq!(caches("kubectl wait mcd/shop --for=condition=Ready"), ["shop"]);
+    assert_eq!(caches("kubectl mcd status shop"), ["shop"]);
+    assert!(caches("kubectl get mcd -o yaml").is_empty() && caches("kubectl mcd top").is_empty());
+    let mut named = 0;
+    for (page, text) in pages() {
+        let mut applied = String::new();
+        for (_, block) in blocks_with_prose(&text) {
+            for line in block.lines() {
+                if let Some((_, sample)) = line.split_once("kubectl apply -f manifests/samples/") {
+                    let file = docs().join("../manifests/samples").join(sample);
+                    applied += &fs::read_to_string(file).unwrap();
+                }
+                for cache in caches(line) {
+                    assert!(applied.contains(&format!("\n  name: {cache}\n")), "{page}: {cache} in {line}");
+                    named += 1;
+                }
+            }
+        }
+    }
+    assert!(named > 8, "{named} names");
 }

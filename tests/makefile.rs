@@ -29,6 +29,11 @@ case "$*" in
 esac
 echo "$*" > "asked-$part"
 [ "$(cat "$part")" != hangs ] || { mkfifo "never-$part"; echo $$ > "hanging-$part"; read -r _ < "never-$part"; }
+echo "test $part::passed ... ok"
+if [ "$(cat "$part")" != 0 ]; then
+    echo "test $part::broke ... FAILED"
+    printf 'successes:\n\n---- passed stdout ----\nlong\n\nfailures:\n\n---- broke stdout ----\nwhy %s broke\n\ntest result: FAILED\n' "$part"
+fi
 exit "$(cat "$part")"
 "#;
 const E2E: &str = "#!/bin/sh\necho \"$1\" >> did\n";
@@ -65,7 +70,7 @@ fn stage(ends: &[(&str, &str)]) -> (TempDir, Command) {
     let path = format!("{}:{}", folder.path().join("bin").display(), std::env::var("PATH").unwrap());
     // A job in the background ignores INT, and so do its children; a shell cannot take that back.
     let mut make = Command::new("env");
-    make.args(["--default-signal=INT,TERM", "make", "--file"])
+    make.args(["--default-signal=INT,TERM", "make", "--no-print-directory", "--file"])
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Makefile"));
     // Prerequisites are not what this is about.
     make.args(["--old-file=test-prerequisites", "test"]).current_dir(folder.path());
@@ -85,6 +90,21 @@ fn every_part_runs_also_when_another_failed_and_each_failure_counts() {
         let output = make.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.success(), fails.is_none(), "{fails:?}: {said}");
+        // The end of a long output is what a person, and who cuts it, sees.
+        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        if let Some(part) = fails {
+            let (_, end) = shown.rsplit_once("Failed in the lane ").unwrap();
+            let end: Vec<_> = end.lines().filter(|line| !line.is_empty()).skip(1).collect();
+            let [broke, why, name] = [
+                "---- broke stdout ----",
+                &format!("why {part} broke"),
+                &format!("test {part}::broke ... FAILED"),
+            ];
+            assert_eq!(end, [broke, why, name], "{shown}");
+        }
+        for part in PARTS {
+            assert!(shown.contains(&format!("test {part}::passed ... ok")), "{part}: {shown}");
+        }
         for part in PARTS {
             assert_ne!(read(&folder, &format!("asked-{part}")), "", "{part} when {fails:?} fails: {said}");
         }

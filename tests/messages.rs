@@ -11,17 +11,20 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use syn::LitStr;
 
 /// Where messages are made.
-const MADE_IN: [&str; 6] = [
+const MADE_IN: [&str; 9] = [
     "src/core/kernel",
     "src/core/api/warnings.rs",
+    "src/secrets",
     "src/shell",
+    "src/agent",
     "src/exporter/serve.rs",
+    "src/cli/agent.rs",
     "src/cli/run.rs",
     "src/cli/exporter.rs",
 ];
 
 /// Files whose sentences are no messages, and where they are shown or why they are not.
-const ELSEWHERE: [(&str, &str); 7] = [
+const ELSEWHERE: [(&str, &str); 10] = [
     ("src/shell/metrics/names.rs", "docs/metrics.md"),
     ("src/shell/metrics/labels.rs", "docs/metrics.md"),
     ("src/shell/metrics/instances.rs", "the form of /metrics"),
@@ -29,6 +32,9 @@ const ELSEWHERE: [(&str, &str); 7] = [
     ("src/core/kernel/object.rs", "an argument of the command line that is no name"),
     ("src/cli/run.rs", "arguments of the command line"),
     ("src/cli/exporter.rs", "arguments of the command line"),
+    ("src/cli/agent.rs", "arguments of the command line"),
+    ("src/agent/metrics.rs", "docs/metrics.md"),
+    ("src/agent/decide/tests.rs", "nowhere"),
 ];
 
 /// The string literals of a source file outside attributes, comments and tests.

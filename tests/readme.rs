@@ -73,6 +73,7 @@ fn the_status_is_what_the_operator_writes() {
         blocking_problem: None,
         pod_problem: None,
         secrets: Vec::new(),
+        rotation: None,
         warnings: Vec::new(),
         altered: Vec::new(),
         other_managers: Vec::new(),
@@ -105,7 +106,14 @@ fn every_make_target_exists() {
 fn every_link_into_the_repository_leads_somewhere() {
     let links = README.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     for link in links.filter(|link| !link.starts_with("https://")) {
-        assert!(root().join(link).exists(), "{link}");
+        let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+        assert!(root().join(path).exists(), "{link}");
+        let slug = |line: &str| line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-");
+        let leads = || {
+            let text = fs::read_to_string(root().join(path)).unwrap();
+            text.lines().any(|line| line.starts_with('#') && slug(line) == anchor)
+        };
+        assert!(anchor.is_empty() || leads(), "{link}");
     }
 }
 

@@ -7,6 +7,7 @@ import java.util.List;
 import net.spy.memcached.AddrUtil;
 import net.spy.memcached.ConnectionFactoryBuilder;
 import net.spy.memcached.DefaultHashAlgorithm;
+import net.spy.memcached.FailureMode;
 import net.spy.memcached.MemcachedClient;
 import net.spy.memcached.internal.OperationFuture;
 
@@ -16,6 +17,8 @@ public class HitRatios {
     static MemcachedClient ring(String locator, String servers) throws Exception {
         ConnectionFactoryBuilder builder = new ConnectionFactoryBuilder().setOpTimeout(20000);
         builder.setLocatorType(ConnectionFactoryBuilder.Locator.valueOf(locator));
+        // By default the keys of a server whose connection is not up yet go to another server.
+        builder.setFailureMode(FailureMode.Retry);
         if (locator.equals("CONSISTENT")) {
             builder.setHashAlg(DefaultHashAlgorithm.KETAMA_HASH);
         }

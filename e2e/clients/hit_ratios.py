@@ -20,7 +20,9 @@ def ring(library, servers):
 
 def share(library, number, before, after):
     keys = [f"{os.getpid()}-{number}-{key}" for key in range(KEYS)]
-    assert not ring(library, before).set_multi({key: "value" for key in keys})
+    # Without an answer of its own pymemcache would go on before memcached has read all, and another connection may be first.
+    answered = {"noreply": False} if library == "pymemcache" else {}
+    assert not ring(library, before).set_multi({key: "value" for key in keys}, **answered)
     return 100 * len(ring(library, after).get_multi(keys)) // KEYS
 
 

@@ -12,6 +12,10 @@ def pods(name, port):
     return sorted({address for *_, address in found})
 
 
+# A pod that does not answer counts as a miss, and is asked again after ten seconds.
+SETTINGS = {"connect_timeout": 1, "timeout": 1, "retry_attempts": 1, "dead_timeout": 10, "ignore_exc": True}
+
+
 class Cache:
     """Looks every ten seconds whether pods came or went, and makes a new ring when they did."""
 
@@ -30,11 +34,12 @@ class Cache:
                     raise
                 found = self.pods
             if found != self.pods:
+                self.client = self.client_of(found)
                 self.pods = found
-                # A pod that does not answer counts as a miss, and is asked again after ten seconds.
-                self.client = HashClient(
-                    found, connect_timeout=1, timeout=1, retry_attempts=1, dead_timeout=10, ignore_exc=True)
         return self.client
+
+    def client_of(self, pods):
+        return HashClient(pods, **SETTINGS)
 
 
 if __name__ == "__main__":

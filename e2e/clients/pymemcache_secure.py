@@ -19,7 +19,7 @@ class ServiceName(ssl.SSLContext):
 
 
 class LoggedIn(Client):
-    """Logs in on each new connection, also after one that broke. For a ring: `HashClient.client_class = LoggedIn`."""
+    """Logs in on each new connection, also after one that broke."""
 
     def _connect(self):
         super()._connect()

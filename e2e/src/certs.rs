@@ -153,11 +153,19 @@ impl Authority {
     ///
     /// # Errors
     /// When the parameters make no certificate.
-    pub fn sign(&self, mut params: CertificateParams) -> Result<(String, String)> {
+    pub fn sign(&self, params: CertificateParams) -> Result<(String, String)> {
         let key = KeyPair::generate()?;
+        Ok((self.certify(&key, params)?, key.serialize_pem()))
+    }
+
+    /// A certificate for a key, as PEM.
+    ///
+    /// # Errors
+    /// When the parameters make no certificate.
+    pub fn certify(&self, key: &KeyPair, mut params: CertificateParams) -> Result<String> {
         params.use_authority_key_identifier_extension = true;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        Ok((params.signed_by(&key, &self.issuer)?.pem(), key.serialize_pem()))
+        Ok(params.signed_by(key, &self.issuer)?.pem())
     }
 }
 

@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::boot::Boot;
 use crate::certs::Pki;
+use crate::free_slot::FreeSlot;
 use crate::image::Image;
 use crate::lock::FolderLock;
 pub use crate::options::{Audit, Options, Owners, Shape};
@@ -281,18 +282,10 @@ fn folder(name: &str) -> Result<PathBuf> {
 
 /// Takes a slot that nothing on this machine uses, and records it before anything is made.
 fn claim_slot(name: &str, folder: &Path, programs: &Path, options: Options) -> Result<Record> {
-    let state = paths::state()?;
-    let _lock = FolderLock::acquire(&state)?;
-    let mut taken = Vec::new();
-    for entry in fs::read_dir(&state)?.flatten() {
-        taken.extend(Record::load(&entry.path())?.map(|record| record.slot));
-    }
-    let slot = Slot::candidates(name).find(|slot| !taken.contains(slot) && slot.free()).context(
-        "no place is left for a cluster: all ports from 18000 or networks from 10.200.0.0/16 are in use",
-    )?;
+    let free = FreeSlot::find(name)?;
     let Options { shape, audit, owners } = options;
     let (phase, programs) = (Phase::Starting, programs.to_owned());
-    let record = Record { slot, shape, audit, owners, programs, phase, processes: Vec::new() };
+    let record = Record { slot: free.slot, shape, audit, owners, programs, phase, processes: Vec::new() };
     record.save(folder)?;
     Ok(record)
 }

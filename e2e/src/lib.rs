@@ -7,6 +7,7 @@
 //! process    programs in the background: started, recognised, killed
 //! options    what a cluster can be like
 //! record     what a cluster has on this machine, written to disk before it is made
+//! free_slot  a slot that nothing uses
 //! certs      the cluster's own CA, its certificates and kubeconfigs
 //! kubeconfig a client's configuration from a kubeconfig
 //! boot       one start of a cluster, step by step
@@ -36,6 +37,7 @@ pub mod chart;
 pub mod cluster;
 mod control_plane;
 pub mod demo;
+mod free_slot;
 pub mod image;
 mod kubeconfig;
 pub mod lock;

@@ -12,7 +12,6 @@ use e2e::cluster::{Audit, Cluster, Options, Shape, down};
 use e2e::programs::{Family, Kubernetes};
 use e2e::shipped::{self, Profile};
 use e2e::{chart, packages};
-use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// A real Kubernetes on this machine, in seconds.
@@ -82,7 +81,7 @@ enum Subcommands {
         #[arg(long, value_enum, default_value = "image")]
         profile: Profile,
         /// The image's name
-        #[arg(long, default_value = OWN_IMAGE)]
+        #[arg(long, default_value = shipped::IMAGE)]
         tag: String,
         /// Where the files go
         #[arg(long, default_value = "target/image")]

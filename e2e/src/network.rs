@@ -78,6 +78,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::free_slot::FreeSlot;
 
     #[test]
     fn a_link_whose_other_end_never_reached_a_node_is_removed_too() -> Result<()> {
@@ -85,7 +86,8 @@ mod tests {
             eprintln!("skipped: only root makes network links");
             return Ok(());
         }
-        let slot = Slot::candidates("network-test").find(|slot| slot.free()).context("no free slot")?;
+        let free = FreeSlot::find("network-test")?;
+        let slot = free.slot;
         create(slot)?;
         assert!(exists(&slot.link()) && exists(&slot.peer()) && !slot.free());
         remove(slot)?;

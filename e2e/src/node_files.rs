@@ -113,6 +113,8 @@ fn kubelet(slot: Slot) -> Value {
         "maxPods": 200,
         "podLogsDir": "/var/log/pods",
         "volumePluginDir": "/run/e2e/volume-plugins",
+        // With the default of a minute, tests would wait that long until a changed Secret is in a pod.
+        "syncFrequency": "1s",
         // With the defaults, a node that registers a moment too late stays NotReady for minutes.
         "nodeStatusUpdateFrequency": "1s",
         "nodeStatusReportFrequency": "5s",

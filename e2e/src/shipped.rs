@@ -15,6 +15,10 @@ use crate::image;
 
 mod materials;
 
+/// The image that this version is published as, and that its chart installs. Templates have one of their own
+/// (`OWN_IMAGE`), which no release changes.
+pub const IMAGE: &str = concat!("ghcr.io/c5c3/memcached-operator-rs:", env!("CARGO_PKG_VERSION"));
+
 /// How the last step of the build makes the binary static, and small.
 pub const LINKED: [&str; 3] = ["--", "-Ctarget-feature=+crt-static", "-Cstrip=symbols"];
 

@@ -108,7 +108,8 @@ impl Slot {
         self.link()
     }
 
-    /// Whether nothing on this machine uses the slot's ports, link or addresses, whoever started it.
+    /// Whether nothing on this machine uses the slot's ports, link or addresses, whoever started it. The look itself uses
+    /// the ports for a moment, so that two looks at once see each other: [`crate::free_slot`] is how to look.
     pub fn free(self) -> bool {
         let ports =
             [Port::ApiServer, Port::EtcdClient, Port::EtcdPeer, Port::ControllerManager, Port::Scheduler];
@@ -151,15 +152,5 @@ mod tests {
         let names: BTreeSet<String> =
             Slot::candidates("").flat_map(|slot| [slot.all(), slot.link(), slot.peer()]).collect();
         assert_eq!(names.len(), 3 * usize::from(SLOTS));
-    }
-
-    #[test]
-    fn a_slot_whose_port_is_taken_is_not_free() {
-        let Some(slot) = Slot::candidates("slot-test").find(|slot| slot.free()) else {
-            panic!("no free slot")
-        };
-        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, slot.port(Port::EtcdPeer)));
-        assert!(taken.is_ok());
-        assert!(!slot.free());
     }
 }

@@ -39,7 +39,7 @@ const SHOWN: [&str; 12] = [
     "maxbytes 100663296 (96 MiB)",
     "get greeting         nothing, nothing, nothing",
     "memcached   3       3          MemcachedReady",
-    "Replacing pods, cause spec: memcached.maxMemoryMB 64 -> 96 (spec.template.spec.containers[name=memcached].args)",
+    "Replacing pods, cause spec: memcached.maxMemoryMB 64 -> 96, resources.limits.memory 128Mi -> 160Mi",
 ];
 
 /// A demo under a name of its own, which is removed at the end also when its test fails.
@@ -107,16 +107,36 @@ fn operators(folder: &Path) -> Vec<i32> {
     marked.filter(|process| process.name.starts_with("memcached-opera")).map(|process| process.pid).collect()
 }
 
-/// Asks the address that the demo names, as a person does with curl.
-fn metrics(said: &str) -> Result<String> {
-    let address = said.split_once("curl http://").and_then(|(_, rest)| rest.split_once("/metrics"));
-    let address: SocketAddr = address.context("it names no address")?.0.parse()?;
+/// Asks the address that the demo names for this path, as a person does with curl.
+fn page(said: &str, path: &str) -> Result<String> {
+    let mut curls = said.lines().filter_map(|line| line.split_once("curl http://")?.1.strip_suffix(path));
+    let address: SocketAddr = curls.next().with_context(|| format!("it names no {path}"))?.parse()?;
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    std::io::Write::write_all(&mut stream, b"GET /metrics HTTP/1.0\r\n\r\n")?;
+    std::io::Write::write_all(&mut stream, format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
+}
+
+fn metrics(said: &str) -> Result<String> {
+    page(said, "/metrics")
+}
+
+/// What kubectl answers to who applies a sample, as the first command of several pages does.
+fn apply(cluster: &Cluster, sample: &str) -> Result<String> {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/samples");
+    let mut kubectl = cluster.kubectl()?;
+    kubectl.args(["apply", "-f"]).arg(samples.join(sample));
+    succeed(kubectl)
+}
+
+/// The sample with an exporter needs an image besides memcached's, and becomes ready all the same.
+fn the_monitored_sample_becomes_ready(cluster: &Cluster) -> Result<()> {
+    apply(cluster, "monitoring.yaml")?;
+    let mut kubectl = cluster.kubectl()?;
+    kubectl.args(["wait", "mcd/memcached-monitored", "--for=condition=Ready", "--timeout=60s"]);
+    succeed(kubectl).map(|_| ())
 }
 
 #[test]
@@ -134,6 +154,7 @@ fn the_demo_takes_less_than_90_seconds_can_be_shown_again_and_leaves_nothing() -
     let cluster = Cluster::find(&demo.name)?.context("it keeps running")?;
     let one = "memcached_operator_instance_replicas_ready{namespace=\"default\",name=\"memcached\"} 3";
     assert!(metrics(&first)?.contains(one), "{}", metrics(&first)?);
+    assert!(!first.contains("Warning"), "{first}");
     let before = operators(cluster.folder());
     assert_eq!(before.len(), 1);
 
@@ -146,6 +167,10 @@ fn the_demo_takes_less_than_90_seconds_can_be_shown_again_and_leaves_nothing() -
         now.len() == 1 && now != before,
         "another operator takes the place of the first: {before:?}, {now:?}"
     );
+
+    assert!(page(&second, "/debug/journal")?.contains("\"snapshot\""), "what it did can be replayed");
+    assert_eq!(apply(&cluster, "memcached.yaml")?, "memcached.memcached.c5c3.io/memcached configured\n");
+    the_monitored_sample_becomes_ready(&cluster)?;
 
     assert!(demo.remove()?.contains("are gone"));
     assert_eq!(leftovers_of(&cluster), Vec::<String>::new());

@@ -27,7 +27,7 @@ pub struct Images {
     )]
     exporter_image: String,
 
-    /// This program's own image, which is the exporter where memcached asks for a password; running pods keep theirs
+    /// This program's own image: the exporter where memcached asks for a password, and the agent; running pods keep theirs
     #[arg(
         long,
         value_name = "IMAGE",

@@ -80,7 +80,7 @@ struct TargetArgs {
     #[arg(long, env = "MEMCACHED_EXPORTER_TLS_SKIP_VERIFY", group = "trust")]
     tls_skip_verify: bool,
 
-    /// File of lines user:password, as memcached reads it; the first is used, when memcached asks
+    /// File of lines user:password, as memcached reads it; the first that it knows is used, when memcached asks
     #[arg(long, value_name = "FILE", env = "MEMCACHED_EXPORTER_PASSWORD_FILE")]
     password_file: Option<PathBuf>,
 

@@ -3,6 +3,7 @@
 //! Every flag but `-f` has an environment twin, and clap is the only place that reads the environment. Errors are printed
 //! here and nowhere else, with their causes.
 
+pub mod agent;
 pub mod check;
 pub mod crd;
 mod default_images;
@@ -13,6 +14,7 @@ mod log;
 pub mod manifest;
 pub mod mcd;
 mod names;
+mod operator_pods;
 mod others;
 mod output;
 pub mod plan;
@@ -67,6 +69,9 @@ enum Command {
     /// Serve the metrics of a memcached to Prometheus, also under TLS and authentication.
     #[command(after_help = EXIT_CODES)]
     Exporter(exporter::Args),
+    /// Have a running memcached take changed certificates and passwords without a restart; the operator starts it in pods.
+    #[command(after_help = EXIT_CODES, hide = true)]
+    Agent(agent::Args),
     /// Check that this build decides as a journal says: every effect must be the same, to the letter.
     #[command(after_help = EXIT_CODES)]
     Replay(replay::Args),
@@ -112,6 +117,7 @@ fn operator(Cli { command, run }: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Plan(args)) => plan::run(&args, plan::Unnamed::All),
         Some(Command::Preflight(args)) => preflight::run(&args),
         Some(Command::Exporter(args)) => exporter::run(args),
+        Some(Command::Agent(args)) => agent::run(args),
         Some(Command::Replay(args)) => replay::run(&args),
         Some(Command::Version(args)) => mcd::version(args),
     }

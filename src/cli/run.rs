@@ -11,12 +11,14 @@ use clap::ValueEnum;
 use super::default_images::Images;
 use super::exit_codes::INTERRUPTED;
 use super::log::{LogFormat, LogLevel, start_log};
+use super::operator_pods::OwnPods;
 use crate::kernel::object::Scope;
 use crate::kernel::reconciler::Settings;
 use crate::kernel::rollout_budget::{Adoption, BudgetSettings};
 use crate::shell::admin::Loopback;
 use crate::shell::leader::{self, Election, elector};
-use crate::shell::{self, Ended, Options, journal};
+use crate::shell::secure_metrics::certificate::Source;
+use crate::shell::{self, Ended, Options, journal, secure_metrics};
 
 /// Options of `run`.
 #[derive(Clone, Debug, clap::Args)]
@@ -28,6 +30,20 @@ pub struct Args {
     /// Where /metrics, /livez and /readyz are served
     #[arg(long, value_name = "ADDR:PORT", env = "MEMCACHED_OPERATOR_LISTEN", default_value = "0.0.0.0:8080")]
     pub listen: SocketAddr,
+
+    /// Serve /metrics here instead, with TLS, and only to those who may get the nonResourceURL /metrics; the probes stay
+    #[arg(long, value_name = "ADDR:PORT", env = "MEMCACHED_OPERATOR_SECURE_METRICS_LISTEN")]
+    pub secure_metrics_listen: Option<SocketAddr>,
+
+    /// The folder with the certificate of these metrics, as tls.crt and tls.key; both are read again when they change
+    /// [default: a certificate that the operator makes at its start]
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        env = "MEMCACHED_OPERATOR_SECURE_METRICS_CERTIFICATE",
+        requires = "secure_metrics_listen"
+    )]
+    pub secure_metrics_certificate: Option<PathBuf>,
 
     /// Write every step to this file, for `replay`; older files are kept as FILE.1 to FILE.3
     #[arg(long, value_name = "FILE", env = "MEMCACHED_OPERATOR_JOURNAL")]
@@ -88,6 +104,9 @@ pub struct Args {
 
     #[command(flatten)]
     images: Images,
+
+    #[command(flatten)]
+    own_pods: OwnPods,
 
     /// The namespaces to work in, which needs only a Role in each [default: all]
     #[arg(
@@ -168,7 +187,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let ended = runtime.block_on(async {
         let listen = args.listen;
         let listener = shell::listen(listen).await?;
-        tracing::info!(%listen, "serving /metrics, /livez and /readyz");
+        match args.secure_metrics_listen {
+            None => tracing::info!(%listen, "serving /metrics, /livez and /readyz"),
+            Some(secure) => {
+                tracing::info!(%listen, "serving /livez and /readyz");
+                tracing::info!(listen = %secure, "serving /metrics with TLS and authorization");
+            }
+        }
         let client = shell::client::connect(args.kubeconfig.as_deref()).await?;
         anyhow::Ok(shell::run(listener, client, options(args).await?, shell::signals()?).await?)
     })?;
@@ -184,6 +209,8 @@ async fn options(args: Args) -> anyhow::Result<Options> {
     let Args {
         kubeconfig,
         listen: _,
+        secure_metrics_listen,
+        secure_metrics_certificate,
         journal,
         journal_max_bytes,
         journal_listen,
@@ -193,6 +220,7 @@ async fn options(args: Args) -> anyhow::Result<Options> {
         max_concurrent_rollouts,
         adopt_templates,
         images,
+        own_pods,
         watch_namespaces,
         leader_elect,
         lease_name,
@@ -214,12 +242,17 @@ async fn options(args: Args) -> anyhow::Result<Options> {
             JournalPage::Off => None,
             JournalPage::At(address) => Some(address),
         },
+        secure_metrics: secure_metrics_listen.map(|listen| secure_metrics::Options {
+            listen,
+            certificate: secure_metrics_certificate.map_or(Source::SelfMade, Source::Folder),
+        }),
         election,
         settings: Settings {
             max_in_flight: max_in_flight.into(),
             rollout_budget: budget,
             scopes: scopes(&watch_namespaces),
             images: images.into(),
+            operator_pods: own_pods.into(),
         },
     })
 }

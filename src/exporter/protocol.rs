@@ -56,6 +56,9 @@ pub enum Taken {
     All,
 }
 
+/// What memcached answers to everything before a login.
+pub const UNAUTHENTICATED: &str = "CLIENT_ERROR unauthenticated";
+
 /// Why an answer holds no statistics.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -78,7 +81,7 @@ impl Stats {
     pub fn take(&mut self, page: Page, line: &str) -> Result<Taken, Refusal> {
         match line {
             "END" => return Ok(Taken::All),
-            "CLIENT_ERROR unauthenticated" => return Err(Refusal::Unauthenticated),
+            UNAUTHENTICATED => return Err(Refusal::Unauthenticated),
             _ => {}
         }
         let stat = line.strip_prefix("STAT ").and_then(|rest| rest.split_once(' ').or(Some((rest, ""))));
@@ -110,6 +113,9 @@ pub struct Credentials {
     value: Vec<u8>,
 }
 
+/// The most credentials that memcached reads off a file.
+const MOST: usize = 8;
+
 /// A password file without credentials. Quotes nothing of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("its first line is not of the form user:password")]
@@ -125,11 +131,25 @@ impl Credentials {
         let ends = |byte: &u8| matches!(byte, b'\n' | b'\r' | b'\0');
         let line = file.split(ends).find(|line| !line.is_empty()).ok_or(NoCredentials)?;
         let colon = line.iter().position(|byte| *byte == b':').ok_or(NoCredentials)?;
+        Ok(Self::of_line(line, colon))
+    }
+
+    /// The credentials of each line of such a file that has a colon, as [`Credentials::parse`] reads the first; at most as
+    /// many as memcached reads.
+    #[must_use]
+    pub fn every(file: &[u8]) -> Vec<Self> {
+        let lines = file.split(|byte| *byte == b'\n');
+        let lines = lines.filter_map(|line| line.split(|byte| matches!(byte, b'\r' | b'\0')).next());
+        let with_colon = lines.filter_map(|line| Some((line, line.iter().position(|byte| *byte == b':')?)));
+        with_colon.take(MOST).map(|(line, colon)| Self::of_line(line, colon)).collect()
+    }
+
+    fn of_line(line: &[u8], colon: usize) -> Self {
         let mut value = line.to_vec();
         if let Some(byte) = value.get_mut(colon) {
             *byte = b' ';
         }
-        Ok(Self { value })
+        Self { value }
     }
 
     /// The request that presents the credentials.
@@ -208,6 +228,16 @@ mod tests {
     #[case(b"user:pass\0word\n", b"set auth 0 0 9\r\nuser pass\r\n")]
     fn the_first_line_is_presented_as_memcached_wants_it(#[case] file: &[u8], #[case] request: &[u8]) {
         assert_eq!(Credentials::parse(file).ok().unwrap().request(), request);
+    }
+
+    #[test]
+    fn every_line_with_a_colon_is_presented_up_to_the_eighth() {
+        let requests =
+            |file: &[u8]| Credentials::every(file).iter().map(Credentials::request).collect::<Vec<_>>();
+        let two = [b"set auth 0 0 3\r\na b\r\n".to_vec(), b"set auth 0 0 5\r\nc d:e\r\n".to_vec()];
+        assert_eq!(requests(b"a:b\r\n\nbroken\nc:d:e"), two);
+        assert_eq!(requests("a:b\n".repeat(100).as_bytes()).len(), 8);
+        assert!(requests(b"").is_empty());
     }
 
     #[rstest]

@@ -1,4 +1,5 @@
-//! The exporter's pages. Takes a listener and a [`Target`]; serves `/metrics`, `/livez` and `/`. IO; `cli` calls it.
+//! The exporter's pages. Takes a listener and a [`Target`]; serves `/metrics`, `/livez` and `/`. IO; `cli` calls it,
+//! and `agent` where it serves the same metrics.
 //!
 //! If memcached does not answer, the page says `memcached_up 0`, and the log has one line for each new reason, however often
 //! Prometheus asks.
@@ -19,13 +20,14 @@ use axum::routing::get;
 use prometheus::TextEncoder;
 use prometheus::core::Collector as _;
 use prometheus::process_collector::ProcessCollector;
+use prometheus::proto::MetricFamily;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use super::metrics;
 use super::protocol::Stats;
 use super::target::{ScrapeError, Target};
-use crate::web;
+use crate::web::{self, Transport};
 
 /// Connections to memcached at once: memcached limits them, and they are for its clients.
 const AT_ONCE: usize = 4;
@@ -58,7 +60,7 @@ fn instead(address: SocketAddr, error: &io::Error) -> Option<SocketAddr> {
 
 /// Serves until `end`, and what was asked before that.
 pub async fn serve(listener: TcpListener, target: Target, end: impl Future<Output = ()>) {
-    let exporter = Exporter { target, slots: Semaphore::new(AT_ONCE), state: Mutex::default() };
+    let exporter = Exporter::new(target);
     let router = Router::new()
         .route(
             "/",
@@ -67,22 +69,24 @@ pub async fn serve(listener: TcpListener, target: Target, end: impl Future<Outpu
         .route("/livez", get(async || "ok\n"))
         .route("/metrics", get(page))
         .with_state(Arc::new(exporter));
-    web::serve(listener, router, end).await;
+    web::serve(listener, Transport::Plain, router, end).await;
 }
 
 async fn page(State(exporter): State<Arc<Exporter>>) -> Response {
-    let mut families = vec![metrics::build_info()];
-    families.extend(ProcessCollector::for_self().collect());
-    let read = exporter.scrape().await;
-    families.push(metrics::up(read.is_some()));
-    families.extend(read.unwrap_or_default().families);
-    match TextEncoder::new().encode_to_string(&families) {
+    let families = exporter.families().await;
+    to_page(&families)
+}
+
+/// Metric families as an answer to Prometheus.
+pub fn to_page(families: &[MetricFamily]) -> Response {
+    match TextEncoder::new().encode_to_string(families) {
         Ok(text) => ([(CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }
 }
 
-struct Exporter {
+/// Asks one memcached, for whoever asks for its metrics.
+pub struct Exporter {
     target: Target,
     slots: Semaphore,
     state: Mutex<ScrapeState>,
@@ -103,6 +107,22 @@ enum ScrapeState {
 }
 
 impl Exporter {
+    /// An exporter of this memcached's metrics.
+    #[must_use]
+    pub fn new(target: Target) -> Self {
+        Self { target, slots: Semaphore::new(AT_ONCE), state: Mutex::default() }
+    }
+
+    /// All metrics: of memcached, where it can be asked, of this process, and of its version.
+    pub async fn families(&self) -> Vec<MetricFamily> {
+        let mut families = vec![metrics::build_info()];
+        families.extend(ProcessCollector::for_self().collect());
+        let read = self.scrape().await;
+        families.push(metrics::up(read.is_some()));
+        families.extend(read.unwrap_or_default().families);
+        families
+    }
+
     async fn scrape(&self) -> Option<metrics::Read> {
         let (read, state) = match self.ask().await {
             Ok(stats) => {

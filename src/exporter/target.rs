@@ -114,7 +114,7 @@ pub enum ScrapeError {
     },
     /// The password is wrong.
     #[error(
-        "it does not know the first user of {}, or the password is another (older ones drop the last character \
+        "it knows no user of {}, or the password is another (older ones drop the last character \
          of a password file that does not end in a newline)",
         .0.display()
     )]
@@ -171,10 +171,17 @@ impl Target {
         let path = self.password_file.as_ref().ok_or(ScrapeError::NoPasswordFile)?;
         let file = tokio::fs::read(path).await;
         let file = file.map_err(|source| ScrapeError::PasswordFile { path: path.clone(), source })?;
-        let credentials = Credentials::parse(&file)
+        let first = Credentials::parse(&file)
             .map_err(|source| ScrapeError::Credentials { path: path.clone(), source })?;
-        talk.say(&credentials.request()).await?;
-        if accepted(&talk.line().await?) { Ok(()) } else { Err(ScrapeError::WrongPassword(path.clone())) }
+        // While a password changes, memcached may know another line than the first.
+        let others = Credentials::every(&file).into_iter().skip(1);
+        for credentials in std::iter::once(first).chain(others) {
+            talk.say(&credentials.request()).await?;
+            if accepted(&talk.line().await?) {
+                return Ok(());
+            }
+        }
+        Err(ScrapeError::WrongPassword(path.clone()))
     }
 }
 

@@ -1,5 +1,5 @@
 //! `/metrics`, `/livez` and `/readyz` on one port, and `/debug/journal` on a port of loopback. IO; the main loop binds the
-//! first port before anything else and keeps the [`Gates`] up to date.
+//! first port before anything else and keeps the [`Gates`] up to date. `/metrics` may be elsewhere: `secure_metrics`.
 //!
 //! Ready means that the operator would act on an edit now: every gate is open. Alive means that the main loop answers. A gate
 //! that is open stays open when the API server does not answer: neither a restart of the operator nor its removal from a
@@ -24,7 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::journal::Ring;
 use super::metrics::Metrics;
 use crate::kernel::object::{Scope, Watched};
-use crate::web;
+use crate::web::{self, Transport};
 
 /// The operator is alive while the main loop answers within this time.
 pub const MAIN_LOOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -151,8 +151,8 @@ pub type Ping = oneshot::Sender<()>;
 /// What the pages show.
 #[derive(Clone, Debug)]
 pub struct Admin {
-    /// Rendered by `/metrics`.
-    pub metrics: Arc<Metrics>,
+    /// Rendered by `/metrics`. `None` where another port serves them.
+    pub metrics: Option<Arc<Metrics>>,
     /// Reported by `/readyz`.
     pub gates: Gates,
     /// Asked by `/livez`.
@@ -161,12 +161,12 @@ pub struct Admin {
 
 /// Serves metrics and probes until the task is dropped.
 pub async fn serve(listener: TcpListener, admin: Admin) {
-    let pages = Router::new()
-        .route("/metrics", get(metrics))
-        .route("/livez", get(livez))
-        .route("/readyz", get(readyz))
-        .with_state(admin);
-    web::serve(listener, pages, pending()).await;
+    let metrics = admin.metrics.clone();
+    let mut pages = Router::new().route("/livez", get(livez)).route("/readyz", get(readyz)).with_state(admin);
+    if let Some(metrics) = metrics {
+        pages = pages.route("/metrics", get(async move || page_of(&metrics)));
+    }
+    web::serve(listener, Transport::Plain, pages, pending()).await;
 }
 
 /// Serves the last steps until the task is dropped. The journal must never be in the way: if the address cannot be bound,
@@ -176,7 +176,7 @@ pub async fn show_journal(address: Loopback, ring: Ring) {
         Ok(listener) => {
             tracing::info!(listen = %address, "serving /debug/journal");
             let pages = Router::new().route("/debug/journal", get(journal)).with_state(ring);
-            web::serve(listener, pages, pending()).await;
+            web::serve(listener, Transport::Plain, pages, pending()).await;
         }
         Err(error) => tracing::warn!(
             listen = %address,
@@ -186,8 +186,9 @@ pub async fn show_journal(address: Loopback, ring: Ring) {
     }
 }
 
-async fn metrics(State(admin): State<Admin>) -> Response {
-    match admin.metrics.render() {
+/// The metrics as they are now.
+pub(super) fn page_of(metrics: &Metrics) -> Response {
+    match metrics.render() {
         Ok(text) => ([(CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }

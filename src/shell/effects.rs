@@ -4,6 +4,7 @@
 //! failure means. The main loop calls [`Executor::send`].
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use futures::FutureExt as _;
 use json_patch::jsonptr::PointerBuf;
@@ -12,11 +13,11 @@ use kube::Client;
 use kube::api::{DeleteParams, GetParams, Patch, PatchParams, Preconditions};
 use kube::core::{DynamicObject, Resource as _};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use super::classify::{MissingVerb, classify, missing_verb};
 use super::client::{CallError, call, said};
-use super::{kinds, secrets};
+use super::{agents, kinds, secrets};
 use crate::kernel::effect::{Request, RequestId};
 use crate::kernel::event::{Event, Reply};
 use crate::kernel::failure::{Category, Failure};
@@ -28,20 +29,29 @@ use crate::kernel::seen;
 pub struct Executor {
     client: Client,
     events: mpsc::Sender<Event>,
+    /// Questions to agents at once: a Secret of many caches changes in all of them.
+    questions: Arc<Semaphore>,
 }
+
+/// Caches whose agents are asked at once.
+const QUESTIONS: usize = 16;
 
 impl Executor {
     /// Sends requests through `client`, and answers to `events`.
     #[must_use]
     pub fn new(client: Client, events: mpsc::Sender<Event>) -> Self {
-        Self { client, events }
+        Self { client, events, questions: Arc::new(Semaphore::new(QUESTIONS)) }
     }
 
     /// Sends a request on behalf of a resource. Exactly one `Done` follows, even after a panic: no pass would ever run again for a
     /// resource whose request is not answered.
     pub fn send(&self, id: RequestId, resource: Key, request: Request) {
-        let Self { client, events } = self.clone();
+        let Self { client, events, questions } = self.clone();
         tokio::spawn(async move {
+            let _permit = match request {
+                Request::AskAgents(_) => questions.acquire().await.ok(),
+                _ => None,
+            };
             let execution = AssertUnwindSafe(execute(&client, &resource, request)).catch_unwind();
             let reply = execution.await.unwrap_or_else(|_panic| {
                 Reply::Failed(Failure {
@@ -57,6 +67,9 @@ impl Executor {
 
 /// Sends one request and gives its reply.
 pub async fn execute(client: &Client, resource: &Key, request: Request) -> Reply {
+    if let Request::AskAgents(question) = &request {
+        return agents::ask(client, question, agents::Way::default()).await;
+    }
     let Prepared { operation, http, expected } = match prepare(resource, request) {
         Ok(prepared) => prepared,
         Err(message) => return Reply::Failed(Failure { category: Category::Internal, message }),
@@ -138,6 +151,7 @@ fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
             let operation = operation(("delete", "deleted"), "delete", Watched::Child(kind), key);
             (operation, http, Expected::Leftover(kind))
         }
+        Request::AskAgents(_) => return Err("cannot ask agents by the API server".to_owned()),
         Request::PatchStatus { resource_version, status } => {
             let generation = status.get("observedGeneration").and_then(Value::as_i64);
             let body = json!({"metadata": {"resourceVersion": resource_version}, "status": status});

@@ -6,6 +6,7 @@
 //! client that fails.
 
 pub mod admin;
+pub mod agents;
 pub mod api_request;
 pub mod classify;
 pub mod client;
@@ -18,6 +19,7 @@ pub mod metered;
 pub mod metrics;
 pub mod publish;
 pub mod secrets;
+pub mod secure_metrics;
 pub mod watch_liveness;
 pub mod watches;
 
@@ -44,6 +46,7 @@ use self::leader::{Campaign, Election};
 use self::metered::metered;
 use self::metrics::Metrics;
 use self::publish::{Publication, Publisher};
+use self::secure_metrics::SecureMetrics;
 use self::watches::WatchSink;
 use crate::kernel::effect::{About, Effect, LogLevel, LogLine};
 use crate::kernel::event::Event;
@@ -65,6 +68,8 @@ pub struct Options {
     pub journal: Option<journal::Options>,
     /// The address that shows the last steps of the journal, if any.
     pub journal_page: Option<Loopback>,
+    /// Where `/metrics` is served with TLS and authorization; without, it is served with the probes, to everybody.
+    pub secure_metrics: Option<secure_metrics::Options>,
     /// The leader election, where several operators run.
     pub election: Option<Election>,
     /// The kernel's settings, with the namespaces that it works in.
@@ -75,10 +80,14 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// Another process has the port, or it may not be bound.
-    #[error("cannot serve metrics and probes on {address}: choose another address with --listen")]
+    #[error("cannot serve {pages} on {address}: choose another address with {flag}")]
     Listen {
+        /// What is served there.
+        pages: &'static str,
         /// The address that was asked for.
         address: SocketAddr,
+        /// The flag that asked for it.
+        flag: &'static str,
         /// The error of the operating system.
         source: std::io::Error,
     },
@@ -111,11 +120,17 @@ pub enum Ended {
 /// # Errors
 /// [`RunError::Listen`].
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, RunError> {
-    TcpListener::bind(address).await.map_err(|source| RunError::Listen { address, source })
+    bind(address, "metrics and probes", "--listen").await
+}
+
+async fn bind(address: SocketAddr, pages: &'static str, flag: &'static str) -> Result<TcpListener, RunError> {
+    let bound = TcpListener::bind(address).await;
+    bound.map_err(|source| RunError::Listen { pages, address, flag, source })
 }
 
 /// Runs the operator until `signals` brings a second signal, or a first one and all requests under way have ended. All
-/// requests go through `client`, see [`client::connect`]. With an election, only lists and watches do.
+/// requests go through `client`, see [`client::connect`]. With an election, only lists, watches and the reviews of those who
+/// read metrics do.
 ///
 /// # Errors
 /// See [`RunError`].
@@ -125,21 +140,25 @@ pub async fn run(
     options: Options,
     signals: mpsc::Receiver<()>,
 ) -> Result<Ended, RunError> {
-    let Options { journal, journal_page, election, settings } = options;
+    let Options { journal, journal_page, secure_metrics, election, settings } = options;
     let scopes: Vec<Scope> = settings.scopes.iter().cloned().collect();
     tracing::info!(version = journal::VERSION, "memcached-operator starts");
     let metrics = Arc::new(Metrics::new()?);
     let reconciler = Reconciler::new(settings);
     let journal = Journal::start(journal, &reconciler, Arc::clone(&metrics));
     let (gates, (pings, inbox)) = (Gates::new(&scopes), mpsc::channel(8));
-    let admin = Admin { metrics: Arc::clone(&metrics), gates: gates.clone(), pings };
+    let client = metered(&client, &metrics);
     let mut pages = JoinSet::new();
-    pages.spawn(admin::serve(listener, admin));
+    let to_everybody = secure_metrics.is_none().then(|| Arc::clone(&metrics));
+    if let Some(secure_metrics::Options { listen, certificate }) = secure_metrics {
+        let listener = bind(listen, "metrics", "--secure-metrics-listen").await?;
+        pages.spawn(SecureMetrics::new(Arc::clone(&metrics), client.clone()).serve(listener, certificate));
+    }
+    pages.spawn(admin::serve(listener, Admin { metrics: to_everybody, gates: gates.clone(), pings }));
     if let Some(address) = journal_page {
         pages.spawn(admin::show_journal(address, journal.ring()));
     }
 
-    let client = metered(&client, &metrics);
     let election = election.map(|election| election.metered(&metrics));
     let campaign = election.as_ref().map(|election| Campaign::start(election, &gates));
     let work = election.map_or_else(|| client.clone(), |election| election.work());

@@ -4,9 +4,6 @@
 //! reader, which quotes what it cannot read. What is found in a value leaves as one of a few words ([`SecretFinding`]), and
 //! of a certificate its end.
 
-mod certificates;
-mod password_file;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -14,14 +11,14 @@ use k8s_openapi::ByteString;
 use kube::core::ObjectMeta;
 use serde::Deserialize;
 
-use certificates::Certificates;
-
 use crate::kernel::desired::files::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 use crate::kernel::event::SecretContent;
 use crate::kernel::go_operator::{self, WHOLE_SECRET};
 use crate::kernel::hash;
 use crate::kernel::object::{ResourceVersion, Uid};
 use crate::kernel::secret_finding::SecretFinding;
+use crate::secrets::certificates::{self, Certificates};
+use crate::secrets::password_file;
 
 #[derive(Deserialize)]
 struct Secret {

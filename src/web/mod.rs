@@ -1,10 +1,12 @@
-//! HTTP pages on a port that anybody may reach. Takes a listener and the pages; answers one request a connection. IO; it
-//! serves the operator's pages (`shell::admin`) and the exporter's (`exporter::serve`).
+//! HTTP pages on a port that anybody may reach. Takes a listener, a [`Transport`] and the pages; answers one request a
+//! connection. IO; it serves the operator's pages (`shell::admin`, `shell::secure_metrics`) and the exporter's
+//! (`exporter::serve`).
 //!
 //! Probes come through the same port. So clients that open connections and send nothing must cost little and keep nobody out:
 //! there are at most [`AT_ONCE`] connections, one more replaces a connection that has not sent a request yet, and a connection
-//! that has not sent the head of a request within [`REQUEST_HEAD_TIMEOUT`] is closed. A connection is closed after its answer:
-//! requests come seconds apart, and an idle connection would take a place.
+//! that has not sent the head of a request within [`REQUEST_HEAD_TIMEOUT`] is closed; with TLS, its handshake may take
+//! [`HANDSHAKE_TIMEOUT`] before that. A connection is closed after its answer: requests come seconds apart, and an idle
+//! connection would take a place.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -19,26 +21,50 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet, yield_now};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tower::ServiceExt as _;
 
 /// Connections at once. A kubelet, some Prometheus servers and a person need a few.
 pub const AT_ONCE: usize = 64;
 /// How long a client may take to send the head of its request.
 pub const REQUEST_HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a TLS handshake may take.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest head of a request, in bytes. hyper's default would be 400 kB a connection.
 const LONGEST_HEAD: usize = 16 * 1024;
 
+/// What HTTP is spoken over.
+#[derive(Clone, Debug)]
+pub enum Transport {
+    /// The connection as it is.
+    Plain,
+    /// TLS, with the newest certificate that there is. A handshake waits for the first one.
+    Tls(watch::Receiver<Option<Arc<ServerConfig>>>),
+}
+
 /// Serves until `end`, and then answers the requests that came before.
-pub async fn serve(mut listener: TcpListener, pages: Router, end: impl Future<Output = ()>) {
+pub async fn serve(
+    mut listener: TcpListener,
+    transport: Transport,
+    pages: Router,
+    end: impl Future<Output = ()>,
+) {
     let mut connections = Connections::default();
     let mut end = pin!(end);
     loop {
         tokio::select! {
             () = &mut end => break,
             // The listener tries again by itself when it cannot accept a connection.
-            (stream, _) = Listener::accept(&mut listener) => connections.begin(stream, pages.clone()),
+            (stream, _) = Listener::accept(&mut listener) => {
+                connections.begin(|asked| converse(stream, transport.clone(), pages.clone(), asked));
+            }
         }
         // Lets the new connection send its request before others come: a crowd would replace it at once.
         yield_now().await;
@@ -67,14 +93,17 @@ impl Connection {
 }
 
 impl Connections {
-    fn begin(&mut self, stream: TcpStream, pages: Router) {
+    fn begin<C>(&mut self, converse: impl FnOnce(Arc<AtomicBool>) -> C)
+    where
+        C: Future<Output = ()> + Send + 'static,
+    {
         while self.tasks.try_join_next().is_some() {}
         self.open.retain(|connection| !connection.task.is_finished());
         if self.open.len() >= AT_ONCE {
             self.end_one();
         }
         let asked = Arc::<AtomicBool>::default();
-        let task = self.tasks.spawn(converse(stream, pages, Arc::clone(&asked)));
+        let task = self.tasks.spawn(converse(Arc::clone(&asked)));
         self.open.push_back(Connection { task, asked });
     }
 
@@ -92,8 +121,33 @@ impl Connections {
     }
 }
 
+/// The life of a connection.
+async fn converse(stream: TcpStream, transport: Transport, pages: Router, asked: Arc<AtomicBool>) {
+    match transport {
+        Transport::Plain => answer(stream, pages, asked).await,
+        Transport::Tls(certificates) => {
+            // There is nobody to tell of a client that does not speak TLS, or stays silent.
+            if let Ok(Some(stream)) = timeout(HANDSHAKE_TIMEOUT, shake_hands(stream, certificates)).await {
+                answer(stream, pages, asked).await;
+            }
+        }
+    }
+}
+
+async fn shake_hands(
+    stream: TcpStream,
+    mut certificates: watch::Receiver<Option<Arc<ServerConfig>>>,
+) -> Option<TlsStream<TcpStream>> {
+    let newest = certificates.wait_for(Option::is_some).await.ok()?.clone()?;
+    TlsAcceptor::from(newest).accept(stream).await.ok()
+}
+
 /// One request and its answer.
-async fn converse(stream: TcpStream, pages: Router, asked: Arc<AtomicBool>) {
+async fn answer(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    pages: Router,
+    asked: Arc<AtomicBool>,
+) {
     let answer = service_fn(move |request: http::Request<Incoming>| {
         asked.store(true, Ordering::Relaxed);
         pages.clone().oneshot(request)

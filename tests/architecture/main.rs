@@ -1,6 +1,6 @@
 //! The layers hold. Cargo keeps the core apart, as long as no dependency of it can do IO. Within the core `api` uses
 //! nothing of `kernel`; beside it `shell` uses nothing of `cli`, `exporter` only `web`, which uses nothing, and only
-//! `cli` uses `exporter`. What is pure reaches neither the network nor clock, environment, disk or threads.
+//! `agent` and `cli` use `exporter`. What is pure reaches neither the network nor clock, environment, disk or threads.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -39,17 +39,22 @@ const IMPURE: [&str; 17] = [
 ];
 
 /// A layer and the layers it may use.
-const LAYERS: [(&str, &[&str]); 6] = [
+const LAYERS: [(&str, &[&str]); 8] = [
     ("web", &["web"]),
     ("core/api", &["api"]),
     ("core/kernel", &["api", "kernel"]),
-    ("shell", &["api", "kernel", "web", "shell"]),
+    ("secrets", &["kernel", "secrets"]),
+    ("shell", &["api", "kernel", "secrets", "web", "shell"]),
     ("exporter", &["web", "exporter"]),
-    ("cli", &["api", "kernel", "web", "shell", "exporter", "cli"]),
+    ("agent", &["kernel", "secrets", "exporter", "web", "agent"]),
+    ("cli", &["api", "kernel", "secrets", "web", "shell", "exporter", "agent", "cli"]),
 ];
 
 /// Folders and files without effects.
-const PURE: [&str; 12] = [
+const PURE: [&str; 18] = [
+    "agent/authorities.rs",
+    "agent/decide.rs",
+    "agent/metrics.rs",
     "cli/mcd/text",
     "cli/mcd/version.rs",
     "cli/mcd/view",
@@ -58,10 +63,13 @@ const PURE: [&str; 12] = [
     "exporter/families",
     "exporter/metrics.rs",
     "exporter/protocol.rs",
+    "secrets",
     "shell/api_request.rs",
     "shell/classify.rs",
     "shell/leader/handover.rs",
     "shell/leader/elector.rs",
+    "shell/secure_metrics/access.rs",
+    "shell/secure_metrics/cache.rs",
 ];
 
 /// A path that a file names, with where it does.

@@ -82,6 +82,21 @@ impl Secured {
         certificate.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         fs::write(file("tls.crt"), certificate.self_signed(&key).unwrap().pem()).unwrap();
         fs::write(file("tls.key"), key.serialize_pem()).unwrap();
+        Self::start_in(folder, tls).await
+    }
+
+    /// Another one with the same certificate, as the pods of a cache are.
+    async fn with_pair_of(other: &Self) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["users", "tls.crt", "tls.key"] {
+            fs::copy(other.folder.path().join(name), folder.path().join(name)).unwrap();
+        }
+        Self::start_in(folder, true).await
+    }
+
+    /// With the files of this folder.
+    async fn start_in(folder: TempDir, tls: bool) -> Self {
+        let file = |name: &str| folder.path().join(name).display().to_string();
         let users = file("users");
         let files = format!("ssl_chain_cert={},ssl_key={}", file("tls.crt"), file("tls.key"));
         let mut arguments = vec!["-Y", &users];
@@ -158,6 +173,44 @@ async fn each_client_that_can_logs_in_over_tls_and_only_with_the_right_password(
         let refusal = output(&mut with("other.default.svc", "secret")).await.unwrap_err();
         assert!(refusal.contains("CERTIFICATE_VERIFY_FAILED"), "{refusal}");
     }
+}
+
+/// The name of the Service is played by a list of pods, of which the last one does not answer.
+const SECURE_PODS: &str = "
+import sys, pymemcache_ring, pymemcache_secure_ring
+first, second, ca, name, password = sys.argv[1:]
+pods = [('127.0.0.1', int(port)) for port in (first, second, 1)]
+pymemcache_ring.pods = lambda name, port: pods
+cache = pymemcache_secure_ring.SecureCache(name, 11212, ca, 'app', password, every=0)
+ring = cache.ring()
+keys = ['key%d' % number for number in range(50)]
+for key in keys:
+    ring.set(key, b'here', noreply=False)
+found = {server: [key for key in keys if client.get(key)] for server, client in ring.clients.items() if server[-2:] != ':1'}
+print(len(found), all(found.values()), len(sum(found.values(), [])) > 20)
+";
+
+#[tokio::test]
+async fn a_ring_of_pymemcache_logs_in_over_tls_at_each_pod_and_says_when_it_is_refused() {
+    let first = Secured::start(true).await;
+    let second = Secured::with_pair_of(&first).await;
+    let (ports, authority) = ([first.port(), second.port()], first.authority());
+    let with = |name: &'static str, password: &'static str| {
+        let mut program = python(&["-c", SECURE_PODS]);
+        program.args(&ports).args([&authority, name, password]);
+        program.env("PYTHONPATH", programs()).env("PYTHONDONTWRITEBYTECODE", "1");
+        program
+    };
+    let said = output(&mut with("cache.default.svc", "secret")).await;
+    assert_eq!(said, Ok("2 True True\n".to_owned()));
+    let refusal = output(&mut with("cache.default.svc", "wrong")).await.unwrap_err();
+    assert!(refusal.contains("memcached does not let app in"), "{refusal}");
+    let refusal = output(&mut with("other.default.svc", "secret")).await.unwrap_err();
+    assert!(refusal.contains("CERTIFICATE_VERIFY_FAILED"), "{refusal}");
+
+    let mut alone = python(&[&program("pymemcache_secure_ring.py"), "127.0.0.1", &ports[0], &authority]);
+    alone.args(["app", "secret"]).env("PYTHONDONTWRITEBYTECODE", "1");
+    assert_eq!(output(&mut alone).await, Ok("hello\n".to_owned()));
 }
 
 /// What the page says of libraries that cannot log in.
@@ -254,5 +307,26 @@ fn the_page_shows_each_program_as_it_is() {
         assert!(page.contains(&block), "docs/clients.md does not show {name} as it is");
         shown += 1;
     }
-    assert_eq!(shown, 6);
+    assert_eq!(shown, 7);
+}
+
+/// The version of the Java client that the tests here run, without what Debian adds to it. The jar itself does not say one.
+/// None where the client did not come from a package of Debian.
+async fn version_of_the_java_client() -> Option<String> {
+    let mut query = Command::new("dpkg-query");
+    query.args(["--show", "--showformat=${Version}", "libspymemcached-java"]);
+    let said = query.output().await.ok()?;
+    let version = String::from_utf8(said.stdout).unwrap();
+    said.status.success().then(|| version.split(['+', '-']).next().unwrap_or_default().to_owned())
+}
+
+#[tokio::test]
+async fn the_pages_name_the_version_of_the_java_client_that_runs_here() {
+    let Some(version) = version_of_the_java_client().await else {
+        eprintln!("skipped: only Debian's package says which version its jar is");
+        return;
+    };
+    assert!(page().contains(&format!("| spymemcached {version} |")), "docs/clients.md, {version}");
+    let compatibility = fs::read_to_string(repository().join("docs/compatibility.md")).unwrap();
+    assert!(compatibility.contains(&format!("| spymemcached | {version} |")), "compatibility.md, {version}");
 }

@@ -1,5 +1,6 @@
-//! A crowd before a server of pages: takes its address, opens thousands of connections that send half a request, and
-//! says how many are held and whether somebody who asks is answered meanwhile. Shared by the tests of both servers.
+//! A crowd before a server of pages: takes its address, opens thousands of connections that send half a request or half a
+//! handshake, and says how many are held and whether somebody who asks is answered meanwhile. Shared by the tests of all
+//! servers.
 
 use std::io::{ErrorKind, Read as _};
 use std::net::SocketAddr;
@@ -16,18 +17,26 @@ const WAVE: usize = 500;
 /// Less than the server's patience: the answer must not wait for the crowd to go.
 const SOON: Duration = Duration::from_secs(4);
 
+/// Half a request.
+const HALF_A_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: no";
+
 /// Whoever asks for the page in front of the crowd gets one, and few of the crowd are still connected then.
 pub(crate) async fn keeps_nobody_out(address: SocketAddr, path: &str) {
+    stands_before(address, HALF_A_REQUEST, async || ask(address, path).await).await;
+}
+
+/// The same of a crowd that says this, and of somebody who asks so and gets an answer of HTTP.
+pub(crate) async fn stands_before(address: SocketAddr, says: &[u8], ask: impl AsyncFn() -> String) {
     const { assert!(SOON.as_secs() < web::REQUEST_HEAD_TIMEOUT.as_secs()) };
     for _ in 0..WAVES {
         let mut crowd = Vec::new();
         for _ in 0..WAVE {
             let mut one = TcpStream::connect(address).await.unwrap();
-            one.write_all(b"GET / HTTP/1.1\r\nhost: no").await.unwrap();
+            one.write_all(says).await.unwrap();
             crowd.push(one.into_std().unwrap());
         }
         let deadline = Instant::now() + SOON;
-        let answer = timeout_at(deadline, ask(address, path)).await.expect("an answer in time");
+        let answer = timeout_at(deadline, ask()).await.expect("an answer in time");
         assert!(answer.starts_with("HTTP/1.1 "), "{answer:?}");
         // Whoever makes room for another is told a moment later.
         while held(&mut crowd) > web::AT_ONCE && Instant::now() < deadline {

@@ -70,7 +70,7 @@ async fn each_new_reason_is_logged_once_without_the_password_and_sigterm_ends_it
         (
             "WARN",
             format!(
-                "it does not know the first user of {own}, or the password is another (older ones drop the last \
+                "it knows no user of {own}, or the password is another (older ones drop the last \
              character of a password file that does not end in a newline)"
             ),
         ),

@@ -9,10 +9,11 @@ use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use memcached_operator::kernel::event::SecretContent;
 use memcached_operator::kernel::secret_finding::SecretFinding::{self, *};
+use memcached_operator::secrets::pair::{self, Files};
 use memcached_operator::shell::secrets::digest;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256,
-    PKCS_ECDSA_P384_SHA384, SignatureAlgorithm, date_time_ymd,
+    PKCS_ECDSA_P384_SHA384, PKCS_ED25519, SignatureAlgorithm, date_time_ymd,
 };
 use rstest::rstest;
 use serde_json::json;
@@ -143,6 +144,32 @@ async fn what_cannot_be_parsed_is_invalid_wherever_it_stands() {
     for nothing in ["", "not yet\n"] {
         check(&[("tls.crt", nothing), ("tls.key", &key)], &[CertificateMissing], false).await;
         check(&[("tls.crt", &certificate), ("tls.key", nothing)], &[PrivateKeyMissing], false).await;
+    }
+}
+
+/// rcgen writes Ed25519 in version 2 of PKCS#8, and openssl in version 1. What comes of version 2 is up to memcached's OpenSSL,
+/// so that the operator warns and the agent waits.
+#[tokio::test]
+async fn a_key_in_version_2_of_pkcs8_is_not_called_good() {
+    let Pair { certificate, key } = pair(&PKCS_ED25519);
+    let data = [("tls.crt", certificate.as_str()), ("tls.key", &key)];
+    assert_eq!(reduced(&data).findings, BTreeSet::from([PrivateKeyNotJudged]));
+    println!("memcached starts with it: {}", starts(&data).await);
+    let files = Files { certificate: certificate.as_bytes(), key: key.as_bytes(), authorities: None };
+    let refused = pair::read(files).unwrap_err();
+    assert_eq!(refused.key, "tls.key");
+    assert!(refused.words.contains("make a new key"), "{refused}");
+}
+
+#[tokio::test]
+async fn only_the_first_key_is_read_and_a_certificate_of_another_form_may_be_the_first() {
+    let Pair { certificate, key } = pair(&PKCS_ECDSA_P256_SHA256);
+    let authority = pair(&PKCS_ECDSA_P256_SHA256).certificate;
+    let keys = format!("{key}{}", broken(&key));
+    check(&[("tls.crt", &certificate), ("tls.key", &keys)], &[], true).await;
+    for form in ["X509 CERTIFICATE-----", "TRUSTED CERTIFICATE-----"] {
+        let chain = format!("{}{authority}", certificate.replace("CERTIFICATE-----", form));
+        check(&[("tls.crt", &chain), ("tls.key", &key)], &[CertificateNotJudged], true).await;
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) fn foretold([before, after]: [&str; 2]) -> ResourcePlan {
     let mut story = Story::of(objects(before), objects(after));
     let mut forecast = Forecast::new(
         Timestamp::UNIX_EPOCH,
-        Told { adoption: Adoption::Off, images: Settings::default().images },
+        Told { adoption: Adoption::Off, images: Settings::default().images, operator_pods: None },
     );
     for kind in Watched::ALL {
         forecast.learn(Event::Listing(kind, Scope::All));
@@ -128,7 +128,7 @@ impl Story {
         for effect in self.reconciler.step(Timestamp::UNIX_EPOCH, event) {
             match effect {
                 Effect::Send { id, request, .. } => self.requests.push((id, request)),
-                Effect::Observe(Observation::RolloutStarted(cause)) => self.rollouts.push(cause),
+                Effect::Observe(Observation::RolloutStarted { cause, .. }) => self.rollouts.push(cause),
                 Effect::Publish { kube_event, .. } if kube_event.reason == "OldTemplate" => {
                     self.warnings.push(kube_event.message);
                 }

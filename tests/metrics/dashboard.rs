@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::{expressions, read};
+use crate::{expressions, read, tables};
 
 fn dashboard() -> Value {
     serde_json::from_str(&read("charts/memcached-operator/files/dashboard.json")).expect("a dashboard")
@@ -53,11 +53,20 @@ fn rollouts_are_marked_on_every_panel_with_their_cause() {
     let [rollouts] = annotations.as_slice() else { panic!("{annotations:?}") };
     assert_eq!(rollouts["enable"], true);
     let expression = text(rollouts, "expr");
-    assert!(expression.contains("memcached_operator_rollouts_total"), "{expression}");
+    assert!(expression.contains("memcached_operator_instance_rollouts_total"), "{expression}");
     let labels = expressions::labels(&filled_in(expression)).expect("an expression");
     let named = [text(rollouts, "titleFormat"), text(rollouts, "textFormat")].concat();
-    assert_eq!(shown_labels(&named), ["cause"]);
-    assert!(labels.contains("cause"), "{labels:?}");
+    assert_eq!(shown_labels(&named), ["namespace", "name", "cause"]);
+    assert_eq!(labels, ["cause", "name", "namespace"].map(str::to_owned).into());
+}
+
+/// A metric of others that no panel uses would be a scrape that nobody needs.
+#[test]
+fn the_dashboard_uses_every_metric_of_others_that_the_document_names() {
+    let dashboard = read("charts/memcached-operator/files/dashboard.json");
+    for entry in tables::cluster() {
+        assert!(dashboard.contains(&entry.name), "{}", entry.name);
+    }
 }
 
 #[test]
@@ -148,7 +157,7 @@ fn shown(panel: &Value) -> String {
 }
 
 /// What somebody on call has to see, by the type of the panel, and what stands in one such panel.
-const SEEN: [(&str, &str, &[&str]); 27] = [
+const SEEN: [(&str, &str, &[&str]); 31] = [
     ("how many caches are not ready", "stat", &["instance_condition{", r#"type="Ready"} == 0"#]),
     (
         "which caches are not ready and why",
@@ -199,6 +208,26 @@ const SEEN: [(&str, &str, &[&str]); 27] = [
         "which pod began anew",
         "timeseries",
         &["by (namespace, service, pod)", "resets(memcached_uptime_seconds"],
+    ),
+    (
+        "how near a container is to its limit",
+        "timeseries",
+        &["by (namespace, pod)", "container_memory_working_set_bytes", "container_spec_memory_limit_bytes"],
+    ),
+    (
+        "which container began anew",
+        "timeseries",
+        &["by (namespace, pod)", "changes(", "container_start_time_seconds"],
+    ),
+    (
+        "which pod took too much memory",
+        "timeseries",
+        &["by (namespace, pod)", "kube_pod_container_status_last_terminated_reason", "OOMKilled"],
+    ),
+    (
+        "which cache rolls and why",
+        "timeseries",
+        &["by (namespace, name, cause)", "memcached_operator_instance_rollouts_total"],
     ),
     ("rollouts and their causes", "timeseries", &["by (cause)", "memcached_operator_rollouts_total"]),
     ("whether one leads", "stat", &["sum(memcached_operator_leader{"]),

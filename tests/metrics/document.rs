@@ -9,7 +9,7 @@ use crate::tables::{self, Entry, EntryLabel};
 const HEAD: &str = "\
 # Metrics
 
-What the operator and the exporter serve on `/metrics`. The tables are made by `tests/metrics`; the alerts that use
+What the operator, the exporter and the agent serve on `/metrics`. The tables are made by `tests/metrics`; the alerts that use
 them are in [alerts.md](alerts.md), the dashboard is a part of the chart.
 
 ## The operator
@@ -17,6 +17,7 @@ them are in [alerts.md](alerts.md), the dashboard is a part of the chart.
 Series with the labels `namespace` and `name` are about one `Memcached` resource and go with it; only the leader has
 them. The target that Prometheus scrapes has a label `namespace` too, so scrape with `honorLabels: true`, as the chart's
 ServiceMonitor does: else the resource's is called `exported_namespace`, and alerts and dashboard find nothing.
+The page can be served with TLS, to those only who may read it: [secure-metrics.md](secure-metrics.md).
 ";
 
 const PROCESS: &str = "
@@ -26,7 +27,7 @@ const PROCESS: &str = "
 const EXPORTER: &str = "
 ## The exporter
 
-One beside each memcached, on port 9150, where `monitoring.enabled` is true. Names, types and labels are those of
+One beside each memcached, on port 9150, where `monitoring.enabled` is true; the agent (below) in its place where pods have one. Names, types and labels are those of
 prometheus/memcached_exporter. Prometheus adds the labels of the target: `namespace`, `pod` and `service`, which is the
 name of the cache.
 
@@ -40,6 +41,22 @@ name of the cache.
                         memcached_max_connections)` |
 | which pods are not reached | `memcached_up == 0` |
 
+";
+
+const AGENT: &str = "
+## The agent
+
+One beside each memcached, on port 9150, where `security.rotation` is `InPlace` ([rotation.md](rotation.md)). Where `monitoring.enabled` is true it
+serves the metrics of the exporter too, on the same page, and Prometheus is told of it as of an exporter.
+";
+
+const CLUSTER: &str = "
+## What the dashboard reads besides
+
+The dashboard's panels on containers use metrics that neither the operator nor the exporter serves. Prometheus needs a
+scrape of each, with `honorLabels: true`, as the chart kube-prometheus-stack sets it up; without them these panels are
+empty, and all others work. They show the pods that have an exporter: its series say to which cache a pod belongs. All
+four have the labels `namespace`, `pod` and `container`, which is `memcached`.
 ";
 
 fn labels(entry: &Entry) -> String {
@@ -79,6 +96,13 @@ fn document() -> String {
     text.push_str(EXPORTER.trim_end());
     text.push('\n');
     short_table(&mut text, &tables::exporter());
+    text.push_str(AGENT);
+    short_table(&mut text, &tables::agent());
+    text.push_str(CLUSTER);
+    text.push_str("\n| name | type | served by | meaning |\n|---|---|---|---|\n");
+    for Entry { name, kind, help, usage, .. } in tables::cluster() {
+        writeln!(text, "| `{name}` | {kind} | {usage} | {help} |").unwrap();
+    }
     text
 }
 

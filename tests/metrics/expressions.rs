@@ -20,7 +20,8 @@ type Names = BTreeSet<String>;
 type Labels = BTreeMap<&'static str, Option<Vec<&'static str>>>;
 
 static METRICS: LazyLock<BTreeMap<String, Labels>> = LazyLock::new(|| {
-    let tables = [tables::operator(), tables::process(), tables::exporter()];
+    let tables =
+        [tables::operator(), tables::process(), tables::exporter(), tables::agent(), tables::cluster()];
     tables.into_iter().flatten().flat_map(series).collect()
 });
 

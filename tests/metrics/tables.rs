@@ -1,11 +1,14 @@
-//! The tables in the code, in one form: every metric of the operator, of its process and of the exporter.
+//! The tables in one form: every metric of the operator, of its process, of the exporter and of the agent, from the code;
+//! and those of the cluster that the dashboard uses.
 
+use memcached_operator::agent::metrics::{self as agent, STATE, Word};
 use memcached_operator::exporter::families::{CLASSES, Family, Kind, SERVER, SETTINGS, Series};
 use memcached_operator::exporter::metrics;
 use memcached_operator::shell::metrics::labels::{Label, Values};
 use memcached_operator::shell::metrics::names::{self, Metric};
 use prometheus::core::Collector;
 use prometheus::proto::MetricFamily;
+use strum::VariantArray as _;
 
 /// A metric.
 #[derive(Debug)]
@@ -58,6 +61,23 @@ pub(crate) fn process() -> Vec<Entry> {
     entries
 }
 
+pub(crate) fn agent() -> Vec<Entry> {
+    let words = || {
+        vec![EntryLabel {
+            name: "state",
+            values: Ok(Word::VARIANTS.iter().map(|word| (*word).into()).collect()),
+        }]
+    };
+    let entry = |(name, help): (&str, &str)| Entry {
+        name: name.to_owned(),
+        kind: "gauge",
+        labels: if name == STATE { words() } else { Vec::new() },
+        help: help.to_owned(),
+        usage: "",
+    };
+    agent::ALL.into_iter().map(entry).collect()
+}
+
 pub(crate) fn exporter() -> Vec<Entry> {
     let own = |family: MetricFamily, labels: Vec<EntryLabel>| Entry {
         name: family.name().to_owned(),
@@ -74,6 +94,36 @@ pub(crate) fn exporter() -> Vec<Entry> {
         .chain(server)
         .chain(classes)
         .collect()
+}
+
+/// What others serve of the pods, as far as the dashboard uses it; `usage` is who serves it.
+pub(crate) fn cluster() -> Vec<Entry> {
+    let of_container = |name: &str, help: &str| Entry {
+        name: name.to_owned(),
+        kind: "gauge",
+        labels: Vec::new(),
+        help: help.to_owned(),
+        usage: "the kubelet, on `/metrics/cadvisor`",
+    };
+    let reason = EntryLabel { name: "reason", values: Err("why the container ended, such as `OOMKilled`") };
+    vec![
+        of_container(
+            "container_memory_working_set_bytes",
+            "Memory of the container that cannot be taken back at once.",
+        ),
+        of_container(
+            "container_spec_memory_limit_bytes",
+            "The container's memory limit; 0 where it has none.",
+        ),
+        of_container("container_start_time_seconds", "When the container started, as Unix time."),
+        Entry {
+            name: "kube_pod_container_status_last_terminated_reason".to_owned(),
+            kind: "gauge",
+            labels: vec![reason],
+            help: "1 where the container ended before, with why it did so the last time.".to_owned(),
+            usage: "[kube-state-metrics](https://github.com/kubernetes/kube-state-metrics)",
+        },
+    ]
 }
 
 fn of_family(family: &Family, of_class: bool) -> Entry {

@@ -33,7 +33,7 @@ async fn pages() -> Pages {
     let address = listener.local_addr().unwrap();
     let (gates, metrics) = (Gates::new(&[Scope::All]), Arc::new(Metrics::new().unwrap()));
     let (sender, pings) = mpsc::channel(1);
-    let admin = Admin { metrics, gates: gates.clone(), pings: sender };
+    let admin = Admin { metrics: Some(metrics), gates: gates.clone(), pings: sender };
     tokio::spawn(serve(listener, admin));
     Pages { address, gates, pings }
 }
@@ -85,7 +85,8 @@ async fn metrics_are_prometheus_text() {
     let pages = pages().await;
     let (status, body) = get(pages.address, "/metrics").await;
     assert_eq!(status, 200);
-    assert!(body.contains("\nmemcached_operator_build_info{version=\"0.1.0\"} 1\n"), "{body}");
+    let build = concat!("\nmemcached_operator_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1\n");
+    assert!(body.contains(build), "{body}");
 }
 
 #[tokio::test]

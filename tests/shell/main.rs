@@ -4,6 +4,7 @@
 #![expect(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod admin;
+mod agents;
 #[path = "../crowd/mod.rs"]
 mod crowd;
 mod effects;
@@ -13,6 +14,7 @@ mod metered;
 mod namespaces;
 mod publish;
 mod run;
+mod secure_metrics;
 mod support;
 mod watch_fixture;
 mod watches;

@@ -12,7 +12,8 @@ use http::Response;
 use memcached_operator::cli::replay::replay;
 use memcached_operator::kernel::reconciler::Settings;
 use memcached_operator::shell::leader::{self, Election};
-use memcached_operator::shell::{self, Ended, Options, RunError, client, journal};
+use memcached_operator::shell::secure_metrics::certificate::Source;
+use memcached_operator::shell::{self, Ended, Options, RunError, client, journal, secure_metrics};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -20,7 +21,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::support::{Frame, answer, get, page, refusal, watch};
+use crate::support::{Frame, answer, get, get_securely, in_parts, ok, page, refusal, watch};
 
 /// Far more than anything here takes.
 const SOON: Duration = Duration::from_secs(20);
@@ -30,6 +31,8 @@ const SOON: Duration = Duration::from_secs(20);
 struct Cluster {
     resources: Vec<Value>,
     without_crd: AtomicBool,
+    /// Another operator leads, for ever.
+    is_led: AtomicBool,
     released: Notify,
     writes: Mutex<Vec<String>>,
     agents: Mutex<Vec<String>>,
@@ -39,7 +42,12 @@ async fn serve(State(cluster): State<Arc<Cluster>>, request: Request) -> Respons
     let agent = request.headers()["user-agent"].to_str().unwrap().to_owned();
     cluster.agents.lock().unwrap().push(agent);
     if request.uri().path().contains("/leases") {
-        return lease(request).await;
+        return lease(&cluster, request).await;
+    }
+    if request.uri().path().ends_with("reviews") {
+        return ok(
+            &json!({"spec": {}, "status": {"authenticated": true, "user": {"username": "eve"}, "allowed": true}}),
+        );
     }
     let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
     let ours = path.ends_with("/memcacheds");
@@ -58,8 +66,16 @@ async fn serve(State(cluster): State<Arc<Cluster>>, request: Request) -> Respons
     }
 }
 
-/// There is no Lease yet, and every write of one succeeds.
-async fn lease(request: Request) -> Response<Body> {
+/// There is no Lease yet, and every write of one succeeds; or somebody else renews it with each look.
+async fn lease(cluster: &Cluster, request: Request) -> Response<Body> {
+    if cluster.is_led.load(Ordering::Relaxed) {
+        let version = cluster.agents.lock().unwrap().len().to_string();
+        let spec = json!({"holderIdentity": "another", "leaseDurationSeconds": 60});
+        return ok(&json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"namespace": "operators", "name": "operator", "resourceVersion": version}, "spec": spec,
+        }));
+    }
     if request.method() == "GET" {
         return refusal(404, "NotFound", "there is no such Lease");
     }
@@ -67,6 +83,18 @@ async fn lease(request: Request) -> Response<Body> {
     let mut lease: Value = serde_json::from_slice(&body).unwrap();
     lease["metadata"]["resourceVersion"] = "1".into();
     answer(200, lease.to_string())
+}
+
+/// How an operator is started.
+#[derive(Default)]
+struct How {
+    lease: Option<leader::Options>,
+    secure_metrics: Option<secure_metrics::Options>,
+}
+
+fn lease_options() -> leader::Options {
+    let (name, namespace, pod) = ("operator".into(), Some("operators".into()), "pod".into());
+    leader::Options { name, namespace, seconds: 2, pod }
 }
 
 /// A running operator.
@@ -79,16 +107,14 @@ struct Operator {
 
 impl Operator {
     async fn start(cluster: &Arc<Cluster>) -> Self {
-        Self::against(serving(cluster).await, None).await
+        Self::against(serving(cluster).await, How::default()).await
     }
 
     async fn electing(cluster: &Arc<Cluster>) -> Self {
-        let (name, namespace, pod) = ("operator".into(), Some("operators".into()), "pod".into());
-        let lease = leader::Options { name, namespace, seconds: 2, pod };
-        Self::against(serving(cluster).await, Some(lease)).await
+        Self::against(serving(cluster).await, How { lease: Some(lease_options()), ..How::default() }).await
     }
 
-    async fn against(server: SocketAddr, lease: Option<leader::Options>) -> Self {
+    async fn against(server: SocketAddr, How { lease, secure_metrics }: How) -> Self {
         let directory = TempDir::new().unwrap();
         let kubeconfig = directory.path().join("kubeconfig");
         let config = json!({
@@ -105,8 +131,13 @@ impl Operator {
             Some(lease) => Some(Election::connect(Some(&kubeconfig), lease).await.unwrap()),
             None => None,
         };
-        let options =
-            Options { journal: Some(journal), journal_page: None, election, settings: Settings::default() };
+        let options = Options {
+            journal: Some(journal),
+            journal_page: None,
+            secure_metrics,
+            election,
+            settings: Settings::default(),
+        };
         let client = client::connect(Some(&kubeconfig)).await.unwrap();
         let listener = shell::listen((Ipv4Addr::LOCALHOST, 0).into()).await.unwrap();
         let admin = listener.local_addr().unwrap();
@@ -198,7 +229,7 @@ async fn without_the_crd_it_is_alive_and_not_ready_until_it_is_served() {
 #[tokio::test]
 async fn with_the_api_server_away_it_is_alive() {
     let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap();
-    let operator = Operator::against(free, None).await;
+    let operator = Operator::against(free, How::default()).await;
     operator.page("/readyz", |_, body| body.contains("cannot list and watch services: ")).await;
     assert_eq!(get(operator.admin, "/livez").await, (200, "ok\n".into()));
 
@@ -236,6 +267,36 @@ async fn requests_of_watches_of_the_election_and_of_the_leader_are_counted() {
         let counted = |body: &str| body.contains(&series) && !body.contains(&format!("{series}0\n"));
         operator.page("/metrics", |_, body| counted(body)).await;
     }
+}
+
+#[tokio::test]
+async fn a_follower_too_serves_secure_metrics_beside_plain_probes() {
+    let cluster = Arc::new(Cluster::default());
+    cluster.is_led.store(true, Ordering::Relaxed);
+    // The port is free again when it is taken. Of an address of its own, where nobody else takes it.
+    let listen = TcpListener::bind("127.0.0.5:0").await.unwrap().local_addr().unwrap();
+    let secure_metrics = Some(secure_metrics::Options { listen, certificate: Source::SelfMade });
+    let how = How { lease: Some(lease_options()), secure_metrics };
+    let operator = Operator::against(serving(&cluster).await, how).await;
+    operator.page("/readyz", |status, _| status == 200).await;
+    assert_eq!(get(operator.admin, "/metrics").await.0, 404);
+    let (status, metrics) = in_parts(&get_securely(listen, Some("token")).await.unwrap());
+    assert!(status == 200 && metrics.contains("\nmemcached_operator_leader 0\n"), "{status} {metrics}");
+    let reviews = "\nmemcached_operator_api_requests_total{code=\"200\",verb=\"create\"} 2\n";
+    assert!(metrics.contains(reviews), "they are counted: {metrics}");
+}
+
+#[tokio::test]
+async fn an_address_of_secure_metrics_that_is_taken_is_named() {
+    let listener = TcpListener::bind("127.0.0.5:0").await.unwrap();
+    let listen = listener.local_addr().unwrap();
+    let secure_metrics = Some(secure_metrics::Options { listen, certificate: Source::SelfMade });
+    let cluster = Arc::new(Cluster::default());
+    let operator = Operator::against(serving(&cluster).await, How { lease: None, secure_metrics }).await;
+    let error = timeout(SOON, operator.ended).await.unwrap().unwrap().unwrap_err();
+    let expected =
+        format!("cannot serve metrics on {listen}: choose another address with --secure-metrics-listen");
+    assert_eq!(error.to_string(), expected);
 }
 
 #[tokio::test]

@@ -21,6 +21,16 @@ app.kubernetes.io/name: {{ include "memcached-operator.name" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
+{{/* The same as an option has it: KEY=VALUE, with commas between. The namespace comes from the pod itself: kustomize may move
+the pods to another one. */}}
+{{- define "memcached-operator.podLabels" -}}
+{{- $labels := list -}}
+{{- range $key, $value := include "memcached-operator.selectorLabels" . | fromYaml -}}
+{{- $labels = append $labels (printf "%s=%s" $key $value) -}}
+{{- end -}}
+{{- join "," $labels -}}
+{{- end -}}
+
 {{/* Labels of every object; the chart's own win over commonLabels, because selectors rely on them. */}}
 {{- define "memcached-operator.labels" -}}
 {{- $own := include "memcached-operator.selectorLabels" . | fromYaml -}}
@@ -125,6 +135,11 @@ ghcr.io/c5c3/memcached-operator-rs
 {{- end }}
 {{- end -}}
 
+{{/* The name of the port at which metrics are served. */}}
+{{- define "memcached-operator.metricsPort" -}}
+{{ ternary "https-metrics" "http" .Values.secureMetrics.enabled }}
+{{- end -}}
+
 {{/* The ServiceAccount as the subject of a binding. */}}
 {{- define "memcached-operator.subjects" -}}
 - kind: ServiceAccount
@@ -170,6 +185,12 @@ ghcr.io/c5c3/memcached-operator-rs
 {{- define "memcached-operator.args" -}}
 - run
 - --listen={{ .Values.bindAddress }}:{{ .Values.port }}
+{{- if .Values.secureMetrics.enabled }}
+- --secure-metrics-listen={{ .Values.bindAddress }}:{{ .Values.secureMetrics.port }}
+{{- if .Values.secureMetrics.certificateSecret }}
+- --secure-metrics-certificate=/metrics-certificate
+{{- end }}
+{{- end }}
 - --journal-listen={{ with int64 .Values.journal.port }}127.0.0.1:{{ . }}{{ else }}off{{ end }}
 - --log-level={{ .Values.log.level }}
 - --log-format={{ .Values.log.format }}
@@ -177,6 +198,7 @@ ghcr.io/c5c3/memcached-operator-rs
 - --max-concurrent-rollouts={{ int64 .Values.rollouts.maxConcurrent }}
 - --adopt-templates={{ .Values.rollouts.adoptTemplates }}
 {{- include "memcached-operator.cacheImages" . }}
+- --pod-labels={{ include "memcached-operator.podLabels" . }}
 {{- with .Values.watchNamespaces }}
 - --watch-namespaces={{ uniq . | join "," }}
 {{- end }}

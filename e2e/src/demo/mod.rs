@@ -28,13 +28,12 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use kube::api::{Patch, PatchParams};
 use memcached_operator::api::Memcached;
-use memcached_operator::cli::yaml;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::narration::{chapter, say, shell};
 use self::operator::Operator;
-use self::sample::{MANAGER, NAME, SAMPLE};
+use self::sample::{MANAGER, NAME};
 use self::stage::{Place, Stage};
 use crate::programs::Kubernetes;
 
@@ -86,8 +85,7 @@ async fn show(args: &Args) -> Result<()> {
 
     chapter(4, "A cache of one pod");
     shell(&stage.kubectl("apply -f manifests/samples/memcached.yaml"));
-    let sample = yaml::objects(SAMPLE)?.into_iter().next().context("the sample is empty")?;
-    apply(&stage, &sample).await?;
+    apply(&stage, &sample::as_kubectl_applies()?).await?;
 
     chapter(5, "A key, through the Service");
     let [first] = traffic::pods(&stage, 1).await?.try_into().ok().context("there is one pod")?;
@@ -106,7 +104,10 @@ async fn show(args: &Args) -> Result<()> {
     say(&format!("get greeting         {answer}   (from {}: scaling replaces no pod)", first.name));
 
     chapter(7, "More memory, which needs new pods");
-    let more = json!({"spec": {"memcached": {"maxMemoryMB": 96}}});
+    let memory = json!({"memory": "160Mi"});
+    let more = json!({
+        "spec": {"memcached": {"maxMemoryMB": 96}, "resources": {"requests": memory, "limits": memory}},
+    });
     shell(&stage.kubectl(&format!("patch memcached {NAME} --type=merge -p '{more}'")));
     let edited = stage.memcacheds().patch(NAME, &PatchParams::default(), &Patch::Merge(&more)).await?;
     follow::until_ready(&stage, edited.metadata.generation).await?;
@@ -136,6 +137,7 @@ fn say_how_to_go_on(stage: &Stage, operator: &Operator) {
         say(&format!("cache       {}", stage.kubectl("get mcd")));
     }
     say(&format!("metrics     curl http://{}/metrics", operator.address));
+    say(&format!("journal     curl http://{}/debug/journal", operator.journal));
     say(&format!("operator    less {}", operator.log.display()));
     let cluster = if stage.kubeconfig.is_some() { "" } else { " CLUSTER=current" };
     say(&format!("the end     make demo-down{cluster}"));

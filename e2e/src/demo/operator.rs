@@ -1,4 +1,4 @@
-//! The operator as a process that outlives the demo: takes a stage, gives where it is found. Called by the demo.
+//! The operator as a process that outlives the demo: takes a stage, gives where its pages and its log are. Called by the demo.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 
 use super::narration::{say, shell};
 use super::record;
@@ -18,6 +19,8 @@ use crate::testing::operator::{binary, get};
 pub(super) struct Operator {
     /// Where it serves `/metrics`.
     pub(super) address: SocketAddr,
+    /// Where it serves `/debug/journal`.
+    pub(super) journal: SocketAddr,
     /// Where its log goes.
     pub(super) log: PathBuf,
 }
@@ -30,13 +33,15 @@ pub(super) async fn start(stage: &Stage) -> Result<Operator> {
     let folder = &stage.folder;
     let mut known = record::Record::load(folder)?.context("the demo has lost its own record")?;
     kill_all(known.operator.as_slice())?;
-    // The port is free again when the operator takes it.
-    let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-    let mut arguments = ["run", &format!("--listen={address}"), "--journal-listen=off", "--log-format=text"]
-        .map(str::to_owned)
-        .to_vec();
+    let [address, journal] = free_addresses()?;
+    let mut arguments =
+        ["run", &format!("--listen={address}"), &format!("--journal-listen={journal}"), "--log-format=text"]
+            .map(str::to_owned)
+            .to_vec();
     if let Some(kubeconfig) = &stage.kubeconfig {
         arguments.push(format!("--kubeconfig={}", kubeconfig.display()));
+        // As on any cluster that cannot pull upstream's exporter: the operator's own image is one too.
+        arguments.push(format!("--exporter-image={OWN_IMAGE}"));
     }
     shell(&format!("memcached-operator {}", arguments.join(" ")));
     let log = folder.join("operator.log");
@@ -61,7 +66,15 @@ pub(super) async fn start(stage: &Stage) -> Result<Operator> {
     })
     .with_context(|| tail(&log))?;
     say(&format!("process {} is ready", process.pid));
-    Ok(Operator { address, log })
+    Ok(Operator { address, journal, log })
+}
+
+/// Two addresses of this machine, whose ports are free again when the operator takes them.
+fn free_addresses() -> Result<[SocketAddr; 2]> {
+    let [first, second] = [(); 2].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
+    // Both are held until both are known: else they could be the same.
+    let (first, second) = (first?, second?);
+    Ok([first.local_addr()?, second.local_addr()?])
 }
 
 fn tail(log: &PathBuf) -> String {

@@ -15,6 +15,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Resource, ResourceExt};
 use memcached_operator::api::{Memcached, crd};
+use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use serde_json::json;
 
 use super::narration::{chapter, say, shell};
@@ -22,7 +23,8 @@ use super::record::Record;
 use super::sample::MANAGER;
 use crate::cluster::{Cluster, Shape, down};
 use crate::process::{kill_all, marked};
-use crate::{packages, paths};
+use crate::testing::operator::binary;
+use crate::{image, packages, paths};
 
 /// The namespace of the demo on somebody else's cluster.
 const NAMESPACE: &str = "memcached-demo";
@@ -72,6 +74,8 @@ impl Stage {
         shell(&format!("target/debug/e2e up{}", name_option(name)));
         let cluster = Cluster::shared(name, Shape::Node).await?;
         say(&format!("its files are in {}", cluster.folder().display()));
+        cluster.load(&image::operator(&binary()?, OWN_IMAGE)?)?;
+        say(&format!("its node has the images memcached:1.6 and {OWN_IMAGE}; it can pull no other"));
         let config = cluster.config("e2e-demo").await?;
         let folder = cluster.folder().to_owned();
         let known = Record::load(&folder)?.unwrap_or_default();

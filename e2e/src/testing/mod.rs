@@ -33,6 +33,7 @@ pub mod plugin;
 pub mod prometheus;
 pub mod release;
 pub mod rights;
+pub mod secure_monitor;
 pub mod serving;
 mod shared;
 mod shared_fixture;

@@ -241,6 +241,29 @@ impl Prometheus {
         Ok(targets.active_targets)
     }
 
+    /// Waits until every rule was evaluated, and none has failed.
+    ///
+    /// # Errors
+    /// When it is not so within a minute: with the rules that are not well.
+    pub async fn evaluates_all_rules(&self) -> Result<()> {
+        #[derive(Deserialize)]
+        struct Groups {
+            groups: Vec<Group>,
+        }
+        #[derive(Deserialize)]
+        struct Group {
+            rules: Vec<Value>,
+        }
+        await_answer("every rule is evaluated", ANSWER, async || {
+            let Groups { groups } = self.ask("/api/v1/rules").await?;
+            let rules: Vec<Value> = groups.into_iter().flat_map(|it| it.rules).collect();
+            let unwell: Vec<_> = rules.iter().filter(|it| it["health"] != "ok").collect();
+            ensure!(!rules.is_empty() && unwell.is_empty(), "of {} rules: {unwell:?}", rules.len());
+            Ok(())
+        })
+        .await
+    }
+
     async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         #[derive(Deserialize)]
         struct Answer<T> {

@@ -9,7 +9,6 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
-use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use serde_json::{Value, json};
 
 use super::audit::{AuditLog, Mark, Request};
@@ -29,7 +28,7 @@ const SOON: Duration = Duration::from_secs(60);
 pub async fn cluster(prefix: &str) -> Result<TemporaryCluster> {
     let binary = shipped::static_binary(Profile::Dev)?;
     let cluster = TemporaryCluster::up(&unique(prefix), Shape::Node).await?;
-    cluster.load(&image::operator(&binary, OWN_IMAGE)?)?;
+    cluster.load(&image::operator(&binary, shipped::IMAGE)?)?;
     Ok(cluster)
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use e2e::chart::{self, said};
+use e2e::chart;
 use e2e::programs::Family;
 use e2e::testing::operator::binary;
 
@@ -50,7 +50,7 @@ impl Guide {
         shell.envs(own.filter_map(|(name, value)| Some((name, value?))));
         shell.env("PATH", &self.path).env("KUBECONFIG", &self.kubeconfig);
         shell.env("KUBECACHEDIR", self.kubeconfig.with_extension("cache"));
-        said(&mut shell).with_context(|| block.to_owned())
+        quiet(&mut shell).with_context(|| block.to_owned())
     }
 
     /// Runs all commands of the page in one shell, from its beginning to its end.
@@ -59,10 +59,12 @@ impl Guide {
     }
 
     /// Runs what a reader types at a prompt, in this folder, and finds in what is printed all that the page shows but
-    /// ages.
+    /// ages. A line that begins with a space goes on with the command above it.
     pub(crate) fn type_in(&self, folder: &Path) -> Result<()> {
         let shown = blocks(&self.text, "console").concat();
-        let commands: Vec<_> = shown.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
+        let (typed, shown): (Vec<_>, Vec<_>) =
+            shown.lines().partition(|line| line.starts_with("$ ") || line.starts_with(' '));
+        let commands: Vec<_> = typed.iter().map(|line| line.strip_prefix("$ ").unwrap_or(line)).collect();
         let program = format!("cd {}\n{}\n", folder.display(), commands.join("\n"));
         let printed = self.shell(&program)?;
         let is_age = |word: &str| word.strip_suffix('s').is_some_and(|it| it.parse::<u32>().is_ok());
@@ -70,7 +72,7 @@ impl Guide {
             line.split_whitespace().filter(|word| !is_age(word)).map(str::to_owned).collect()
         };
         let lines: Vec<_> = printed.lines().map(words).collect();
-        for line in shown.lines().filter(|line| !line.starts_with("$ ")) {
+        for line in shown {
             ensure!(lines.contains(&words(line)), "no line {line:?} in {printed}");
         }
         Ok(())
@@ -83,6 +85,15 @@ impl Guide {
         ensure!(rest.is_empty(), "never run: {rest:?}");
         Ok(())
     }
+}
+
+/// What a program prints, where it succeeds and kubectl warns of nothing: a reader would ask what he did wrong.
+fn quiet(program: &mut Command) -> Result<String> {
+    let output = program.output()?;
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.success(), "{}: {errors}", output.status);
+    ensure!(!errors.lines().any(|line| line.starts_with("Warning:")), "a command warns: {errors}");
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The pages of `docs` that have commands, in their order.
@@ -109,4 +120,22 @@ pub(crate) fn blocks(text: &str, language: &str) -> Vec<String> {
     let fenced = text.split("```").skip(1).step_by(2);
     let of_language = fenced.filter_map(|block| block.strip_prefix(language)?.strip_prefix('\n'));
     of_language.map(str::to_owned).collect()
+}
+
+/// A page of which somebody who has no cluster types everything.
+fn typed(page: &str) -> Result<()> {
+    let folder = tempfile::TempDir::new()?;
+    let path = env::var_os("PATH").unwrap_or_default();
+    let kubeconfig = folder.path().join("none");
+    Guide { text: page.to_owned(), path, kubeconfig, done: BTreeSet::new() }.type_in(folder.path())
+}
+
+#[test]
+fn what_a_page_shows_is_printed_and_a_warning_is_a_failure() -> Result<()> {
+    typed("```console\n$ say() {\n    echo \"$1, 9s\"\n }\n$ say here\nhere, 7s\n```")?;
+    let other = typed("```console\n$ echo here\nthere\n```").err().context("another word is printed")?;
+    assert!(other.to_string().contains("no line \"there\""), "{other:#}");
+    let warned = typed("```console\n$ echo Warning: old >&2\n```").err().context("it warns")?;
+    assert!(format!("{warned:#}").contains("a command warns"), "{warned:#}");
+    Ok(())
 }

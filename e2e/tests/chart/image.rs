@@ -9,7 +9,6 @@ use anyhow::{Context, Result, ensure};
 use e2e::chart::{self, said};
 use e2e::image;
 use e2e::shipped::{self, Profile};
-use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -49,9 +48,9 @@ fn instruction(containerfile: &str, name: &str) -> Result<String> {
 #[test]
 fn the_image_holds_one_static_file_and_is_what_the_containerfile_says() -> Result<()> {
     let binary = shipped::static_binary(Profile::Dev)?;
-    let archive = files(&image::operator(&binary, OWN_IMAGE)?.pack()?)?;
+    let archive = files(&image::operator(&binary, shipped::IMAGE)?.pack()?)?;
     let manifest: Value = serde_json::from_slice(archive.get("manifest.json").context("a manifest")?)?;
-    assert_eq!(manifest[0]["RepoTags"], json!([OWN_IMAGE]));
+    assert_eq!(manifest[0]["RepoTags"], json!([shipped::IMAGE]));
     let layer = files(archive.get("layer.tar").context("a layer")?)?;
     assert_eq!(layer.keys().collect::<Vec<_>>(), ["memcached-operator"], "no libraries");
     let links = links(archive.get("layer.tar").context("a layer")?)?;

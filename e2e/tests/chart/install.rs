@@ -2,6 +2,7 @@
 //! profile, with the operator's image and the chart's permissions. Nothing that happens to it harms a cache.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::ListParams;
 use kube::{Api, Client};
 use memcached_operator::api::Memcached;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::guide::{Guide, blocks, pages, read};
@@ -27,6 +28,8 @@ use crate::notes;
 
 /// The page whose commands are the test's own.
 const INSTALLING: &str = "docs/install.md";
+/// The page that is typed at a prompt.
+const TUTORIAL: &str = "docs/tutorial.md";
 /// The cache that the documentation makes.
 const CACHE: &str = "minimal";
 
@@ -118,8 +121,12 @@ fn age_the_definition(cluster: &Cluster, folder: &Path) -> Result<()> {
     said(cluster.helm()?.args(upgrade).arg(&chart)).map(|_| ())
 }
 
-/// What people do who have the release and the cache: one follows the notes, one the README, one every other page. All
-/// at once, because most of it is waiting for pods.
+/// The sample that pages speak of without applying it: those that one reads when something is wrong.
+const SAMPLE: &str = "kubectl apply -f manifests/samples/memcached.yaml
+kubectl wait --for=condition=Ready mcd/memcached --timeout=120s";
+
+/// What people do who have the release and the cache: one follows the notes, one the README, one the tutorial, one every
+/// other page. All at once, because most of it is waiting for pods.
 fn read_everything(space: &Space, folder: &Path, notes: &str) -> Result<()> {
     let kubeconfig = release::kubeconfig(space, folder)?;
     let open = |page: &str| Guide::open(page, kubeconfig.clone());
@@ -133,14 +140,23 @@ fn read_everything(space: &Space, folder: &Path, notes: &str) -> Result<()> {
         fs::write(folder.join("cache.yaml"), resource)?;
         open("README.md")?.type_in(folder).context("README.md")
     };
+    let follow_tutorial = || -> Result<()> {
+        let desk = folder.join("tutorial");
+        fs::create_dir(&desk)?;
+        fs::write(desk.join("shop.yaml"), blocks(&read(TUTORIAL)?, "yaml").concat())?;
+        // Its reader is in a clone, which the test does not write to.
+        symlink(chart::repository().join("e2e"), desk.join("e2e"))?;
+        open(TUTORIAL)?.type_in(&desk).context(TUTORIAL)
+    };
     let follow_pages = || -> Result<()> {
+        open(INSTALLING)?.shell(SAMPLE)?;
         for page in pages()?.iter().filter(|page| *page != INSTALLING) {
             open(page)?.run_all().with_context(|| page.clone())?;
         }
         Ok(())
     };
     thread::scope(|scope| {
-        let others = [scope.spawn(follow_notes), scope.spawn(follow_readme)];
+        let others = [scope.spawn(follow_notes), scope.spawn(follow_readme), scope.spawn(follow_tutorial)];
         follow_pages()?;
         others.into_iter().try_for_each(|it| it.join().map_err(|_| anyhow!("a reader panicked"))?)
     })
@@ -152,6 +168,7 @@ async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
     let client = Client::try_from(cluster.config("e2e-test/chart").await?)?;
     let start = AuditLog::for_cluster(cluster).mark()?;
 
+    guide.run("Is there a release")?;
     let installed = guide.run("With helm")?;
     let cache = Cache::follow(space, CACHE).await?;
     let site = Site { client, cache };
@@ -205,12 +222,17 @@ async fn a_release_is_installed_upgraded_uninstalled_and_taken_over_while_its_ca
 
 #[test]
 fn the_values_of_the_documentation_are_accepted() -> Result<()> {
-    // An object with a kind is no set of values.
-    let mut blocks = blocks(&read(INSTALLING)?, "yaml");
-    blocks.retain(|block| !block.contains("kind: Kustomization"));
-    assert!(blocks.len() > 3);
-    for block in blocks {
-        chart::render(NAMESPACE, &serde_saphyr::from_str(&block)?).context(block)?;
+    let mut accepted = 0;
+    for page in [INSTALLING, "docs/secure-metrics.md"] {
+        for block in blocks(&read(page)?, "yaml") {
+            let values: Value = serde_saphyr::from_str(&block)?;
+            // An object with a kind is no set of values, and neither is the configuration of Prometheus.
+            if values.get("kind").is_none() && values.get("scrape_configs").is_none() {
+                chart::render(NAMESPACE, &values).context(block)?;
+                accepted += 1;
+            }
+        }
     }
+    assert!(accepted > 4, "{accepted}");
     Ok(())
 }

@@ -58,8 +58,24 @@ fn the_notes_follow_the_values_and_warn_of_those_that_may_hurt() -> Result<()> {
                 "wait --namespace red mcd/",
             ],
         ),
-        ("crds.install=false", &["not part of this release: install and upgrade it yourself"]),
+        (
+            "crds.install=false",
+            &[
+                "not part of this release: install and upgrade it yourself, before the first cache.\n\nA first cache:",
+            ],
+        ),
+        (
+            "rbac.create=false",
+            &[
+                "grants the operator no rights. Until somebody else does, it acts on nothing.\n\nA first cache:",
+            ],
+        ),
+        ("replicaCount=0", &["no operator runs, and nobody acts on changes. Caches keep serving."]),
         ("crds.keep=false", &["WARNING: crds.keep is off. Uninstalling this release deletes"]),
+        (
+            "secureMetrics.enabled=true",
+            &["Nobody may read the operator's metrics yet", "\nmemcached-operator-metrics-reader."],
+        ),
         ("webhook.enabled=false", &["They mean nothing here: remove them."]),
         ("crds.managedByHelm=false", &["They mean nothing here: remove them."]),
         ("replicaCount=1", &["There is one replica: while it is replaced, nobody acts on changes."]),
@@ -68,6 +84,18 @@ fn the_notes_follow_the_values_and_warn_of_those_that_may_hurt() -> Result<()> {
         for part in parts {
             assert!(notes.contains(part), "{values}: no {part:?} in {notes}");
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_notes_promise_no_cache_where_no_operator_runs() -> Result<()> {
+    for values in
+        ["replicaCount=0", "replicaCount=0,crds.install=false", "replicaCount=0,watchNamespaces={red}"]
+    {
+        let notes = with(values)?;
+        assert_eq!(commands(&notes), "", "{values}: {notes}");
+        assert!(!notes.contains("works in"), "{values}: {notes}");
     }
     Ok(())
 }

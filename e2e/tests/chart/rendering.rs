@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use e2e::chart::{self, said};
+use e2e::shipped;
 use e2e::testing::permissions::INSTALL;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Service, ServiceAccount};
@@ -12,8 +13,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use memcached_operator::cli::crd::crd_yaml;
 use memcached_operator::cli::yaml;
-use memcached_operator::kernel::desired::DefaultImages;
-use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
+use memcached_operator::kernel::desired::{DefaultImages, meta, ports};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -44,8 +44,12 @@ fn with_everything_on_there_are_these_objects_with_the_chosen_name() -> Result<(
     let expected = [
         "ClusterRole - caches",
         "ClusterRole - caches-edit",
+        "ClusterRole - caches-metrics",
+        "ClusterRole - caches-metrics-reader",
         "ClusterRole - caches-view",
         "ClusterRoleBinding - caches",
+        "ClusterRoleBinding - caches-metrics",
+        "ClusterRoleBinding - caches-metrics-reader",
         "ConfigMap ops caches-dashboard",
         "CustomResourceDefinition - memcacheds.memcached.c5c3.io",
         "Deployment ops caches",
@@ -125,7 +129,7 @@ fn every_value_reaches_the_objects_beside_the_pod() -> Result<()> {
         service["spec"],
         json!({
             "selector": selector,
-            "ports": [{"name": "metrics", "port": 80, "targetPort": "http", "protocol": "TCP"}],
+            "ports": [{"name": "metrics", "port": 80, "targetPort": "https-metrics", "protocol": "TCP"}],
         })
     );
     let monitor = only(&objects, "ServiceMonitor")?;
@@ -134,6 +138,8 @@ fn every_value_reaches_the_objects_beside_the_pod() -> Result<()> {
         monitor["spec"]["endpoints"],
         json!([{
             "port": "metrics", "path": "/metrics", "interval": "15s", "scrapeTimeout": "5s", "honorLabels": true,
+            "scheme": "https", "tlsConfig": {"insecureSkipVerify": true},
+            "authorization": {"credentials": {"name": "reader", "key": "token"}},
         }])
     );
     let wanted = monitor["spec"]["selector"]["matchLabels"].as_object().context("it selects by labels")?;
@@ -147,10 +153,18 @@ fn every_value_reaches_the_objects_beside_the_pod() -> Result<()> {
             "podSelector": {"matchLabels": selector},
             "policyTypes": ["Ingress", "Egress"],
             "ingress": [{
-                "ports": [{"port": "http", "protocol": "TCP"}],
+                "ports": [{"port": "https-metrics", "protocol": "TCP"}],
                 "from": [{"namespaceSelector": {"matchLabels": {"team": "watchers"}}}],
             }],
-            "egress": [{"ports": [{"port": 6443, "protocol": "TCP"}]}],
+            "egress": [
+                {"ports": [{"port": 6443, "protocol": "TCP"}]},
+                {"ports": [{"port": 9150, "protocol": "TCP"}], "to": [{
+                    "podSelector": {"matchLabels": {
+                        "app.kubernetes.io/name": "memcached", "app.kubernetes.io/managed-by": "memcached-operator",
+                    }},
+                    "namespaceSelector": {},
+                }]},
+            ],
         })
     );
     let account = only(&objects, "ServiceAccount")?;
@@ -191,23 +205,24 @@ fn images(values: &Value) -> Result<Vec<String>> {
 
 #[test]
 fn a_registry_is_put_before_every_image_that_names_none() -> Result<()> {
-    assert_eq!(images(&json!({}))?, [OWN_IMAGE]);
+    let own = shipped::IMAGE.trim_start_matches("ghcr.io/");
+    assert_eq!(images(&json!({}))?, [shipped::IMAGE]);
     assert_eq!(
         images(&json!({"image": {"registry": "registry.example:5000/mirror"}}))?,
         [
-            "registry.example:5000/mirror/c5c3/memcached-operator-rs:0.1.0",
+            format!("registry.example:5000/mirror/{own}").as_str(),
             "--memcached-image=registry.example:5000/mirror/library/memcached:1.6",
             "--exporter-image=registry.example:5000/mirror/prom/memcached-exporter:v0.15.4",
-            "--operator-image=registry.example:5000/mirror/c5c3/memcached-operator-rs:0.1.0",
+            format!("--operator-image=registry.example:5000/mirror/{own}").as_str(),
         ]
     );
-    let own = json!({"memcached": "quay.example/memcached:1", "exporter": "team/exporter:2", "operator": "localhost/own:3"});
+    let named = json!({"memcached": "quay.example/memcached:1", "exporter": "team/exporter:2", "operator": "localhost/own:3"});
     assert_eq!(
         images(
-            &json!({"image": {"registry": "registry.example", "repository": "team/operator"}, "cacheImages": own})
+            &json!({"image": {"registry": "registry.example", "repository": "team/operator"}, "cacheImages": named})
         )?,
         [
-            "registry.example/team/operator:0.1.0",
+            concat!("registry.example/team/operator:", env!("CARGO_PKG_VERSION")),
             "--memcached-image=quay.example/memcached:1",
             "--exporter-image=registry.example/team/exporter:2",
             "--operator-image=localhost/own:3",
@@ -231,7 +246,10 @@ fn an_operator_from_elsewhere_is_the_exporter_too() -> Result<()> {
 fn the_mirrored_images_are_those_that_are_built_in() -> Result<()> {
     let DefaultImages { memcached, exporter, operator } = DefaultImages::default();
     let mirrored = images(&json!({"image": {"registry": "m.example"}}))?;
-    let operator = operator.trim_start_matches("ghcr.io/");
+    // Of this release, where the template's is of the release that made the template's revision.
+    let repository = |image: &str| image.rsplit_once(':').map(|(name, _)| name.to_owned());
+    assert_eq!(repository(shipped::IMAGE), repository(&operator));
+    let operator = shipped::IMAGE.trim_start_matches("ghcr.io/");
     let expected = [
         format!("m.example/{operator}"),
         format!("--memcached-image=m.example/library/{memcached}"),
@@ -246,7 +264,7 @@ fn the_mirrored_images_are_those_that_are_built_in() -> Result<()> {
 fn the_image_and_the_version_are_those_of_this_build() -> Result<()> {
     let objects = rendered(&json!({}))?;
     let deployment = only(&objects, "Deployment")?;
-    assert_eq!(deployment["spec"]["template"]["spec"]["containers"][0]["image"], OWN_IMAGE);
+    assert_eq!(deployment["spec"]["template"]["spec"]["containers"][0]["image"], shipped::IMAGE);
     assert_eq!(deployment["metadata"]["labels"]["app.kubernetes.io/version"], env!("CARGO_PKG_VERSION"));
     Ok(())
 }
@@ -283,6 +301,97 @@ fn the_journal_is_shown_on_a_port_of_loopback_of_its_own_or_not_at_all() -> Resu
     Ok(())
 }
 
+/// The one endpoint of the ServiceMonitor with these values of `secureMetrics`.
+fn secure_endpoint(secure: &Value) -> Result<Value> {
+    let objects = rendered(&json!({"secureMetrics": secure, "serviceMonitor": {"enabled": true}}))?;
+    Ok(only(&objects, "ServiceMonitor")?["spec"]["endpoints"][0].clone())
+}
+
+#[test]
+fn prometheus_shows_its_own_token_and_verifies_the_certificate_where_it_can() -> Result<()> {
+    let own = secure_endpoint(&json!({"enabled": true}))?;
+    assert_eq!(own["scheme"], "https");
+    assert_eq!(own["bearerTokenFile"], "/var/run/secrets/kubernetes.io/serviceaccount/token");
+    assert_eq!(own["tlsConfig"], json!({"insecureSkipVerify": true}));
+    let given = secure_endpoint(&json!({"enabled": true, "certificateSecret": "operator-tls"}))?;
+    let verified = json!({
+        "ca": {"secret": {"name": "operator-tls", "key": "ca.crt"}},
+        "serverName": "memcached-operator-metrics.ops.svc",
+    });
+    assert_eq!(given["tlsConfig"], verified);
+
+    let off = secure_endpoint(
+        &json!({"certificateSecret": "operator-tls", "readers": [{"kind": "User", "name": "eve"}]}),
+    )?;
+    for key in ["scheme", "tlsConfig", "bearerTokenFile", "authorization"] {
+        assert_eq!(off[key], Value::Null, "{key}: it is off");
+    }
+    Ok(())
+}
+
+#[test]
+fn secure_metrics_leave_the_probes_where_they_are_and_are_off_by_default() -> Result<()> {
+    let plain = rendered(&json!({}))?;
+    let secure = rendered(&json!({"secureMetrics": {"enabled": true}}))?;
+    let container = |objects: &[Value]| -> Result<Value> {
+        Ok(only(objects, "Deployment")?["spec"]["template"]["spec"]["containers"][0].clone())
+    };
+    let (mut expected, secure) = (container(&plain)?, container(&secure)?);
+    let args = expected["args"].as_array_mut().context("it has arguments")?;
+    args.insert(2, json!("--secure-metrics-listen=0.0.0.0:8443"));
+    let ports = expected["ports"].as_array_mut().context("it has ports")?;
+    ports.push(json!({"name": "https-metrics", "containerPort": 8443, "protocol": "TCP"}));
+    assert_eq!(secure, expected);
+
+    for taken in [json!({"port": 8443}), json!({"journal": {"port": 8443}})] {
+        let mut values = json!({"secureMetrics": {"enabled": true}});
+        values.as_object_mut().context("a map")?.extend(taken.as_object().context("a map")?.clone());
+        let words = refusal(&values)?;
+        assert!(words.contains("secureMetrics.port is 8443, as is port or journal.port"), "{words}");
+    }
+    Ok(())
+}
+
+/// The NetworkPolicies of caches let in the pods that the operator is told, and the chart's own lets it out to the agents.
+#[test]
+fn the_operator_reaches_the_agents_of_caches_where_policies_are_on() -> Result<()> {
+    let crowded = json!({
+        "nameOverride": "2", "commonLabels": {"app.kubernetes.io/name": "never"},
+        "podLabels": {"app.kubernetes.io/instance": "never"}, "networkPolicy": {"enabled": true},
+    });
+    let some = json!({"watchNamespaces": ["red", "blue", "red"], "networkPolicy": {"enabled": true}});
+    let everywhere = json!({});
+    let two = json!({"matchExpressions": [
+        {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["red", "blue"]},
+    ]});
+    for (values, namespaces) in [(crowded, everywhere), (some, two)] {
+        let objects = rendered(&values)?;
+        let template = &only(&objects, "Deployment")?["spec"]["template"];
+        let container = &template["spec"]["containers"][0];
+        let args = container["args"].as_array().context("it has arguments")?;
+        let told = args.iter().find_map(|arg| arg.as_str()?.strip_prefix("--pod-labels="));
+        let told: Vec<_> = told.context("labels")?.split(',').filter_map(|it| it.split_once('=')).collect();
+        assert_eq!(told.len(), 2, "as many as select the pods");
+        for (label, value) in told {
+            assert_eq!(template["metadata"]["labels"][label], value, "{label}");
+        }
+        let namespace = json!({
+            "name": "MEMCACHED_OPERATOR_POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}},
+        });
+        assert_eq!(container["env"], json!([namespace]));
+
+        let out = &only(&objects, "NetworkPolicy")?["spec"]["egress"][1];
+        assert_eq!(out["ports"], json!([{"port": ports::METRICS.number, "protocol": "TCP"}]));
+        assert_eq!(out["to"][0]["namespaceSelector"], namespaces);
+        let of_pods = meta::labels("any");
+        let selected = out["to"][0]["podSelector"]["matchLabels"].as_object().context("labels")?;
+        for (label, value) in selected {
+            assert_eq!(of_pods.get(label).map(String::as_str), value.as_str(), "{label}");
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn names_of_digits_are_names() -> Result<()> {
     let values = json!({"fullnameOverride": "1", "nameOverride": "2", "watchNamespaces": ["3"], "priorityClassName": "4"});
@@ -311,7 +420,8 @@ fn the_definition_is_the_committed_one_and_survives_an_uninstall() -> Result<()>
     );
 
     let mut definition = only(&rendered(&json!({}))?, "CustomResourceDefinition")?.clone();
-    assert_eq!(definition["metadata"]["annotations"], json!({"helm.sh/resource-policy": "keep"}));
+    let kept = json!({"argocd.argoproj.io/sync-options": "Prune=false", "helm.sh/resource-policy": "keep"});
+    assert_eq!(definition["metadata"]["annotations"], kept);
     definition["metadata"] = json!({"name": definition["metadata"]["name"]});
     let [expected] = &memcached_operator::cli::yaml::objects(&committed)?[..] else {
         anyhow::bail!("one definition is expected");

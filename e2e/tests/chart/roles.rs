@@ -27,6 +27,12 @@ const RULES: [Rule; 14] = [
     ("", "services", "delete"),
 ];
 
+/// What the operator may do besides, cluster-wide, to see who may read its metrics.
+const REVIEWS: [Rule; 2] = [
+    ("authentication.k8s.io", "tokenreviews", "create"),
+    ("authorization.k8s.io", "subjectaccessreviews", "create"),
+];
+
 fn rules(table: &[Rule]) -> Value {
     let rule = |(group, resources, verbs): &Rule| {
         let verbs: Vec<_> = verbs.split(' ').collect();
@@ -67,8 +73,12 @@ fn documented() -> Vec<(&'static str, String)> {
 #[test]
 fn the_documentation_lists_what_is_granted() {
     let lease = ("coordination.k8s.io", "leases", "create get update");
-    let mut granted: Vec<_> =
-        RULES.into_iter().chain([lease]).map(|(_, resource, verbs)| (resource, verbs.to_owned())).collect();
+    let mut granted: Vec<_> = RULES
+        .into_iter()
+        .chain([lease])
+        .chain(REVIEWS)
+        .map(|(_, resource, verbs)| (resource, verbs.to_owned()))
+        .collect();
     let mut documented = documented();
     granted.sort();
     documented.sort();
@@ -123,6 +133,36 @@ fn with_namespaces_to_work_in_it_may_do_the_same_there_and_has_no_cluster_role()
     let args = &only(&objects, "Deployment")?["spec"]["template"]["spec"]["containers"][0]["args"];
     let args = args.as_array().context("it has arguments")?;
     assert!(args.contains(&json!("--watch-namespaces=red,blue")), "{args:?}");
+    Ok(())
+}
+
+#[test]
+fn who_reads_secure_metrics_is_asked_for_cluster_wide_and_only_where_they_are_on() -> Result<()> {
+    let prometheus = json!({"kind": "ServiceAccount", "name": "prometheus", "namespace": "monitoring"});
+    let secure = json!({"enabled": true, "readers": [prometheus]});
+    for namespaces in [json!([]), json!(["red"])] {
+        let objects = rendered(&json!({"secureMetrics": secure, "watchNamespaces": namespaces}))?;
+        assert_eq!(named(&objects, "ClusterRole", "memcached-operator-metrics")?["rules"], rules(&REVIEWS));
+        let bound = named(&objects, "ClusterRoleBinding", "memcached-operator-metrics")?;
+        assert_eq!(binding(bound), [&reference("ClusterRole", "memcached-operator-metrics"), &account()]);
+
+        let reader = named(&objects, "ClusterRole", "memcached-operator-metrics-reader")?;
+        assert_eq!(reader["rules"], json!([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]));
+        let bound = named(&objects, "ClusterRoleBinding", "memcached-operator-metrics-reader")?;
+        let role = reference("ClusterRole", "memcached-operator-metrics-reader");
+        assert_eq!(binding(bound), [&role, &json!([prometheus])]);
+    }
+    for off in [
+        json!({}),
+        json!({"secureMetrics": {"readers": [prometheus]}}),
+        json!({"secureMetrics": secure, "rbac": {"create": false}}),
+    ] {
+        let objects = rendered(&off)?;
+        let granted = names(&objects).into_iter().filter(|name| name.starts_with("ClusterRole"));
+        assert_eq!(granted.filter(|name| name.contains("metrics")).collect::<Vec<_>>(), Vec::<String>::new());
+    }
+    let nobody = rendered(&json!({"secureMetrics": {"enabled": true}}))?;
+    assert!(named(&nobody, "ClusterRoleBinding", "memcached-operator-metrics-reader").is_err());
     Ok(())
 }
 

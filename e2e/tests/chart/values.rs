@@ -18,7 +18,8 @@ fn schema() -> Result<Value> {
 }
 
 /// Maps whose keys are the user's, and objects of Kubernetes that it checks itself.
-const OPEN: [&str; 12] = [
+const OPEN: [&str; 14] = [
+    "authorization",
     "extraVolumeMounts",
     "extraVolumes",
     "global",
@@ -30,6 +31,7 @@ const OPEN: [&str; 12] = [
     "podAntiAffinity",
     "podSelector",
     "seLinuxOptions",
+    "tlsConfig",
     "valueFrom",
 ];
 
@@ -145,6 +147,10 @@ fn what_is_misspelt_or_of_the_wrong_type_is_refused_with_its_place() -> Result<(
         (json!({"replicaCount": "two"}), "at '/replicaCount': got string, want integer"),
         (json!({"watchNamespaces": "red"}), "at '/watchNamespaces': got string, want array"),
         (json!({"watchNamespaces": ["Red"]}), "at '/watchNamespaces/0'"),
+        (
+            json!({"secureMetrics": {"readers": [{"name": "prometheus"}]}}),
+            "at '/secureMetrics/readers/0': missing property 'kind'",
+        ),
         (json!({"crds": {"keep": "yes"}}), "at '/crds/keep': got string, want boolean"),
         (json!({"image": {"digest": "sha256:12"}}), "at '/image/digest'"),
         (json!({"image": {"registry": "https://registry.example"}}), "at '/image/registry'"),

@@ -5,15 +5,20 @@
 //! The cluster is this program's own: one operator works on it, and it has images that no other test needs.
 #![expect(clippy::disallowed_methods, reason = "it measures how long a pod serves after its deletion")]
 
+mod cert_manager;
 mod contexts;
+mod expressions;
+mod in_place;
 mod limits;
 mod modes;
 mod pods;
 mod prometheus;
 mod renewal;
 mod rollouts;
+mod rotation;
 mod shutdown;
 mod tls;
+mod traffic;
 
 use anyhow::{Context, Result};
 use e2e::testing::audit::AuditLog;

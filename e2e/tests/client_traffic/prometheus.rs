@@ -14,14 +14,15 @@ use memcached_operator::kernel::object::{ChildKind, Watched};
 use memcached_operator::shell::kinds;
 use serde_json::{Value, json};
 
-use super::{SITE, with_cache};
+use super::{SITE, expressions, with_cache};
 
 const NOT_READY: &str = "MemcachedNotReady";
 /// The operator makes it when it sees the resource.
 const SOON: Duration = Duration::from_secs(60);
 
 fn spec(image: &str) -> Value {
-    json!({"image": image, "monitoring": {
+    // The limit is for the dashboard: it shows the share that is used.
+    json!({"image": image, "resources": {"limits": {"memory": "128Mi"}}, "monitoring": {
         "enabled": true, "exporterImage": OWN_IMAGE, "serviceMonitor": {"interval": "1s", "scrapeTimeout": "1s"},
     }})
 }
@@ -44,15 +45,16 @@ async fn watching(cache: &Cache<'_>) -> Result<Prometheus> {
             .await?;
     let cluster = cache.space.cluster();
     let mut configs = monitors::scrape_configs(&cache.space.client(), &monitor).await?;
-    configs.push(operator()?);
+    configs.extend([operator()?, expressions::kubelet(cluster)]);
     let folder = cluster.folder().join(format!("prometheus-{}", cache.space.name()));
     let prometheus = Prometheus::start(folder, cluster.folder(), &configs, &rules()?).await?;
-    prometheus.scrapes(2).await?;
+    prometheus.scrapes(3).await?;
     Ok(prometheus)
 }
 
 #[tokio::test]
-async fn prometheus_tells_how_a_cache_does_and_an_alert_fires_while_its_image_is_bad() -> Result<()> {
+async fn prometheus_tells_how_a_cache_does_and_an_alert_fires_while_its_image_is_bad_and_every_panel_has_data()
+-> Result<()> {
     with_cache("watched", async |cache: &Cache<'_>| {
         cache.apply(&spec("memcached:1.6")).await?;
         cache.ready().await?;
@@ -91,6 +93,8 @@ async fn prometheus_tells_how_a_cache_does_and_an_alert_fires_while_its_image_is
         let ready = prometheus.becomes(&condition, 0.0).await?;
         ensure!(ready.label("reason") == "MemcachedNotReady", "{ready:?}");
         ensure!(client.get("here").await?.is_some(), "the old pod lost what it held");
+        expressions::of_the_dashboard_give_data(&prometheus, cache).await?;
+        prometheus.evaluates_all_rules().await?;
 
         cache.apply(&spec("memcached:1.6")).await?;
         cache.ready().await?;

@@ -9,7 +9,7 @@ use e2e::certs;
 use e2e::testing::Space;
 use e2e::testing::memcached::Memcached;
 use k8s_openapi::api::core::v1::Secret;
-use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose};
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -18,9 +18,10 @@ use serde_json::json;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// The name in the caches' certificates.
-const SERVER: &str = "cache.test";
+pub(crate) const SERVER: &str = "cache.test";
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// An authority and what it issues: a cache's certificate, and a client's.
@@ -46,14 +47,25 @@ impl Authority {
         &self.client
     }
 
-    /// Creates or changes a Secret as cert-manager fills it, with a new certificate.
-    pub(crate) async fn fill(&self, space: &Space, secret: &str) -> Result<()> {
+    /// The authority's own certificate, as PEM.
+    pub(crate) fn certificate(&self) -> &str {
+        &self.authority.certificate
+    }
+
+    /// A new certificate of a cache for this key, as PEM.
+    pub(crate) fn certify(&self, key: &KeyPair) -> Result<String> {
+        self.authority.certify(key, params(SERVER, &[ExtendedKeyUsagePurpose::ServerAuth])?)
+    }
+
+    /// Creates or changes a Secret as cert-manager fills it, with a new certificate. Gives the certificate, as PEM.
+    pub(crate) async fn fill(&self, space: &Space, secret: &str) -> Result<String> {
         // The exporter presents the cache's certificate to the cache: so it has to be good for both ends.
         let usages = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let Pair { certificate, key } = issue(&self.authority, SERVER, &usages)?;
         let data = json!({"tls.crt": certificate, "tls.key": key, "ca.crt": self.authority.certificate});
         let secret = json!({"metadata": {"name": secret}, "type": "kubernetes.io/tls", "stringData": data});
-        space.apply::<Secret>(&serde_json::from_value(secret)?).await.map(|_| ())
+        space.apply::<Secret>(&serde_json::from_value(secret)?).await?;
+        Ok(certificate)
     }
 
     /// Changes a Secret to a new certificate beside the key of another one.
@@ -67,6 +79,17 @@ impl Authority {
 
     /// Connects with TLS to a cache that this authority must have certified.
     pub(crate) async fn connect(&self, to: SocketAddr, identity: Option<&Pair>) -> Result<Memcached> {
+        Ok(Memcached::over(self.handshake(to, identity).await?))
+    }
+
+    /// Whether a cache shows this certificate, given as PEM, to who connects now.
+    pub(crate) async fn sees(&self, to: SocketAddr, identity: Option<&Pair>, pem: &str) -> Result<bool> {
+        let stream = self.handshake(to, identity).await?;
+        let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+        Ok(shown == Some(&CertificateDer::from_pem_slice(pem.as_bytes())?))
+    }
+
+    async fn handshake(&self, to: SocketAddr, identity: Option<&Pair>) -> Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.authority.certificate.as_bytes())?)?;
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -86,16 +109,18 @@ impl Authority {
                 .await
                 .map_err(anyhow::Error::from)
         };
-        let stream =
-            timeout(DEADLINE, connecting).await.with_context(|| format!("{to} does not speak TLS"))??;
-        Ok(Memcached::over(stream))
+        timeout(DEADLINE, connecting).await.with_context(|| format!("{to} does not speak TLS"))?
     }
 }
 
 fn issue(authority: &certs::Authority, name: &str, usages: &[ExtendedKeyUsagePurpose]) -> Result<Pair> {
+    let (certificate, key) = authority.sign(params(name, usages)?)?;
+    Ok(Pair { certificate, key })
+}
+
+fn params(name: &str, usages: &[ExtendedKeyUsagePurpose]) -> Result<CertificateParams> {
     let mut params = CertificateParams::new(vec![name.to_owned()])?;
     params.distinguished_name.push(DnType::CommonName, name);
     params.extended_key_usages = usages.to_vec();
-    let (certificate, key) = authority.sign(params)?;
-    Ok(Pair { certificate, key })
+    Ok(params)
 }

@@ -19,6 +19,7 @@ mod refusals;
 mod rejections;
 mod samples;
 mod schema;
+mod secure_metrics;
 mod service_monitor;
 mod support;
 mod tampering;

@@ -1,4 +1,5 @@
-//! The samples in `manifests`: each is taken by the API server as it stands, and becomes ready.
+//! The samples in `manifests`: each is taken by the API server as it stands, becomes ready, and needs no images that a cluster may
+//! not have.
 
 use std::fs;
 use std::path::Path;
@@ -10,9 +11,12 @@ use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
 use e2e::testing::control_plane::{self, await_ready, in_space};
 use e2e::testing::kubelet::Kubelet;
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
 use memcached_operator::api::Memcached;
+use memcached_operator::api::spec::DEFAULT_IMAGE;
 use memcached_operator::cli::yaml;
+use memcached_operator::kernel::desired::default_images::UPSTREAM_IMAGE;
 use serde_json::{Value, json};
 
 /// What the samples name and leave to their reader.
@@ -21,6 +25,18 @@ fn certificates() -> Result<Secret> {
         "metadata": {"name": "memcached-tls"},
         "stringData": control_plane::certificates()?,
     }))?)
+}
+
+/// The only one that has an exporter. Its file says which image that needs.
+const MONITORED: &str = "memcached-monitored";
+
+/// What the pods of a cache run.
+async fn images(space: &Space, name: &str) -> Result<Vec<String>> {
+    let deployment = space.api::<Deployment>().get(name).await?;
+    let pod =
+        deployment.spec.and_then(|spec| spec.template.spec).context("a Deployment has a pod template")?;
+    let all = pod.init_containers.into_iter().flatten().chain(pod.containers);
+    Ok(all.filter_map(|container| container.image).collect())
 }
 
 async fn apply(space: &Space, object: &Value) -> Result<Option<String>> {
@@ -51,6 +67,9 @@ async fn every_sample_is_taken_as_it_stands_and_becomes_ready() -> Result<()> {
         ensure!(names.len() >= 8, "{names:?}");
         for name in &names {
             await_ready(space, name).await.with_context(|| name.clone())?;
+            let expected =
+                if name == MONITORED { &[DEFAULT_IMAGE, UPSTREAM_IMAGE][..] } else { &[DEFAULT_IMAGE] };
+            ensure!(images(space, name).await? == expected, "{name}: {:?}", images(space, name).await?);
         }
         operator.end().await
     })

@@ -12,7 +12,7 @@ use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
 use e2e::testing::control_plane::{at_once, await_ready, children, everything, in_space};
 use e2e::testing::kubelet::Kubelet;
-use memcached_operator::kernel::desired::meta::{SECRET_HASH, TEMPLATE_HASH};
+use memcached_operator::kernel::desired::meta::{SECRET_HASH, TEMPLATE_HASH, TEMPLATE_REVISION};
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 
@@ -49,8 +49,9 @@ fn changed(from: &Children, to: &Children) -> Effects {
     let of_kind = |kind: ChildKind| match (from.get(&kind), to.get(&kind)) {
         (Some(from), Some(to)) => {
             let differs = |path: &&String| from.get(*path) != to.get(*path);
-            let hash = |path: &&String| path.ends_with(TEMPLATE_HASH) || path.ends_with(SECRET_HASH);
-            from.keys().chain(to.keys()).filter(differs).filter(|path| !hash(path)).cloned().collect()
+            let bookkeeping = [TEMPLATE_HASH, TEMPLATE_REVISION, SECRET_HASH];
+            let is_kept = |path: &&String| !bookkeeping.iter().any(|name| path.ends_with(name));
+            from.keys().chain(to.keys()).filter(differs).filter(is_kept).cloned().collect()
         }
         (None, Some(_)) => BTreeSet::from(["made".to_owned()]),
         (Some(_), None) => BTreeSet::from(["deleted".to_owned()]),

@@ -68,6 +68,11 @@ fn security() -> Rows {
         ("tls, plaintext on localhost", tls(&json!({"plaintext": "Localhost"}))),
         ("tls, plaintext allowed", tls(&json!({"plaintext": "Allowed"}))),
         ("tls, client certificates", tls(&json!({"enableClientCert": true}))),
+        ("tls, taken in place", {
+            let mut in_place = tls(&json!({}));
+            in_place["security"]["rotation"] = json!("InPlace");
+            in_place
+        }),
         ("networkPolicy", json!({"security": {"networkPolicy": {"enabled": true}}})),
         (
             "networkPolicy with sources",

@@ -60,11 +60,11 @@ async fn desired(space: &Space, name: &str) -> Result<Desired> {
     let resource = space.api::<Memcached>().get(name).await?;
     let spec = validate(name, &resource.spec).map_err(|broken| anyhow!("{broken:?}"))?;
     let deployment = json!(world::children(space, ChildKind::Deployment).get(name).await?);
-    let of_pods = |name: &str| {
-        let annotations = deployment.pointer("/spec/template/metadata/annotations")?;
-        annotations.get(name)?.as_str().map(str::to_owned)
-    };
-    let secret_hash = of_pods("memcached.c5c3.io/secret-hash");
+    // On the Deployment, where pods take a changed Secret in place.
+    let secret_hash =
+        ["/spec/template/metadata/annotations", "/metadata/annotations"].iter().find_map(|at| {
+            deployment.pointer(at)?.get("memcached.c5c3.io/secret-hash")?.as_str().map(str::to_owned)
+        });
     let uid = Uid(resource.uid().context("a stored object has a uid")?);
     let intent = Intent {
         key: &Key { namespace: space.name().to_owned(), name: name.to_owned() },
@@ -74,6 +74,7 @@ async fn desired(space: &Space, name: &str) -> Result<Desired> {
         secret_hash: secret_hash.as_deref(),
         restart_trigger: None,
         images: &BUILT_IN,
+        operator_pods: None,
     };
     Ok(children(&intent, LiveTemplate::from_deployment(&deployment, None).as_ref()))
 }

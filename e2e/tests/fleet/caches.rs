@@ -110,9 +110,16 @@ pub(crate) async fn predate(space: &Space, at: usize) -> Result<()> {
         secret_hash: None,
         restart_trigger: None,
         images: &BUILT_IN,
+        operator_pods: None,
     };
-    let (revision, preserved) = (Revision::GO_OPERATOR, PreservedMetadata::default());
-    let live = LiveTemplate { revision, hash: intent.hash(), preserved, foreign: None, images: None };
+    let live = LiveTemplate {
+        revision: Revision::GO_OPERATOR,
+        hash: intent.hash(),
+        preserved: PreservedMetadata::default(),
+        secret_hash: None,
+        foreign: None,
+        images: None,
+    };
     let body: DynamicObject = serde_json::from_value(deployment(&intent, Some(&live)).body)?;
     let params = PatchParams::apply(FIELD_MANAGER).force();
     api(space, ChildKind::Deployment).patch(&name(at), &params, &Patch::Apply(&body)).await?;

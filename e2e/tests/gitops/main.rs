@@ -4,6 +4,7 @@
 
 mod argo_cd;
 mod flux;
+mod operator;
 mod source;
 
 use std::fs;

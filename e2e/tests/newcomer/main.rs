@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::chart::{self, NAMESPACE, RELEASE, said};
+use e2e::shipped;
 use e2e::testing::audit::AuditLog;
 use e2e::testing::cache::{Cache, SOON, condition, says};
 use e2e::testing::release::OperatorPod;
@@ -24,7 +25,6 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt};
 use memcached_operator::api::Memcached;
-use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use memcached_operator::kernel::object::{ChildKind, Watched};
 use memcached_operator::shell::kinds;
 use tempfile::TempDir;
@@ -123,7 +123,7 @@ fn sample(folder: &Path) -> Result<PathBuf> {
     let enabled = "    enabled: true\n";
     ensure!(text.contains(enabled), "the sample has changed: adapt this test");
     let file = folder.join("monitoring.yaml");
-    fs::write(&file, text.replace(enabled, &format!("{enabled}    exporterImage: {OWN_IMAGE}\n")))?;
+    fs::write(&file, text.replace(enabled, &format!("{enabled}    exporterImage: {}\n", shipped::IMAGE)))?;
     Ok(file)
 }
 

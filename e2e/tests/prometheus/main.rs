@@ -41,6 +41,17 @@ fn content(arguments: &[&str], input: &str) -> Result<String> {
 }
 
 #[test]
+fn the_configuration_on_the_page_of_secure_metrics_is_one() -> Result<()> {
+    let page = fs::read_to_string(root().join("docs/secure-metrics.md"))?;
+    let mut blocks = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let config = blocks.find(|block| block.starts_with("scrape_configs:")).context("there is one")?;
+    // Debian's Prometheus cannot ask an API server for its targets. The files are on no machine but that of a Prometheus.
+    let is_known = |line: &&str| !line.trim_start().starts_with("kubernetes_sd_configs:");
+    let known: Vec<_> = config.lines().filter(is_known).collect();
+    content(&["check", "config", "--syntax-only", "/dev/stdin"], &known.join("\n")).map(|_| ())
+}
+
+#[test]
 fn the_alerts_are_rules_and_fire_when_they_should_and_only_then() -> Result<()> {
     let alerts = chart_file("alerts.yaml");
     content(&["check", "rules", alerts.to_str().context("a path is text")?], "")?;

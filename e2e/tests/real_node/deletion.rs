@@ -103,8 +103,7 @@ async fn kubectl_describe_tells_what_happened_and_why() -> Result<()> {
             "Normal Created: Created Deployment told",
             "Normal Created: Created Service told",
             "Normal MemcachedReady: All 1 replicas are ready",
-            "Normal RolloutStarted: Replacing pods, cause secret: the content changed of Secret users \
-             (which keys is not known)",
+            "Normal RolloutStarted: Replacing pods, cause secret: the content changed of Secret users (password-file)",
             "Normal RolloutStarted: Replacing pods, cause spec: memcached.maxMemoryMB 64 -> 32 \
              (spec.template.spec.containers[name=memcached].args)",
             "Warning SecretNotFound: Referenced Secrets not found: users",

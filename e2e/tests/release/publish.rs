@@ -88,6 +88,13 @@ fn packed(folder: &Path) -> Result<[&'static str; 2]> {
     Ok([own, other])
 }
 
+/// Flux takes the layer of the kind that the page names.
+fn flux_finds_the_chart(manifest: &Value) -> Result<()> {
+    let kind = manifest["layers"][0]["mediaType"].as_str().context("the chart has a layer")?;
+    ensure!(read("docs/gitops.md")?.contains(&format!("mediaType: {kind}\n")), "{kind}");
+    Ok(())
+}
+
 #[test]
 fn what_a_release_publishes_can_be_pulled_installed_and_run() -> Result<()> {
     let folder = tempfile::tempdir()?;
@@ -151,6 +158,8 @@ fn what_a_release_publishes_can_be_pulled_installed_and_run() -> Result<()> {
     // Helm also says what it pulled.
     let objects: Vec<_> = yaml::objects(&pulled)?.into_iter().filter(|it| it["kind"].is_string()).collect();
     assert_eq!(objects, yaml::objects(&chart::render("ops", &json!({}))?)?);
+
+    flux_finds_the_chart(&ask(&["manifest", &format!("{}:{VERSION}", outputs["charts"])])?)?;
 
     // Whoever runs a broken release again gets the same; with the same version nothing else is published.
     assert_eq!(said(&mut release(&["publish", &image, path])?)?, printed);

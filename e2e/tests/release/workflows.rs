@@ -24,6 +24,21 @@ fn actionlint(folder: &std::path::Path) -> Result<String> {
     Ok(text)
 }
 
+/// An action as a workflow names it: `actions/NAME@COMMIT # vX.Y.Z`. Gives its name, the commit and the version.
+fn action(line: &str) -> Option<(&str, &str, &str)> {
+    let (_, used) = line.split_once("uses: ")?;
+    let (name, commit) = used.split_once('@')?;
+    let (commit, version) = commit.split_once(" # v")?;
+    Some((name, commit, version))
+}
+
+/// The line with its action named by the major version: what actions take, actionlint knows by that name only.
+fn by_version(line: &str) -> String {
+    let Some((_, commit, version)) = action(line) else { return line.to_owned() };
+    let major = version.split('.').next().unwrap_or_default();
+    line.replace(&format!("{commit} # v{version}"), &format!("v{major}"))
+}
+
 /// A repository in which these are the workflows.
 fn with_workflows(change: impl Fn(&str) -> String) -> Result<tempfile::TempDir> {
     let folder = tempfile::tempdir()?;
@@ -32,7 +47,10 @@ fn with_workflows(change: impl Fn(&str) -> String) -> Result<tempfile::TempDir> 
     std::fs::create_dir(folder.path().join(".git"))?;
     for name in names(WORKFLOWS)? {
         let path = format!("{WORKFLOWS}/{name}");
-        std::fs::write(folder.path().join(&path), change(&read(&path)?))?;
+        std::fs::write(
+            folder.path().join(&path),
+            change(&read(&path)?.lines().map(by_version).collect::<Vec<_>>().join("\n")),
+        )?;
     }
     Ok(folder)
 }
@@ -64,8 +82,19 @@ fn only_githubs_own_actions_are_trusted_and_shell_is_never_pasted_together() -> 
     for name in names(WORKFLOWS)? {
         let workflow: Value = yaml(format!("{WORKFLOWS}/{name}"))?;
         ensure!(workflow["permissions"] == serde_json::json!({"contents": "read"}), "{name}: by default");
-        for action in values(&workflow, "uses") {
-            ensure!(action.starts_with("actions/") || action.starts_with("./"), "{name}: {action}");
+        for line in read(format!("{WORKFLOWS}/{name}"))?.lines() {
+            // A tag can be moved to other code, a commit cannot. Dependabot keeps commit and comment up to date.
+            let is_pinned = |(name, commit, version): (&str, &str, &str)| {
+                name.starts_with("actions/")
+                    && commit.len() == 40
+                    && commit.chars().all(|it| it.is_ascii_hexdigit())
+                    && version.split('.').count() == 3
+            };
+            let used = line.split_once("uses: ").map(|(_, used)| used);
+            ensure!(
+                used.is_none_or(|used| used.starts_with("./")) || action(line).is_some_and(is_pinned),
+                "{name}: {line}"
+            );
         }
         for command in values(&workflow, "run") {
             // What somebody else may have named, such as a branch, would become a command.

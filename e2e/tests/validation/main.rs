@@ -137,6 +137,7 @@ async fn a_section_that_is_present_is_completed_and_one_that_is_not_stays_away()
         expected["highAvailability"]["gracefulShutdown"] =
             json!({"preStopDelaySeconds": 10, "terminationGracePeriodSeconds": 30});
         expected["monitoring"]["serviceMonitor"]["interval"] = json!("30s");
+        expected["security"]["rotation"] = json!("Restart");
         expected["security"]["tls"]["plaintext"] = json!("Disabled");
         for version in VERSIONS {
             let api = resources(&space.client(), space.name(), version);

@@ -24,6 +24,14 @@ fn condition(of: &str, status: &str, reason: &str, message: &str) -> Value {
     })
 }
 
+/// The same conditions, since another time of that day.
+fn since<const N: usize>(time: &str, conditions: [Value; N]) -> [Value; N] {
+    conditions.map(|mut condition| {
+        condition["lastTransitionTime"] = json!(format!("2026-11-21T{time}Z"));
+        condition
+    })
+}
+
 /// A resource of the namespace `shop`, made three days ago.
 pub(super) fn resource(name: &str, spec: &Value, status: &Value) -> kube::core::DynamicObject {
     serde_json::from_value(json!({
@@ -71,9 +79,12 @@ fn spec() -> Value {
     })
 }
 
+/// What memcached's pods run, but for those of [`stalled`].
+const IMAGE: &str = "memcached:1.6";
+
 /// The Deployment, whose newest template is the second one.
-fn deployment(counts: &Value) -> Answer<Option<k8s_openapi::api::apps::v1::Deployment>> {
-    let container = json!({"name": "memcached", "image": "memcached:1.6"});
+fn deployment(image: &str, counts: &Value) -> Answer<Option<k8s_openapi::api::apps::v1::Deployment>> {
+    let container = json!({"name": "memcached", "image": image});
     let deployment = json!({
         "metadata": {
             "name": "carts", "generation": 5,
@@ -170,12 +181,15 @@ fn event(at: &str, reason: &str, message: &str) -> Event {
     .unwrap()
 }
 
-fn rollout() -> Event {
-    event(
-        "10:20:00",
-        "RolloutStarted",
-        "Replacing pods, cause spec: memcached.maxMemoryMB 64 -> 96 (spec.template.spec.containers[name=memcached].args)",
-    )
+/// An edit that was rolled out.
+fn rollout(at: &str, edit: &str, field: &str) -> Event {
+    let template = format!("spec.template.spec.containers[name=memcached].{field}");
+    event(at, "RolloutStarted", &format!("Replacing pods, cause spec: {edit} ({template})"))
+}
+
+/// More memory for memcached.
+fn enlarged(at: &str) -> Event {
+    rollout(at, "memcached.maxMemoryMB 64 -> 96", "args")
 }
 
 /// All is well.
@@ -183,7 +197,7 @@ pub(super) fn healthy() -> CacheFacts {
     CacheFacts {
         now: now(),
         resource: resource("carts", &spec(), &all_is_well()),
-        deployment: deployment(&counts(2, 2, 2)),
+        deployment: deployment(IMAGE, &counts(2, 2, 2)),
         replica_sets: replica_sets(),
         pods: Answer::Known(vec![
             serving("carts-7b9c6d-x2x4z", "21T10:20:01", 152_394.0),
@@ -191,7 +205,7 @@ pub(super) fn healthy() -> CacheFacts {
         ]),
         events: Answer::Known(vec![
             event("10:20:30", "MemcachedReady", "All 2 replicas are ready"),
-            rollout(),
+            enlarged("10:20:00"),
         ]),
     }
 }
@@ -208,33 +222,38 @@ pub(super) fn rolling() -> CacheFacts {
         condition("Reconciling", "True", "Progressing", message),
     ];
     CacheFacts {
-        resource: resource("carts", &spec(), &status(2, &conditions)),
-        deployment: deployment(&counts(3, 2, 2)),
+        resource: resource("carts", &spec(), &status(2, &since("10:29:40", conditions))),
+        deployment: deployment(IMAGE, &counts(3, 2, 2)),
         pods: Answer::Known(vec![
             serving("carts-7b9c6d-x2x4z", "21T10:29:41", 381.0),
             serving("carts-5d4f8c-mm2tq", LONG_AGO, 149_021.0),
             silent("carts-7b9c6d-k8s9w", "21T10:29:56", Some("ContainerCreating")),
         ]),
+        events: Answer::Known(vec![enlarged("10:29:40")]),
         ..healthy()
     }
 }
 
-/// The new image cannot be pulled, and the deadline has passed.
+/// The new image cannot be pulled, and ten minutes later the deadline has passed. Both pods of before serve.
 pub(super) fn stalled() -> CacheFacts {
     let message = "ReplicaSet \"carts-7b9c6d\" has timed out progressing: container memcached cannot pull \
                    memcached:1.6.99: not found";
     let conditions = [
-        condition("Available", "True", "Available", "1/2 replicas are ready"),
+        condition("Available", "True", "Available", "2/2 replicas are ready"),
         condition("Ready", "False", "ProgressDeadlineExceeded", message),
         condition("Stalled", "True", "ProgressDeadlineExceeded", message),
     ];
+    let mut spec = spec();
+    spec["image"] = json!("memcached:1.6.99");
     CacheFacts {
-        resource: resource("carts", &spec(), &status(1, &conditions)),
-        deployment: deployment(&counts(2, 1, 1)),
+        resource: resource("carts", &spec, &status(2, &conditions)),
+        deployment: deployment("memcached:1.6.99", &counts(3, 2, 1)),
         pods: Answer::Known(vec![
             serving("carts-5d4f8c-mm2tq", LONG_AGO, 149_021.0),
-            silent("carts-7b9c6d-x2x4z", "21T10:20:01", Some("ImagePullBackOff")),
+            serving("carts-5d4f8c-q8wzt", LONG_AGO, 152_394.0),
+            silent("carts-7b9c6d-x2x4z", "21T10:10:00", Some("ImagePullBackOff")),
         ]),
+        events: Answer::Known(vec![rollout("10:10:00", "image memcached:1.6 -> memcached:1.6.99", "image")]),
         ..healthy()
     }
 }

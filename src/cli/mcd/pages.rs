@@ -99,7 +99,7 @@ fn programs_read_the_same_with_times_and_reasons() {
     assert_eq!(pods[1]["figures"], json!({"unknown": "memcached does not run"}));
     assert_eq!(pods[0]["figures"]["items"], json!(10_482.0));
     assert_eq!(rolling["certificates"], json!([{"secret": "carts-tls", "notAfter": "2027-01-31T12:00:00Z"}]));
-    assert_eq!(rolling["waits"][0]["since"], "2026-11-21T10:20:00Z");
+    assert_eq!(rolling["waits"][0]["since"], "2026-11-21T10:29:40Z");
     assert!(of(&fixtures::without_rights())["pods"]["unknown"].as_str().unwrap().contains("403"));
 }
 

@@ -56,7 +56,7 @@ mod tests {
     fn the_versions_are_those_of_the_readme_and_of_the_tests() {
         let view = view();
         let readme = include_str!("../../../README.md");
-        assert!(readme.contains(&format!("Kubernetes {} and Helm", view.kubernetes.supported)));
+        assert!(readme.contains(&format!("Kubernetes {}, and Helm", view.kubernetes.supported)));
         let modules = [
             include_str!("../../../e2e/tools/kubernetes/go.mod"),
             include_str!("../../../e2e/tools/kubernetes-newest/go.mod"),

@@ -1,7 +1,7 @@
 //! What the operator would do. Runs a kernel on what the cluster holds; its writes are not sent, but answered as the API server
 //! most likely would. Pure; the command feeds it and sends its reads.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use super::answer;
 use crate::api::MemcachedStatus;
+use crate::api::spec;
 use crate::api::status::{OtherFieldManager, Warning};
-use crate::kernel::desired::DefaultImages;
-use crate::kernel::desired::{LiveTemplate, Revision};
+use crate::kernel::desired::{DefaultImages, LiveTemplate, OperatorPods, Revision, meta};
 use crate::kernel::diff;
 use crate::kernel::effect::{Effect, Observation, Request, RequestId, RolloutCause};
 use crate::kernel::event::{Event, Reply, SeenChild, SeenResource};
@@ -35,6 +35,9 @@ pub struct ResourcePlan {
     /// Why its pods would be replaced, so that its contents are lost; `None` where they would not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rolls: Option<&'static str>,
+    /// Whether its pods would take the content of a changed Secret, so that nothing is lost.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub rotates_in_place: bool,
     /// The rules by which its pod template is rendered now; `None` without a Deployment that says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template_revision: Option<u32>,
@@ -62,6 +65,7 @@ impl ResourcePlan {
             when,
             children: Vec::new(),
             rolls: None,
+            rotates_in_place: false,
             template_revision: None,
             problem: None,
             warnings: Vec::new(),
@@ -124,6 +128,27 @@ pub struct Told {
     pub adoption: Adoption,
     /// The images of new templates.
     pub images: DefaultImages,
+    /// Where the operator's own pods are.
+    pub operator_pods: Option<OperatorPods>,
+}
+
+/// Where the operator's own pods are, as live NetworkPolicies say it: whoever plans is seldom told.
+#[must_use]
+pub fn operator_pods(events: &[Event]) -> Option<OperatorPods> {
+    let has_agents = |event: &Event| match event {
+        Event::Resource(seen) => {
+            let security = seen.spec.as_ref().ok()?.security.as_ref()?;
+            (security.rotation.as_deref() == Some(spec::IN_PLACE)).then(|| seen.key.clone())
+        }
+        _ => None,
+    };
+    let keys: BTreeSet<Key> = events.iter().filter_map(has_agents).collect();
+    events.iter().find_map(|event| match event {
+        Event::Child(child) if child.kind == ChildKind::NetworkPolicy && keys.contains(&child.key) => {
+            OperatorPods::from_policy(&child.content)
+        }
+        _ => None,
+    })
 }
 
 /// A kernel whose writes are recorded and not sent.
@@ -141,11 +166,12 @@ pub struct Forecast {
 impl Forecast {
     /// A forecast that knows nothing yet. Rollouts that would wait for each other are all shown.
     #[must_use]
-    pub fn new(now: Timestamp, Told { adoption, images }: Told) -> Self {
+    pub fn new(now: Timestamp, Told { adoption, images, operator_pods }: Told) -> Self {
         let settings = Settings {
             max_in_flight: usize::MAX,
             rollout_budget: BudgetSettings { limit: usize::MAX, adoption },
             images,
+            operator_pods,
             ..Settings::default()
         };
         Self {
@@ -170,11 +196,11 @@ impl Forecast {
             _ => {}
         }
         if let Some(event) = self.answered(event) {
-            self.step(event, None);
+            self.step(event);
         }
         while let Some((id, key, request)) = self.writes.pop_front() {
             if let Some(reply) = self.pretend(&key, &request) {
-                self.step(Event::Done { id, reply }, Some(&key));
+                self.step(Event::Done { id, reply });
             }
         }
     }
@@ -206,19 +232,23 @@ impl Forecast {
         self.reads.pop_front()
     }
 
-    fn step(&mut self, event: Event, answered: Option<&Key>) {
+    fn step(&mut self, event: Event) {
         for effect in self.reconciler.step(self.now, event) {
             match effect {
                 Effect::Send { id, resource, request: create @ Request::Create { .. } } => {
                     self.reads.extend(first_read(&create).map(|read| (id, resource.clone(), read)));
                     self.creates.insert(id, (resource, create));
                 }
+                // A plan does not wait for pods.
+                Effect::Send { request: Request::AskAgents(_), .. } => {}
                 Effect::Send { id, resource, request } => {
                     let reads = matches!(request, Request::ReadSecret { .. } | Request::ReadChild { .. });
                     let queue = if reads { &mut self.reads } else { &mut self.writes };
                     queue.push_back((id, resource, request));
                 }
-                Effect::Observe(Observation::RolloutStarted(cause)) => self.note_rollout(answered, cause),
+                Effect::Observe(Observation::RolloutStarted { resource, cause }) => {
+                    self.note_rollout(&resource, cause);
+                }
                 Effect::Publish { .. }
                 | Effect::Wake(_)
                 | Effect::PollMissingKind { .. }
@@ -229,8 +259,8 @@ impl Forecast {
         }
     }
 
-    fn note_rollout(&mut self, resource: Option<&Key>, cause: RolloutCause) {
-        if let Some(plan) = resource.and_then(|key| self.plans.get_mut(key)) {
+    fn note_rollout(&mut self, resource: &Key, cause: RolloutCause) {
+        if let Some(plan) = self.plans.get_mut(resource) {
             plan.rolls = Some(cause.label());
         }
     }
@@ -239,6 +269,7 @@ impl Forecast {
     /// was not quite what an API server gives, and nothing more can be learned.
     fn pretend(&mut self, resource: &Key, request: &Request) -> Option<Reply> {
         let (kind, action) = match request {
+            Request::AskAgents(_) => return None,
             Request::PatchStatus { status, .. } => {
                 let seen = &self.reconciler.world().resources.get(resource)?.seen;
                 return Some(answer::to_status(seen, status));
@@ -282,6 +313,7 @@ impl Forecast {
             if let Some(plan) = plans.get_mut(key) {
                 let status = &resource.seen.status;
                 plan.problem = problem(status);
+                plan.rotates_in_place = plan.rolls.is_none() && plan.children.iter().any(names_new_secrets);
                 plan.warnings.clone_from(&status.warnings);
                 plan.other_field_managers.clone_from(&status.other_field_managers);
                 plan.weakened_by_others.clone_from(&status.weakened_by_others);
@@ -315,6 +347,13 @@ fn fields(kind: ChildKind, body: &Value, live: &SeenChild) -> Vec<Field> {
     changed.chain(gone).collect()
 }
 
+/// Whether the Deployment would name other content of Secrets than it does: then its pods take it in place.
+fn names_new_secrets(child: &ChildPlan) -> bool {
+    let path = format!("metadata.annotations[{}]", meta::SECRET_HASH);
+    let named = |field: &Field| field.path == path && !field.from.is_null() && !field.to.is_null();
+    child.kind == ChildKind::Deployment.name() && child.fields.iter().any(named)
+}
+
 /// Why a resource is not as its spec asks, where that does not pass by itself.
 fn problem(status: &MemcachedStatus) -> Option<String> {
     let holds = |of: &str, value: &str| {
@@ -329,8 +368,8 @@ fn problem(status: &MemcachedStatus) -> Option<String> {
 /// Whether the rules by which a pod template is rendered are older than this build's newest.
 #[must_use]
 pub fn is_outdated(revision: Option<u32>) -> bool {
-    revision.is_some_and(|revision| revision < Revision::NEWEST.0)
+    revision.is_some_and(|revision| Revision(revision).is_outdated())
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

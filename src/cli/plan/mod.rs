@@ -20,6 +20,7 @@ use super::check::Report;
 use super::default_images::Images;
 use super::exit_codes::{CHANGES, PROBLEMS};
 use super::files::{Files, Text};
+use super::operator_pods::OwnPods;
 use super::output::Output;
 use super::run::AdoptTemplates;
 use crate::api::{GROUP, KIND};
@@ -63,6 +64,8 @@ pub struct Args {
     adopt_templates: AdoptTemplates,
     #[command(flatten)]
     images: Images,
+    #[command(flatten)]
+    own_pods: OwnPods,
     /// How to print it.
     #[arg(short, long, env = "MEMCACHED_OPERATOR_OUTPUT", value_enum, default_value_t)]
     output: Output,
@@ -115,6 +118,7 @@ async fn plan(args: &Args, unnamed: Unnamed) -> Result<Vec<ResourcePlan>> {
         context,
         adopt_templates,
         images,
+        own_pods,
         output: _,
     } = args;
     let wanted = resources(files)?;
@@ -127,7 +131,11 @@ async fn plan(args: &Args, unnamed: Unnamed) -> Result<Vec<ResourcePlan>> {
         Unnamed::OfContext | Unnamed::All => &namespaces[..],
     };
     let what = survey::What { namespaces, selector: selector.as_deref(), wanted: &wanted };
-    let told = Told { adoption: (*adopt_templates).into(), images: images.clone().into() };
+    let told = Told {
+        adoption: (*adopt_templates).into(),
+        images: images.clone().into(),
+        operator_pods: own_pods.clone().into(),
+    };
     forecast(&client, what, told).await
 }
 
@@ -137,13 +145,15 @@ async fn plan(args: &Args, unnamed: Unnamed) -> Result<Vec<ResourcePlan>> {
 /// When the cluster cannot be read.
 pub(super) async fn of_cluster(client: &Client, namespaces: &[String]) -> Result<Vec<ResourcePlan>> {
     let what = survey::What { namespaces, selector: None, wanted: &[] };
-    let told = Told { adoption: AdoptTemplates::Off.into(), images: DefaultImages::default() };
+    let told =
+        Told { adoption: AdoptTemplates::Off.into(), images: DefaultImages::default(), operator_pods: None };
     forecast(client, what, told).await
 }
 
 async fn forecast(client: &Client, what: survey::What<'_>, told: Told) -> Result<Vec<ResourcePlan>> {
     let events = survey::survey(client, what).await?;
-    let mut forecast = Forecast::new(Clock::start().now(), told);
+    let operator_pods = told.operator_pods.or_else(|| forecast::operator_pods(&events));
+    let mut forecast = Forecast::new(Clock::start().now(), Told { operator_pods, ..told });
     events.into_iter().for_each(|event| forecast.learn(event));
     forecast.learn(Event::Leading(true));
     while let Some((id, resource, request)) = forecast.next_read() {

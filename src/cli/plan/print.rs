@@ -45,6 +45,7 @@ fn resource(plan: &ResourcePlan) -> String {
         when,
         children,
         rolls,
+        rotates_in_place,
         template_revision,
         problem,
         warnings,
@@ -53,11 +54,15 @@ fn resource(plan: &ResourcePlan) -> String {
     } = plan;
     let mut text = format!("Memcached {namespace}/{name}");
     match (when, rolls) {
+        (When::Now, None) if *rotates_in_place => text.push_str(": rotates in place, 0 pods roll"),
         (When::Now, None) => {}
         (When::Now, Some(cause)) => {
             let _ = write!(text, ": pods roll, cause {cause}; the cache will be empty");
         }
         (When::Unpaused, _) if children.is_empty() => text.push_str(": paused; nothing waits"),
+        (When::Unpaused, None) if *rotates_in_place => {
+            text.push_str(": paused; this waits, and then the cache rotates in place, 0 pods roll");
+        }
         (When::Unpaused, None) => text.push_str(": paused; this waits, and no pod would roll"),
         (When::Unpaused, Some(cause)) => {
             let _ = write!(
@@ -133,6 +138,7 @@ fn summary(plans: &[ResourcePlan]) -> Value {
         "updated": children(Verb::Change),
         "deleted": children(Verb::Delete),
         "rolled": rolled(&now),
+        "rotatedInPlace": now.iter().filter(|it| it.rotates_in_place).count(),
         "problems": plans.iter().filter(|it| it.problem.is_some()).count(),
         "outdated": plans.iter().filter(|it| is_outdated(it.template_revision)).count(),
         "paused": paused.len(),
@@ -165,9 +171,11 @@ fn line(plans: &[ResourcePlan]) -> String {
             count("rolledUnpaused")
         );
     }
-    for (name, what) in
-        [("problems", "With problems (!)"), ("outdated", "With pod templates of older revisions")]
-    {
+    for (name, what) in [
+        ("rotatedInPlace", "Rotating in place"),
+        ("problems", "With problems (!)"),
+        ("outdated", "With pod templates of older revisions"),
+    ] {
         if count(name) > 0 {
             let _ = write!(text, " {what}: {}.", count(name));
         }
@@ -177,6 +185,7 @@ fn line(plans: &[ResourcePlan]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::forecast::tests::of_edit;
     use super::*;
     use crate::api::status::OtherFieldManager;
     use crate::kernel::object::Key;
@@ -304,7 +313,7 @@ With problems (!): 1. With pod templates of older revisions: 1.
             ],
             "summary": {
                 "resources": 5, "changed": 1, "created": 1, "updated": 2, "deleted": 1, "rolled": 1,
-                "problems": 1, "outdated": 1, "paused": 0, "waiting": 0, "rolledUnpaused": 0,
+                "rotatedInPlace": 0, "problems": 1, "outdated": 1, "paused": 0, "waiting": 0, "rolledUnpaused": 0,
             },
         });
         let printed: Value = serde_json::from_str(&text(&plans(), Output::Json).unwrap()).unwrap();
@@ -332,11 +341,55 @@ Memcached shop/still: paused; nothing waits
 Nothing would change; resources looked at: 3. Paused: 3, of which 2 would change and 1 would roll.
 ";
         assert_eq!(text(&plans, Output::Text).unwrap(), wanted);
+        assert_eq!(on_the_page("paused"), wanted);
+    }
+
+    /// What `docs/command-line.md` shows under this name.
+    fn on_the_page(name: &str) -> &'static str {
+        let page = include_str!("../../../docs/command-line.md");
+        let shown = page.split_once(&format!("<!-- {name} -->\n```text\n")).unwrap().1;
+        shown.split_once("```").unwrap().0
+    }
+
+    #[test]
+    fn the_page_shows_the_plan_of_three_edits_of_which_one_empties_its_cache() {
+        let two = json!({"replicas": 2});
+        let closed = json!({"security": {"networkPolicy": {"enabled": true}}});
+        let plans = [
+            of_edit("carts", &two, &json!({"replicas": 2, "memcached": {"maxMemoryMB": 96}})),
+            of_edit("search", &two, &json!({"replicas": 3})),
+            of_edit("sessions", &closed, &json!({})),
+        ];
+        assert_eq!(text(&plans, Output::Text).unwrap(), on_the_page("plan"));
+    }
+
+    #[test]
+    fn of_a_cache_that_takes_a_changed_secret_people_read_that_no_pod_rolls() {
+        let hash = "metadata.annotations[memcached.c5c3.io/secret-hash]";
+        let change =
+            || vec![child("Deployment", Verb::Change, vec![field(hash, json!("5d1b"), json!("e7f8"))])];
+        let rotates =
+            |name: &str, when| ResourcePlan { when, rotates_in_place: true, ..plan(name, change()) };
+        let wanted = "\
+Memcached shop/carts: rotates in place, 0 pods roll
+  change Deployment
+    ~ metadata.annotations[memcached.c5c3.io/secret-hash]: \"5d1b\" -> \"e7f8\"
+Memcached shop/cold: paused; this waits, and then the cache rotates in place, 0 pods roll
+  change Deployment
+    ~ metadata.annotations[memcached.c5c3.io/secret-hash]: \"5d1b\" -> \"e7f8\"
+1 of 2 resources would change (children: 0 created, 1 changed, 0 deleted); the pods of 0 would roll. \
+Paused: 1, of which 1 would change and 0 would roll. Rotating in place: 1.
+";
+        let plans = [rotates("carts", When::Now), rotates("cold", When::Unpaused)];
+        assert_eq!(text(&plans, Output::Text).unwrap(), wanted);
         let page = include_str!("../../../docs/command-line.md");
         assert!(
-            page.contains(&format!("<!-- paused -->\n```text\n{wanted}```\n")),
+            page.contains(&format!("<!-- in place -->\n```text\n{wanted}```\n")),
             "the page shows something else"
         );
+        let printed: Value = serde_json::from_str(&text(&plans, Output::Json).unwrap()).unwrap();
+        assert_eq!(printed["resources"][0]["rotatesInPlace"], true);
+        assert_eq!(printed["summary"]["rotatedInPlace"], 1);
     }
 
     #[test]

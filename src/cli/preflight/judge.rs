@@ -181,6 +181,7 @@ fn of_plan(plan: &ResourcePlan) -> Vec<Finding> {
         namespace,
         name,
         when: _,
+        rotates_in_place: _,
         children: _,
         rolls,
         template_revision: _,

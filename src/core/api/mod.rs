@@ -11,6 +11,7 @@ pub mod crd;
 pub mod headroom;
 pub mod quantity;
 mod schema;
+pub mod secret_rotation;
 pub mod spec;
 pub mod status;
 pub mod warnings;

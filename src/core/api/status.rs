@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::schema::embedded;
+use super::secret_rotation::SecretRotation;
 
 /// `observedGeneration` of a resource that no operator has seen: kstatus calls an object without any status
 /// ready, so the schema defaults to this.
@@ -62,6 +63,9 @@ pub struct MemcachedStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub secrets: Vec<SecretVersion>,
+    /// How far pods are with the content of Secrets that they take in place; absent where a changed Secret replaces pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret_rotation: Option<SecretRotation>,
     /// What a person should know about the cache although it runs; Events of type Warning say the same when pods are made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["reason"]))]
@@ -231,7 +235,7 @@ pub struct AlteredField {
 pub struct OtherFieldManager {
     /// Its name: kubectl-rollout.
     pub manager: String,
-    /// When it changed the Deployment last.
+    /// When it changed the Deployment, at the last change of the pods that the operator saw.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Time>,
     /// The first of its fields: spec.template.spec.containers[name=debug].
@@ -254,6 +258,7 @@ impl Default for MemcachedStatus {
             server_list: Vec::new(),
             unserved_kinds: Vec::new(),
             secrets: Vec::new(),
+            secret_rotation: None,
             warnings: Vec::new(),
             budgeted_rollout: None,
             budgeted_rollout_cause: None,
@@ -281,6 +286,7 @@ impl<'de> Deserialize<'de> for MemcachedStatus {
             server_list: values(&raw, "serverList"),
             unserved_kinds: values(&raw, "unservedKinds"),
             secrets: values(&raw, "secrets"),
+            secret_rotation: value(&raw, "secretRotation"),
             warnings: values(&raw, "warnings"),
             budgeted_rollout: value(&raw, "budgetedRollout"),
             budgeted_rollout_cause: value(&raw, "budgetedRolloutCause"),
@@ -341,6 +347,17 @@ mod tests {
                     "invalidResourceVersion": "380",
                 },
             ],
+            "secretRotation": {
+                "usedHash": "5c1f",
+                "wantedHash": "6d2a",
+                "secrets": ["tls"],
+                "pods": 3,
+                "updatedPods": 1,
+                "since": "2026-11-21T10:00:00Z",
+                "unreachableSince": "2026-11-21T10:00:00Z",
+                "problem": {"reason": "AgentUnreachable", "message": "no answer"},
+                "untilRestart": {"message": "clients of CN=old are let in", "podTemplate": "17"},
+            },
             "warnings": [{"reason": "MemoryLimitTight", "message": "The memory limit 100Mi is tight"}],
             "budgetedRollout": "Secret",
             "budgetedRolloutCause": "Definition",

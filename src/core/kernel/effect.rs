@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use strum::VariantArray;
 
+use super::agents::Question;
 use super::failure::Category;
 use super::instance_metrics::InstanceMetrics;
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
@@ -89,7 +90,7 @@ pub enum About {
     Namespace(String),
 }
 
-/// A request to the API server.
+/// A request to the API server, or to the agents of pods.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     /// GET a Secret, and answer with the digests of these keys.
@@ -152,6 +153,8 @@ pub enum Request {
         /// The version that was looked at.
         resource_version: ResourceVersion,
     },
+    /// Ask the agents of a cache's pods; the answer is no part of a batch, and nothing waits for it.
+    AskAgents(Question),
     /// Merge-patch the resource's status subresource.
     PatchStatus {
         /// The version of the resource that the status was computed from.
@@ -230,6 +233,35 @@ impl RolloutCause {
     }
 }
 
+/// What came of Secrets that pods take in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, VariantArray)]
+pub enum RotationResult {
+    /// All pods use the new content.
+    Taken,
+    /// All pods took it as far as they could before a restart.
+    RestartNeeded,
+    /// Some agent refuses it.
+    Refused,
+    /// Some agent does not answer.
+    Unreachable,
+    /// Some pod does not take it.
+    Stalled,
+}
+
+impl RotationResult {
+    /// Value of the metric label `result`.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Taken => "taken",
+            Self::RestartNeeded => "restart_needed",
+            Self::Refused => "refused",
+            Self::Unreachable => "unreachable",
+            Self::Stalled => "stalled",
+        }
+    }
+}
+
 /// What happened to a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, VariantArray)]
 pub enum ChildResult {
@@ -263,7 +295,14 @@ pub enum Observation {
         result: ChildResult,
     },
     /// Pods begin to roll.
-    RolloutStarted(RolloutCause),
+    RolloutStarted {
+        /// Whose pods.
+        resource: Key,
+        /// Why.
+        cause: RolloutCause,
+    },
+    /// Pods took new content of Secrets in place, or somebody has to look.
+    SecretRotation(RotationResult),
     /// The metrics of a resource changed.
     Instance {
         /// Which one.

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::agents::AgentsReply;
 use super::effect::RequestId;
 use super::failure::Failure;
 use super::field_managers::OtherManager;
@@ -253,6 +254,8 @@ pub enum Reply {
     Child(Option<Box<SeenChild>>),
     /// The status was written: the resource as the API server now holds it.
     Status(Box<SeenResource>),
+    /// What the agents of a cache's pods say.
+    Agents(AgentsReply),
     /// The request failed.
     Failed(Failure),
 }

@@ -27,7 +27,7 @@ pub struct OtherManager {
     pub name: String,
     /// When it changed the child last, if the API server says so.
     pub time: Option<Timestamp>,
-    /// The fields that it owns and we do not: the first few.
+    /// The fields that it owns and we do not.
     pub fields: Vec<Path>,
 }
 
@@ -48,16 +48,30 @@ pub fn others(
             && entry.subresource.as_deref() != Some("status")
             && go_operator.is_none_or(|it| it.index != index);
         let fields = if is_theirs { diff::owned_beside(&theirs.0, ours) } else { Vec::new() };
-        if fields.is_empty() || (found.len() == MAX_MANAGERS && !found.contains_key(name)) {
+        if fields.is_empty() {
             continue;
         }
         let none_yet = || OtherManager { name: name.to_owned(), time: None, fields: Vec::new() };
         let other = found.entry(name).or_insert_with(none_yet);
         other.time = other.time.max(entry.time.as_ref().map(|time| time.0));
         other.fields.extend(fields);
-        other.fields.truncate(MAX_FIELDS);
     }
     found.into_values().collect()
+}
+
+/// The managers as they are remembered: a bounded number, each with a bounded number of its fields. Those of the pod
+/// template come first.
+#[must_use]
+pub fn bounded(mut managers: Vec<OtherManager>) -> Vec<OtherManager> {
+    let sets_pods = |path: &Path| is_within(path, "spec.template");
+    managers.sort_by_key(|manager| !manager.fields.iter().any(sets_pods));
+    managers.truncate(MAX_MANAGERS);
+    managers.sort_by(|one, other| one.name.cmp(&other.name));
+    for manager in &mut managers {
+        manager.fields.sort_by_key(|path| !sets_pods(path));
+        manager.fields.truncate(MAX_FIELDS);
+    }
+    managers
 }
 
 impl OtherManager {
@@ -158,12 +172,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn what_is_kept_is_bounded_and_the_fields_of_pods_are_kept_first() {
         let fields: serde_json::Map<_, _> = (0..100).map(|n| (format!("f:{n}"), json!({}))).collect();
-        let entries: Vec<_> =
-            (0..20).map(|n| entry(&n.to_string(), None, &json!({"f:spec": fields}))).collect();
-        let found = others(&entries, None, None);
+        let mut entries: Vec<_> =
+            (0..20).map(|n| entry(&format!("m-{n:02}"), None, &json!({"f:spec": fields}))).collect();
+        let mut of_pods = json!({"f:spec": fields});
+        of_pods["f:spec"]["f:template"] = json!({"f:spec": {"f:hostNetwork": {}}});
+        entries.push(entry("z", None, &of_pods));
+        let found = bounded(others(&entries, None, None));
         assert_eq!(found.len(), MAX_MANAGERS);
         assert!(found.iter().all(|it| it.fields.len() == MAX_FIELDS));
+        assert_eq!(found.last().map(|it| it.fields[0].as_str()), Some("spec.template.spec.hostNetwork"));
     }
 }

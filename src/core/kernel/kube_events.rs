@@ -13,6 +13,7 @@ use super::effect::{KubeEvent, RolloutCause, Severity};
 use super::field_managers::OtherManager;
 use super::object::{ChildKind, Key};
 use super::pending_request::Changes;
+use super::rotation::in_words;
 use super::text::truncated;
 use super::world::secret::ChangedSecret;
 use crate::api::status::{AlteredFields, OtherFieldManager};
@@ -22,13 +23,14 @@ use crate::api::{MemcachedSpec, MemcachedStatus};
 const MAX_MESSAGE: usize = 1_024;
 
 /// Reasons of Ready for which a Warning is published. The other reasons are stages of ordinary work.
-const WARNINGS: [Reason; 11] = [
+const WARNINGS: [Reason; 12] = [
     Reason::InvalidSpec,
     Reason::NameConflict,
     Reason::ImmutableField,
     Reason::SecretNotFound,
     Reason::SecretInvalid,
     Reason::SecretUnreadable,
+    Reason::AgentUnreachable,
     Reason::Forbidden,
     Reason::QuotaExceeded,
     Reason::AdmissionDenied,
@@ -38,6 +40,32 @@ const WARNINGS: [Reason; 11] = [
 
 /// The reason of the warning that an autoscaler does not scale.
 pub const AUTOSCALER_INACTIVE: &str = "AutoscalerInactive";
+
+/// The reason of the warning that pods need a restart for a part of what they were to take.
+pub const RESTART_NEEDED: &str = "RestartNeeded";
+
+/// Pods begin to take new content of Secrets, have taken it, or need a restart for a part of it.
+pub fn of_rotation(old: &MemcachedStatus, new: &MemcachedStatus) -> impl Iterator<Item = KubeEvent> {
+    let wanted = |status: &MemcachedStatus| status.secret_rotation.as_ref()?.wanted_hash.clone();
+    let until = |status: &MemcachedStatus| status.secret_rotation.as_ref()?.until_restart.clone();
+    let named = |status: &MemcachedStatus| {
+        in_words(status.secret_rotation.as_ref().map_or(&[][..], |record| &record.secrets))
+    };
+    let said = |reason: &str, message: String| normal(reason, "RotateSecret", message);
+    let moved = match (wanted(old), wanted(new)) {
+        (before, Some(now)) if before.as_ref() != Some(&now) => {
+            let words = format!("{} changed: pods take the new content, and none is replaced", named(new));
+            Some(said("RotationStarted", words))
+        }
+        (Some(_), None) if new.secret_rotation.is_some() => {
+            Some(said("RotationComplete", format!("All pods took the new content of {}", named(old))))
+        }
+        _ => None,
+    };
+    let left = until(new).filter(|now| until(old).as_ref() != Some(now));
+    let left = left.map(|it| warning(RESTART_NEEDED, "RotateSecret", it.message));
+    moved.into_iter().chain(left)
+}
 
 /// An autoscaler that scaled until now does not scale any more. All other warnings are sent with new pods.
 #[must_use]
@@ -132,24 +160,32 @@ fn by(managers: &[OtherManager]) -> String {
 }
 
 /// Somebody else changed the pod template, and pods are replaced for that. Names each field manager whose fields differ
-/// from those of the status before.
+/// from those of the status before, and those fields: where only values changed, all that it sets.
 #[must_use]
 pub fn replaced_by_others(old: &MemcachedStatus, new: &MemcachedStatus) -> Option<KubeEvent> {
-    let is_news = |it: &&OtherFieldManager| !old.other_field_managers.contains(it);
-    let is_gone =
-        |it: &&OtherFieldManager| new.other_field_managers.iter().all(|other| other.manager != it.manager);
-    let named = |it: &OtherFieldManager| {
+    let (before, now) = (&old.other_field_managers, &new.other_field_managers);
+    let set = now.iter().filter(|it| !before.contains(it)).filter_map(|it| {
+        let before = before.iter().find(|before| before.manager == it.manager);
+        let fields = match before {
+            Some(before) if before.fields != it.fields => fields_beside(it, before),
+            _ => it.fields.clone(),
+        };
         let time = it.time.as_ref().map(|time| format!(" at {}", time.0)).unwrap_or_default();
-        format!("{}{time}: {}", it.manager, listed(&it.fields))
-    };
-    let changed: Vec<_> = new.other_field_managers.iter().filter(is_news).map(named).collect();
-    let gone = old.other_field_managers.iter().filter(is_gone);
-    let gone: Vec<_> = gone.map(|it| format!("{}: {}", it.manager, listed(&it.fields))).collect();
-    let what = match (changed.is_empty(), gone.is_empty()) {
-        (true, true) => return None,
-        (true, false) => format!("fields went: {}", gone.join("; ")),
-        (false, _) => changed.join("; "),
-    };
+        (!fields.is_empty()).then(|| format!("{}{time}: {}", it.manager, listed(&fields)))
+    });
+    let gone = before.iter().filter_map(|it| {
+        let fields = match now.iter().find(|now| now.manager == it.manager) {
+            Some(now) => fields_beside(it, now),
+            None => it.fields.clone(),
+        };
+        // Whoever takes fields away leaves no name: an entry tells what a manager set.
+        (!fields.is_empty()).then(|| format!("no longer there of {}: {}", it.manager, listed(&fields)))
+    });
+    let what: Vec<String> = set.chain(gone).collect();
+    if what.is_empty() {
+        return None;
+    }
+    let what = what.join("; ");
     let words = truncated(
         format!("Somebody else changed the pod template, so pods are replaced ({what})"),
         MAX_FIELDS,
@@ -165,6 +201,11 @@ pub fn replaced_by_others(old: &MemcachedStatus, new: &MemcachedStatus) -> Optio
             )
         }
     })
+}
+
+/// The fields of `one` that `other` does not have.
+fn fields_beside(one: &OtherFieldManager, other: &OtherFieldManager) -> Vec<Path> {
+    one.fields.iter().filter(|path| !other.fields.contains(path)).cloned().collect()
 }
 
 /// The number of pods in the spec of an autoscaled cache was edited, which changes nothing.
@@ -295,6 +336,18 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use proptest::prelude::*;
     use rstest::rstest;
+
+    #[test]
+    fn a_rollout_by_secrets_names_their_keys_where_they_are_known() {
+        let secret = |name: &str, keys: &[&str]| ChangedSecret {
+            name: name.to_owned(),
+            keys: keys.iter().map(ToString::to_string).collect(),
+        };
+        let told = rollout_by_secrets(&[secret("login", &["password-file"]), secret("tls", &[])]);
+        let words = "Replacing pods, cause secret: the content changed of Secret login (password-file) and Secret tls (which keys \
+                     is not known)";
+        assert_eq!(told.message, words);
+    }
 
     /// A status with Ready as given, or without conditions.
     fn with_ready(ready: Option<(&str, &str, &str)>) -> MemcachedStatus {

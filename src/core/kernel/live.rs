@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::desired::meta::{RESTART_TRIGGER, SECRET_HASH};
-use super::desired::{LiveTemplate, Revision, UnrecordedTemplate};
+use super::desired::{LiveTemplate, UnrecordedTemplate};
 use super::diff::Differences;
 use super::event::{ScalingInactive, SeenChild, SeenRollout};
-use super::field_managers::OtherManager;
+use super::field_managers::{self, OtherManager};
 use super::go_operator::managed_fields::GoOperatorFields;
 use super::hash;
 use super::object::{Controller, ResourceVersion, Uid};
@@ -37,7 +37,7 @@ pub struct Live {
     /// Set if this operator made the object and nobody controls it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub orphan: Option<Orphan>,
-    /// [`SeenChild::managers`].
+    /// [`SeenChild::managers`], bounded.
     pub managers: Vec<OtherManager>,
     /// What the fields of others in its pod template weaken, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -113,13 +113,15 @@ impl From<SeenChild> for Live {
         let ours = go_operator.as_ref().map(|theirs| &theirs.fields).or(seen.owned.as_ref());
         let unrecorded =
             template.is_none().then(|| UnrecordedTemplate::from_content(&seen.content, ours)).flatten();
-        let hash_at = template.as_ref().map(|template| match template.revision {
-            Revision::GO_OPERATOR => "",
-            _ => "/spec/template",
+        let hash_at = template.as_ref().map(|template| match template.revision.hash_is_on_deployment() {
+            true => "",
+            false => "/spec/template",
         });
+        let secret_hash =
+            hash_at.and_then(|of| annotation(of, SECRET_HASH).filter(|_| by_us(of, SECRET_HASH)));
         Self {
-            secret_hash: hash_at
-                .and_then(|of| annotation(of, SECRET_HASH).filter(|_| by_us(of, SECRET_HASH))),
+            // What only a newer operator knows may have it in either place.
+            secret_hash: secret_hash.or_else(|| template.as_ref()?.secret_hash.clone()),
             restart_trigger: annotation("/spec/template", RESTART_TRIGGER),
             template_print: template_print(&seen.content),
             replicas: seen.content.pointer("/spec/replicas").and_then(Value::as_i64),
@@ -135,7 +137,7 @@ impl From<SeenChild> for Live {
             controller: seen.controller,
             orphan,
             weakened: weakened::weakened(&seen.content, &seen.managers),
-            managers: seen.managers,
+            managers: field_managers::bounded(seen.managers),
             rollout: seen.rollout,
             inactive: seen.inactive,
             go_operator: go_operator.map(Box::new),

@@ -4,6 +4,7 @@
 //! [`desired`] with what is there ([`diff`]), computes the [`status`], and answers with [`effect`]s.
 //! [`reconciler::Reconciler::step`] is the whole of it. Uses `api` only; `shell` and `cli` call it.
 
+pub mod agents;
 pub mod altered;
 pub mod backoff;
 pub mod condition;
@@ -29,6 +30,7 @@ pub mod queue;
 pub mod reconciler;
 pub mod repair_limiter;
 pub mod rollout_budget;
+pub mod rotation;
 pub mod secret_finding;
 pub mod seen;
 pub mod shortcuts;

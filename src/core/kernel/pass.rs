@@ -18,6 +18,7 @@ pub mod owner;
 pub mod plan;
 pub mod progress;
 pub mod rollout_cause;
+pub mod rotation;
 pub mod secret_content;
 pub mod settled;
 pub mod status;
@@ -37,6 +38,7 @@ use super::status::patch;
 use action::Planned;
 use budget::{AdoptionState, BudgetedPlan};
 use plan::Plan;
+use rotation::Asking;
 
 /// Runs one pass.
 #[must_use]
@@ -78,8 +80,21 @@ pub fn run(view: &View<'_>) -> Pass {
     // effects: what is to be sent; if nothing is, the resource is settled
     let requests = effects::requests(view, &spec, &mounted_secrets, &budgeted, &computed.status);
     let BudgetedPlan { plan: Plan { desired, children }, permit_state } = budgeted;
-    let settled =
-        requests.is_empty().then(|| settled::of_valid(view, &spec, &mounted_secrets, &children, &computed));
+    let asking = match requests.is_empty() {
+        true => rotation::asking(view, &spec, &mounted_secrets),
+        false => Asking::Rest,
+    };
+    let settled = requests.is_empty().then(|| {
+        let settled = settled::of_valid(view, &spec, &mounted_secrets, &children, &computed);
+        match asking {
+            Asking::At(at) => settled.no_longer_than(at),
+            Asking::Rest | Asking::Now(_) => settled,
+        }
+    });
+    let question = match asking {
+        Asking::Now(question) => Some(question),
+        Asking::Rest | Asking::At(_) => None,
+    };
     // Where a child is read or written, only the answer tells.
     let permit_state = match children.iter().any(|it| it.action.sends()) {
         true => permit_state,
@@ -91,6 +106,7 @@ pub fn run(view: &View<'_>) -> Pass {
         permit_state: Some(permit_state),
         secret_hash: mounted_secrets.found(),
         settled,
+        question,
         findings: Findings {
             compared_children: children.into_iter().filter_map(kept).collect(),
             rendered_hashes: desired.news(),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::backoff::Attempt;
 use super::diff::Path;
-use super::effect::{ChildResult, KubeEvent, LogLine, Request, RolloutCause};
+use super::effect::{ChildResult, KubeEvent, LogLine, Request, RolloutCause, RotationResult};
 use super::event::SeenResource;
 use super::field_managers::OtherManager;
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
@@ -54,6 +54,9 @@ pub enum PlannedRequest {
         log: Vec<LogLine>,
         /// Whether the pods roll because somebody else changed their template.
         rollout_by_others: bool,
+        /// What came of Secrets that pods take in place.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rotation: Option<RotationResult>,
     },
 }
 

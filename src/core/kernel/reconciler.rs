@@ -15,13 +15,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::agents::Question;
 use super::backoff::{Attempt, Backoff};
-use super::desired::DefaultImages;
-use super::effect::{ChildResult, Effect, Observation, RequestId};
+use super::desired::{DefaultImages, OperatorPods};
+use super::effect::{ChildResult, Effect, Observation, Request, RequestId};
 use super::event::Event;
 use super::failure::{Category, Failure};
 use super::lists::Moment;
-use super::object::{ChildKind, Key, Scope};
+use super::object::{ChildKind, Key, Scope, Uid};
 use super::pass;
 use super::pass::outcome::{ComparedChild, Findings, Pass, Settled};
 use super::pass::view::View;
@@ -30,6 +31,7 @@ use super::queue::{Lane, Queue};
 use super::rollout_budget::{BudgetSettings, RolloutBudget};
 use super::shortcuts::half_pass;
 use super::world::World;
+use super::world::resource::Resource;
 use active_passes::ActivePasses;
 use missing_kinds::MissingKinds;
 use reports::Reports;
@@ -46,6 +48,9 @@ pub struct Settings {
     /// The images of new pod templates where a spec names none. Journals of before have the built-in ones.
     #[serde(default)]
     pub images: DefaultImages,
+    /// Where the operator's own pods are; `None` where it is no pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operator_pods: Option<OperatorPods>,
 }
 
 impl Default for Settings {
@@ -55,6 +60,7 @@ impl Default for Settings {
             rollout_budget: BudgetSettings::default(),
             scopes: [Scope::All].into(),
             images: DefaultImages::default(),
+            operator_pods: None,
         }
     }
 }
@@ -71,6 +77,10 @@ pub struct Reconciler {
     now: Timestamp,
     next_id: u64,
     pending_requests: BTreeMap<RequestId, PendingRequest>,
+    /// Questions to agents without an answer, and about which incarnation of which resource they are. No pass waits for
+    /// them, and they take no other request's place.
+    #[serde(default)]
+    open_questions: BTreeMap<RequestId, (Key, Uid)>,
     active_passes: ActivePasses,
     missing_kinds: MissingKinds,
     reports: Reports,
@@ -89,6 +99,7 @@ impl Reconciler {
             now: Timestamp::UNIX_EPOCH,
             next_id: 0,
             pending_requests: BTreeMap::new(),
+            open_questions: BTreeMap::new(),
             active_passes: ActivePasses::default(),
             missing_kinds: MissingKinds::default(),
             reports: Reports::default(),
@@ -184,7 +195,10 @@ impl Reconciler {
             Event::Pod(seen) => self.world.see_pod(seen).into_iter().collect(),
             Event::Gone { kind, key } => self.world.gone(kind, &key),
             Event::Done { id, reply } => {
-                self.handle_reply(id, reply, effects);
+                match self.open_questions.remove(&id) {
+                    Some((key, uid)) => self.handle_agents_reply(id, (&key, &uid), reply),
+                    None => self.handle_reply(id, reply, effects),
+                }
                 BTreeSet::new()
             }
             Event::Leading(leading) => {
@@ -233,11 +247,12 @@ impl Reconciler {
     /// resource are reported again.
     fn on_leadership_acquired(&mut self) {
         for (key, resource) in &mut self.world.resources {
-            resource.reported = None;
+            (resource.reported, resource.agents) = (None, None);
             resource.recall();
             resource.secret_hash = None;
             self.world.rollout_budget.restore(key, &resource.seen.status);
         }
+        self.open_questions.clear();
         self.queue_all();
     }
 
@@ -248,6 +263,17 @@ impl Reconciler {
         }
     }
 
+    /// What a pass over this resource sees.
+    const fn view<'a>(&'a self, resource: &'a Resource) -> View<'a> {
+        View {
+            world: &self.world,
+            resource,
+            now: self.now,
+            images: &self.settings.images,
+            operator_pods: self.settings.operator_pods.as_ref(),
+        }
+    }
+
     /// Compares the children of a resource that still waits in the queue. While a batch is under way, the pass after it
     /// does that with newer knowledge.
     fn compare(&mut self, key: &Key) {
@@ -255,7 +281,7 @@ impl Reconciler {
         let Some(resource) = self.world.resources.get(key).filter(|it| it.is_open() && !under_way) else {
             return;
         };
-        let view = View { world: &self.world, resource, now: self.now, images: &self.settings.images };
+        let view = self.view(resource);
         // A panic is ignored here: the pass will panic too, and reports it.
         if let Ok(findings) = catch_unwind(AssertUnwindSafe(|| half_pass::run(&view))) {
             self.remember(key, findings);
@@ -284,7 +310,7 @@ impl Reconciler {
         if self.active_passes.is_under_way(key) || resource.backoff.as_ref().is_some_and(panicked) {
             return;
         }
-        let view = View { world: &self.world, resource, now: self.now, images: &self.settings.images };
+        let view = self.view(resource);
         match catch_unwind(AssertUnwindSafe(|| pass::run(&view))) {
             Ok(pass) => self.carry_out(key, pass, effects),
             Err(_) => {
@@ -306,6 +332,9 @@ impl Reconciler {
         }
         if pass.requests.is_empty() {
             self.settle(key, pass.settled, effects);
+            if let Some(question) = pass.question {
+                self.ask_agents(key, question, effects);
+            }
             return;
         }
         self.active_passes.send(key, pass.requests.len());
@@ -320,6 +349,15 @@ impl Reconciler {
             let uid = resource.seen.uid.clone();
             self.pending_requests.insert(id, PendingRequest { resource: key.clone(), uid, request });
         }
+    }
+
+    fn ask_agents(&mut self, key: &Key, question: Question, effects: &mut Vec<Effect>) {
+        let Some(resource) = self.world.resources.get_mut(key) else { return };
+        let id = RequestId(self.next_id);
+        self.next_id += 1;
+        resource.agents.get_or_insert_default().ask(id, &question.wanted);
+        self.open_questions.insert(id, (key.clone(), resource.seen.uid.clone()));
+        effects.push(Effect::Send { id, resource: key.clone(), request: Request::AskAgents(question) });
     }
 
     fn settle(&mut self, key: &Key, settled: Option<Settled>, effects: &mut Vec<Effect>) {

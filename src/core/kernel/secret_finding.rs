@@ -36,7 +36,8 @@ pub enum SecretFinding {
     PrivateKeyBroken,
     /// The private key belongs to another certificate.
     PrivateKeyMismatch,
-    /// The private key is one that our library does not understand: encrypted, or of another curve or size.
+    /// The private key is encrypted or of another curve or size, which our library does not understand, or in a form that
+    /// not every OpenSSL does.
     PrivateKeyNotJudged,
     /// `ca.crt` holds no certificate.
     AuthorityMissing,
@@ -130,9 +131,10 @@ impl SecretFinding {
                 "the private key in it does not belong to the first certificate in tls.crt"
             }
             Self::PrivateKeyNotJudged => {
-                "the operator cannot read the private key in it (it is encrypted, or of another curve or size than RSA, \
-                 P-256, P-384 and Ed25519), and so cannot say whether it belongs to the certificate; memcached cannot \
-                 use an encrypted one"
+                "the operator cannot judge the private key in it (it is encrypted, of another curve or size than RSA, \
+                 P-256, P-384 and Ed25519, or in version 2 of PKCS#8), and so cannot say whether it belongs to the \
+                 certificate; memcached cannot use an encrypted one, and with an OpenSSL before 3.5 none of version 2: \
+                 make a new key, for example with openssl"
             }
             Self::PasswordFileEmpty => "it is empty, so nobody could log in",
             Self::PasswordFileMalformed => {

@@ -16,6 +16,7 @@ use super::go_operator;
 use super::go_operator::entry::GoOperatorEntry;
 use super::object::{ChildKind, Controller, FIELD_MANAGER, Key, ResourceVersion, Uid};
 use super::pod_problem;
+use super::text::truncated;
 use crate::api::{MemcachedSpec, MemcachedStatus, RESTART_TRIGGER};
 
 /// The identity that every event carries.
@@ -159,6 +160,9 @@ fn rollout(status: Option<&Value>) -> SeenRollout {
     }
 }
 
+/// The most bytes that are kept of an autoscaler's own words.
+const MAX_INACTIVE: usize = 512;
+
 /// Why an autoscaler does not scale. While no pods are wanted it is disabled, and that is no problem.
 fn inactive(status: Option<&Value>) -> Option<ScalingInactive> {
     let conditions = status?.get("conditions")?.as_array()?;
@@ -169,7 +173,8 @@ fn inactive(status: Option<&Value>) -> Option<ScalingInactive> {
     };
     let condition = conditions.iter().find(is_inactive)?;
     let since = text(condition, "lastTransitionTime")?.parse().ok()?;
-    Some(ScalingInactive { since, message: text(condition, "message").unwrap_or_default() })
+    let message = truncated(text(condition, "message").unwrap_or_default(), MAX_INACTIVE);
+    Some(ScalingInactive { since, message })
 }
 
 /// A Secret's metadata.
@@ -275,9 +280,10 @@ mod tests {
 
     #[test]
     fn an_autoscaler_that_cannot_read_its_metrics_says_why_and_since_when() {
+        let words = "no metrics".repeat(100);
         let seen = |reason: &str, status: &str| {
             let condition = json!({
-                "type": "ScalingActive", "status": status, "reason": reason, "message": "no metrics",
+                "type": "ScalingActive", "status": status, "reason": reason, "message": words,
                 "lastTransitionTime": "2026-11-22T10:00:00Z",
             });
             let raw = json!({
@@ -290,7 +296,7 @@ mod tests {
             child(ChildKind::HorizontalPodAutoscaler, &object(raw)).unwrap().inactive
         };
         let since = "2026-11-22T10:00:00Z".parse().unwrap();
-        let inactive = ScalingInactive { since, message: "no metrics".to_owned() };
+        let inactive = ScalingInactive { since, message: truncated(words.clone(), MAX_INACTIVE) };
         assert_eq!(seen("FailedGetResourceMetric", "False"), Some(inactive));
         assert_eq!(seen("ValidMetricFound", "True"), None);
         assert_eq!(seen("ScalingDisabled", "False"), None);

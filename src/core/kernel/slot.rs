@@ -46,8 +46,7 @@ pub struct Slot {
     /// Fields that the cluster stored otherwise than the last apply set them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub altered: Option<Box<AlteredFields>>,
-    /// Whether the pod template changed since the last pass that found nothing to do, and no answer to a write of ours told
-    /// of that change.
+    /// Whether the pod template changed since the last pass that found nothing to do. The status tells by whom.
     #[serde(default)]
     pub template_changed: bool,
     /// Why the last write failed.

@@ -5,8 +5,15 @@ use serde_json::Value;
 
 use super::diff::{Path, is_within};
 use super::field_managers::OtherManager;
+use super::text::truncated;
 
-/// What the fields of `managers` in the template of this content weaken, in words: `hostNetwork`, `container debug`.
+/// How much of it is told. What is left out is counted.
+const MAX_TOLD: usize = 16;
+/// The most bytes of one text.
+const MAX_WORDS: usize = 200;
+
+/// What the fields of `managers` in the template of this content weaken, in words: `hostNetwork`, `container debug`. At most
+/// 17 texts of 200 bytes.
 #[must_use]
 pub fn weakened(content: &Value, managers: &[OtherManager]) -> Vec<String> {
     let is_theirs = |path: &str| {
@@ -17,7 +24,14 @@ pub fn weakened(content: &Value, managers: &[OtherManager]) -> Vec<String> {
     let of_node = ["hostNetwork", "hostPID", "hostIPC"].into_iter().filter(|name| is_true(pod, name));
     let of_node = of_node.map(|name| (format!("spec.template.spec.{name}"), name.to_owned()));
     let found = of_node.chain(of_containers(pod)).chain(of_volumes(pod)).chain(of_account(pod));
-    found.filter(|(path, _)| is_theirs(path)).map(|(_, words)| words).collect()
+    let mut told: Vec<String> =
+        found.filter(|(path, _)| is_theirs(path)).map(|(_, words)| truncated(words, MAX_WORDS)).collect();
+    let more = told.len().saturating_sub(MAX_TOLD);
+    if more > 0 {
+        told.truncate(MAX_TOLD);
+        told.push(format!("{more} more"));
+    }
+    told
 }
 
 type Weakness = (Path, String);
@@ -143,5 +157,18 @@ mod tests {
         assert_eq!(found(&all), expected);
         assert_eq!(found(&[]), Vec::<String>::new());
         assert_eq!(found(&["containers[name=memcached].env[name=A]"]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_told_is_bounded() {
+        let containers: Vec<_> = (0..40).map(|n| json!({"name": format!("c-{n}")})).collect();
+        let volume = json!({"name": "root", "hostPath": {"path": "/x".repeat(1_000)}});
+        let mut content = json!({"spec": {"template": {"spec": {"containers": containers}}}});
+        let fields = vec!["spec.template.spec".to_owned()];
+        let managers = [OtherManager { name: "kubectl-patch".to_owned(), time: None, fields }];
+        let told = weakened(&content, &managers);
+        assert_eq!((told.len(), told.last().map(String::as_str)), (MAX_TOLD + 1, Some("24 more")));
+        content["spec"]["template"]["spec"] = json!({"volumes": [volume]});
+        assert!(weakened(&content, &managers)[0].len() <= MAX_WORDS);
     }
 }

@@ -223,6 +223,7 @@ impl World {
                 let same = known.seen.spec == seen.spec && known.seen.restart_trigger == seen.restart_trigger;
                 known.rendered_hashes.take_if(|_| !same);
                 let before = std::mem::replace(&mut known.seen, seen);
+                known.forget_agents_of_another_rotation(&before.status);
                 if let (None, false, Ok(spec)) = (&known.spec_before_edit, same, before.spec) {
                     known.spec_before_edit = Some(Box::new(spec));
                 }

@@ -92,6 +92,17 @@ const REVISION_0: [(&str, &str); 5] = [
     ("tls-without-client-certificates", "4c1a348c4195b2d3ed49f259b7060ea6cfb3d986597a2c51b3f736b550a973e6"),
 ];
 
+/// The same of `golden/revision-2`: pods that take changed Secrets in place.
+const REVISION_2: [(&str, &str); 7] = [
+    ("contexts", "06938895ad8deb2f21a69416e998bc78c25ff48f264c8b0b6ad87325eeb19910"),
+    ("everything", "c065e6d1e9258404b7613d5a8c87c6b8a43267a1c735fa9a887703e1eb141252"),
+    ("exporter-image-of-others", "15bcaa47a84459edb09552f7fbce5f43448befce5e72ee54b4f63e58a3df88f1"),
+    ("exporter-image-of-ours", "25b8faf10ed8718ed06451fbabb25ec71a9a49292fe697cddff96012d03ff5d8"),
+    ("sasl", "c34ffbaef052b5b1ca14776cde4dc73cc151d58561fb7941c72bc5bbe633bb72"),
+    ("tls", "fdee835a8e185307bf3b0a5dc048e3a91810978274787654597a7245df1d01bb"),
+    ("tls-allowed", "a006202dbfcd4cc0d8d07ccdda735c77869ee36455815cd30d3c9340e39d9b31"),
+];
+
 fn golden(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(folder)
 }
@@ -255,6 +266,7 @@ fn a_missing_memcached_section_means_the_default_arguments() {
 #[rstest]
 #[case::of_the_go_operator("revision-0", Revision(0))]
 #[case::the_first_of_ours("revision-1", Revision(1))]
+#[case::in_place("revision-2", Revision::IN_PLACE)]
 fn a_revision_renders_each_golden_file_as_on_the_day_of_its_release(
     #[case] folder: &str,
     #[case] revision: Revision,
@@ -274,6 +286,7 @@ fn a_revision_renders_each_golden_file_as_on_the_day_of_its_release(
 #[rstest]
 #[case::of_the_go_operator("revision-0", &REVISION_0)]
 #[case::the_first_of_ours("revision-1", &REVISION_1)]
+#[case::in_place("revision-2", &REVISION_2)]
 fn nobody_changes_adds_or_removes_a_golden_file_of_a_revision_without_saying_so_here(
     #[case] folder: &str,
     #[case] pinned: &[(&str, &str)],
@@ -284,14 +297,57 @@ fn nobody_changes_adds_or_removes_a_golden_file_of_a_revision_without_saying_so_
     assert_eq!(found, pinned, "see REVISION_1 for what to do");
 }
 
-#[test]
-fn the_newest_revision_is_what_a_new_deployment_gets() {
-    let fixture = Fixture::new("my-cache", &json!({}));
+#[rstest]
+#[case::of_pods_that_restart(json!({}), Revision::NEWEST)]
+#[case::of_pods_that_rotate_in_place(in_place(), Revision::IN_PLACE)]
+fn the_newest_revision_is_what_a_new_deployment_gets(#[case] spec: Value, #[case] newest: Revision) {
+    let fixture = Fixture::new("my-cache", &spec);
     assert_eq!(
-        pod::template(&fixture.intent(), Revision::NEWEST, &PreservedMetadata::default()),
+        pod::template(&fixture.intent(), newest, &PreservedMetadata::default()),
         Some(pod::newest_template(&fixture.intent()))
     );
-    assert_eq!(fixture.children().revision, Revision::NEWEST);
+    assert_eq!(fixture.children().revision, newest);
+}
+
+/// Pods that take changed Secrets in place.
+fn in_place() -> Value {
+    let tls = json!({"enabled": true, "certificateSecretRef": {"name": "my-certificate"}});
+    json!({"security": {"rotation": "InPlace", "tls": tls}})
+}
+
+/// The older operator does not know the field, nor does the definition that it brings.
+#[test]
+fn an_operator_that_does_not_know_the_field_finds_its_own_hash_and_leaves_the_pods() {
+    let hash = Some("5d1b".to_owned());
+    let knows = Fixture { secret_hash: hash.clone(), ..Fixture::new("my-cache", &in_place()) };
+    let mut spec = in_place();
+    spec["security"].as_object_mut().expect("a section").remove("rotation");
+    let knows_not = Fixture { secret_hash: hash, ..Fixture::new("my-cache", &spec) };
+    assert_eq!(knows.intent().hash(), knows_not.intent().hash());
+    // To it the revision is one of the future.
+    let mut live = knows.child(ChildKind::Deployment);
+    live["metadata"]["annotations"]["memcached.c5c3.io/template-revision"] = json!("7");
+    let read = LiveTemplate::from_deployment(&live, None).expect("both annotations");
+    let kept = children(&knows_not.intent(), Some(&read));
+    assert_eq!(kept.bodies[&ChildKind::Deployment]["spec"]["template"], live["spec"]["template"]);
+}
+
+/// As an operator of a later release would leave a cache that rotates in place.
+#[test]
+fn a_downgrade_keeps_pods_of_the_future_that_rotate_in_place_also_when_their_secret_changes() {
+    let with =
+        |hash: &str| Fixture { secret_hash: Some(hash.to_owned()), ..Fixture::new("my-cache", &in_place()) };
+    let mut live = with("5d1b").child(ChildKind::Deployment);
+    live["metadata"]["annotations"]["memcached.c5c3.io/template-revision"] = json!("7");
+    live["spec"]["template"]["spec"]["containers"][1]["image"] = json!("agent:9");
+    for hash in ["5d1b", "e7f8"] {
+        let read = LiveTemplate::from_deployment(&live, None).expect("both annotations");
+        let kept = children(&with(hash).intent(), Some(&read)).bodies[&ChildKind::Deployment].clone();
+        assert_eq!(kept["spec"]["template"], live["spec"]["template"], "{hash}");
+        assert_eq!(kept["metadata"]["annotations"]["memcached.c5c3.io/secret-hash"], hash);
+        assert_eq!(kept["metadata"]["annotations"]["memcached.c5c3.io/template-revision"], "7");
+        live = kept;
+    }
 }
 
 /// A live Deployment that an operator with revision 7 rendered for `fixture`, as the API server holds it: with defaults

@@ -41,7 +41,8 @@ fn repository() -> PathBuf {
 fn document() -> String {
     let mut text = format!(
         "# Fields\n\nEvery field of `spec`, what it changes in the children, and the test that shows it on a real \
-         cluster.\n`made` is said of a child that is there only with the field. This table is made by \
+         cluster.\n**A change below `spec.template` of the Deployment replaces the pods**, and a replaced pod is empty. All \
+         others replace none.\n`made` is said of a child that is there only with the field. This table is made by \
          `src/core/tests/fields.rs`;\n`{PLAYED}` plays every row.\n\n\
          | field | changes | shown by |\n|---|---|---|\n"
     );

@@ -6,34 +6,47 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use strum::VariantArray as _;
+
 use super::names::{self, Metric};
+use crate::kernel::effect::RolloutCause;
 use crate::kernel::instance_metrics::InstanceMetrics;
 use crate::kernel::object::Key;
 
 /// All resources.
 #[derive(Debug, Default)]
-pub(super) struct Instances(BTreeMap<Key, InstanceMetrics>);
+pub(super) struct Instances {
+    metrics: BTreeMap<Key, InstanceMetrics>,
+    /// How many rollouts began. Before the first metrics of a resource there may be one: its pods rolled at once.
+    rollouts: BTreeMap<Key, BTreeMap<RolloutCause, u32>>,
+}
 
 impl Instances {
     pub(super) fn set(&mut self, resource: Key, instance_metrics: InstanceMetrics) {
-        self.0.insert(resource, instance_metrics);
+        self.metrics.insert(resource, instance_metrics);
+    }
+
+    pub(super) fn rollout(&mut self, resource: Key, cause: RolloutCause) {
+        let count = self.rollouts.entry(resource).or_default().entry(cause).or_default();
+        *count = count.saturating_add(1);
     }
 
     pub(super) fn remove(&mut self, resource: &Key) {
-        self.0.remove(resource);
+        self.metrics.remove(resource);
+        self.rollouts.remove(resource);
     }
 
     /// Appends the lines of all resources, in Prometheus' text format.
     pub(super) fn render(&self, text: &mut String) {
         family(text, names::CERTIFICATE_NOT_AFTER);
-        for (key, instance_metrics) in &self.0 {
+        for (key, instance_metrics) in &self.metrics {
             if let Some(end) = instance_metrics.certificate_not_after {
                 let labels = SeriesLabels::for_resource(key);
                 series(text, names::CERTIFICATE_NOT_AFTER, labels, end.as_second());
             }
         }
         family(text, names::INSTANCE_CONDITION);
-        for (key, instance_metrics) in &self.0 {
+        for (key, instance_metrics) in &self.metrics {
             for it in &instance_metrics.conditions {
                 let labels = [it.of.as_str(), it.reason.as_str()];
                 series(
@@ -47,7 +60,7 @@ impl Instances {
         self.family_of_wanted(text, names::INSTANCE_INFO, |image, _| (Some(image), 1));
         self.family_of_wanted(text, names::INSTANCE_REPLICAS_DESIRED, |_, pods| (None, pods));
         family(text, names::INSTANCE_REPLICAS_READY);
-        for (key, instance_metrics) in &self.0 {
+        for (key, instance_metrics) in &self.metrics {
             series(
                 text,
                 names::INSTANCE_REPLICAS_READY,
@@ -55,8 +68,9 @@ impl Instances {
                 instance_metrics.ready.into(),
             );
         }
+        self.family_of_rollouts(text);
         family(text, names::INSTANCE_TEMPLATE_REVISION);
-        for (key, instance_metrics) in &self.0 {
+        for (key, instance_metrics) in &self.metrics {
             if let Some(revision) = instance_metrics.template_revision {
                 series(
                     text,
@@ -67,10 +81,23 @@ impl Instances {
             }
         }
         family(text, names::INSTANCE_WARNING);
-        for (key, instance_metrics) in &self.0 {
+        for (key, instance_metrics) in &self.metrics {
             for reason in &instance_metrics.warnings {
                 let labels = SeriesLabels { resource: key, more: &[reason] };
                 series(text, names::INSTANCE_WARNING, labels, 1);
+            }
+        }
+    }
+
+    /// Every cause, from zero on: `increase()` misses the first count of a series that did not exist before.
+    fn family_of_rollouts(&self, text: &mut String) {
+        family(text, names::INSTANCE_ROLLOUTS);
+        for key in self.metrics.keys() {
+            let begun = self.rollouts.get(key);
+            for cause in RolloutCause::VARIANTS {
+                let count = begun.and_then(|it| it.get(cause)).copied().unwrap_or_default();
+                let labels = SeriesLabels { resource: key, more: &[cause.label()] };
+                series(text, names::INSTANCE_ROLLOUTS, labels, count.into());
             }
         }
     }
@@ -83,7 +110,7 @@ impl Instances {
         read: fn(image: &str, pods: i32) -> (Option<&str>, i32),
     ) {
         family(text, metric);
-        for (key, instance_metrics) in &self.0 {
+        for (key, instance_metrics) in &self.metrics {
             if let Some((image, pods)) = &instance_metrics.wanted {
                 let (more, value) = read(image, *pods);
                 series(text, metric, SeriesLabels { resource: key, more: more.as_slice() }, value.into());

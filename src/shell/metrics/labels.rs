@@ -2,7 +2,7 @@
 
 use strum::VariantArray;
 
-use crate::kernel::effect::{ChildResult, RolloutCause};
+use crate::kernel::effect::{ChildResult, RolloutCause, RotationResult};
 use crate::kernel::failure::Category;
 use crate::kernel::instance_metrics;
 use crate::kernel::object::{ChildKind, Watched};
@@ -77,6 +77,8 @@ pub const REASON: Label = one_of("reason", reasons);
 pub const WARNING: Label = any("reason", "of the warning, as in `status.warnings`");
 /// A kind of child.
 pub const RESOURCE_KIND: Label = one_of("resource_kind", || ChildKind::ALL.map(ChildKind::name).into());
+/// What came of Secrets that pods take in place.
+pub const ROTATION_RESULT: Label = one_of("result", || all(RotationResult::label));
 /// How a resource came to rest.
 pub const RESULT: Label = one_of("result", || [SUCCESS, ERROR].into());
 /// What a request asks of the API server.

@@ -39,6 +39,7 @@ pub struct Metrics {
     reconcile_resource: IntCounterVec,
     rollouts: IntCounterVec,
     rollouts_waiting: IntGauge,
+    secret_rotations: IntCounterVec,
     adoption_halted: IntGauge,
     queue_depth: IntGauge,
     leader: IntGauge,
@@ -79,6 +80,7 @@ impl Metrics {
             reconcile_resource: counters(all, names::RECONCILE_RESOURCE)?,
             rollouts: counters(all, names::ROLLOUTS)?,
             rollouts_waiting: added(all, IntGauge::with_opts(opts(names::ROLLOUTS_WAITING))?)?,
+            secret_rotations: counters(all, names::SECRET_ROTATIONS)?,
             adoption_halted: added(all, IntGauge::with_opts(opts(names::ADOPTION_HALTED))?)?,
             queue_depth: added(all, IntGauge::with_opts(opts(names::QUEUE_DEPTH))?)?,
             leader: added(all, IntGauge::with_opts(opts(names::LEADER))?)?,
@@ -128,7 +130,13 @@ impl Metrics {
             Observation::Child { kind, result } => {
                 self.reconcile_resource.with_label_values(&[kind.name(), labels::child_result(result)]).inc();
             }
-            Observation::RolloutStarted(cause) => self.rollouts.with_label_values(&[cause.label()]).inc(),
+            Observation::RolloutStarted { resource, cause } => {
+                self.rollouts.with_label_values(&[cause.label()]).inc();
+                self.instances().rollout(resource, cause);
+            }
+            Observation::SecretRotation(result) => {
+                self.secret_rotations.with_label_values(&[result.label()]).inc();
+            }
             Observation::Instance { resource, instance_metrics } => {
                 self.instances().set(resource, instance_metrics);
             }
@@ -269,6 +277,7 @@ fn duration_opts(metric: Metric) -> HistogramOpts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::effect::RolloutCause;
     use crate::kernel::instance_metrics::{ConditionSample, InstanceMetrics};
     use crate::kernel::object::Key;
     use crate::kernel::status::conditions::{Reason, Type};
@@ -299,7 +308,13 @@ mod tests {
         Observation::Instance { resource: sessions(), instance_metrics }
     }
 
+    /// The lines that are no rollouts: those stand at zero for every cause.
     fn lines_about(metrics: &Metrics, word: &str) -> Vec<String> {
+        let lines = all_lines_about(metrics, word).into_iter();
+        lines.filter(|line| !line.starts_with(names::INSTANCE_ROLLOUTS.name)).collect()
+    }
+
+    fn all_lines_about(metrics: &Metrics, word: &str) -> Vec<String> {
         let text = metrics.render().unwrap();
         text.lines().filter(|line| !line.starts_with('#') && line.contains(word)).map(str::to_owned).collect()
     }
@@ -324,7 +339,47 @@ mod tests {
             ]
         );
         metrics.observe(Observation::InstanceGone(sessions()));
-        assert_eq!(lines_about(&metrics, "sessions"), Vec::<String>::new());
+        assert_eq!(all_lines_about(&metrics, "sessions"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_rollouts_of_a_resource_are_counted_by_cause_from_zero_on_and_forgotten_with_it() {
+        let metrics = leading();
+        let rollout = |cause| Observation::RolloutStarted { resource: sessions(), cause };
+        // After a start of the operator a rollout begins before anything else is told of the resource.
+        for cause in [RolloutCause::Secret, RolloutCause::Secret, RolloutCause::Spec] {
+            metrics.observe(rollout(cause));
+        }
+        metrics.observe(instance("memcached:1.6"));
+
+        let counts = |metrics: &Metrics| -> Vec<(String, String)> {
+            all_lines_about(metrics, names::INSTANCE_ROLLOUTS.name)
+                .iter()
+                .map(|line| {
+                    let series = r#"memcached_operator_instance_rollouts_total{namespace="shop",name="sessions",cause=""#;
+                    let (cause, count) = line.strip_prefix(series).unwrap().split_once("\"} ").unwrap();
+                    (cause.to_owned(), count.to_owned())
+                })
+                .collect()
+        };
+        let expected = [
+            ("spec", "1"),
+            ("secret", "2"),
+            ("restart_trigger", "0"),
+            ("drift", "0"),
+            ("adoption", "0"),
+            ("definition", "0"),
+            ("others", "0"),
+        ];
+        assert_eq!(counts(&metrics), expected.map(|(cause, count)| (cause.to_owned(), count.to_owned())));
+
+        metrics.observe(Observation::InstanceGone(sessions()));
+        metrics.observe(instance("memcached:1.6"));
+        assert_eq!(
+            counts(&metrics).iter().map(|(_, count)| count.as_str()).collect::<Vec<_>>(),
+            ["0"; 7],
+            "the resource that has the name now is another"
+        );
     }
 
     #[test]
@@ -348,7 +403,7 @@ mod tests {
         let metrics = leading();
         metrics.observe(instance("memcached:1.6"));
         metrics.leading(false);
-        assert_eq!(lines_about(&metrics, "sessions"), Vec::<String>::new());
+        assert_eq!(all_lines_about(&metrics, "sessions"), Vec::<String>::new());
         metrics.leading(true);
         assert_eq!(lines_about(&metrics, "sessions").len(), 8);
     }

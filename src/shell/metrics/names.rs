@@ -119,6 +119,14 @@ pub const INSTANCE_REPLICAS_READY: Metric = Metric {
     help: "Pods of a resource that are ready.",
     usage: "Fewer than desired for long: look at the pods' events.",
 };
+/// Rollouts of one resource.
+pub const INSTANCE_ROLLOUTS: Metric = Metric {
+    name: "memcached_operator_instance_rollouts_total",
+    kind: Kind::Counter,
+    labels: &[labels::NAMESPACE, labels::NAME, labels::CAUSE],
+    help: "Rollouts of a resource that this process began or saw, by cause: each empties the cache.",
+    usage: "Which caches roll, and why. Cause spec: the resource's Event RolloutStarted names the fields that were edited.",
+};
 /// The metric of the template revision: by which rules the pods were made.
 pub const INSTANCE_TEMPLATE_REVISION: Metric = Metric {
     name: "memcached_operator_instance_template_revision",
@@ -224,6 +232,15 @@ pub const ROLLOUTS_WAITING: Metric = Metric {
     help: "Resources whose pods are to roll for a changed Secret or a newer template, and that wait for their turn.",
     usage: "How far a rotation or an adoption is; if it does not fall, those that roll do not become available.",
 };
+/// Secrets that pods take in place.
+pub const SECRET_ROTATIONS: Metric = Metric {
+    name: "memcached_operator_secret_rotations_total",
+    kind: Kind::Counter,
+    labels: &[labels::ROTATION_RESULT],
+    help: "What came of changed Secrets that pods take in place: all took them, or somebody has to look.",
+    usage: "Refused, unreachable and stalled: the resource's condition Stalled says which pod and why. restart_needed: \
+            `status.warnings` says what waits for a restart of the pods.",
+};
 /// Failed lists and watches.
 pub const WATCH_ERRORS: Metric = Metric {
     name: "memcached_operator_watch_errors_total",
@@ -258,7 +275,7 @@ pub const WATCH_UNREADABLE: Metric = Metric {
 };
 
 /// Every metric of ours; the process metrics (`process_...`) come from the library.
-pub const ALL: [Metric; 26] = [
+pub const ALL: [Metric; 28] = [
     ADOPTION_HALTED,
     API_REQUEST_DURATION,
     API_REQUESTS,
@@ -268,6 +285,7 @@ pub const ALL: [Metric; 26] = [
     INSTANCE_INFO,
     INSTANCE_REPLICAS_DESIRED,
     INSTANCE_REPLICAS_READY,
+    INSTANCE_ROLLOUTS,
     INSTANCE_TEMPLATE_REVISION,
     INSTANCE_WARNING,
     JOURNAL_ERRORS,
@@ -281,6 +299,7 @@ pub const ALL: [Metric; 26] = [
     RECONCILE,
     ROLLOUTS,
     ROLLOUTS_WAITING,
+    SECRET_ROTATIONS,
     WATCH_ERRORS,
     WATCH_LAST_EVENT_AGE,
     WATCH_RESTARTS,

@@ -167,6 +167,7 @@ impl Worker {
             let options = Options {
                 journal: Some(journal),
                 journal_page: None,
+                secure_metrics: None,
                 election: None,
                 settings: Settings::default(),
             };

@@ -153,11 +153,12 @@ pub(super) fn security() -> impl Strategy<Value = Value> {
             &[json!({"runAsUser": "me"}), json!([])],
         )
     };
-    (optional(sasl), optional(tls), optional(policy), context(), context()).prop_map(
-        |(sasl, tls, policy, pod, container)| {
+    let rotation = text(&["Restart", "InPlace"], &["inPlace", "Live"]);
+    (optional(sasl), optional(tls), optional(policy), context(), context(), rotation).prop_map(
+        |(sasl, tls, policy, pod, container, rotation)| {
             json!({
                 "sasl": sasl, "tls": tls, "networkPolicy": policy, "podSecurityContext": pod,
-                "containerSecurityContext": container,
+                "containerSecurityContext": container, "rotation": rotation,
             })
         },
     )

@@ -4,7 +4,7 @@
 use k8s_openapi::api::core::v1::{Container, Pod};
 
 use crate::kernel::desired::meta::MEMCACHED;
-use crate::kernel::desired::ports;
+use crate::kernel::desired::{agent, ports};
 
 /// Whom to ask, on which port of the pod's loopback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,10 @@ enum Listener {
 pub fn way(pod: &Pod) -> Result<Way, String> {
     let spec = pod.spec.as_ref();
     let containers = || spec.map(|spec| spec.containers.as_slice()).into_iter().flatten();
+    // Its containers may end between this and the answer.
+    if pod.metadata.deletion_timestamp.is_some() {
+        return Err("the pod is being deleted".to_owned());
+    }
     if !runs(pod, MEMCACHED) {
         return Err("memcached does not run".to_owned());
     }
@@ -99,8 +103,12 @@ fn listener(args: &[String]) -> Option<Listener> {
     listeners.into_iter().next()
 }
 
-/// The port of an exporter's metrics.
+/// The port of an exporter's metrics. An agent without the exporter's knows nothing of memcached's figures.
 fn metrics_port(container: &Container) -> Option<u16> {
+    let has = |flag: &str| container.args.iter().flatten().any(|arg| arg == flag);
+    if container.name == agent::NAME && !has(agent::EXPORTER) {
+        return None;
+    }
     let ports = container.ports.iter().flatten();
     let metrics = ports.filter(|port| port.name.as_deref() == Some(ports::METRICS.name));
     metrics.filter_map(|port| u16::try_from(port.container_port).ok()).next()
@@ -148,14 +156,15 @@ mod tests {
         assert_eq!(of_memcached(&args(&spec(tls, password))).ok(), expected);
     }
 
-    /// A pod whose containers run, or do not.
+    /// A pod whose containers run, or do not; after the name of one, an argument.
     fn pod(containers: &[(&str, bool)]) -> Pod {
         let specs: Vec<_> = containers
             .iter()
             .map(|(name, _)| {
                 let metrics = json!([{"name": "metrics", "containerPort": 9150}]);
-                let ports = if *name == "exporter" { metrics } else { json!([]) };
-                json!({"name": name, "args": ["-Y", "/passwords"], "ports": ports})
+                let (name, more) = name.split_once(' ').unwrap_or((name, ""));
+                let ports = if name == "memcached" { json!([]) } else { metrics };
+                json!({"name": name, "args": ["-Y", "/passwords", more], "ports": ports})
             })
             .collect();
         let state = |runs: bool| if runs { json!({"running": {}}) } else { json!({"waiting": {}}) };
@@ -163,7 +172,7 @@ mod tests {
             .iter()
             .map(|(name, runs)| {
                 json!({
-                    "name": name, "image": "", "imageID": "", "ready": runs, "restartCount": 0, "state": state(*runs),
+                    "name": name.split(' ').next(), "image": "", "imageID": "", "ready": runs, "restartCount": 0, "state": state(*runs),
                 })
             })
             .collect();
@@ -180,6 +189,12 @@ mod tests {
         Err("container exporter does not run")
     )]
     #[case::memcached_down(&[("memcached", false), ("exporter", true)], Err("memcached does not run"))]
+    #[case::agent_in_its_place(&[("memcached", true), ("agent --exporter", true)], Ok(Way::Exporter(9150)))]
+    #[case::agent_without_it(
+        &[("memcached", true), ("agent", true)],
+        Err("memcached wants a password, and this command reads no Secret; spec.monitoring.enabled adds an exporter \
+             that can be asked, and replaces the pods once")
+    )]
     #[case::no_exporter(
         &[("memcached", true)],
         Err("memcached wants a password, and this command reads no Secret; spec.monitoring.enabled adds an exporter \
@@ -190,5 +205,12 @@ mod tests {
         #[case] expected: Result<Way, &str>,
     ) {
         assert_eq!(way(&pod(containers)), expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn a_pod_that_is_being_deleted_is_not_asked() {
+        let mut pod = pod(&[("memcached", true), ("exporter", true)]);
+        pod.metadata.deletion_timestamp = serde_json::from_value(json!("2026-11-22T10:00:00Z")).unwrap();
+        assert_eq!(way(&pod), Err("the pod is being deleted".to_owned()));
     }
 }

@@ -1,31 +1,52 @@
-//! What a forecast says of a paused resource, and of the images that the operator is told.
+//! What a forecast says of a paused resource, of the images that the operator is told, and of Secrets taken in place. The
+//! tests of the text use [`of_edit`].
 
 use serde_json::json;
 
 use super::*;
-use crate::kernel::object::{Scope, Watched};
+use crate::kernel::event::{SecretContent, SeenSecret};
+use crate::kernel::object::{ResourceVersion, Scope, Uid, Watched};
 use crate::kernel::seen;
 
-fn resource(spec: &Value) -> Event {
+fn resource(name: &str, spec: &Value) -> Event {
     let object = json!({
         "apiVersion": "memcached.c5c3.io/v1beta1", "kind": "Memcached",
-        "metadata": {"name": "cache", "namespace": "shop", "uid": "u", "resourceVersion": "1", "generation": 1},
+        "metadata": {"name": name, "namespace": "shop", "uid": "u", "resourceVersion": "1", "generation": 1},
         "spec": spec,
     });
     Event::Resource(Box::new(seen::resource(&serde_json::from_value(object).unwrap()).unwrap()))
 }
 
-/// A forecast of a resource beside these children, with the answers of an API server that holds nothing else.
-fn forecast(spec: &Value, children: &[SeenChild]) -> Forecast {
-    forecast_with(DefaultImages::default(), spec, children)
+/// What a test changes between two forecasts.
+#[derive(Clone, Debug, Default)]
+struct Given {
+    images: DefaultImages,
+    operator_pods: Option<OperatorPods>,
+    /// The version of the Secrets, each with content of its own.
+    secrets: u32,
 }
 
-fn forecast_with(images: DefaultImages, spec: &Value, children: &[SeenChild]) -> Forecast {
-    let mut forecast = Forecast::new(Timestamp::UNIX_EPOCH, Told { adoption: Adoption::Off, images });
+/// A forecast of a resource beside these children, with the answers of an API server that holds nothing else.
+fn forecast(spec: &Value, children: &[SeenChild]) -> Forecast {
+    forecast_with(Given::default(), ("cache", spec), children)
+}
+
+fn forecast_with(given: Given, (name, spec): (&str, &Value), children: &[SeenChild]) -> Forecast {
+    let Given { images, operator_pods: told, secrets } = given;
+    let child = |child: &SeenChild| Event::Child(Box::new(child.clone()));
+    let known: Vec<_> = children.iter().map(child).chain([resource(name, spec)]).collect();
+    let operator_pods = told.or_else(|| operator_pods(&known));
+    let told = Told { adoption: Adoption::Off, images, operator_pods };
+    let mut forecast = Forecast::new(Timestamp::UNIX_EPOCH, told);
     for kind in Watched::ALL {
         forecast.learn(Event::Listing(kind, Scope::All));
         if kind == Watched::Memcached {
-            forecast.learn(resource(spec));
+            forecast.learn(resource(name, spec));
+        }
+        if kind == Watched::Secret {
+            let key = Key { namespace: "shop".to_owned(), name: "tls".to_owned() };
+            let (uid, resource_version) = secret(secrets);
+            forecast.learn(Event::Secret(SeenSecret { key, uid, resource_version }));
         }
         for child in children.iter().filter(|child| kind == Watched::Child(child.kind)) {
             forecast.learn(Event::Child(Box::new(child.clone())));
@@ -33,10 +54,31 @@ fn forecast_with(images: DefaultImages, spec: &Value, children: &[SeenChild]) ->
         forecast.learn(Event::Listed(kind, Scope::All));
     }
     forecast.learn(Event::Leading(true));
-    while let Some((id, _, _)) = forecast.next_read() {
-        forecast.learn(Event::Done { id, reply: Reply::Child(None) });
+    while let Some((id, _, request)) = forecast.next_read() {
+        let reply = match request {
+            Request::ReadSecret { keys, .. } => Reply::Secret(Some(content(secrets, keys))),
+            _ => Reply::Child(None),
+        };
+        forecast.learn(Event::Done { id, reply });
     }
     forecast
+}
+
+fn secret(version: u32) -> (Uid, ResourceVersion) {
+    (Uid("of-tls".to_owned()), ResourceVersion(version.to_string()))
+}
+
+fn content(version: u32, requested: Vec<String>) -> SecretContent {
+    let (uid, resource_version) = secret(version);
+    let digests = requested.iter().map(|key| (key.clone(), format!("{key} {version}"))).collect();
+    SecretContent {
+        uid,
+        resource_version,
+        requested,
+        digests,
+        findings: BTreeSet::new(),
+        not_after: BTreeMap::new(),
+    }
 }
 
 fn plan(forecast: Forecast) -> ResourcePlan {
@@ -46,6 +88,13 @@ fn plan(forecast: Forecast) -> ResourcePlan {
 /// The children that the operator makes of a spec.
 fn children(spec: &Value) -> Vec<SeenChild> {
     forecast(spec, &[]).live.into_values().collect()
+}
+
+/// What would become of a cache of the namespace `shop` whose spec was the first and is the second now.
+pub(in crate::cli::plan) fn of_edit(name: &str, before: &Value, after: &Value) -> ResourcePlan {
+    let forecast = |spec, children: &[SeenChild]| forecast_with(Given::default(), (name, spec), children);
+    let running: Vec<_> = forecast(before, &[]).live.into_values().collect();
+    plan(forecast(after, &running))
 }
 
 #[test]
@@ -76,11 +125,66 @@ fn other_images_change_no_cache_that_runs_and_come_with_its_next_edit() {
     let images =
         DefaultImages { memcached: "registry.example/memcached:1.6".into(), ..DefaultImages::default() };
     let running = children(&json!({}));
-    let unchanged = plan(forecast_with(images.clone(), &json!({}), &running));
+    let unchanged = plan(forecast_with(
+        Given { images: images.clone(), ..Given::default() },
+        ("cache", &json!({})),
+        &running,
+    ));
     assert_eq!((unchanged.children, unchanged.rolls), (Vec::new(), None));
-    let edited = plan(forecast_with(images, &json!({"memcached": {"threads": 8}}), &running));
+    let edited = plan(forecast_with(
+        Given { images, ..Given::default() },
+        ("cache", &json!({"memcached": {"threads": 8}})),
+        &running,
+    ));
     let fields: Vec<_> =
         edited.children.iter().flat_map(|child| &child.fields).map(|field| field.to.to_string()).collect();
     assert!(fields.contains(&"\"registry.example/memcached:1.6\"".to_owned()), "{fields:?}");
     assert_eq!(edited.rolls, Some("spec"));
+}
+
+/// A cache with TLS that treats a changed Secret in this way, closed by a NetworkPolicy.
+fn encrypted(rotation: &str) -> Value {
+    json!({"security": {
+        "rotation": rotation,
+        "tls": {"enabled": true, "certificateSecretRef": {"name": "tls"}},
+        "networkPolicy": {"enabled": true},
+    }})
+}
+
+/// Which children change, why pods roll, and whether the cache rotates in place, when its Secret has other content.
+fn after_a_changed_secret(spec: &Value) -> (Vec<&'static str>, Option<&'static str>, bool) {
+    let before: Vec<_> = forecast(spec, &[]).live.into_values().collect();
+    let given = Given { secrets: 1, ..Given::default() };
+    let ResourcePlan { children, rolls, rotates_in_place, .. } =
+        plan(forecast_with(given, ("cache", spec), &before));
+    (children.iter().map(|child| child.kind).collect(), rolls, rotates_in_place)
+}
+
+#[test]
+fn a_changed_secret_rolls_pods_or_is_taken_in_place_and_then_it_is_said_so() {
+    assert_eq!(after_a_changed_secret(&encrypted("InPlace")), (vec!["Deployment"], None, true));
+    let rolls = after_a_changed_secret(&encrypted("Restart"));
+    assert_eq!((rolls.0, rolls.2), (vec!["Deployment"], false));
+    assert!(rolls.1.is_some());
+    let new = plan(forecast(&encrypted("InPlace"), &[]));
+    assert_eq!((new.children.len(), new.rotates_in_place), (3, false), "a new cache has nothing to rotate");
+}
+
+#[test]
+fn another_way_to_rotate_rolls_the_pods_and_the_plan_says_that() {
+    let before = children(&encrypted("Restart"));
+    let given = Given { secrets: 1, ..Given::default() };
+    let ResourcePlan { rolls, rotates_in_place, .. } =
+        plan(forecast_with(given, ("cache", &encrypted("InPlace")), &before));
+    assert_eq!((rolls, rotates_in_place), (Some("spec"), false));
+}
+
+#[test]
+fn whom_live_policies_let_in_to_the_agents_are_the_operators_pods() {
+    let labels = [("app".to_owned(), "operator".to_owned())].into();
+    let operator = OperatorPods { namespace: "ops".to_owned(), labels };
+    let given = Given { operator_pods: Some(operator), ..Given::default() };
+    let spec = encrypted("InPlace");
+    let before: Vec<_> = forecast_with(given, ("cache", &spec), &[]).live.into_values().collect();
+    assert_eq!(plan(forecast(&spec, &before)).children, []);
 }

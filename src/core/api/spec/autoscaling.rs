@@ -4,6 +4,7 @@ use k8s_openapi::api::autoscaling::v2::{
     ContainerResourceMetricSource, HPAScalingRules, HorizontalPodAutoscalerBehavior, MetricSpec,
     MetricTarget, ResourceMetricSource,
 };
+use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use schemars::transform::transform_subschemas;
@@ -14,6 +15,7 @@ use serde_json::json;
 use super::findings::{Findings, Number};
 use super::monitoring::Monitoring;
 use super::resources::{self, QUANTITY_PATTERN, Resources};
+use super::security::{Rotation, Security};
 use crate::api::schema;
 
 /// `minReplicas` and `maxReplicas`; the default is the minimum's.
@@ -49,8 +51,8 @@ pub struct AutoscalingSpec {
     #[schemars(range(min = SCALED_REPLICAS.min, max = SCALED_REPLICAS.max))]
     pub max_replicas: Option<i32>,
     /// What the load is measured by, as in a HorizontalPodAutoscaler. Empty or unset: 80 % of the CPU request.
-    /// Where an exporter that requests nothing runs beside memcached, the utilisation of the pod (type Resource)
-    /// cannot be told and that of container memcached (type ContainerResource) is taken in its place.
+    /// Where an exporter or an agent that requests nothing runs beside memcached, the utilisation of the pod (type
+    /// Resource) cannot be told and that of container memcached (type ContainerResource) is taken in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = measured_schema)]
     pub metrics: Option<Vec<MetricSpec>>,
@@ -67,7 +69,7 @@ pub struct Autoscaling {
     pub min_replicas: i32,
     /// At least `min_replicas`.
     pub max_replicas: i32,
-    /// Never empty: the share of the CPU request by default, otherwise what the user wrote. But where an exporter
+    /// Never empty: the share of the CPU request by default, otherwise what the user wrote. But where a container
     /// without a request for a resource runs beside memcached, the utilisation of pods (`Resource`) is that of
     /// container `memcached` (`ContainerResource`): the former cannot be told there, and nothing would ever scale.
     pub metrics: Vec<MetricSpec>,
@@ -146,8 +148,17 @@ pub(super) fn cpu_request_rule() -> ValidationRule {
 /// What the containers of a pod request.
 pub(super) struct Requests<'a> {
     pub(super) memcached: Option<&'a Resources>,
-    /// `None` where no exporter runs.
-    pub(super) exporter: Option<&'a Monitoring>,
+    /// Of the exporter, or of the agent in its place; `None` where neither runs.
+    pub(super) beside: Option<&'a ResourceRequirements>,
+}
+
+/// The resources of the container beside memcached; `None` where there is none.
+pub(super) fn beside_memcached(
+    monitoring: Option<&Monitoring>,
+    security: &Security,
+) -> Option<ResourceRequirements> {
+    let of_exporter = monitoring.map(|monitoring| monitoring.exporter_resources.clone().unwrap_or_default());
+    of_exporter.or_else(|| (security.rotation == Rotation::InPlace).then(ResourceRequirements::default))
 }
 
 pub(super) fn validate(
@@ -177,19 +188,18 @@ pub(super) fn validate(
     Some(Autoscaling {
         min_replicas,
         max_replicas,
-        metrics: written.into_iter().map(|metric| measurable(metric, requests.exporter)).collect(),
+        metrics: written.into_iter().map(|metric| measurable(metric, requests.beside)).collect(),
         behavior: behavior_or_default(behavior.as_deref()),
     })
 }
 
-/// A metric of whole pods that an exporter without a request would make unknown, as the same of memcached alone: the
+/// A metric of whole pods that a container without a request beside memcached would make unknown, as the same of memcached alone: the
 /// HorizontalPodAutoscaler refuses to divide by the requests of a pod while one of its containers has none.
-fn measurable(metric: MetricSpec, exporter: Option<&Monitoring>) -> MetricSpec {
+fn measurable(metric: MetricSpec, beside: Option<&ResourceRequirements>) -> MetricSpec {
     let unrequested = |name: &str| {
-        exporter.is_some_and(|exporter| {
-            let resources = exporter.exporter_resources.as_ref();
-            let amounts = resources.map(|resources| [&resources.requests, &resources.limits]);
-            !amounts.into_iter().flatten().flatten().any(|amounts| amounts.contains_key(name))
+        beside.is_some_and(|resources| {
+            let amounts = [&resources.requests, &resources.limits];
+            !amounts.into_iter().flatten().any(|amounts| amounts.contains_key(name))
         })
     };
     match metric.resource {

@@ -64,7 +64,8 @@ pub use self::pod::{PodSettings, PodSettingsSpec};
 use self::replicas::{Pods, REPLICAS};
 pub use self::resources::{Amount, Amounts, MEMORY_OVERHEAD_MB, Resources};
 pub use self::security::{
-    NetworkPolicySpec, Plaintext, SaslSpec, SecretReference, Security, SecuritySpec, Sources, Tls, TlsSpec,
+    IN_PLACE, NetworkPolicySpec, Plaintext, Rotation, SaslSpec, SecretReference, Security, SecuritySpec,
+    Sources, Tls, TlsSpec,
 };
 pub use self::service::ServiceSpec;
 use super::status::MemcachedStatus;
@@ -238,7 +239,8 @@ pub fn validate_with(name: &str, spec: &MemcachedSpec, judged: Judged) -> Result
     let high_availability = high_availability::validate(findings, high_availability.as_deref(), pods);
     let monitoring = monitoring::validate(findings, monitoring.as_deref());
     let security = security::validate(findings, security.as_ref());
-    let requests = autoscaling::Requests { memcached: resources.as_ref(), exporter: monitoring.as_ref() };
+    let beside = autoscaling::beside_memcached(monitoring.as_ref(), &security);
+    let requests = autoscaling::Requests { memcached: resources.as_ref(), beside: beside.as_ref() };
     let autoscaling = autoscaling::validate(findings, autoscaling.as_deref(), &requests);
     let mut valid = Validated {
         replicas,

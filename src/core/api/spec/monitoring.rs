@@ -60,7 +60,8 @@ pub struct MonitoringSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// Container image of the exporter. Unset, the operator takes one that works with the cache's encryption and
-    /// authentication; `prom/memcached-exporter:v0.15.4`, which webhooks of the past filled in, counts as unset.
+    /// authentication; `prom/memcached-exporter:v0.15.4`, which webhooks of the past filled in, counts as unset. With
+    /// security.rotation InPlace the agent takes the exporter's place, and only an image of the operator counts.
     // No default in the schema: which image can work differs from resource to resource and from release to release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
@@ -68,7 +69,7 @@ pub struct MonitoringSpec {
         extend("x-kubernetes-validations" = [image::rule("exporterImage")])
     )]
     pub exporter_image: Option<String>,
-    /// Resource requests and limits of the exporter.
+    /// Resource requests and limits of the exporter, or of the agent in its place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exporter_resources: Option<Resources>,
     /// Where this section is present, a ServiceMonitor tells the Prometheus operator about the exporter.

@@ -14,6 +14,15 @@ use crate::api::schema;
 const PLAINTEXT: [&str; 3] = ["Disabled", "Localhost", "Allowed"];
 /// The value of `plaintext` where the section is present and does not name one.
 const DEFAULT_PLAINTEXT: &str = "Disabled";
+/// Values of `rotation`.
+const ROTATIONS: [&str; 2] = ["Restart", IN_PLACE];
+/// The value of `rotation` that stands for [`Rotation::InPlace`].
+pub const IN_PLACE: &str = "InPlace";
+/// The value of `rotation` where the section is present and does not name one.
+const DEFAULT_ROTATION: &str = "Restart";
+/// The message where the user of a container would be that of its image, which is another one for each of the two.
+const ROTATION_USER: &str =
+    "podSecurityContext.runAsUser is required when rotation is InPlace and SASL is enabled";
 /// The message where authentication has no Secret.
 const SASL_SECRET: &str = "credentialsSecretRef.name is required when SASL is enabled";
 /// The message where encryption has no Secret.
@@ -22,6 +31,7 @@ const TLS_SECRET: &str = "certificateSecretRef.name is required when TLS is enab
 /// Who may talk to memcached, and what its containers may do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [rotation_rule()]))]
 pub struct SecuritySpec {
     /// Security context of the pods. It replaces the default, the restricted Pod Security profile as user 11211,
     /// wholesale.
@@ -40,6 +50,13 @@ pub struct SecuritySpec {
     /// Encryption of client connections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsSpec>,
+    /// What happens when the content of a mounted Secret changes. Restart replaces the pods, and a replaced pod is empty.
+    /// With InPlace a container agent in each pod has memcached take the new content: no pod is replaced, and no key is
+    /// lost. The agent serves the metrics of the exporter too, in place of the exporter's container. A change of this
+    /// field replaces the pods once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ROTATIONS, "default" = DEFAULT_ROTATION))]
+    pub rotation: Option<String>,
     /// Who may connect at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_policy: Option<NetworkPolicySpec>,
@@ -64,7 +81,7 @@ pub struct SaslSpec {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [secret_rule("certificateSecretRef", TLS_SECRET)]))]
 pub struct TlsSpec {
-    /// Whether memcached speaks TLS.
+    /// Whether memcached speaks TLS: on port 11212, and on port 11211 too unless plaintext is Allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// The Secret with tls.crt and tls.key, and ca.crt where clients need a certificate.
@@ -74,7 +91,7 @@ pub struct TlsSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable_client_cert: Option<bool>,
     /// Who may do without encryption: Disabled is nobody, Localhost the pod's own containers (127.0.0.1:11213),
-    /// Allowed everybody on port 11211.
+    /// Allowed everybody on port 11211, which speaks no TLS then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = PLAINTEXT, "default" = DEFAULT_PLAINTEXT))]
     pub plaintext: Option<String>,
@@ -118,8 +135,20 @@ pub struct Security {
     pub sasl_secret: Option<String>,
     /// Encryption.
     pub tls: Option<Tls>,
+    /// What happens when a mounted Secret changes; [`Rotation::Restart`] where none is mounted.
+    pub rotation: Rotation,
     /// Who may connect.
     pub network_policy: Option<Sources>,
+}
+
+/// What happens when the content of a mounted Secret changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Rotation {
+    /// Pods are replaced.
+    #[default]
+    Restart,
+    /// An agent in each pod has memcached take it.
+    InPlace,
 }
 
 /// Encryption of client connections.
@@ -165,14 +194,53 @@ fn secret_rule(reference: &str, message: &str) -> ValidationRule {
     }
 }
 
+/// CEL: the agent may signal memcached only as the same user.
+fn rotation_rule() -> ValidationRule {
+    ValidationRule {
+        rule: "!has(self.rotation) || self.rotation != 'InPlace' || !self.?sasl.?enabled.orValue(false) || \
+               !has(self.podSecurityContext) || has(self.podSecurityContext.runAsUser) || \
+               (has(self.containerSecurityContext) && has(self.containerSecurityContext.runAsUser))"
+            .to_owned(),
+        reason: Some("FieldValueRequired".to_owned()),
+        field_path: Some(".podSecurityContext.runAsUser".to_owned()),
+        message: Some(ROTATION_USER.to_owned()),
+        ..ValidationRule::default()
+    }
+}
+
 pub(super) fn validate(findings: &mut Findings, raw: Option<&SecuritySpec>) -> Security {
     let Some(raw) = raw else { return Security::default() };
-    let SecuritySpec { pod_security_context, container_security_context, sasl, tls, network_policy } = raw;
+    let SecuritySpec {
+        pod_security_context,
+        container_security_context,
+        sasl,
+        tls,
+        rotation,
+        network_policy,
+    } = raw;
+    let rotation = findings.word("spec.security.rotation", rotation.as_deref(), &ROTATIONS);
+    let rotation = match rotation.unwrap_or(DEFAULT_ROTATION) {
+        IN_PLACE => Rotation::InPlace,
+        _ => Rotation::Restart,
+    };
+    let of_pod = pod_security_context.as_deref();
+    let of_containers = container_security_context.as_deref();
+    let has_user = of_pod.is_none_or(|context| context.run_as_user.is_some())
+        || of_containers.is_some_and(|context| context.run_as_user.is_some());
+    let authenticates = sasl.as_ref().is_some_and(|sasl| sasl.enabled == Some(true));
+    let needs_user = rotation == Rotation::InPlace && authenticates;
+    findings.check(!needs_user || has_user, "spec.security.podSecurityContext.runAsUser", || {
+        ROTATION_USER.to_owned()
+    });
+    let sasl_secret = sasl.as_ref().and_then(|raw| validate_sasl(findings, raw));
+    let tls = tls.as_ref().and_then(|raw| validate_tls(findings, raw));
     Security {
-        pod_context: pod_security_context.as_deref().cloned(),
-        container_context: container_security_context.as_deref().cloned(),
-        sasl_secret: sasl.as_ref().and_then(|raw| validate_sasl(findings, raw)),
-        tls: tls.as_ref().and_then(|raw| validate_tls(findings, raw)),
+        pod_context: of_pod.cloned(),
+        container_context: of_containers.cloned(),
+        // Without a Secret there is nothing to take.
+        rotation: if sasl_secret.is_some() || tls.is_some() { rotation } else { Rotation::Restart },
+        sasl_secret,
+        tls,
         network_policy: network_policy.as_ref().and_then(sources),
     }
 }

@@ -13,7 +13,8 @@ pub fn args(spec: &Validated) -> Vec<String> {
     if let Some(credentials) = files::credentials(spec) {
         args.extend(["-Y".to_owned(), credentials.path(PASSWORD_FILE)]);
     }
-    args.extend(spec.security.tls.iter().flat_map(tls::args));
+    let rotation = spec.security.rotation;
+    args.extend(spec.security.tls.iter().flat_map(|tls| tls::args(tls, rotation)));
     args.extend(spec.memcached.extra_args.iter().cloned());
     args
 }

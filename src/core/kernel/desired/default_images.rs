@@ -14,7 +14,8 @@ use crate::api::spec::DEFAULT_IMAGE;
 
 /// Upstream's exporter. Part of the template's revision, as [`OWN_IMAGE`] is: another one is another revision.
 pub const UPSTREAM_IMAGE: &str = "prom/memcached-exporter:v0.15.4";
-/// The image of this project, whose `exporter` command can log in.
+/// The image of this project, with the commands `exporter`, which can log in, and `agent`. It stays at the version that this revision of the template was
+/// made with, whatever version this operator has: otherwise each release would roll the pods of caches with a password.
 pub const OWN_IMAGE: &str = "ghcr.io/c5c3/memcached-operator-rs:0.1.0";
 /// Any version of [`OWN_IMAGE`].
 const OWN_REPOSITORY: &str = "ghcr.io/c5c3/memcached-operator-rs";
@@ -27,7 +28,7 @@ pub struct DefaultImages {
     pub memcached: Cow<'static, str>,
     /// The exporter, where memcached asks for no password.
     pub exporter: Cow<'static, str>,
-    /// This project's own image: the exporter, where memcached asks for a password.
+    /// This project's own image: the exporter, where memcached asks for a password, and the agent.
     pub operator: Cow<'static, str>,
 }
 

@@ -28,17 +28,19 @@ pub struct Rendered {
 #[must_use]
 pub fn deployment(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Rendered {
     let template_hash = intent.hash();
-    let (revision, images, template) = live
-        .filter(|live| live.hash == template_hash)
+    let rotation = intent.spec.security.rotation;
+    let served = live.filter(|live| live.serves(intent, &template_hash));
+    let (revision, images, template) = served
         .and_then(|live| Some((live.revision, live.images(), at_live_revision(intent, live)?)))
-        .unwrap_or_else(|| (Revision::NEWEST, intent.images, json!(pod::newest_template(intent))));
+        .unwrap_or_else(|| (Revision::newest(rotation), intent.images, json!(pod::newest_template(intent))));
     let mut annotations = BTreeMap::from([
         (meta::TEMPLATE_REVISION.to_owned(), revision.0.to_string()),
         (meta::TEMPLATE_HASH.to_owned(), template_hash.clone()),
     ]);
     annotations.extend(images.to_annotation().map(|images| (meta::DEFAULT_IMAGES.to_owned(), images)));
-    // The pods carry the Go operator's hash, which cannot be computed again: ours has to be known after a restart too.
-    if revision == Revision::GO_OPERATOR {
+    // What the pods started with, or are to have taken, has to be known after a restart too. Theirs is the Go operator's
+    // hash, which cannot be computed again, or none.
+    if revision.hash_is_on_deployment() || served.is_some_and(|live| live.secret_hash.is_some()) {
         annotations.extend(intent.secret_hash.map(|hash| (meta::SECRET_HASH.to_owned(), hash.to_owned())));
     }
     let mut body = json!(Deployment {
@@ -60,9 +62,10 @@ pub fn deployment(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Rendered 
 /// The rules by which the template is rendered, where this build knows them: those that rendered the live one while
 /// the intent is the same, else the newest.
 #[must_use]
-pub fn revision(live: Option<&LiveTemplate>, template_hash: &str) -> Option<Revision> {
-    let unchanged = live.filter(|live| live.hash == template_hash);
-    unchanged.map_or(Some(Revision::NEWEST), |live| Some(live.revision).filter(|it| it.is_known()))
+pub fn revision(live: Option<&LiveTemplate>, intent: &Intent<'_>, template_hash: &str) -> Option<Revision> {
+    let unchanged = live.filter(|live| live.serves(intent, template_hash));
+    let newest = Some(Revision::newest(intent.spec.security.rotation));
+    unchanged.map_or(newest, |live| Some(live.revision).filter(|it| it.is_known()))
 }
 
 /// The template of an unchanged intent, so that nothing rolls: by the rules that rendered the live one, or, where

@@ -1,6 +1,7 @@
 //! What the children of a resource are made from. Pure data.
 
 use super::default_images::DefaultImages;
+use super::operator_pods::OperatorPods;
 use crate::api::Validated;
 use crate::kernel::object::{Key, Uid};
 
@@ -21,4 +22,6 @@ pub struct Intent<'a> {
     pub restart_trigger: Option<&'a str>,
     /// The images of a new template where the spec names none. No part of [`Intent::hash`]: another setting rolls nothing.
     pub images: &'a DefaultImages,
+    /// Who may ask the agents; `None` where the operator is no pod. It reaches no pod.
+    pub operator_pods: Option<&'a OperatorPods>,
 }

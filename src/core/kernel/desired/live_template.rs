@@ -5,8 +5,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::default_images::{BUILT_IN, DefaultImages};
-use super::meta::{DEFAULT_IMAGES, TEMPLATE_HASH, TEMPLATE_REVISION};
+use super::intent::Intent;
+use super::meta::{DEFAULT_IMAGES, SECRET_HASH, TEMPLATE_HASH, TEMPLATE_REVISION};
 use super::revision::Revision;
+use crate::api::spec::Rotation;
 use crate::kernel::diff;
 use crate::kernel::go_operator::pod_template::PreservedMetadata;
 
@@ -20,6 +22,10 @@ pub struct LiveTemplate {
     /// `memcached.c5c3.io/default-images`; `None` stands for [`BUILT_IN`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<Box<DefaultImages>>,
+    /// `memcached.c5c3.io/secret-hash` of the Deployment: the Secrets that the pods are to have taken in place. `None` where
+    /// pods restart for a changed Secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_hash: Option<String>,
     /// The metadata that the template keeps from the Go operator, at revision 0.
     #[serde(default, skip_serializing_if = "PreservedMetadata::is_empty")]
     pub preserved: PreservedMetadata,
@@ -34,6 +40,25 @@ impl LiveTemplate {
     #[must_use]
     pub fn images(&self) -> &DefaultImages {
         self.images.as_deref().unwrap_or(&BUILT_IN)
+    }
+
+    /// Whether the template was rendered from an intent with this hash and this way of taking changed Secrets. The hash
+    /// does not tell the second, so that an operator that knows one way only finds its own hash.
+    #[must_use]
+    pub fn is_of(&self, hash: &str, rotation: Rotation) -> bool {
+        self.hash == hash && self.revision.rotates(rotation)
+    }
+
+    /// Whether this intent, whose hash is `hash`, needs no other pods: it is the one that the template was rendered from, or
+    /// that but for the content of Secrets that the pods take in place.
+    #[must_use]
+    pub fn serves(&self, intent: &Intent<'_>, hash: &str) -> bool {
+        let rotation = intent.spec.security.rotation;
+        let but_for_secrets = || {
+            let before = Intent { secret_hash: self.secret_hash.as_deref(), ..intent.clone() };
+            self.is_of(&before.hash(), rotation)
+        };
+        self.is_of(hash, rotation) || (rotation == Rotation::InPlace && but_for_secrets())
     }
 
     /// Reads the source from a live Deployment of ours: `content` and `owned` as in
@@ -54,12 +79,14 @@ impl LiveTemplate {
             Some(_) => Some(Box::new(DefaultImages::from_annotation(annotation(DEFAULT_IMAGES)?)?)),
             None => None,
         };
+        let in_place = revision.rotates(Rotation::InPlace);
+        let secret_hash = annotation(SECRET_HASH).filter(|_| in_place).map(str::to_owned);
         let preserved = content
             .pointer("/spec/template")
             .filter(|_| revision == Revision::GO_OPERATOR)
             .map(PreservedMetadata::from_template);
         let foreign = (!revision.is_known()).then(|| owned_template(content, owned)).flatten().map(Box::new);
-        Some(Self { revision, hash, images, preserved: preserved.unwrap_or_default(), foreign })
+        Some(Self { revision, hash, images, secret_hash, preserved: preserved.unwrap_or_default(), foreign })
     }
 }
 

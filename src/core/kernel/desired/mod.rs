@@ -4,6 +4,7 @@
 //! share, [`pod`] the pod template by revision, [`args`] memcached's command line, [`secrets`] which Secret keys are
 //! mounted and their hash.
 
+pub mod agent;
 pub mod args;
 pub mod contexts;
 pub mod default_images;
@@ -16,6 +17,7 @@ mod live_template;
 pub mod memcached;
 pub mod meta;
 pub mod network_policy;
+pub mod operator_pods;
 pub mod pod;
 pub mod pod_disruption_budget;
 pub mod ports;
@@ -31,6 +33,7 @@ mod unrecorded_template;
 pub use default_images::DefaultImages;
 pub use intent::Intent;
 pub use live_template::LiveTemplate;
+pub use operator_pods::OperatorPods;
 pub use revision::Revision;
 pub use unrecorded_template::UnrecordedTemplate;
 
@@ -65,9 +68,9 @@ impl Desired {
 /// ours, or when the annotations are missing or damaged.
 ///
 /// While the live hash is the intent's, the user changed nothing that reaches the pods, and the template is
-/// rendered at the live revision: any difference is drift. Otherwise pods roll anyway, so it is rendered at
-/// [`Revision::NEWEST`]. At a revision that only a newer operator knows (this one is a downgrade), an unchanged
-/// intent keeps the live template as it is.
+/// rendered at the live revision: any difference is drift. The same holds where nothing changed but Secrets that the pods
+/// take in place. Otherwise pods roll anyway, so it is rendered at [`Revision::newest`]. At a revision that only a newer
+/// operator knows (this one is a downgrade), an unchanged intent keeps the live template as it is.
 #[must_use]
 pub fn children(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Desired {
     let Rendered { body, revision, template_hash } = deployment::deployment(intent, live);

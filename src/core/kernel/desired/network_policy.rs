@@ -10,20 +10,24 @@ use serde_json::{Value, json};
 use super::intent::Intent;
 use super::meta;
 use super::ports::{self, Port};
+use crate::api::spec::Rotation;
 
-/// Renders the NetworkPolicy; `None` if the spec does not ask for one. Clients and Prometheus have separate rules: a
-/// scraper need not reach the cache.
+/// Renders the NetworkPolicy; `None` if the spec does not ask for one. Clients, Prometheus and the operator have separate
+/// rules: a scraper need not reach the cache, and the operator asks the agent whether anybody scrapes or not.
 #[must_use]
 pub fn network_policy(intent: &Intent<'_>) -> Option<Value> {
     let sources = intent.spec.security.network_policy.as_ref()?;
     let clients = rule(ports::of_clients(intent.spec), &sources.clients);
     let metrics = ports::of_metrics(intent.spec).map(|port| rule(vec![port], &sources.metrics));
+    let has_agents = intent.spec.security.rotation == Rotation::InPlace;
+    let operator = intent.operator_pods.filter(|_| has_agents);
+    let questions = operator.map(|pods| rule(vec![ports::METRICS], &[pods.to_peer()]));
     Some(json!(NetworkPolicy {
         metadata: meta::object_meta(intent, BTreeMap::new()),
         spec: Some(NetworkPolicySpec {
             pod_selector: Some(meta::label_selector(&intent.key.name)),
             policy_types: Some(vec!["Ingress".to_owned()]),
-            ingress: Some(std::iter::once(clients).chain(metrics).collect()),
+            ingress: Some(std::iter::once(clients).chain(metrics).chain(questions).collect()),
             egress: None,
         }),
     }))

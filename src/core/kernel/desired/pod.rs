@@ -2,42 +2,65 @@
 //!
 //! What a revision renders never changes once it is released: the files in `src/core/tests/golden` pin it. A better
 //! template is a new revision beside the old ones. Its parts: [`super::memcached`] and [`super::exporter`] are the
-//! containers, [`super::files`] the volumes, [`super::contexts`] what containers may do, [`super::scheduling`] where
-//! pods run.
+//! containers, [`super::agent`] takes the exporter's place where Secrets are taken in place, [`super::files`] the volumes,
+//! [`super::contexts`] what containers may do, [`super::scheduling`] where pods run.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::agent::Agent;
 use super::exporter::Exporter;
 use super::files::{self, SecretFiles};
 use super::intent::Intent;
 use super::revision::Revision;
 use super::{contexts, memcached, meta, scheduling};
+use crate::api::spec::Rotation;
 use crate::kernel::go_operator::pod_template as go_operator_template;
 use crate::kernel::go_operator::pod_template::PreservedMetadata;
 
-/// The pod template at `revision`; `None` when this build does not know that revision. `preserved` is of the live
-/// template.
+/// The pod template at `revision`; `None` when this build does not know that revision, or when its pods take changed Secrets
+/// otherwise than the intent says. `preserved` is of the live template.
 #[must_use]
 pub fn template(
     intent: &Intent<'_>,
     revision: Revision,
     preserved: &PreservedMetadata,
 ) -> Option<PodTemplateSpec> {
+    if !revision.rotates(intent.spec.security.rotation) {
+        return None;
+    }
     match revision.0 {
         0 => Some(go_operator_template::template(intent, preserved)),
         1 => Some(revision_1(intent)),
-        2 if revision.is_known() => Some(next_revision(intent)),
+        2 => Some(in_place(intent)),
+        3 if revision.is_known() => Some(next_revision(intent)),
         _ => None,
     }
 }
 
-/// The pod template at [`Revision::NEWEST`].
+/// The pod template at [`Revision::newest`].
 #[must_use]
 pub fn newest_template(intent: &Intent<'_>) -> PodTemplateSpec {
-    if Revision(2).is_known() { next_revision(intent) } else { revision_1(intent) }
+    match intent.spec.security.rotation {
+        Rotation::InPlace => in_place(intent),
+        Rotation::Restart if Revision(3).is_known() => next_revision(intent),
+        Rotation::Restart => revision_1(intent),
+    }
+}
+
+/// As revision 1, with an agent that has memcached take changed Secrets. So no hash of them stands on the template.
+fn in_place(intent: &Intent<'_>) -> PodTemplateSpec {
+    let spec = intent.spec;
+    let mut template = revision_1(&Intent { secret_hash: None, ..intent.clone() });
+    let Some(agent) = Agent::from_spec(spec, intent.images) else { return template };
+    if let Some(pod) = &mut template.spec {
+        pod.containers = vec![memcached::container(spec, intent.images), agent.container()];
+        pod.volumes = some_list(files::of_memcached(spec).iter().map(SecretFiles::to_volume).collect());
+        pod.share_process_namespace = agent.signals().then_some(true);
+    }
+    template
 }
 
 /// What a later release may render: it stands in for all of them in the tests of upgrades and downgrades.

@@ -21,7 +21,7 @@ pub struct Port {
 pub const MEMCACHED: Port = Port { name: "memcached", number: 11211 };
 /// The port for clients with TLS.
 pub const MEMCACHED_TLS: Port = Port { name: "memcached-tls", number: 11212 };
-/// The port of the exporter, for Prometheus.
+/// The port of the exporter, for Prometheus; that of the agent too, which takes its place.
 pub const METRICS: Port = Port { name: "metrics", number: 9150 };
 
 /// Part of the key by which the API server merges ports: without it a second apply may conflict.

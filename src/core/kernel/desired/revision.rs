@@ -1,22 +1,57 @@
 //! The template revision: by which rules a pod template was rendered. Pure data; `pod.rs` has the rules of each.
 
+use crate::api::spec::Rotation;
+
 /// The version of the rules that rendered a pod template. The rules differ between releases, and that alone must not
 /// roll a fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Revision(pub u32);
 
+/// What a later release renders, in the tests of upgrades and downgrades.
+const LATER: bool = cfg!(feature = "next-revision");
+
 impl Revision {
     /// What the Go operator for the same API renders: [`crate::kernel::go_operator::pod_template`].
     pub const GO_OPERATOR: Self = Self(0);
-    /// The revision that this build renders when pods roll anyway.
-    pub const NEWEST: Self = Self(if cfg!(feature = "next-revision") { 2 } else { 1 });
+    /// Pods whose Secrets are taken in place. A revision of its own, so that an operator that knows no such pods leaves
+    /// them as they are.
+    pub const IN_PLACE: Self = Self(2);
+    /// The revision that this build renders when pods roll anyway, for pods that restart when a Secret changes.
+    pub const NEWEST: Self = Self(if LATER { 3 } else { 1 });
     /// Every revision that this build renders, the oldest first.
-    pub const ALL: &[Self] = if cfg!(feature = "next-revision") {
-        &[Self::GO_OPERATOR, Self(1), Self(2)]
+    pub const ALL: &[Self] = if LATER {
+        &[Self::GO_OPERATOR, Self(1), Self::IN_PLACE, Self(3)]
     } else {
-        &[Self::GO_OPERATOR, Self(1)]
+        &[Self::GO_OPERATOR, Self(1), Self::IN_PLACE]
     };
+
+    /// The revision that this build renders when pods roll anyway.
+    #[must_use]
+    pub const fn newest(rotation: Rotation) -> Self {
+        match rotation {
+            Rotation::Restart => Self::NEWEST,
+            Rotation::InPlace => Self::IN_PLACE,
+        }
+    }
+
+    /// Whether pods of this revision take a changed Secret in this way. What only a newer operator knows may do either.
+    #[must_use]
+    pub fn rotates(self, rotation: Rotation) -> bool {
+        !self.is_known() || (self == Self::IN_PLACE) == (rotation == Rotation::InPlace)
+    }
+
+    /// Whether the Secret hash stands on the Deployment, and not on its template: a changed Secret rolls no such pods.
+    #[must_use]
+    pub fn hash_is_on_deployment(self) -> bool {
+        matches!(self, Self::GO_OPERATOR | Self::IN_PLACE)
+    }
+
+    /// Whether newer rules of this build render pods of the same kind.
+    #[must_use]
+    pub fn is_outdated(self) -> bool {
+        self != Self::IN_PLACE && self < Self::NEWEST
+    }
 
     /// Whether this build renders templates of this revision.
     #[must_use]

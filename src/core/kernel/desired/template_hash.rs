@@ -138,7 +138,9 @@ impl<'a> ReachesPods<'a> {
         let Process { max_memory_mb, max_connections, threads, max_item_size, verbosity, extra_args } =
             memcached;
         let HighAvailability { anti_affinity, spread, disruption: _, graceful_shutdown } = high_availability;
-        let Security { pod_context, container_context, sasl_secret, tls, network_policy: _ } = security;
+        // The way of taking changed Secrets is told by the revision: see `LiveTemplate::is_of`.
+        let Security { pod_context, container_context, sasl_secret, tls, rotation: _, network_policy: _ } =
+            security;
         Self {
             image,
             resources: resources.as_ref(),

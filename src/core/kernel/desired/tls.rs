@@ -10,14 +10,14 @@
 
 use super::files::{self, CA, CERTIFICATE, PRIVATE_KEY};
 use super::ports::{MEMCACHED, MEMCACHED_TLS};
-use crate::api::spec::{Plaintext, Tls};
+use crate::api::spec::{Plaintext, Rotation, Tls};
 
 /// Plaintext for the pod's own containers.
-const LOCAL_PLAINTEXT_PORT: i32 = 11213;
+pub const LOCAL_PLAINTEXT_PORT: i32 = 11213;
 
 /// Memcached's arguments.
 #[must_use]
-pub fn args(tls: &Tls) -> Vec<String> {
+pub fn args(tls: &Tls, rotation: Rotation) -> Vec<String> {
     let files = files::certificates(tls);
     let mut options = vec![
         format!("ssl_chain_cert={}", files.path(CERTIFICATE)),
@@ -27,16 +27,21 @@ pub fn args(tls: &Tls) -> Vec<String> {
         options.extend([format!("ssl_ca_cert={}", files.path(CA)), "ssl_verify_mode=2".to_owned()]);
     }
     let options = options.into_iter().flat_map(|option| ["-o".to_owned(), option]);
-    let listen = ["-l".to_owned(), listeners(tls.plaintext)];
+    let listen = ["-l".to_owned(), listeners(tls.plaintext, rotation)];
     std::iter::once("-Z".to_owned()).chain(options).chain(listen).collect()
 }
 
-fn listeners(plaintext: Plaintext) -> String {
+/// The agent reaches memcached on loopback in every mode: with a certificate of a server it could not connect where clients
+/// need one, and after a bad pair nobody can.
+fn listeners(plaintext: Plaintext, rotation: Rotation) -> String {
     let (first, second) = (MEMCACHED.number, MEMCACHED_TLS.number);
-    match plaintext {
-        Plaintext::Disabled => format!("*:{first},*:{second}"),
-        Plaintext::Localhost => format!("*:{first},*:{second},notls:127.0.0.1:{LOCAL_PLAINTEXT_PORT}"),
+    let to_all = match plaintext {
+        Plaintext::Disabled | Plaintext::Localhost => format!("*:{first},*:{second}"),
         Plaintext::Allowed => format!("notls:*:{first},*:{second}"),
+    };
+    match plaintext == Plaintext::Localhost || rotation == Rotation::InPlace {
+        true => format!("{to_all},notls:127.0.0.1:{LOCAL_PLAINTEXT_PORT}"),
+        false => to_all,
     }
 }
 

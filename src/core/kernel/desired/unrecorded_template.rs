@@ -60,6 +60,7 @@ impl UnrecordedTemplate {
             } else {
                 PreservedMetadata::default()
             },
+            secret_hash: intent.secret_hash.filter(|_| revision == Revision::IN_PLACE).map(str::to_owned),
             foreign: None,
         })
     }

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::api::Validated;
 use crate::api::spec::{
-    GracefulShutdown, HighAvailability, Monitoring, Plaintext, PodSettings, Process, Security, Tls,
+    GracefulShutdown, HighAvailability, Monitoring, Plaintext, PodSettings, Process, Rotation, Security, Tls,
 };
 use crate::kernel::desired::files::{self, CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY, SecretFiles};
 use crate::kernel::desired::intent::Intent;
@@ -90,7 +90,8 @@ pub fn understands(spec: &Validated) -> bool {
     } = memcached;
     let HighAvailability { anti_affinity: _, spread: _, disruption: _, graceful_shutdown } =
         high_availability;
-    let Security { pod_context: _, container_context: _, sasl_secret: _, tls, network_policy: _ } = security;
+    let Security { pod_context: _, container_context: _, sasl_secret: _, tls, rotation, network_policy: _ } =
+        security;
     let of_exporter =
         |Monitoring { exporter_image: _, exporter_resources: _, service_monitor: _ }: &Monitoring| true;
     let of_end = |GracefulShutdown {
@@ -103,6 +104,7 @@ pub fn understands(spec: &Validated) -> bool {
         && monitoring.as_ref().is_none_or(of_exporter)
         && graceful_shutdown.as_ref().is_none_or(of_end)
         && tls.as_ref().is_none_or(of_tls)
+        && *rotation == Rotation::Restart
 }
 
 /// The pod template.

@@ -8,7 +8,7 @@ use crate::kernel::world::secret::ChangedSecret;
 
 impl View<'_> {
     /// The Secrets whose content is another than that which the pods were started with. Their keys are known where that
-    /// content was read in this run; otherwise only which Secrets have another version.
+    /// content was read in this run, or where they mount one key; otherwise only which Secrets have another version.
     #[must_use]
     pub fn changed_secrets(&self, mounted_secrets: &MountedSecrets) -> Vec<ChangedSecret> {
         let live = self.our_deployment().and_then(|live| live.secret_hash.as_ref());
@@ -22,13 +22,16 @@ impl View<'_> {
         changed.filter(|secret| !secret.keys.is_empty()).collect()
     }
 
-    fn of_other_versions(&self, mounted_secrets: &MountedSecrets) -> Vec<ChangedSecret> {
+    /// The Secrets of which the status names another version, or none.
+    pub(super) fn of_other_versions(&self, mounted_secrets: &MountedSecrets) -> Vec<ChangedSecret> {
         let carried = &self.resource.seen.status.secrets;
         let is_same = |one: &SecretVersion, other: &SecretVersion| {
             (&one.name, &one.uid, &one.resource_version) == (&other.name, &other.uid, &other.resource_version)
         };
         let others =
             mounted_secrets.versions.iter().filter(|now| !carried.iter().any(|before| is_same(before, now)));
-        others.map(|now| ChangedSecret { name: now.name.clone(), keys: Vec::new() }).collect()
+        // Where the pods mount one key, it is the one that changed.
+        let keys = |now: &SecretVersion| if now.keys.len() == 1 { now.keys.clone() } else { Vec::new() };
+        others.map(|now| ChangedSecret { name: now.name.clone(), keys: keys(now) }).collect()
     }
 }

@@ -57,10 +57,11 @@ impl<'a> DesiredChildren<'a> {
         Self { rendered_hashes, intent, live, rendered: OnceCell::from(desired), is_news: true }
     }
 
-    /// Whether the live template was rendered from this very intent.
+    /// Whether the live template was rendered from this very intent, the content of Secrets aside that its pods take in
+    /// place.
     #[must_use]
     pub fn keeps_template(&self) -> bool {
-        self.live.as_ref().is_some_and(|live| live.hash == self.rendered_hashes.template_hash)
+        self.live.as_ref().is_some_and(|live| live.serves(&self.intent, &self.rendered_hashes.template_hash))
     }
 
     /// Whether the live template was recognised by its content, because no annotation names its source.
@@ -72,14 +73,16 @@ impl<'a> DesiredChildren<'a> {
     /// Whether the live template was rendered by older rules than this build's newest from this very intent.
     #[must_use]
     pub fn is_outdated(&self) -> bool {
-        let older = |live: &Cow<'_, LiveTemplate>| live.revision < Revision::NEWEST;
+        let newest = Revision::newest(self.intent.spec.security.rotation);
+        let older = |live: &Cow<'_, LiveTemplate>| live.revision < newest;
         self.keeps_template() && !self.recognises_template() && self.live.as_ref().is_some_and(older)
     }
 
     /// Whether the intent is unchanged and only the rules by which it is rendered are newer.
     #[must_use]
     pub fn adopts_newest(&self) -> bool {
-        self.is_outdated() && self.rendered_hashes.revision == Revision::NEWEST
+        let newest = Revision::newest(self.intent.spec.security.rotation);
+        self.is_outdated() && self.rendered_hashes.revision == newest
     }
 
     /// Whether the live template would have been rendered from this very intent, had the Secrets not changed; `live` is
@@ -88,7 +91,10 @@ impl<'a> DesiredChildren<'a> {
     pub fn differs_by_secrets_only(&self, live: Option<&str>) -> bool {
         let before = Intent { secret_hash: live, ..self.intent.clone() };
         live != self.intent.secret_hash
-            && self.live.as_ref().is_some_and(|template| template.hash == before.hash())
+            && self
+                .live
+                .as_ref()
+                .is_some_and(|template| template.is_of(&before.hash(), self.intent.spec.security.rotation))
     }
 
     /// Fields of the template in which what is desired differs from what the live one was rendered from: this spec or the

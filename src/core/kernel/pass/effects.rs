@@ -17,6 +17,7 @@ use crate::kernel::log_lines;
 use crate::kernel::object::ChildKind;
 use crate::kernel::pending_request::{Changes, ChildWrite, PlannedRequest, Replacement, Write};
 use crate::kernel::rollout_budget::PermitState;
+use crate::kernel::rotation;
 use crate::kernel::spec_edits::spec_edits;
 use crate::kernel::status::patch;
 
@@ -167,13 +168,16 @@ impl View<'_> {
         let rollout_by_others = by_others.is_some();
         let inactive = kube_events::of_autoscaler(before, status);
         let others = by_others.into_iter().chain(not_used).chain(of_pod).chain(inactive).chain(warning);
-        let others: Vec<_> = kube_events::of_cluster(before, status).chain(others).collect();
+        let of_cluster = kube_events::of_cluster(before, status);
+        let others: Vec<_> =
+            kube_events::of_rotation(before, status).chain(of_cluster).chain(others).collect();
         let log =
             log_lines::of_ready(before, status).into_iter().chain(others.iter().map(log_lines::of_event));
         PlannedRequest::WriteStatus {
             log: log.collect(),
             kube_events: kube_events::of_ready(before, status).into_iter().chain(others).collect(),
             rollout_by_others,
+            rotation: rotation::result(before.secret_rotation.as_ref(), status.secret_rotation.as_ref()),
             attempt: self.attempt_at_status(),
             status: Box::new(status.clone()),
         }

@@ -334,7 +334,8 @@ impl View<'_> {
         let intent = self.intent(spec, Some(hash));
         let signed = self.our_deployment().is_some_and(|live| live.template.is_some());
         self.live_template(&intent, false).is_some_and(|live| {
-            live.hash == intent.hash() && (signed || live.revision != Revision::GO_OPERATOR)
+            live.is_of(&intent.hash(), spec.security.rotation)
+                && (signed || live.revision != Revision::GO_OPERATOR)
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use crate::kernel::agents::Question;
 use crate::kernel::diff::Differences;
 use crate::kernel::failure::Category;
 use crate::kernel::instance_metrics::InstanceMetrics;
@@ -24,6 +25,8 @@ pub struct Pass {
     pub permit_state: Option<PermitState>,
     /// Set if nothing is left to send.
     pub settled: Option<Settled>,
+    /// What to ask the agents of the pods, where nothing is left to send. Nothing waits for the answer.
+    pub question: Option<Question>,
 }
 
 impl Pass {
@@ -67,4 +70,12 @@ pub struct Settled {
     pub unserved: Vec<ChildKind>,
     /// What the metrics show of the resource.
     pub instance_metrics: InstanceMetrics,
+}
+
+impl Settled {
+    /// The same, with the next pass at this time at the latest.
+    #[must_use]
+    pub fn no_longer_than(self, at: Timestamp) -> Self {
+        Self { wake_at: Some(self.wake_at.map_or(at, |wake_at| wake_at.min(at))), ..self }
+    }
 }

@@ -9,9 +9,11 @@ use super::budget::BudgetedPlan;
 use super::held::repairs_exhausted;
 use super::mounted_secrets::MountedSecrets;
 use super::progress::{TemplateProgress, asked, progress, replicas_expected, rollout};
+use super::rotation;
 use super::secret_content;
 use super::view::View;
 use super::warnings;
+use crate::api::spec::Rotation;
 use crate::api::status::OtherFieldManager;
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::desired::{Revision, meta};
@@ -59,14 +61,21 @@ pub fn of_valid(
         inputs.weakened.clone_from(&before.weakened_by_others);
     }
     inputs.missing_secrets.clone_from(&mounted_secrets.missing);
-    inputs.blocking_problem = worst_problem(view, mounted_secrets, planned);
-    // Until the template carries the new hash, the status keeps the versions that the live hash stands for.
-    if inputs.deployment.as_ref().is_some_and(|rollout| rollout.carries_template) {
+    let carries_template = inputs.deployment.as_ref().is_some_and(|rollout| rollout.carries_template);
+    inputs.rotation = rotation::record(view, spec, mounted_secrets, carries_template);
+    let of_rotation = inputs.rotation.as_ref().and_then(BlockingProblem::from_rotation);
+    let of_pass = worst_problem(view, mounted_secrets, planned);
+    inputs.blocking_problem = of_pass.into_iter().chain(of_rotation).min_by_key(BlockingProblem::rank);
+    // Until the Deployment carries the new hash, the status keeps the versions that the live hash stands for.
+    let told =
+        spec.security.rotation == Rotation::Restart || view.deployment_says(mounted_secrets.hash.as_deref());
+    if carries_template && told {
         inputs.secrets.clone_from(&mounted_secrets.versions);
     }
     inputs.secrets = secret_content::recorded(&inputs.secrets, &mounted_secrets.invalid);
     inputs.warnings = warnings::of_pods(view.now, spec, mounted_secrets);
     inputs.warnings.extend(warnings::of_autoscaler(view));
+    inputs.warnings.extend(inputs.rotation.as_ref().and_then(warnings::of_rotation));
     inputs.warnings.sort();
     let previous = &view.resource.seen.status;
     let changes = [
@@ -126,6 +135,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
         blocking_problem: None,
         pod_problem: view.world.pod_problem(&seen.key).map(str::to_owned),
         secrets: seen.status.secrets.clone(),
+        rotation: seen.status.secret_rotation.clone(),
         warnings: seen.status.warnings.clone(),
         altered: ChildKind::ALL
             .into_iter()
@@ -133,7 +143,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
             .filter(|slot| slot.live.is_some())
             .filter_map(|slot| slot.altered.as_deref().cloned())
             .collect(),
-        other_managers: deployment.map(|live| in_status(&live.managers)).unwrap_or_default(),
+        other_managers: deployment.map(|live| other_managers(view, &live.managers)).unwrap_or_default(),
         weakened: deployment.map(|live| live.weakened.clone()).unwrap_or_default(),
         permit_state: PermitState::NotNeeded,
         template_revision: deployment
@@ -143,15 +153,19 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
     }
 }
 
-/// The managers of fields of the pod template, as the status names them.
-fn in_status(managers: &[OtherManager]) -> Vec<OtherFieldManager> {
-    let of_template = managers.iter().filter_map(OtherManager::of_template);
-    let named = |OtherManager { name, time, fields }| OtherFieldManager {
-        manager: name,
-        time: time.map(Time),
-        fields,
+/// The managers of fields of the pod template, as the status names them. An entry's time moves with each write of that
+/// manager, to whatever field. So it counts only together with a change of the template: else the status would be written
+/// again with each of them.
+fn other_managers(view: &View<'_>, managers: &[OtherManager]) -> Vec<OtherFieldManager> {
+    let template_changed = view.resource.slot(ChildKind::Deployment).template_changed;
+    let before = &view.resource.seen.status.other_field_managers;
+    let named = |OtherManager { name, time, fields }: OtherManager| {
+        let same = |before: &&OtherFieldManager| before.manager == name && before.fields == fields;
+        let before = before.iter().find(same).filter(|_| !template_changed);
+        let time = before.map_or(time.map(Time), |before| before.time.clone());
+        OtherFieldManager { manager: name, time, fields }
     };
-    of_template.map(named).collect()
+    managers.iter().filter_map(OtherManager::of_template).map(named).collect()
 }
 
 /// The worst problem that keeps a resource from its desired state.

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::api::status::NEVER_OBSERVED;
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::backoff::{Attempt, Backoff};
-use crate::kernel::desired::{DefaultImages, Intent, LiveTemplate};
+use crate::kernel::desired::{DefaultImages, Intent, LiveTemplate, OperatorPods};
 use crate::kernel::event::Unavailable;
 use crate::kernel::failure::Category;
 use crate::kernel::live::Live;
@@ -29,6 +29,8 @@ pub struct View<'a> {
     pub now: Timestamp,
     /// The images of new pod templates where a spec names none.
     pub images: &'a DefaultImages,
+    /// Who may ask the agents; `None` where the operator is no pod.
+    pub operator_pods: Option<&'a OperatorPods>,
 }
 
 impl<'a> View<'a> {
@@ -122,6 +124,7 @@ impl<'a> View<'a> {
             secret_hash,
             restart_trigger: self.resource.seen.restart_trigger.as_deref(),
             images: self.images,
+            operator_pods: self.operator_pods,
         }
     }
 

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::mounted_secrets::MountedSecrets;
 use super::view::View;
 use crate::api::Validated;
+use crate::api::secret_rotation::SecretRotation;
 use crate::api::status::{SecretVersion, Warning};
 use crate::api::warnings;
 use crate::kernel::effect::KubeEvent;
@@ -42,6 +43,13 @@ fn inactive<'a>(view: &View<'a>) -> Option<(&'a ScalingInactive, Timestamp)> {
     let live = view.resource.live(kind).filter(|_| view.has(kind))?;
     let inactive = live.inactive.as_ref()?;
     Some((inactive, inactive.since.checked_add(METRICS_MAY_TAKE).ok()?))
+}
+
+/// Pods took new content as far as they could, and need a restart for the rest.
+#[must_use]
+pub fn of_rotation(record: &SecretRotation) -> Option<Warning> {
+    let message = record.until_restart.as_ref()?.message.clone();
+    Some(Warning { reason: kube_events::RESTART_NEEDED.to_owned(), message })
 }
 
 /// All warnings about the pods of a spec, sorted, one of each reason.

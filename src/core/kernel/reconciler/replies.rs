@@ -4,7 +4,9 @@ use jiff::Timestamp;
 
 use super::Reconciler;
 use crate::kernel::backoff::{Attempt, Backoff};
-use crate::kernel::effect::{About, Effect, KubeEvent, LogLine, Observation, RequestId, RolloutCause};
+use crate::kernel::effect::{
+    About, Effect, KubeEvent, LogLine, Observation, RequestId, RolloutCause, RotationResult,
+};
 use crate::kernel::event::{Reply, SeenChild};
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::lists::Moment;
@@ -30,9 +32,7 @@ impl Reconciler {
         // Several resources may use a Secret: what was read stays true even if the reader was deleted.
         if let PlannedRequest::ReadSecret(read) = request {
             let line = self.handle_secret_reply(read, reply, &uid);
-            let about = About::Resource(key);
-            effects.extend(line.map(|line| Effect::Log { about, line }));
-            return;
+            return effects.extend(line.map(|line| Subject { key: &key, uid: &uid }.log(line)));
         }
         let version = self.world.server_version.clone().unwrap_or_default();
         let Some(resource) = self.world.resources.get_mut(&key).filter(|it| it.seen.uid == uid) else {
@@ -41,12 +41,9 @@ impl Reconciler {
         let subject = Subject { key: &key, uid: &uid };
         match (request, reply) {
             (request, Reply::Failed(failure)) => {
-                let goes = failure.category == Category::NamespaceTerminating;
+                let category = failure.category;
                 effects.push(subject.log(failed(resource, request, failure, (&uid, self.now))));
-                if goes {
-                    let resources = self.world.resources_in(&key.namespace).count();
-                    self.reports.namespace_goes(&key.namespace, resources, effects);
-                }
+                self.note_failure(&key, category, effects);
             }
             (PlannedRequest::WriteChild(sent), Reply::Child(seen))
                 if seen.is_some() || matches!(sent.write, Write::Delete { .. }) =>
@@ -67,20 +64,34 @@ impl Reconciler {
                 slot.store_absence();
             }
             (
-                PlannedRequest::WriteStatus { status, attempt: _, kube_events, log, rollout_by_others },
+                PlannedRequest::WriteStatus {
+                    status,
+                    kube_events,
+                    log,
+                    rollout_by_others,
+                    rotation,
+                    attempt: _,
+                },
                 Reply::Status(stored),
             ) => {
-                effects.extend(log.into_iter().map(|line| subject.log(line)));
-                effects.extend(kube_events.into_iter().map(|kube_event| subject.publish(kube_event)));
-                let others = Observation::RolloutStarted(RolloutCause::Others);
-                effects.extend(rollout_by_others.then_some(Effect::Observe(others)));
+                effects.extend(subject.told(log, kube_events));
+                let rolls = rollout_by_others.then(|| subject.rollout(RolloutCause::Others));
+                effects.extend(rolls.into_iter().chain(rotation.map(counted)));
                 (resource.backoff, resource.answered) = (None, answered);
-                resource.unstorable =
-                    (*status != stored.status).then(|| Box::new((*status, stored.status.clone())));
+                let differs = *status != stored.status;
+                resource.unstorable = differs.then(|| Box::new((*status, stored.status.clone())));
                 self.world.see_resource(*stored);
             }
             // A reply of another request's shape proves nothing; the next pass sees the world as it was.
             _ => {}
+        }
+    }
+
+    /// Says once of a namespace that it goes.
+    fn note_failure(&mut self, key: &Key, category: Category, effects: &mut Vec<Effect>) {
+        if category == Category::NamespaceTerminating {
+            let resources = self.world.resources_in(&key.namespace).count();
+            self.reports.namespace_goes(&key.namespace, resources, effects);
         }
     }
 
@@ -95,6 +106,20 @@ impl Reconciler {
             self.active_passes.end(key);
         }
         if present.is_some() {
+            self.queue.push(key, Lane::Fresh);
+        }
+    }
+
+    /// Stores what the agents of a cache's pods said, and has the resource looked at again. A question that was dropped
+    /// meanwhile is not open any more.
+    pub(super) fn handle_agents_reply(&mut self, id: RequestId, (key, uid): (&Key, &Uid), reply: Reply) {
+        let answer = match reply {
+            Reply::Agents(answer) => Some(answer),
+            Reply::Secret(_) | Reply::Child(_) | Reply::Status(_) | Reply::Failed(_) => None,
+        };
+        let resource = self.world.resources.get_mut(key).filter(|it| it.seen.uid == *uid);
+        if let Some(agents) = resource.and_then(|it| it.agents.as_mut()) {
+            agents.note(id, answer, self.now);
             self.queue.push(key, Lane::Fresh);
         }
     }
@@ -149,7 +174,7 @@ impl Reconciler {
                 line = Some(log_lines::of_failure(&said, before.as_ref(), Some(&after)));
                 entry.backoff = Some(after);
             }
-            Reply::Child(_) | Reply::Status(_) => {}
+            Reply::Child(_) | Reply::Status(_) | Reply::Agents(_) => {}
         }
         // Others wait for the same Secret.
         for user in &entry.users {
@@ -157,6 +182,11 @@ impl Reconciler {
         }
         line
     }
+}
+
+/// What the metrics count of a rotation.
+const fn counted(result: RotationResult) -> Effect {
+    Effect::Observe(Observation::SecretRotation(result))
 }
 
 /// The resource of which an effect speaks.
@@ -172,6 +202,15 @@ impl Subject<'_> {
 
     fn log(&self, line: LogLine) -> Effect {
         Effect::Log { about: About::Resource(self.key.clone()), line }
+    }
+
+    fn told(&self, log: Vec<LogLine>, kube_events: Vec<KubeEvent>) -> impl Iterator<Item = Effect> {
+        let log = log.into_iter().map(|line| self.log(line));
+        log.chain(kube_events.into_iter().map(|kube_event| self.publish(kube_event)))
+    }
+
+    fn rollout(&self, cause: RolloutCause) -> Effect {
+        Effect::Observe(Observation::RolloutStarted { resource: self.key.clone(), cause })
     }
 }
 
@@ -189,11 +228,11 @@ impl Written<'_> {
     fn effects(&self, subject: &Subject<'_>, more: Vec<KubeEvent>) -> Vec<Effect> {
         let said: Vec<_> = self.kube_events(subject.key).into_iter().chain(more).collect();
         let lines: Vec<_> = said.iter().map(log_lines::of_event).chain(self.log_line()).collect();
-        let started = self.replaces.map(|it| Observation::RolloutStarted(it.cause()));
+        let started = self.replaces.map(|it| subject.rollout(it.cause()));
         let result = Observation::Child { kind: self.kind, result: self.write.result() };
         let lines = lines.into_iter().map(|line| subject.log(line));
         let said = said.into_iter().map(|kube_event| subject.publish(kube_event));
-        lines.chain(said).chain(started.into_iter().chain([result]).map(Effect::Observe)).collect()
+        lines.chain(said).chain(started).chain([Effect::Observe(result)]).collect()
     }
 
     /// The Kubernetes Events about the child.

@@ -46,6 +46,6 @@ impl RenderedHashes {
             && self.replicas == intent.replicas
             && self.preserved.as_ref() == live.map(|live| &live.preserved)
             && self.images.as_ref() == live.and_then(|live| live.images.as_ref())
-            && deployment::revision(live, &self.template_hash) == Some(self.revision)
+            && deployment::revision(live, intent, &self.template_hash) == Some(self.revision)
     }
 }

@@ -47,6 +47,7 @@ pub fn progressing(inputs: &StatusInputs<'_>) -> ConditionValue {
     let desired = inputs.replicas_expected;
     let (holds, reason, message) = match &inputs.deployment {
         None => (true, Reason::Progressing, "Waiting for deployment to be created".to_owned()),
+        Some(rollout) if rollout.all_updated(desired) && inputs.rotating().is_some() => rotating(inputs),
         Some(rollout) if rollout.all_updated(desired) => {
             (false, Reason::ProgressingComplete, format!("All {desired} replicas are updated"))
         }
@@ -63,6 +64,17 @@ pub fn progressing(inputs: &StatusInputs<'_>) -> ConditionValue {
         }
     };
     ConditionValue { of: Type::Progressing, holds, reason, message }
+}
+
+/// Pods are not replaced, but take new content of a Secret; or they should and do not.
+fn rotating(inputs: &StatusInputs<'_>) -> (bool, Reason, String) {
+    let message = inputs.rotating().unwrap_or_default();
+    let stands_still =
+        inputs.rotation.as_ref().is_some_and(|it| it.problem.is_some()) || !inputs.missing_secrets.is_empty();
+    match stands_still {
+        true => (false, Reason::RolloutHeldBack, message),
+        false => (true, Reason::Progressing, message),
+    }
 }
 
 /// Whether a Secret is missing, or fewer pods serve than are wanted. More than wanted is not degraded.

@@ -4,11 +4,14 @@
 use jiff::Timestamp;
 
 use super::rollout_progress::RolloutProgress;
+use crate::api::secret_rotation::SecretRotation;
 use crate::api::status::{AlteredFields, OtherFieldManager, SecretVersion, Warning};
+use crate::kernel::condition::Reason;
 use crate::kernel::desired::Revision;
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::Key;
 use crate::kernel::rollout_budget::PermitState;
+use crate::kernel::rotation;
 
 /// Everything that the status depends on, as this pass saw it.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +40,8 @@ pub struct StatusInputs<'a> {
     pub pod_problem: Option<String>,
     /// The Secrets whose hash the live template carries, and versions that no pod is started with.
     pub secrets: Vec<SecretVersion>,
+    /// How far pods are with Secrets that they take in place.
+    pub rotation: Option<SecretRotation>,
     /// What a person should know although the pods run.
     pub warnings: Vec<Warning>,
     /// Fields of children that the cluster stores otherwise than they were applied.
@@ -54,6 +59,12 @@ pub struct StatusInputs<'a> {
 }
 
 impl StatusInputs<'_> {
+    /// How far a rotation is, in words; `None` while none is under way.
+    #[must_use]
+    pub fn rotating(&self) -> Option<String> {
+        rotation::progress(self.rotation.as_ref()?, self.replicas_expected)
+    }
+
     /// Pods that are ready; 0 without a Deployment.
     #[must_use]
     pub fn ready(&self) -> i32 {
@@ -90,6 +101,10 @@ pub enum BlockingProblem {
         /// What was refused, and what to do.
         message: String,
     },
+    /// Nobody knows whether pods use new content of a Secret, as their agents do not answer: which pod, and why.
+    AgentUnreachable(String),
+    /// Pods do not take new content of a Secret: which pod, and what it waits for.
+    RotationStalled(String),
     /// Children of an earlier resource of this name are still being collected.
     WaitingForGarbageCollection(String),
     /// A request failed in a way that passes by itself.
@@ -114,6 +129,21 @@ impl BlockingProblem {
         }
     }
 
+    /// The blocking problem of a rotation; `None` where there is none, or one that only a later release knows.
+    #[must_use]
+    pub fn from_rotation(record: &SecretRotation) -> Option<Self> {
+        let problem = record.problem.as_ref()?;
+        let message = problem.message.clone();
+        let is = |reason: Reason| problem.reason == reason.as_str();
+        if is(Reason::SecretInvalid) {
+            Some(Self::SecretInvalid(message))
+        } else if is(Reason::AgentUnreachable) {
+            Some(Self::AgentUnreachable(message))
+        } else {
+            is(Reason::ProgressDeadlineExceeded).then_some(Self::RotationStalled(message))
+        }
+    }
+
     /// The severity of a problem, worst first: the status reports the worst.
     #[must_use]
     pub const fn rank(&self) -> u8 {
@@ -124,8 +154,10 @@ impl BlockingProblem {
             Self::SecretInvalid(_) => 3,
             Self::SecretUnreadable(_) => 4,
             Self::Denied { .. } => 5,
-            Self::WaitingForGarbageCollection(_) => 6,
-            Self::RetryingAfterError(_) => 7,
+            Self::AgentUnreachable(_) => 6,
+            Self::RotationStalled(_) => 7,
+            Self::WaitingForGarbageCollection(_) => 8,
+            Self::RetryingAfterError(_) => 9,
         }
     }
 }

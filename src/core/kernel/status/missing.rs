@@ -50,11 +50,12 @@ pub(super) fn beside_ready_pods(inputs: &StatusInputs<'_>) -> Vec<String> {
         None => vec!["the Deployment does not exist yet".to_owned()],
         Some(rollout) => pods(rollout, desired),
     };
+    let rotating = inputs.rotating().into_iter();
     // What is said of the pods and their template is about the Deployment.
     let told = |kind: &&str| *kind == "Deployment" && !of_pods.is_empty();
     let others: Vec<&str> = inputs.pending.iter().copied().filter(|kind| !told(kind)).collect();
     let others = (!others.is_empty()).then(|| format!("not as desired yet: {}", others.join(", ")));
-    of_pods.into_iter().chain(others).collect()
+    of_pods.into_iter().chain(rotating).chain(others).collect()
 }
 
 fn pods(rollout: &RolloutProgress, desired: i32) -> Vec<String> {

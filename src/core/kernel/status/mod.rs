@@ -66,6 +66,7 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
         server_list: inputs.servers.clone(),
         unserved_kinds: inputs.unserved.iter().map(ToString::to_string).collect(),
         secrets: inputs.secrets.clone(),
+        secret_rotation: inputs.rotation.clone(),
         warnings: inputs.warnings.clone(),
         budgeted_rollout: permit_cause.map(BudgetedRollout::recorded),
         budgeted_rollout_cause: permit_cause.and_then(BudgetedRollout::recorded_cause),

@@ -15,7 +15,17 @@ pub fn patch(before: &MemcachedStatus, after: &MemcachedStatus) -> Value {
     let (before, after) = (fields(before), fields(after));
     let gone = before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), Value::Null));
     let changed = after.iter().filter(|(key, value)| is_first || before.get(*key) != Some(value));
-    gone.chain(changed.map(|(key, value)| (key.clone(), value.clone()))).collect::<Map<_, _>>().into()
+    let change = |(key, value): (&String, &Value)| (key.clone(), merging(before.get(key), value));
+    gone.chain(changed.map(change)).collect::<Map<_, _>>().into()
+}
+
+/// The value that turns `before` into `after` when it is merged: an object keeps every field that is not named, so those that
+/// go are null.
+fn merging(before: Option<&Value>, after: &Value) -> Value {
+    let (Some(Value::Object(before)), Value::Object(after)) = (before, after) else { return after.clone() };
+    let gone = before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+    let there = after.iter().map(|(key, value)| (key.clone(), merging(before.get(key), value)));
+    gone.chain(there).collect::<Map<_, _>>().into()
 }
 
 fn fields(status: &MemcachedStatus) -> Map<String, Value> {
@@ -52,6 +62,7 @@ pub fn says_hindered(status: &MemcachedStatus) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::secret_rotation::SecretRotation;
     use serde_json::json;
 
     #[test]
@@ -69,6 +80,23 @@ mod tests {
             json!({"observedGeneration": 2, "reconciledGeneration": null, "serverList": null})
         );
         assert_eq!(patch(&after, &after), json!({}));
+    }
+
+    #[test]
+    fn a_patch_nulls_what_goes_from_within_a_field() {
+        let of = |wanted_hash: Option<&str>| MemcachedStatus {
+            observed_generation: 1,
+            secret_rotation: Some(SecretRotation {
+                used_hash: "a".into(),
+                wanted_hash: wanted_hash.map(str::to_owned),
+                ..SecretRotation::default()
+            }),
+            ..MemcachedStatus::default()
+        };
+        assert_eq!(
+            patch(&of(Some("b")), &of(None)),
+            json!({"secretRotation": {"usedHash": "a", "wantedHash": null}})
+        );
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub enum ReadinessPhase<'a> {
     NewGeneration,
     /// This generation was reached before; children or pods are being brought back to it.
     Progressing,
+    /// All is in place, and pods take new content of a Secret.
+    Rotating,
     /// All is in place, but pods were lost.
     PodsLost,
     /// All is well.
@@ -92,6 +94,12 @@ impl<'a> ReadinessPhase<'a> {
             return Self::DeadlineExceeded(message);
         }
         match &inputs.blocking_problem {
+            Some(BlockingProblem::AgentUnreachable(message)) => {
+                return Self::Broken(Reason::AgentUnreachable, message);
+            }
+            Some(BlockingProblem::RotationStalled(message)) => {
+                return Self::Broken(Reason::ProgressDeadlineExceeded, message);
+            }
             Some(BlockingProblem::WaitingForGarbageCollection(message)) => {
                 return Self::Waiting(Reason::WaitingForGarbageCollection, message);
             }
@@ -103,6 +111,7 @@ impl<'a> ReadinessPhase<'a> {
         let desired = inputs.replicas_expected;
         let in_place = rollout.filter(|_| inputs.pending.is_empty());
         match in_place {
+            Some(rollout) if rollout.complete(desired) && inputs.rotating().is_some() => Self::Rotating,
             Some(rollout) if rollout.complete(desired) => Self::Steady,
             _ if !reached => Self::NewGeneration,
             Some(rollout) if rollout.settled(desired) => Self::PodsLost,
@@ -123,7 +132,8 @@ impl<'a> ReadinessPhase<'a> {
             Self::Broken(reason, message) => (not_ready(reason, message), stalled(reason, message)),
             Self::Paused(waiting) => {
                 let rollout = inputs.deployment.as_ref();
-                let serves = rollout.is_some_and(|it| it.complete(inputs.replicas_expected));
+                let complete = rollout.is_some_and(|it| it.complete(inputs.replicas_expected));
+                let serves = complete && inputs.rotating().is_none();
                 let ready =
                     if serves { steady(inputs) } else { not_ready(Reason::MemcachedNotReady, &pods()) };
                 (ready, reconciling(Reason::Paused, &paused_message(waiting)))
@@ -161,6 +171,10 @@ impl<'a> ReadinessPhase<'a> {
             Self::Progressing => (
                 not_ready(Reason::MemcachedNotReady, &pods()),
                 reconciling(Reason::Progressing, &work_left(inputs)),
+            ),
+            Self::Rotating => (
+                not_ready(Reason::MemcachedNotReady, &pods()),
+                reconciling(Reason::Progressing, &inputs.rotating().unwrap_or_default()),
             ),
             Self::PodsLost => (not_ready(Reason::MemcachedNotReady, &pods()), None),
             Self::Steady => (steady(inputs), None),

@@ -15,6 +15,7 @@ use crate::kernel::instance_metrics::InstanceMetrics;
 use crate::kernel::lists::Moment;
 use crate::kernel::live::Live;
 use crate::kernel::object::ChildKind;
+use crate::kernel::rotation::AskedAgents;
 use crate::kernel::shortcuts::rendered_hashes::RenderedHashes;
 use crate::kernel::slot::Slot;
 use crate::kernel::status::patch;
@@ -44,6 +45,9 @@ pub struct Resource {
     /// about the next rollout names the keys that differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carried_secrets: Option<SecretHash>,
+    /// What the agents of its pods said; `None` where nobody asked them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agents: Option<Box<AskedAgents>>,
     /// When a write of its status was answered last.
     #[serde(default)]
     pub answered: Moment,
@@ -76,6 +80,7 @@ impl Resource {
             rendered_hashes: None,
             secret_hash: None,
             carried_secrets: None,
+            agents: None,
             answered: Moment::default(),
             backoff: None,
             unstorable: None,
@@ -92,6 +97,13 @@ impl Resource {
                 self.slot_mut(kind).altered = Some(Box::new(altered));
             }
         }
+    }
+
+    /// Called when the status follows another one. What agents said before a rotation began, or after it ended, says nothing
+    /// about the next.
+    pub(super) fn forget_agents_of_another_rotation(&mut self, before: &MemcachedStatus) {
+        let wanted = |status: &MemcachedStatus| status.secret_rotation.as_ref()?.wanted_hash.clone();
+        self.agents.take_if(|_| wanted(before) != wanted(&self.seen.status));
     }
 
     /// A pass computed this Secret hash.

@@ -5,6 +5,8 @@ use memcached_operator_core::kernel::desired::network_policy::network_policy;
 use memcached_operator_core::kernel::desired::pod_disruption_budget::pod_disruption_budget;
 use memcached_operator_core::kernel::desired::service::service;
 use memcached_operator_core::kernel::desired::service_monitor::service_monitor;
+use memcached_operator_core::kernel::desired::{Intent, OperatorPods};
+use rstest::rstest;
 use serde_json::{Map, Value, json};
 
 use crate::fixture::Fixture;
@@ -35,4 +37,38 @@ fn the_children_beside_the_deployment_are_those_of_each_file() {
         };
         assert_eq!(rendered, *expected, "{case}");
     }
+}
+
+/// The rules of a NetworkPolicy of a cache with TLS, open to nobody in particular.
+fn rules(rotation: &str, monitored: bool, operator_pods: Option<&OperatorPods>) -> Value {
+    let spec = json!({
+        "monitoring": {"enabled": monitored},
+        "security": {
+            "rotation": rotation,
+            "tls": {"enabled": true, "certificateSecretRef": {"name": "my-certificate"}},
+            "networkPolicy": {"enabled": true},
+        },
+    });
+    let fixture = Fixture::new("my-cache", &spec);
+    let policy = network_policy(&Intent { operator_pods, ..fixture.intent() }).expect("a NetworkPolicy");
+    policy["spec"]["ingress"].clone()
+}
+
+#[rstest]
+#[case::with_an_exporter(true)]
+#[case::without(false)]
+fn the_operators_pods_reach_the_agents_of_pods_that_rotate_in_place_and_no_others(#[case] monitored: bool) {
+    let labels = [("app.kubernetes.io/name".to_owned(), "memcached-operator".to_owned())].into();
+    let pods = OperatorPods { namespace: "ops".to_owned(), labels };
+    let mut expected = rules("Restart", monitored, None);
+    assert_eq!(rules("Restart", monitored, Some(&pods)), expected);
+    assert_eq!(rules("InPlace", monitored, None), expected, "an operator that is no pod");
+    expected.as_array_mut().expect("rules").push(json!({
+        "ports": [{"port": 9150, "protocol": "TCP"}],
+        "from": [{
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ops"}},
+            "podSelector": {"matchLabels": {"app.kubernetes.io/name": "memcached-operator"}},
+        }],
+    }));
+    assert_eq!(rules("InPlace", monitored, Some(&pods)), expected);
 }

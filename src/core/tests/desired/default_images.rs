@@ -1,5 +1,6 @@
 //! The images of pods whose resource names none: who decides on them, when, and what is written down.
 
+use memcached_operator_core::api::spec::Rotation;
 use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
 use memcached_operator_core::kernel::desired::{DefaultImages, Intent, LiveTemplate, children};
 use memcached_operator_core::kernel::object::ChildKind;
@@ -76,6 +77,27 @@ fn other_settings_change_nothing_of_what_runs_and_the_next_edit_takes_them(
         assert_eq!(rolled, deployment(&edited, &after, None));
         assert_ne!(images(&rolled), images(&live));
     }
+}
+
+#[test]
+fn a_cache_that_takes_a_changed_secret_in_place_keeps_its_images() {
+    let sasl = json!({"enabled": true, "credentialsSecretRef": {"name": "credentials"}});
+    let spec = json!({"security": {"sasl": sasl, "rotation": "InPlace"}});
+    let with = |hash: &str| Fixture { secret_hash: Some(hash.to_owned()), ..Fixture::new("cache", &spec) };
+    let live = deployment(&with("before"), &mirrored("a.example"), None);
+    let after = deployment(&with("after"), &mirrored("b.example"), Some(&live));
+    assert_eq!(
+        (
+            &after["spec"],
+            after.pointer(RECORD),
+            &after["metadata"]["annotations"]["memcached.c5c3.io/secret-hash"]
+        ),
+        (&live["spec"], live.pointer(RECORD), &json!("after"))
+    );
+    let mut restarts = with("after");
+    restarts.spec.security.rotation = Rotation::Restart;
+    let after = deployment(&restarts, &mirrored("b.example"), Some(&live));
+    assert_eq!(after, deployment(&restarts, &mirrored("b.example"), None), "that is an edit");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
 use memcached_operator_core::kernel::desired::deployment::deployment;
 use memcached_operator_core::kernel::desired::exporter::Exporter;
 use memcached_operator_core::kernel::desired::secrets::mounted;
-use memcached_operator_core::kernel::desired::{Revision, ports};
+use memcached_operator_core::kernel::desired::{Revision, args, ports};
 use rstest::rstest;
 use serde_json::json;
 
@@ -177,4 +177,30 @@ fn clients_should_use_the_port_that_is_encrypted_for_good(
     let spec = secured(false, plaintext.map(|plaintext| (plaintext, false)));
     assert_eq!(ports::to_use(&spec, Some(Revision::NEWEST)).number, port);
     assert_eq!(ports::to_use(&spec, Some(Revision::GO_OPERATOR)).number, 11211, "its pods answer there only");
+}
+
+/// What memcached's arguments say of a port.
+fn spoken(spec: &Validated, port: i32) -> &'static str {
+    let args = args::args(spec);
+    let listeners = args.iter().skip_while(|it| *it != "-l").nth(1);
+    let Some(listeners) = listeners else { return if port == 11211 { "plaintext" } else { "nothing" } };
+    let listener = listeners.split(',').find_map(|it| it.strip_suffix(&format!("*:{port}")));
+    match listener {
+        None => "nothing",
+        Some("notls:") => "plaintext",
+        Some(_) => "TLS",
+    }
+}
+
+#[rstest]
+#[case("off", None)]
+#[case("on, `plaintext: Disabled` (the default)", Some(Plaintext::Disabled))]
+#[case("on, `plaintext: Localhost`", Some(Plaintext::Localhost))]
+#[case("on, `plaintext: Allowed`", Some(Plaintext::Allowed))]
+fn the_page_for_clients_says_which_port_speaks_tls(#[case] row: &str, #[case] plaintext: Option<Plaintext>) {
+    let spec = secured(false, plaintext.map(|plaintext| (plaintext, false)));
+    let used = ports::to_use(&spec, Some(Revision::NEWEST)).number;
+    let row = format!("| {row} | {} | {} | {used} |\n", spoken(&spec, 11211), spoken(&spec, 11212));
+    let page = include_str!("../../../../docs/clients.md");
+    assert!(page.contains(&row), "docs/clients.md has no row {row}");
 }

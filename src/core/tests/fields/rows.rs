@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memcached_operator_core::kernel::desired::meta::TEMPLATE_HASH;
+use memcached_operator_core::kernel::desired::meta::{TEMPLATE_HASH, TEMPLATE_REVISION};
 use memcached_operator_core::kernel::desired::{Intent, children};
 use memcached_operator_core::kernel::diff::drift;
 use memcached_operator_core::kernel::object::ChildKind;
@@ -157,6 +157,7 @@ fn of_security() -> Vec<Row> {
         more(&tls, "security.tls.certificateSecretRef.name", json!("other"), PORTS),
         more(&tls, "security.tls.enableClientCert", json!(true), PORTS),
         more(&tls, "security.tls.plaintext", json!("Allowed"), PORTS),
+        played(&with(&tls, "monitoring.enabled", json!(true)), "security.rotation", json!("InPlace")),
         row("security.networkPolicy.enabled", off(&policy, "security.networkPolicy.enabled"), POLICY),
         played(&policy, "security.networkPolicy.allowedSources", peers.clone()),
         played(&policy, "security.networkPolicy.metricsSources", peers),
@@ -211,13 +212,15 @@ pub(crate) fn section(path: &str) -> Row {
 /// What changes, by kind of child: paths of fields, or that the child is `made` or `deleted`.
 pub(crate) type Effects = BTreeMap<ChildKind, BTreeSet<String>>;
 
-/// What differs between the children of two specs. The hash of the template follows from the rest.
+/// What differs between the children of two specs. Hash and revision of the template follow from the rest.
 pub(crate) fn effects(row: &Row) -> Effects {
     let (from, to) = (bodies(&row.from), bodies(&row.to));
     let changed = |kind: ChildKind| match (from.get(&kind), to.get(&kind)) {
         (Some(from), Some(to)) => {
             let paths = drift(kind, to, from).into_iter().chain(drift(kind, from, to));
-            paths.filter(|path| !path.contains(TEMPLATE_HASH)).collect()
+            let bookkeeping =
+                |path: &String| [TEMPLATE_HASH, TEMPLATE_REVISION].iter().any(|name| path.contains(name));
+            paths.filter(|path| !bookkeeping(path)).collect()
         }
         (None, Some(_)) => BTreeSet::from(["made".to_owned()]),
         (Some(_), None) => BTreeSet::from(["deleted".to_owned()]),

@@ -2,6 +2,7 @@
 
 use kube_core::DynamicObject;
 use memcached_operator_core::kernel::event::SeenChild;
+use memcached_operator_core::kernel::field_managers::OtherManager;
 use memcached_operator_core::kernel::object::ChildKind;
 use memcached_operator_core::kernel::pending_request::{Changes, ChildWrite, PlannedRequest};
 use memcached_operator_core::kernel::seen;
@@ -86,6 +87,62 @@ fn pods_that_somebody_else_replaced_are_told_of_once_with_field_and_manager() {
     assert_eq!(said(&world), (vec![], false));
 }
 
+/// The fields of its entry, and when it wrote last.
+fn written_by(child: &mut SeenChild, manager: &str, time: &str, fields: &[&str]) {
+    child.managers.retain(|it| it.name != manager);
+    child.managers.push(OtherManager {
+        name: manager.to_owned(),
+        time: Some(time.parse().unwrap()),
+        fields: fields.iter().map(ToString::to_string).collect(),
+    });
+    child.resource_version.0.push('0');
+}
+
+#[test]
+fn of_an_entry_that_was_told_of_only_what_came_and_what_went_is_told() {
+    let (spec, env) =
+        (json!({}), |name: &str| format!("spec.template.spec.containers[name=memcached].env[name={name}]"));
+    let mut world = settled(&spec);
+    let mut child = changed(&spec, ANNOTATION, json!("now"), "kubectl-set");
+    written_by(&mut child, "kubectl-set", "2026-11-22T10:00:00Z", &[&env("A"), &env("B")]);
+    world.see_child(child.clone()).unwrap();
+    store_status(&mut world);
+    let told = |world: &mut World, child: &mut SeenChild, value: &str, time: &str, fields: &[&str]| {
+        child.content["spec"]["template"]["metadata"]["annotations"]["of-another"] = json!(value);
+        written_by(child, "kubectl-set", time, fields);
+        world.see_child(child.clone()).unwrap();
+        let (words, _) = said(world);
+        store_status(world);
+        let (_, what) = words[0].split_once("so pods are replaced (").unwrap();
+        what.trim_end_matches(')').to_owned()
+    };
+    let ours_alone =
+        told(&mut world, &mut child, "1", "2026-11-22T11:00:00Z", &[&env("A"), &env("B"), &env("C")]);
+    assert_eq!(ours_alone, format!("kubectl-set at 2026-11-22T11:00:00Z: {}", env("C")));
+    let a_value =
+        told(&mut world, &mut child, "2", "2026-11-22T12:00:00Z", &[&env("A"), &env("B"), &env("C")]);
+    let all = [env("A"), env("B"), env("C")].join(", ");
+    assert_eq!(a_value, format!("kubectl-set at 2026-11-22T12:00:00Z: {all}"));
+    let less = told(&mut world, &mut child, "3", "2026-11-22T13:00:00Z", &[&env("B"), &env("C")]);
+    assert_eq!(less, format!("no longer there of kubectl-set: {}", env("A")));
+}
+
+#[test]
+fn a_manager_that_writes_again_and_again_without_new_pods_writes_no_status() {
+    let spec = json!({});
+    let mut world = settled(&spec);
+    let mut child = changed(&spec, ANNOTATION, json!("now"), "kubectl-rollout");
+    world.see_child(child.clone()).unwrap();
+    store_status(&mut world);
+    // As the pass does that finds nothing to do.
+    world.resources.values_mut().next().unwrap().slot_mut(ChildKind::Deployment).template_changed = false;
+    let field = "spec.template.metadata.annotations[kubectl.kubernetes.io/restartedAt]";
+    written_by(&mut child, "kubectl-rollout", "2026-11-22T11:00:00Z", &[field, "metadata.labels[a]"]);
+    child.content["metadata"]["labels"]["a"] = json!("b");
+    world.see_child(child).unwrap();
+    assert_eq!(run(&world).requests, []);
+}
+
 #[test]
 fn what_weakens_the_pods_is_a_warning_that_names_it() {
     let spec = json!({});
@@ -96,6 +153,22 @@ fn what_weakens_the_pods_is_a_warning_that_names_it() {
         by_others
             && words[0].ends_with("spec.template.spec.hostNetwork). This weakens the pods: hostNetwork"),
         "{words:?}"
+    );
+}
+
+#[test]
+fn what_weakens_the_pods_is_found_behind_any_number_of_other_fields() {
+    let spec = json!({});
+    let mut world = settled(&spec);
+    let mut child = changed(&spec, "/spec/template/spec/hostNetwork", json!(true), "kubectl-patch");
+    let others = (0..100).map(|n| format!("spec.template.metadata.annotations[{n}]"));
+    child.managers[0].fields = others.chain(child.managers[0].fields.clone()).collect();
+    world.see_child(child).unwrap();
+    store_status(&mut world);
+    let status = &world.resources.values().next().unwrap().seen.status;
+    assert_eq!(
+        (status.weakened_by_others.as_slice(), status.other_field_managers[0].fields.len()),
+        (&["hostNetwork".to_owned()][..], 32)
     );
 }
 

@@ -99,6 +99,7 @@ pub(crate) fn run(world: &World) -> Pass {
         resource: &world.resources[&key],
         now: Timestamp::UNIX_EPOCH,
         images: &BUILT_IN,
+        operator_pods: None,
     })
 }
 

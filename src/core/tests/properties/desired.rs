@@ -1,6 +1,7 @@
 //! Properties of the children: what is true of each, what never changes, what does change.
 
-use memcached_operator_core::api::spec::{Monitoring, Validated};
+use memcached_operator_core::api::spec::{Monitoring, Rotation, Validated};
+use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
 use memcached_operator_core::kernel::desired::deployment::{Rendered, deployment};
 use memcached_operator_core::kernel::desired::horizontal_pod_autoscaler::horizontal_pod_autoscaler;
 use memcached_operator_core::kernel::desired::network_policy::network_policy;
@@ -8,7 +9,7 @@ use memcached_operator_core::kernel::desired::pod_disruption_budget::pod_disrupt
 use memcached_operator_core::kernel::desired::secrets::{MountedKey, mounted, secret_hash};
 use memcached_operator_core::kernel::desired::service::service;
 use memcached_operator_core::kernel::desired::service_monitor::service_monitor;
-use memcached_operator_core::kernel::desired::{LiveTemplate, Revision, pod};
+use memcached_operator_core::kernel::desired::{DefaultImages, Intent, LiveTemplate, Revision, pod};
 use memcached_operator_core::kernel::go_operator::pod_template::PreservedMetadata;
 use memcached_operator_core::kernel::hash;
 use proptest::collection::btree_map;
@@ -121,6 +122,10 @@ const REACHES_THE_PODS: [Take; 27] = [
     |to, from| to.restart_trigger.clone_from(&from.restart_trigger),
 ];
 
+/// What the user may say about the pods that no hash tells: the revision does, so that an operator of before the field, or
+/// with a definition of before it, finds its own hash.
+const TOLD_BY_THE_REVISION: Take = |to, from| to.spec.security.rotation = from.spec.security.rotation;
+
 /// What the user may say besides.
 const REACHES_NO_POD: [Take; 7] = [
     |to, from| to.spec.replicas = from.spec.replicas,
@@ -200,7 +205,9 @@ proptest! {
     fn every_port_that_is_offered_is_one_of_a_container_and_let_in(fixture in fixture()) {
         let template = template(&fixture);
         let containers = template["spec"]["containers"].as_array().expect("containers");
-        let declared: Vec<_> = containers.iter().flat_map(|it| it["ports"].as_array().expect("ports"))
+        // The agent's is the operator's business where nobody scrapes it.
+        let is_for_others = |it: &&Value| it["name"] != "agent" || fixture.spec.monitoring.is_some();
+        let declared: Vec<_> = containers.iter().filter(is_for_others).flat_map(|it| it["ports"].as_array().expect("ports"))
             .map(|port| (port["name"].clone(), port["containerPort"].clone(), port["protocol"].clone())).collect();
         let service = service(&fixture.intent());
         let offered: Vec<_> = service["spec"]["ports"].as_array().expect("ports").iter()
@@ -217,7 +224,7 @@ proptest! {
     }
 
     #[test]
-    fn every_secret_in_a_volume_is_known_to_be_mounted_and_every_volume_is_used_once(fixture in fixture()) {
+    fn every_secret_in_a_volume_is_known_to_be_mounted_and_every_volume_is_used_once_or_with_the_agent(fixture in fixture()) {
         let spec = &template(&fixture)["spec"];
         let volumes = spec["volumes"].as_array().cloned().unwrap_or_default();
         let mut keys: Vec<_> = volumes.iter().flat_map(|volume| {
@@ -233,7 +240,10 @@ proptest! {
         let containers = spec["containers"].as_array().expect("containers");
         let mounts = containers.iter().filter_map(|it| it["volumeMounts"].as_array()).flatten();
         let mounted: Vec<_> = mounts.map(|mount| &mount["name"]).collect();
-        prop_assert_eq!(mounted, volumes.iter().map(|volume| &volume["name"]).collect::<Vec<_>>());
+        let volumes: Vec<_> = volumes.iter().map(|volume| &volume["name"]).collect();
+        // The agent checks the very files that memcached reads.
+        let users = if fixture.spec.security.rotation == Rotation::InPlace { 2 } else { 1 };
+        prop_assert_eq!(mounted, volumes.repeat(users));
     }
 
     #[test]
@@ -292,9 +302,44 @@ proptest! {
     }
 
     #[test]
+    fn another_way_to_take_secrets_is_another_revision_and_other_pods_of_the_same_intent(
+        one in fixture(), other in fixture(),
+    ) {
+        let mut edited = one.clone();
+        TOLD_BY_THE_REVISION(&mut edited, &other);
+        prop_assume!(!mounted(&one.spec).is_empty());
+        prop_assert_eq!(edited.intent().hash(), one.intent().hash());
+        let said = rendered(&one);
+        let live = LiveTemplate::from_deployment(&said.body, None);
+        let after = deployment(&edited.intent(), live.as_ref());
+        prop_assert_eq!(after.revision == said.revision, edited == one);
+        prop_assert_eq!(after.body["spec"]["template"] == said.body["spec"]["template"], edited == one);
+    }
+
+    #[test]
+    fn other_content_of_secrets_changes_the_pods_only_where_they_do_not_take_it_in_place(
+        one in fixture(), other in "[0-9a-f]{64}", registry in "[a-z]{1,5}",
+    ) {
+        prop_assume!(!mounted(&one.spec).is_empty());
+        let said = rendered(&one);
+        let live = LiveTemplate::from_deployment(&said.body, None);
+        let changed = Fixture { secret_hash: Some(other.clone()), ..one.clone() };
+        // What the operator is told to use for new pods does not matter either.
+        let images = DefaultImages { operator: format!("{registry}.example/o:1").into(), ..BUILT_IN.clone() };
+        let after = deployment(&Intent { images: &images, ..changed.intent() }, live.as_ref());
+        let in_place = one.spec.security.rotation == Rotation::InPlace;
+        prop_assert_eq!(after.body["spec"]["template"] == said.body["spec"]["template"], in_place);
+        prop_assert_eq!(&after.template_hash, &changed.intent().hash());
+        let at = if in_place { "/metadata" } else { "/spec/template/metadata" };
+        let annotations = &after.body.pointer(at).expect("metadata")["annotations"];
+        prop_assert_eq!(&annotations["memcached.c5c3.io/secret-hash"], &json!(other));
+    }
+
+    #[test]
     fn the_properties_know_every_field(one in fixture(), other in fixture()) {
         let mut edited = one;
-        REACHES_THE_PODS.iter().chain(&REACHES_NO_POD).for_each(|take| take(&mut edited, &other));
+        let all = REACHES_THE_PODS.iter().chain(&REACHES_NO_POD).chain([&TOLD_BY_THE_REVISION]);
+        all.for_each(|take| take(&mut edited, &other));
         prop_assert_eq!(edited.spec, other.spec);
     }
 
@@ -313,7 +358,7 @@ proptest! {
     }
 
     #[test]
-    fn an_unchanged_intent_stays_at_the_live_revision(fixture in fixture(), revision in 0_u32..9) {
+    fn an_unchanged_intent_stays_at_the_live_revision_whose_pods_take_secrets_as_it_says(fixture in fixture(), revision in 0_u32..9) {
         let template = json!({"spec": {"containers": [{"name": "memcached", "image": "whatever:7"}]}});
         let known = Revision(revision).is_known();
         let live = LiveTemplate {
@@ -321,9 +366,14 @@ proptest! {
             hash: fixture.intent().hash(),
             preserved: PreservedMetadata::default(),
             images: None,
+            secret_hash: None,
             foreign: (!known).then(|| Box::new(template.clone())),
         };
         let desired = deployment(&fixture.intent(), Some(&live));
+        if !live.revision.rotates(fixture.spec.security.rotation) {
+            prop_assert_eq!(desired, rendered(&fixture));
+            return Ok(());
+        }
         prop_assert_eq!(desired.revision, live.revision);
         prop_assert_eq!(&desired.template_hash, &live.hash);
         let ours = pod::template(&fixture.intent(), live.revision, &live.preserved);
@@ -338,10 +388,11 @@ proptest! {
             hash: "another".to_owned(),
             preserved: PreservedMetadata::default(),
             images: None,
+            secret_hash: None,
             foreign: None,
         };
         let desired = deployment(&fixture.intent(), Some(&live));
-        prop_assert_eq!(desired.revision, Revision::NEWEST);
+        prop_assert_eq!(desired.revision, Revision::newest(fixture.spec.security.rotation));
         prop_assert_eq!(desired, rendered(&fixture));
     }
 
@@ -354,6 +405,7 @@ proptest! {
             hash: desired.template_hash,
             preserved: PreservedMetadata::default(),
             images: None,
+            secret_hash: fixture.secret_hash.filter(|_| fixture.spec.security.rotation == Rotation::InPlace),
             foreign: None,
         };
         prop_assert_eq!(live, Some(said));

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use memcached_operator_core::api::spec::{
     AntiAffinity, Autoscaling, DisruptionLimit, GracefulShutdown, HighAvailability, Monitoring, Plaintext,
-    PodSettings, Process, Security, ServiceMonitor, Sources, Tls, Validated,
+    PodSettings, Process, Rotation, Security, ServiceMonitor, Sources, Tls, Validated,
 };
 use memcached_operator_core::kernel::object::{Key, Uid};
 use proptest::collection::{btree_map, btree_set, vec};
@@ -181,14 +181,19 @@ fn security() -> impl Strategy<Value = Security> {
         contexts(json!({"readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]}})),
         option::of(secret()),
         option::of(tls),
+        select(vec![Rotation::Restart, Rotation::InPlace]),
         option::of(sources),
     )
-        .prop_map(|(pod_context, container_context, sasl_secret, tls, network_policy)| Security {
-            pod_context: pod_context.map(typed),
-            container_context: container_context.map(typed),
-            sasl_secret,
-            tls,
-            network_policy,
+        .prop_map(|(pod_context, container_context, sasl_secret, tls, rotation, network_policy)| {
+            Security {
+                // As validation has it: without a Secret there is nothing to take.
+                rotation: if sasl_secret.is_some() || tls.is_some() { rotation } else { Rotation::Restart },
+                pod_context: pod_context.map(typed),
+                container_context: container_context.map(typed),
+                sasl_secret,
+                tls,
+                network_policy,
+            }
         })
 }
 

@@ -78,6 +78,7 @@ fn the_live_template_is_known_by_its_annotations() {
         revision: Revision(1),
         hash,
         preserved: PreservedMetadata::default(),
+        secret_hash: None,
         foreign: None,
         images: None,
     };

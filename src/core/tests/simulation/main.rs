@@ -15,6 +15,7 @@ mod default_images;
 mod disasters;
 mod fleet;
 mod history;
+mod in_place;
 mod judged_secrets;
 mod kube_events;
 mod model;
@@ -26,6 +27,7 @@ mod rotations;
 mod secrets;
 mod sight;
 mod simulation;
+mod taking_secrets;
 mod turns;
 mod words;
 

@@ -2,6 +2,7 @@
 //! collector. It keeps the rules that the kernel relies on: uids, resourceVersions, generations, create-only
 //! applies, and watches that deliver in order per kind and late.
 
+mod agents;
 mod checks;
 mod controllers;
 mod disasters;
@@ -15,6 +16,7 @@ mod users;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+pub(crate) use agents::Agent;
 use disasters::Backup;
 use jiff::Timestamp;
 use memcached_operator_core::kernel::event::{Event, SeenChild, SeenResource, SeenSecret};
@@ -59,6 +61,8 @@ pub(crate) struct Model {
     pub(crate) causes: usize,
     /// Whether the definition is an older one, which knows neither `memcached` nor the newest fields of the status.
     older: bool,
+    /// What the agents of the pods answer; those that are not named take everything.
+    pub(crate) agents: Vec<Agent>,
     /// Whether the operator judges the content of Secrets. Earlier releases did not.
     pub(crate) judges: bool,
 }
@@ -89,6 +93,7 @@ impl Model {
             undone: 0,
             causes: 0,
             older: false,
+            agents: Vec::new(),
             judges: true,
         }
     }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use memcached_operator_core::kernel::effect::{Effect, Observation, Request, RequestId};
+use memcached_operator_core::kernel::agents::Question;
+use memcached_operator_core::kernel::effect::{Effect, Observation, Request, RequestId, RotationResult};
 use memcached_operator_core::kernel::event::{Departure, Event, Reply};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
@@ -29,6 +30,12 @@ pub(crate) struct Simulation {
     pub(crate) times_listed_anew: usize,
     /// Whether the operator has had a complete list of the resources: before that it is told of nothing else.
     pub(crate) knows_resources: bool,
+    /// Questions to agents without an answer.
+    pub(crate) questions: Vec<(RequestId, Question)>,
+    /// How many there were.
+    pub(crate) questions_asked: usize,
+    /// What the metrics count of rotations.
+    pub(crate) rotations: Vec<RotationResult>,
     /// Answers on their way.
     pub(crate) late: Vec<(RequestId, Reply)>,
     pub(crate) wake: Option<Timestamp>,
@@ -60,6 +67,9 @@ impl Simulation {
             barred: false,
             knows_resources: false,
             times_listed_anew: 0,
+            questions: Vec::new(),
+            questions_asked: 0,
+            rotations: Vec::new(),
             late: Vec::new(),
             wake: None,
             with_twin: false,
@@ -83,6 +93,7 @@ impl Simulation {
         self.reconciler = Reconciler::new(settings);
         self.left_behind.append(&mut self.requests);
         self.late.clear();
+        self.questions.clear();
         self.asked.clear();
         self.wake = None;
         self.knows_resources = self.model.has_role;
@@ -115,12 +126,18 @@ impl Simulation {
         let unanswered = self.requests.len() + self.late.len();
         let effects = self.reconciler.step(self.now, event);
         assert_eq!(twin.unwrap_or_else(|| effects.clone()), effects);
-        let sends = effects.iter().any(|effect| matches!(effect, Effect::Send { .. }));
+        let asks = |it: &Effect| matches!(it, Effect::Send { request: Request::AskAgents(_), .. });
+        let sends = effects.iter().any(|effect| matches!(effect, Effect::Send { .. }) && !asks(effect));
         assert!(!sends || unanswered == 0, "two batches at once: {effects:?} beside {unanswered} requests");
         assert!(!sends || !self.barred, "{effects:?} where the resources may not be listed");
         for effect in effects {
             self.claims.append(&mut words::check(&self.reconciler, self.now, &effect));
             match effect {
+                Effect::Send { id, request: Request::AskAgents(question), .. } => {
+                    assert!(self.leads, "a follower asks agents");
+                    self.questions_asked += 1;
+                    self.questions.push((id, question));
+                }
                 Effect::Send { ref request, .. } => {
                     assert!(self.leads, "a follower asks for {effect:?}");
                     self.requested.push(request_name(request));
@@ -133,7 +150,8 @@ impl Simulation {
                     }
                     self.said.push(kube_event.reason);
                 }
-                Effect::Observe(Observation::RolloutStarted(_)) => self.counted += 1,
+                Effect::Observe(Observation::SecretRotation(result)) => self.rotations.push(result),
+                Effect::Observe(Observation::RolloutStarted { .. }) => self.counted += 1,
                 Effect::RelistAll => {
                     assert!(self.model.history > 0, "versions did not go back");
                     self.times_listed_anew += 1;
@@ -156,6 +174,18 @@ impl Simulation {
             Reply::Failed(Failure { category, message })
         };
         let reply = lost.map(failed).or(executed).unwrap();
+        self.step(Event::Done { id, reply });
+    }
+
+    /// The agents answer a question, or none does in time.
+    pub(crate) fn answer_question(&mut self, at: usize, lost: bool) {
+        let Some(at) = at.checked_rem(self.questions.len()) else { return };
+        let (id, question) = self.questions.remove(at);
+        let message = "no answer".to_owned();
+        let reply = match lost {
+            true => Reply::Failed(Failure { category: Category::Transient, message }),
+            false => self.model.answer_of_agents(&question),
+        };
         self.step(Event::Done { id, reply });
     }
 
@@ -203,6 +233,7 @@ impl Simulation {
     pub(crate) fn settle(&mut self) -> usize {
         ChildKind::ALL.into_iter().for_each(|kind| self.model.make_room(kind));
         self.model.mend_secret_of_lost_deployment();
+        self.model.agents.clear();
         self.settle_beside_others(usize::MAX)
     }
 
@@ -220,6 +251,8 @@ impl Simulation {
             } else if !self.requests.is_empty() {
                 sent += 1;
                 self.answer(0, true, None);
+            } else if !self.questions.is_empty() {
+                self.answer_question(0, false);
             // A list is answered within seconds, and the controllers of the cluster always find something to do.
             } else if self.catch_up() || self.model.work() {
             } else if let Some(at) = self.wake
@@ -245,6 +278,7 @@ pub(crate) fn request_name(request: &Request) -> String {
         Request::Apply { kind, .. } => format!("apply {}", kind.name()),
         Request::Patch { kind, .. } => format!("patch {}", kind.name()),
         Request::Delete { kind, .. } => format!("delete {}", kind.name()),
+        Request::AskAgents(_) => "ask agents".into(),
         Request::PatchStatus { .. } => "status".into(),
     }
 }

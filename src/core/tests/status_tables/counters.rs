@@ -2,6 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use memcached_operator_core::api::MemcachedStatus;
+use memcached_operator_core::api::secret_rotation::SecretRotation;
 use memcached_operator_core::api::status::{
     AlteredField, AlteredFields, OtherFieldManager, SecretVersion, Warning,
 };
@@ -244,8 +245,10 @@ fn the_numbers_mirror_the_deployment() {
         time: None,
         fields: vec!["spec.template.spec.containers[name=debug]".into()],
     }];
+    let rotation = SecretRotation { used_hash: "5c1f".into(), ..SecretRotation::default() };
     let inputs = StatusInputs {
         deployment: Some(rollout(4, 2, 3)),
+        rotation: Some(rotation.clone()),
         template_revision: Some(Revision(1)),
         secrets: secrets.clone(),
         warnings: warnings.clone(),
@@ -269,6 +272,7 @@ fn the_numbers_mirror_the_deployment() {
         server_list: vec!["cache.shop:11211".into()],
         unserved_kinds: Vec::new(),
         secrets,
+        secret_rotation: Some(rotation),
         warnings,
         budgeted_rollout: None,
         budgeted_rollout_cause: None,

@@ -47,6 +47,7 @@ fn steady() -> StatusInputs<'static> {
         blocking_problem: None,
         pod_problem: None,
         secrets: Vec::new(),
+        rotation: None,
         warnings: Vec::new(),
         altered: Vec::new(),
         other_managers: Vec::new(),

@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use memcached_operator_core::api::MemcachedStatus;
+use memcached_operator_core::api::secret_rotation::SecretRotation;
 use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::event::SeenRollout;
 use memcached_operator_core::kernel::failure::Category;
@@ -64,6 +65,7 @@ prop_compose! {
         paused in option::weighted(0.2, subsequence(vec!["Service", "Deployment"], 0..=2)),
         missing_secrets in subsequence(vec!["a", "b"], 0..=1),
         blocking_problem in prop_oneof![Just(None), troubles()],
+        rotation in option::weighted(0.3, rotations()),
         pod_problem in option::of(Just("OOMKilled".to_owned())),
         permit_state in select(vec![
             PermitState::NotNeeded,
@@ -93,12 +95,29 @@ prop_compose! {
             blocking_problem,
             pod_problem,
             secrets: Vec::new(),
+            rotation,
             warnings: Vec::new(),
             altered: Vec::new(),
             other_managers: Vec::new(),
             weakened: Vec::new(),
             template_revision: None,
             now: at(0) + SignedDuration::from_millis(millis),
+        }
+    }
+}
+
+prop_compose! {
+    fn rotations()(
+        is_under_way in any::<bool>(),
+        counts in option::of((0..3_i32, 0..3_i32)),
+    ) -> SecretRotation {
+        SecretRotation {
+            used_hash: "a".into(),
+            wanted_hash: is_under_way.then(|| "b".into()),
+            secrets: vec!["tls".into()],
+            pods: counts.map(|(pods, _)| pods),
+            updated_pods: counts.map(|(_, updated)| updated),
+            ..SecretRotation::default()
         }
     }
 }
@@ -189,7 +208,8 @@ proptest! {
         let refused = it.deployment.as_ref().is_some_and(|live| {
             live.seen.deadline_exceeded.is_some() || live.seen.replica_failure.is_some()
         });
-        let proven = if waits(&it) { complete(&it) } else { all_is_proven(&it) && !refused };
+        let rotates = it.rotation.as_ref().is_some_and(|record| record.wanted_hash.is_some());
+        let proven = !rotates && if waits(&it) { complete(&it) } else { all_is_proven(&it) && !refused };
         prop_assert_eq!(is(&shown, "Ready"), proven);
         prop_assert_eq!(kstatus(it.generation, &shown) == "Current", proven && !waits(&it));
     }

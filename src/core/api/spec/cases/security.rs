@@ -29,7 +29,42 @@ pub(super) fn cases() -> Vec<Case> {
     let mut cases: Vec<_> = PARTS.iter().flat_map(secrets).collect();
     cases.extend(PARTS.iter().flat_map(names));
     cases.extend(plaintext());
+    cases.extend(rotation());
     cases
+}
+
+/// The agent has to run as memcached does, where it has to signal it.
+fn rotation() -> Vec<Case> {
+    let with = |of_pod: Value, of_containers: Value| {
+        json!({"security": {
+            "rotation": "InPlace",
+            "sasl": {"enabled": true, "credentialsSecretRef": {"name": "a"}},
+            "podSecurityContext": of_pod,
+            "containerSecurityContext": of_containers,
+        }})
+    };
+    let path = "spec.security.podSecurityContext.runAsUser";
+    let words = "podSecurityContext.runAsUser is required when rotation is InPlace and SASL is enabled";
+    let mut without_password = with(json!({}), json!({}));
+    without_password["security"]["sasl"]["enabled"] = json!(false);
+    let mut by_default = with(json!({}), json!({}));
+    by_default["security"].as_object_mut().map(|security| security.remove("podSecurityContext"));
+    let mut restarts = with(json!({}), json!({}));
+    restarts["security"]["rotation"] = json!("Restart");
+    vec![
+        lacks(with(json!({}), json!({})), path, words),
+        lacks(with(json!({"runAsNonRoot": true}), json!({})), path, words),
+        taken(with(json!({"runAsUser": 1000}), json!({}))),
+        taken(with(json!({}), json!({"runAsUser": 1000}))),
+        taken(without_password),
+        taken(by_default),
+        taken(restarts),
+        breaks_limit(
+            json!({"security": {"rotation": "Live"}}),
+            "spec.security.rotation",
+            "Unsupported value: \"Live\": supported values: \"Restart\", \"InPlace\"",
+        ),
+    ]
 }
 
 /// What is switched on has its Secret.

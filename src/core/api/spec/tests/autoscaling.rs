@@ -82,6 +82,17 @@ fn beside_an_exporter_without_a_request_memcacheds_own_share_counts(
 }
 
 #[test]
+fn beside_an_agent_memcacheds_own_share_counts_but_where_the_exporters_request_is_the_agents() {
+    let mut raw = scaled(json!({"maxReplicas": 3}));
+    let tls = json!({"enabled": true, "certificateSecretRef": {"name": "a"}});
+    raw["security"] = json!({"rotation": "InPlace", "tls": tls});
+    let metrics = |raw: &Value| serde_json::to_value(valid(raw).autoscaling.unwrap().metrics).unwrap();
+    assert_eq!(metrics(&raw), json!([share_of_memcached("cpu")]));
+    raw["monitoring"] = json!({"enabled": true, "exporterResources": {"requests": {"cpu": "1m"}}});
+    assert_eq!(metrics(&raw), json!([share_of_pods("cpu")]));
+}
+
+#[test]
 fn an_amount_of_the_whole_pod_stays_one_beside_an_exporter() {
     let amount = json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "1"}}});
     let mut raw = scaled(json!({"maxReplicas": 3, "metrics": [amount]}));

@@ -4,24 +4,25 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::valid;
-use crate::api::spec::{Plaintext, Security, Sources, Tls};
+use crate::api::spec::{Plaintext, Rotation, Security, Sources, Tls};
 
 #[test]
 fn the_section_arrives_unchanged() {
     let everywhere = json!([{"namespaceSelector": {}}]);
     let prometheus = json!([{"podSelector": {"matchLabels": {"app": "prometheus"}}}]);
     let raw = json!({"security": {
-        "podSecurityContext": {},
+        "podSecurityContext": {"runAsUser": 1000},
         "containerSecurityContext": {"readOnlyRootFilesystem": true},
         "sasl": {"enabled": true, "credentialsSecretRef": {"name": "passwords"}},
         "tls": {
             "enabled": true, "certificateSecretRef": {"name": "certificate"}, "enableClientCert": true,
             "plaintext": "Localhost",
         },
+        "rotation": "InPlace",
         "networkPolicy": {"enabled": true, "allowedSources": everywhere, "metricsSources": prometheus},
     }});
     let expected = Security {
-        pod_context: serde_json::from_value(json!({})).unwrap(),
+        pod_context: serde_json::from_value(json!({"runAsUser": 1000})).unwrap(),
         container_context: serde_json::from_value(json!({"readOnlyRootFilesystem": true})).unwrap(),
         sasl_secret: Some("passwords".to_owned()),
         tls: Some(Tls {
@@ -29,6 +30,7 @@ fn the_section_arrives_unchanged() {
             client_certificates: true,
             plaintext: Plaintext::Localhost,
         }),
+        rotation: Rotation::InPlace,
         network_policy: Some(Sources {
             clients: serde_json::from_value(everywhere.clone()).unwrap(),
             metrics: serde_json::from_value(prometheus).unwrap(),

@@ -156,12 +156,7 @@ pub(super) fn conflict(message: &str) -> Reply {
 /// JSON merge patch on the top level, where the operator's patches are.
 pub(crate) fn merged(status: &MemcachedStatus, patch: &Value) -> MemcachedStatus {
     let mut fields = serde_json::to_value(status).unwrap();
-    for (field, value) in patch.as_object().unwrap() {
-        if value.is_null() {
-            fields.as_object_mut().unwrap().remove(field);
-        } else {
-            fields[field] = value.clone();
-        }
-    }
+    // As the API server merges: within the fields of an object too.
+    json_patch::merge(&mut fields, patch);
     serde_json::from_value(fields).unwrap()
 }

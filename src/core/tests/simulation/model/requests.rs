@@ -82,6 +82,7 @@ impl Model {
                 Some(_) => conflict("the object has been modified"),
                 None => Reply::Child(None),
             },
+            Request::AskAgents(question) => self.answer_of_agents(question),
             Request::PatchStatus { resource_version, status } => match self.resource.clone() {
                 Some(mut resource) if resource.resource_version == *resource_version => {
                     resource.status = merged(&resource.status, status);

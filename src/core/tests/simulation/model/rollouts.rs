@@ -72,12 +72,14 @@ impl Model {
             secret_hash: None,
             restart_trigger: None,
             images: &BUILT_IN,
+            operator_pods: None,
         };
         let preserved = PreservedMetadata::default();
         let live = LiveTemplate {
             revision: Revision::GO_OPERATOR,
             hash: intent.hash(),
             preserved,
+            secret_hash: None,
             foreign: None,
             images: None,
         };

@@ -41,6 +41,8 @@ pub(super) enum Claim {
     LacksTemplate,
     /// The Deployment has not seen its own spec.
     Unobserved,
+    /// `Rotating Secret tls: 1/3 pods use the new content`.
+    Rotating(i32, i32),
     /// Why a pod does not run.
     PodProblem,
     /// Somebody else's words: a failure's, or a rule's.
@@ -63,6 +65,7 @@ pub(super) fn claims(condition: &Condition) -> Result<Vec<Claim>, String> {
         | "ImmutableField"
         | "SecretInvalid"
         | "SecretUnreadable"
+        | "AgentUnreachable"
         | "Forbidden"
         | "QuotaExceeded"
         | "AdmissionDenied"
@@ -114,7 +117,12 @@ fn claim(text: &str) -> Option<Claim> {
     };
     let counts = |start: &str, end: &str| pair(between(start, end)?);
     let number = |start: &str, end: &str| between(start, end)?.parse().ok();
-    None.or_else(|| counts("Only ", " replicas are ready").map(|(a, b)| Claim::OnlyReady(a, b)))
+    let rotating = || {
+        let (_, counts) = between("Rotating ", " pods use the new content")?.rsplit_once(": ")?;
+        pair(counts)
+    };
+    None.or_else(|| rotating().map(|(a, b)| Claim::Rotating(a, b)))
+        .or_else(|| counts("Only ", " replicas are ready").map(|(a, b)| Claim::OnlyReady(a, b)))
         .or_else(|| counts("only ", " replicas are available").map(|(a, b)| Claim::Available(a, b)))
         .or_else(|| counts("", " replicas are ready").map(|(a, b)| Claim::Ready(a, b)))
         .or_else(|| {

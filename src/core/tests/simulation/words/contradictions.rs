@@ -61,6 +61,7 @@ impl<'a> Known<'a> {
             resource: &resource,
             now: self.now,
             images: &BUILT_IN,
+            operator_pods: None,
         });
         let writes = |it: &PlannedRequest| matches!(it, PlannedRequest::WriteChild(it) if it.kind == ChildKind::Deployment);
         next.requests.iter().any(writes)

@@ -1,5 +1,5 @@
 //! What memcached, which uses OpenSSL, makes of certificates and a private key. Takes their bytes; gives findings and ends.
-//! Pure; called where a Secret is reduced.
+//! Pure; called where the operator reduces a Secret, and by [`super::pair`].
 //!
 //! OpenSSL takes the first certificate of `tls.crt` as memcached's own and all others as its chain, the first private key
 //! of `tls.key`, and every certificate of `ca.crt`; text and other objects between them it passes over. Our libraries know
@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::{PemObject as _, SectionKind};
-use x509_parser::asn1_rs::{Any, Tag};
+use x509_parser::asn1_rs::{Any, Sequence, Tag};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::oid_registry::{OID_KEY_TYPE_EC_PUBLIC_KEY, OID_PKCS1_RSAENCRYPTION, OID_SIG_ED25519};
 use x509_parser::prelude::FromDer as _;
@@ -20,11 +20,24 @@ use crate::kernel::secret_finding::SecretFinding;
 
 /// What there is to say about certificates.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Certificates {
+pub struct Certificates {
     /// What was found.
-    pub(super) finding: Option<SecretFinding>,
+    pub finding: Option<SecretFinding>,
     /// When they end; `None` where none could be read.
-    pub(super) not_after: Option<Timestamp>,
+    pub not_after: Option<Timestamp>,
+}
+
+/// The certificates of a PEM file in their order, as DER; at least one.
+///
+/// # Errors
+/// What [`judge_chain`] finds where the file holds no certificates that can be read.
+pub fn read_chain(file: &[u8]) -> Result<Vec<Vec<u8>>, SecretFinding> {
+    match certificates(file) {
+        Pem::Missing => Err(SecretFinding::CertificateMissing),
+        Pem::Broken => Err(SecretFinding::CertificateBroken),
+        Pem::Unknown => Err(SecretFinding::CertificateNotJudged),
+        Pem::Objects(chain) => Ok(chain),
+    }
 }
 
 /// The objects of a PEM file.
@@ -42,12 +55,10 @@ enum Pem {
 /// Memcached's own certificate and its chain. Only the end of its own counts: clients may know a way around an old
 /// authority in the chain.
 #[must_use]
-pub(super) fn judge_chain(file: &[u8]) -> Certificates {
-    match certificates(file) {
-        Pem::Missing => finding(SecretFinding::CertificateMissing),
-        Pem::Broken => finding(SecretFinding::CertificateBroken),
-        Pem::Unknown => finding(SecretFinding::CertificateNotJudged),
-        Pem::Objects(chain) => match chain.first().and_then(|own| end(own)) {
+pub fn judge_chain(file: &[u8]) -> Certificates {
+    match read_chain(file) {
+        Err(found) => finding(found),
+        Ok(chain) => match chain.first().and_then(|own| end(own)) {
             Some(end) => Certificates { finding: None, not_after: Some(end) },
             None => finding(SecretFinding::CertificateNotJudged),
         },
@@ -56,7 +67,7 @@ pub(super) fn judge_chain(file: &[u8]) -> Certificates {
 
 /// The authorities of clients' certificates. The last that ends counts: bundles keep old ones.
 #[must_use]
-pub(super) fn judge_authorities(file: &[u8]) -> Certificates {
+pub fn judge_authorities(file: &[u8]) -> Certificates {
     match certificates(file) {
         Pem::Missing => finding(SecretFinding::AuthorityMissing),
         Pem::Broken => finding(SecretFinding::AuthorityBroken),
@@ -74,7 +85,7 @@ pub(super) fn judge_authorities(file: &[u8]) -> Certificates {
 
 /// The private key, and whether it belongs to the first certificate of `chain`.
 #[must_use]
-pub(super) fn judge_key(file: &[u8], chain: Option<&[u8]>) -> Option<SecretFinding> {
+pub fn judge_key(file: &[u8], chain: Option<&[u8]>) -> Option<SecretFinding> {
     let key = match private_key(file) {
         Pem::Missing => return Some(SecretFinding::PrivateKeyMissing),
         Pem::Broken => return Some(SecretFinding::PrivateKeyBroken),
@@ -83,6 +94,7 @@ pub(super) fn judge_key(file: &[u8], chain: Option<&[u8]>) -> Option<SecretFindi
     };
     let Some(public) = PrivateKeyDer::try_from(key.as_slice())
         .ok()
+        .filter(|key| !is_of_second_version(key))
         .and_then(|key| any_supported_type(&key).ok())
         .and_then(|key| Some(key.public_key()?.into_owned()))
     else {
@@ -92,6 +104,15 @@ pub(super) fn judge_key(file: &[u8], chain: Option<&[u8]>) -> Option<SecretFindi
     let (_, certificate) = X509Certificate::from_der(chain.first()?).ok()?;
     let (_, public) = SubjectPublicKeyInfo::from_der(&public).ok()?;
     belongs(&public, certificate.public_key())
+}
+
+/// Whether a key is written in the second version of PKCS#8, with its public half beside it (RFC 5958), as some tools write
+/// Ed25519. Our libraries read that, and OpenSSL does from 3.5 on: nobody knows which one an image of memcached holds.
+fn is_of_second_version(key: &PrivateKeyDer<'_>) -> bool {
+    let PrivateKeyDer::Pkcs8(key) = key else { return false };
+    let version = Sequence::from_der(key.secret_pkcs8_der())
+        .and_then(|(_, parts)| u32::from_der(parts.content.as_ref()).map(|(_, version)| version));
+    version.is_ok_and(|version| version > 0)
 }
 
 /// Whether a private key with this public half is that of a certificate.
@@ -122,31 +143,55 @@ fn end(der: &[u8]) -> Option<Timestamp> {
     Some(Timestamp::from_second(end).unwrap_or(Timestamp::MAX))
 }
 
+/// Objects of a PEM file, and how many of them OpenSSL reads.
+struct Wanted {
+    /// The end of the label of every form of such an object.
+    name: &'static str,
+    /// The labels that our library knows.
+    known: &'static [(&'static str, SectionKind)],
+    /// How many are read: what stands behind them does not matter.
+    most: usize,
+}
+
 fn certificates(file: &[u8]) -> Pem {
-    objects(file, "CERTIFICATE-----", |kind| kind == SectionKind::Certificate)
+    let known = &[("CERTIFICATE", SectionKind::Certificate)];
+    objects(file, &Wanted { name: "CERTIFICATE", known, most: usize::MAX })
 }
 
 fn private_key(file: &[u8]) -> Pem {
-    objects(file, "PRIVATE KEY-----", |kind| {
-        matches!(kind, SectionKind::PrivateKey | SectionKind::RsaPrivateKey | SectionKind::EcPrivateKey)
-    })
+    let known = &[
+        ("PRIVATE KEY", SectionKind::PrivateKey),
+        ("RSA PRIVATE KEY", SectionKind::RsaPrivateKey),
+        ("EC PRIVATE KEY", SectionKind::EcPrivateKey),
+    ];
+    objects(file, &Wanted { name: "PRIVATE KEY", known, most: 1 })
 }
 
-/// The objects of a kind in a file. `mark` ends the first line of every form of such an object.
-fn objects(file: &[u8], mark: &str, is_asked: fn(SectionKind) -> bool) -> Pem {
+fn objects(file: &[u8], Wanted { name, known, most }: &Wanted) -> Pem {
     let text = String::from_utf8_lossy(file);
+    let label =
+        |line: &'_ str| line.trim_end().strip_prefix("-----BEGIN ")?.strip_suffix("-----").map(str::to_owned);
+    let is_other_form =
+        |label: &String| label.ends_with(name) && !known.iter().any(|(known, _)| known == label);
+    // `TRUSTED CERTIFICATE`, for example: OpenSSL may take it as the first.
+    if text.lines().filter_map(label).any(|label| is_other_form(&label)) {
+        return Pem::Unknown;
+    }
     let mut found = Vec::new();
     for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(file) {
         match section {
-            Ok((kind, der)) if is_asked(kind) => found.push(der),
+            Ok((kind, der)) if known.iter().any(|(_, known)| *known == kind) => found.push(der),
             Ok(_) => {}
             // Encrypted keys of the old form have lines before the key that only OpenSSL understands.
             Err(_) if text.contains("Proc-Type:") => return Pem::Unknown,
             Err(_) => return Pem::Broken,
         }
+        if found.len() == *most {
+            break;
+        }
     }
     match found.is_empty() {
-        true if text.contains(mark) => Pem::Unknown,
+        true if text.contains(&format!("{name}-----")) => Pem::Unknown,
         true => Pem::Missing,
         false if found.iter().all(|der| is_whole(der)) => Pem::Objects(found),
         false => Pem::Broken,

@@ -1,4 +1,5 @@
-//! What memcached makes of a password file (`-Y`). Takes its bytes; gives findings. Pure; called where a Secret is reduced.
+//! What memcached makes of a password file (`-Y`). Takes its bytes; gives findings. Pure; called where the operator
+//! reduces a Secret, and by the agent.
 //!
 //! Read from memcached's `authfile.c` (1.6.18 to 1.6.39) and tried with 1.6.18: `fgets` takes a line, or its first 255
 //! bytes. What has no colon ends memcached. Bytes without a newline count as the last line, so what follows a line that is
@@ -6,6 +7,8 @@
 
 use std::collections::BTreeSet;
 
+use super::refusal::Refusal;
+use crate::kernel::desired::files::PASSWORD_FILE;
 use crate::kernel::secret_finding::SecretFinding;
 
 /// The most bytes of a line that memcached reads, with the newline.
@@ -15,7 +18,7 @@ const MAX_ENTRIES: usize = 8;
 
 /// What there is to say about a password file.
 #[must_use]
-pub(super) fn judge(file: &[u8]) -> BTreeSet<SecretFinding> {
+pub fn judge(file: &[u8]) -> BTreeSet<SecretFinding> {
     let mut found = BTreeSet::new();
     if file.is_empty() {
         found.insert(SecretFinding::PasswordFileEmpty);
@@ -37,6 +40,29 @@ pub(super) fn judge(file: &[u8]) -> BTreeSet<SecretFinding> {
     }
     found.extend(is_more(rest).then_some(SecretFinding::PasswordFileTooManyEntries));
     found
+}
+
+/// Why a running memcached is not given this password file; nothing where it is good. What only warns where a pod starts is
+/// a refusal here: each entry has to be able to log in afterwards.
+#[must_use]
+pub fn refusals(file: &[u8]) -> Vec<Refusal> {
+    let found = judge(file).into_iter().map(Refusal::from);
+    let odd = [
+        (
+            file.starts_with(b"\xef\xbb\xbf"),
+            "it begins with a byte order mark, which would be part of the first user",
+        ),
+        (file.contains(&0), "a zero byte is in it; memcached ends the password there, or refuses the file"),
+        (has_lone_return(file), "a carriage return is in a line of it; memcached ends the password there"),
+    ];
+    let odd = odd.into_iter().filter(|(is_there, _)| *is_there);
+    found.chain(odd.map(|(_, words)| Refusal::new(PASSWORD_FILE, words))).collect()
+}
+
+/// Whether a carriage return stands elsewhere than before a newline.
+fn has_lone_return(file: &[u8]) -> bool {
+    let next = file.iter().skip(1).map(Some).chain([None]);
+    file.iter().zip(next).any(|(byte, next)| *byte == b'\r' && next != Some(&b'\n'))
 }
 
 /// Whether anything but blanks is in bytes that memcached does not read.

@@ -1,0 +1,128 @@
+//! A cache whose pods take a changed certificate and a changed password in place, as its clients meet it: nobody loses a key or
+//! a connection, no pod is another one, and the status says how far it is.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result};
+use e2e::testing::cache::{Cache, says};
+use e2e::testing::memcached::Memcached;
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::ResourceExt;
+use kube::api::ListParams;
+use memcached_operator::api::Memcached as Resource;
+use serde_json::json;
+
+use super::tls::Authority;
+use super::with_cache;
+
+const PODS: usize = 2;
+const KEYS: usize = 200;
+
+/// A pod of the cache, with the connection of a client that stays.
+struct Client {
+    pod: SocketAddr,
+    connection: Memcached,
+}
+
+impl Client {
+    async fn connect(authority: &Authority, pod: SocketAddr, password: &str) -> Result<Self> {
+        let mut connection = authority.connect(SocketAddr::new(pod.ip(), 11212), None).await?;
+        connection.authenticate("user", password).await?;
+        Ok(Self { pod, connection })
+    }
+
+    async fn store(&mut self) -> Result<()> {
+        for key in 0..KEYS {
+            self.connection.set(&format!("key-{key}"), b"value").await?;
+        }
+        Ok(())
+    }
+
+    async fn finds_everything(&mut self) -> Result<()> {
+        for key in 0..KEYS {
+            let found = self.connection.get(&format!("key-{key}")).await?;
+            found.with_context(|| format!("key-{key} of {} is lost", self.pod))?;
+        }
+        Ok(())
+    }
+}
+
+async fn pods(cache: &Cache<'_>) -> Result<BTreeSet<String>> {
+    let of_cache = ListParams::default().labels(&format!("app.kubernetes.io/instance={}", cache.name));
+    let pods = cache.space.api::<Pod>().list(&of_cache).await?;
+    Ok(pods.items.iter().filter_map(ResourceExt::uid).collect())
+}
+
+async fn passwords(cache: &Cache<'_>, file: &str) -> Result<()> {
+    let secret = json!({"metadata": {"name": "users"}, "stringData": {"password-file": file}});
+    cache.space.apply::<Secret>(&serde_json::from_value(secret)?).await.map(|_| ())
+}
+
+fn used(resource: &Resource) -> Option<String> {
+    let record = resource.status.as_ref()?.secret_rotation.as_ref()?;
+    record.wanted_hash.is_none().then(|| record.used_hash.clone())
+}
+
+/// Waits until all pods use what the Secrets hold, which is another content than the one before.
+async fn rotated(cache: &Cache<'_>, before: &Resource) -> Result<Resource> {
+    let before = used(before);
+    let ended = |it: &Resource| used(it).is_some_and(|now| Some(now) != before);
+    cache.is("all pods use the new content", |it| ended(it) && says(it, "True", "MemcachedReady")).await
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_and_a_changed_password_lose_no_key_and_no_connection() -> Result<()> {
+    with_cache("in-place", async |cache| {
+        let authority = Authority::create("our-authority")?;
+        authority.fill(cache.space, "certificate").await?;
+        passwords(cache, "user:one\n").await?;
+        cache
+            .apply(&json!({"replicas": PODS, "security": {
+                "rotation": "InPlace",
+                "tls": {"enabled": true, "certificateSecretRef": {"name": "certificate"}},
+                "sasl": {"enabled": true, "credentialsSecretRef": {"name": "users"}},
+            }}))
+            .await?;
+        let mut resource = cache.ready().await?;
+        let before = pods(cache).await?;
+        let mut clients = Vec::new();
+        for pod in cache.addresses(PODS).await? {
+            let mut client = Client::connect(&authority, pod, "one").await?;
+            client.store().await?;
+            clients.push(client);
+        }
+        for (file, password) in
+            [("user:one\nuser:two\n", "two"), ("user:two\nuser:three\n", "three"), ("user:three\n", "three")]
+        {
+            authority.fill(cache.space, "certificate").await?;
+            resource = rotated(cache, &resource).await?;
+            passwords(cache, file).await?;
+            resource = rotated(cache, &resource).await?;
+            for client in &mut clients {
+                client.finds_everything().await?;
+                Client::connect(&authority, client.pod, password).await?.finds_everything().await?;
+            }
+        }
+        for client in &clients {
+            Client::connect(&authority, client.pod, "one")
+                .await
+                .err()
+                .context("the first password is gone")?;
+        }
+        // What no memcached would take is kept from it, and all goes on with what there was.
+        authority.fill_mismatched(cache.space, "certificate").await?;
+        cache.is("the pair is refused", |it| says(it, "False", "SecretInvalid")).await?;
+        for client in &mut clients {
+            client.finds_everything().await?;
+            Client::connect(&authority, client.pod, "three").await?;
+        }
+        authority.fill(cache.space, "certificate").await?;
+        rotated(cache, &resource).await?;
+        assert_eq!((pods(cache).await?, cache.replica_sets().await?), (before, 1));
+        let history = format!("{:?}", cache.history().await?);
+        assert!(history.contains("pods use the new content"), "{history}");
+        Ok(())
+    })
+    .await
+}

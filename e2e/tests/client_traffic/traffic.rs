@@ -1,0 +1,175 @@
+//! Clients at work on the pods of a cache, over TLS with a certificate and a password: some keep their connections, others make
+//! new ones all the time. Takes the pods and what clients need; gives what became of their operations.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::testing::memcached::Memcached;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::tls::Authority;
+
+/// All clients together.
+pub(crate) const OPERATIONS_A_SECOND: usize = 2_000;
+/// Connections that last, for each pod.
+const CONNECTIONS: usize = 2;
+/// Operations of a client at a time, and then it waits.
+const BURST: usize = 10;
+/// How often a new connection is made to each pod.
+const NEW_CONNECTION: Duration = Duration::from_millis(200);
+
+/// What a client needs to get in.
+pub(crate) struct Access {
+    pub(crate) authority: Authority,
+    pub(crate) user: &'static str,
+    pub(crate) password: &'static str,
+}
+
+impl Access {
+    /// A connection over which everything is allowed.
+    pub(crate) async fn connect(&self, pod: SocketAddr) -> Result<Memcached> {
+        let mut client = self.authority.connect(pod, Some(self.authority.client())).await?;
+        client.authenticate(self.user, self.password).await?;
+        Ok(client)
+    }
+}
+
+/// The keys of one pod, which all have their own name as value.
+#[derive(Clone, Copy)]
+pub(crate) struct Keys {
+    pub(crate) pod: SocketAddr,
+    pub(crate) count: usize,
+}
+
+impl Keys {
+    fn key(self, at: usize) -> String {
+        format!("key-{}-{}", self.pod.ip(), at % self.count)
+    }
+
+    /// Stores all.
+    pub(crate) async fn store(self, access: &Access) -> Result<()> {
+        let mut client = access.connect(self.pod).await?;
+        for at in 0..self.count {
+            let key = self.key(at);
+            client.set(&key, key.as_bytes()).await?;
+        }
+        Ok(())
+    }
+
+    /// How many are there.
+    pub(crate) async fn found(self, access: &Access) -> Result<usize> {
+        let mut client = access.connect(self.pod).await?;
+        let mut found = 0;
+        for at in 0..self.count {
+            let key = self.key(at);
+            found += usize::from(client.get(&key).await?.as_deref() == Some(key.as_bytes()));
+        }
+        Ok(found)
+    }
+}
+
+/// What clients did.
+#[derive(Debug, Default)]
+pub(crate) struct Done {
+    /// Operations on connections that last.
+    pub(crate) operations: usize,
+    /// Connections made meanwhile.
+    pub(crate) connections: usize,
+    /// How long each operation took.
+    latencies: Vec<Duration>,
+}
+
+impl Done {
+    /// Of a hundred operations one takes longer.
+    pub(crate) fn p99(&self) -> Option<Duration> {
+        let mut sorted = self.latencies.clone();
+        sorted.sort();
+        sorted.get(sorted.len() * 99 / 100).copied()
+    }
+}
+
+/// Clients that work until they are told to end.
+pub(crate) struct Traffic {
+    clients: JoinSet<Result<Done>>,
+    end: watch::Sender<bool>,
+}
+
+impl Traffic {
+    /// Connects all clients and starts them.
+    pub(crate) async fn start(access: &Arc<Access>, pods: &[Keys]) -> Result<Self> {
+        let (end, ended) = watch::channel(false);
+        let mut clients = JoinSet::new();
+        let pause = Duration::from_secs(1) * u32::try_from(pods.len() * CONNECTIONS * BURST)?
+            / u32::try_from(OPERATIONS_A_SECOND)?;
+        for keys in pods {
+            for first in 0..CONNECTIONS {
+                let client = access.connect(keys.pod).await?;
+                clients.spawn(operate(client, *keys, first, pause, ended.clone()));
+            }
+            clients.spawn(connect_again(Arc::clone(access), *keys, ended.clone()));
+        }
+        Ok(Self { clients, end })
+    }
+
+    /// Ends them. An operation that failed, or a client that was refused, is the error.
+    pub(crate) async fn finish(mut self) -> Result<Done> {
+        self.end.send_replace(true);
+        let mut all = Done::default();
+        while let Some(client) = self.clients.join_next().await {
+            let Done { operations, connections, latencies } = client??;
+            all.operations += operations;
+            all.connections += connections;
+            all.latencies.extend(latencies);
+        }
+        Ok(all)
+    }
+}
+
+/// Reads keys, and stores one in ten again, over one connection.
+async fn operate(
+    mut client: Memcached,
+    keys: Keys,
+    first: usize,
+    pause: Duration,
+    ended: watch::Receiver<bool>,
+) -> Result<Done> {
+    let mut done = Done::default();
+    let mut bursts = interval(pause);
+    bursts.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    while !*ended.borrow() {
+        bursts.tick().await;
+        for at in 0..BURST {
+            let key = keys.key(first + CONNECTIONS * done.operations);
+            let start = Instant::now();
+            if at == 0 {
+                client.set(&key, key.as_bytes()).await.context("an operation on an open connection")?;
+            } else {
+                let value = client.get(&key).await.context("an operation on an open connection")?;
+                ensure!(value.as_deref() == Some(key.as_bytes()), "{key} is lost");
+            }
+            done.latencies.push(start.elapsed());
+            done.operations += 1;
+        }
+    }
+    Ok(done)
+}
+
+/// Makes one new connection after the other, and reads over each.
+async fn connect_again(access: Arc<Access>, keys: Keys, ended: watch::Receiver<bool>) -> Result<Done> {
+    let mut done = Done::default();
+    let mut turns = interval(NEW_CONNECTION);
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while !*ended.borrow() {
+        turns.tick().await;
+        let mut client = access.connect(keys.pod).await.context("a new connection")?;
+        let key = keys.key(done.connections);
+        let value = client.get(&key).await.context("the first operation on a new connection")?;
+        ensure!(value.as_deref() == Some(key.as_bytes()), "{key} is lost");
+        done.connections += 1;
+    }
+    Ok(done)
+}

@@ -1,0 +1,198 @@
+//! `/metrics` with TLS and authorization on a real API server, with what the chart grants: who reads it, over which
+//! certificate, and that a real Prometheus does, as the page says and as the chart's ServiceMonitor says.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use e2e::certs::Authority;
+use e2e::chart::{self, NAMESPACE};
+use e2e::testing::control_plane::in_space;
+use e2e::testing::operator::{Launch, Operator, binary};
+use e2e::testing::permissions::as_installed;
+use e2e::testing::prometheus::{Prometheus, rules};
+use e2e::testing::{Space, await_answer, secure_monitor};
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use memcached_operator::cli::yaml;
+use memcached_operator::exporter::tls::{Tls, Trust};
+use rcgen::CertificateParams;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// The name of the chart's Service, which Prometheus expects in the certificate.
+const NAME: &str = "memcached-operator-metrics.memcached-operator-system.svc";
+/// The files are read every 10 s, and the API server's own caches follow within seconds.
+const SOON: Duration = Duration::from_secs(60);
+
+/// Applies what the chart grants for secure metrics, to the operator and to the account `prometheus` of this namespace.
+async fn grant(space: &Space) -> Result<()> {
+    let reader = json!({"kind": "ServiceAccount", "name": "prometheus", "namespace": space.name()});
+    let values = json!({"secureMetrics": {"enabled": true, "readers": [reader]}});
+    let params = PatchParams::apply("e2e-test").force();
+    for object in yaml::objects(&chart::render(NAMESPACE, &values)?)? {
+        let name = object["metadata"]["name"].as_str().context("an object has a name")?.to_owned();
+        let (client, patch) = (space.client(), Patch::Apply(&object));
+        match object["kind"].as_str() {
+            Some("ClusterRole") if name.contains("metrics") => {
+                Api::<ClusterRole>::all(client).patch(&name, &params, &patch).await.map(|_| ())?;
+            }
+            Some("ClusterRoleBinding") if name.contains("metrics") => {
+                Api::<ClusterRoleBinding>::all(client).patch(&name, &params, &patch).await.map(|_| ())?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A new token of an account.
+async fn token(space: &Space, account: &str) -> Result<String> {
+    let request = json!({"spec": {"audiences": []}});
+    let accounts = space.api::<ServiceAccount>();
+    let answer: TokenRequest =
+        accounts.create_subresource("token", account, &PostParams::default(), &request).await?;
+    Ok(answer.status.context("the answer holds no token")?.token)
+}
+
+/// Puts a new certificate of this authority where the operator looks.
+fn present(authority: &Authority, folder: &Path) -> Result<()> {
+    let (certificate, key) = authority.sign(CertificateParams::new([NAME.to_owned()])?)?;
+    fs::write(folder.join("tls.crt"), certificate)?;
+    fs::write(folder.join("tls.key"), key)?;
+    Ok(fs::write(folder.join("ca.crt"), &authority.certificate)?)
+}
+
+/// Reads the metrics with a token and trusts this authority alone; gives the status and the body.
+async fn get(address: SocketAddr, authority: &Path, token: Option<&str>) -> Result<(u16, String)> {
+    let trust = Trust::Authorities(authority.to_owned());
+    let tls = Tls { trust, server_name: Some(NAME.to_owned()), identity: None };
+    let socket = TcpStream::connect(address).await?;
+    let mut socket = tls.connector().await?.connect(tls.name("")?, socket).await?;
+    let header = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+    socket.write_all(format!("GET /metrics HTTP/1.1\r\nHost: {NAME}\r\n{header}\r\n").as_bytes()).await?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).await?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("the answer is no HTTP")?;
+    Ok((head.split(' ').nth(1).context("the answer has no status")?.parse()?, body.to_owned()))
+}
+
+/// An operator of this namespace, with the certificate of this folder.
+async fn start(space: &Space, listen: SocketAddr, certificate: &Path) -> Result<Operator> {
+    let args = [
+        format!("--watch-namespaces={}", space.name()),
+        format!("--secure-metrics-listen={listen}"),
+        format!("--secure-metrics-certificate={}", certificate.display()),
+    ];
+    let launch = Launch {
+        program: binary()?,
+        kubeconfig: as_installed(space.cluster()).await?,
+        log: certificate.join("log"),
+        args: args.map(Into::into).into(),
+        env: Vec::new(),
+    };
+    Operator::start(&launch).await
+}
+
+/// As the page on secure metrics says without the Prometheus operator.
+fn scrape_config(target: SocketAddr, authority: &Path, token: &str) -> Value {
+    json!({
+        "job_name": "operator", "scheme": "https", "honor_labels": true,
+        "authorization": {"credentials": token},
+        "tls_config": {"ca_file": authority, "server_name": NAME},
+        "static_configs": [{"targets": [target]}],
+    })
+}
+
+/// As the Prometheus operator makes it of the chart's ServiceMonitor, with a certificate from a Secret. The folder stands for
+/// the file system of Prometheus' pod.
+fn of_the_chart(target: SocketAddr, authority: &Path, token: &str, pod: &Path) -> Result<Value> {
+    let values = json!({
+        "secureMetrics": {"enabled": true, "certificateSecret": "metrics-tls"},
+        "serviceMonitor": {"enabled": true, "interval": "1s", "scrapeTimeout": "1s"},
+    });
+    let objects = yaml::objects(&chart::render(NAMESPACE, &values)?)?;
+    let monitor = objects.iter().find(|it| it["kind"] == "ServiceMonitor").context("a ServiceMonitor")?;
+    let (account, secret) =
+        (pod.join("var/run/secrets/kubernetes.io/serviceaccount"), pod.join("secrets/metrics-tls"));
+    for folder in [&account, &secret] {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write(account.join("token"), token)?;
+    fs::copy(authority, secret.join("ca.crt"))?;
+    secure_monitor::scrape_config(
+        "of-the-chart",
+        &monitor["spec"]["endpoints"][0],
+        pod,
+        &[target.to_string()],
+    )
+}
+
+#[tokio::test]
+async fn who_may_reads_metrics_over_the_newest_certificate_and_nobody_else_does() -> Result<()> {
+    in_space("secure", async |space: &Space| {
+        let folder = TempDir::new()?;
+        let authority = folder.path().join("ca.crt");
+        present(&Authority::create("first")?, folder.path())?;
+        grant(space).await?;
+        for name in ["prometheus", "stranger"] {
+            let account = json!({"metadata": {"name": name}});
+            space.apply(&serde_json::from_value::<ServiceAccount>(account)?).await?;
+        }
+        // The port is free again when the operator takes it; who else might take it is a test too, with its own.
+        let listen = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let operator = start(space, listen, folder.path()).await?;
+
+        // With a new token each time: a verdict of before the grant would count for a minute.
+        let reader = await_answer("the account prometheus may read metrics", SOON, async || {
+            let reader = token(space, "prometheus").await?;
+            let (code, page) = get(listen, &authority, Some(&reader)).await?;
+            ensure!(code == 200 && page.contains("\nmemcached_operator_leader 1\n"), "{code}: {page}");
+            Ok(reader)
+        })
+        .await?;
+        let (code, page) = get(listen, &authority, Some(&token(space, "stranger").await?)).await?;
+        let name = format!("system:serviceaccount:{}:stranger may not read the metrics", space.name());
+        ensure!(code == 403 && page.starts_with(&name), "{code}: {page}");
+        for nobody in [None, Some("guess"), Some(&*format!("{reader}0"))] {
+            let (code, page) = get(listen, &authority, nobody).await?;
+            ensure!(code == 401, "{code}: {page}");
+        }
+        for (path, code) in [("/metrics", 404), ("/livez", 200), ("/readyz", 200)] {
+            ensure!(operator.get(path).await?.0 == code, "{path} is plain, and without metrics");
+        }
+
+        let old = folder.path().join("old.crt");
+        fs::copy(&authority, &old)?;
+        present(&Authority::create("second")?, folder.path())?;
+        await_answer("the new certificate is served", SOON, async || {
+            get(listen, &authority, Some(&reader)).await.map(|_| ())
+        })
+        .await?;
+        ensure!(get(listen, &old, Some(&reader)).await.is_err(), "the old certificate is served still");
+
+        let pod = folder.path().join("pod");
+        let configs =
+            [scrape_config(listen, &authority, &reader), of_the_chart(listen, &authority, &reader, &pod)?];
+        let cluster = space.cluster().folder();
+        let prometheus =
+            Prometheus::start(folder.path().join("prometheus"), cluster, &configs, &rules()?).await?;
+        prometheus.scrapes(2).await?;
+        for job in ["operator", "of-the-chart"] {
+            prometheus.becomes(&format!("memcached_operator_leader{{job=\"{job}\"}}"), 1.0).await?;
+        }
+
+        let log = fs::read_to_string(operator.log())?;
+        ensure!(!log.contains(&reader), "a token is in the log");
+        ensure!(operator.terminate().await?.success(), "it ends in good order");
+        Ok(())
+    })
+    .await
+}

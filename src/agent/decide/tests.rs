@@ -1,0 +1,183 @@
+//! The table of decisions: what is seen, and the step.
+
+use std::collections::BTreeMap;
+
+use rcgen::{
+    CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, SignatureAlgorithm, date_time_ymd,
+};
+use rstest::rstest;
+
+use super::Told::{No, Yes};
+use super::*;
+
+const PRESENT: &str = "2026-01-01T00:00:00Z";
+
+/// The pair of a certificate that is good until the end of this year, with a key of this kind, for this name.
+fn pair(until: i32, algorithm: &'static SignatureAlgorithm, name: &str) -> Pair {
+    let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+    (params.not_before, params.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(until, 12, 31));
+    let certificate = params.self_signed(&KeyPair::generate_for(algorithm).unwrap()).unwrap();
+    let leaf = Leaf::read(certificate.der()).unwrap();
+    Pair { chain: vec![certificate.der().to_vec()], leaf, authorities: Some(BTreeMap::new()) }
+}
+
+fn good() -> Pair {
+    pair(2040, &PKCS_ECDSA_P256_SHA256, "a.test")
+}
+
+fn shows(pair: &Pair) -> Result<Shown, String> {
+    Ok(Shown { chain: pair.chain.clone(), authorities: BTreeSet::new() })
+}
+
+fn nothing() -> Result<Shown, String> {
+    Err("no handshake".to_owned())
+}
+
+/// What is decided on certificates alone.
+fn decided(files: &Result<Pair, Refusal>, told: Told, shown: &Result<Shown, String>) -> Step {
+    let until_restart = Vec::new();
+    let certificates = Some(Certificates { files, told, shown, until_restart });
+    decide(Sight { now: PRESENT.parse().unwrap(), certificates, passwords: None })
+}
+
+fn bad() -> Refusal {
+    Refusal::new("tls.key", "is broken")
+}
+
+fn taken() -> Step {
+    Step::Rest { state: State::Taken { until_restart: Vec::new() }, failed: BTreeSet::new() }
+}
+
+fn refused(refusals: Vec<Refusal>) -> Step {
+    Step::Rest { state: State::Refused { refusals }, failed: BTreeSet::new() }
+}
+
+fn failed(part: Part, reason: &str) -> Step {
+    Step::Rest { state: State::Taking { reason: reason.to_owned() }, failed: [part].into() }
+}
+
+#[test]
+fn a_good_pair_is_told_and_then_has_to_be_shown() {
+    let (old, new) = (good(), good());
+    let files = Ok(new.clone());
+    let table = [
+        (No, shows(&old), Step::Refresh),
+        // Nobody knows whether memcached has read the authorities too.
+        (No, shows(&new), Step::Refresh),
+        // The way back after a bad pair.
+        (No, nothing(), Step::Refresh),
+        (Yes, shows(&new), taken()),
+        (
+            Yes,
+            shows(&old),
+            failed(Part::Certificates, "memcached shows another certificate than that in tls.crt"),
+        ),
+        (Yes, nothing(), failed(Part::Certificates, "no handshake")),
+    ];
+    for (at, (told, shown, step)) in table.into_iter().enumerate() {
+        assert_eq!(decided(&files, told, &shown), step, "row {at}");
+    }
+}
+
+#[test]
+fn a_chain_that_openssl_made_longer_is_the_chain_of_the_file() {
+    let pair = good();
+    let shown = Shown {
+        chain: [&pair.chain[..], &[b"an authority".to_vec()]].concat(),
+        authorities: BTreeSet::new(),
+    };
+    assert_eq!(decided(&Ok(pair), Yes, &Ok(shown)), taken());
+}
+
+#[rstest]
+#[case::ended(pair(2025, &PKCS_ECDSA_P256_SHA256, "a.test"), "the certificate in it ended at 2025-12-31T00:00:00Z")]
+#[case::of_another_service(
+    pair(2040, &PKCS_ECDSA_P256_SHA256, "b.test"),
+    "the certificate is for b.test, and the one that is served for a.test: no client of the old would take the new; \
+     is it another service's? If it is meant, restart the pods"
+)]
+fn a_pair_that_clients_would_refuse_is_refused_unless_memcached_serves_it_already(
+    #[case] new: Pair,
+    #[case] words: &str,
+) {
+    let files = Ok(new.clone());
+    let refusal = Refusal::new("tls.crt", words);
+    assert_eq!(decided(&files, No, &shows(&good())), refused(vec![refusal]));
+    assert_eq!(decided(&files, Yes, &shows(&new)), taken());
+    assert_eq!(decided(&files, No, &shows(&new)), Step::Refresh);
+}
+
+#[test]
+fn a_key_of_another_kind_waits_for_a_restart() {
+    let new = Ok(pair(2040, &PKCS_ED25519, "a.test"));
+    let Step::Rest { state: State::NeedsRestart { reason }, .. } = decided(&new, No, &shows(&good())) else {
+        panic!("it does not wait");
+    };
+    assert!(reason.contains("has an Ed25519 key and the one that is served an ECDSA key"), "{reason}");
+}
+
+#[test]
+fn what_is_refused_is_refused_whatever_memcached_shows() {
+    for shown in [shows(&good()), nothing()] {
+        for told in [Yes, No] {
+            assert_eq!(decided(&Err(bad()), told, &shown), refused(vec![bad()]));
+        }
+    }
+}
+
+/// What is decided on both parts: refusals of the passwords, whether memcached was told of them, what a login said.
+type OfPasswords<'a> = (&'a [Refusal], Told, Option<&'a Result<(), String>>);
+/// The pair in the files, whether memcached was told of it, the pair that it shows, the passwords, and what is decided.
+type Row<'a> = (&'a Result<Pair, Refusal>, Told, &'a Pair, OfPasswords<'a>, Step);
+
+#[test]
+fn passwords_come_first_and_no_signal_is_sent_beside_a_bad_pair() {
+    let (old, new) = (good(), good());
+    let (good, bad_pair) = (Ok(new.clone()), Err(bad()));
+    let (fine, wrong) = (Ok(()), Err("entry 2 cannot log in".to_owned()));
+    let empty = [Refusal::new("password-file", "is empty")];
+    let both = || refused(vec![bad(), empty[0].clone()]);
+    let table: [Row<'_>; 10] = [
+        (&good, No, &old, (&[], No, None), Step::Signal),
+        (&good, No, &old, (&[], Yes, None), Step::LogIn),
+        (&good, No, &old, (&[], Yes, Some(&fine)), Step::Refresh),
+        (&good, Yes, &new, (&[], Yes, Some(&fine)), taken()),
+        (&good, Yes, &new, (&[], No, Some(&fine)), Step::Signal),
+        (&good, Yes, &new, (&[], Yes, Some(&wrong)), failed(Part::Passwords, "entry 2 cannot log in")),
+        // A bad password file keeps no certificate from being taken.
+        (&good, No, &old, (&empty, No, None), Step::Refresh),
+        (&good, Yes, &new, (&empty, No, None), refused(vec![empty[0].clone()])),
+        (&bad_pair, No, &old, (&[], No, None), refused(vec![bad()])),
+        (&bad_pair, No, &old, (&empty, No, None), both()),
+    ];
+    for (at, (files, told, shown, (refusals, of_passwords, login), step)) in table.into_iter().enumerate() {
+        let shown = shows(shown);
+        let certificates = Some(Certificates { files, told, shown: &shown, until_restart: Vec::new() });
+        let passwords = Some(Passwords { refusals, told: of_passwords, login });
+        let sight = Sight { now: PRESENT.parse().unwrap(), certificates, passwords };
+        assert_eq!(decide(sight), step, "row {at}");
+    }
+}
+
+#[test]
+fn a_step_that_failed_is_tried_again_and_a_refusal_beside_it_is_said() {
+    let (shown, empty) = (shows(&good()), [Refusal::new("password-file", "is empty")]);
+    let files = Ok(good());
+    let sight = |refusals| Sight {
+        now: PRESENT.parse().unwrap(),
+        certificates: Some(Certificates {
+            files: &files,
+            told: No,
+            shown: &shown,
+            until_restart: Vec::new(),
+        }),
+        passwords: Some(Passwords { refusals, told: Yes, login: Some(&Ok(())) }),
+    };
+    let after = |refusals| after_failure(sight(refusals), Part::Certificates, "memcached is away".to_owned());
+    assert_eq!(after(&[]), failed(Part::Certificates, "memcached is away"));
+    let said = Step::Rest {
+        state: State::Refused { refusals: empty.to_vec() },
+        failed: [Part::Certificates].into(),
+    };
+    assert_eq!(after(&empty), said);
+}

@@ -1,0 +1,66 @@
+//! What the agent tells others: kept in memory, written by the loop, read by the pages. Pure but for its lock.
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use crate::secrets::rotation_check::{Answer, Digests, Question, State};
+
+/// What is known at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    /// The files that the state is about; `None` before they were read.
+    pub files: Option<Digests>,
+    /// How far memcached is with them.
+    pub state: State,
+    /// When the certificate that memcached shows ends; `None` where none was shown.
+    pub served_until: Option<Timestamp>,
+    /// When the certificate in the file ends; `None` where it cannot be read.
+    pub file_until: Option<Timestamp>,
+}
+
+impl News {
+    /// Nothing is known yet.
+    #[must_use]
+    pub fn none() -> Self {
+        let state = State::Taking { reason: "the agent is starting".to_owned() };
+        Self { files: None, state, served_until: None, file_until: None }
+    }
+
+    /// The answer to the operator.
+    #[must_use]
+    pub fn answer(&self, question: &Question) -> Answer {
+        match &self.files {
+            Some(files) if question.is_about(files) => Answer::These(self.state.clone()),
+            Some(_) | None => Answer::Other,
+        }
+    }
+}
+
+/// The newest news.
+#[derive(Debug)]
+pub struct Published(watch::Sender<News>);
+
+impl Default for Published {
+    fn default() -> Self {
+        Self(watch::Sender::new(News::none()))
+    }
+}
+
+impl Published {
+    /// The newest.
+    #[must_use]
+    pub fn get(&self) -> News {
+        self.0.borrow().clone()
+    }
+
+    /// Replaces them.
+    pub fn set(&self, news: News) {
+        self.0.send_replace(news);
+    }
+
+    /// Tells of each replacement from now on.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<News> {
+        self.0.subscribe()
+    }
+}

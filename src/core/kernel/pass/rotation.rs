@@ -1,0 +1,103 @@
+//! How far the pods of a cache are that take changed Secrets in place, and what is to be asked of their agents. Pure; called by
+//! the pass for the status, and for what is left where nothing else is to be sent.
+//!
+//! The agents are asked only for what the stored status says is under way: what another leader finds there is what was asked
+//! for. A paused resource is asked for, too: pods take what the kubelet brings, whatever is paused.
+
+use jiff::Timestamp;
+
+use super::mounted_secrets::{self, MountedSecrets};
+use super::view::View;
+use crate::api::Validated;
+use crate::api::secret_rotation::SecretRotation;
+use crate::api::spec::Rotation;
+use crate::kernel::agents::{AskedSecret, Question};
+use crate::kernel::desired::secrets;
+use crate::kernel::object::ChildKind;
+use crate::kernel::rotation::{self, Situation};
+
+/// What to do about the agents.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asking {
+    /// Nothing: no rotation is under way, or an answer is.
+    Rest,
+    /// Ask them now.
+    Now(Question),
+    /// Look again at this time.
+    At(Timestamp),
+}
+
+/// The record for the status. `carries_template`: whether the pods are made, or about to be made, to take Secrets in place.
+#[must_use]
+pub fn record(
+    view: &View<'_>,
+    spec: &Validated,
+    mounted_secrets: &MountedSecrets,
+    carries_template: bool,
+) -> Option<SecretRotation> {
+    let deployment = view.our_deployment()?;
+    let mounted = secrets::mounted(spec);
+    if spec.security.rotation != Rotation::InPlace || mounted.is_empty() {
+        return None;
+    }
+    let before = view.resource.seen.status.secret_rotation.as_ref();
+    let Some(wanted) = wanted(mounted_secrets).filter(|_| carries_template) else { return before.cloned() };
+    let changed: Vec<String> =
+        view.of_other_versions(mounted_secrets).into_iter().map(|it| it.name).collect();
+    let every = || mounted_secrets::mounted(spec).into_iter().map(|it| it.name).collect();
+    let situation = Situation {
+        now: Timestamp::from_second(view.now.as_second()).unwrap_or(view.now),
+        wanted,
+        carried: deployment.secret_hash.as_deref(),
+        changed: if changed.is_empty() { every() } else { changed },
+        mounted: mounted.iter().map(|it| (it.secret, it.key)).collect(),
+        pod_template: deployment.template_print.map(|print| format!("{print:x}")).unwrap_or_default(),
+    };
+    Some(rotation::next(before, &situation, view.resource.agents.as_ref().and_then(|it| it.about(wanted))))
+}
+
+/// The content that pods are to use; `None` while it is not known, or not fit to be used.
+fn wanted(mounted_secrets: &MountedSecrets) -> Option<&str> {
+    let MountedSecrets { hash, missing, invalid, unreadable, .. } = mounted_secrets;
+    let is_known = missing.is_empty() && invalid.is_empty() && unreadable.is_none();
+    hash.as_deref().filter(|_| is_known)
+}
+
+/// What to do about the agents where nothing else is to be sent.
+#[must_use]
+pub fn asking(view: &View<'_>, spec: &Validated, mounted_secrets: &MountedSecrets) -> Asking {
+    let stored = view.resource.seen.status.secret_rotation.as_ref();
+    let asked_for = stored.and_then(|it| it.wanted_hash.as_deref());
+    let Some(wanted) = wanted(mounted_secrets).filter(|wanted| asked_for == Some(*wanted)) else {
+        return Asking::Rest;
+    };
+    let has_problem = stored.is_some_and(|it| it.problem.is_some());
+    let due = match &view.resource.agents {
+        Some(agents) => agents.due(wanted, has_problem, view.now),
+        None => Some(view.now),
+    };
+    match due {
+        None => Asking::Rest,
+        Some(at) if at > view.now => Asking::At(at),
+        Some(_) => Asking::Now(Question {
+            resource: view.resource.seen.key.clone(),
+            secrets: mounted_secrets::mounted(spec)
+                .into_iter()
+                .map(|it| AskedSecret {
+                    name: it.name,
+                    keys: it.keys.into_iter().map(str::to_owned).collect(),
+                })
+                .collect(),
+            wanted: wanted.to_owned(),
+        }),
+    }
+}
+
+impl View<'_> {
+    /// Whether the Deployment says that this content is wanted. Where pods take it in place, its template does not tell.
+    #[must_use]
+    pub fn deployment_says(&self, hash: Option<&str>) -> bool {
+        let live = self.resource.live(ChildKind::Deployment);
+        live.and_then(|live| live.secret_hash.as_deref()) == hash
+    }
+}

@@ -1,0 +1,316 @@
+//! How far a cache is that takes changed Secrets in place: the record in its status, moved on by what its agents answer. Pure;
+//! the pass calls [`next`] and [`AskedAgents`], the rest of the kernel reads the record.
+//!
+//! The record is all that is remembered, so that a restart or another leader goes on where the last one stopped, and writes
+//! nothing. A rotation begins when the content that is wanted is another than the one that every pod was seen to use, and
+//! ends when each pod that runs uses what is wanted, also where that is the old content again. A pod that does not run yet
+//! counts neither way: it reads the files when it starts.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::{Deserialize, Serialize};
+
+use super::agents::{AgentSays, AgentsReply, PodAnswer, RefusedKey};
+use super::condition::Reason;
+use super::effect::{RequestId, RotationResult};
+use super::text::truncated;
+use crate::api::secret_rotation::{RotationProblem, SecretRotation, UntilRestart};
+
+/// How long an agent may be silent before somebody is told: containers restart and nodes are busy for less.
+pub const UNREACHABLE_AFTER: SignedDuration = SignedDuration::from_mins(3);
+/// How long no further pod may take the content before somebody is told. The kubelet brings files within two minutes.
+pub const STALLED_AFTER: SignedDuration = SignedDuration::from_mins(10);
+/// Waits between two questions: most rotations end within a minute, which is what the kubelet takes.
+const WAITS: [SignedDuration; 6] = [
+    SignedDuration::from_secs(1),
+    SignedDuration::from_secs(2),
+    SignedDuration::from_secs(3),
+    SignedDuration::from_secs(5),
+    SignedDuration::from_secs(8),
+    SignedDuration::from_secs(10),
+];
+/// The wait while a person has to act. A new content of the Secret is asked for at once.
+const PATIENT: SignedDuration = SignedDuration::from_secs(30);
+/// The most bytes of a message.
+const MAX_MESSAGE: usize = 900;
+
+/// What the record is moved on by.
+#[derive(Clone, Debug)]
+pub struct Situation<'a> {
+    /// The time, in whole seconds.
+    pub now: Timestamp,
+    /// Hash of the content that is wanted.
+    pub wanted: &'a str,
+    /// Hash of the content that the Deployment says was wanted last.
+    pub carried: Option<&'a str>,
+    /// The Secrets that changed last.
+    pub changed: Vec<String>,
+    /// Every mounted key, as Secret and key.
+    pub mounted: Vec<(&'a str, &'a str)>,
+    /// Hash of the live pod template.
+    pub pod_template: String,
+}
+
+impl Situation<'_> {
+    fn now(&self) -> Option<Time> {
+        Some(Time(self.now))
+    }
+
+    /// `Secret tls, tls.key: what is wrong with it`.
+    fn in_words(&self, RefusedKey { key, words }: &RefusedKey) -> String {
+        match self.mounted.iter().find(|(_, mounted)| mounted == key) {
+            Some((secret, key)) => format!("Secret {secret}, {key}: {words}"),
+            None => format!("{key}: {words}"),
+        }
+    }
+}
+
+/// The record after the present one. `answers` are those about the content that is wanted, if there are any yet.
+#[must_use]
+pub fn next(
+    record: Option<&SecretRotation>,
+    situation: &Situation<'_>,
+    answers: Option<&[PodAnswer]>,
+) -> SecretRotation {
+    // Pods that were made before there was a record started with what their Deployment carries.
+    let used_hash = situation.carried.unwrap_or(situation.wanted);
+    let unknown = || SecretRotation { used_hash: used_hash.to_owned(), ..SecretRotation::default() };
+    let mut record = record.cloned().unwrap_or_else(unknown);
+    record.until_restart.take_if(|it| it.pod_template != situation.pod_template);
+    match record.wanted_hash.as_deref() {
+        None if record.used_hash == situation.wanted => record,
+        Some(wanted) if wanted == situation.wanted => match answers {
+            Some(answers) => answered(&record, situation, answers),
+            None => record,
+        },
+        // What was answered before is about the time before.
+        _ => begun(record, situation),
+    }
+}
+
+/// Another content is wanted.
+fn begun(record: SecretRotation, situation: &Situation<'_>) -> SecretRotation {
+    let changed: BTreeSet<String> = record.secrets.into_iter().chain(situation.changed.clone()).collect();
+    SecretRotation {
+        used_hash: record.used_hash,
+        wanted_hash: Some(situation.wanted.to_owned()),
+        secrets: changed.into_iter().collect(),
+        since: situation.now(),
+        unreachable_since: record.unreachable_since,
+        until_restart: record.until_restart,
+        pods: None,
+        updated_pods: None,
+        problem: None,
+    }
+}
+
+fn answered(before: &SecretRotation, situation: &Situation<'_>, answers: &[PodAnswer]) -> SecretRotation {
+    let updated = answers.iter().filter(|it| uses(&it.says)).count();
+    if updated == answers.len() {
+        return SecretRotation {
+            used_hash: situation.wanted.to_owned(),
+            until_restart: until_restart(&before.secrets, situation, answers),
+            ..SecretRotation::default()
+        };
+    }
+    let updated = i32::try_from(updated).unwrap_or(i32::MAX);
+    let unreachable = answers.iter().any(|it| matches!(it.says, AgentSays::Unreachable { .. }));
+    let mut record = before.clone();
+    record.pods = i32::try_from(answers.len()).ok();
+    record.updated_pods = Some(updated);
+    if before.updated_pods.is_some_and(|before| before < updated) {
+        record.since = situation.now();
+    }
+    record.unreachable_since = before.unreachable_since.clone().or(situation.now()).filter(|_| unreachable);
+    record.problem = problem(&record, situation, answers);
+    record
+}
+
+/// Whether nothing is left to wait for in a pod.
+const fn uses(says: &AgentSays) -> bool {
+    matches!(says, AgentSays::Taken { .. } | AgentSays::NeedsRestart { .. })
+}
+
+/// What a person has to look at, in the order in which it is said.
+fn problem(
+    record: &SecretRotation,
+    situation: &Situation<'_>,
+    answers: &[PodAnswer],
+) -> Option<RotationProblem> {
+    let is_over = |since: Option<&Time>, patience| {
+        since.is_some_and(|it| situation.now.duration_since(it.0) >= patience)
+    };
+    let secrets = in_words(&record.secrets);
+    let said = |reason: Reason, message: String| {
+        let message = truncated(message, MAX_MESSAGE);
+        Some(RotationProblem { reason: reason.as_str().to_owned(), message })
+    };
+    let refusals: BTreeSet<&RefusedKey> = answers.iter().flat_map(|it| refusals(&it.says)).collect();
+    if !refusals.is_empty() {
+        let what: Vec<_> = refusals.into_iter().map(|it| situation.in_words(it)).collect();
+        let end = "the pods keep what they have: correct the Secret";
+        return said(Reason::SecretInvalid, format!("{}; {end}", what.join("; ")));
+    }
+    if is_over(record.unreachable_since.as_ref(), UNREACHABLE_AFTER) {
+        let silent = answers.iter().find_map(|it| match &it.says {
+            AgentSays::Unreachable { reason } => Some((&it.pod, reason)),
+            _ => None,
+        });
+        let (pod, reason) = silent?;
+        let start =
+            format!("{secrets} changed, and the agent of pod {pod} does not say whether the pod uses it");
+        // The reason may be another one each time.
+        let same = record.problem.as_ref().filter(|it| it.message.starts_with(&start));
+        return same.cloned().or_else(|| {
+            let end = "no pod is restarted; let the operator reach port 9150 of the pods";
+            said(Reason::AgentUnreachable, format!("{start} ({reason}): {end}"))
+        });
+    }
+    if is_over(record.since.as_ref(), STALLED_AFTER) {
+        let waits = answers.iter().find(|it| !uses(&it.says))?;
+        let why = match &waits.says {
+            AgentSays::Taking { reason } => reason,
+            _ => "the kubelet has not brought the new files",
+        };
+        let start = format!("{secrets} changed, and pod {} does not use it yet", waits.pod);
+        let same = record.problem.as_ref().filter(|it| it.message.starts_with(&start));
+        return same.cloned().or_else(|| {
+            said(Reason::ProgressDeadlineExceeded, format!("{start}: {why}; no pod is restarted"))
+        });
+    }
+    None
+}
+
+fn refusals(says: &AgentSays) -> &[RefusedKey] {
+    match says {
+        AgentSays::Refused { refusals } => refusals,
+        _ => &[],
+    }
+}
+
+/// What the pods do until they restart, in words that are the same for each of them.
+fn until_restart(
+    secrets: &[String],
+    situation: &Situation<'_>,
+    answers: &[PodAnswer],
+) -> Option<UntilRestart> {
+    let words: BTreeSet<&str> = answers
+        .iter()
+        .flat_map(|it| match &it.says {
+            AgentSays::Taken { until_restart } => until_restart.iter().map(String::as_str).collect(),
+            AgentSays::NeedsRestart { reason } => vec![reason.as_str()],
+            _ => Vec::new(),
+        })
+        .collect();
+    let words: Vec<_> = words.into_iter().collect();
+    (!words.is_empty()).then(|| UntilRestart {
+        message: truncated(
+            format!("{}: until the pods restart: {}", in_words(secrets), words.join("; ")),
+            MAX_MESSAGE,
+        ),
+        pod_template: situation.pod_template.clone(),
+    })
+}
+
+/// `Secret tls`, `Secrets login and tls`.
+#[must_use]
+pub fn in_words(secrets: &[String]) -> String {
+    match secrets {
+        [] => "a Secret".to_owned(),
+        [one] => format!("Secret {one}"),
+        all => format!("Secrets {}", all.join(" and ")),
+    }
+}
+
+/// `Rotating Secret tls: 1/3 pods use the new content`; `None` while no rotation is under way. `expected` pods are said
+/// before the agents were asked.
+#[must_use]
+pub fn progress(record: &SecretRotation, expected: i32) -> Option<String> {
+    record.wanted_hash.as_ref()?;
+    let (updated, pods) = (record.updated_pods.unwrap_or(0), record.pods.unwrap_or(expected));
+    Some(format!("Rotating {}: {updated}/{pods} pods use the new content", in_words(&record.secrets)))
+}
+
+/// What came of a rotation between two records, where that is news.
+#[must_use]
+pub fn result(before: Option<&SecretRotation>, now: Option<&SecretRotation>) -> Option<RotationResult> {
+    let now = now?;
+    let reason = |record: &SecretRotation| record.problem.as_ref().map(|it| it.reason.clone());
+    if let Some(problem) = reason(now) {
+        let is = |reason: Reason| problem == reason.as_str();
+        let is_news = before.and_then(reason).as_ref() != Some(&problem);
+        return is_news.then_some(if is(Reason::SecretInvalid) {
+            RotationResult::Refused
+        } else if is(Reason::AgentUnreachable) {
+            RotationResult::Unreachable
+        } else {
+            RotationResult::Stalled
+        });
+    }
+    let has_ended = now.wanted_hash.is_none() && before.is_some_and(|it| it.wanted_hash.is_some());
+    has_ended.then_some(match now.until_restart {
+        Some(_) => RotationResult::RestartNeeded,
+        None => RotationResult::Taken,
+    })
+}
+
+/// What this run knows of the agents of one cache. Lost with a restart, and then they are asked again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedAgents {
+    /// The content that they were asked for.
+    wanted: String,
+    /// The question without an answer.
+    open: Option<RequestId>,
+    /// How often they answered.
+    times: usize,
+    /// When they answered last.
+    answered: Option<Timestamp>,
+    /// What they answered last.
+    answers: Option<Vec<PodAnswer>>,
+}
+
+impl AskedAgents {
+    /// A question leaves.
+    pub fn ask(&mut self, id: RequestId, wanted: &str) {
+        if self.wanted != wanted {
+            *self = Self { wanted: wanted.to_owned(), ..Self::default() };
+        }
+        self.open = Some(id);
+    }
+
+    /// Notes the answer to a question; `None` where none came. An answer to another question than the open one changes
+    /// nothing.
+    pub fn note(&mut self, id: RequestId, reply: Option<AgentsReply>, now: Timestamp) {
+        if self.open != Some(id) {
+            return;
+        }
+        self.open = None;
+        self.times += 1;
+        self.answered = Some(now);
+        if let Some(AgentsReply::Pods(answers)) = reply {
+            self.answers = Some(answers);
+        }
+    }
+
+    /// What the agents said of this content last.
+    #[must_use]
+    pub fn about(&self, wanted: &str) -> Option<&[PodAnswer]> {
+        self.answers.as_deref().filter(|_| self.wanted == wanted)
+    }
+
+    /// When they may be asked for this content: `None` while a question about it is open.
+    #[must_use]
+    pub fn due(&self, wanted: &str, has_problem: bool, now: Timestamp) -> Option<Timestamp> {
+        if self.wanted != wanted {
+            return Some(now);
+        }
+        if self.open.is_some() {
+            return None;
+        }
+        let at = self.times.saturating_sub(1).min(WAITS.len() - 1);
+        let wait = if has_problem { PATIENT } else { WAITS[at] };
+        Some(self.answered.map_or(now, |answered| answered.saturating_add(wait).unwrap_or(now)))
+    }
+}

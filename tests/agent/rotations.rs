@@ -1,0 +1,179 @@
+//! Good contents: taken, and by whom, and when.
+
+use memcached_operator::secrets::rotation_check::State;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+
+use std::time::Duration;
+
+use rcgen::KeyPair;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use crate::pod::{Access, DEADLINE, Pod};
+use crate::world::{Authority, COMMON, Content, Pair, good, params};
+
+pub(crate) fn der(pem: &[u8]) -> Vec<u8> {
+    CertificateDer::from_pem_slice(pem).unwrap().to_vec()
+}
+
+pub(crate) fn is_taken(state: &State) -> bool {
+    matches!(state, State::Taken { .. })
+}
+
+/// A content with this pair, and all else as before.
+fn with_pair(before: &Content, Pair { crt, key }: Pair) -> Content {
+    Content { crt: crt.into(), key: key.into(), ..before.clone() }
+}
+
+fn with_passwords(before: &Content, passwords: &str) -> Content {
+    Content { passwords: passwords.into(), ..before.clone() }
+}
+
+/// A pod that serves this content, with its agent.
+async fn settled(access: Access, authority: &Authority, content: &Content) -> (Pod, JoinHandle<()>) {
+    let pod = Pod::with(access, authority, content);
+    pod.start_memcached().await;
+    let agent = pod.start_agent();
+    pod.await_state("the first content", is_taken).await;
+    (pod, agent)
+}
+
+/// Swaps the files, and waits until memcached serves them.
+async fn rotate(pod: &Pod, content: &Content) -> State {
+    pod.write(content);
+    let served = pod.published.get().files;
+    let start = Instant::now();
+    while pod.published.get().files == served {
+        assert!(start.elapsed() < DEADLINE, "the agent sees no change");
+        sleep(Duration::from_millis(5)).await;
+    }
+    pod.await_state("the new content", is_taken).await.0
+}
+
+#[tokio::test]
+async fn a_new_pair_and_all_new_passwords_are_taken_and_the_old_ones_gone() {
+    let authority = Authority::new("ours");
+    let (pod, _agent) = settled(Access::All, &authority, &good(&authority, 0)).await;
+    let second = with_passwords(&good(&authority, 1), "eve:other\n");
+    rotate(&pod, &second).await;
+    assert_eq!(pod.connect(&authority.pem, "eve:other").await, Ok(der(&second.crt)));
+    assert!(pod.connect(&authority.pem, COMMON).await.is_err(), "an entry that has gone");
+}
+
+#[tokio::test]
+async fn an_entry_that_goes_alone_is_refused_afterwards() {
+    let authority = Authority::new("ours");
+    let first = with_passwords(&good(&authority, 0), "ann:old\nann:new\n");
+    let (pod, _agent) = settled(Access::Passwords, &authority, &first).await;
+    assert_eq!([pod.log_in("ann:old").await, pod.log_in("ann:new").await], ["STORED", "STORED"]);
+    rotate(&pod, &with_passwords(&first, "ann:new\n")).await;
+    assert_ne!(pod.log_in("ann:old").await, "STORED");
+    assert_eq!(pod.log_in("ann:new").await, "STORED");
+}
+
+#[tokio::test]
+async fn without_passwords_only_certificates_are_taken() {
+    let authority = Authority::new("ours");
+    let (pod, _agent) = settled(Access::Certificates, &authority, &good(&authority, 0)).await;
+    let second = good(&authority, 1);
+    rotate(&pod, &second).await;
+    // Memcached takes a login for an item.
+    assert_eq!(pod.connect(&authority.pem, COMMON).await, Ok(der(&second.crt)));
+}
+
+#[tokio::test]
+async fn the_agent_may_start_before_memcached_and_survives_its_restart() {
+    let authority = Authority::new("ours");
+    let first = good(&authority, 0);
+    let pod = Pod::new(&authority, &first);
+    let _agent = pod.start_agent();
+    let waits = |state: &State| matches!(state, State::Taking { reason } if reason.starts_with("no process with the arguments -Y"));
+    pod.await_state("no memcached", waits).await;
+    pod.start_memcached().await;
+    pod.await_state("the first content", is_taken).await;
+    pod.kill_memcached();
+    pod.write(&good(&authority, 1));
+    pod.await_state("memcached gone", waits).await;
+    let third = good(&authority, 2);
+    pod.start_memcached().await;
+    rotate(&pod, &third).await;
+    assert_eq!(pod.connect(&authority.pem, "bob:new-2").await, Ok(der(&third.crt)));
+}
+
+#[tokio::test]
+async fn what_changed_while_the_agent_was_away_is_taken_by_the_next() {
+    let authority = Authority::new("ours");
+    let (pod, agent) = settled(Access::All, &authority, &good(&authority, 0)).await;
+    agent.abort();
+    let second = good(&authority, 1);
+    pod.write(&second);
+    let _agent = pod.start_agent();
+    let start = Instant::now();
+    while pod.connect(&authority.pem, "bob:new-1").await != Ok(der(&second.crt)) {
+        assert!(start.elapsed() < DEADLINE, "the next agent does nothing");
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn passwords_wait_while_the_pair_beside_them_is_bad_because_a_signal_may_read_both() {
+    let authority = Authority::new("ours");
+    let first = good(&authority, 0);
+    let (pod, _agent) = settled(Access::All, &authority, &first).await;
+    let bad = Content { key: authority.issue().key.into(), ..with_passwords(&first, "eve:other\n") };
+    pod.write(&bad);
+    pod.await_state("the bad pair", |state| matches!(state, State::Refused { .. })).await;
+    // Longer than memcached takes to see a signal.
+    sleep(Duration::from_millis(1500)).await;
+    assert_eq!(pod.connect(&authority.pem, COMMON).await, Ok(der(&first.crt)));
+    assert!(pod.connect(&authority.pem, "eve:other").await.is_err());
+    rotate(&pod, &with_passwords(&first, "eve:other\n")).await;
+    assert_eq!(pod.connect(&authority.pem, "eve:other").await, Ok(der(&first.crt)));
+}
+
+#[tokio::test]
+async fn a_key_of_another_kind_waits_for_a_restart_and_the_next_of_the_old_kind_is_taken() {
+    let authority = Authority::new("ours");
+    let first = good(&authority, 0);
+    let (pod, _agent) = settled(Access::Certificates, &authority, &first).await;
+    let key = KeyPair::from_pem(include_str!("../exporter/pem/rsa.key")).unwrap();
+    let rsa = Pair { crt: authority.sign(&params(), &key), key: key.serialize_pem() };
+    pod.write(&with_pair(&first, rsa));
+    let (state, _) = pod.await_state("RSA", |state| matches!(state, State::NeedsRestart { .. })).await;
+    let State::NeedsRestart { reason } = state else { unreachable!() };
+    assert!(reason.contains("has an RSA key and the one that is served an ECDSA key"), "{reason}");
+    assert_eq!(pod.connect(&authority.pem, COMMON).await, Ok(der(&first.crt)));
+    pod.start_memcached().await;
+    pod.await_state("RSA after a restart", |state| !matches!(state, State::NeedsRestart { .. })).await;
+    let third = good(&authority, 1);
+    pod.write(&third);
+    pod.await_state("ECDSA again", |state| matches!(state, State::NeedsRestart { .. })).await;
+}
+
+#[tokio::test]
+async fn a_removed_authority_is_told_of_until_it_comes_back() {
+    let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
+    let both = Content { ca: format!("{}{}", ours.pem, theirs.pem).into(), ..good(&ours, 0) };
+    let (pod, _agent) = settled(Access::All, &ours, &both).await;
+    let State::Taken { until_restart } = rotate(&pod, &good(&ours, 1)).await else { unreachable!() };
+    assert_eq!(
+        until_restart,
+        ["clients with a certificate of CN=theirs, which is no longer in ca.crt, are let in"]
+    );
+    let again = Content { ca: both.ca, ..good(&ours, 2) };
+    assert_eq!(rotate(&pod, &again).await, State::Taken { until_restart: Vec::new() });
+}
+
+#[tokio::test]
+async fn a_new_authority_of_the_old_name_replaces_the_old_one_only_after_a_restart() {
+    let (old, new) = (Authority::new("ours"), Authority::new("ours"));
+    let (pod, _agent) = settled(Access::Certificates, &old, &good(&old, 0)).await;
+    let State::Taken { until_restart } = rotate(&pod, &good(&new, 1)).await else { unreachable!() };
+    assert_eq!(
+        until_restart,
+        ["clients with a certificate of CN=ours, which is no longer in ca.crt, are let in"]
+    );
+    // The client's certificate is of the old authority.
+    assert!(pod.connect(&new.pem, COMMON).await.is_ok());
+}
