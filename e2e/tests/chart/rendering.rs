@@ -376,7 +376,7 @@ fn the_operator_reaches_the_agents_of_caches_where_policies_are_on() -> Result<(
             assert_eq!(template["metadata"]["labels"][label], value, "{label}");
         }
         let namespace = json!({
-            "name": "MEMCACHED_OPERATOR_POD_NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}},
+            "name": "MEMCACHED_OPERATOR_POD_NAMESPACE", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}},
         });
         assert_eq!(container["env"], json!([namespace]));
 

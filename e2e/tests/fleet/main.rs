@@ -35,6 +35,8 @@ use witness::Witness;
 
 /// How many rollouts may run at a time.
 const LIMIT: usize = 5;
+/// The newest template revision of the later build: after 1 comes 2, which is for pods that rotate in place only.
+const NEXT_REVISION: u32 = 3;
 /// How long two hundred caches may take to be ready on a busy machine.
 const ALL_READY_WITHIN: Duration = Duration::from_secs(180);
 
@@ -192,8 +194,9 @@ async fn an_upgrade_and_a_downgrade_roll_nothing(space: &Space, operator: &Shipp
     assert_eq!(state(space).await?, before, "an upgrade wrote something");
     caches::set_later(space, first).await?;
     edit(space, first, &json!({"memcached": {"threads": 3}})).await?;
-    let at_two = |it: Option<&Memcached>| it.is_some_and(|it| ready(it) && revision(it) == Some(2));
-    space.wait(&name(first), "it is rendered by the later build's rules", ALL_READY_WITHIN, at_two).await?;
+    let at_next =
+        |it: Option<&Memcached>| it.is_some_and(|it| ready(it) && revision(it) == Some(NEXT_REVISION));
+    space.wait(&name(first), "it is rendered by the later build's rules", ALL_READY_WITHIN, at_next).await?;
     assert_eq!(witness.rolled().await?, BTreeSet::from([name(first)]));
     later.terminate().await?;
 
