@@ -159,6 +159,18 @@ impl Cluster {
         self.node()?.load_packed(image, &self.folder)
     }
 
+    /// Kills one of its programs and starts it again: the kubelet, for example, without which the pods run on.
+    ///
+    /// # Errors
+    /// When none of this name runs, or it cannot be started again.
+    pub fn restart(&self, program: &str) -> Result<()> {
+        let missing = || format!("cluster {} has no {program}", self.name);
+        let mut record = Record::load(&self.folder)?.with_context(missing)?;
+        let known = record.processes.iter_mut().find(|it| it.name == program).with_context(missing)?;
+        *known = known.restart(&self.folder, &paths::log(&self.folder, program))?;
+        record.save(&self.folder)
+    }
+
     fn node(&self) -> Result<node::Namespaces> {
         let node = node::Namespaces::on_record(&self.record.processes);
         node.with_context(|| format!("cluster {} has no running node", self.name))

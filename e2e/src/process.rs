@@ -7,6 +7,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -108,6 +109,27 @@ impl Process {
             // It may end by itself in between, which is as good.
             let _ = pidfd_send_signal(held, Signal::KILL);
         }
+    }
+
+    /// Kills this very process and those that it started, and starts its program again as it was started.
+    ///
+    /// # Errors
+    /// When it does not run, does not end, or cannot be started again.
+    pub fn restart(&self, folder: &Path, log: &Path) -> Result<Self> {
+        let Self { name, pid, .. } = self;
+        let gone = || format!("{name} (process {pid}) does not run");
+        let command = fs::read(format!("/proc/{pid}/cmdline")).with_context(gone)?;
+        let mut words = command.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec()));
+        let program = words.next().filter(|it| !it.is_empty()).with_context(gone)?;
+        // The last one ends with the zero byte too, and nothing follows it.
+        let mut args: Vec<_> = words.collect();
+        args.pop();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).with_context(gone)?;
+        let children =
+            children.split_ascii_whitespace().filter_map(|it| Self::observe(name, it.parse().ok()?));
+        kill_all(&children.chain([self.clone()]).collect::<Vec<_>>())?;
+        let started = Self::start(&Launch { name: "a program", program: program.into(), args }, folder, log)?;
+        Ok(Self { name: name.clone(), ..started })
     }
 
     /// Where the process is a child of this one, nobody else takes its exit status from the kernel.

@@ -7,12 +7,14 @@
 
 mod cert_manager;
 mod contexts;
+mod disturbed;
 mod expressions;
 mod in_place;
 mod limits;
 mod modes;
 mod pods;
 mod prometheus;
+mod refused;
 mod renewal;
 mod rollouts;
 mod rotation;

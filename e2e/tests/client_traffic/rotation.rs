@@ -25,9 +25,9 @@ const KEYS: usize = 50_000;
 /// Renewals, and changes of passwords.
 const CHANGES: usize = 10;
 /// The kubelet's look every second, its sync, and the agent's two seconds, on a busy machine.
-const SOON: Duration = Duration::from_secs(60);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 /// Who is in each password file.
-const COMMON: (&str, &str) = ("app", "common");
+pub(crate) const COMMON: (&str, &str) = ("app", "common");
 
 /// Each pod's uid, and how often its containers were started again.
 async fn pods(cache: &Cache<'_>) -> Result<BTreeMap<String, i32>> {
@@ -41,14 +41,14 @@ async fn pods(cache: &Cache<'_>) -> Result<BTreeMap<String, i32>> {
 }
 
 /// The password file after some changes: the entry of all, the newest, and the one before it.
-async fn write_passwords(cache: &Cache<'_>, changes: usize) -> Result<()> {
+pub(crate) async fn write_passwords(cache: &Cache<'_>, changes: usize) -> Result<()> {
     let (user, password) = COMMON;
     let entries = format!("{user}:{password}\nuser-{}:old\nuser-{changes}:new", changes.saturating_sub(1));
     cache.password("users", &entries).await
 }
 
 /// Waits until every pod shows this certificate to who connects.
-async fn is_shown(access: &Access, addresses: &[SocketAddr], certificate: &str) -> Result<()> {
+pub(crate) async fn is_shown(access: &Access, addresses: &[SocketAddr], certificate: &str) -> Result<()> {
     let shown = addresses.iter().map(async |pod| {
         await_answer("the new certificate is shown", SOON, async || {
             let authority = &access.authority;
@@ -64,7 +64,7 @@ async fn is_shown(access: &Access, addresses: &[SocketAddr], certificate: &str) 
 }
 
 /// Waits until every pod lets the newest user in.
-async fn lets_in(access: &Access, addresses: &[SocketAddr], change: usize) -> Result<()> {
+pub(crate) async fn lets_in(access: &Access, addresses: &[SocketAddr], change: usize) -> Result<()> {
     let user = format!("user-{change}");
     let let_in = addresses.iter().map(async |pod| {
         await_answer("the new password is taken", SOON, async || {

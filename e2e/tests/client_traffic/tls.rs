@@ -9,7 +9,7 @@ use e2e::certs;
 use e2e::testing::Space;
 use e2e::testing::memcached::Memcached;
 use k8s_openapi::api::core::v1::Secret;
-use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, date_time_ymd};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -32,8 +32,8 @@ pub(crate) struct Authority {
 
 /// A certificate and its key, as PEM.
 pub(crate) struct Pair {
-    certificate: String,
-    key: String,
+    pub(crate) certificate: String,
+    pub(crate) key: String,
 }
 
 impl Authority {
@@ -52,6 +52,16 @@ impl Authority {
         &self.authority.certificate
     }
 
+    /// A new pair for a cache that checks its clients, whose certificate is good until this year begins.
+    pub(crate) fn pair_until(&self, year: i32) -> Result<Pair> {
+        // The exporter presents the cache's certificate to the cache: so it has to be good for both ends.
+        let usages = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let mut params = params(SERVER, &usages)?;
+        params.not_after = date_time_ymd(year, 1, 1);
+        let (certificate, key) = self.authority.sign(params)?;
+        Ok(Pair { certificate, key })
+    }
+
     /// A new certificate of a cache for this key, as PEM.
     pub(crate) fn certify(&self, key: &KeyPair) -> Result<String> {
         self.authority.certify(key, params(SERVER, &[ExtendedKeyUsagePurpose::ServerAuth])?)
@@ -68,13 +78,18 @@ impl Authority {
         Ok(certificate)
     }
 
-    /// Changes a Secret to a new certificate beside the key of another one.
-    pub(crate) async fn fill_mismatched(&self, space: &Space, secret: &str) -> Result<()> {
-        let [Pair { certificate, .. }, Pair { key, .. }] =
-            [issue(&self.authority, SERVER, &[])?, issue(&self.authority, SERVER, &[])?];
+    /// Changes a Secret to this text for a certificate beside a key of another one.
+    pub(crate) async fn fill_with(&self, space: &Space, secret: &str, certificate: &str) -> Result<()> {
+        let Pair { key, .. } = issue(&self.authority, SERVER, &[])?;
         let data = json!({"tls.crt": certificate, "tls.key": key, "ca.crt": self.authority.certificate});
         let secret = json!({"metadata": {"name": secret}, "type": "kubernetes.io/tls", "stringData": data});
         space.apply::<Secret>(&serde_json::from_value(secret)?).await.map(|_| ())
+    }
+
+    /// Changes a Secret to a new certificate beside the key of another one.
+    pub(crate) async fn fill_mismatched(&self, space: &Space, secret: &str) -> Result<()> {
+        let Pair { certificate, .. } = issue(&self.authority, SERVER, &[])?;
+        self.fill_with(space, secret, &certificate).await
     }
 
     /// Connects with TLS to a cache that this authority must have certified.

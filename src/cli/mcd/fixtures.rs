@@ -234,6 +234,24 @@ pub(super) fn rolling() -> CacheFacts {
     }
 }
 
+/// A renewed certificate, which one of two pods uses.
+pub(super) fn rotating() -> CacheFacts {
+    let mut spec = spec();
+    spec["security"]["rotation"] = json!("InPlace");
+    let message = "Rotating Secret carts-tls: 1/2 pods use the new content";
+    let conditions = [
+        condition("Available", "True", "Available", "2/2 replicas are ready"),
+        condition("Ready", "False", "MemcachedNotReady", &format!("2/2 replicas are ready; {message}")),
+        condition("Reconciling", "True", "Progressing", message),
+    ];
+    let started = "Secret carts-tls changed: pods take the new content, and none is replaced";
+    CacheFacts {
+        resource: resource("carts", &spec, &status(2, &since("10:29:20", conditions))),
+        events: Answer::Known(vec![enlarged("10:20:00"), event("10:29:20", "RotationStarted", started)]),
+        ..healthy()
+    }
+}
+
 /// The new image cannot be pulled, and ten minutes later the deadline has passed. Both pods of before serve.
 pub(super) fn stalled() -> CacheFacts {
     let message = "ReplicaSet \"carts-7b9c6d\" has timed out progressing: container memcached cannot pull \

@@ -30,6 +30,7 @@ fn screens() -> Vec<(&'static str, String)> {
     vec![
         ("healthy", status(&fixtures::healthy())),
         ("rolling", status(&fixtures::rolling())),
+        ("rotating", status(&fixtures::rotating())),
         ("stalled", status(&fixtures::stalled())),
         ("warnings", status(&fixtures::with_warnings())),
         ("paused", status(&fixtures::paused())),

@@ -42,6 +42,7 @@ pub fn screen(view: &CacheView) -> String {
         waits,
         warnings,
         rollouts,
+        rotations,
     } = view;
     let title = format!("Memcached {namespace}/{name}");
     let mut text = format!(
@@ -62,6 +63,7 @@ pub fn screen(view: &CacheView) -> String {
     let warnings: Vec<_> = warnings.iter().map(|it| styled(NOTICE, it)).collect();
     text += &section("Warnings", &warnings);
     text += &section("Rollouts", &answered(rollouts, |it| self::rollouts(it, *at)));
+    text += &section("Rotations", &events(rotations, *at));
     text.push('\n');
     match pods {
         Answer::Unknown { unknown } => text += &section("Pods", &[styled(NOTICE, unknown)]),
@@ -99,6 +101,7 @@ fn wanted(wanted: &Wanted) -> Vec<String> {
         threads,
         tls,
         password_secret,
+        rotates_in_place,
         monitoring,
         paused,
     } = wanted;
@@ -115,6 +118,7 @@ fn wanted(wanted: &Wanted) -> Vec<String> {
         features.push(format!("TLS (Secret {}, plaintext {}{clients})", tls.secret, tls.plaintext));
     }
     features.extend(password_secret.as_ref().map(|secret| format!("password (Secret {secret})")));
+    features.extend(rotates_in_place.then(|| "changed Secrets taken in place".to_owned()));
     features.extend(monitoring.then(|| "exporter".to_owned()));
     features.extend(paused.then(|| styled(NOTICE, "paused")));
     let features = Some(features.join("; ")).filter(|text| !text.is_empty());
@@ -173,7 +177,11 @@ fn rollouts(rollouts: &[EventView], now: Timestamp) -> Vec<String> {
     if rollouts.is_empty() {
         return vec!["no Event about one is left; Kubernetes keeps Events for an hour".to_owned()];
     }
-    rollouts.iter().map(|it| format!("{}  {}", time(it.at, now), it.message)).collect()
+    events(rollouts, now)
+}
+
+fn events(events: &[EventView], now: Timestamp) -> Vec<String> {
+    events.iter().map(|it| format!("{}  {}", time(it.at, now), it.message)).collect()
 }
 
 const HEADINGS: [&str; 9] =

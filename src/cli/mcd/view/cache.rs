@@ -17,8 +17,8 @@ use crate::cli::others;
 use crate::kernel::altered;
 use crate::kernel::condition::Type;
 
-/// How many rollouts are told of.
-const ROLLOUTS: usize = 3;
+/// How many rollouts, and how many Events of rotations, are told of.
+const NEWEST: usize = 3;
 
 /// All about one cache.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -54,6 +54,9 @@ pub struct CacheView {
     pub warnings: Vec<String>,
     /// The last causes of rollouts that the cluster still has Events of, the newest first.
     pub rollouts: Answer<Vec<EventView>>,
+    /// The last Events of Secrets that the pods take in place, the newest first; none for pods that restart instead.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rotations: Vec<EventView>,
 }
 
 impl CacheView {
@@ -67,10 +70,12 @@ impl CacheView {
         let status = MemcachedStatus::deserialize(raw).unwrap_or_default();
         let wanted = Wanted::from_resource(resource);
         let tls = wanted.known().and_then(|wanted| wanted.tls.as_ref()).map(|tls| tls.secret.clone());
-        let mut rollouts = events.map(|events| events::rollouts(events, &name));
-        if let Answer::Known(rollouts) = &mut rollouts {
-            rollouts.truncate(ROLLOUTS);
-        }
+        let newest = |mut all: Vec<EventView>| {
+            all.truncate(NEWEST);
+            all
+        };
+        let rollouts = events.map(|events| newest(events::rollouts(events, &name)));
+        let rotations = events.known().map(|events| newest(events::rotations(events, &name)));
         Self {
             namespace: meta.namespace.clone().unwrap_or_default(),
             name,
@@ -88,6 +93,7 @@ impl CacheView {
             waits: waits::of(&status, meta.generation.unwrap_or_default()),
             warnings: warnings(&status),
             rollouts,
+            rotations: rotations.unwrap_or_default(),
         }
     }
 }

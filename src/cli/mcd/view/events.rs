@@ -1,5 +1,5 @@
-//! Kubernetes Events about a cache. Takes those of the namespace; gives those of the cache in the order of time, and the
-//! causes of its rollouts. Pure; called by `cache` and by the command `events`.
+//! Kubernetes Events about a cache. Takes those of the namespace; gives those of the cache in the order of time, the causes of
+//! its rollouts, and what came of Secrets that its pods take in place. Pure; called by `cache` and by the command `events`.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
@@ -31,6 +31,9 @@ pub struct EventView {
 /// The reasons of Events that tell why pods were replaced.
 const ROLLOUTS: [&str; 2] = ["RolloutStarted", "PodsReplacedByOthers"];
 
+/// The reasons of Events that tell of Secrets that pods take in place.
+const ROTATIONS: [&str; 3] = ["RotationStarted", "RotationComplete", "RestartNeeded"];
+
 /// The Events about a cache and all that is made for it, the oldest first.
 #[must_use]
 pub fn of_cache<'a>(events: impl IntoIterator<Item = &'a Event>, cache: &str) -> Vec<EventView> {
@@ -43,9 +46,19 @@ pub fn of_cache<'a>(events: impl IntoIterator<Item = &'a Event>, cache: &str) ->
 /// The Events about the resource itself that tell why pods were replaced, the newest first.
 #[must_use]
 pub fn rollouts(events: &[Event], cache: &str) -> Vec<EventView> {
+    about_the_resource(events, cache, &ROLLOUTS)
+}
+
+/// The Events about the resource itself that tell of Secrets that its pods take in place, the newest first.
+#[must_use]
+pub fn rotations(events: &[Event], cache: &str) -> Vec<EventView> {
+    about_the_resource(events, cache, &ROTATIONS)
+}
+
+fn about_the_resource(events: &[Event], cache: &str, reasons: &[&str]) -> Vec<EventView> {
     let about = |event: &&Event| event.involved_object.kind.as_deref() == Some(KIND);
     let mut found = of_cache(events.iter().filter(about), cache);
-    found.retain(|event| ROLLOUTS.contains(&event.reason.as_str()));
+    found.retain(|event| reasons.contains(&event.reason.as_str()));
     found.reverse();
     found
 }

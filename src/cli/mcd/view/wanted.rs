@@ -6,7 +6,7 @@ use kube::core::DynamicObject;
 use serde::Serialize;
 
 use super::answer::Answer;
-use crate::api::spec::{self, Plaintext, Violation};
+use crate::api::spec::{self, Plaintext, Rotation, Violation};
 use crate::api::{MemcachedSpec, Validated};
 use crate::kernel::desired::meta::{MEMCACHED, TEMPLATE_REVISION};
 
@@ -34,6 +34,8 @@ pub struct Wanted {
     /// The Secret with the passwords of clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub password_secret: Option<String>,
+    /// Whether pods take a changed Secret in place.
+    pub rotates_in_place: bool,
     /// Whether there is an exporter beside memcached.
     pub monitoring: bool,
     /// Whether changes wait.
@@ -97,6 +99,7 @@ impl Wanted {
                 },
             }),
             password_secret: spec.security.sasl_secret.clone(),
+            rotates_in_place: spec.security.rotation == Rotation::InPlace,
             monitoring: spec.monitoring.is_some(),
             paused: spec.paused,
         }
@@ -158,7 +161,7 @@ mod tests {
         let wanted = Wanted::from_resource(&resource(&json!({"replicas": 3}))).known().cloned().unwrap();
         let expected = json!({
             "replicas": 3, "image": "memcached:1.6", "maxMemoryMB": 64, "maxConnections": 1024, "threads": 4,
-            "monitoring": false, "paused": false,
+            "rotatesInPlace": false, "monitoring": false, "paused": false,
         });
         assert_eq!(serde_json::to_value(wanted).unwrap(), expected);
     }
