@@ -16,7 +16,7 @@ use crate::certs::Pki;
 use crate::free_slot::FreeSlot;
 use crate::image::Image;
 use crate::lock::FolderLock;
-pub use crate::options::{Audit, Options, Owners, Shape};
+pub use crate::options::{Audit, KubeletSync, Options, Owners, Shape};
 use crate::process::{Process, kill_all, marked};
 use crate::programs::Family;
 use crate::record::{Phase, Record};
@@ -295,9 +295,10 @@ fn folder(name: &str) -> Result<PathBuf> {
 /// Takes a slot that nothing on this machine uses, and records it before anything is made.
 fn claim_slot(name: &str, folder: &Path, programs: &Path, options: Options) -> Result<Record> {
     let free = FreeSlot::find(name)?;
-    let Options { shape, audit, owners } = options;
+    let Options { shape, audit, owners, sync } = options;
     let (phase, programs) = (Phase::Starting, programs.to_owned());
-    let record = Record { slot: free.slot, shape, audit, owners, programs, phase, processes: Vec::new() };
+    let record =
+        Record { slot: free.slot, shape, audit, owners, sync, programs, phase, processes: Vec::new() };
     record.save(folder)?;
     Ok(record)
 }

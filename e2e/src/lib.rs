@@ -55,4 +55,4 @@ pub mod slot;
 pub mod stopgo;
 pub mod testing;
 
-pub use cluster::{Audit, Cluster, Options, Owners, Shape, TemporaryCluster, down};
+pub use cluster::{Audit, Cluster, KubeletSync, Options, Owners, Shape, TemporaryCluster, down};

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::boot::Boot;
 use crate::image::PAUSE;
+use crate::options::KubeletSync;
 use crate::packages;
 use crate::slot::Slot;
 
@@ -20,7 +21,7 @@ pub(crate) fn write(boot: &Boot) -> Result<()> {
     for (name, content) in [
         ("containerd.toml", containerd(&folder)?),
         ("cni/10-bridge.conflist", bridge(slot).to_string()),
-        ("kubelet.json", kubelet(slot).to_string()),
+        ("kubelet.json", kubelet(slot, boot.record.sync).to_string()),
         ("Corefile", corefile(slot)),
     ] {
         fs::write(folder.join(name), content).with_context(|| format!("cannot write {name}"))?;
@@ -87,8 +88,8 @@ fn bridge(slot: Slot) -> Value {
     })
 }
 
-fn kubelet(slot: Slot) -> Value {
-    json!({
+fn kubelet(slot: Slot, sync: KubeletSync) -> Value {
+    let mut configuration = json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
         "authentication": {
@@ -113,8 +114,6 @@ fn kubelet(slot: Slot) -> Value {
         "maxPods": 200,
         "podLogsDir": "/var/log/pods",
         "volumePluginDir": "/run/e2e/volume-plugins",
-        // With the default of a minute, tests would wait that long until a changed Secret is in a pod.
-        "syncFrequency": "1s",
         // With the defaults, a node that registers a moment too late stays NotReady for minutes.
         "nodeStatusUpdateFrequency": "1s",
         "nodeStatusReportFrequency": "5s",
@@ -122,7 +121,12 @@ fn kubelet(slot: Slot) -> Value {
         "imageGCHighThresholdPercent": 100,
         "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "imagefs.available": "0%",
                          "nodefs.inodesFree": "0%", "imagefs.inodesFree": "0%"},
-    })
+    });
+    // With the default of a minute, tests would wait that long until a changed Secret is in a pod.
+    if sync == KubeletSync::EverySecond {
+        configuration["syncFrequency"] = json!("1s");
+    }
+    configuration
 }
 
 /// CoreDNS answers for the cluster's names only: the pods have no way out to the world.

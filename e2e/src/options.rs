@@ -53,6 +53,16 @@ pub enum Owners {
     Guarded,
 }
 
+/// How often the kubelet looks whether a pod's Secrets have changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KubeletSync {
+    /// So that tests need not wait.
+    #[default]
+    EverySecond,
+    /// As Kubernetes does by default: about once a minute.
+    AsByDefault,
+}
+
 /// What a cluster is to be like.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
@@ -62,10 +72,12 @@ pub struct Options {
     pub audit: Audit,
     /// Whether permissions on owner references are checked.
     pub owners: Owners,
+    /// How often the kubelet looks after Secrets; counts with a node only.
+    pub sync: KubeletSync,
 }
 
 impl From<Shape> for Options {
     fn from(shape: Shape) -> Self {
-        Self { shape, audit: Audit::Metadata, owners: Owners::default() }
+        Self { shape, audit: Audit::Metadata, owners: Owners::default(), sync: KubeletSync::default() }
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::options::{Audit, Owners, Shape};
+use crate::options::{Audit, KubeletSync, Owners, Shape};
 use crate::process::Process;
 use crate::slot::Slot;
 
@@ -29,6 +29,8 @@ pub(crate) struct Record {
     pub(crate) audit: Audit,
     #[serde(default)]
     pub(crate) owners: Owners,
+    #[serde(default)]
+    pub(crate) sync: KubeletSync,
     /// The folder of the control plane's programs: which Kubernetes it is.
     #[serde(default)]
     pub(crate) programs: PathBuf,

@@ -4,7 +4,8 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{self, Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -95,8 +96,14 @@ impl Drop for Process {
     }
 }
 
-fn free_port() -> SocketAddr {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap()
+/// An address of this process alone, and a port of it that is free. A port of 127.0.0.1 would not stay so: each connection of
+/// each client on this machine takes one, and a client that tries the port before its server listens may meet itself.
+fn free_address() -> SocketAddr {
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    let [_, _, high, low] = process::id().to_be_bytes();
+    let [.., last] = (TAKEN.fetch_add(1, Ordering::Relaxed) % 254 + 1).to_be_bytes();
+    let address = Ipv4Addr::new(127, high | 0x80, low, last);
+    TcpListener::bind((address, 0)).unwrap().local_addr().unwrap()
 }
 
 /// The program, which a variable may replace by one of another version.
@@ -118,8 +125,8 @@ impl Pod {
         let passwords = Volume::new(folder.path().join("sasl"), &[PASSWORD_FILE]);
         let pod = Self {
             access,
-            plain: free_port(),
-            tls: free_port(),
+            plain: free_address(),
+            tls: free_address(),
             certificates,
             passwords,
             memcached: Mutex::default(),
@@ -174,6 +181,8 @@ impl Pod {
             }
         };
         timeout(DEADLINE, up).await.expect("memcached listens");
+        let ended = self.memcached.lock().unwrap().as_mut().and_then(|it| it.0.try_wait().unwrap());
+        assert_eq!(ended, None, "somebody else listens there");
     }
 
     fn speaks_tls(&self) -> bool {

@@ -1,5 +1,5 @@
 //! `make bench`: what the operator costs, on a bare API server (etcd and kube-apiserver, no controllers), against a bare
-//! client that sends the same writes in the same run. Prints a table; a figure that misses its bound is a failure.
+//! client that sends the same writes in the same run; and what a rotation costs, on a real node. Prints a table; a figure that misses its bound is a failure.
 //!
 //! ```text
 //! fleet        many resources: made, watched, taken away
@@ -10,6 +10,7 @@
 //! edit         one edit of a resource, one bare apply
 //! memory       peak memory of a process
 //! crowd        a start beside many objects of others
+//! rotation     Secrets that pods take in place, on a real node
 //! kernel       the kernel alone, in this process
 //! rest         when an operator is done
 //! report       figures, bounds, the table
@@ -27,6 +28,7 @@ mod memory;
 pub mod quiet;
 mod rehearsal;
 mod report;
+mod rotation;
 mod settled;
 
 use std::path::PathBuf;
@@ -92,6 +94,8 @@ enum Part {
     Large,
     /// A start beside 20,000 objects of others of each kind, with 100 resources.
     Crowd,
+    /// Secrets that pods take in place, on a real node.
+    Rotation,
 }
 
 impl Args {
@@ -145,6 +149,9 @@ async fn measure(args: &Args) -> Result<Vec<Row>> {
         let cluster = TemporaryCluster::up("bench-crowd", Shape::ApiServer).await?;
         let fleet = Fleet::prepare(&cluster, FEW).await?;
         rows.extend(crowd::measure(&cluster, &fleet, args.crowd).await?.rows());
+    }
+    if args.wants(Part::Rotation) {
+        rows.extend(rotation::measure().await?);
     }
     Ok(rows)
 }

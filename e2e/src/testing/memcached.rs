@@ -134,11 +134,11 @@ impl Memcached {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, TcpListener};
     use std::process::{Child, Command};
 
     use super::*;
     use crate::image::find_program;
+    use crate::testing::loopback::free_address;
     use crate::testing::{await_answer, unique};
 
     struct Server(Child);
@@ -154,10 +154,20 @@ mod tests {
     async fn values_come_back_and_a_wrong_or_missing_password_is_refused() -> Result<()> {
         let file = std::env::temp_dir().join(unique("passwords"));
         std::fs::write(&file, "user:right\n")?;
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let address = free_address()?;
         let program = find_program("memcached").context("this machine has no memcached")?;
         let mut command = Command::new(program);
-        command.args(["-u", "root", "-l", "127.0.0.1", "-U", "0", "-p", &address.port().to_string(), "-Y"]);
+        command.args([
+            "-u",
+            "root",
+            "-l",
+            &address.ip().to_string(),
+            "-U",
+            "0",
+            "-p",
+            &address.port().to_string(),
+            "-Y",
+        ]);
         let _server = Server(command.arg(&file).spawn()?);
         let limit = Duration::from_secs(5);
         let mut missing =

@@ -4,7 +4,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -15,6 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::await_answer;
+use super::loopback::free_address;
 use crate::paths;
 
 /// How an operator is started.
@@ -64,13 +65,12 @@ pub fn next_binary() -> Result<PathBuf> {
 }
 
 impl Operator {
-    /// Starts `memcached-operator run` on a free port of loopback, without waiting for it.
+    /// Starts `memcached-operator run` on an address of loopback, without waiting for it.
     ///
     /// # Errors
     /// When it cannot be started.
     pub fn spawn(launch: &Launch) -> Result<Self> {
-        // The port is free again when the operator takes it; who else might take it is a test too, with its own.
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let address = free_address()?;
         let log = File::options()
             .create(true)
             .append(true)

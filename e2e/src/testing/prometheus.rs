@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write as _;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::await_answer;
+use super::loopback::free_address;
 use super::operator::get;
 use crate::chart;
 use crate::image::find_program;
@@ -140,8 +141,7 @@ impl Prometheus {
         });
         // JSON is YAML.
         fs::write(folder.join("prometheus.yaml"), serde_json::to_string_pretty(&config)?)?;
-        // The port is free again when Prometheus takes it; who else might take it is a test too, with its own.
-        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let address = free_address()?;
         let args = [
             format!("--config.file={}", folder.join("prometheus.yaml").display()),
             format!("--storage.tsdb.path={}", folder.join("data").display()),

@@ -14,8 +14,8 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use rcgen::KeyPair;
 use serde_json::json;
 
-use super::tls::{Authority, SERVER};
 use super::with_cache;
+use e2e::testing::tls::{Authority, SERVER};
 
 /// Of the controller that writes the Secret of a Certificate.
 const ISSUING: &str = "cert-manager-certificates-issuing";

@@ -9,8 +9,8 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::{Value, json};
 
-use super::tls::Authority;
 use super::{pods, with_cache};
+use e2e::testing::tls::Authority;
 
 /// All that a resource can ask for, with everything in it that a pod shows.
 fn everything() -> Value {

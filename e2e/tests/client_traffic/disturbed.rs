@@ -6,10 +6,11 @@ use std::fs;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use e2e::chart::NAMESPACE;
 use e2e::process::Process;
 use e2e::testing::cache::{Cache, install, says};
+use e2e::testing::container::{first_process, memory_group};
 use e2e::testing::operator::{Launch, Operator, binary};
 use e2e::testing::permissions::as_installed;
 use e2e::testing::{Space, await_answer, in_namespace_of, unique};
@@ -26,9 +27,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::rotation::{COMMON, SOON, is_shown, lets_in, write_passwords};
-use super::tls::Authority;
-use super::traffic::{Access, Keys, Traffic};
+use e2e::testing::changing_secrets::{COMMON, SOON, is_shown, lets_in, write_passwords};
+use e2e::testing::tls::Authority;
+use e2e::testing::traffic::{Access, Keys, Traffic};
 
 const PODS: usize = 3;
 /// In each pod.
@@ -66,19 +67,6 @@ impl Member {
     }
 }
 
-/// The process of a container that runs one: containerd names the control group after the container.
-fn first_process(container: &str) -> Result<Process> {
-    let id = container.trim_start_matches("containerd://");
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc")?.flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|it| it.parse().ok()) else { continue };
-        let groups = fs::read_to_string(entry.path().join("cgroup")).unwrap_or_default();
-        found.extend(Process::observe(id, pid).filter(|_| groups.contains(id)));
-    }
-    found.sort_by_key(|process| process.pid);
-    found.into_iter().next().with_context(|| format!("container {id} has no process"))
-}
-
 fn signal(process: &Process, signal: Signal) -> Result<()> {
     let pid = Pid::from_raw(process.pid).context("no process id")?;
     Ok(kill_process(pid, signal)?)
@@ -86,16 +74,12 @@ fn signal(process: &Process, signal: Signal) -> Result<()> {
 
 /// Leaves a container's control group no memory beyond what it has, so that its process is killed when it needs some.
 fn take_memory(process: &Process) -> Result<()> {
-    let groups = fs::read_to_string(format!("/proc/{}/cgroup", process.pid))?;
-    let group = |of: &str| groups.lines().find_map(|line| line.split_once(of).map(|(_, path)| path));
-    let file = match (group(":memory:"), group("0::")) {
-        (Some(path), _) => format!("/sys/fs/cgroup/memory{path}/memory.limit_in_bytes"),
-        (None, Some(path)) => format!("/sys/fs/cgroup{path}/memory.max"),
-        (None, None) => bail!("its memory is not accounted for: {groups}"),
-    };
+    let group = memory_group(process)?;
+    let names = ["memory.max", "memory.limit_in_bytes"].map(|name| group.join(name));
+    let file = names.iter().find(|file| file.exists()).context("its memory cannot be limited")?;
     // Version 1 refuses a limit that is below what cannot be given back.
-    let accepted = (1..256_u32).find(|step| fs::write(&file, (step * 128 * 1024).to_string()).is_ok());
-    accepted.map(|_| ()).with_context(|| format!("cannot write {file}"))
+    let accepted = (1..256_u32).find(|step| fs::write(file, (step * 128 * 1024).to_string()).is_ok());
+    accepted.map(|_| ()).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// The cache, its clients and its operators.

@@ -13,8 +13,8 @@ use kube::api::ListParams;
 use memcached_operator::api::Memcached as Resource;
 use serde_json::json;
 
-use super::tls::Authority;
 use super::with_cache;
+use e2e::testing::tls::Authority;
 
 const PODS: usize = 2;
 const KEYS: usize = 200;

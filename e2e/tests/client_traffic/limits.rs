@@ -20,8 +20,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::tls::Authority;
 use super::{pods, with_cache};
+use e2e::testing::tls::Authority;
 
 const MIB: usize = 1024 * 1024;
 /// How many of the default 1024 connections the test opens; the rest is for threads, listeners and the client that asks.

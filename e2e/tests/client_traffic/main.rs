@@ -19,8 +19,6 @@ mod renewal;
 mod rollouts;
 mod rotation;
 mod shutdown;
-mod tls;
-mod traffic;
 
 use anyhow::{Context, Result};
 use e2e::testing::audit::AuditLog;

@@ -14,8 +14,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use serde_json::{Value, json};
 
-use super::tls::{Authority, Pair};
 use super::{in_restricted, pods};
+use e2e::testing::tls::{Authority, Pair};
 
 /// Where memcached answers in plaintext for its own pod alone.
 const LOCAL: u16 = 11213;

@@ -14,10 +14,10 @@ use rustls::pki_types::pem::PemObject;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::rotation::{COMMON, is_shown, lets_in};
-use super::tls::{Authority, Pair};
-use super::traffic::{Access, Keys, Traffic};
 use super::with_cache;
+use e2e::testing::changing_secrets::{COMMON, is_shown, lets_in};
+use e2e::testing::tls::{Authority, Pair};
+use e2e::testing::traffic::{Access, Keys, Traffic};
 
 const PODS: usize = 2;
 const KEYS: usize = 1_000;

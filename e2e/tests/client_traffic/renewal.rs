@@ -6,8 +6,8 @@ use e2e::testing::kstatus::Status;
 use memcached_operator::api::Memcached;
 use serde_json::json;
 
-use super::tls::Authority;
 use super::with_cache;
+use e2e::testing::tls::Authority;
 
 #[tokio::test]
 async fn a_renewed_certificate_rolls_once_and_is_served() -> Result<()> {

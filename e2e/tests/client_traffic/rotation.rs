@@ -6,9 +6,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use e2e::testing::await_answer;
+use anyhow::{Context, Result};
 use e2e::testing::cache::Cache;
+use e2e::testing::changing_secrets::{COMMON, is_shown, lets_in, write_passwords};
+use e2e::testing::tls::Authority;
+use e2e::testing::traffic::{Access, Keys, OPERATIONS_A_SECOND, Traffic};
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -16,18 +18,12 @@ use kube::api::ListParams;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::tls::Authority;
-use super::traffic::{Access, Keys, OPERATIONS_A_SECOND, Traffic};
 use super::with_cache;
 
 const PODS: usize = 3;
 const KEYS: usize = 50_000;
 /// Renewals, and changes of passwords.
 const CHANGES: usize = 10;
-/// The kubelet's look every second, its sync, and the agent's two seconds, on a busy machine.
-pub(crate) const SOON: Duration = Duration::from_secs(60);
-/// Who is in each password file.
-pub(crate) const COMMON: (&str, &str) = ("app", "common");
 
 /// Each pod's uid, and how often its containers were started again.
 async fn pods(cache: &Cache<'_>) -> Result<BTreeMap<String, i32>> {
@@ -38,42 +34,6 @@ async fn pods(cache: &Cache<'_>) -> Result<BTreeMap<String, i32>> {
         containers.map(|container| container.restart_count).sum()
     };
     pods.iter().map(|pod| Ok((pod.uid().context("a pod has a uid")?, restarts(pod)))).collect()
-}
-
-/// The password file after some changes: the entry of all, the newest, and the one before it.
-pub(crate) async fn write_passwords(cache: &Cache<'_>, changes: usize) -> Result<()> {
-    let (user, password) = COMMON;
-    let entries = format!("{user}:{password}\nuser-{}:old\nuser-{changes}:new", changes.saturating_sub(1));
-    cache.password("users", &entries).await
-}
-
-/// Waits until every pod shows this certificate to who connects.
-pub(crate) async fn is_shown(access: &Access, addresses: &[SocketAddr], certificate: &str) -> Result<()> {
-    let shown = addresses.iter().map(async |pod| {
-        await_answer("the new certificate is shown", SOON, async || {
-            let authority = &access.authority;
-            ensure!(
-                authority.sees(*pod, Some(authority.client()), certificate).await?,
-                "{pod} shows another"
-            );
-            Ok(())
-        })
-        .await
-    });
-    try_join_all(shown).await.map(|_| ())
-}
-
-/// Waits until every pod lets the newest user in.
-pub(crate) async fn lets_in(access: &Access, addresses: &[SocketAddr], change: usize) -> Result<()> {
-    let user = format!("user-{change}");
-    let let_in = addresses.iter().map(async |pod| {
-        await_answer("the new password is taken", SOON, async || {
-            let mut client = access.authority.connect(*pod, Some(access.authority.client())).await?;
-            client.authenticate(&user, "new").await
-        })
-        .await
-    });
-    try_join_all(let_in).await.map(|_| ())
 }
 
 /// Changes the Secrets [`CHANGES`] times each: a renewal, a change of passwords, both at once, and again. Gives how long it was

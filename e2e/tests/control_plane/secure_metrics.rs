@@ -2,7 +2,7 @@
 //! certificate, and that a real Prometheus does, as the page says and as the chart's ServiceMonitor says.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::certs::Authority;
 use e2e::chart::{self, NAMESPACE};
 use e2e::testing::control_plane::in_space;
+use e2e::testing::loopback::free_address;
 use e2e::testing::operator::{Launch, Operator, binary};
 use e2e::testing::permissions::as_installed;
 use e2e::testing::prometheus::{Prometheus, rules};
@@ -146,8 +147,7 @@ async fn who_may_reads_metrics_over_the_newest_certificate_and_nobody_else_does(
             let account = json!({"metadata": {"name": name}});
             space.apply(&serde_json::from_value::<ServiceAccount>(account)?).await?;
         }
-        // The port is free again when the operator takes it; who else might take it is a test too, with its own.
-        let listen = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let listen = free_address()?;
         let operator = start(space, listen, folder.path()).await?;
 
         // With a new token each time: a verdict of before the grant would count for a minute.

@@ -1,20 +1,20 @@
 //! Clients at work on the pods of a cache, over TLS with a certificate and a password: some keep their connections, others make
-//! new ones all the time. Takes the pods and what clients need; gives what became of their operations.
+//! new ones all the time. Takes the pods and what clients need; gives what became of their operations. Called by tests and by the benchmark.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use e2e::testing::memcached::Memcached;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use super::memcached::Memcached;
 use super::tls::Authority;
 
 /// All clients together.
-pub(crate) const OPERATIONS_A_SECOND: usize = 2_000;
+pub const OPERATIONS_A_SECOND: usize = 2_000;
 /// Connections that last, for each pod.
 const CONNECTIONS: usize = 2;
 /// Operations of a client at a time, and then it waits.
@@ -23,15 +23,21 @@ const BURST: usize = 10;
 const NEW_CONNECTION: Duration = Duration::from_millis(200);
 
 /// What a client needs to get in.
-pub(crate) struct Access {
-    pub(crate) authority: Authority,
-    pub(crate) user: &'static str,
-    pub(crate) password: &'static str,
+pub struct Access {
+    /// Who certified the caches and the clients.
+    pub authority: Authority,
+    /// Who logs in.
+    pub user: &'static str,
+    /// The user's password.
+    pub password: &'static str,
 }
 
 impl Access {
     /// A connection over which everything is allowed.
-    pub(crate) async fn connect(&self, pod: SocketAddr) -> Result<Memcached> {
+    ///
+    /// # Errors
+    /// When the pod lets nobody in.
+    pub async fn connect(&self, pod: SocketAddr) -> Result<Memcached> {
         let mut client = self.authority.connect(pod, Some(self.authority.client())).await?;
         client.authenticate(self.user, self.password).await?;
         Ok(client)
@@ -40,9 +46,11 @@ impl Access {
 
 /// The keys of one pod, which all have their own name as value.
 #[derive(Clone, Copy)]
-pub(crate) struct Keys {
-    pub(crate) pod: SocketAddr,
-    pub(crate) count: usize,
+pub struct Keys {
+    /// Where they are.
+    pub pod: SocketAddr,
+    /// How many.
+    pub count: usize,
 }
 
 impl Keys {
@@ -51,7 +59,10 @@ impl Keys {
     }
 
     /// Stores all.
-    pub(crate) async fn store(self, access: &Access) -> Result<()> {
+    ///
+    /// # Errors
+    /// When the pod does not take one.
+    pub async fn store(self, access: &Access) -> Result<()> {
         let mut client = access.connect(self.pod).await?;
         for at in 0..self.count {
             let key = self.key(at);
@@ -61,7 +72,10 @@ impl Keys {
     }
 
     /// How many are there.
-    pub(crate) async fn found(self, access: &Access) -> Result<usize> {
+    ///
+    /// # Errors
+    /// When the pod does not answer.
+    pub async fn found(self, access: &Access) -> Result<usize> {
         let mut client = access.connect(self.pod).await?;
         let mut found = 0;
         for at in 0..self.count {
@@ -74,18 +88,18 @@ impl Keys {
 
 /// What clients did.
 #[derive(Debug, Default)]
-pub(crate) struct Done {
+pub struct Done {
     /// Operations on connections that last.
-    pub(crate) operations: usize,
+    pub operations: usize,
     /// Connections made meanwhile.
-    pub(crate) connections: usize,
+    pub connections: usize,
     /// How long each operation took.
     latencies: Vec<Duration>,
 }
 
 impl Done {
     /// Of a hundred operations one takes longer.
-    pub(crate) fn p99(&self) -> Option<Duration> {
+    pub fn p99(&self) -> Option<Duration> {
         let mut sorted = self.latencies.clone();
         sorted.sort();
         sorted.get(sorted.len() * 99 / 100).copied()
@@ -93,14 +107,17 @@ impl Done {
 }
 
 /// Clients that work until they are told to end.
-pub(crate) struct Traffic {
+pub struct Traffic {
     clients: JoinSet<Result<Done>>,
     end: watch::Sender<bool>,
 }
 
 impl Traffic {
     /// Connects all clients and starts them.
-    pub(crate) async fn start(access: &Arc<Access>, pods: &[Keys]) -> Result<Self> {
+    ///
+    /// # Errors
+    /// When a client cannot connect.
+    pub async fn start(access: &Arc<Access>, pods: &[Keys]) -> Result<Self> {
         let (end, ended) = watch::channel(false);
         let mut clients = JoinSet::new();
         let pause = Duration::from_secs(1) * u32::try_from(pods.len() * CONNECTIONS * BURST)?
@@ -116,7 +133,10 @@ impl Traffic {
     }
 
     /// Ends them. An operation that failed, or a client that was refused, is the error.
-    pub(crate) async fn finish(mut self) -> Result<Done> {
+    ///
+    /// # Errors
+    /// The first operation that failed, or the first client that was refused.
+    pub async fn finish(mut self) -> Result<Done> {
         self.end.send_replace(true);
         let mut all = Done::default();
         while let Some(client) = self.clients.join_next().await {

@@ -1,13 +1,11 @@
-//! Certificates for caches and clients, and a client that speaks TLS.
+//! Certificates for caches and clients, and a client that speaks TLS. Takes a namespace or an address; called by tests and by
+//! the benchmark.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use e2e::certs;
-use e2e::testing::Space;
-use e2e::testing::memcached::Memcached;
 use k8s_openapi::api::core::v1::Secret;
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, date_time_ymd};
 use rustls::crypto::ring;
@@ -20,40 +18,54 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::Space;
+use super::memcached::Memcached;
+use crate::certs;
+
 /// The name in the caches' certificates.
-pub(crate) const SERVER: &str = "cache.test";
+pub const SERVER: &str = "cache.test";
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// An authority and what it issues: a cache's certificate, and a client's.
-pub(crate) struct Authority {
+pub struct Authority {
     authority: certs::Authority,
     client: Pair,
 }
 
 /// A certificate and its key, as PEM.
-pub(crate) struct Pair {
-    pub(crate) certificate: String,
-    pub(crate) key: String,
+pub struct Pair {
+    /// The certificate.
+    pub certificate: String,
+    /// Its key.
+    pub key: String,
 }
 
 impl Authority {
-    pub(crate) fn create(name: &str) -> Result<Self> {
+    /// A new authority, and a client's certificate of it.
+    ///
+    /// # Errors
+    /// When a key or certificate cannot be made.
+    pub fn create(name: &str) -> Result<Self> {
         let authority = certs::Authority::create(name)?;
         let client = issue(&authority, "client", &[ExtendedKeyUsagePurpose::ClientAuth])?;
         Ok(Self { authority, client })
     }
 
-    pub(crate) fn client(&self) -> &Pair {
+    /// The client's certificate and key.
+    pub fn client(&self) -> &Pair {
         &self.client
     }
 
     /// The authority's own certificate, as PEM.
-    pub(crate) fn certificate(&self) -> &str {
+    pub fn certificate(&self) -> &str {
         &self.authority.certificate
     }
 
     /// A new pair for a cache that checks its clients, whose certificate is good until this year begins.
-    pub(crate) fn pair_until(&self, year: i32) -> Result<Pair> {
+    ///
+    /// # Errors
+    /// When a key or certificate cannot be made.
+    pub fn pair_until(&self, year: i32) -> Result<Pair> {
         // The exporter presents the cache's certificate to the cache: so it has to be good for both ends.
         let usages = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let mut params = params(SERVER, &usages)?;
@@ -63,12 +75,18 @@ impl Authority {
     }
 
     /// A new certificate of a cache for this key, as PEM.
-    pub(crate) fn certify(&self, key: &KeyPair) -> Result<String> {
+    ///
+    /// # Errors
+    /// When it cannot be signed.
+    pub fn certify(&self, key: &KeyPair) -> Result<String> {
         self.authority.certify(key, params(SERVER, &[ExtendedKeyUsagePurpose::ServerAuth])?)
     }
 
     /// Creates or changes a Secret as cert-manager fills it, with a new certificate. Gives the certificate, as PEM.
-    pub(crate) async fn fill(&self, space: &Space, secret: &str) -> Result<String> {
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn fill(&self, space: &Space, secret: &str) -> Result<String> {
         // The exporter presents the cache's certificate to the cache: so it has to be good for both ends.
         let usages = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let Pair { certificate, key } = issue(&self.authority, SERVER, &usages)?;
@@ -79,7 +97,10 @@ impl Authority {
     }
 
     /// Changes a Secret to this text for a certificate beside a key of another one.
-    pub(crate) async fn fill_with(&self, space: &Space, secret: &str, certificate: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn fill_with(&self, space: &Space, secret: &str, certificate: &str) -> Result<()> {
         let Pair { key, .. } = issue(&self.authority, SERVER, &[])?;
         let data = json!({"tls.crt": certificate, "tls.key": key, "ca.crt": self.authority.certificate});
         let secret = json!({"metadata": {"name": secret}, "type": "kubernetes.io/tls", "stringData": data});
@@ -87,18 +108,27 @@ impl Authority {
     }
 
     /// Changes a Secret to a new certificate beside the key of another one.
-    pub(crate) async fn fill_mismatched(&self, space: &Space, secret: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub async fn fill_mismatched(&self, space: &Space, secret: &str) -> Result<()> {
         let Pair { certificate, .. } = issue(&self.authority, SERVER, &[])?;
         self.fill_with(space, secret, &certificate).await
     }
 
     /// Connects with TLS to a cache that this authority must have certified.
-    pub(crate) async fn connect(&self, to: SocketAddr, identity: Option<&Pair>) -> Result<Memcached> {
+    ///
+    /// # Errors
+    /// When nobody answers within 10 s, or somebody without such a certificate.
+    pub async fn connect(&self, to: SocketAddr, identity: Option<&Pair>) -> Result<Memcached> {
         Ok(Memcached::over(self.handshake(to, identity).await?))
     }
 
     /// Whether a cache shows this certificate, given as PEM, to who connects now.
-    pub(crate) async fn sees(&self, to: SocketAddr, identity: Option<&Pair>, pem: &str) -> Result<bool> {
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub async fn sees(&self, to: SocketAddr, identity: Option<&Pair>, pem: &str) -> Result<bool> {
         let stream = self.handshake(to, identity).await?;
         let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
         Ok(shown == Some(&CertificateDer::from_pem_slice(pem.as_bytes())?))
