@@ -134,26 +134,33 @@ pub async fn run(args: Args) -> Result<ExitCode> {
 async fn measure(args: &Args) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     if args.wants(Part::ColdStart) || args.wants(Part::Edit) || args.wants(Part::Kernel) {
-        rows.extend(timed(args).await?);
+        rows.extend(told(timed(args).await?));
     }
     if args.wants(Part::Quiet) {
         let cluster = TemporaryCluster::up("bench-requests", Shape::ApiServer).await?;
         let fleet = Fleet::prepare(&cluster, RESOURCES).await?;
         eprintln!("requests: a cold start, a restart and {} s of rest", IDLE.as_secs());
-        rows.extend(counted(&quiet::measure(&cluster, &fleet, IDLE).await?));
+        rows.extend(told(counted(&quiet::measure(&cluster, &fleet, IDLE).await?).into()));
     }
     if args.wants(Part::Large) {
-        rows.push(large().await?);
+        rows.extend(told(vec![large().await?]));
     }
     if args.wants(Part::Crowd) {
         let cluster = TemporaryCluster::up("bench-crowd", Shape::ApiServer).await?;
         let fleet = Fleet::prepare(&cluster, FEW).await?;
-        rows.extend(crowd::measure(&cluster, &fleet, args.crowd).await?.rows());
+        rows.extend(told(crowd::measure(&cluster, &fleet, args.crowd).await?.rows().into()));
     }
     if args.wants(Part::Rotation) {
-        rows.extend(rotation::measure().await?);
+        rows.extend(told(rotation::cost().await?));
+        rows.extend(told(rotation::delay().await?));
     }
     Ok(rows)
+}
+
+/// Rows that are done: who waits for the others, or loses them to a failure, has these.
+fn told(rows: Vec<Row>) -> Vec<Row> {
+    eprint!("{}", report::table(&rows));
+    rows
 }
 
 /// Everything that is a time, on a cluster that writes no audit log.

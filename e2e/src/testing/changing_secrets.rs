@@ -11,7 +11,7 @@ use super::await_answer;
 use super::cache::Cache;
 use super::traffic::Access;
 
-/// The kubelet's look every second, its sync, and the agent's two seconds, on a busy machine.
+/// How long pods may take: the kubelet's look every second, its sync, and the agent's two seconds, on a busy machine.
 pub const SOON: Duration = Duration::from_secs(60);
 /// Who is in each password file.
 pub const COMMON: (&str, &str) = ("app", "common");
@@ -29,10 +29,15 @@ pub async fn write_passwords(cache: &Cache<'_>, changes: usize) -> Result<()> {
 /// Waits until every pod shows this certificate to who connects.
 ///
 /// # Errors
-/// When one does not within [`SOON`].
-pub async fn is_shown(access: &Access, addresses: &[SocketAddr], certificate: &str) -> Result<()> {
+/// When one does not within `limit`.
+pub async fn is_shown(
+    access: &Access,
+    addresses: &[SocketAddr],
+    certificate: &str,
+    limit: Duration,
+) -> Result<()> {
     let shown = addresses.iter().map(async |pod| {
-        await_answer("the new certificate is shown", SOON, async || {
+        await_answer("the new certificate is shown", limit, async || {
             let authority = &access.authority;
             ensure!(
                 authority.sees(*pod, Some(authority.client()), certificate).await?,
@@ -48,11 +53,16 @@ pub async fn is_shown(access: &Access, addresses: &[SocketAddr], certificate: &s
 /// Waits until every pod lets the newest user in.
 ///
 /// # Errors
-/// When one does not within [`SOON`].
-pub async fn lets_in(access: &Access, addresses: &[SocketAddr], change: usize) -> Result<()> {
+/// When one does not within `limit`.
+pub async fn lets_in(
+    access: &Access,
+    addresses: &[SocketAddr],
+    change: usize,
+    limit: Duration,
+) -> Result<()> {
     let user = format!("user-{change}");
     let let_in = addresses.iter().map(async |pod| {
-        await_answer("the new password is taken", SOON, async || {
+        await_answer("the new password is taken", limit, async || {
             let mut client = access.authority.connect(*pod, Some(access.authority.client())).await?;
             client.authenticate(&user, "new").await
         })

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use e2e::testing::Space;
 use e2e::testing::cache::{Cache, says};
+use e2e::testing::tls::{Authority, SERVER};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -15,7 +16,6 @@ use rcgen::KeyPair;
 use serde_json::json;
 
 use super::with_cache;
-use e2e::testing::tls::{Authority, SERVER};
 
 /// Of the controller that writes the Secret of a Certificate.
 const ISSUING: &str = "cert-manager-certificates-issuing";

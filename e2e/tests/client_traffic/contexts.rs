@@ -5,12 +5,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::testing::await_answer;
 use e2e::testing::cache::{Cache, condition};
+use e2e::testing::tls::Authority;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::PodSpec;
 use serde_json::{Value, json};
 
 use super::{pods, with_cache};
-use e2e::testing::tls::Authority;
 
 /// All that a resource can ask for, with everything in it that a pod shows.
 fn everything() -> Value {

@@ -10,9 +10,12 @@ use anyhow::{Context, Result, ensure};
 use e2e::chart::NAMESPACE;
 use e2e::process::Process;
 use e2e::testing::cache::{Cache, install, says};
+use e2e::testing::changing_secrets::{COMMON, SOON, is_shown, lets_in, write_passwords};
 use e2e::testing::container::{first_process, memory_group};
 use e2e::testing::operator::{Launch, Operator, binary};
 use e2e::testing::permissions::as_installed;
+use e2e::testing::tls::Authority;
+use e2e::testing::traffic::{Access, Keys, Traffic};
 use e2e::testing::{Space, await_answer, in_namespace_of, unique};
 use e2e::{Cluster, Shape, TemporaryCluster, image};
 use futures::future::try_join_all;
@@ -26,10 +29,6 @@ use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::time::Instant;
-
-use e2e::testing::changing_secrets::{COMMON, SOON, is_shown, lets_in, write_passwords};
-use e2e::testing::tls::Authority;
-use e2e::testing::traffic::{Access, Keys, Traffic};
 
 const PODS: usize = 3;
 /// In each pod.
@@ -183,8 +182,8 @@ impl<'a> Scene<'a> {
 
     async fn is_served_by(&self, members: &[Member]) -> Result<()> {
         let addresses: Vec<_> = members.iter().map(|member| member.address).collect();
-        is_shown(&self.access, &addresses, &self.certificate).await?;
-        lets_in(&self.access, &addresses, self.changes).await
+        is_shown(&self.access, &addresses, &self.certificate, SOON).await?;
+        lets_in(&self.access, &addresses, self.changes, SOON).await
     }
 
     /// Waits until every pod uses the new content, and the status says so.

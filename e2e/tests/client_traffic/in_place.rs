@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use anyhow::{Context, Result};
 use e2e::testing::cache::{Cache, says};
 use e2e::testing::memcached::Memcached;
+use e2e::testing::tls::Authority;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::ResourceExt;
 use kube::api::ListParams;
@@ -14,7 +15,6 @@ use memcached_operator::api::Memcached as Resource;
 use serde_json::json;
 
 use super::with_cache;
-use e2e::testing::tls::Authority;
 
 const PODS: usize = 2;
 const KEYS: usize = 200;

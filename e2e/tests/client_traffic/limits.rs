@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::testing::await_answer;
 use e2e::testing::cache::Cache;
 use e2e::testing::memcached::Memcached;
+use e2e::testing::tls::Authority;
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::api::ListParams;
@@ -21,7 +22,6 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::{pods, with_cache};
-use e2e::testing::tls::Authority;
 
 const MIB: usize = 1024 * 1024;
 /// How many of the default 1024 connections the test opens; the rest is for threads, listeners and the client that asks.

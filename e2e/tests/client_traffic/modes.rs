@@ -9,13 +9,13 @@ use e2e::testing::cache::Cache;
 use e2e::testing::kstatus::Status;
 use e2e::testing::memcached::Memcached;
 use e2e::testing::plugin::Plugin;
+use e2e::testing::tls::{Authority, Pair};
 use e2e::testing::{Space, await_answer, operator};
 use futures::{StreamExt, TryStreamExt, stream};
 use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use serde_json::{Value, json};
 
 use super::{in_restricted, pods};
-use e2e::testing::tls::{Authority, Pair};
 
 /// Where memcached answers in plaintext for its own pod alone.
 const LOCAL: u16 = 11213;

@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::cache::{Cache, condition, says};
+use e2e::testing::changing_secrets::{COMMON, SOON, is_shown, lets_in};
+use e2e::testing::tls::{Authority, Pair};
+use e2e::testing::traffic::{Access, Keys, Traffic};
 use futures::future::try_join_all;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -15,9 +18,6 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::with_cache;
-use e2e::testing::changing_secrets::{COMMON, is_shown, lets_in};
-use e2e::testing::tls::{Authority, Pair};
-use e2e::testing::traffic::{Access, Keys, Traffic};
 
 const PODS: usize = 2;
 const KEYS: usize = 1_000;
@@ -154,8 +154,8 @@ async fn broken_contents_are_refused_by_name_in_pods_too_and_clients_notice_noth
             let written = Instant::now();
             good.write(cache).await?;
             let certificate = std::str::from_utf8(&good.certificate)?;
-            is_shown(&access, &addresses, certificate).await.context(name)?;
-            lets_in(&access, &addresses, at + 1).await.context(name)?;
+            is_shown(&access, &addresses, certificate, SOON).await.context(name)?;
+            lets_in(&access, &addresses, at + 1, SOON).await.context(name)?;
             println!("  the good content was taken after {:.1} s", written.elapsed().as_secs_f32());
             cache.ready().await.context(name)?;
         }

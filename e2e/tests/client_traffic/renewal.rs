@@ -3,11 +3,11 @@
 use anyhow::{Context, Result};
 use e2e::testing::cache::says;
 use e2e::testing::kstatus::Status;
+use e2e::testing::tls::Authority;
 use memcached_operator::api::Memcached;
 use serde_json::json;
 
 use super::with_cache;
-use e2e::testing::tls::Authority;
 
 #[tokio::test]
 async fn a_renewed_certificate_rolls_once_and_is_served() -> Result<()> {
