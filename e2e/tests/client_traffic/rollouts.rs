@@ -1,11 +1,14 @@
 //! How many pods are ready while they are replaced: never fewer than asked for, or one fewer where each needs a node of
-//! its own and every node has one.
+//! its own and every node has one; and how soon one follows the other.
 
-use anyhow::Result;
-use e2e::testing::cache::Cache;
+use anyhow::{Result, ensure};
+use e2e::testing::cache::{Cache, says};
 use e2e::testing::kubelet::{Kubelet, Which};
 use e2e::testing::nodes::Nodes;
 use e2e::testing::serving::Serving;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use super::with_cache;
@@ -54,6 +57,36 @@ async fn pods_that_fill_all_nodes_are_replaced_with_one_ready_pod_fewer_at_most(
         nodes.remove().await?;
         let counts = counts?;
         assert!(counts.len() > 1 && counts.iter().all(|count| *count + 1 >= REPLICAS), "{counts:?}");
+        Ok(())
+    })
+    .await
+}
+
+/// Since when a pod is ready.
+fn ready_since(pod: &Pod) -> Option<Timestamp> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let ready = conditions.iter().find(|it| it.type_ == "Ready" && it.status == "True")?;
+    Some(ready.last_transition_time.as_ref()?.0)
+}
+
+#[tokio::test]
+async fn the_next_pod_is_replaced_when_the_new_one_has_been_ready_for_as_long_as_asked() -> Result<()> {
+    with_cache("gradual", async |cache| {
+        let spec = |threads: i32| {
+            json!({"replicas": 2, "rollout": {"minReadySeconds": 8}, "memcached": {"threads": threads}})
+        };
+        cache.apply(&spec(1)).await?;
+        cache.ready().await?;
+        cache.apply(&spec(2)).await?;
+        cache.is("the rollout is under way", |it| says(it, "False", "MemcachedNotReady")).await?;
+        cache.ready().await?;
+        let pods = cache.space.api::<Pod>().list(&ListParams::default()).await?.items;
+        let mut since: Vec<_> = pods.iter().filter_map(ready_since).collect();
+        since.sort();
+        ensure!(since.len() == 2, "{since:?}");
+        let apart = since[1].duration_since(since[0]);
+        // The API server keeps whole seconds.
+        assert!(apart.as_secs() >= 7, "the second pod was ready only {apart} after the first");
         Ok(())
     })
     .await

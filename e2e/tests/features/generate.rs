@@ -129,9 +129,13 @@ fn scaling() -> impl Strategy<Value = Value> {
 /// What users write word for word.
 fn maps() -> impl Strategy<Value = Value> {
     let map = || btree_map("[a-z]{1,5}(\\.io/[a-zA-Z]{1,4})?", "[a-z0-9]{0,6}", 0..3);
-    (map(), map(), map(), any::<bool>()).prop_map(|(service, labels, annotations, some)| {
+    (map(), map(), map(), 0..2, any::<bool>()).prop_map(|(service, labels, annotations, seconds, some)| {
         if some {
-            json!({"service": {"annotations": service}, "pod": {"labels": labels, "annotations": annotations}})
+            json!({
+                "service": {"annotations": service},
+                "pod": {"labels": labels, "annotations": annotations},
+                "rollout": {"minReadySeconds": seconds},
+            })
         } else {
             json!({})
         }

@@ -141,6 +141,7 @@ fn settings() -> Rows {
         ),
         ("serviceMonitor", json!({"monitoring": {"enabled": true, "serviceMonitor": monitor}})),
         ("service", json!({"service": {"annotations": {"example.com/of": "service"}}})),
+        ("rollout", json!({"rollout": {"minReadySeconds": 1}})),
         (
             "pod",
             json!({"pod": {

@@ -101,7 +101,7 @@ async fn generated_resources_are_judged_alike() -> Result<()> {
 }
 
 /// The fields that have a rule of their own, in the order of the alphabet.
-const EVERY_RULE: [&str; 54] = [
+const EVERY_RULE: [&str; 55] = [
     "metadata.name",
     "spec.autoscaling.behavior.scaleDown.tolerance",
     "spec.autoscaling.behavior.scaleUp.tolerance",
@@ -150,6 +150,7 @@ const EVERY_RULE: [&str; 54] = [
     "spec.resources.limits[memory]",
     "spec.resources.requests.cpu",
     "spec.resources.requests[cpu]",
+    "spec.rollout.minReadySeconds",
     "spec.security.podSecurityContext.runAsUser",
     "spec.security.rotation",
     "spec.security.sasl.credentialsSecretRef.name",

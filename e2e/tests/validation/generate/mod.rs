@@ -118,14 +118,15 @@ fn generated() -> impl Strategy<Value = (String, Value)> {
         seldom(3, sections::autoscaling()),
         seldom(5, sections::service()),
         seldom(4, sections::pod()),
+        seldom(4, sections::rollout()),
     );
     (name(), own, sections).prop_map(|(name, own, sections)| {
         let (replicas, image, paused, memcached, resources) = own;
-        let (high_availability, monitoring, security, autoscaling, service, pod) = sections;
+        let (high_availability, monitoring, security, autoscaling, service, pod, rollout) = sections;
         let spec = json!({
             "replicas": replicas, "image": image, "paused": paused, "memcached": memcached, "resources": resources,
             "highAvailability": high_availability, "monitoring": monitoring, "security": security,
-            "autoscaling": autoscaling, "service": service, "pod": pod,
+            "autoscaling": autoscaling, "service": service, "pod": pod, "rollout": rollout,
         });
         (name, spec)
     })

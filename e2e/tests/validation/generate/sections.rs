@@ -223,6 +223,10 @@ pub(super) fn service() -> impl Strategy<Value = Value> {
     annotations().prop_map(|annotations| json!({"annotations": annotations}))
 }
 
+pub(super) fn rollout() -> impl Strategy<Value = Value> {
+    number(&[0, 1, 599], &[-1, 600]).prop_map(|seconds| json!({"minReadySeconds": seconds}))
+}
+
 pub(super) fn pod() -> impl Strategy<Value = Value> {
     let ours = ["app.kubernetes.io/name", "app.kubernetes.io/managed-by", "memcached.c5c3.io/secret-hash"];
     let maps = (labels(&ours), annotations(), labels(&[]));

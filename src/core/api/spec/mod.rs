@@ -33,6 +33,7 @@ mod parse;
 mod pod;
 mod replicas;
 mod resources;
+mod rollout;
 mod security;
 mod service;
 #[cfg(test)]
@@ -63,6 +64,7 @@ pub(super) use self::names::resource_rule as name_rule;
 pub use self::pod::{PodSettings, PodSettingsSpec};
 use self::replicas::{Pods, REPLICAS};
 pub use self::resources::{Amount, Amounts, MEMORY_OVERHEAD_MB, Resources};
+pub use self::rollout::{Rollout, RolloutSpec};
 pub use self::security::{
     IN_PLACE, NetworkPolicySpec, Plaintext, Rotation, SaslSpec, SecretReference, Security, SecuritySpec,
     Sources, Tls, TlsSpec,
@@ -144,6 +146,9 @@ pub struct MemcachedSpec {
     /// Settings of the pods that say nothing about memcached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<Box<PodSettingsSpec>>,
+    /// How pods replace each other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<RolloutSpec>,
 }
 
 /// A spec that keeps every rule, with every default resolved: the only input of what builds children. A section that
@@ -172,6 +177,8 @@ pub struct Validated {
     pub service_annotations: BTreeMap<String, String>,
     /// Settings of the pods that say nothing about memcached.
     pub pod: PodSettings,
+    /// How pods replace each other.
+    pub rollout: Rollout,
     /// What is stored and breaks a rule that is newer than it is. Builds nothing: it is only told.
     pub tolerated: Vec<Tolerated>,
 }
@@ -191,6 +198,7 @@ impl Default for Validated {
             autoscaling: None,
             service_annotations: BTreeMap::new(),
             pod: PodSettings::default(),
+            rollout: Rollout::default(),
             tolerated: Vec::new(),
         }
     }
@@ -228,6 +236,7 @@ pub fn validate_with(name: &str, spec: &MemcachedSpec, judged: Judged) -> Result
         autoscaling,
         service,
         pod,
+        rollout,
     } = spec;
     let findings = &mut Findings::new(judged);
     names::validate_resource(findings, name);
@@ -254,6 +263,7 @@ pub fn validate_with(name: &str, spec: &MemcachedSpec, judged: Judged) -> Result
         autoscaling,
         service_annotations: service::validate(findings, service.as_ref()),
         pod: pod::validate(findings, pod.as_deref()),
+        rollout: rollout::validate(findings, rollout.as_ref()),
         tolerated: Vec::new(),
     };
     valid.tolerated = std::mem::take(&mut findings.tolerated);

@@ -48,6 +48,7 @@ pub fn deployment(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Rendered 
         spec: Some(DeploymentSpec {
             replicas: intent.replicas,
             selector: meta::label_selector(&intent.key.name),
+            min_ready_seconds: Some(intent.spec.rollout.min_ready_seconds).filter(|seconds| *seconds > 0),
             strategy: Some(strategy(intent)),
             template: PodTemplateSpec::default(),
             ..DeploymentSpec::default()

@@ -133,6 +133,7 @@ impl<'a> ReachesPods<'a> {
             autoscaling: _,
             service_annotations: _,
             pod,
+            rollout: _,
             tolerated: _,
         } = intent.spec;
         let Process { max_memory_mb, max_connections, threads, max_item_size, verbosity, extra_args } =

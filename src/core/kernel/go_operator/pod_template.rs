@@ -78,6 +78,7 @@ pub fn understands(spec: &Validated) -> bool {
         autoscaling: _,
         service_annotations: _,
         pod,
+        rollout: _,
         tolerated: _,
     } = spec;
     let Process {

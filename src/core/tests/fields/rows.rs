@@ -199,6 +199,11 @@ fn of_pods() -> Vec<Row> {
         more("pod.imagePullSecrets", json!([{"name": "registry"}])),
         more("pod.imagePullPolicy", json!("Always")),
         more("pod.serviceAccountName", json!("cache")),
+        row(
+            "rollout.minReadySeconds",
+            set(&none, "rollout.minReadySeconds", json!(10)),
+            "the_next_pod_is_replaced_when_the_new_one_has_been_ready_for_as_long_as_asked",
+        ),
     ]
 }
 

@@ -127,7 +127,7 @@ const REACHES_THE_PODS: [Take; 27] = [
 const TOLD_BY_THE_REVISION: Take = |to, from| to.spec.security.rotation = from.spec.security.rotation;
 
 /// What the user may say besides.
-const REACHES_NO_POD: [Take; 7] = [
+const REACHES_NO_POD: [Take; 8] = [
     |to, from| to.spec.replicas = from.spec.replicas,
     |to, from| to.spec.paused = from.spec.paused,
     |to, from| to.spec.high_availability.disruption.clone_from(&from.spec.high_availability.disruption),
@@ -139,6 +139,7 @@ const REACHES_NO_POD: [Take; 7] = [
     |to, from| to.spec.security.network_policy.clone_from(&from.spec.security.network_policy),
     |to, from| to.spec.autoscaling.clone_from(&from.spec.autoscaling),
     |to, from| to.spec.service_annotations.clone_from(&from.spec.service_annotations),
+    |to, from| to.spec.rollout = from.spec.rollout,
 ];
 
 proptest! {

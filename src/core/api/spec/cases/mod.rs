@@ -13,6 +13,7 @@ mod memcached;
 mod monitoring;
 mod pod;
 mod resources;
+mod rollout;
 mod security;
 
 pub use self::case::{By, Case, Refusal, Validate};
@@ -30,6 +31,7 @@ pub fn all() -> Vec<Case> {
         autoscaling::cases(),
         labels::cases(),
         pod::cases(),
+        rollout::cases(),
     ]
     .concat()
 }
