@@ -13,6 +13,7 @@
 //! rotation     Secrets that pods take in place, on a real node
 //! kernel       the kernel alone, in this process
 //! rest         when an operator is done
+//! spread       least, median and greatest of some times
 //! report       figures, bounds, the table
 //! ```
 //!
@@ -30,6 +31,7 @@ mod rehearsal;
 mod report;
 mod rotation;
 mod settled;
+mod spread;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,6 +47,7 @@ use self::fleet::Fleet;
 use self::kernel::Rate;
 use self::quiet::Quiet;
 use self::report::{Bound, Row};
+use self::spread::Spread;
 use crate::cluster::{Audit, Options, Shape, TemporaryCluster};
 use crate::programs::Kubernetes;
 
@@ -277,33 +280,4 @@ fn counted(quiet: &Quiet) -> [Row; 3] {
         row("restart with nothing to do: requests besides lists and watches", &quiet.restart, (1.0, 0.0)),
         row("idle minute: requests besides watches", &quiet.idle, (1.0, 0.0)),
     ]
-}
-
-/// The shape of some times, in seconds.
-struct Spread {
-    min: f64,
-    median: f64,
-    max: f64,
-}
-
-impl Spread {
-    fn from_times(times: &[Duration]) -> Self {
-        let mut times: Vec<f64> = times.iter().map(Duration::as_secs_f64).collect();
-        times.sort_by(f64::total_cmp);
-        let at = |place: usize| times.get(place).copied().unwrap_or(f64::NAN);
-        let middle = times.len() / 2;
-        let median = if times.len().is_multiple_of(2) {
-            f64::midpoint(at(middle.saturating_sub(1)), at(middle))
-        } else {
-            at(middle)
-        };
-        Self { min: at(0), median, max: at(times.len().saturating_sub(1)) }
-    }
-}
-
-impl std::fmt::Display for Spread {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let text = |seconds: f64| format!("{:.1?}", Duration::from_secs_f64(seconds.max(0.0)));
-        write!(f, "{} ({} to {})", text(self.median), text(self.min), text(self.max))
-    }
 }

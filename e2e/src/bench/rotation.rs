@@ -17,8 +17,9 @@ use memcached_operator::api::crd::crd;
 use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use serde_json::json;
 
+use super::memory;
 use super::report::{Bound, Row};
-use super::{IDLE, Spread, memory};
+use super::spread::Spread;
 use crate::cluster::{Audit, KubeletSync, Options, Shape, TemporaryCluster};
 use crate::image;
 use crate::process::Process;
@@ -32,6 +33,8 @@ use crate::testing::traffic::{Access, Keys, Traffic};
 use crate::testing::{Space, in_namespace_of};
 
 const PODS: usize = 3;
+/// How long the agents are left alone.
+const REST: Duration = Duration::from_secs(60);
 const KEYS: usize = 50_000;
 /// Clients at work without and with a rotation, in turns.
 const PAIRS: usize = 5;
@@ -48,7 +51,7 @@ const SLOW_CHANGES: usize = 3;
 /// When the cluster, the operator or a client fails.
 pub(super) async fn cost() -> Result<Vec<Row>> {
     on_a_node("bench-rotation", KubeletSync::EverySecond, async |stage| {
-        eprintln!("agents at rest for {} s", IDLE.as_secs());
+        eprintln!("agents at rest for {} s", REST.as_secs());
         let rest = stage.rest().await?;
         eprintln!("{PAIRS} times {} s of clients without and with a rotation", WORK.as_secs());
         let latencies = stage.latencies().await?;
@@ -197,7 +200,7 @@ impl<'a> Stage<'a> {
         let before: Vec<_> =
             agents.iter().map(|agent| memory::processor(pid(agent)?)).collect::<Result<_>>()?;
         let start = Instant::now();
-        tokio::time::sleep(IDLE).await;
+        tokio::time::sleep(REST).await;
         let took = start.elapsed().as_secs_f64();
         let rest = |(agent, before): (&Process, &Duration)| {
             let worked = memory::processor(pid(agent)?)?.saturating_sub(*before);
