@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use futures::StreamExt;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
@@ -110,7 +112,8 @@ async fn report(pods: &Api<Pod>, pod: &Pod) -> Result<()> {
     let status = json!({"metadata": {"uid": pod.uid()}, "status": {
         "phase": "Running",
         "podIP": "192.0.2.1",
-        "conditions": [{"type": "Ready", "status": "True"}],
+        // By its time a pod is available, where it has to be ready for a while.
+        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": Time(Timestamp::now())}],
     }});
     pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(status)).await?;
     Ok(())
