@@ -108,7 +108,7 @@ fn every_part_runs_also_when_another_failed_and_each_failure_counts() {
         for part in PARTS {
             assert_ne!(read(&folder, &format!("asked-{part}")), "", "{part} when {fails:?} fails: {said}");
         }
-        assert_eq!(read(&folder, "did"), "down\ndown\n", "{said}");
+        assert_eq!(read(&folder, "did"), "build-programs\ndown\ndown\n", "{said}");
     }
 }
 
@@ -163,6 +163,6 @@ fn who_interrupts_it_gets_no_further_part_and_nothing_is_left() {
         }
         assert_eq!(read(&folder, "asked-newest"), "", "{signal}");
         assert_eq!(read(&folder, "asked-examples"), "", "{signal}");
-        assert_eq!(read(&folder, "did"), "down\ndown\n", "{signal}");
+        assert_eq!(read(&folder, "did"), "build-programs\ndown\ndown\n", "{signal}");
     }
 }

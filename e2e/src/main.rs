@@ -48,6 +48,8 @@ enum Subcommands {
     Status(Name),
     /// Print the path of a cluster's kubeconfig
     Kubeconfig(Name),
+    /// Build all programs that the tests use (minutes on a new machine), so that none is built beside a test
+    BuildPrograms,
     /// Load an image into the node: an archive as `docker save` writes it, or an OCI layout in a tar
     LoadImage {
         #[command(flatten)]
@@ -121,6 +123,7 @@ async fn run(command: Subcommands) -> Result<ExitCode> {
         }
         Subcommands::Status(Name { name }) => return status(&name).await,
         Subcommands::Kubeconfig(Name { name }) => println!("{}", find(&name)?.kubeconfig().display()),
+        Subcommands::BuildPrograms => Family::build_all()?,
         Subcommands::LoadImage { name, archive } => find(&name.name)?.load_image(&archive)?,
         Subcommands::Demo(args) => e2e::demo::run(&args).await?,
         Subcommands::Bench(args) => return e2e::bench::run(args).await,

@@ -130,6 +130,28 @@ macro_rules! linked_as {
 }
 
 impl Family {
+    /// All of them; one that is missing here is built by the test that needs it first.
+    const ALL: [Self; 10] = [
+        Self::Kubernetes,
+        Self::KubernetesNewest,
+        Self::Etcd,
+        Self::CoreDns,
+        Self::Flux,
+        Self::Kstatus,
+        Self::Helm,
+        Self::ArgoCd,
+        Self::Actionlint,
+        Self::Crane,
+    ];
+
+    /// Builds what is not there yet of all families.
+    ///
+    /// # Errors
+    /// As [`Family::build`].
+    pub fn build_all() -> Result<()> {
+        Self::ALL.into_iter().try_for_each(|family| family.build().map(drop))
+    }
+
     /// Where the binaries are once they are built.
     fn folder(self) -> Result<PathBuf> {
         let go = go_version()?;

@@ -21,7 +21,7 @@ const RESOURCES: usize = 3;
 /// Edits of each resource, one as soon as the one before it is in the Deployment: its pods have begun to roll.
 const EDITS: i32 = 20;
 /// So many conflicts in a row are tried again at once.
-const RACES: usize = 5;
+const RACES: usize = 20;
 
 /// Edits one resource again and again. Gives how long each took to reach the Deployment.
 async fn edited(space: &Space, name: String) -> Result<Vec<Duration>> {

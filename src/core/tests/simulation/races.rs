@@ -103,7 +103,7 @@ fn an_edit_that_loses_every_race_slows_down() {
     let edited = simulation.model.next_event(0).unwrap();
     simulation.step(edited);
     let sent = sent_while_the_status_moves(&mut simulation, usize::MAX, true);
-    assert_eq!(sent, [["apply Deployment"; 6].as_slice(), &["status"]].concat());
+    assert_eq!(sent, [["apply Deployment"; 21].as_slice(), &["status"]].concat());
     simulation.settle();
     simulation.model.check_converged();
 }
