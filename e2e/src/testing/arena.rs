@@ -178,16 +178,16 @@ impl<'a> Arena<'a> {
     /// When no other operator takes over, or the stopped one does not give up the lead.
     pub async fn stand_still(
         &self,
-        stopped: &Operator,
-        name: &str,
-        other: &str,
+        operators: &[Operator; 2],
+        Roles { leader, follower }: Roles,
         time: Duration,
     ) -> Result<()> {
+        let stopped = &operators[leader];
         stopped.signal(Signal::STOP)?;
         let at = Timestamp::now();
         sleep(time).await; // the pause is what is tested: the test waits for nothing here
-        await_writes(self, other, at).await?;
-        let pause = Pause { user: self.user(name), ended: Timestamp::now() };
+        await_writes(self, NAMES[follower], at).await?;
+        let pause = Pause { user: self.user(NAMES[leader]), ended: Timestamp::now() };
         self.pauses.lock().unwrap_or_else(PoisonError::into_inner).push(pause);
         stopped.signal(Signal::CONT)?;
         await_leads(stopped, false).await
@@ -252,19 +252,32 @@ pub async fn await_leads(operator: &Operator, leads: bool) -> Result<()> {
     .await
 }
 
-/// Waits until one of `a` and `b` says that it leads, and gives its name.
+/// Which of two operators leads.
+#[derive(Debug, Clone, Copy)]
+pub struct Roles {
+    /// The one that leads: 0 for `a`, 1 for `b`.
+    pub leader: usize,
+    /// The other one.
+    pub follower: usize,
+}
+
+/// The names of two operators, in the order in which they were started.
+pub const NAMES: [&str; 2] = ["a", "b"];
+
+/// Waits until one of `a` and `b` says that it leads, and gives who does. Not always the one that was started first: on a
+/// busy machine a leader may be kept from renewing a short Lease.
 ///
 /// # Errors
 /// When none of them does in time, or both do.
-pub async fn await_leader(operators: [&Operator; 2]) -> Result<&'static str> {
+pub async fn roles(operators: &[Operator; 2]) -> Result<Roles> {
     await_answer("one leads", SOON + SOON, async || {
         let mut leaders = Vec::new();
-        for (name, operator) in ["a", "b"].into_iter().zip(operators) {
+        for (at, operator) in operators.iter().enumerate() {
             let (_, page) = operator.get("/metrics").await?;
-            leaders.extend(page.contains("\nmemcached_operator_leader 1\n").then_some(name));
+            leaders.extend(page.contains("\nmemcached_operator_leader 1\n").then_some(at));
         }
         ensure!(leaders.len() == 1, "{leaders:?} lead");
-        Ok(leaders[0])
+        Ok(Roles { leader: leaders[0], follower: 1 - leaders[0] })
     })
     .await
 }
@@ -337,11 +350,11 @@ pub const PACE: Duration = Duration::from_millis(300);
 ///
 /// # Errors
 /// When they do not start, or it does not lead.
-pub async fn two(arena: &Arena<'_>) -> Result<(Operator, Operator)> {
-    let first = arena.start("a").await?;
+pub async fn two(arena: &Arena<'_>) -> Result<[Operator; 2]> {
+    let [a, b] = NAMES;
+    let first = arena.start(a).await?;
     await_leads(&first, true).await?;
-    let second = arena.start("b").await?;
-    Ok((first, second))
+    Ok([first, arena.start(b).await?])
 }
 
 /// How long a Lease lasts that is lost again and again, in seconds, and how long its holder stands still.
@@ -355,13 +368,12 @@ pub async fn stop_and_go(space: &Space, rounds: u32, pace: Duration) -> Result<L
     let (seconds, time) = SHORT;
     let arena = Arena::new(space, seconds)?;
     let _traffic = Traffic::start(space, pace).await?;
-    let (first, second) = two(&arena).await?;
+    let operators = two(&arena).await?;
     for round in 0..rounds {
         // Whoever leads, and at another point of its work each time.
-        let leader = await_leader([&first, &second]).await?;
-        let (stopped, other) = if leader == "b" { (&second, "a") } else { (&first, "b") };
+        let roles = roles(&operators).await?;
         sleep(Duration::from_millis(37) * round).await;
-        arena.stand_still(stopped, leader, other, time).await?;
+        arena.stand_still(&operators, roles, time).await?;
     }
     let (account, late) = arena.judge().await?;
     ensure!(account.by_user().len() == 2, "both have led");

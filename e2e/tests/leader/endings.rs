@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use e2e::testing::arena::{Arena, PACE, Traffic, await_leader, await_leads, await_writes, stop_and_go, two};
+use e2e::testing::arena::{
+    Arena, NAMES, PACE, Roles, Traffic, await_leads, await_writes, roles, stop_and_go, two,
+};
 use jiff::{SignedDuration, Timestamp};
 use rustix::process::Signal;
 
@@ -19,7 +21,7 @@ pub(crate) async fn a_leader_that_is_asked_to_end_is_followed_within_3_s() -> Re
         let arena = Arena::new(space, 15)?;
         arena.let_go().await?;
         let traffic = Traffic::start(space, PACE).await?;
-        let (first, second) = two(&arena).await?;
+        let [first, second] = two(&arena).await?;
         let (_, page) = second.get("/metrics").await?;
         ensure!(page.contains("\nmemcached_operator_leader 0\n"), "it follows");
         ensure!(!page.contains("memcached_operator_instance_info{"), "the leader reports the resources");
@@ -50,21 +52,18 @@ pub(crate) async fn a_leader_that_is_killed_is_followed_within_its_lease() -> Re
     in_space("killed", async |space| {
         let arena = Arena::new(space, LEASE)?;
         let _traffic = Traffic::start(space, PACE).await?;
-        let (first, second) = two(&arena).await?;
-        let mut operators = [first, second];
+        let mut operators = two(&arena).await?;
         for _ in 0..3 {
-            let (dies, takes) = match await_leader(operators.each_ref()).await? {
-                "a" => ((0, "a"), "b"),
-                other => ((1, other), "a"),
-            };
-            await_writes(&arena, dies.1, Timestamp::now()).await?;
+            let Roles { leader, follower } = roles(&operators).await?;
+            let takes = NAMES[follower];
+            await_writes(&arena, NAMES[leader], Timestamp::now()).await?;
             let killed = Timestamp::now();
-            operators[dies.0].signal(Signal::KILL)?;
+            operators[leader].signal(Signal::KILL)?;
             await_writes(&arena, takes, killed).await?;
             let taken = arena.account()?.held_after(&arena.user(takes), killed)?.duration_since(killed);
             println!("taken over {} ms after SIGKILL, with a lease of {LEASE} s", taken.as_millis());
             ensure!(taken <= LEADERLESS, "that is too late");
-            operators[dies.0] = arena.start(dies.1).await?;
+            operators[leader] = arena.start(NAMES[leader]).await?;
         }
         arena.judge().await?;
         Ok(())
@@ -76,17 +75,19 @@ pub(crate) async fn a_leader_that_stood_still_for_a_minute_does_no_harm_when_it_
     in_space("stopped", async |space| {
         let arena = Arena::new(space, 6)?;
         let _traffic = Traffic::start(space, PACE).await?;
-        let (first, second) = two(&arena).await?;
-        await_writes(&arena, "a", Timestamp::now()).await?;
-        arena.stand_still(&first, "a", "b", Duration::from_secs(60)).await?;
+        let operators = two(&arena).await?;
+        let roles = roles(&operators).await?;
+        let (stopped, other) = (NAMES[roles.leader], NAMES[roles.follower]);
+        await_writes(&arena, stopped, Timestamp::now()).await?;
+        arena.stand_still(&operators, roles, Duration::from_secs(60)).await?;
         let went_on = Timestamp::now();
-        await_writes(&arena, "b", went_on).await?;
-        ensure!(arena.log_of("a")?.contains("leads no longer: "), "it says so");
+        await_writes(&arena, other, went_on).await?;
+        ensure!(arena.log_of(stopped)?.contains("leads no longer: "), "it says so");
 
         // The former leader still watches, and can lead again.
         let killed = Timestamp::now();
-        second.kill()?;
-        await_writes(&arena, "a", killed).await?;
+        operators[roles.follower].signal(Signal::KILL)?;
+        await_writes(&arena, stopped, killed).await?;
         arena.judge().await?;
         Ok(())
     })

@@ -5,11 +5,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::testing::await_answer;
 use jiff::{SignedDuration, Timestamp};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::time::{interval, sleep};
 
 use crate::in_space;
-use e2e::testing::arena::{Arena, PACE, SOON, Traffic, await_leader, await_leads, await_writes};
+use e2e::testing::arena::{Arena, NAMES, PACE, SOON, Traffic, await_leads, await_writes, roles};
 
 /// How long these Leases last, in seconds: long enough that a leader on a busy machine renews in time.
 const LEASE: u32 = 6;
@@ -28,8 +29,8 @@ pub(crate) async fn a_lease_that_is_deleted_comes_back_and_has_no_two_holders() 
     in_space("deleted", async |space| {
         let arena = Arena::new(space, LEASE)?;
         let _traffic = Traffic::start(space, PACE).await?;
-        let (first, second) = tokio::try_join!(arena.start("a"), arena.start("b"))?;
-        await_leader([&first, &second]).await?;
+        let operators = tokio::try_join!(arena.start("a"), arena.start("b"))?.into();
+        roles(&operators).await?;
         for round in 0..6_u64 {
             let deleted = Timestamp::now();
             arena.delete().await?;
@@ -39,12 +40,12 @@ pub(crate) async fn a_lease_that_is_deleted_comes_back_and_has_no_two_holders() 
         }
         // The leader dies with its Lease.
         let holder = await_held(&arena).await?;
-        let (dies, lives, name) = if holder == "a" { (first, second, "b") } else { (second, first, "a") };
+        let (dies, lives) = if holder == NAMES[0] { (0, 1) } else { (1, 0) };
         let killed = Timestamp::now();
-        dies.kill()?;
+        operators[dies].signal(Signal::KILL)?;
         arena.delete().await?;
-        await_leads(&lives, true).await?;
-        await_writes(&arena, name, killed).await?;
+        await_leads(&operators[lives], true).await?;
+        await_writes(&arena, NAMES[lives], killed).await?;
         arena.judge().await?;
         Ok(())
     })
@@ -56,13 +57,13 @@ async fn damaged(prefix: &str, damages: impl IntoIterator<Item = Value>) -> Resu
     in_space(prefix, async |space| {
         let arena = Arena::new(space, LEASE)?;
         let _traffic = Traffic::start(space, PACE).await?;
-        let (first, second) = tokio::try_join!(arena.start("a"), arena.start("b"))?;
-        await_leader([&first, &second]).await?;
+        let operators = tokio::try_join!(arena.start("a"), arena.start("b"))?.into();
+        roles(&operators).await?;
         for damage in damages {
             let damaged = Timestamp::now();
             let led = async {
                 arena.edit(&damage).await?;
-                let leader = await_leader([&first, &second]).await?;
+                let leader = NAMES[roles(&operators).await?.leader];
                 await_writes(&arena, leader, damaged).await?;
                 anyhow::Ok(leader)
             };
