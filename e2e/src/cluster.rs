@@ -20,6 +20,7 @@ pub use crate::options::{Audit, KubeletSync, Options, Owners, Shape};
 use crate::process::{Process, kill_all, marked};
 use crate::programs::Family;
 use crate::record::{Phase, Record};
+use crate::remover::Remover;
 use crate::slot::{Port, Slot};
 use crate::{cgroups, chart, control_plane, kubeconfig, network, node, packages, paths, programs};
 
@@ -229,9 +230,40 @@ impl Drop for Unfinished {
     }
 }
 
-/// A cluster that goes down when this is dropped: for a test that needs one of its own.
+/// Removes the cluster of this name when it is dropped, or when the program ends without that: a signal drops nothing.
 #[derive(Debug)]
-pub struct TemporaryCluster(Cluster);
+pub struct Cleanup {
+    name: String,
+    remover: Option<Remover>,
+}
+
+impl Cleanup {
+    /// To be asked for before the cluster is made.
+    ///
+    /// # Errors
+    /// When nothing can be started that waits for the end of the program.
+    pub fn of(name: &str) -> Result<Self> {
+        Ok(Self { name: name.to_owned(), remover: Some(Remover::start(name)?) })
+    }
+}
+
+impl Drop for Cleanup {
+    fn drop(&mut self) {
+        // It removes the cluster if this one cannot.
+        let Some(remover) = self.remover.take() else { return };
+        match down(&self.name) {
+            Ok(_) => remover.end(),
+            Err(error) => eprintln!("cluster {} is not removed: {error:#}", self.name),
+        }
+    }
+}
+
+/// A cluster for one program, which is removed with this value or with the program.
+#[derive(Debug)]
+pub struct TemporaryCluster {
+    cluster: Cluster,
+    cleanup: Cleanup,
+}
 
 impl TemporaryCluster {
     /// A new cluster; one of this name that was left behind is removed first.
@@ -240,7 +272,17 @@ impl TemporaryCluster {
     /// As [`Cluster::shared`].
     pub async fn up(name: &str, options: impl Into<Options>) -> Result<Self> {
         down(name)?;
-        Cluster::shared(name, options).await.map(Self)
+        let cleanup = Cleanup::of(name)?;
+        Ok(Self { cluster: Cluster::shared(name, options).await?, cleanup })
+    }
+
+    /// Keeps the cluster until the program ends.
+    #[must_use]
+    pub fn until_the_end(mut self) -> Cluster {
+        if let Some(remover) = self.cleanup.remover.take() {
+            remover.keep();
+        }
+        self.cluster
     }
 }
 
@@ -248,15 +290,7 @@ impl std::ops::Deref for TemporaryCluster {
     type Target = Cluster;
 
     fn deref(&self) -> &Cluster {
-        &self.0
-    }
-}
-
-impl Drop for TemporaryCluster {
-    fn drop(&mut self) {
-        if let Err(error) = down(&self.0.name) {
-            eprintln!("cluster {} is not removed: {error:#}", self.0.name);
-        }
+        &self.cluster
     }
 }
 

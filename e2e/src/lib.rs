@@ -50,9 +50,10 @@ pub mod paths;
 pub mod process;
 pub mod programs;
 mod record;
+mod remover;
 pub mod shipped;
 pub mod slot;
 pub mod stopgo;
 pub mod testing;
 
-pub use cluster::{Audit, Cluster, KubeletSync, Options, Owners, Shape, TemporaryCluster, down};
+pub use cluster::{Audit, Cleanup, Cluster, KubeletSync, Options, Owners, Shape, TemporaryCluster, down};

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use e2e::testing::cache::install;
 use e2e::testing::unique;
-use e2e::{Cluster, Shape, TemporaryCluster, down, paths, process};
+use e2e::{Cleanup, Cluster, Shape, TemporaryCluster, down, paths, process};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -48,11 +48,14 @@ struct Demo {
     place: &'static str,
     /// What kubectl points to.
     kubeconfig: PathBuf,
+    /// Of a cluster that it makes.
+    _cleanup: Cleanup,
 }
 
 impl Demo {
-    fn new(place: &'static str, kubeconfig: &Path) -> Self {
-        Self { name: unique("demo"), place, kubeconfig: kubeconfig.to_owned() }
+    fn new(place: &'static str, kubeconfig: &Path) -> Result<Self> {
+        let name = unique("demo");
+        Ok(Self { _cleanup: Cleanup::of(&name)?, name, place, kubeconfig: kubeconfig.to_owned() })
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -144,7 +147,7 @@ fn the_demo_takes_less_than_90_seconds_can_be_shown_again_and_leaves_nothing() -
     let alone = MACHINE.blocking_write();
     let host = Host::now();
     // What kubectl points to is none of its business.
-    let demo = Demo::new("local", Path::new("/no/kubeconfig"));
+    let demo = Demo::new("local", Path::new("/no/kubeconfig"))?;
     let started = Instant::now();
     let first = demo.show()?;
     let elapsed = started.elapsed();
@@ -182,7 +185,7 @@ fn the_demo_takes_less_than_90_seconds_can_be_shown_again_and_leaves_nothing() -
 #[test]
 fn down_ends_the_operator_of_the_demo_too() -> Result<()> {
     let _untimed = MACHINE.blocking_read();
-    let demo = Demo::new("local", Path::new("/no/kubeconfig"));
+    let demo = Demo::new("local", Path::new("/no/kubeconfig"))?;
     let interrupted = until(&demo, " is ready\n")?;
     let cluster = Cluster::find(&demo.name)?.context("it is up")?;
     assert_eq!(operators(cluster.folder()).len(), 1, "{interrupted}");
@@ -237,7 +240,7 @@ async fn on_kubectls_cluster_the_demo_touches_only_what_it_made() -> Result<()> 
     let _untimed = MACHINE.read().await;
     let cluster = TemporaryCluster::up(&unique("current"), Shape::Node).await?;
     let client = Client::try_from(cluster.config("e2e-test/demo").await?)?;
-    let demo = Demo::new("current", &cluster.kubeconfig());
+    let demo = Demo::new("current", &cluster.kubeconfig())?;
     let before = of_cluster(&client).await?;
 
     let said = demo.show()?;

@@ -17,10 +17,11 @@ use e2e::programs::{Family, Kubernetes};
 use e2e::testing::audit::{AuditLog, Request};
 use e2e::testing::memcached::Memcached;
 use e2e::testing::{Space, await_answer, in_namespace_of, unique};
-use e2e::{Cluster, Shape, TemporaryCluster, down, image, process};
+use e2e::{Cleanup, Cluster, Shape, TemporaryCluster, down, image, process};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::ListParams;
 use leftovers::{Host, leftovers_of};
+use rustix::process::{Pid, Signal};
 use serde_json::json;
 use tokio::sync::Mutex;
 
@@ -105,6 +106,7 @@ fn borrowed_cache(folder: &Path) -> Result<PathBuf> {
 async fn a_node_is_ready_in_30_seconds_and_up_and_down_can_be_repeated() -> Result<()> {
     let _machine = MACHINE.lock().await;
     let name = unique("ready");
+    let _cleanup = Cleanup::of(&name)?;
     let host = Host::now();
     Kubernetes::build()?;
     let started = Instant::now();
@@ -206,6 +208,7 @@ async fn an_up_that_is_interrupted_or_killed_half_way_leaves_nothing() -> Result
     let _machine = MACHINE.lock().await;
     for signal in ["TERM", "KILL"] {
         let name = unique("half");
+        let _cleanup = Cleanup::of(&name)?;
         let mut up = e2e(&["up", "--name", &name]).stderr(Stdio::null()).stdout(Stdio::null()).spawn()?;
         let half = await_answer("some of it runs", Duration::from_secs(20), async || {
             let cluster = Cluster::find(&name)?.context("no record yet")?;
@@ -225,6 +228,30 @@ async fn an_up_that_is_interrupted_or_killed_half_way_leaves_nothing() -> Result
         }
         assert_eq!(leftovers_of(&half), Vec::<String>::new());
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_program_that_is_killed_takes_its_cluster_along() -> Result<()> {
+    let _machine = MACHINE.lock().await;
+    // A search that makes a cluster of its own.
+    let name = "stopgo";
+    ensure!(Cluster::find(name)?.is_none(), "somebody else searches");
+    let mut search = e2e(&["stopgo", "--times", "1"]);
+    let mut search = search.stderr(Stdio::null()).stdout(Stdio::null()).spawn()?;
+    let cluster = await_answer("some of it runs", Duration::from_secs(20), async || {
+        Cluster::find(name)?.filter(|it| !it.processes().is_empty()).context("no process yet")
+    })
+    .await?;
+    let pid = Pid::from_child(&search);
+    rustix::process::kill_process(pid, Signal::KILL)?;
+    assert!(!search.wait()?.success());
+    await_answer("its cluster is gone", Duration::from_secs(20), async || {
+        ensure!(Cluster::find(name)?.is_none(), "it is there");
+        Ok(())
+    })
+    .await?;
+    assert_eq!(leftovers_of(&cluster), Vec::<String>::new());
     Ok(())
 }
 

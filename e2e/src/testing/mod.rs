@@ -47,7 +47,7 @@ pub mod traffic;
 mod wait;
 mod wait_times;
 
-pub use shared::{down_at_the_end, is_of_the_right_version, shared_cluster, unique};
+pub use shared::{is_of_the_right_version, shared_cluster, unique};
 pub use shared_fixture::SharedFixture;
 pub use space::{Space, in_namespace, in_namespace_of};
 pub use wait::{await_answer, await_object};

@@ -2,13 +2,11 @@
 //! this folder.
 
 use std::hash::{BuildHasher, RandomState};
-use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use kube::Client;
 
 use crate::cluster::{Cluster, Shape};
-use crate::paths;
 use crate::programs::Kubernetes;
 
 /// The names of the clusters that test programs share, of the oldest and of the newest Kubernetes: tests of both may run
@@ -32,26 +30,6 @@ pub async fn is_of_the_right_version(client: &Client) -> Result<()> {
 pub async fn shared_cluster() -> Result<Cluster> {
     let [oldest, newest] = SHARED;
     Cluster::shared(if Kubernetes::is_newest()? { newest } else { oldest }, Shape::Node).await
-}
-
-/// Removes a cluster when this program ends, however it ends: the child's standard input ends with the program, and no
-/// test knows whether it is the last. The child heeds no signal: who interrupts the tests interrupts their whole group,
-/// and the cluster would stay.
-///
-/// # Errors
-/// When the child cannot be started.
-pub fn down_at_the_end(cluster: &str) -> Result<()> {
-    let child = Command::new("/bin/sh")
-        .args(["-c", "trap '' INT TERM HUP; read -r _; exec \"$0\" down --name \"$1\""])
-        .arg(paths::built("e2e")?)
-        .arg(cluster)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .context("cannot start what removes the cluster")?;
-    std::mem::forget(child); // with its standard input
-    Ok(())
 }
 
 /// A name that no other test has: the prefix, a hyphen and eight characters.

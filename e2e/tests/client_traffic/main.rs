@@ -26,8 +26,8 @@ use e2e::testing::cache::{Cache, install};
 use e2e::testing::operator::{Launch, Operator, binary};
 use e2e::testing::permissions::as_installed;
 use e2e::testing::release::nothing_was_forbidden_in;
-use e2e::testing::{Space, down_at_the_end, in_namespace_of, monitors, unique};
-use e2e::{Cluster, Shape, image, process};
+use e2e::testing::{Space, in_namespace_of, monitors, unique};
+use e2e::{Cluster, Shape, TemporaryCluster, image, process};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
@@ -46,9 +46,7 @@ static SITE: OnceCell<Site> = OnceCell::const_new();
 
 impl Site {
     async fn make() -> Result<Self> {
-        let name = unique("wire");
-        down_at_the_end(&name)?;
-        let cluster = Cluster::shared(&name, Shape::Node).await?;
+        let cluster = TemporaryCluster::up(&unique("wire"), Shape::Node).await?.until_the_end();
         let program = binary()?;
         cluster.load(&image::operator(&program, OWN_IMAGE)?)?;
         let client = Client::try_from(cluster.config("e2e-test/install").await?)?;

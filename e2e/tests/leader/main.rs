@@ -14,8 +14,8 @@ mod permissions;
 
 use anyhow::{Result, ensure};
 use e2e::testing::arena::define;
-use e2e::testing::{Space, down_at_the_end, in_namespace_of, unique};
-use e2e::{Audit, Cluster, Options, Shape};
+use e2e::testing::{Space, in_namespace_of, unique};
+use e2e::{Audit, Cluster, Options, Shape, TemporaryCluster};
 use futures::future::{LocalBoxFuture, join_all};
 use tokio::sync::OnceCell;
 
@@ -66,10 +66,8 @@ static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
 async fn cluster() -> Result<&'static Cluster> {
     CLUSTER
         .get_or_try_init(async || {
-            let name = unique("leader");
-            down_at_the_end(&name)?;
             let options = Options { audit: Audit::Bodies, ..Shape::ApiServer.into() };
-            let cluster = Cluster::shared(&name, options).await?;
+            let cluster = TemporaryCluster::up(&unique("leader"), options).await?.until_the_end();
             define(&cluster).await?;
             Ok(cluster)
         })

@@ -13,8 +13,8 @@ use serde_json::json;
 use tokio::sync::OnceCell;
 
 use super::resources::{SOON, plain};
-use crate::testing::{Space, await_answer, down_at_the_end, in_namespace_of, monitors, unique};
-use crate::{Cluster, Options, Owners, Shape};
+use crate::testing::{Space, await_answer, in_namespace_of, monitors, unique};
+use crate::{Cluster, Options, Owners, Shape, TemporaryCluster};
 
 /// The cluster that most tests of this program share: controllers, but no node. Each operator in it sees only its own
 /// namespace.
@@ -75,9 +75,7 @@ pub async fn collector_is_at_work(space: &Space) -> Result<()> {
 
 /// A cluster of this program's own, with the definition installed; it goes with the program.
 pub async fn up(prefix: &str, options: impl Into<Options>) -> Result<Cluster> {
-    let name = unique(prefix);
-    down_at_the_end(&name)?;
-    let cluster = Cluster::shared(&name, options).await?;
+    let cluster = TemporaryCluster::up(&unique(prefix), options).await?.until_the_end();
     define(&Client::try_from(cluster.config("e2e-test").await?)?, &crd::crd()).await?;
     Ok(cluster)
 }
