@@ -109,7 +109,9 @@ async fn look(pods: &Api<Pod>, pod: &Pod, held: &watch::Receiver<BTreeSet<String
 }
 
 async fn report(pods: &Api<Pod>, pod: &Pod) -> Result<()> {
-    let status = json!({"metadata": {"uid": pod.uid()}, "status": {
+    // Only what was seen: a pod that was reported already would begin to be ready once more.
+    let seen = json!({"uid": pod.uid(), "resourceVersion": pod.resource_version()});
+    let status = json!({"metadata": seen, "status": {
         "phase": "Running",
         "podIP": "192.0.2.1",
         // By its time a pod is available, where it has to be ready for a while.
