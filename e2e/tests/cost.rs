@@ -17,11 +17,11 @@ const RESOURCES: usize = 100;
 const IDLE: Duration = Duration::from_secs(10);
 
 #[tokio::test]
-async fn a_resource_costs_three_writes_and_a_settled_world_none_even_after_a_restart() -> Result<()> {
+async fn a_resource_costs_four_writes_and_a_settled_world_none_even_after_a_restart() -> Result<()> {
     let cluster = TemporaryCluster::up(&unique("cost"), Shape::ApiServer).await?;
     let fleet = Fleet::prepare(&cluster, RESOURCES).await?;
     let sent = quiet::measure(&cluster, &fleet, IDLE).await?;
-    let writes = ["deployments", "memcacheds/status", "services"];
+    let writes = ["configmaps", "deployments", "memcacheds/status", "services"];
     let each = writes.map(|resource| (("patch".to_owned(), resource.to_owned()), RESOURCES));
     let wanted = Quiet { cold_start: each.into(), restart: BTreeMap::new(), idle: BTreeMap::new() };
     assert_eq!(sent, wanted);

@@ -157,6 +157,8 @@ ghcr.io/c5c3/memcached-operator-rs
 - {apiGroups: [apps], resources: [deployments], verbs: [list, watch, get, create, patch]}
 # Where clients find a cache.
 - {apiGroups: [""], resources: [services], verbs: [list, watch, get, create, patch]}
+# The same for applications, to mount or to take as environment.
+- {apiGroups: [""], resources: [configmaps], verbs: [list, watch, get, create, patch]}
 # Who may talk to a cache. From here on the objects are features, and deleted when those are switched off.
 - {apiGroups: [networking.k8s.io], resources: [networkpolicies], verbs: [list, watch, get, create, patch, delete]}
 # How many pods of a cache a drain may take.
@@ -178,6 +180,8 @@ ghcr.io/c5c3/memcached-operator-rs
 - {apiGroups: [apps], resources: [deployments], verbs: [delete]}
 # The same of a Service.
 - {apiGroups: [""], resources: [services], verbs: [delete]}
+# The same of a ConfigMap.
+- {apiGroups: [""], resources: [configmaps], verbs: [delete]}
 {{- end }}
 {{- end -}}
 

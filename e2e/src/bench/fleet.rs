@@ -161,7 +161,7 @@ impl Fleet {
         tokio::try_join!(work, limited)
     }
 
-    /// Makes sure that every resource has both children.
+    /// Makes sure that every resource has all children.
     ///
     /// # Errors
     /// When one is missing or too much.
@@ -189,7 +189,7 @@ impl Fleet {
 }
 
 /// What each resource of a fleet becomes.
-pub const CHILDREN: [ChildKind; 2] = [ChildKind::Service, ChildKind::Deployment];
+pub const CHILDREN: [ChildKind; 3] = [ChildKind::Service, ChildKind::ConfigMap, ChildKind::Deployment];
 
 /// A resource that sets what most users set.
 fn resource(number: usize) -> Result<DynamicObject> {

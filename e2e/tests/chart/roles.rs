@@ -10,11 +10,12 @@ use crate::{OPS, names, only, rendered};
 type Rule = (&'static str, &'static str, &'static str);
 
 /// All that the operator may do in a namespace that it works in.
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 16] = [
     ("memcached.c5c3.io", "memcacheds", "list watch"),
     ("memcached.c5c3.io", "memcacheds/status", "patch"),
     ("apps", "deployments", "list watch get create patch"),
     ("", "services", "list watch get create patch"),
+    ("", "configmaps", "list watch get create patch"),
     ("networking.k8s.io", "networkpolicies", "list watch get create patch delete"),
     ("policy", "poddisruptionbudgets", "list watch get create patch delete"),
     ("autoscaling", "horizontalpodautoscalers", "list watch get create patch delete"),
@@ -25,6 +26,7 @@ const RULES: [Rule; 14] = [
     ("memcached.c5c3.io", "memcacheds/finalizers", "update"),
     ("apps", "deployments", "delete"),
     ("", "services", "delete"),
+    ("", "configmaps", "delete"),
 ];
 
 /// What the operator may do besides, cluster-wide, to see who may read its metrics.
@@ -177,7 +179,7 @@ fn users_of_the_clusters_own_roles_may_see_and_change_resources() -> Result<()> 
         {"apiGroups": [group], "resources": seen, "verbs": ["get", "list", "watch"]},
         {"apiGroups": ["apps"], "resources": ["deployments", "replicasets"], "verbs": ["get", "list"]},
         {"apiGroups": [""], "resources": ["pods", "events"], "verbs": ["get", "list"]},
-        {"apiGroups": [""], "resources": ["services"], "verbs": ["get", "list"]},
+        {"apiGroups": [""], "resources": ["services", "configmaps"], "verbs": ["get", "list"]},
         {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["get", "list"]},
         {"apiGroups": ["autoscaling"], "resources": ["horizontalpodautoscalers"], "verbs": ["get", "list"]},
         {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": ["get", "list"]},

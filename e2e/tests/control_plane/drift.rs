@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use e2e::testing::control_plane::children::Child;
 use e2e::testing::control_plane::fields::{Leaf, leaves, ours};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
@@ -18,7 +19,7 @@ use e2e::testing::control_plane::{
 };
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
-use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::api::{DynamicObject, PatchParams};
 use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
@@ -61,7 +62,7 @@ impl Sample {
 
     fn children(self) -> Vec<ChildKind> {
         match self {
-            Self::Authenticated => vec![ChildKind::Deployment, ChildKind::Service],
+            Self::Authenticated => vec![ChildKind::Deployment, ChildKind::Service, ChildKind::ConfigMap],
             Self::Featured(features) => features.children(),
         }
     }
@@ -93,11 +94,12 @@ impl Case {
 
     /// Meddles and waits until that is undone.
     async fn run(&self, space: &Space, name: &str) -> Result<Ended> {
-        let before = children::api(space, self.child).get(name).await?;
+        let child = children::of(space, self.child, name);
+        let before = child.get().await?;
         let values = ours(&before)?;
         let leaf = leaves(&before)?.into_iter().find(|leaf| leaf.path == self.path);
         let leaf = leaf.context("every resource of a sample has the same fields")?;
-        let (started, meddled) = (Instant::now(), self.meddle(space, &leaf, &json!(before)).await?);
+        let (started, meddled) = (Instant::now(), self.meddle(&child, &leaf, &json!(before)).await?);
         let ended = |outcome| Ok(Ended { outcome, took: started.elapsed() });
         let Some(meddled) = meddled else { return ended(Outcome::Refused) };
         if ours(&meddled)? == values {
@@ -109,7 +111,7 @@ impl Case {
             if reason(&resource, "Stalled") == Some("NameConflict") {
                 return ended(Outcome::Released);
             }
-            let now = ours(&children::api(space, self.child).get(name).await?)?;
+            let now = ours(&child.get().await?)?;
             let differs = |path: &&String| now.get(*path) != values.get(*path);
             let different: Vec<_> = values.keys().chain(now.keys()).filter(differs).collect();
             ensure!(different.is_empty(), "not undone: {different:?}; {:?}", resource.status);
@@ -119,7 +121,7 @@ impl Case {
     }
 
     /// The object after the meddling; `None` when the API server refuses it.
-    async fn meddle(&self, space: &Space, leaf: &Leaf, live: &Value) -> Result<Option<DynamicObject>> {
+    async fn meddle(&self, child: &Child, leaf: &Leaf, live: &Value) -> Result<Option<DynamicObject>> {
         let (pointer, value) = (leaf.pointer(live)?, leaf.value(live)?);
         let to = match self.meddling {
             Meddling::Remove => None,
@@ -134,10 +136,9 @@ impl Case {
             // The one does not go with the other.
             operations.push(json!({"op": "remove", "path": "/spec/strategy/rollingUpdate"}));
         }
-        let name = live.pointer("/metadata/name").and_then(Value::as_str).context("it has a name")?;
-        let patch: json_patch::Patch = serde_json::from_value(Value::Array(operations))?;
+        let patch = json!(operations);
         let params = PatchParams { field_manager: Some("meddler".to_owned()), ..PatchParams::default() };
-        match children::api(space, self.child).patch(name, &params, &Patch::Json::<()>(patch)).await {
+        match child.patch_json(&params, patch).await {
             Ok(object) => Ok(Some(object)),
             Err(kube::Error::Api(status)) if status.code == 422 => Ok(None),
             Err(error) => Err(error).with_context(|| format!("{self:?}")),
@@ -151,7 +152,7 @@ async fn cases(space: &Space, sample: Sample) -> Result<Vec<Case>> {
     sample.create(space, &name).await?;
     let mut cases = Vec::new();
     for child in sample.children() {
-        let object = children::api(space, child).get(&name).await?;
+        let object = children::of(space, child, &name).get().await?;
         for leaf in leaves(&object)? {
             let case = |meddling| Case { child, meddling, path: leaf.path.clone() };
             cases.push(case(Meddling::Remove));
@@ -164,6 +165,11 @@ async fn cases(space: &Space, sample: Sample) -> Result<Vec<Case>> {
         }
     }
     Ok(cases)
+}
+
+/// A child as [`Requests::of_children`] names it.
+fn written_child(kind: ChildKind, resource: &str) -> String {
+    format!("{} {}", kind.plural(), kind.name_of_child(resource))
 }
 
 /// A resource and what is done to its children, one after the other.
@@ -221,12 +227,14 @@ impl Lane {
             }
             let written = writes(wanted, &case.path);
             if written > 0 {
-                *wanted_writes.entry(format!("{} {name}", case.child.plural())).or_default() += written;
+                *wanted_writes.entry(written_child(case.child, &name)).or_default() += written;
             }
             // The API server logs a request a little after it has answered.
             let counted = await_answer("each repair is one write", SOON, async || {
                 let mut found = requests.of_children()?;
-                found.retain(|child, _| child.ends_with(&format!(" {name}")));
+                found.retain(|child, _| {
+                    ChildKind::ALL.iter().any(|kind| written_child(*kind, &name) == *child)
+                });
                 ensure!(
                     found == wanted_writes,
                     "{case:?}: written {found:?} by now, wanted {wanted_writes:?}"

@@ -59,7 +59,7 @@ async fn a_field_that_an_edit_drops_while_no_operator_runs_goes_from_the_child()
                 space.apply(&plain(NAME, spec)?).await?;
                 let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
                 await_answer(&format!("{place} of the {} is {wanted}", kind.name()), SOON, async || {
-                    let child = json!(children::api(space, kind).get(NAME).await?);
+                    let child = json!(children::of(space, kind, NAME).get().await?);
                     let live = child.pointer(place).unwrap_or(&Value::Null);
                     ensure!(live == wanted, "it is {live}");
                     Ok(())

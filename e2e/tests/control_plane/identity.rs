@@ -25,6 +25,8 @@ use serde_json::{Value, json};
 use crate::support::record::Record;
 
 const NAME: &str = "cache";
+/// Its ConfigMap.
+const SERVERS: &str = "cache-servers";
 /// A finalizer of somebody else: what carries it stays, with a deletionTimestamp.
 const HELD: &str = "example.com/held";
 
@@ -46,14 +48,16 @@ where
     }
 }
 
-/// Waits until both children are controlled by this resource alone.
+/// Waits until its children are controlled by this resource alone.
 async fn await_children_of(space: &Space, resource: &Memcached) -> Result<()> {
     let name = resource.name_any();
     let uid = resource.uid();
     await_answer("its children are its own", SOON, async || {
         let deployment = space.api::<Deployment>().get(&name).await?.metadata.owner_references;
         let service = space.api::<Service>().get(&name).await?.metadata.owner_references;
-        for owners in [deployment, service] {
+        let servers =
+            space.api::<ConfigMap>().get(&format!("{name}-servers")).await?.metadata.owner_references;
+        for owners in [deployment, service, servers] {
             let owners: Vec<_> = owners.into_iter().flatten().map(|owner| owner.uid).collect();
             ensure!(owners == Vec::from_iter(uid.clone()), "{owners:?} instead of {uid:?}");
         }
@@ -275,6 +279,7 @@ async fn while_the_children_of_an_earlier_resource_are_collected_the_new_one_say
         await_ready(space, NAME).await?;
         hold(&space.api::<Deployment>(), NAME, true).await?;
         hold(&space.api::<Service>(), NAME, true).await?;
+        hold(&space.api::<ConfigMap>(), SERVERS, true).await?;
         let new = replace(space).await?;
         let waits = |it: &Memcached| reason(it, "Reconciling") == Some("WaitingForGarbageCollection");
         space.wait(NAME, "it says that it waits", SOON, |it| it.is_some_and(waits)).await?;
@@ -287,6 +292,7 @@ async fn while_the_children_of_an_earlier_resource_are_collected_the_new_one_say
 
         hold(&space.api::<Deployment>(), NAME, false).await?;
         hold(&space.api::<Service>(), NAME, false).await?;
+        hold(&space.api::<ConfigMap>(), SERVERS, false).await?;
         await_children_of(space, &new).await?;
         await_ready(space, NAME).await?;
         let stalled = record.stalled(NAME)?;
@@ -372,7 +378,12 @@ async fn what_a_resource_left_behind_is_taken_back_whole_and_a_copy_of_it_is_not
         })
         .await?;
         // The policy is taken back before it is deleted: nothing is deleted that nobody controls.
-        let wanted = [("deployments cache", 1), ("networkpolicies cache", 2), ("services cache", 1)];
+        let wanted = [
+            ("configmaps cache-servers", 1),
+            ("deployments cache", 1),
+            ("networkpolicies cache", 2),
+            ("services cache", 1),
+        ];
         let found = requests.of_children()?;
         ensure!(found == wanted.map(|(child, times)| (child.to_owned(), times)).into(), "{found:?}");
 
@@ -408,6 +419,39 @@ async fn nothing_is_written_for_a_resource_that_waits_for_its_children_to_be_del
         writes.remove("create events");
         ensure!(writes.is_empty(), "{writes:?}");
         Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_cache_that_is_named_as_the_list_of_another_has_a_list_of_its_own() -> Result<()> {
+    in_space("lists", async |space| {
+        let _kubelet = Kubelet::start(space);
+        let operator = operator(space).await?;
+        // Ours by its label, and no child of anybody: it is in nobody's way.
+        let labels = json!({"app.kubernetes.io/managed-by": "memcached-operator"});
+        let other: ConfigMap =
+            serde_json::from_value(json!({"metadata": {"name": "settings", "labels": labels}}))?;
+        space.apply(&other).await?;
+        for name in ["cache", "cache-servers"] {
+            space.apply(&plain(name, &json!({"replicas": 1}))?).await?;
+        }
+        for name in ["cache", "cache-servers"] {
+            let resource = await_ready(space, name).await?;
+            let list = space.api::<ConfigMap>().get(&format!("{name}-servers")).await?;
+            let owners: Vec<_> =
+                list.owner_references().iter().map(|owner| Some(owner.uid.clone())).collect();
+            ensure!(owners == [resource.uid()], "{owners:?}");
+            let servers = list.data.context("it holds the servers")?.remove("MEMCACHED_SERVERS");
+            let told = resource.status.context("it has a status")?.server_list.join(",");
+            ensure!(servers.as_ref() == Some(&told), "{servers:?}, and the status says {told}");
+        }
+        space.api::<Memcached>().delete("cache", &DeleteParams::foreground()).await?;
+        space.wait::<Memcached>("cache", "it is gone", SOON, |it| it.is_none()).await?;
+        space.api::<ConfigMap>().get("cache-servers-servers").await.context("the list of the other one")?;
+        await_ready(space, "cache-servers").await?;
+        space.api::<ConfigMap>().get("settings").await.context("what is nobody's")?;
+        operator.end().await
     })
     .await
 }

@@ -26,11 +26,12 @@ pub(crate) fn name(kind: ChildKind) -> String {
     format!("squatted-{}", kind.name().to_lowercase())
 }
 
-/// The spec of an object of somebody else.
-pub(crate) fn spec(kind: ChildKind) -> Value {
+/// An object of somebody else where the child of the resource of that name belongs.
+pub(crate) fn theirs(kind: ChildKind) -> Value {
     let labels = json!({"app": "theirs"});
     let selector = json!({"matchLabels": labels});
-    match kind {
+    let spec = match kind {
+        ChildKind::ConfigMap => Value::Null,
         ChildKind::NetworkPolicy => json!({"podSelector": selector}),
         ChildKind::Service => json!({"clusterIP": "None", "selector": labels}),
         ChildKind::Deployment => json!({"replicas": 0, "selector": selector, "template": {
@@ -41,13 +42,24 @@ pub(crate) fn spec(kind: ChildKind) -> Value {
             json!({"maxReplicas": 2, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "theirs"}})
         }
         ChildKind::ServiceMonitor => json!({"selector": selector, "endpoints": [{"port": "theirs"}]}),
+    };
+    let mut object = json!({
+        "apiVersion": kind.api_version(), "kind": kind.name(),
+        "metadata": {"name": kind.name_of_child(&name(kind)), "labels": labels},
+    });
+    match kind {
+        ChildKind::ConfigMap => object["data"] = json!({"MEMCACHED_SERVERS": "theirs"}),
+        _ => object["spec"] = spec,
     }
+    object
 }
 
 /// A resource that asks for a child of this kind, or does not.
 pub(crate) fn resource(kind: ChildKind, asks: bool) -> Result<Memcached> {
     let spec = match (kind, asks) {
-        (ChildKind::Service | ChildKind::Deployment, _) | (_, false) => json!({"replicas": 2}),
+        (ChildKind::Service | ChildKind::ConfigMap | ChildKind::Deployment, _) | (_, false) => {
+            json!({"replicas": 2})
+        }
         (ChildKind::NetworkPolicy, true) => {
             json!({"replicas": 2, "security": {"networkPolicy": {"enabled": true}}})
         }
@@ -89,17 +101,13 @@ struct Squat<'a> {
 
 impl<'a> Squat<'a> {
     async fn start(space: &'a Space, kind: ChildKind) -> Result<Self> {
-        let object = json!({
-            "apiVersion": kind.api_version(), "kind": kind.name(),
-            "metadata": {"name": name(kind), "labels": {"app": "theirs"}}, "spec": spec(kind),
-        });
         let api = children::api(space, kind);
-        let object = api.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        let object = api.create(&PostParams::default(), &serde_json::from_value(theirs(kind))?).await?;
         Ok(Self { space, kind, before: essence(&object) })
     }
 
     async fn unchanged(&self, when: &str) -> Result<()> {
-        let now = essence(&children::api(self.space, self.kind).get(&name(self.kind)).await?);
+        let now = essence(&children::of(self.space, self.kind, &name(self.kind)).get().await?);
         ensure!(now == self.before, "{when}: {now:#}\ninstead of\n{:#}", self.before);
         Ok(())
     }
@@ -111,8 +119,8 @@ impl<'a> Squat<'a> {
 
     /// The resource names it and asks for it to go.
     async fn conflicts(&self, when: &str) -> Result<()> {
-        let words =
-            format!("{} {}/{} exists and is not", self.kind.name(), self.space.name(), name(self.kind));
+        let child = self.kind.name_of_child(&name(self.kind));
+        let words = format!("{} {}/{child} exists and is not", self.kind.name(), self.space.name());
         let says = |it: &Memcached| {
             it.status.as_ref().map(|status| status.observed_generation) == it.metadata.generation
                 && reason(it, "Stalled") == Some("NameConflict")
@@ -130,7 +138,7 @@ impl<'a> Squat<'a> {
         let own = if self.kind == ChildKind::Service { ChildKind::Deployment } else { ChildKind::Service };
         await_answer("its own children are collected", SOON, async || {
             ensure!(
-                children::api(self.space, own).get_opt(&name).await?.is_none(),
+                children::of(self.space, own, &name).get_opt().await?.is_none(),
                 "the {} is left",
                 own.name()
             );
@@ -141,14 +149,14 @@ impl<'a> Squat<'a> {
 
     async fn run(self) -> Result<()> {
         let (requests, name) = (Requests::from_now_on(self.space)?, name(self.kind));
-        if !self.kind.is_required() {
+        if !children::is_of_every_resource(self.kind) {
             self.apply(false).await?;
             await_ready(self.space, &name).await?;
             self.unchanged("while nobody asks for a child of its kind").await?;
         }
         self.apply(true).await?;
         self.conflicts("switched on").await?;
-        if !self.kind.is_required() {
+        if !children::is_of_every_resource(self.kind) {
             self.apply(false).await?;
             await_ready(self.space, &name).await?;
             self.unchanged("switched off again").await?;
@@ -160,12 +168,12 @@ impl<'a> Squat<'a> {
         self.apply(true).await?;
         self.conflicts("for a new resource").await?;
         let writes = requests.of_children()?;
-        let touched = writes.get(&format!("{} {name}", self.kind.plural()));
+        let touched = writes.get(&format!("{} {}", self.kind.plural(), self.kind.name_of_child(&name)));
         ensure!(touched.is_none(), "it was written {touched:?} times");
 
-        children::api(self.space, self.kind).delete(&name, &DeleteParams::foreground()).await?;
+        children::of(self.space, self.kind, &name).delete(&DeleteParams::foreground()).await?;
         let resource = await_ready(self.space, &name).await?;
-        let child = children::api(self.space, self.kind).get(&name).await?;
+        let child = children::of(self.space, self.kind, &name).get().await?;
         let owners: Vec<_> = child.owner_references().iter().map(|owner| Some(owner.uid.clone())).collect();
         ensure!(owners == [resource.uid()], "{owners:?}");
         Ok(())

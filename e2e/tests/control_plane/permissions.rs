@@ -53,15 +53,12 @@ struct Overtaken(Space);
 impl Interposer for Overtaken {
     fn interpose(self: Arc<Self>, call: Call, forward: Forward) -> BoxFuture<'static, Answer> {
         Box::pin(async move {
-            let taken = ChildKind::ALL
-                .into_iter()
-                .find(|kind| kind.plural() == call.resource && name_conflicts::name(*kind) == call.name);
+            let taken = ChildKind::ALL.into_iter().find(|kind| {
+                kind.plural() == call.resource
+                    && kind.name_of_child(&name_conflicts::name(*kind)) == call.name
+            });
             if let (Verb::Create, Some(kind)) = (call.verb, taken) {
-                let object = json!({
-                    "apiVersion": kind.api_version(), "kind": kind.name(),
-                    "metadata": {"name": call.name}, "spec": name_conflicts::spec(kind),
-                });
-                let object = serde_json::from_value(object)?;
+                let object = serde_json::from_value(name_conflicts::theirs(kind))?;
                 let objects = children::api(&self.0, kind);
                 // It is there already when the operator tries again.
                 let _ = objects.create(&PostParams::default(), &object).await;
@@ -85,8 +82,8 @@ async fn on_and_off(space: &Space) -> Result<()> {
     space.apply(&plain(NAME, &json!({"replicas": 1}))?).await?;
     await_ready(space, NAME).await?;
     await_answer("what was switched off is gone", SOON, async || {
-        for kind in ChildKind::ALL.into_iter().filter(|kind| !kind.is_required()) {
-            ensure!(children::api(space, kind).get_opt(NAME).await?.is_none(), "a {} is left", kind.name());
+        for kind in ChildKind::ALL.into_iter().filter(|kind| !children::is_of_every_resource(*kind)) {
+            ensure!(children::of(space, kind, NAME).get_opt().await?.is_none(), "a {} is left", kind.name());
         }
         Ok(())
     })

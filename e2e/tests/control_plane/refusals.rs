@@ -49,7 +49,9 @@ fn child(right: &Right) -> Option<ChildKind> {
 fn told(right: &Right) -> Told {
     let verb = right.verb.as_str();
     match (child(right), right.resource.as_str()) {
-        (Some(kind), _) if !kind.is_required() && verb == "delete" => Told::SwitchedOff(kind),
+        (Some(kind), _) if !children::is_of_every_resource(kind) && verb == "delete" => {
+            Told::SwitchedOff(kind)
+        }
         // The operator reads only after a conflict, and the admission plugin checks `delete` only where an owner changes.
         (Some(_), _) if verb == "get" || verb == "delete" => Told::Nowhere,
         (Some(kind), _) if kind.is_required() && (verb == "list" || verb == "watch") => Told::Readiness,
@@ -76,7 +78,7 @@ fn words(right: &Right, space: &Space) -> String {
 
 async fn await_children(space: &Space, kinds: impl IntoIterator<Item = ChildKind>) -> Result<()> {
     for kind in kinds {
-        let there = async || Ok(children::api(space, kind).get(NAME).await?);
+        let there = async || Ok(children::of(space, kind, NAME).get().await?);
         await_answer(&format!("the {} is there", kind.name()), SOON, there).await?;
     }
     Ok(())
@@ -105,7 +107,7 @@ fn without(kind: ChildKind) -> Result<Memcached> {
         ChildKind::PodDisruptionBudget => json!({"highAvailability": {"podDisruptionBudget": Value::Null}}),
         ChildKind::HorizontalPodAutoscaler => json!({"autoscaling": Value::Null, "replicas": 1}),
         ChildKind::ServiceMonitor => json!({"monitoring": {"serviceMonitor": Value::Null}}),
-        ChildKind::Service | ChildKind::Deployment => json!({}),
+        ChildKind::Service | ChildKind::ConfigMap | ChildKind::Deployment => json!({}),
     };
     let mut spec = Features::Scaled.spec(NAME);
     json_patch::merge(&mut spec, &off);
@@ -175,7 +177,7 @@ async fn lacks(space: &Space, right: &Right, all: &BTreeSet<Right>) -> Result<()
     operator.await_readyz(200, "").await?;
     await_ready(space, NAME).await?;
     if let Told::SwitchedOff(kind) = told(right) {
-        let left = children::api(space, kind).get_opt(NAME).await?;
+        let left = children::of(space, kind, NAME).get_opt().await?;
         ensure!(left.is_none_or(|it| it.metadata.deletion_timestamp.is_some()), "it is still there");
     }
     ensure!(operator.terminate().await?.success(), "it ends cleanly");

@@ -34,7 +34,10 @@ async fn edit(space: &Space, more: &Value) -> Result<()> {
             "memcached": {"maxMemoryMB": 65},
             "highAvailability": {"podDisruptionBudget": {"maxUnavailable": "50%"}},
             "monitoring": {"serviceMonitor": {"interval": "60s"}},
-            "security": {"networkPolicy": {"allowedSources": [{"podSelector": {"matchLabels": {"app": "bar"}}}]}},
+            "security": {
+                "tls": null, // the servers listen elsewhere
+                "networkPolicy": {"allowedSources": [{"podSelector": {"matchLabels": {"app": "bar"}}}]},
+            },
             "service": {"annotations": {"example.com/owner": "blue"}},
             "autoscaling": {"maxReplicas": 4},
         }),
@@ -54,12 +57,13 @@ async fn is_edited(space: &Space, kind: ChildKind) -> Result<bool> {
     let (pointer, value) = match kind {
         ChildKind::NetworkPolicy => ("/spec/ingress/0/from/0/podSelector/matchLabels/app", json!("bar")),
         ChildKind::Service => ("/metadata/annotations/example.com~1owner", json!("blue")),
+        ChildKind::ConfigMap => ("/data/MEMCACHED_TLS", json!("false")),
         ChildKind::Deployment => ("/spec/template/spec/containers/0/args/1", json!("65")),
         ChildKind::PodDisruptionBudget => ("/spec/maxUnavailable", json!("50%")),
         ChildKind::HorizontalPodAutoscaler => ("/spec/maxReplicas", json!(4)),
         ChildKind::ServiceMonitor => ("/spec/endpoints/0/interval", json!("60s")),
     };
-    let child = json!(children::api(space, kind).get(NAME).await?);
+    let child = json!(children::of(space, kind, NAME).get().await?);
     Ok(child.pointer(pointer) == Some(&value))
 }
 
@@ -128,11 +132,11 @@ async fn quota(space: &Space, kind: ChildKind) -> Result<()> {
     await_told(space, NAME, ("QuotaExceeded", &format!("cannot create {} ", kind.name()))).await?;
     for other in others(kind) {
         await_answer(&format!("the {} is there", other.name()), SOON, async || {
-            Ok(children::api(space, other).get(NAME).await?)
+            Ok(children::of(space, other, NAME).get().await?)
         })
         .await?;
     }
-    let pods = children::api(space, ChildKind::Deployment).get_opt(NAME).await?;
+    let pods = children::of(space, ChildKind::Deployment, NAME).get_opt().await?;
     ensure!(kind != ChildKind::NetworkPolicy || pods.is_none(), "pods were let out before their policy");
     space.api::<ResourceQuota>().delete("none", &DeleteParams::default()).await?;
     await_ready(space, NAME).await?;
@@ -166,7 +170,7 @@ async fn admission(space: &Space, kind: ChildKind) -> Result<()> {
     await_answer("the policy says no", SOON, async || {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {"try": "this"}}}));
         let tried = PatchParams { dry_run: true, ..PatchParams::default() };
-        ensure!(children::api(space, kind).patch(NAME, &tried, &patch).await.is_err(), "it does not yet");
+        ensure!(children::of(space, kind, NAME).patch(&tried, &patch).await.is_err(), "it does not yet");
         Ok(())
     })
     .await?;
@@ -200,7 +204,10 @@ fn invalid(kind: ChildKind) -> Option<(Value, &'static str)> {
             let none = json!({"scaleDown": {"policies": [{"type": "Pods", "value": 0, "periodSeconds": 1}]}});
             Some((json!({"autoscaling": {"behavior": none}}), "spec.behavior.scaleDown.policies[0].value"))
         }
-        ChildKind::Service | ChildKind::PodDisruptionBudget | ChildKind::ServiceMonitor => None,
+        ChildKind::Service
+        | ChildKind::ConfigMap
+        | ChildKind::PodDisruptionBudget
+        | ChildKind::ServiceMonitor => None,
     }
 }
 
@@ -241,7 +248,7 @@ async fn immutable(space: &Space, kind: ChildKind) -> Result<()> {
     let told = await_told(space, NAME, ("ImmutableField", kind.name())).await?;
     ensure!(reason(&told, "Stalled") == Some("ImmutableField"), "{:?}", told.status);
     let other = if kind == ChildKind::Service { ChildKind::Deployment } else { ChildKind::Service };
-    children::api(space, other).get(NAME).await?;
+    children::of(space, other, NAME).get().await?;
     api.delete(NAME, &DeleteParams::background()).await?;
     await_ready(space, NAME).await?;
     Ok(())

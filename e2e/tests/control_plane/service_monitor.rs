@@ -58,7 +58,7 @@ async fn install(space: &Space) -> Result<Duration> {
     let started = Instant::now();
     monitors::install(&space.client()).await?;
     await_answer("the ServiceMonitor is made", NOTICED, async || {
-        Ok(children::api(space, ChildKind::ServiceMonitor).get(NAME).await?)
+        Ok(children::of(space, ChildKind::ServiceMonitor, NAME).get().await?)
     })
     .await?;
     let took = started.elapsed();

@@ -204,6 +204,7 @@ fn to_child(kind: ChildKind) -> Value {
         ChildKind::NetworkPolicy => {
             json!({"spec": {"egress": [{"ports": [{"port": 53, "protocol": "UDP"}]}]}})
         }
+        ChildKind::ConfigMap => json!({"data": {"note": "theirs"}}),
         ChildKind::PodDisruptionBudget => json!({}), // it has no field that is not ours
         ChildKind::HorizontalPodAutoscaler => {
             json!({"spec": {"behavior": {"scaleUp": {"stabilizationWindowSeconds": 7}}}})
@@ -238,14 +239,16 @@ async fn await_added(
 ) -> Result<()> {
     await_ready(space, "cache").await.context(when.to_owned())?;
     for kind in ChildKind::ALL {
-        let child = json!(children::api(space, kind).get("cache").await?);
+        let child = json!(children::of(space, kind, "cache").get().await?);
         let added = std::iter::once(to_child(kind)).chain(status_of(kind));
         for addition in added {
             ensure!(contains(&child, &addition), "{when}: {child:#}\nlacks some of\n{addition:#}");
         }
     }
-    let wanted: BTreeMap<_, _> =
-        writes.iter().map(|(kind, count)| (format!("{} cache", kind.plural()), *count)).collect();
+    let wanted: BTreeMap<_, _> = writes
+        .iter()
+        .map(|(kind, count)| (format!("{} {}", kind.plural(), kind.name_of_child("cache")), *count))
+        .collect();
     await_answer(when, SOON, async || {
         let found = requests.of_children()?;
         ensure!(found == wanted, "wrote {found:?}, wanted {wanted:?}");
@@ -259,11 +262,11 @@ async fn take_labels(space: &Space) -> Result<()> {
     let label = "app.kubernetes.io/managed-by";
     let taken = Patch::Merge(json!({"metadata": {"labels": {label: null}}}));
     for kind in ChildKind::ALL {
-        children::api(space, kind).patch("cache", &PatchParams::default(), &taken).await?;
+        children::of(space, kind, "cache").patch(&PatchParams::default(), &taken).await?;
     }
     await_answer("the labels are back", SOON, async || {
         for kind in ChildKind::ALL {
-            let child = children::api(space, kind).get("cache").await?;
+            let child = children::of(space, kind, "cache").get().await?;
             ensure!(child.labels().contains_key(label), "{kind:?}");
         }
         Ok(())
@@ -282,12 +285,10 @@ async fn what_others_add_to_any_kind_of_child_survives_edits_repairs_and_restart
         let requests = Requests::from_now_on(space)?;
         let params = PatchParams::apply("somebody-else").force();
         for kind in ChildKind::ALL {
-            let api = children::api(space, kind);
-            api.patch("cache", &params, &Patch::Apply(to_child(kind)))
-                .await
-                .with_context(|| format!("{kind:?}"))?;
+            let child = children::of(space, kind, "cache");
+            child.patch(&params, &Patch::Apply(to_child(kind))).await.with_context(|| format!("{kind:?}"))?;
             if let Some(status) = status_of(kind) {
-                api.patch_status("cache", &PatchParams::default(), &Patch::Merge(status)).await?;
+                child.patch_status(&PatchParams::default(), &Patch::Merge(status)).await?;
             }
         }
         await_added(space, "after what others did", &[], &requests).await?;
@@ -307,7 +308,7 @@ async fn what_others_add_to_any_kind_of_child_survives_edits_repairs_and_restart
         operator.end().await?;
         let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
         for kind in ChildKind::ALL {
-            children::api(space, kind).patch("cache", &PatchParams::default(), &release).await?;
+            children::of(space, kind, "cache").patch(&PatchParams::default(), &release).await?;
         }
         Ok(())
     })

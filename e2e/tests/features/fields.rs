@@ -37,7 +37,7 @@ async fn come_to(space: &Space, name: &str, spec: &Value) -> Result<Children> {
     await_ready(space, name).await?;
     let mut found = Children::new();
     for kind in ChildKind::ALL {
-        if let Some(child) = children::api(space, kind).get_opt(name).await? {
+        if let Some(child) = children::of(space, kind, name).get_opt().await? {
             found.insert(kind, ours(&child)?);
         }
     }

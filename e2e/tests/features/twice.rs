@@ -33,7 +33,7 @@ type Versions = BTreeMap<&'static str, String>;
 async fn versions(space: &Space, name: &str) -> Result<Versions> {
     let mut versions = BTreeMap::new();
     for kind in ChildKind::ALL {
-        let child = world::children(space, kind).get_opt(name).await?;
+        let child = world::children(space, kind).get_opt(&kind.name_of_child(name)).await?;
         versions.extend(child.and_then(|child| Some((kind.name(), child.resource_version()?))));
     }
     let resource = space.api::<Memcached>().get(name).await?;
@@ -66,6 +66,7 @@ async fn desired(space: &Space, name: &str) -> Result<Desired> {
             deployment.pointer(at)?.get("memcached.c5c3.io/secret-hash")?.as_str().map(str::to_owned)
         });
     let uid = Uid(resource.uid().context("a stored object has a uid")?);
+    let live = LiveTemplate::from_deployment(&deployment, None);
     let intent = Intent {
         key: &Key { namespace: space.name().to_owned(), name: name.to_owned() },
         uid: &uid,
@@ -74,9 +75,10 @@ async fn desired(space: &Space, name: &str) -> Result<Desired> {
         secret_hash: secret_hash.as_deref(),
         restart_trigger: None,
         images: &BUILT_IN,
+        listening: live.as_ref().map(|live| live.revision),
         operator_pods: None,
     };
-    Ok(children(&intent, LiveTemplate::from_deployment(&deployment, None).as_ref()))
+    Ok(children(&intent, live.as_ref()))
 }
 
 /// Applies everything once more: the resource as its user does, the children as the operator would.
@@ -84,7 +86,7 @@ async fn apply_again(space: &Space, name: &str, spec: &Value) -> Result<()> {
     world::apply(space, name, spec).await?;
     for (kind, body) in desired(space, name).await?.bodies {
         let params = PatchParams::apply(FIELD_MANAGER).force();
-        world::children(space, kind).patch(name, &params, &Patch::Apply(body)).await?;
+        world::children(space, kind).patch(&kind.name_of_child(name), &params, &Patch::Apply(body)).await?;
     }
     Ok(())
 }

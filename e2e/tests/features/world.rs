@@ -55,7 +55,7 @@ pub(crate) async fn apply(space: &Space, name: &str, spec: &Value) -> Result<Mem
 pub(crate) async fn state(space: &Space, name: &str) -> Result<Value> {
     let mut objects = Map::new();
     for kind in ChildKind::ALL {
-        let child = children(space, kind).get_opt(name).await?;
+        let child = children(space, kind).get_opt(&kind.name_of_child(name)).await?;
         objects.insert(kind.name().to_owned(), json!(child));
     }
     let resource = space.api::<Memcached>().get(name).await?;

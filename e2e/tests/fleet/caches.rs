@@ -110,6 +110,7 @@ pub(crate) async fn predate(space: &Space, at: usize) -> Result<()> {
         secret_hash: None,
         restart_trigger: None,
         images: &BUILT_IN,
+        listening: None,
         operator_pods: None,
     };
     let live = LiveTemplate {

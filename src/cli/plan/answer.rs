@@ -50,11 +50,12 @@ pub(super) fn to_create(kind: ChildKind, key: &Key, body: &Value) -> Option<Seen
 pub(super) fn to_apply(before: &SeenChild, body: &Value) -> SeenChild {
     let mut after = SeenChild { generation: before.generation + 1, ..before.clone() };
     let part = |name: &str| body["metadata"].get(name).cloned().unwrap_or_default();
+    let field = before.kind.content_field();
     let wanted = json!({
         "metadata": {
             "labels": part("labels"), "annotations": part("annotations"), "ownerReferences": part("ownerReferences"),
         },
-        "spec": body["spec"],
+        field: body[field],
     });
     json_patch::merge(&mut after.content, &wanted);
     let found = diff::differences(before.kind, body, &before.content, before.owned.as_ref());

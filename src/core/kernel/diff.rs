@@ -110,8 +110,9 @@ pub fn merge_keys(kind: ChildKind, list: &str) -> Option<&'static [&'static str]
                 ["containers.", "initContainers."].iter().find_map(|all| of_pod.strip_prefix(all));
             of_container.map_or_else(|| keys(POD_LISTS, of_pod), |list| keys(CONTAINER_LISTS, list))
         }
-        // All lists of these are replaced as a whole.
+        // All lists of these are replaced as a whole, or there are none.
         ChildKind::NetworkPolicy
+        | ChildKind::ConfigMap
         | ChildKind::PodDisruptionBudget
         | ChildKind::HorizontalPodAutoscaler
         | ChildKind::ServiceMonitor => None,

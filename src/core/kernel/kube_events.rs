@@ -80,18 +80,18 @@ pub fn of_autoscaler(old: &MemcachedStatus, new: &MemcachedStatus) -> Option<Kub
 /// A child was created.
 #[must_use]
 pub fn created(kind: ChildKind, key: &Key) -> KubeEvent {
-    let kind = kind.name();
-    normal("Created", &format!("Create{kind}"), format!("Created {kind} {}", key.name))
+    let (kind, name) = (kind.name(), kind.name_of_child(&key.name));
+    normal("Created", &format!("Create{kind}"), format!("Created {kind} {name}"))
 }
 
 /// A child was deleted.
 #[must_use]
 pub fn deleted(kind: ChildKind, key: &Key) -> KubeEvent {
-    let kind = kind.name();
+    let (kind, name) = (kind.name(), kind.name_of_child(&key.name));
     normal(
         "Deleted",
         &format!("Delete{kind}"),
-        format!("Deleted {kind} {}: it is not asked for any more", key.name),
+        format!("Deleted {kind} {name}: it is not asked for any more"),
     )
 }
 
@@ -144,7 +144,7 @@ pub fn rollout_started(cause: RolloutCause, changes: &Changes) -> KubeEvent {
 pub fn put_back(kind: ChildKind, key: &Key, changes: &Changes) -> Option<KubeEvent> {
     let Changes { fields, edits: _, managers, is_repair } = changes;
     let fields = fields.as_deref().filter(|fields| *is_repair && !fields.is_empty())?;
-    let (kind, name) = (kind.name(), &key.name);
+    let (kind, name) = (kind.name(), kind.name_of_child(&key.name));
     let words = format!(
         "Put back fields of {kind} {name} that somebody else changed: {}{}",
         listed(fields),

@@ -11,7 +11,8 @@ use crate::api::{GROUP, KIND};
 /// The one field manager, for ever: a renamed manager would leave every field it owned behind.
 pub const FIELD_MANAGER: &str = "memcached-operator";
 
-/// Namespace and name of an object. A child has the key of its resource, which is why one type serves both.
+/// Namespace and name of an object. A child is known by the key of its resource, which is why one type serves both; only a
+/// request names it as the API server does, see [`ChildKind::name_of_child`].
 /// Serialises as `namespace/name`, so that it can be the key of a JSON map.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -79,6 +80,8 @@ pub enum ChildKind {
     NetworkPolicy,
     /// v1, headless.
     Service,
+    /// v1, the servers for applications.
+    ConfigMap,
     /// apps/v1.
     Deployment,
     /// policy/v1.
@@ -94,14 +97,15 @@ impl ChildKind {
     pub const ALL: [Self; Self::COUNT] = [
         Self::NetworkPolicy,
         Self::Service,
+        Self::ConfigMap,
         Self::Deployment,
         Self::PodDisruptionBudget,
         Self::HorizontalPodAutoscaler,
         Self::ServiceMonitor,
     ];
 
-    /// Whether every resource has one. The others may be forbidden, or not served at all: that concerns only the
-    /// resources that ask for one.
+    /// Whether nothing can be done without it. The others may be forbidden, or not served at all: that concerns only the
+    /// resources that ask for one, and no other child of theirs.
     #[must_use]
     pub const fn is_required(self) -> bool {
         matches!(self, Self::Service | Self::Deployment)
@@ -112,6 +116,7 @@ impl ChildKind {
         match self {
             Self::NetworkPolicy => ("NetworkPolicy", "networking.k8s.io/v1", "networkpolicies"),
             Self::Service => ("Service", "v1", "services"),
+            Self::ConfigMap => ("ConfigMap", "v1", "configmaps"),
             Self::Deployment => ("Deployment", "apps/v1", "deployments"),
             Self::PodDisruptionBudget => ("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets"),
             Self::HorizontalPodAutoscaler => {
@@ -119,6 +124,45 @@ impl ChildKind {
             }
             Self::ServiceMonitor => ("ServiceMonitor", "monitoring.coreos.com/v1", "servicemonitors"),
         }
+    }
+
+    /// The field beside `metadata` that holds what is asked for.
+    #[must_use]
+    pub const fn content_field(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "data",
+            Self::NetworkPolicy
+            | Self::Service
+            | Self::Deployment
+            | Self::PodDisruptionBudget
+            | Self::HorizontalPodAutoscaler
+            | Self::ServiceMonitor => "spec",
+        }
+    }
+
+    /// What the name of a child has after the name of its resource.
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::ConfigMap => "-servers",
+            Self::NetworkPolicy
+            | Self::Service
+            | Self::Deployment
+            | Self::PodDisruptionBudget
+            | Self::HorizontalPodAutoscaler
+            | Self::ServiceMonitor => "",
+        }
+    }
+
+    /// The name of the child that a resource of this name has.
+    #[must_use]
+    pub fn name_of_child(self, resource: &str) -> String {
+        format!("{resource}{}", self.suffix())
+    }
+
+    /// The name of the resource whose child has this name; `None` where no resource has a child of this name.
+    #[must_use]
+    pub fn name_of_resource(self, child: &str) -> Option<&str> {
+        child.strip_suffix(self.suffix()).filter(|name| !name.is_empty())
     }
 
     /// The kind as manifests write it.
@@ -154,11 +198,25 @@ pub enum Watched {
 }
 
 impl Watched {
+    /// The key by which an object of this name is known: for a child that of its resource. `None` where no resource has
+    /// such a child.
+    #[must_use]
+    pub fn known_as(self, key: Key) -> Option<Key> {
+        match self {
+            Self::Child(kind) => {
+                let name = kind.name_of_resource(&key.name)?.to_owned();
+                Some(Key { name, ..key })
+            }
+            Self::Memcached | Self::Secret | Self::Pod => Some(key),
+        }
+    }
+
     /// Every watched kind.
     pub const ALL: [Self; Self::COUNT - 1 + ChildKind::COUNT] = [
         Self::Memcached,
         Self::Child(ChildKind::NetworkPolicy),
         Self::Child(ChildKind::Service),
+        Self::Child(ChildKind::ConfigMap),
         Self::Child(ChildKind::Deployment),
         Self::Child(ChildKind::PodDisruptionBudget),
         Self::Child(ChildKind::HorizontalPodAutoscaler),
@@ -237,5 +295,25 @@ impl From<&OwnerReference> for Controller {
             name: owner.name.clone(),
             uid: Uid(owner.uid.clone()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_is_known_by_its_resource_and_what_no_resource_has_by_nothing() {
+        let key = |name: &str| Key { namespace: "n".into(), name: name.into() };
+        for kind in ChildKind::ALL {
+            for resource in ["cache", "cache-servers"] {
+                let child = key(&kind.name_of_child(resource));
+                assert_eq!(Watched::Child(kind).known_as(child), Some(key(resource)), "{kind:?}");
+            }
+        }
+        let servers = Watched::Child(ChildKind::ConfigMap);
+        assert_eq!(servers.known_as(key("kube-root-ca.crt")), None);
+        assert_eq!(servers.known_as(key("-servers")), None);
+        assert_eq!(Watched::Secret.known_as(key("tls")), Some(key("tls")));
     }
 }

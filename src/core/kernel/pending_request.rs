@@ -156,13 +156,16 @@ impl PlannedRequest {
     /// The request as it is sent; `resource` is as the pass saw it.
     #[must_use]
     pub fn on_the_wire(&self, resource: &SeenResource) -> Request {
-        let key = || resource.key.clone();
+        let key = |kind: ChildKind| {
+            let Key { namespace, name } = &resource.key;
+            Key { namespace: namespace.clone(), name: kind.name_of_child(name) }
+        };
         match self {
             Self::ReadSecret(SecretRead { secret, keys, known: _ }) => {
                 Request::ReadSecret { secret: secret.clone(), keys: keys.clone() }
             }
-            Self::ReadChild { kind, known: _ } => Request::ReadChild { kind: *kind, key: key() },
-            Self::WriteChild(ChildWrite { kind, write, .. }) => write.on_the_wire(*kind, key()),
+            Self::ReadChild { kind, known: _ } => Request::ReadChild { kind: *kind, key: key(*kind) },
+            Self::WriteChild(ChildWrite { kind, write, .. }) => write.on_the_wire(*kind, key(*kind)),
             Self::WriteStatus { status, .. } => Request::PatchStatus {
                 resource_version: resource.resource_version.clone(),
                 status: patch::patch(&resource.status, status),

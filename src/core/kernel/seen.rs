@@ -14,7 +14,7 @@ use super::event::{ScalingInactive, SeenChild, SeenPod, SeenResource, SeenRollou
 use super::field_managers;
 use super::go_operator;
 use super::go_operator::entry::GoOperatorEntry;
-use super::object::{ChildKind, Controller, FIELD_MANAGER, Key, ResourceVersion, Uid};
+use super::object::{ChildKind, Controller, FIELD_MANAGER, Key, ResourceVersion, Uid, Watched};
 use super::pod_problem;
 use super::text::truncated;
 use crate::api::{MemcachedSpec, MemcachedStatus, RESTART_TRIGGER};
@@ -57,11 +57,13 @@ pub fn resource(object: &DynamicObject) -> Option<SeenResource> {
     })
 }
 
-/// An object of a child's kind. Of a foreign object only the owner is kept: its content must not reach the journal.
+/// An object of a child's kind, under the key of its resource; `None` where no resource has a child of this name. Of a
+/// foreign object only the owner is kept: its content must not reach the journal.
 #[must_use]
 pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
     let meta = &object.metadata;
     let Identity { key, uid, resource_version } = identity(meta)?;
+    let key = Watched::Child(kind).known_as(key)?;
     let controller = meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
     let whose = SeenChild {
         kind,
@@ -92,6 +94,7 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
     let owned = entry.and_then(|at| managed().nth(at)?.fields_v1.as_ref()).map(|fields| fields.0.clone());
     let go_operator = GoOperatorEntry::find(managed(), controller);
     let entries = meta.managed_fields.as_deref().unwrap_or_default();
+    let field = kind.content_field();
     Some(SeenChild {
         content: json!({
             "metadata": {
@@ -99,7 +102,7 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
                 "annotations": meta.annotations,
                 "ownerReferences": meta.owner_references,
             },
-            "spec": object.data.get("spec"),
+            field: object.data.get(field),
         }),
         managers: field_managers::others(entries, owned.as_ref(), go_operator.as_ref()),
         owned,

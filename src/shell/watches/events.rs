@@ -24,9 +24,9 @@ pub(super) fn pod(object: &DeserializeGuard<Pod>) -> Option<Event> {
     object.0.as_ref().ok().and_then(seen::pod).map(Event::Pod)
 }
 
-/// The object of this name is gone.
+/// The object of this name is gone; `None` where no resource has such a child.
 pub(super) fn gone<K: Resource>(kind: Watched, object: &K) -> Option<Event> {
     let meta = object.meta();
     let key = Key { namespace: meta.namespace.clone()?, name: meta.name.clone()? };
-    Some(Event::Gone { kind, key })
+    Some(Event::Gone { kind, key: kind.known_as(key)? })
 }

@@ -329,11 +329,12 @@ impl Health {
     }
 
     /// Treats an object that gives no event as deleted: a pod without our labels, or an object that this build cannot read.
-    /// Other objects are not affected.
+    /// Other objects are not affected. `None` for an object that is no child, because no resource has a child of its name.
     pub(super) fn unreadable<K: Resource>(&self, object: &K) -> Option<Event> {
+        let gone = gone(self.kind, object)?;
         self.sink.metrics.unreadable(self.kind);
         tracing::debug!(kind = self.kind.name(), name = object.meta().name, "cannot read an object");
-        gone(self.kind, object)
+        Some(gone)
     }
 }
 

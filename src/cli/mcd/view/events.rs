@@ -74,7 +74,9 @@ fn concerns(event: &Event, cache: &str) -> bool {
         "ReplicaSet" => parts() == Some(1),
         "Pod" => parts() == Some(2),
         KIND => name == cache,
-        kind => name == cache && ChildKind::ALL.iter().any(|child| child.name() == kind),
+        kind => ChildKind::ALL
+            .into_iter()
+            .any(|child| child.name() == kind && child.name_of_resource(name) == Some(cache)),
     }
 }
 

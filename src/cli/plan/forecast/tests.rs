@@ -167,7 +167,7 @@ fn a_changed_secret_rolls_pods_or_is_taken_in_place_and_then_it_is_said_so() {
     assert_eq!((rolls.0, rolls.2), (vec!["Deployment"], false));
     assert!(rolls.1.is_some());
     let new = plan(forecast(&encrypted("InPlace"), &[]));
-    assert_eq!((new.children.len(), new.rotates_in_place), (3, false), "a new cache has nothing to rotate");
+    assert_eq!((new.children.len(), new.rotates_in_place), (4, false), "a new cache has nothing to rotate");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::live_template::LiveTemplate;
 use super::revision::Revision;
 use super::{meta, pod, scheduling};
 use crate::api::Validated;
+use crate::kernel::object::ChildKind;
 
 /// A Deployment and how its template was rendered.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,7 +45,7 @@ pub fn deployment(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Rendered 
         annotations.extend(intent.secret_hash.map(|hash| (meta::SECRET_HASH.to_owned(), hash.to_owned())));
     }
     let mut body = json!(Deployment {
-        metadata: meta::object_meta(intent, annotations),
+        metadata: meta::object_meta(ChildKind::Deployment, intent, annotations),
         spec: Some(DeploymentSpec {
             replicas: intent.replicas,
             selector: meta::label_selector(&intent.key.name),

@@ -17,7 +17,7 @@ use crate::kernel::object::ChildKind;
 pub fn horizontal_pod_autoscaler(intent: &Intent<'_>) -> Option<Value> {
     let Autoscaling { min_replicas, max_replicas, metrics, behavior } = intent.spec.autoscaling.as_ref()?;
     Some(json!(HorizontalPodAutoscaler {
-        metadata: meta::object_meta(intent, BTreeMap::new()),
+        metadata: meta::object_meta(ChildKind::HorizontalPodAutoscaler, intent, BTreeMap::new()),
         spec: Some(HorizontalPodAutoscalerSpec {
             scale_target_ref: CrossVersionObjectReference {
                 api_version: Some(ChildKind::Deployment.api_version().to_owned()),

@@ -2,13 +2,14 @@
 
 use super::default_images::DefaultImages;
 use super::operator_pods::OperatorPods;
+use super::revision::Revision;
 use crate::api::Validated;
 use crate::kernel::object::{Key, Uid};
 
 /// Everything that the children are rendered from.
 #[derive(Clone, Debug)]
 pub struct Intent<'a> {
-    /// The resource: also the key of every child.
+    /// The resource.
     pub key: &'a Key,
     /// The uid of the resource, for the owner reference.
     pub uid: &'a Uid,
@@ -22,6 +23,9 @@ pub struct Intent<'a> {
     pub restart_trigger: Option<&'a str>,
     /// The images of a new template where the spec names none. No part of [`Intent::hash`]: another setting rolls nothing.
     pub images: &'a DefaultImages,
+    /// The rules of the template that the pods have now, by which they listen; `None` without pods. It reaches no pod: what
+    /// is told to clients follows it.
+    pub listening: Option<Revision>,
     /// Who may ask the agents; `None` where the operator is no pod. It reaches no pod.
     pub operator_pods: Option<&'a OperatorPods>,
 }

@@ -9,7 +9,7 @@ use super::intent::Intent;
 use super::ports;
 use super::revision::Revision;
 use crate::api::{self, Validated};
-use crate::kernel::object::{Key, Uid};
+use crate::kernel::object::{ChildKind, Key, Uid};
 
 /// On the pod template: the hash of the mounted Secret keys, so that new content rolls the pods.
 /// At revision 0 that one is of the Go operator, and ours stands on the Deployment.
@@ -70,15 +70,19 @@ pub fn pods_of(name: &str) -> LabelSelector {
 
 /// Where clients find the cache whose pods run at `revision`: `name.namespace:port`, see [`ports::to_use`].
 #[must_use]
-pub fn server(key: &Key, spec: &Validated, revision: Option<Revision>) -> String {
-    format!("{}.{}:{}", key.name, key.namespace, ports::to_use(spec, revision).number)
+pub fn servers(key: &Key, spec: &Validated, revision: Option<Revision>) -> Vec<String> {
+    vec![format!("{}.{}:{}", key.name, key.namespace, ports::to_use(spec, revision).number)]
 }
 
 /// Metadata of a child. An empty map of annotations is left out.
 #[must_use]
-pub fn object_meta(intent: &Intent<'_>, annotations: BTreeMap<String, String>) -> ObjectMeta {
+pub fn object_meta(
+    kind: ChildKind,
+    intent: &Intent<'_>,
+    annotations: BTreeMap<String, String>,
+) -> ObjectMeta {
     ObjectMeta {
-        name: Some(intent.key.name.clone()),
+        name: Some(kind.name_of_child(&intent.key.name)),
         namespace: Some(intent.key.namespace.clone()),
         labels: Some(labels(&intent.key.name)),
         annotations: Some(annotations).filter(|all| !all.is_empty()),

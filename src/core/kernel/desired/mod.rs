@@ -6,6 +6,7 @@
 
 pub mod agent;
 pub mod args;
+pub mod config_map;
 pub mod contexts;
 pub mod default_images;
 pub mod deployment;
@@ -77,6 +78,7 @@ pub fn children(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Desired {
     let bodies = [
         (ChildKind::NetworkPolicy, network_policy::network_policy(intent)),
         (ChildKind::Service, Some(service::service(intent))),
+        (ChildKind::ConfigMap, Some(config_map::config_map(intent))),
         (ChildKind::Deployment, Some(body)),
         (ChildKind::PodDisruptionBudget, pod_disruption_budget::pod_disruption_budget(intent)),
         (ChildKind::HorizontalPodAutoscaler, horizontal_pod_autoscaler::horizontal_pod_autoscaler(intent)),

@@ -11,6 +11,7 @@ use super::intent::Intent;
 use super::meta;
 use super::ports::{self, Port};
 use crate::api::spec::Rotation;
+use crate::kernel::object::ChildKind;
 
 /// Renders the NetworkPolicy; `None` if the spec does not ask for one. Clients, Prometheus and the operator have separate
 /// rules: a scraper need not reach the cache, and the operator asks the agent whether anybody scrapes or not.
@@ -23,7 +24,7 @@ pub fn network_policy(intent: &Intent<'_>) -> Option<Value> {
     let operator = intent.operator_pods.filter(|_| has_agents);
     let questions = operator.map(|pods| rule(vec![ports::METRICS], &[pods.to_peer()]));
     Some(json!(NetworkPolicy {
-        metadata: meta::object_meta(intent, BTreeMap::new()),
+        metadata: meta::object_meta(ChildKind::NetworkPolicy, intent, BTreeMap::new()),
         spec: Some(NetworkPolicySpec {
             pod_selector: Some(meta::label_selector(&intent.key.name)),
             policy_types: Some(vec!["Ingress".to_owned()]),

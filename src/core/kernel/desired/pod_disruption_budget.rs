@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::intent::Intent;
 use super::{deployment, meta};
 use crate::api::spec::DisruptionLimit;
+use crate::kernel::object::ChildKind;
 
 /// Renders the PodDisruptionBudget; `None` if the spec does not ask for one, and if there is never more than one pod:
 /// protecting a single pod would block every drain of its node.
@@ -26,7 +27,7 @@ pub fn pod_disruption_budget(intent: &Intent<'_>) -> Option<Value> {
         DisruptionLimit::MaxUnavailable(go) => (None, Some(go)),
     };
     Some(json!(PodDisruptionBudget {
-        metadata: meta::object_meta(intent, BTreeMap::new()),
+        metadata: meta::object_meta(ChildKind::PodDisruptionBudget, intent, BTreeMap::new()),
         spec: Some(PodDisruptionBudgetSpec {
             min_available,
             max_unavailable,

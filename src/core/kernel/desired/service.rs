@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 use super::intent::Intent;
 use super::meta;
 use super::ports::{self, Port};
+use crate::kernel::object::ChildKind;
 
 /// Renders the Service.
 #[must_use]
 pub fn service(intent: &Intent<'_>) -> Value {
     let ports = ports::of_clients(intent.spec).into_iter().chain(ports::of_metrics(intent.spec));
     json!(Service {
-        metadata: meta::object_meta(intent, intent.spec.service_annotations.clone()),
+        metadata: meta::object_meta(ChildKind::Service, intent, intent.spec.service_annotations.clone()),
         spec: Some(ServiceSpec {
             // Clients spread keys over the pods themselves, so they need the addresses of the pods and no virtual IP.
             cluster_ip: Some("None".to_owned()),

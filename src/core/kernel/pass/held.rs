@@ -54,9 +54,10 @@ pub fn repairs_exhausted(view: &View<'_>, kind: ChildKind, hash: &str) -> Option
     let managers = slot.live.iter().flat_map(|live| &live.managers);
     let managers = managers.map(OtherManager::in_words).collect::<Vec<_>>().join(", ");
     let message = format!(
-        "somebody keeps changing fields of {} {namespace}/{name} that this operator sets, and it puts them back only a \
+        "somebody keeps changing fields of {} {namespace}/{} that this operator sets, and it puts them back only a \
          few times a minute; other field managers: {managers}",
-        kind.name()
+        kind.name(),
+        kind.name_of_child(name)
     );
     Some(Action::BackOff(Failure { category: Category::Conflict, message }))
 }

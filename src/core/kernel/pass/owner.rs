@@ -18,7 +18,7 @@ pub enum Owner {
 #[must_use]
 pub fn owner(view: &View<'_>, kind: ChildKind, live: &Live) -> Owner {
     let Key { namespace, name } = &view.resource.seen.key;
-    let what = format!("{} {namespace}/{name}", kind.name());
+    let what = format!("{} {namespace}/{}", kind.name(), kind.name_of_child(name));
     match &live.controller {
         Some(owner) if owner.is_memcached() => {
             if owner.uid == view.resource.seen.uid && live.deleting {

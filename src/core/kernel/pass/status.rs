@@ -16,7 +16,7 @@ use super::warnings;
 use crate::api::spec::Rotation;
 use crate::api::status::OtherFieldManager;
 use crate::api::{MemcachedStatus, Validated};
-use crate::kernel::desired::{Revision, meta};
+use crate::kernel::desired::meta;
 use crate::kernel::field_managers::OtherManager;
 use crate::kernel::object::ChildKind;
 use crate::kernel::rollout_budget::PermitState;
@@ -42,11 +42,10 @@ pub fn of_valid(
     let planned = plan.children.as_slice();
     let mut inputs = observed(view, replicas_expected(view, spec), progress(plan));
     inputs.permit_state = *permit_state;
-    inputs.servers = view
-        .has(ChildKind::Service)
-        .then(|| meta::server(inputs.key, spec, listening(view)))
-        .into_iter()
-        .collect();
+    inputs.servers = match view.has(ChildKind::Service) {
+        true => meta::servers(inputs.key, spec, view.listening()),
+        false => Vec::new(),
+    };
     let pending = planned.iter().filter(|it| !it.action.is_in_place());
     inputs.pending = pending.map(|it| it.kind.name()).collect();
     inputs.unserved = unserved(planned).map(ChildKind::name).collect();
@@ -99,12 +98,6 @@ pub fn of_invalid(view: &View<'_>, broken: &str, permit_state: PermitState) -> M
     status::status(&inputs, &view.resource.seen.status)
 }
 
-/// The revision of the running pods; 0 if no annotation names one.
-fn listening(view: &View<'_>) -> Option<Revision> {
-    let live = view.our_deployment()?;
-    Some(live.template.as_ref().map_or(Revision::GO_OPERATOR, |template| template.revision))
-}
-
 /// Pods expected under an invalid spec: the number in the spec, if it can be read; under an autoscaler, or without a
 /// number, the number in the Deployment.
 fn replicas_of_invalid(view: &View<'_>) -> i32 {
@@ -146,9 +139,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
         other_managers: deployment.map(|live| other_managers(view, &live.managers)).unwrap_or_default(),
         weakened: deployment.map(|live| live.weakened.clone()).unwrap_or_default(),
         permit_state: PermitState::NotNeeded,
-        template_revision: deployment
-            .and_then(|live| live.template.as_ref())
-            .map(|template| template.revision),
+        template_revision: view.template_revision(),
         now: view.now,
     }
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::api::status::NEVER_OBSERVED;
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::backoff::{Attempt, Backoff};
-use crate::kernel::desired::{DefaultImages, Intent, LiveTemplate, OperatorPods};
+use crate::kernel::desired::{DefaultImages, Intent, LiveTemplate, OperatorPods, Revision};
 use crate::kernel::event::Unavailable;
 use crate::kernel::failure::Category;
 use crate::kernel::live::Live;
@@ -110,6 +110,22 @@ impl<'a> View<'a> {
         live.template.as_ref().map(Cow::Borrowed).or_else(recognised)
     }
 
+    /// The rules of the template that the pods have, as far as is known: by the annotations of our Deployment or, where
+    /// somebody took them away, as the status has it from before. `None` without a Deployment, and for one that the Go
+    /// operator left.
+    #[must_use]
+    pub fn template_revision(&self) -> Option<Revision> {
+        let said = self.our_deployment()?.template.as_ref().map(|template| template.revision);
+        said.or(self.resource.seen.status.template_revision.map(Revision))
+    }
+
+    /// The rules by which the pods listen; `None` without a Deployment.
+    #[must_use]
+    pub fn listening(&self) -> Option<Revision> {
+        self.our_deployment()?;
+        Some(self.template_revision().unwrap_or(Revision::GO_OPERATOR))
+    }
+
     /// What the children are rendered from.
     #[must_use]
     pub fn intent<'b>(&self, spec: &'b Validated, secret_hash: Option<&'b str>) -> Intent<'b>
@@ -124,6 +140,7 @@ impl<'a> View<'a> {
             secret_hash,
             restart_trigger: self.resource.seen.restart_trigger.as_deref(),
             images: self.images,
+            listening: self.listening(),
             operator_pods: self.operator_pods,
         }
     }

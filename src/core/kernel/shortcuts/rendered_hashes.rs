@@ -14,6 +14,7 @@ use crate::kernel::object::ChildKind;
 pub struct RenderedHashes {
     secret_hash: Option<String>,
     replicas: Option<i32>,
+    listening: Option<Revision>,
     preserved: Option<PreservedMetadata>,
     images: Option<Box<DefaultImages>>,
     /// [`Desired::revision`].
@@ -33,6 +34,7 @@ impl RenderedHashes {
             images: live.and_then(|live| live.images.clone()),
             secret_hash: intent.secret_hash.map(str::to_owned),
             replicas: intent.replicas,
+            listening: intent.listening,
             revision: desired.revision,
             template_hash: desired.template_hash.clone(),
             hashes: desired.bodies.iter().map(|(kind, body)| (*kind, hash::of_json(body))).collect(),
@@ -44,6 +46,7 @@ impl RenderedHashes {
     pub fn holds(&self, intent: &Intent<'_>, live: Option<&LiveTemplate>) -> bool {
         self.secret_hash.as_deref() == intent.secret_hash
             && self.replicas == intent.replicas
+            && self.listening == intent.listening
             && self.preserved.as_ref() == live.map(|live| &live.preserved)
             && self.images.as_ref() == live.and_then(|live| live.images.as_ref())
             && deployment::revision(live, intent, &self.template_hash) == Some(self.revision)

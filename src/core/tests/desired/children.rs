@@ -1,5 +1,6 @@
 //! The children beside the Deployment, whole, against the files in `golden/children`.
 
+use memcached_operator_core::kernel::desired::config_map::config_map;
 use memcached_operator_core::kernel::desired::horizontal_pod_autoscaler::horizontal_pod_autoscaler;
 use memcached_operator_core::kernel::desired::network_policy::network_policy;
 use memcached_operator_core::kernel::desired::pod_disruption_budget::pod_disruption_budget;
@@ -18,6 +19,7 @@ fn rendered(fixture: &Fixture) -> Value {
     let children = [
         network_policy(&intent),
         Some(service(&intent)),
+        Some(config_map(&intent)),
         pod_disruption_budget(&intent),
         horizontal_pod_autoscaler(&intent),
         service_monitor(&intent),

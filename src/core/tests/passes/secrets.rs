@@ -11,7 +11,7 @@ use memcached_operator_core::kernel::secret_finding::SecretFinding;
 use memcached_operator_core::kernel::world::World;
 use memcached_operator_core::kernel::world::secret::Presence;
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{complete, condition, deployment, run, sent, service, world};
 
@@ -44,13 +44,25 @@ fn said(world: &World) -> Vec<String> {
     run(world).requests.into_iter().flat_map(kube_events).map(|kube_event| kube_event.reason).collect()
 }
 
+fn tls(client_certificates: bool) -> Value {
+    json!({"security": {"tls": {
+        "enabled": true, "certificateSecretRef": {"name": "tls"}, "enableClientCert": client_certificates,
+    }}})
+}
+
+#[test]
+fn whoever_takes_the_annotations_of_a_deployment_away_moves_no_server() {
+    let mut world = with_client_certificates(&[], &["tls.crt", "tls.key"]);
+    let mut meddled = complete(deployment(&tls(true)), 1);
+    meddled.content["metadata"]["annotations"] = json!(null);
+    meddled.resource_version = ResourceVersion("8".to_owned());
+    world.see_child(meddled).unwrap();
+    world.resources.values_mut().next().unwrap().seen.status.template_revision = Some(1);
+    assert_eq!(sent(&world), ["apply Deployment"]);
+}
+
 /// Findings in a Secret whose version the pods carry, and which of its keys they mount.
 fn with_client_certificates(findings: &[SecretFinding], keys: &[&str]) -> World {
-    let tls = |client: bool| {
-        json!({"security": {"tls": {
-            "enabled": true, "certificateSecretRef": {"name": "tls"}, "enableClientCert": client,
-        }}})
-    };
     let children = vec![service(&tls(false)), complete(deployment(&tls(false)), 1)];
     let mut world = world(&tls(true), children);
     let (uid, resource_version) = (Uid("s".to_owned()), ResourceVersion("7".to_owned()));

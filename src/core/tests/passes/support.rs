@@ -74,7 +74,7 @@ pub(crate) fn deployment(spec: &Value) -> SeenChild {
     live(ChildKind::Deployment, spec)
 }
 
-/// A world with a resource of this spec and these children.
+/// A world with a resource of this spec, its ConfigMap and these children.
 pub(crate) fn world(spec: &Value, children: Vec<SeenChild>) -> World {
     let Fixture { key, uid, .. } = Fixture::new(NAME, spec);
     let resource = json!({
@@ -86,7 +86,7 @@ pub(crate) fn world(spec: &Value, children: Vec<SeenChild>) -> World {
     });
     let mut world = World::default();
     world.see_resource(seen::resource(&serde_json::from_value(resource).unwrap()).unwrap());
-    for child in children {
+    for child in std::iter::once(live(ChildKind::ConfigMap, spec)).chain(children) {
         world.see_child(child).unwrap();
     }
     world

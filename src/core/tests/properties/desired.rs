@@ -146,18 +146,19 @@ proptest! {
     #[test]
     fn every_child_says_what_it_is_whose_it_is_and_how_it_is_labelled(fixture in fixture()) {
         for body in bodies(&fixture) {
-            let kind = ["Deployment", "Service", "NetworkPolicy", "PodDisruptionBudget", "HorizontalPodAutoscaler",
-                "ServiceMonitor"].into_iter().find(|kind| body["kind"] == *kind).expect("a kind of child");
+            let kind = ["Deployment", "Service", "ConfigMap", "NetworkPolicy", "PodDisruptionBudget",
+                "HorizontalPodAutoscaler", "ServiceMonitor"].into_iter().find(|kind| body["kind"] == *kind).expect("a kind of child");
             let version = match kind {
                 "Deployment" => "apps/v1",
-                "Service" => "v1",
+                "Service" | "ConfigMap" => "v1",
                 "NetworkPolicy" => "networking.k8s.io/v1",
                 "PodDisruptionBudget" => "policy/v1",
                 "HorizontalPodAutoscaler" => "autoscaling/v2",
                 _ => "monitoring.coreos.com/v1",
             };
             prop_assert_eq!(&body["apiVersion"], version);
-            prop_assert_eq!(&body["metadata"]["name"], &fixture.key.name);
+            let suffix = if kind == "ConfigMap" { "-servers" } else { "" };
+            prop_assert_eq!(&body["metadata"]["name"], &format!("{}{suffix}", fixture.key.name));
             prop_assert_eq!(&body["metadata"]["namespace"], &fixture.key.namespace);
             prop_assert!(holds(&body["metadata"]["labels"], &labels(&fixture)), "{}", body);
             let owner = json!([{
@@ -190,7 +191,7 @@ proptest! {
             let selector = |body: &Value| match body["kind"].as_str() {
                 Some("Service") => Some(body["spec"]["selector"].clone()),
                 Some("NetworkPolicy") => Some(body["spec"]["podSelector"]["matchLabels"].clone()),
-                Some("HorizontalPodAutoscaler") => None,
+                Some("HorizontalPodAutoscaler" | "ConfigMap") => None,
                 _ => Some(body["spec"]["selector"]["matchLabels"].clone()),
             };
             bodies(fixture).iter().filter_map(selector).collect::<Vec<_>>()

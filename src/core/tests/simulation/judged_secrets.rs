@@ -88,7 +88,7 @@ fn a_new_resource_gets_no_pods_and_everything_else() {
     simulation.settle();
     assert_eq!(readiness(&simulation.model), invalid());
     let children: Vec<_> = simulation.model.kinds().collect();
-    assert_eq!(children, [ChildKind::Service]);
+    assert_eq!(children, [ChildKind::Service, ChildKind::ConfigMap]);
     simulation.requested.clear();
     simulation.restart();
     simulation.settle();

@@ -22,7 +22,7 @@ fn what_a_status_says_is_published_though_the_watch_tells_of_it_before_the_reply
             break;
         }
     }
-    assert_eq!(simulation.said, ["Created", "Created", "MemcachedReady"]);
+    assert_eq!(simulation.said, ["Created", "Created", "Created", "MemcachedReady"]);
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn what_lost_our_label_while_nobody_looked_is_read_and_gets_it_back() {
 #[test]
 fn an_object_of_somebody_else_costs_one_write_and_after_a_restart_none() {
     let (mut simulation, sent) = Simulation::squatted();
-    assert_eq!(sent, ["create Service", "create Deployment", "read Service", "status"]);
+    assert_eq!(sent, ["create Service", "create ConfigMap", "create Deployment", "read Service", "status"]);
     let (reason, message) = simulation.stalled().expect("it is stalled");
     assert_eq!(reason, "NameConflict");
     assert!(message.starts_with("Service sim/cache exists and is not controlled"), "{message}");

@@ -86,13 +86,14 @@ pub(super) fn template(child: &SeenChild) -> Option<&Value> {
 
 pub(super) fn content(body: &Value) -> Value {
     let meta = |field: &str| body["metadata"].get(field).cloned().unwrap_or_default();
+    let rest = if body["data"].is_null() { "spec" } else { "data" };
     json!({
         "metadata": {
             "labels": meta("labels"),
             "annotations": meta("annotations"),
             "ownerReferences": meta("ownerReferences"),
         },
-        "spec": body["spec"],
+        rest: body[rest],
     })
 }
 

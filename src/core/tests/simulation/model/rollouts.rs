@@ -72,6 +72,7 @@ impl Model {
             secret_hash: None,
             restart_trigger: None,
             images: &BUILT_IN,
+            listening: None,
             operator_pods: None,
         };
         let preserved = PreservedMetadata::default();
