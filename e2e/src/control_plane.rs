@@ -134,7 +134,7 @@ fn api_server(boot: &Boot) -> Result<Launch> {
 fn bodies() -> Value {
     let groups = [GROUP, "apps", "autoscaling", "events.k8s.io", "networking.k8s.io", "policy"];
     let groups = groups.map(|group| json!({"group": group}));
-    let mut resources = vec![json!({"group": "", "resources": ["services", "events"]})];
+    let mut resources = vec![json!({"group": "", "resources": ["services", "configmaps", "events"]})];
     resources.extend(groups);
     json!({
         "level": "RequestResponse",

@@ -106,7 +106,7 @@ fn the_operator_may_do_this_in_all_namespaces_and_nothing_else() -> Result<()> {
 #[test]
 fn what_only_an_admission_plugin_asks_for_can_be_left_out() -> Result<()> {
     let objects = rendered(&json!({"rbac": {"ownerReferences": false}}))?;
-    assert_eq!(named(&objects, "ClusterRole", "memcached-operator")?["rules"], rules(&RULES[..11]));
+    assert_eq!(named(&objects, "ClusterRole", "memcached-operator")?["rules"], rules(&RULES[..12]));
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use e2e::testing::control_plane::{
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use k8s_openapi::api::core::v1::{Pod, Secret, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use kube::api::{DeleteParams, ListParams};
 use memcached_operator::api::Memcached;
 use serde_json::{Value, json};
@@ -126,6 +126,7 @@ async fn await_nothing_left(space: &Space) -> Result<()> {
         let all = ListParams::default();
         let left = space.api::<Deployment>().list(&all).await?.items.len()
             + space.api::<Service>().list(&all).await?.items.len()
+            + usize::from(space.api::<ConfigMap>().get_opt(&format!("{NAME}-servers")).await?.is_some())
             + space.api::<ReplicaSet>().list(&all).await?.items.len()
             + space.api::<Pod>().list(&all).await?.items.len();
         ensure!(left == 0, "{left} objects are left");
@@ -144,16 +145,15 @@ async fn every_write(space: &Space, scenario: Scenario, position: Position) -> R
         let crash = Arc::new(AtWrite::new(number, position));
         let operator = Operator::start(space, Arc::clone(&crash) as Arc<_>, crash.kill.clone()).await?;
         scenario.play(space).await?;
-        await_answer("it is killed, or all is done", SOON, async || {
-            if crash.fired() {
-                return Ok(());
-            }
+        let done = await_answer("all is done", SOON, async || {
             let rest = state::at_rest(space, NAME).await?;
-            ensure!(rest == wanted || crash.fired(), "{}", state::differences(&wanted, &rest).join("\n  "));
+            ensure!(rest == wanted, "{}", state::differences(&wanted, &rest).join("\n  "));
             Ok(())
-        })
-        .await
-        .context(plan.clone())?;
+        });
+        tokio::select! {
+            () = crash.reached() => {}
+            done = done => if !crash.fired() { done.context(plan.clone())? },
+        }
         if !crash.fired() {
             operator.end().await?;
             return Ok(number - 1);

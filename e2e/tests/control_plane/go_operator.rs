@@ -361,12 +361,13 @@ async fn every_write(position: Position) -> Result<usize> {
             let crash = Arc::new(AtWrite::new(number, position));
             // Its first writes come as soon as it is ready, so that it may be gone before anybody saw that.
             let operator = Operator::spawn(space, Arc::clone(&crash) as Arc<_>, crash.kill.clone()).await?;
-            await_answer("it is killed, or all is done", SOON, async || {
-                if crash.fired() { Ok(()) } else { is_taken_over(space, &kinds).await }
-            })
-            .await?;
-            if !crash.fired() {
-                state::at_rest(space, NAME).await?;
+            let done = async {
+                await_taken_over(space, &kinds).await?;
+                state::at_rest(space, NAME).await.map(|_| ())
+            };
+            tokio::select! {
+                () = crash.reached() => {}
+                done = done => if !crash.fired() { done? },
             }
             if crash.fired() {
                 operator.gone().await?;

@@ -4,7 +4,6 @@
 //! No metrics are served, so that the controller only keeps the number of pods between its bounds.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::control_plane::kill_at_write::{AtWrite, Position};
@@ -118,13 +117,6 @@ fn owners(deployment: &Value) -> Vec<String> {
     managed.into_iter().flatten().filter(owns).map(who).collect()
 }
 
-/// Waits until the operator is killed.
-async fn fired(cut: &AtWrite) {
-    while !cut.fired() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-}
-
 impl Scenario {
     /// What the spec is in the end.
     fn last_spec(&self) -> Option<&Value> {
@@ -198,7 +190,7 @@ impl Scenario {
         self.play(space, name).await?;
         let ended = tokio::select! {
             ended = self.await_end(space, name) => ended,
-            () = fired(&cut) => Ok(()),
+            () = cut.reached() => Ok(()),
         };
         let fired = cut.fired();
         operator.kill().await?;

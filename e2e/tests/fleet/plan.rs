@@ -243,8 +243,9 @@ Memcached {namespace}/{edited}: pods roll, cause spec; the cache will be empty
     ~ {ARGS}: {FOUR} -> {TWO}
 Memcached {namespace}/new
   create Service
+  create ConfigMap
   create Deployment
-3 of 4 resources would change (children: 2 created, 1 changed, 1 deleted); the pods of 1 would roll.
+3 of 4 resources would change (children: 3 created, 1 changed, 1 deleted); the pods of 1 would roll.
 "
     );
     assert_eq!(plan(&all.concat())?, (wanted, 2));

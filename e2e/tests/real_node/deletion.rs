@@ -100,6 +100,7 @@ async fn kubectl_describe_tells_what_happened_and_why() -> Result<()> {
         cache.ready().await?;
 
         let expected = [
+            "Normal Created: Created ConfigMap told-servers",
             "Normal Created: Created Deployment told",
             "Normal Created: Created Service told",
             "Normal MemcachedReady: All 1 replicas are ready",

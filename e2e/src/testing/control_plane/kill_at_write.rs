@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::future::BoxFuture;
 use http::Response;
 use kube::client::Body;
+use tokio::sync::Notify;
 use tokio::task::yield_now;
 
 use super::operator::Kill;
@@ -35,17 +36,23 @@ pub struct AtWrite {
     /// What kills the operator.
     pub kill: Kill,
     writes: AtomicUsize,
+    reached: Notify,
 }
 
 impl AtWrite {
     /// At the n-th write, counted from 1.
     pub fn new(number: usize, position: Position) -> Self {
-        Self { number, position, kill: Kill::default(), writes: AtomicUsize::new(0) }
+        Self { number, position, kill: Kill::default(), writes: AtomicUsize::new(0), reached: Notify::new() }
     }
 
     /// Whether the operator has sent that write.
     pub fn fired(&self) -> bool {
         self.writes.load(Ordering::SeqCst) >= self.number
+    }
+
+    /// Waits until the operator sends that write. For one waiter.
+    pub async fn reached(&self) {
+        self.reached.notified().await;
     }
 
     async fn die<T>(&self) -> T {
@@ -60,6 +67,7 @@ impl Interposer for AtWrite {
             if !call.verb.writes() || self.writes.fetch_add(1, Ordering::SeqCst) + 1 != self.number {
                 return forward.send().await;
             }
+            self.reached.notify_one();
             if matches!(self.position, Position::BeforeItIsSent) {
                 return self.die().await;
             }
