@@ -25,6 +25,19 @@ const MARK: &str = "MEMCACHED_OPERATOR_E2E_CLUSTER";
 /// that from taking all memory of a small machine.
 const GO: [(&str, &str); 2] = [("GOGC", "2000"), ("GOMEMLIMIT", "1536MiB")];
 
+/// Copies a program, so that it can be run at once. By a child: whatever another thread starts meanwhile would inherit an
+/// open file of ours, and the kernel runs no file that somebody may write ("Text file busy").
+///
+/// # Errors
+/// When it cannot be copied.
+pub fn copy_program(from: &Path, to: &Path) -> Result<()> {
+    let copied = Command::new("cp").arg(from).arg(to).status().context("cannot start cp")?;
+    if !copied.success() {
+        bail!("cannot copy {} to {}", from.display(), to.display());
+    }
+    Ok(())
+}
+
 /// The entry of a process' environment by which `down` of the cluster in `folder` finds and ends it.
 pub fn mark(folder: &Path) -> (OsString, OsString) {
     (MARK.into(), folder.into())

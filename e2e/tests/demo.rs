@@ -201,7 +201,7 @@ fn who_cannot_run_a_node_is_told_what_works() -> Result<()> {
         return Ok(());
     }
     let program = std::env::temp_dir().join(unique("demo-as-nobody"));
-    std::fs::copy(env!("CARGO_BIN_EXE_e2e"), &program)?;
+    process::copy_program(Path::new(env!("CARGO_BIN_EXE_e2e")), &program)?;
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program).arg("demo");
     let refused = command.env("HOME", "/nonexistent").output()?;

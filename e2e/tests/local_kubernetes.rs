@@ -96,7 +96,7 @@ fn borrowed_cache(folder: &Path) -> Result<PathBuf> {
         for program in fs::read_dir(&family)?.flatten() {
             let target = copy.join(program.file_name());
             fs::hard_link(program.path(), &target)
-                .or_else(|_| fs::copy(program.path(), &target).map(|_| ()))?;
+                .or_else(|_| process::copy_program(&program.path(), &target))?;
         }
     }
     Ok(cache)
@@ -343,7 +343,7 @@ async fn without_root_there_is_a_control_plane_and_a_sentence() -> Result<()> {
     let scratch = std::env::temp_dir().join(unique("nobody"));
     let cache = borrowed_cache(&scratch)?;
     let program = scratch.join("e2e");
-    fs::copy(env!("CARGO_BIN_EXE_e2e"), &program)?;
+    process::copy_program(Path::new(env!("CARGO_BIN_EXE_e2e")), &program)?;
     let state = scratch.join("state");
     fs::create_dir_all(&state)?;
     for folder in [&cache, &state] {
