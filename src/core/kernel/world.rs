@@ -24,8 +24,8 @@ use secret::{Presence, Secret, secret_names};
 /// Everything known.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct World {
-    /// The resources.
-    pub resources: BTreeMap<Key, Resource>,
+    /// The resources. Boxed, because half of the places in the nodes of the map are empty.
+    pub resources: BTreeMap<Key, Box<Resource>>,
     /// The Secrets that resources name.
     pub secrets: BTreeMap<Key, Secret>,
     /// Why pods are not running, by pod; pods without a problem are not kept.
@@ -191,7 +191,7 @@ impl World {
             for resource in self.resources.values_mut() {
                 resource.backoff.take_if(|backoff| backoff.retry_at.is_none());
                 resource.secret_hash = None;
-                resource.slots.values_mut().for_each(Slot::on_versions_gone_back);
+                resource.slots.values_mut().for_each(|slot| slot.on_versions_gone_back());
             }
         }
         went_back
@@ -205,7 +205,8 @@ impl World {
         let after = secret_names(&seen);
         let before = self.resources.get(&key).map(|known| secret_names(&known.seen)).unwrap_or_default();
         let older = |known: &Resource| seen.resource_version.is_older_than(&known.seen.resource_version);
-        let goes_back = authority == Authority::List && self.resources.get(&key).is_some_and(older);
+        let goes_back =
+            authority == Authority::List && self.resources.get(&key).is_some_and(|known| older(known));
         if goes_back {
             self.lists.go_back(Watched::Memcached, &key);
         }
@@ -236,14 +237,14 @@ impl World {
                 for (kind, slot) in std::mem::take(&mut known.slots) {
                     *fresh.slot_mut(kind) = slot.for_another_incarnation();
                 }
-                *known = fresh;
+                **known = fresh;
             }
             None => {
                 let mut fresh = Resource::new(seen);
                 for kind in self.left_behind.take(&key) {
                     fresh.slot_mut(kind).look = true;
                 }
-                self.resources.insert(key.clone(), fresh);
+                self.resources.insert(key.clone(), Box::new(fresh));
             }
         }
         self.rename_secrets(&key, &before, &after);
