@@ -106,6 +106,8 @@ fn api_server(boot: &Boot) -> Result<Launch> {
         format!("--service-account-signing-key-file={}", pki("service-account.key")),
         format!("--service-cluster-ip-range={}", slot.services()),
         "--authorization-mode=Node,RBAC".to_owned(),
+        // Nothing here competes for requests, and each one pays for being classified and queued.
+        "--enable-priority-and-fairness=false".to_owned(),
         match boot.record.owners {
             Owners::Unguarded => "--enable-admission-plugins=NodeRestriction".to_owned(),
             Owners::Guarded => {
