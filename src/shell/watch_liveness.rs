@@ -49,12 +49,6 @@ impl WatchLiveness {
         self.watches.subscribe()
     }
 
-    /// How many watches the API server has accepted.
-    #[must_use]
-    pub fn watches(&self) -> u64 {
-        *self.watches.borrow()
-    }
-
     fn heard(&self) {
         let millis = u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.millis.store(millis, Ordering::Relaxed);

@@ -21,7 +21,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::support::{Frame, answer, get, get_securely, in_parts, ok, one_by_one, page, refusal, watch};
+use crate::support::{Frame, answer, get, get_securely, in_parts, ok, page, refusal, watch};
 
 /// Far more than anything here takes.
 const SOON: Duration = Duration::from_secs(20);
@@ -59,11 +59,10 @@ async fn serve(State(cluster): State<Arc<Cluster>>, request: Request) -> Respons
     if ours && cluster.without_crd.load(Ordering::Relaxed) {
         return answer(404, "404 page not found\n");
     }
-    let objects = page(if ours { &cluster.resources } else { &[] }, "10", None);
-    match (query.contains("sendInitialEvents=true"), query.contains("watch=true")) {
-        (true, _) => one_by_one(objects),
-        (false, true) => watch(vec![Frame::Hang]),
-        (false, false) => objects,
+    match (query.contains("watch=true"), ours) {
+        (true, _) => watch(vec![Frame::Hang]),
+        (false, true) => page(&cluster.resources, "10", None),
+        (false, false) => page(&[], "10", None),
     }
 }
 
@@ -263,7 +262,7 @@ async fn requests_of_watches_of_the_election_and_of_the_leader_are_counted() {
     let operator = Operator::electing(&cluster).await;
     until("a write", || !cluster.writes.lock().unwrap().is_empty()).await;
     cluster.released.notify_one();
-    for (verb, code) in [("watch", "200"), ("update", "200"), ("patch", "409")] {
+    for (verb, code) in [("list", "200"), ("watch", "200"), ("update", "200"), ("patch", "409")] {
         let series = format!("\nmemcached_operator_api_requests_total{{code=\"{code}\",verb=\"{verb}\"}} ");
         let counted = |body: &str| body.contains(&series) && !body.contains(&format!("{series}0\n"));
         operator.page("/metrics", |_, body| counted(body)).await;

@@ -1,7 +1,6 @@
 //! Watches under every fault that a transport or an API server can have. The clock is paused: hours pass in no time.
 //! Here is what is asked for, and what is made of the answers; the faults are in the files below.
 
-mod initial_events;
 mod on_demand;
 mod refusals;
 mod relists;
@@ -17,8 +16,7 @@ use crate::support::{Frame, answer, event, ok, page, refusal, watch};
 use crate::watch_fixture::{MEMCACHEDS, SERVICE, SERVICES, Watches, quiet, service, watches};
 
 #[tokio::test(start_paused = true)]
-async fn where_no_watch_sends_the_objects_a_list_of_two_pages_is_announced_with_the_first_and_complete_with_the_last()
- {
+async fn a_list_of_two_pages_is_announced_with_the_first_and_complete_with_the_last() {
     let mut watches = watches(SERVICE, SERVICES, |call, _| match (call.is_watch(), call.param("continue")) {
         (true, _) => watch(vec![event("DELETED", &service("a", "11")), Frame::Hang]),
         (false, "") => page(&[service("a", "1")], "10", Some("more")),
@@ -36,12 +34,7 @@ async fn where_no_watch_sends_the_objects_a_list_of_two_pages_is_announced_with_
         .collect();
     assert_eq!(
         requests,
-        [
-            ["", "", "", "180", "true"],
-            ["25", "", "", "", ""],
-            ["25", "more", "", "", ""],
-            ["", "", "10", "180", "true"],
-        ]
+        [["25", "", "", "", ""], ["25", "more", "", "", ""], ["", "", "10", "180", "true"],]
     );
 }
 

@@ -12,7 +12,6 @@
 
 mod events;
 mod health;
-mod initial_events;
 mod sink;
 mod version;
 
@@ -23,7 +22,7 @@ use futures::StreamExt;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::core::{DeserializeGuard, DynamicObject, PartialObjectMeta, Resource};
-use kube::runtime::watcher;
+use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -35,7 +34,6 @@ pub use self::sink::WatchSink;
 
 use self::events::{child, gone, pod, resource, secret};
 use self::health::{Health, Resources, WATCH_TIMEOUT, WatchAction};
-use self::initial_events::objects_and_changes;
 use super::kinds;
 use super::watch_liveness::monitored;
 use crate::kernel::desired::meta::{MANAGED_BY, MANAGED_BY_LABEL};
@@ -45,8 +43,7 @@ use crate::kernel::object::{Scope, Watched};
 /// A watch is restarted after this time at the latest, and after four fifths of it at the earliest. A watch may lose events
 /// without any sign; this bounds how long that matters.
 pub const BACKSTOP: Duration = Duration::from_secs(30 * 60);
-/// Objects of one page, where the API server lists in pages only. A parsed Deployment takes 40 kB: this bounds the memory of
-/// the lists of all kinds at once.
+/// Objects of one page. A parsed Deployment takes 40 kB: this bounds the memory of the lists of all kinds at once.
 const PAGE: u32 = 25;
 
 /// Starts a watch for every kind and scope. A task ends only when the receiver of its events is gone.
@@ -147,7 +144,7 @@ where
     let mut pending = Pending::default();
     let mut withheld = None;
     let mut to_come = health.resources_to_come();
-    let mut stream = std::pin::pin!(objects_and_changes(api.clone(), config(health.kind)));
+    let mut stream = std::pin::pin!(watcher(api.clone(), config(health.kind)));
     loop {
         let silent_at = health.silent_since.max(health.liveness.last_heard()) + SILENCE;
         tokio::select! {
@@ -237,8 +234,6 @@ struct Pending {
     list: bool,
     /// When its request left. Replies that are on their way to the kernel count as later, which is the safe side.
     left: Departure,
-    /// How many watches had begun before it. A list that came off a watch shows that watches are allowed.
-    watches: u64,
 }
 
 impl Pending {
@@ -252,17 +247,13 @@ impl Pending {
         let (start, event) = match event {
             // The request leaves when the stream is polled next. The first page's departure tells how old all pages are.
             watcher::Event::Init => {
-                let watches = health.liveness.watches();
-                *self = Self { list: true, left: health.departure(), watches };
+                *self = Self { list: true, left: health.departure() };
                 (false, None)
             }
             watcher::Event::InitApply(object) => {
                 (true, prune(&object).or_else(|| health.unreadable(&object)))
             }
             watcher::Event::InitDone => {
-                if health.liveness.watches() > self.watches {
-                    health.watch_refused = false;
-                }
                 health.listed();
                 (true, Some(Event::Listed(kind, health.scope.clone())))
             }

@@ -10,7 +10,7 @@ use memcached_operator::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator::shell::admin::Gate;
 use tokio::time::timeout;
 
-use crate::support::{Frame, answer, api, page, pages_only, refusal, watch};
+use crate::support::{Frame, answer, api, page, refusal, watch};
 use crate::watch_fixture::{
     EVER, MEMCACHEDS, MONITOR, MONITORS, SERVICE, SERVICES, Watches, kind_of, quiet, service, short, watches,
 };
@@ -158,7 +158,6 @@ async fn a_failure_that_passes_keeps_the_others_waiting_only_for_a_moment_and_ta
 #[tokio::test(start_paused = true)]
 async fn a_list_is_no_news_where_the_watch_is_refused_until_one_has_begun() {
     let mut watches = watches(MONITOR, MONITORS, |call, number| match number {
-        _ if call.asks_for_objects() => pages_only(),
         ..4 if call.is_watch() => refusal(403, "Forbidden", "servicemonitors is forbidden: no"),
         _ => quiet(&call),
     });

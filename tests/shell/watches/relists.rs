@@ -9,7 +9,7 @@ use memcached_operator::shell::admin::Gate;
 use memcached_operator::shell::watches::{BACKSTOP, SILENCE};
 use serde_json::json;
 
-use crate::support::{Frame, api, event, page, pages_only, refusal, watch};
+use crate::support::{Frame, api, event, page, refusal, watch};
 use crate::watch_fixture::{MEMCACHEDS, SERVICE, SERVICES, Watches, quiet, service, watches};
 
 #[tokio::test(start_paused = true)]
@@ -156,9 +156,8 @@ async fn a_list_that_is_never_answered_is_given_up_and_tried_again() {
 async fn a_list_that_breaks_half_way_is_not_complete() {
     let mut watches = watches(SERVICE, SERVICES, |call, number| match (call.is_watch(), number) {
         (true, _) => watch(vec![Frame::Hang]),
-        (false, 1) => pages_only(),
-        (false, 2) => page(&[service("a", "1")], "10", Some("more")),
-        (false, 3) => refusal(410, "Expired", "the continue token is too old"),
+        (false, 1) => page(&[service("a", "1")], "10", Some("more")),
+        (false, 2) => refusal(410, "Expired", "the continue token is too old"),
         (false, _) => page(&[service("b", "2")], "20", None),
     });
 
