@@ -22,7 +22,9 @@ use crate::programs::Family;
 use crate::record::{Phase, Record};
 use crate::remover::Remover;
 use crate::slot::{Port, Slot};
-use crate::{cgroups, chart, control_plane, kubeconfig, network, node, packages, paths, programs};
+use crate::{
+    busy_files, cgroups, chart, control_plane, kubeconfig, network, node, packages, paths, programs,
+};
 
 /// A cluster that is up, as far as its record says. A plain description: dropping it changes nothing.
 #[derive(Debug, Clone)]
@@ -342,6 +344,7 @@ async fn start(boot: &mut Boot) -> Result<()> {
     let slot = boot.record.slot;
     let server = format!("https://{}:{}", boot.record.shape.api_address(slot), slot.port(Port::ApiServer));
     boot.pki.create(slot, &server)?;
+    busy_files::create(&boot.folder)?;
     let runtime = if boot.record.shape >= Shape::Node {
         node::prepare(slot)?;
         Some(node::start_runtime(boot).await?)
@@ -382,6 +385,7 @@ fn tear_down(folder: &Path) -> Result<()> {
         network::remove(slot)?;
         cgroups::remove(&slot.cgroup())?;
     }
+    busy_files::remove(folder)?;
     for entry in fs::read_dir(folder)?.flatten() {
         let path = entry.path();
         let removed =

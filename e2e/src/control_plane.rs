@@ -11,6 +11,7 @@ use memcached_operator::api::GROUP;
 use serde_json::{Value, json};
 
 use crate::boot::Boot;
+use crate::busy_files;
 use crate::options::{Audit, Owners, Shape};
 use crate::process::Launch;
 use crate::slot::Port;
@@ -61,7 +62,7 @@ fn etcd(boot: &Boot) -> Launch {
     let (certificate, key, authority) = (pki("etcd.crt"), pki("etcd.key"), pki("ca.crt"));
     let args = [
         "--name=etcd".to_owned(),
-        format!("--data-dir={}", boot.folder.join("etcd").display()),
+        format!("--data-dir={}", busy_files::path(&boot.folder).join("etcd").display()),
         "--unsafe-no-fsync".to_owned(), // nothing here outlives the machine
         format!("--listen-client-urls={client}"),
         format!("--advertise-client-urls={client}"),

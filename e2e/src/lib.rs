@@ -9,6 +9,7 @@
 //! record     what a cluster has on this machine, written to disk before it is made
 //! free_slot  a slot that nothing uses
 //! certs      the cluster's own CA, its certificates and kubeconfigs
+//! busy_files etcd's data and the audit log, in memory where there is room
 //! kubeconfig a client's configuration from a kubeconfig
 //! boot       one start of a cluster, step by step
 //! control_plane, node, node_files, network, cgroups, image      the parts
@@ -30,6 +31,7 @@
 
 pub mod bench;
 mod boot;
+mod busy_files;
 mod cargo;
 pub mod certs;
 pub mod cgroups;

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::busy_files;
+
 /// The folder of the built programs, shared by all clones of this user.
 ///
 /// # Errors
@@ -28,7 +30,7 @@ pub fn state() -> Result<PathBuf> {
 
 /// The audit log of the API server, in the folder of its cluster.
 pub(crate) fn audit_log(cluster: &Path) -> PathBuf {
-    cluster.join("audit.log")
+    busy_files::path(cluster).join("audit.log")
 }
 
 /// The log of a program of a cluster, in the cluster's folder.

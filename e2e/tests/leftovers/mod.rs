@@ -33,6 +33,10 @@ pub(crate) fn leftovers_of(cluster: &Cluster) -> Vec<String> {
         .extend(mounts.lines().filter(|line| line.contains(&folder)).map(|line| format!("mount {line}")));
     leftovers
         .extend(cgroups::existing(&slot.cgroup()).iter().map(|group| format!("group {}", group.display())));
+    let name = cluster.folder().file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let in_memory = fs::read_dir("/dev/shm").into_iter().flatten().flatten().map(|entry| entry.path());
+    let of_this = in_memory.filter(|path| path.to_string_lossy().contains(&format!("-{name}-")));
+    leftovers.extend(of_this.map(|path| format!("in memory {}", path.display())));
     if cluster.folder().exists() {
         leftovers.push(format!("folder {folder}"));
     }
