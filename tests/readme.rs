@@ -9,7 +9,7 @@ use memcached_operator::api::MemcachedStatus;
 use memcached_operator::cli::yaml;
 use memcached_operator::kernel::desired::Revision;
 use memcached_operator::kernel::event::SeenRollout;
-use memcached_operator::kernel::object::Key;
+use memcached_operator::kernel::object::{ChildKind, Key};
 use memcached_operator::kernel::rollout_budget::PermitState;
 use memcached_operator::kernel::status::rollout_progress::RolloutProgress;
 use memcached_operator::kernel::status::{StatusInputs, status};
@@ -57,7 +57,9 @@ fn the_status_is_what_the_operator_writes() {
         key: &key,
         generation: 1,
         replicas_expected: replicas,
-        deployment: Some(RolloutProgress {
+        workload: ChildKind::Deployment,
+        former_ready: 0,
+        rollout: Some(RolloutProgress {
             seen,
             observed: true,
             asked: replicas,

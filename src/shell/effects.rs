@@ -110,6 +110,8 @@ enum Expected {
     Child(ChildKind),
     /// A deleted child that a finalizer still holds, or nothing.
     Leftover(ChildKind),
+    /// A pod that ends, or that is another one by now.
+    Pod,
     Resource,
 }
 
@@ -150,6 +152,12 @@ fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
             let http = delete(kind, &key, uid, resource_version);
             let operation = operation(("delete", "deleted"), "delete", Watched::Child(kind), key);
             (operation, http, Expected::Leftover(kind))
+        }
+        Request::DeletePod { pod, uid } => {
+            let params = DeleteParams::default()
+                .preconditions(Preconditions { uid: Some(uid.0), resource_version: None });
+            let http = requests(Watched::Pod, &pod).delete(&pod.name, &params);
+            (operation(("delete", "deleted"), "delete", Watched::Pod, pod), http, Expected::Pod)
         }
         Request::AskAgents(_) => return Err("cannot ask agents by the API server".to_owned()),
         Request::PatchStatus { resource_version, status } => {
@@ -228,6 +236,7 @@ impl Expected {
                 let left = object(body).filter(|it| it.metadata.deletion_timestamp.is_some());
                 Some(Reply::Child(left.and_then(|it| seen::child(*kind, &it)).map(Box::new)))
             }
+            Self::Pod => Some(Reply::PodDeleted),
             Self::Resource => seen::resource(&object(body)?).map(|seen| Reply::Status(Box::new(seen))),
         }
     }
@@ -235,6 +244,7 @@ impl Expected {
     fn absent(&self) -> Reply {
         match self {
             Self::Secret(_) => Reply::Secret(None),
+            Self::Pod => Reply::PodDeleted,
             Self::Child(_) | Self::Leftover(_) | Self::Resource => Reply::Child(None),
         }
     }

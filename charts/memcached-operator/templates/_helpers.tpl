@@ -153,8 +153,9 @@ ghcr.io/c5c3/memcached-operator-rs
 - {apiGroups: [memcached.c5c3.io], resources: [memcacheds], verbs: [list, watch]}
 # Say what came of it.
 - {apiGroups: [memcached.c5c3.io], resources: [memcacheds/status], verbs: [patch]}
-# The caches' pods. An apply needs patch, and create where it creates; get looks what is in its way.
-- {apiGroups: [apps], resources: [deployments], verbs: [list, watch, get, create, patch]}
+# The caches' pods, by one of two kinds: the other is deleted when a resource asks for this one. An apply needs patch, and
+# create where it creates; get looks what is in its way.
+- {apiGroups: [apps], resources: [deployments, statefulsets], verbs: [list, watch, get, create, patch, delete]}
 # Where clients find a cache.
 - {apiGroups: [""], resources: [services], verbs: [list, watch, get, create, patch]}
 # The same for applications, to mount or to take as environment.
@@ -167,8 +168,9 @@ ghcr.io/c5c3/memcached-operator-rs
 - {apiGroups: [autoscaling], resources: [horizontalpodautoscalers], verbs: [list, watch, get, create, patch, delete]}
 # Where Prometheus finds a cache's metrics. Harmless where the kind does not exist.
 - {apiGroups: [monitoring.coreos.com], resources: [servicemonitors], verbs: [list, watch, get, create, patch, delete]}
-# Why a pod is not ready.
-- {apiGroups: [""], resources: [pods], verbs: [list, watch]}
+# Why a pod is not ready. Delete is for a pod of a StatefulSet that does not run and keeps a rollout from going on: no other
+# is ever deleted.
+- {apiGroups: [""], resources: [pods], verbs: [list, watch, delete]}
 # That a Secret changed (its metadata); and the content of those that a Memcached names, of which only a hash is kept.
 - {apiGroups: [""], resources: [secrets], verbs: [list, watch, get]}
 # Tell about a resource; patch counts what is said again.
@@ -176,9 +178,7 @@ ghcr.io/c5c3/memcached-operator-rs
 {{- if .Values.rbac.ownerReferences }}
 # Own all these objects. Here and below the admission plugin OwnerReferencesPermissionEnforcement asks, where it is on.
 - {apiGroups: [memcached.c5c3.io], resources: [memcacheds/finalizers], verbs: [update]}
-# Put a wrong owner reference of a Deployment right, also when taking over from another operator. It is never deleted.
-- {apiGroups: [apps], resources: [deployments], verbs: [delete]}
-# The same of a Service.
+# Put a wrong owner reference of a Service right, also when taking over from another operator. It is never deleted.
 - {apiGroups: [""], resources: [services], verbs: [delete]}
 # The same of a ConfigMap.
 - {apiGroups: [""], resources: [configmaps], verbs: [delete]}

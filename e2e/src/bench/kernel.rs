@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
 use memcached_operator::kernel::effect::Effect;
 use memcached_operator::kernel::event::{Event, SeenChild, SeenPod, SeenResource, SeenRollout};
-use memcached_operator::kernel::object::{ChildKind, Key, Scope, Watched};
+use memcached_operator::kernel::object::{ChildKind, Key, Scope, Uid, Watched};
 use memcached_operator::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator::kernel::seen;
 use rustix::time::{ClockId, clock_gettime};
@@ -165,7 +165,9 @@ impl Bench {
             let Key { namespace, name } = &deployment.key;
             Event::Pod(SeenPod {
                 key: Key { namespace: namespace.clone(), name: format!("{name}-7d4b9c6f5-x2x4z") },
+                uid: Uid::default(),
                 instance: name.clone(),
+                revision: None,
                 ip: Some("10.244.0.7".to_owned()),
                 ready: true,
                 problem: None,

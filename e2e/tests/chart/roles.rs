@@ -6,25 +6,24 @@ use serde_json::{Value, json};
 
 use crate::{OPS, names, only, rendered};
 
-/// A rule: API group, resource, verbs.
+/// A rule: API group, resources, verbs.
 type Rule = (&'static str, &'static str, &'static str);
 
 /// All that the operator may do in a namespace that it works in.
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 15] = [
     ("memcached.c5c3.io", "memcacheds", "list watch"),
     ("memcached.c5c3.io", "memcacheds/status", "patch"),
-    ("apps", "deployments", "list watch get create patch"),
+    ("apps", "deployments statefulsets", "list watch get create patch delete"),
     ("", "services", "list watch get create patch"),
     ("", "configmaps", "list watch get create patch"),
     ("networking.k8s.io", "networkpolicies", "list watch get create patch delete"),
     ("policy", "poddisruptionbudgets", "list watch get create patch delete"),
     ("autoscaling", "horizontalpodautoscalers", "list watch get create patch delete"),
     ("monitoring.coreos.com", "servicemonitors", "list watch get create patch delete"),
-    ("", "pods", "list watch"),
+    ("", "pods", "list watch delete"),
     ("", "secrets", "list watch get"),
     ("events.k8s.io", "events", "create patch"),
     ("memcached.c5c3.io", "memcacheds/finalizers", "update"),
-    ("apps", "deployments", "delete"),
     ("", "services", "delete"),
     ("", "configmaps", "delete"),
 ];
@@ -37,8 +36,8 @@ const REVIEWS: [Rule; 2] = [
 
 fn rules(table: &[Rule]) -> Value {
     let rule = |(group, resources, verbs): &Rule| {
-        let verbs: Vec<_> = verbs.split(' ').collect();
-        json!({"apiGroups": [group], "resources": [resources], "verbs": verbs})
+        let [resources, verbs] = [resources, verbs].map(|words| words.split(' ').collect::<Vec<_>>());
+        json!({"apiGroups": [group], "resources": resources, "verbs": verbs})
     };
     table.iter().map(rule).collect()
 }
@@ -177,7 +176,7 @@ fn users_of_the_clusters_own_roles_may_see_and_change_resources() -> Result<()> 
     // All but the first for `kubectl mcd`; the cluster's own role view has them, too.
     let expected = json!([
         {"apiGroups": [group], "resources": seen, "verbs": ["get", "list", "watch"]},
-        {"apiGroups": ["apps"], "resources": ["deployments", "replicasets"], "verbs": ["get", "list"]},
+        {"apiGroups": ["apps"], "resources": ["deployments", "replicasets", "statefulsets"], "verbs": ["get", "list"]},
         {"apiGroups": [""], "resources": ["pods", "events"], "verbs": ["get", "list"]},
         {"apiGroups": [""], "resources": ["services", "configmaps"], "verbs": ["get", "list"]},
         {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["get", "list"]},

@@ -34,9 +34,11 @@ pub(crate) fn theirs(kind: ChildKind) -> Value {
         ChildKind::ConfigMap => Value::Null,
         ChildKind::NetworkPolicy => json!({"podSelector": selector}),
         ChildKind::Service => json!({"clusterIP": "None", "selector": labels}),
-        ChildKind::Deployment => json!({"replicas": 0, "selector": selector, "template": {
-            "metadata": {"labels": labels}, "spec": {"containers": [{"name": "memcached", "image": "theirs"}]},
-        }}),
+        ChildKind::Deployment | ChildKind::StatefulSet => {
+            json!({"replicas": 0, "selector": selector, "template": {
+                "metadata": {"labels": labels}, "spec": {"containers": [{"name": "memcached", "image": "theirs"}]},
+            }})
+        }
         ChildKind::PodDisruptionBudget => json!({"minAvailable": 1, "selector": selector}),
         ChildKind::HorizontalPodAutoscaler => {
             json!({"maxReplicas": 2, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "theirs"}})
@@ -60,6 +62,7 @@ pub(crate) fn resource(kind: ChildKind, asks: bool) -> Result<Memcached> {
         (ChildKind::Service | ChildKind::ConfigMap | ChildKind::Deployment, _) | (_, false) => {
             json!({"replicas": 2})
         }
+        (ChildKind::StatefulSet, true) => json!({"replicas": 2, "workload": "StatefulSet"}),
         (ChildKind::NetworkPolicy, true) => {
             json!({"replicas": 2, "security": {"networkPolicy": {"enabled": true}}})
         }

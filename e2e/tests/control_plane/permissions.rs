@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use e2e::chart::RELEASE;
 use e2e::testing::audit::Request;
+use e2e::testing::control_plane::children::WITH_DEPLOYMENT;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::{Answer, Call, Forward, Interposer, Verb};
@@ -16,7 +17,8 @@ use e2e::testing::kubelet::Kubelet;
 use e2e::testing::rights::{self, Right};
 use e2e::testing::{Space, await_answer};
 use futures::future::BoxFuture;
-use kube::api::{DynamicObject, PostParams};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
 use kube::runtime::wait::await_condition;
 use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::ChildKind;
@@ -90,20 +92,64 @@ async fn on_and_off(space: &Space) -> Result<()> {
     .await
 }
 
+/// Asks for a StatefulSet, two of whose pods fail and get another template, and for a Deployment again.
+async fn named_and_back(space: &Space, kubelet: &Kubelet) -> Result<()> {
+    let spec =
+        |memory: i32| json!({"workload": "StatefulSet", "replicas": 2, "memcached": {"maxMemoryMB": memory}});
+    space.apply(&plain(NAME, &spec(64))?).await?;
+    await_ready(space, NAME).await?;
+    kubelet.hold(NAME);
+    let mut failed = Vec::new();
+    for number in 0..2 {
+        failed.push(fail(space, &format!("{NAME}-{number}")).await?);
+    }
+    space.apply(&plain(NAME, &spec(65))?).await?;
+    let deleted = |it: Option<&Pod>| it.is_none_or(|pod| pod.metadata.deletion_timestamp.is_some());
+    for number in 0..2 {
+        let first = failed.get(number).cloned().unwrap_or_default();
+        let gone = |it: Option<&Pod>| deleted(it) || it.is_some_and(|pod| pod.metadata.uid != first);
+        space.wait::<Pod>(&format!("{NAME}-{number}"), "it is replaced", SOON, gone).await?;
+    }
+    kubelet.release(NAME);
+    await_ready(space, NAME).await?;
+    space.apply(&plain(NAME, &json!({"replicas": 1}))?).await?;
+    await_ready(space, NAME).await?;
+    await_answer("the StatefulSet is gone", SOON, async || {
+        let left = children::of(space, ChildKind::StatefulSet, NAME).get_opt().await?;
+        ensure!(left.is_none(), "it is there");
+        Ok(())
+    })
+    .await
+}
+
+/// The kubelet says of a pod that its container cannot start. Gives the uid of the pod.
+async fn fail(space: &Space, pod: &str) -> Result<Option<String>> {
+    let waiting = json!({"waiting": {"reason": "ErrImagePull", "message": "not found"}});
+    let container = json!({
+        "name": "memcached", "image": "memcached:1.6", "imageID": "", "ready": false, "restartCount": 0, "state": waiting,
+    });
+    let status = json!({"status": {
+        "conditions": [{"type": "Ready", "status": "False"}], "containerStatuses": [container],
+    }});
+    let (params, patch) = (PatchParams::default(), Patch::Strategic(status));
+    Ok(space.api::<Pod>().patch_status(pod, &params, &patch).await?.metadata.uid)
+}
+
 #[tokio::test]
 async fn every_verb_that_the_chart_grants_is_used_and_none_beyond() -> Result<()> {
     in_space("permissions", async |space: &Space| {
-        let _kubelet = Kubelet::start(space);
+        let kubelet = Kubelet::start(space);
         let requests = Requests::from_now_on(space)?;
         let operator = Operator::start(space, Arc::new(Overtaken(space.clone())), Kill::default()).await?;
-        for kind in ChildKind::ALL {
+        for kind in WITH_DEPLOYMENT {
             space.apply(&name_conflicts::resource(kind, true)?).await?;
         }
         space.apply(&everything(NAME)?).await?;
         on_and_off(space).await?;
         // The second time there is nothing new to tell, so that Events are counted up.
         on_and_off(space).await?;
-        for kind in ChildKind::ALL {
+        named_and_back(space, &kubelet).await?;
+        for kind in WITH_DEPLOYMENT {
             let stalled = |it: &Memcached| reason(it, "Stalled") == Some("NameConflict");
             let wanted = format!("somebody's {} is in its way", kind.name());
             let name = name_conflicts::name(kind);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::chart::RELEASE;
+use e2e::testing::control_plane::children::WITH_DEPLOYMENT;
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::{SOON, at_once, await_ready, children, everything, in_space};
 use e2e::testing::kubelet::Kubelet;
@@ -14,6 +15,7 @@ use e2e::testing::operator::{Launch, Operator, binary};
 use e2e::testing::rights::{Right, acting_as, grant, granted};
 use e2e::testing::{Space, await_answer};
 use memcached_operator::api::Memcached;
+use memcached_operator::api::spec::STATEFUL_SET;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -54,6 +56,8 @@ fn told(right: &Right) -> Told {
         }
         // The operator reads only after a conflict, and the admission plugin checks `delete` only where an owner changes.
         (Some(_), _) if verb == "get" || verb == "delete" => Told::Nowhere,
+        // No pod of this test fails.
+        (None, "pods") if verb == "delete" => Told::Nowhere,
         (Some(kind), _) if kind.is_required() && (verb == "list" || verb == "watch") => Told::Readiness,
         (Some(_), _) | (None, "memcacheds/finalizers") => Told::Resource("Forbidden"),
         (None, "secrets") if verb == "get" => Told::Resource("SecretUnreadable"),
@@ -86,8 +90,9 @@ async fn await_children(space: &Space, kinds: impl IntoIterator<Item = ChildKind
 
 /// Every other child is there, and the refused request is repeated seldom.
 async fn harms_nobody(space: &Space, kind: ChildKind) -> Result<()> {
-    await_children(space, others(kind)).await?;
-    let pods = i32::from(kind != ChildKind::NetworkPolicy && kind != ChildKind::Deployment);
+    let is_other = |other: &ChildKind| kind != ChildKind::StatefulSet || !other.is_workload();
+    await_children(space, others(kind).filter(is_other)).await?;
+    let pods = i32::from(kind != ChildKind::NetworkPolicy && !kind.is_workload());
     let up = |it: &Memcached| it.status.as_ref().is_some_and(|status| status.ready_replicas == pods);
     space.wait::<Memcached>(NAME, "its pods are up", SOON, |it| it.is_some_and(up)).await?;
     let requests = Requests::from_now_on(space)?;
@@ -107,12 +112,22 @@ fn without(kind: ChildKind) -> Result<Memcached> {
         ChildKind::PodDisruptionBudget => json!({"highAvailability": {"podDisruptionBudget": Value::Null}}),
         ChildKind::HorizontalPodAutoscaler => json!({"autoscaling": Value::Null, "replicas": 1}),
         ChildKind::ServiceMonitor => json!({"monitoring": {"serviceMonitor": Value::Null}}),
+        ChildKind::StatefulSet => json!({"workload": "Deployment"}),
         ChildKind::Service | ChildKind::ConfigMap | ChildKind::Deployment => json!({}),
     };
     let mut spec = Features::Scaled.spec(NAME);
     json_patch::merge(&mut spec, &off);
     let mut resource = Features::Scaled.resource(NAME)?;
     resource.spec = serde_json::from_value(spec)?;
+    Ok(resource)
+}
+
+/// With every feature, and with the workload that the right is about.
+fn with_all(right: &Right) -> Result<Memcached> {
+    let mut resource = Features::Scaled.resource(NAME)?;
+    if child(right) == Some(ChildKind::StatefulSet) {
+        resource.spec.workload = Some(STATEFUL_SET.to_owned());
+    }
     Ok(resource)
 }
 
@@ -150,7 +165,7 @@ async fn lacks(space: &Space, right: &Right, all: &BTreeSet<Right>) -> Result<()
     let _kubelet = Kubelet::start(space);
     allow(space, all.iter().filter(|it| *it != right)).await?;
     space.apply(&everything(NAME)?).await?;
-    space.apply(&Features::Scaled.resource(NAME)?).await?;
+    space.apply(&with_all(right)?).await?;
     let operator = Operator::spawn(&launch(space, &folder)?)?;
     let words = words(right, space);
     match told(right) {
@@ -169,7 +184,7 @@ async fn lacks(space: &Space, right: &Right, all: &BTreeSet<Right>) -> Result<()
         }
         Told::Log => {
             await_logged(&operator, &words).await?;
-            await_children(space, ChildKind::ALL).await?;
+            await_children(space, WITH_DEPLOYMENT).await?;
         }
         Told::Nowhere => {}
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use e2e::testing::control_plane::children::WITH_DEPLOYMENT;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
 use e2e::testing::control_plane::{
@@ -58,7 +59,9 @@ async fn is_edited(space: &Space, kind: ChildKind) -> Result<bool> {
         ChildKind::NetworkPolicy => ("/spec/ingress/0/from/0/podSelector/matchLabels/app", json!("bar")),
         ChildKind::Service => ("/metadata/annotations/example.com~1owner", json!("blue")),
         ChildKind::ConfigMap => ("/data/MEMCACHED_TLS", json!("false")),
-        ChildKind::Deployment => ("/spec/template/spec/containers/0/args/1", json!("65")),
+        ChildKind::Deployment | ChildKind::StatefulSet => {
+            ("/spec/template/spec/containers/0/args/1", json!("65"))
+        }
         ChildKind::PodDisruptionBudget => ("/spec/maxUnavailable", json!("50%")),
         ChildKind::HorizontalPodAutoscaler => ("/spec/maxReplicas", json!(4)),
         ChildKind::ServiceMonitor => ("/spec/endpoints/0/interval", json!("60s")),
@@ -70,7 +73,7 @@ async fn is_edited(space: &Space, kind: ChildKind) -> Result<bool> {
 /// The kinds that have to be up to date while this kind is refused: pods wait for their NetworkPolicy.
 pub(crate) fn others(refused: ChildKind) -> impl Iterator<Item = ChildKind> {
     let held = move |kind| refused == ChildKind::NetworkPolicy && kind == ChildKind::Deployment;
-    ChildKind::ALL.into_iter().filter(move |kind| *kind != refused && !held(*kind))
+    WITH_DEPLOYMENT.into_iter().filter(move |kind| *kind != refused && !held(*kind))
 }
 
 /// Waits until the resource says of its newest generation why it is not ready.
@@ -95,7 +98,7 @@ async fn await_others_edited(space: &Space, refused: ChildKind) -> Result<()> {
         Ok(())
     })
     .await?;
-    for kind in ChildKind::ALL.into_iter().filter(|kind| others(refused).all(|other| other != *kind)) {
+    for kind in WITH_DEPLOYMENT.into_iter().filter(|kind| others(refused).all(|other| other != *kind)) {
         ensure!(!is_edited(space, kind).await?, "{kind:?} is refused or has to wait");
     }
     Ok(())
@@ -103,7 +106,7 @@ async fn await_others_edited(space: &Space, refused: ChildKind) -> Result<()> {
 
 async fn await_edited(space: &Space) -> Result<()> {
     await_ready(space, NAME).await?;
-    for kind in ChildKind::ALL {
+    for kind in WITH_DEPLOYMENT {
         ensure!(is_edited(space, kind).await?, "{kind:?}");
     }
     Ok(())
@@ -196,7 +199,7 @@ fn invalid(kind: ChildKind) -> Option<(Value, &'static str)> {
             json!({"security": {"networkPolicy": {"allowedSources": [{}]}}}),
             "spec.ingress[0].from[0]",
         )),
-        ChildKind::Deployment => Some((
+        ChildKind::Deployment | ChildKind::StatefulSet => Some((
             json!({"pod": {"tolerations": [{"operator": "Exists", "value": "x"}]}}),
             "spec.template.spec.tolerations[0]",
         )),
@@ -296,7 +299,7 @@ async fn a_refused_child_is_named_harms_no_other_and_heals() -> Result<()> {
     use Rejection::{Admission, Immutable, Invalid, Quota};
     let all = [Quota, Admission, Invalid, Immutable].into_iter();
     let cases = all.flat_map(|who| {
-        ChildKind::ALL.into_iter().filter(move |kind| who.concerns(*kind)).map(move |kind| (who, kind))
+        WITH_DEPLOYMENT.into_iter().filter(move |kind| who.concerns(*kind)).map(move |kind| (who, kind))
     });
     let ended = at_once(8, cases.map(|(who, kind)| async move { Ok(who.run(kind).await) })).await?;
     println!("{} rejections", ended.len());

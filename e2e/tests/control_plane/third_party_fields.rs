@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use e2e::testing::control_plane::children::WITH_DEPLOYMENT;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::Straight;
@@ -199,7 +200,7 @@ async fn a_restart_by_kubectl_a_sidecar_and_labels_of_others_survive_edits_repai
 /// What somebody with another field manager adds to a child with every feature on.
 fn to_child(kind: ChildKind) -> Value {
     let mut addition = match kind {
-        ChildKind::Deployment => to_deployment(),
+        ChildKind::Deployment | ChildKind::StatefulSet => to_deployment(),
         ChildKind::Service => to_service(),
         ChildKind::NetworkPolicy => {
             json!({"spec": {"egress": [{"ports": [{"port": 53, "protocol": "UDP"}]}]}})
@@ -238,7 +239,7 @@ async fn await_added(
     requests: &Requests,
 ) -> Result<()> {
     await_ready(space, "cache").await.context(when.to_owned())?;
-    for kind in ChildKind::ALL {
+    for kind in WITH_DEPLOYMENT {
         let child = json!(children::of(space, kind, "cache").get().await?);
         let added = std::iter::once(to_child(kind)).chain(status_of(kind));
         for addition in added {
@@ -261,11 +262,11 @@ async fn await_added(
 async fn take_labels(space: &Space) -> Result<()> {
     let label = "app.kubernetes.io/managed-by";
     let taken = Patch::Merge(json!({"metadata": {"labels": {label: null}}}));
-    for kind in ChildKind::ALL {
+    for kind in WITH_DEPLOYMENT {
         children::of(space, kind, "cache").patch(&PatchParams::default(), &taken).await?;
     }
     await_answer("the labels are back", SOON, async || {
-        for kind in ChildKind::ALL {
+        for kind in WITH_DEPLOYMENT {
             let child = children::of(space, kind, "cache").get().await?;
             ensure!(child.labels().contains_key(label), "{kind:?}");
         }
@@ -284,7 +285,7 @@ async fn what_others_add_to_any_kind_of_child_survives_edits_repairs_and_restart
         await_ready(space, "cache").await?;
         let requests = Requests::from_now_on(space)?;
         let params = PatchParams::apply("somebody-else").force();
-        for kind in ChildKind::ALL {
+        for kind in WITH_DEPLOYMENT {
             let child = children::of(space, kind, "cache");
             child.patch(&params, &Patch::Apply(to_child(kind))).await.with_context(|| format!("{kind:?}"))?;
             if let Some(status) = status_of(kind) {
@@ -299,7 +300,7 @@ async fn what_others_add_to_any_kind_of_child_survives_edits_repairs_and_restart
         await_added(space, "after an edit", &[(ChildKind::Deployment, 1)], &requests).await?;
 
         take_labels(space).await?;
-        let repaired = ChildKind::ALL.map(|kind| (kind, 1 + usize::from(kind == ChildKind::Deployment)));
+        let repaired = WITH_DEPLOYMENT.map(|kind| (kind, 1 + usize::from(kind == ChildKind::Deployment)));
         await_added(space, "after repairs", &repaired, &requests).await?;
 
         operator.kill().await?;
@@ -307,7 +308,7 @@ async fn what_others_add_to_any_kind_of_child_survives_edits_repairs_and_restart
         await_added(space, "after a restart of the operator", &repaired, &requests).await?;
         operator.end().await?;
         let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-        for kind in ChildKind::ALL {
+        for kind in WITH_DEPLOYMENT {
             children::of(space, kind, "cache").patch(&PatchParams::default(), &release).await?;
         }
         Ok(())

@@ -17,9 +17,11 @@ use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use memcached_operator::api::Memcached;
 use memcached_operator::api::spec::validate;
 use memcached_operator::kernel::desired::default_images::BUILT_IN;
+use memcached_operator::kernel::desired::meta::Servers;
 use memcached_operator::kernel::desired::{Desired, Intent, LiveTemplate, children};
 use memcached_operator::kernel::kube_events::AUTOSCALER_INACTIVE;
 use memcached_operator::kernel::object::{ChildKind, FIELD_MANAGER, Key, Uid};
+use memcached_operator::kernel::partition::Partition;
 use serde_json::{Value, json};
 
 use crate::{generate, world};
@@ -72,6 +74,8 @@ async fn desired(space: &Space, name: &str) -> Result<Desired> {
         key: &Key { namespace: space.name().to_owned(), name: name.to_owned() },
         uid: &uid,
         replicas: spec.autoscaling.is_none().then_some(spec.replicas),
+        partition: Partition::OF_NONE,
+        servers: Servers::Service,
         spec: &spec,
         secret_hash: secret_hash.as_deref(),
         restart_trigger: None,

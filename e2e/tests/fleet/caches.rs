@@ -15,11 +15,13 @@ use memcached_operator::api::Memcached;
 use memcached_operator::api::crd::crd;
 use memcached_operator::api::spec::validate;
 use memcached_operator::kernel::desired::default_images::BUILT_IN;
-use memcached_operator::kernel::desired::deployment::deployment;
+use memcached_operator::kernel::desired::meta::Servers;
 use memcached_operator::kernel::desired::meta::{SECRET_HASH, TEMPLATE_HASH, TEMPLATE_REVISION};
+use memcached_operator::kernel::desired::workload::workload;
 use memcached_operator::kernel::desired::{Intent, LiveTemplate, Revision};
 use memcached_operator::kernel::go_operator::pod_template::PreservedMetadata;
 use memcached_operator::kernel::object::{ChildKind, FIELD_MANAGER, Key, Uid, Watched};
+use memcached_operator::kernel::partition::Partition;
 use memcached_operator::shell::kinds;
 use serde_json::{Value, json};
 
@@ -107,6 +109,8 @@ pub(crate) async fn predate(space: &Space, at: usize) -> Result<()> {
         uid: &uid,
         spec: &spec,
         replicas: Some(spec.replicas),
+        partition: Partition::OF_NONE,
+        servers: Servers::Service,
         secret_hash: None,
         restart_trigger: None,
         images: &BUILT_IN,
@@ -121,7 +125,7 @@ pub(crate) async fn predate(space: &Space, at: usize) -> Result<()> {
         foreign: None,
         images: None,
     };
-    let body: DynamicObject = serde_json::from_value(deployment(&intent, Some(&live)).body)?;
+    let body: DynamicObject = serde_json::from_value(workload(&intent, Some(&live)).body)?;
     let params = PatchParams::apply(FIELD_MANAGER).force();
     api(space, ChildKind::Deployment).patch(&name(at), &params, &Patch::Apply(&body)).await?;
     let rolled = |it: Option<&Deployment>| {

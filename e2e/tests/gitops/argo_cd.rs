@@ -14,7 +14,7 @@ use memcached_operator::api::MemcachedStatus;
 use memcached_operator::cli::yaml;
 use memcached_operator::kernel::event::SeenRollout;
 use memcached_operator::kernel::failure::Category;
-use memcached_operator::kernel::object::Key;
+use memcached_operator::kernel::object::{ChildKind, Key};
 use memcached_operator::kernel::rollout_budget::PermitState;
 use memcached_operator::kernel::status::conditions::Reason;
 use memcached_operator::kernel::status::readiness::STALLED_AFTER;
@@ -80,7 +80,9 @@ fn steady() -> StatusInputs<'static> {
         key: &KEY,
         generation: 1,
         replicas_expected: 2,
-        deployment: Some(pods(2, 2)),
+        workload: ChildKind::Deployment,
+        rollout: Some(pods(2, 2)),
+        former_ready: 0,
         servers: vec!["cache.shop:11211".into()],
         pending: Vec::new(),
         paused: None,
@@ -109,7 +111,7 @@ fn denied(category: Category) -> StatusInputs<'static> {
 }
 
 fn with(deployment: RolloutProgress) -> StatusInputs<'static> {
-    StatusInputs { deployment: Some(deployment), ..steady() }
+    StatusInputs { rollout: Some(deployment), ..steady() }
 }
 
 /// With this said by the Deployment's controller.
@@ -138,7 +140,7 @@ fn lasting() -> Vec<(StatusInputs<'static>, Expected)> {
         (steady(), Healthy("All 2 replicas are ready")),
         (StatusInputs { replicas_expected: 0, ..with(none_wanted()) }, Healthy("All 0 replicas are ready")),
         (
-            StatusInputs { deployment: None, pending: vec!["Deployment"], ..steady() },
+            StatusInputs { rollout: None, pending: vec!["Deployment"], ..steady() },
             Progressing("0/2 replicas are ready"),
         ),
         (with(pods(2, 1)), Progressing("1/2 replicas are ready")),

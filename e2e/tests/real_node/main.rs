@@ -4,6 +4,7 @@
 
 mod deletion;
 mod images;
+mod named_pods;
 mod orphans;
 mod plugin;
 mod rollouts;

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Event;
 use serde_json::{Value, json};
 
 use super::view::answer::Answer;
-use super::view::facts::{CacheFacts, PodFacts};
+use super::view::facts::{CacheFacts, PodFacts, WorkloadFacts};
 use super::view::figures::Figures;
 use super::view::top::Look;
 use super::view::way::way;
@@ -83,7 +83,7 @@ fn spec() -> Value {
 const IMAGE: &str = "memcached:1.6";
 
 /// The Deployment, whose newest template is the second one.
-fn deployment(image: &str, counts: &Value) -> Answer<Option<k8s_openapi::api::apps::v1::Deployment>> {
+fn deployment(image: &str, counts: &Value) -> WorkloadFacts {
     let container = json!({"name": "memcached", "image": image});
     let deployment = json!({
         "metadata": {
@@ -98,7 +98,10 @@ fn deployment(image: &str, counts: &Value) -> Answer<Option<k8s_openapi::api::ap
         },
         "status": counts,
     });
-    Answer::Known(serde_json::from_value(deployment).unwrap())
+    WorkloadFacts::Deployment {
+        deployment: Answer::Known(serde_json::from_value(deployment).unwrap()),
+        replica_sets: replica_sets(),
+    }
 }
 
 fn counts(replicas: i32, ready: i32, updated: i32) -> Value {
@@ -115,6 +118,38 @@ fn replica_sets() -> Answer<Vec<k8s_openapi::api::apps::v1::ReplicaSet>> {
         }})
     };
     Answer::Known(serde_json::from_value(json!([one("5d4f8c", "1"), one("7b9c6d", "2")])).unwrap())
+}
+
+/// The StatefulSet of three pods, whose newest template is the second one.
+fn stateful_set(partition: i32, status: &Value) -> WorkloadFacts {
+    let stateful_set = json!({
+        "metadata": {
+            "name": "carts", "generation": 5, "annotations": {"memcached.c5c3.io/template-revision": "1"},
+        },
+        "spec": {
+            "replicas": 3, "selector": {}, "serviceName": "carts",
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": partition}},
+            "template": {"metadata": {}, "spec": {"containers": [{"name": "memcached", "image": IMAGE}]}},
+        },
+        "status": status,
+    });
+    WorkloadFacts::StatefulSet(Answer::Known(serde_json::from_value(stateful_set).unwrap()))
+}
+
+/// What a StatefulSet says of three pods, so many of which are ready and of each template.
+fn named_counts(ready: i32, of_first: i32, of_second: i32) -> Value {
+    json!({
+        "observedGeneration": 5, "replicas": 3, "readyReplicas": ready, "currentReplicas": of_first,
+        "updatedReplicas": of_second, "currentRevision": "carts-5d4f8c", "updateRevision": "carts-7b9c6d",
+    })
+}
+
+/// The pod as a StatefulSet makes it from this template.
+fn named(mut facts: PodFacts, hash: &str) -> PodFacts {
+    let labels = facts.pod.metadata.labels.as_mut().unwrap();
+    labels.remove("pod-template-hash");
+    labels.insert("controller-revision-hash".to_owned(), format!("carts-{hash}"));
+    facts
 }
 
 /// A pod that serves, or why it does not.
@@ -197,8 +232,7 @@ pub(super) fn healthy() -> CacheFacts {
     CacheFacts {
         now: now(),
         resource: resource("carts", &spec(), &all_is_well()),
-        deployment: deployment(IMAGE, &counts(2, 2, 2)),
-        replica_sets: replica_sets(),
+        workload: deployment(IMAGE, &counts(2, 2, 2)),
         pods: Answer::Known(vec![
             serving("carts-7b9c6d-x2x4z", "21T10:20:01", 152_394.0),
             serving("carts-7b9c6d-k8s9w", "21T10:20:14", 149_021.0),
@@ -223,7 +257,7 @@ pub(super) fn rolling() -> CacheFacts {
     ];
     CacheFacts {
         resource: resource("carts", &spec(), &status(2, &since("10:29:40", conditions))),
-        deployment: deployment(IMAGE, &counts(3, 2, 2)),
+        workload: deployment(IMAGE, &counts(3, 2, 2)),
         pods: Answer::Known(vec![
             serving("carts-7b9c6d-x2x4z", "21T10:29:41", 381.0),
             serving("carts-5d4f8c-mm2tq", LONG_AGO, 149_021.0),
@@ -231,6 +265,45 @@ pub(super) fn rolling() -> CacheFacts {
         ]),
         events: Answer::Known(vec![enlarged("10:29:40")]),
         ..healthy()
+    }
+}
+
+/// A StatefulSet of three pods: the last one is new, the next one is being replaced.
+pub(super) fn rolling_stateful_set() -> CacheFacts {
+    let mut spec = spec();
+    spec["workload"] = json!("StatefulSet");
+    spec["replicas"] = json!(3);
+    let conditions = [
+        condition("Available", "True", "Available", "2/3 replicas are ready"),
+        condition("Ready", "False", "MemcachedNotReady", "2/3 replicas are ready"),
+        condition("Reconciling", "True", "Progressing", "Rollout in progress: 2/3 replicas updated"),
+    ];
+    let mut status = status(2, &since("10:29:20", conditions));
+    status["replicas"] = json!(3);
+    let servers = [0, 1, 2].map(|pod| format!("carts-{pod}.carts.shop.svc:11212"));
+    status["serverList"] = json!(servers);
+    CacheFacts {
+        resource: resource("carts", &spec, &status),
+        workload: stateful_set(1, &named_counts(2, 1, 2)),
+        pods: Answer::Known(vec![
+            named(serving("carts-0", LONG_AGO, 149_021.0), "5d4f8c"),
+            named(silent("carts-1", "21T10:29:56", Some("ContainerCreating")), "7b9c6d"),
+            named(serving("carts-2", "21T10:29:24", 381.0), "7b9c6d"),
+        ]),
+        events: Answer::Known(vec![enlarged("10:29:20")]),
+        ..healthy()
+    }
+}
+
+/// A StatefulSet at rest, in whose template somebody else has changed something since: no pod has that.
+pub(super) fn held_stateful_set() -> CacheFacts {
+    let mut stateful = rolling_stateful_set();
+    stateful.resource.data["status"]["readyReplicas"] = json!(3);
+    let pods = ["carts-0", "carts-1", "carts-2"].map(|name| named(serving(name, LONG_AGO, 1.0), "5d4f8c"));
+    CacheFacts {
+        workload: stateful_set(crate::kernel::partition::HELD, &named_counts(3, 3, 0)),
+        pods: Answer::Known(pods.into()),
+        ..stateful
     }
 }
 
@@ -265,7 +338,7 @@ pub(super) fn stalled() -> CacheFacts {
     spec["image"] = json!("memcached:1.6.99");
     CacheFacts {
         resource: resource("carts", &spec, &status(2, &conditions)),
-        deployment: deployment("memcached:1.6.99", &counts(3, 2, 1)),
+        workload: deployment("memcached:1.6.99", &counts(3, 2, 1)),
         pods: Answer::Known(vec![
             serving("carts-5d4f8c-mm2tq", LONG_AGO, 149_021.0),
             serving("carts-5d4f8c-q8wzt", LONG_AGO, 152_394.0),
@@ -331,8 +404,10 @@ pub(super) fn without_rights() -> CacheFacts {
         )
     };
     CacheFacts {
-        deployment: Answer::unknown(refused("the Deployment", "deployments")),
-        replica_sets: Answer::unknown(refused("the ReplicaSets", "replicasets")),
+        workload: WorkloadFacts::Deployment {
+            deployment: Answer::unknown(refused("the Deployment", "deployments")),
+            replica_sets: Answer::unknown(refused("the ReplicaSets", "replicasets")),
+        },
         pods: Answer::unknown(refused("the pods", "pods")),
         events: Answer::unknown(refused("the Events", "events")),
         ..healthy()
@@ -356,8 +431,10 @@ pub(super) fn without_figures() -> CacheFacts {
 pub(super) fn unseen() -> CacheFacts {
     CacheFacts {
         resource: resource("carts", &json!({"replicas": 2}), &json!({"observedGeneration": -1})),
-        deployment: Answer::Known(None),
-        replica_sets: Answer::Known(vec![]),
+        workload: WorkloadFacts::Deployment {
+            deployment: Answer::Known(None),
+            replica_sets: Answer::Known(vec![]),
+        },
         pods: Answer::Known(vec![]),
         events: Answer::Known(vec![]),
         ..healthy()

@@ -6,19 +6,21 @@ use std::fmt::Debug;
 use anyhow::{Result, bail};
 use futures::{StreamExt as _, TryFutureExt as _, stream};
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::ListParams;
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::time::timeout;
 
 use super::cluster::{Cluster, Range};
 use super::forward;
 use super::view::answer::Answer;
-use super::view::facts::{CacheFacts, PodFacts};
+use super::view::facts::{CacheFacts, PodFacts, WorkloadFacts};
 use super::view::way::way;
+use crate::api::spec::Workload;
 use crate::api::{KIND, Memcached};
 use crate::kernel::desired::meta::{INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL, selector_text};
 use crate::shell::client::{DEADLINE, explain};
@@ -90,23 +92,35 @@ pub async fn cache(cluster: &Cluster, name: &str, now: Timestamp) -> Result<Cach
     let resource = resource(cluster, name).await?;
     let Cluster { client, namespace } = cluster;
     let range = Range::Namespace(namespace.clone());
-    let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
-    let replica_sets: Api<ReplicaSet> = Api::namespaced(client.clone(), namespace);
-    let (deployment, replica_sets, pods, events) = tokio::join!(
-        timely(deployments.get_opt(name)).map_err(of("the Deployment")),
-        list(&replica_sets, ListParams::default().labels(&selector_text(name)))
-            .map_err(of("the ReplicaSets")),
+    let asked = resource.data.pointer("/spec/workload").and_then(Value::as_str);
+    let (workload, pods, events) = tokio::join!(
+        workload(cluster, name, Workload::from_raw(asked)),
         pods(cluster, &range, Some(name)),
         events_about(client, namespace, name),
     );
-    Ok(CacheFacts {
-        now,
-        resource,
-        deployment: deployment.into(),
-        replica_sets: replica_sets.into(),
-        pods: pods.into(),
-        events: events.into(),
-    })
+    Ok(CacheFacts { now, resource, workload, pods: pods.into(), events: events.into() })
+}
+
+/// What runs the pods of one cache.
+async fn workload(cluster: &Cluster, name: &str, asked: Workload) -> WorkloadFacts {
+    let Cluster { client, namespace } = cluster;
+    match asked {
+        Workload::Deployment => {
+            let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
+            let replica_sets: Api<ReplicaSet> = Api::namespaced(client.clone(), namespace);
+            let (deployment, replica_sets) = tokio::join!(
+                timely(deployments.get_opt(name)).map_err(of("the Deployment")),
+                list(&replica_sets, ListParams::default().labels(&selector_text(name)))
+                    .map_err(of("the ReplicaSets")),
+            );
+            WorkloadFacts::Deployment { deployment: deployment.into(), replica_sets: replica_sets.into() }
+        }
+        Workload::StatefulSet => {
+            let stateful_sets: Api<StatefulSet> = Api::namespaced(client.clone(), namespace);
+            let stateful_set = timely(stateful_sets.get_opt(name)).map_err(of("the StatefulSet"));
+            WorkloadFacts::StatefulSet(stateful_set.await.into())
+        }
+    }
 }
 
 /// The pods of one cache, or of all, with what their memcached say.

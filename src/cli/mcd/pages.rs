@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::view::answer::Answer;
 use super::view::cache::CacheView;
-use super::view::facts::CacheFacts;
+use super::view::facts::{CacheFacts, WorkloadFacts};
 use super::view::list::ListView;
 use super::view::top::TopView;
 use super::{fixtures, text, version, view};
@@ -30,6 +30,7 @@ fn screens() -> Vec<(&'static str, String)> {
     vec![
         ("healthy", status(&fixtures::healthy())),
         ("rolling", status(&fixtures::rolling())),
+        ("named pods", status(&fixtures::rolling_stateful_set())),
         ("rotating", status(&fixtures::rotating())),
         ("stalled", status(&fixtures::stalled())),
         ("warnings", status(&fixtures::with_warnings())),
@@ -102,6 +103,55 @@ fn programs_read_the_same_with_times_and_reasons() {
     assert_eq!(rolling["certificates"], json!([{"secret": "carts-tls", "notAfter": "2027-01-31T12:00:00Z"}]));
     assert_eq!(rolling["waits"][0]["since"], "2026-11-21T10:29:40Z");
     assert!(of(&fixtures::without_rights())["pods"]["unknown"].as_str().unwrap().contains("403"));
+}
+
+/// The number of pods of the current template, and the template of each.
+fn templates(facts: &CacheFacts) -> (Value, Vec<Value>) {
+    let view = serde_json::to_value(CacheView::from_facts(facts)).unwrap();
+    let pods = view["pods"].as_array().unwrap();
+    (view["running"]["updated"].clone(), pods.iter().map(|pod| pod["template"].clone()).collect())
+}
+
+#[test]
+fn a_pod_with_a_name_is_current_by_the_template_that_it_is_to_have() {
+    assert_eq!(
+        templates(&fixtures::rolling_stateful_set()),
+        (json!(2), vec![json!("old"), json!("current"), json!("current")])
+    );
+    assert_eq!(templates(&fixtures::held_stateful_set()), (json!(3), vec![json!("current"); 3]));
+    assert_eq!(
+        serde_json::to_value(CacheView::from_facts(&fixtures::held_stateful_set())).unwrap()["workload"],
+        "StatefulSet"
+    );
+
+    let mut unobserved = fixtures::rolling_stateful_set();
+    let WorkloadFacts::StatefulSet(Answer::Known(Some(it))) = &mut unobserved.workload else {
+        panic!("it is one")
+    };
+    it.metadata.generation = Some(6);
+    assert_eq!(templates(&unobserved).1, vec![json!("unknown"); 3]);
+}
+
+#[test]
+fn while_another_kind_takes_over_the_pods_of_the_former_are_old() {
+    let CacheFacts { resource, .. } = fixtures::rolling_stateful_set();
+    let workload = WorkloadFacts::StatefulSet(Answer::Known(None));
+    let to_named = CacheFacts { resource, workload, ..fixtures::healthy() };
+    assert_eq!(templates(&to_named), (Value::Null, vec![json!("old"); 2]));
+    assert!(status(&to_named).contains("\nRuns          there is no StatefulSet\n"));
+
+    let pods = fixtures::held_stateful_set().pods;
+    let back = CacheFacts { pods, ..fixtures::healthy() };
+    assert_eq!(templates(&back), (json!(2), vec![json!("old"); 3]));
+}
+
+#[test]
+fn a_stateful_set_that_may_not_be_read_is_named() {
+    let why = "cannot read the StatefulSet: 403";
+    let workload = WorkloadFacts::StatefulSet(Answer::unknown(why));
+    let refused = CacheFacts { workload, ..fixtures::rolling_stateful_set() };
+    assert!(status(&refused).contains(&format!("\nRuns          {why}\n")));
+    assert_eq!(templates(&refused).1, vec![json!("unknown"); 3]);
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub struct ResourcePlan {
     /// Whether its pods would take the content of a changed Secret, so that nothing is lost.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub rotates_in_place: bool,
-    /// The rules by which its pod template is rendered now; `None` without a Deployment that says so.
+    /// The rules by which its pod template is rendered now; `None` without a workload that says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template_revision: Option<u32>,
     /// What keeps it from being as asked for.
@@ -206,7 +206,7 @@ impl Forecast {
     }
 
     fn note_child(&mut self, seen: &SeenChild) {
-        if let Some(plan) = self.plans.get_mut(&seen.key).filter(|_| seen.kind == ChildKind::Deployment) {
+        if let Some(plan) = self.plans.get_mut(&seen.key).filter(|_| seen.kind.is_workload()) {
             let live = LiveTemplate::from_deployment(&seen.content, seen.owned.as_ref());
             plan.template_revision = live.map(|live| live.revision.0);
         }
@@ -270,6 +270,7 @@ impl Forecast {
     fn pretend(&mut self, resource: &Key, request: &Request) -> Option<Reply> {
         let (kind, action) = match request {
             Request::AskAgents(_) => return None,
+            Request::DeletePod { .. } => return Some(Reply::PodDeleted),
             Request::PatchStatus { status, .. } => {
                 let seen = &self.reconciler.world().resources.get(resource)?.seen;
                 return Some(answer::to_status(seen, status));
@@ -289,6 +290,7 @@ impl Forecast {
             _ => (None, Vec::new()),
         };
         let ends = matches!(request, Request::Apply { .. } | Request::Delete { .. });
+        let switched = (action == Verb::Create).then(|| self.former_workload(kind, resource)).flatten();
         let plan = self.plans.get_mut(resource)?;
         match plan.children.iter_mut().find(|child| child.kind == kind.name()) {
             // What comes before an apply or a deletion belongs to it.
@@ -298,11 +300,30 @@ impl Forecast {
             Some(_) => return None,
             None => plan.children.push(ChildPlan { kind: kind.name(), action, fields }),
         }
+        if let Some(former) = switched {
+            // It goes once the new pods are there, which a plan does not wait for.
+            plan.rolls = Some(RolloutCause::Spec.label());
+            if plan.children.iter().all(|child| child.kind != former.name()) {
+                plan.children.push(ChildPlan {
+                    kind: former.name(),
+                    action: Verb::Delete,
+                    fields: Vec::new(),
+                });
+            }
+        }
         match &after {
             Some(child) => drop(self.live.insert((kind, resource.clone()), child.clone())),
             None => drop(self.live.remove(&(kind, resource.clone()))),
         }
         Some(Reply::Child(after.map(Box::new)))
+    }
+
+    /// What runs the pods of a resource, where another kind is to run them from now on.
+    fn former_workload(&self, kind: ChildKind, resource: &Key) -> Option<ChildKind> {
+        let former = ChildKind::WORKLOADS.into_iter().find(|it| kind.is_workload() && *it != kind)?;
+        let live = self.live.get(&(former, resource.clone()))?;
+        let uid = &self.reconciler.world().resources.get(resource)?.seen.uid;
+        live.controller.as_ref().is_some_and(|owner| owner.uid == *uid).then_some(former)
     }
 
     /// All resources, by namespace and name.
@@ -347,11 +368,11 @@ fn fields(kind: ChildKind, body: &Value, live: &SeenChild) -> Vec<Field> {
     changed.chain(gone).collect()
 }
 
-/// Whether the Deployment would name other content of Secrets than it does: then its pods take it in place.
+/// Whether the workload would name other content of Secrets than it does: then its pods take it in place.
 fn names_new_secrets(child: &ChildPlan) -> bool {
     let path = format!("metadata.annotations[{}]", meta::SECRET_HASH);
     let named = |field: &Field| field.path == path && !field.from.is_null() && !field.to.is_null();
-    child.kind == ChildKind::Deployment.name() && child.fields.iter().any(named)
+    ChildKind::WORKLOADS.iter().any(|kind| child.kind == kind.name()) && child.fields.iter().any(named)
 }
 
 /// Why a resource is not as its spec asks, where that does not pass by itself.

@@ -62,7 +62,7 @@ fn root(schema: &mut JSONSchemaProps) {
         }
     }
     schema.required = None;
-    schema.x_kubernetes_validations = Some(vec![spec::name_rule()]);
+    schema.x_kubernetes_validations = Some(vec![spec::name_rule(), spec::workload_name_rule()]);
 }
 
 /// Adds to the description of each field its default, or for a switch that it is off: `kubectl explain` shows

@@ -95,6 +95,10 @@ pub struct MemcachedStatus {
     /// Since when the operator has been refused what it needs; after 10 minutes the resource is stalled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Time>,
+    /// Since when no further pod of a StatefulSet was replaced or became ready, while that is awaited; after 10 minutes the
+    /// resource is stalled. A Deployment counts by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progressing_since: Option<Time>,
 }
 
 /// Why pods roll although nobody edited the resource. That concerns many resources at once, so each waits for its turn.
@@ -266,6 +270,7 @@ impl Default for MemcachedStatus {
             other_field_managers: Vec::new(),
             weakened_by_others: Vec::new(),
             failing_since: None,
+            progressing_since: None,
         }
     }
 }
@@ -294,6 +299,7 @@ impl<'de> Deserialize<'de> for MemcachedStatus {
             other_field_managers: values(&raw, "otherFieldManagers"),
             weakened_by_others: values(&raw, "weakenedByOthers"),
             failing_since: value(&raw, "failingSince"),
+            progressing_since: value(&raw, "progressingSince"),
         })
     }
 }
@@ -374,6 +380,7 @@ mod tests {
             }],
             "weakenedByOthers": ["container debug"],
             "failingSince": "2026-11-21T10:00:00Z",
+            "progressingSince": "2026-11-21T10:00:00Z",
         })
     }
 

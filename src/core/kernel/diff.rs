@@ -71,7 +71,7 @@ impl Differences {
         self.paths.is_empty() && self.unowned.is_empty()
     }
 
-    /// Fields of a Deployment's pod template that an apply would change.
+    /// Fields of a workload's pod template that an apply would change.
     pub fn of_template(&self) -> impl Iterator<Item = &Path> {
         self.paths.iter().filter(|path| is_within(path, "spec.template"))
     }
@@ -104,7 +104,7 @@ pub fn merge_keys(kind: ChildKind, list: &str) -> Option<&'static [&'static str]
     }
     match kind {
         ChildKind::Service => keys(&[("spec.ports", &["port", "protocol"])], list),
-        ChildKind::Deployment => {
+        ChildKind::Deployment | ChildKind::StatefulSet => {
             let of_pod = list.strip_prefix("spec.template.spec.")?;
             let of_container =
                 ["containers.", "initContainers."].iter().find_map(|all| of_pod.strip_prefix(all));

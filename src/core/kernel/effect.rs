@@ -153,6 +153,13 @@ pub enum Request {
         /// The version that was looked at.
         resource_version: ResourceVersion,
     },
+    /// DELETE exactly this incarnation of a pod, so that its StatefulSet makes a new one.
+    DeletePod {
+        /// The pod.
+        pod: Key,
+        /// The incarnation that was looked at.
+        uid: Uid,
+    },
     /// Ask the agents of a cache's pods; the answer is no part of a batch, and nothing waits for it.
     AskAgents(Question),
     /// Merge-patch the resource's status subresource.

@@ -152,7 +152,7 @@ pub struct SeenChild {
     pub go_operator: Option<GoOperatorEntry>,
     /// The other field managers, by name, with the fields that are theirs alone.
     pub managers: Vec<OtherManager>,
-    /// What a Deployment's status says; `None` for other kinds.
+    /// What the status of a Deployment or StatefulSet says; `None` for other kinds.
     pub rollout: Option<SeenRollout>,
     /// Why a HorizontalPodAutoscaler does not scale; `None` if it does, and for other kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -168,7 +168,7 @@ pub struct ScalingInactive {
     pub message: String,
 }
 
-/// A Deployment's status, counters clamped to at least 0.
+/// The status of a Deployment or StatefulSet, counters clamped to at least 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenRollout {
     /// `status.observedGeneration`.
@@ -185,6 +185,20 @@ pub struct SeenRollout {
     pub deadline_exceeded: Option<String>,
     /// Message of the condition ReplicaFailure while it is true.
     pub replica_failure: Option<String>,
+    /// The revisions of a StatefulSet; `None` for a Deployment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revisions: Option<Box<SeenRevisions>>,
+}
+
+/// The names that a StatefulSet gives to its pod templates.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenRevisions {
+    /// `status.currentRevision`: the template that all pods had last.
+    pub current: String,
+    /// `status.updateRevision`: the template that it has now.
+    pub update: String,
+    /// `status.currentReplicas`: pods of the former.
+    pub current_replicas: i32,
 }
 
 /// A Secret's metadata.
@@ -203,8 +217,14 @@ pub struct SeenSecret {
 pub struct SeenPod {
     /// Namespace and name of the pod.
     pub key: Key,
+    /// The incarnation of the pod. Pods of a StatefulSet have the name of the pod whose place they take.
+    #[serde(default)]
+    pub uid: Uid,
     /// Name of the resource, from the instance label.
     pub instance: String,
+    /// The revision of the StatefulSet that made it; `None` of a Deployment's pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
     /// The address of the pod, once it has one.
     pub ip: Option<String>,
     /// Whether it is ready.
@@ -252,6 +272,8 @@ pub enum Reply {
     Secret(Option<SecretContent>),
     /// Answer to a child read, create, apply or delete: the object as it is now; `None` when there is none.
     Child(Option<Box<SeenChild>>),
+    /// The pod is going, or gone.
+    PodDeleted,
     /// The status was written: the resource as the API server now holds it.
     Status(Box<SeenResource>),
     /// What the agents of a cache's pods say.

@@ -84,6 +84,26 @@ pub fn created(kind: ChildKind, key: &Key) -> KubeEvent {
     normal("Created", &format!("Create{kind}"), format!("Created {kind} {name}"))
 }
 
+/// Another kind is to run the pods, which begin empty.
+#[must_use]
+pub fn workload_switched(kind: ChildKind, key: &Key) -> KubeEvent {
+    let (kind, name) = (kind.name(), kind.name_of_child(&key.name));
+    let words = format!(
+        "The spec asks for another workload: pods of {kind} {name} take the place of those that run, and the cache begins empty"
+    );
+    normal("WorkloadSwitched", &format!("Create{kind}"), words)
+}
+
+/// A pod that does not run was deleted, as it kept a rollout from going on.
+#[must_use]
+pub fn pod_deleted(pod: &Key, problem: &str) -> KubeEvent {
+    let words = format!(
+        "Deleted pod {}, which is of an older template, does not run, and keeps the rollout from going on: {problem}",
+        pod.name
+    );
+    warning("StuckPodDeleted", "ReplacePods", words)
+}
+
 /// A child was deleted.
 #[must_use]
 pub fn deleted(kind: ChildKind, key: &Key) -> KubeEvent {

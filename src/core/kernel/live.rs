@@ -16,8 +16,11 @@ use super::shortcuts::comparison::Comparison;
 use super::unwatched::carries_label;
 use super::weakened;
 
-/// Where a record of ownership says that a Deployment's number of pods is owned.
+/// Where a record of ownership says that a workload's number of pods is owned.
 pub const REPLICAS: &str = "/f:spec/f:replicas";
+
+/// Where a StatefulSet says which of its pods may be replaced.
+const PARTITION: &str = "/spec/updateStrategy/rollingUpdate/partition";
 
 /// The live object of a child.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,7 +48,7 @@ pub struct Live {
     /// [`template_print`].
     #[serde(default)]
     pub template_print: Option<u64>,
-    /// What the annotations of a Deployment say about the source of its pod template.
+    /// What the annotations of a workload say about the source of its pod template.
     pub template: Option<LiveTemplate>,
     /// The pod template, if no annotation names its source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,7 +66,10 @@ pub struct Live {
     pub owns_replicas: bool,
     /// [`SeenChild::entry`].
     pub entry: Option<usize>,
-    /// The status, if the child is a Deployment.
+    /// `spec.updateStrategy.rollingUpdate.partition`, see [`super::partition`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<i32>,
+    /// The status, if the child is a Deployment or a StatefulSet.
     pub rollout: Option<SeenRollout>,
     /// [`SeenChild::inactive`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -73,6 +79,12 @@ pub struct Live {
 }
 
 impl Live {
+    /// Pods that a workload asks for.
+    #[must_use]
+    pub fn asked(&self) -> i32 {
+        self.replicas.and_then(|replicas| i32::try_from(replicas).ok()).unwrap_or(1)
+    }
+
     /// Identifies a version of the spec: the generation or, for a kind without one, the resourceVersion.
     #[must_use]
     pub fn edition(&self) -> String {
@@ -125,6 +137,11 @@ impl From<SeenChild> for Live {
             restart_trigger: annotation("/spec/template", RESTART_TRIGGER),
             template_print: template_print(&seen.content),
             replicas: seen.content.pointer("/spec/replicas").and_then(Value::as_i64),
+            partition: seen
+                .content
+                .pointer(PARTITION)
+                .and_then(Value::as_i64)
+                .and_then(|it| it.try_into().ok()),
             owns_replicas: ours.is_some_and(|it| it.pointer(REPLICAS).is_some()),
             entry: seen.entry,
             template,

@@ -23,6 +23,7 @@ pub mod live;
 pub mod log_lines;
 pub mod object;
 pub mod orphan;
+pub mod partition;
 pub mod pass;
 pub mod pending_request;
 pub mod pod_problem;

@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::{Deserialize, Serialize};
 use strum::EnumCount;
 
+use crate::api::spec::Workload;
 use crate::api::{GROUP, KIND};
 
 /// The one field manager, for ever: a renamed manager would leave every field it owned behind.
@@ -46,7 +47,7 @@ impl TryFrom<String> for Key {
 }
 
 /// One incarnation of an object: a new object of an old name has another uid.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Uid(pub String);
 
@@ -84,6 +85,8 @@ pub enum ChildKind {
     ConfigMap,
     /// apps/v1.
     Deployment,
+    /// apps/v1, where each pod is to have a name.
+    StatefulSet,
     /// policy/v1.
     PodDisruptionBudget,
     /// autoscaling/v2.
@@ -99,10 +102,20 @@ impl ChildKind {
         Self::Service,
         Self::ConfigMap,
         Self::Deployment,
+        Self::StatefulSet,
         Self::PodDisruptionBudget,
         Self::HorizontalPodAutoscaler,
         Self::ServiceMonitor,
     ];
+
+    /// The kinds that run pods, of which a resource has one, and two while one takes the place of the other.
+    pub const WORKLOADS: [Self; 2] = [Self::Deployment, Self::StatefulSet];
+
+    /// Whether it runs the pods.
+    #[must_use]
+    pub const fn is_workload(self) -> bool {
+        matches!(self, Self::Deployment | Self::StatefulSet)
+    }
 
     /// Whether nothing can be done without it. The others may be forbidden, or not served at all: that concerns only the
     /// resources that ask for one, and no other child of theirs.
@@ -118,6 +131,7 @@ impl ChildKind {
             Self::Service => ("Service", "v1", "services"),
             Self::ConfigMap => ("ConfigMap", "v1", "configmaps"),
             Self::Deployment => ("Deployment", "apps/v1", "deployments"),
+            Self::StatefulSet => ("StatefulSet", "apps/v1", "statefulsets"),
             Self::PodDisruptionBudget => ("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets"),
             Self::HorizontalPodAutoscaler => {
                 ("HorizontalPodAutoscaler", "autoscaling/v2", "horizontalpodautoscalers")
@@ -134,6 +148,7 @@ impl ChildKind {
             Self::NetworkPolicy
             | Self::Service
             | Self::Deployment
+            | Self::StatefulSet
             | Self::PodDisruptionBudget
             | Self::HorizontalPodAutoscaler
             | Self::ServiceMonitor => "spec",
@@ -147,6 +162,7 @@ impl ChildKind {
             Self::NetworkPolicy
             | Self::Service
             | Self::Deployment
+            | Self::StatefulSet
             | Self::PodDisruptionBudget
             | Self::HorizontalPodAutoscaler
             | Self::ServiceMonitor => "",
@@ -184,6 +200,15 @@ impl ChildKind {
     }
 }
 
+impl From<Workload> for ChildKind {
+    fn from(workload: Workload) -> Self {
+        match workload {
+            Workload::Deployment => Self::Deployment,
+            Workload::StatefulSet => Self::StatefulSet,
+        }
+    }
+}
+
 /// Every kind that the operator watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, EnumCount)]
 pub enum Watched {
@@ -218,6 +243,7 @@ impl Watched {
         Self::Child(ChildKind::Service),
         Self::Child(ChildKind::ConfigMap),
         Self::Child(ChildKind::Deployment),
+        Self::Child(ChildKind::StatefulSet),
         Self::Child(ChildKind::PodDisruptionBudget),
         Self::Child(ChildKind::HorizontalPodAutoscaler),
         Self::Child(ChildKind::ServiceMonitor),

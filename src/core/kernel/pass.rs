@@ -22,6 +22,7 @@ pub mod rotation;
 pub mod secret_content;
 pub mod settled;
 pub mod status;
+pub mod stuck_pods;
 pub mod validate;
 pub mod view;
 pub mod warnings;

@@ -41,6 +41,15 @@ pub enum PlannedRequest {
     },
     /// A write of a child.
     WriteChild(ChildWrite),
+    /// The deletion of a pod, see [`super::pass::stuck_pods`].
+    DeletePod {
+        /// The pod.
+        pod: Key,
+        /// The incarnation that was looked at.
+        uid: Uid,
+        /// The Kubernetes Event to publish once it is deleted.
+        kube_event: KubeEvent,
+    },
     /// A write of the status.
     WriteStatus {
         /// The status as it will be stored.
@@ -166,6 +175,9 @@ impl PlannedRequest {
             }
             Self::ReadChild { kind, known: _ } => Request::ReadChild { kind: *kind, key: key(*kind) },
             Self::WriteChild(ChildWrite { kind, write, .. }) => write.on_the_wire(*kind, key(*kind)),
+            Self::DeletePod { pod, uid, kube_event: _ } => {
+                Request::DeletePod { pod: pod.clone(), uid: uid.clone() }
+            }
             Self::WriteStatus { status, .. } => Request::PatchStatus {
                 resource_version: resource.resource_version.clone(),
                 status: patch::patch(&resource.status, status),
@@ -178,7 +190,7 @@ impl PlannedRequest {
     pub const fn child(&self) -> Option<ChildKind> {
         match self {
             Self::ReadChild { kind, .. } | Self::WriteChild(ChildWrite { kind, .. }) => Some(*kind),
-            Self::ReadSecret(_) | Self::WriteStatus { .. } => None,
+            Self::ReadSecret(_) | Self::DeletePod { .. } | Self::WriteStatus { .. } => None,
         }
     }
 }

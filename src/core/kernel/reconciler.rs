@@ -22,7 +22,7 @@ use super::effect::{ChildResult, Effect, Observation, Request, RequestId};
 use super::event::Event;
 use super::failure::{Category, Failure};
 use super::lists::Moment;
-use super::object::{ChildKind, Key, Scope, Uid};
+use super::object::{Key, Scope, Uid};
 use super::pass;
 use super::pass::outcome::{ComparedChild, Findings, Pass, Settled};
 use super::pass::view::View;
@@ -372,10 +372,11 @@ impl Reconciler {
             let resolved = |backoff: &mut Backoff| backoff.failure.category == Category::Conflict;
             resource.slot_mut(*kind).backoff.take_if(resolved);
         }
-        if resource.slot(ChildKind::Deployment).template_changed {
-            resource.slot_mut(ChildKind::Deployment).template_changed = false;
+        let workload = resource.workload();
+        if resource.slot(workload).template_changed {
+            resource.slot_mut(workload).template_changed = false;
         }
-        resource.spec_before_edit.take_if(|_| settled.unchanged.contains(&ChildKind::Deployment));
+        resource.spec_before_edit.take_if(|_| settled.unchanged.contains(&workload));
         let unchanged = settled
             .unchanged
             .into_iter()

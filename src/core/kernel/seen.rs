@@ -10,7 +10,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::desired::meta::{INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
-use super::event::{ScalingInactive, SeenChild, SeenPod, SeenResource, SeenRollout, SeenSecret};
+use super::event::{
+    ScalingInactive, SeenChild, SeenPod, SeenResource, SeenRevisions, SeenRollout, SeenSecret,
+};
 use super::field_managers;
 use super::go_operator;
 use super::go_operator::entry::GoOperatorEntry;
@@ -18,6 +20,9 @@ use super::object::{ChildKind, Controller, FIELD_MANAGER, Key, ResourceVersion, 
 use super::pod_problem;
 use super::text::truncated;
 use crate::api::{MemcachedSpec, MemcachedStatus, RESTART_TRIGGER};
+
+/// Label of a StatefulSet's pods, by Kubernetes: the revision of the template that they were made from.
+const REVISION_LABEL: &str = "controller-revision-hash";
 
 /// The identity that every event carries.
 struct Identity {
@@ -108,7 +113,7 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
         owned,
         entry,
         go_operator,
-        rollout: (kind == ChildKind::Deployment).then(|| rollout(object.data.get("status"))),
+        rollout: kind.is_workload().then(|| rollout(object.data.get("status"))),
         inactive: match kind {
             ChildKind::HorizontalPodAutoscaler => inactive(object.data.get("status")),
             _ => None,
@@ -141,6 +146,7 @@ fn rollout(status: Option<&Value>) -> SeenRollout {
     let integer =
         |name: &str| status.and_then(|status| status.get(name)).and_then(Value::as_i64).unwrap_or(0);
     let count = |name: &str| i32::try_from(integer(name).max(0)).unwrap_or(i32::MAX);
+    let text = |name: &str| Some(status?.get(name)?.as_str()?.to_owned());
     let conditions =
         || status.and_then(|status| status.get("conditions")).and_then(Value::as_array).into_iter().flatten();
     let is = |condition: &Value, field: &str, value: &str| {
@@ -160,6 +166,14 @@ fn rollout(status: Option<&Value>) -> SeenRollout {
         replica_failure: conditions()
             .find(|it| is(it, "type", "ReplicaFailure") && is(it, "status", "True"))
             .map(message),
+        revisions: text("currentRevision")
+            .zip(text("updateRevision"))
+            .map(|(current, update)| SeenRevisions {
+                current,
+                update,
+                current_replicas: count("currentReplicas"),
+            })
+            .map(Box::new),
     }
 }
 
@@ -190,14 +204,18 @@ pub fn secret(meta: &ObjectMeta) -> Option<SeenSecret> {
 /// One of our pods; `None` without the instance label.
 #[must_use]
 pub fn pod(object: &Pod) -> Option<SeenPod> {
-    let Identity { key, .. } = identity(&object.metadata)?;
-    let instance = object.metadata.labels.as_ref()?.get(INSTANCE_LABEL)?.clone();
+    let Identity { key, uid, resource_version: _ } = identity(&object.metadata)?;
+    let labels = object.metadata.labels.as_ref()?;
+    let instance = labels.get(INSTANCE_LABEL)?.clone();
     let status = object.status.as_ref();
     let conditions = || status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
     let ready = conditions().any(|it| it.type_ == "Ready" && it.status == "True");
     Some(SeenPod {
         key,
+        uid,
         instance,
+        // A Deployment's pods have no such label.
+        revision: labels.get(REVISION_LABEL).cloned(),
         ip: status.and_then(|status| status.pod_ip.clone()),
         ready,
         problem: pod_problem::of_pod(object),

@@ -14,12 +14,16 @@ use serde::{Deserialize, Serialize};
 use super::event::{SeenChild, SeenPod, SeenResource, SeenSecret, Unavailable};
 use super::lists::{Authority, Lists, Moment};
 use super::live::Live;
-use super::object::{ChildKind, Key, Scope, Watched};
+use super::object::{ChildKind, Key, Scope, Uid, Watched};
 use super::orphan::LeftBehind;
 use super::rollout_budget::RolloutBudget;
 use super::slot::{KnownVersions, Slot};
 use resource::Resource;
 use secret::{Presence, Secret, secret_names};
+
+/// Kubernetes makes a pod's name of that of its Deployment or StatefulSet, a hyphen, and more. Of a long name it keeps so
+/// many letters.
+const KEPT_OF_POD_NAMES: usize = 58;
 
 /// Everything known.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -345,6 +349,13 @@ impl World {
             .then_some(resource)
     }
 
+    /// A pod was deleted by this operator: the watch tells later that it goes.
+    pub fn pod_goes(&mut self, pod: &Key, uid: &Uid) {
+        if self.pods.get(pod).is_some_and(|seen| seen.uid == *uid) {
+            self.pods.remove(pod);
+        }
+    }
+
     /// An object was deleted. Returns the affected resources, which include a deleted resource itself.
     pub fn gone(&mut self, kind: Watched, key: &Key) -> BTreeSet<Key> {
         match kind {
@@ -384,15 +395,26 @@ impl World {
         self.resources.range(first..).map(|(key, _)| key).take_while(move |key| key.namespace == namespace)
     }
 
+    /// The pods of a resource that do not run, by name.
+    pub fn failing_pods<'a, 'b>(
+        &'a self,
+        resource: &'b Key,
+    ) -> impl Iterator<Item = &'a SeenPod> + use<'a, 'b> {
+        // Most of the time every pod runs.
+        let any = (!self.pods.is_empty()).then(|| {
+            let mut prefix = format!("{}-", resource.name);
+            prefix.truncate(KEPT_OF_POD_NAMES);
+            let first = Key { namespace: resource.namespace.clone(), name: prefix.clone() };
+            let is_next =
+                move |key: &Key| key.namespace == resource.namespace && key.name.starts_with(&prefix);
+            self.pods.range(first..).take_while(move |(key, _)| is_next(key)).map(|(_, pod)| pod)
+        });
+        any.into_iter().flatten().filter(|pod| pod.instance == resource.name)
+    }
+
     /// Why the worst pod of a resource is not running; among equals the first by name.
     #[must_use]
-    pub fn pod_problem(&self, resource: &Key) -> Option<&str> {
-        let first = Key { namespace: resource.namespace.clone(), name: String::new() };
-        self.pods
-            .range(first..)
-            .take_while(|(key, _)| key.namespace == resource.namespace)
-            .filter(|(_, pod)| pod.instance == resource.name)
-            .filter_map(|(_, pod)| pod.problem.as_deref())
-            .next()
+    pub fn pod_problem<'a>(&'a self, resource: &Key) -> Option<&'a str> {
+        self.failing_pods(resource).find_map(|pod| pod.problem.as_deref())
     }
 }

@@ -75,6 +75,17 @@ impl Child {
     }
 }
 
+/// The kinds of children that a resource with a Deployment can have, all at the same time.
+pub const WITH_DEPLOYMENT: [ChildKind; ChildKind::ALL.len() - 1] = [
+    ChildKind::NetworkPolicy,
+    ChildKind::Service,
+    ChildKind::ConfigMap,
+    ChildKind::Deployment,
+    ChildKind::PodDisruptionBudget,
+    ChildKind::HorizontalPodAutoscaler,
+    ChildKind::ServiceMonitor,
+];
+
 /// Whether every resource has a child of this kind; any other comes and goes with a feature.
 pub const fn is_of_every_resource(kind: ChildKind) -> bool {
     matches!(kind, ChildKind::Service | ChildKind::ConfigMap | ChildKind::Deployment)

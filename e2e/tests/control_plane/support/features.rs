@@ -2,6 +2,7 @@
 //! tests that treat all kinds of children alike.
 
 use anyhow::Result;
+use e2e::testing::control_plane::children::WITH_DEPLOYMENT;
 use e2e::testing::control_plane::plain;
 use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::ChildKind;
@@ -20,7 +21,7 @@ impl Features {
     /// The kinds of children that such a resource has.
     pub(crate) fn children(self) -> Vec<ChildKind> {
         let scaled = [ChildKind::PodDisruptionBudget, ChildKind::HorizontalPodAutoscaler];
-        ChildKind::ALL.into_iter().filter(|kind| self == Self::Scaled || !scaled.contains(kind)).collect()
+        WITH_DEPLOYMENT.into_iter().filter(|kind| self == Self::Scaled || !scaled.contains(kind)).collect()
     }
 
     /// The resource, with the Secret of [`secret`].

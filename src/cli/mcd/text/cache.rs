@@ -18,6 +18,7 @@ use crate::cli::mcd::view::figures::Figures;
 use crate::cli::mcd::view::pods::{PodState, PodView, Template};
 use crate::cli::mcd::view::waits::Wait;
 use crate::cli::mcd::view::wanted::{Running, Wanted};
+use crate::kernel::object::ChildKind;
 
 /// Certificates that end within so many seconds are in colour: 2 days, as the alert of the chart, and 14.
 const SOON: [(i64, Style); 2] = [(2 * 86400, BAD), (14 * 86400, NOTICE)];
@@ -35,6 +36,7 @@ pub fn screen(view: &CacheView) -> String {
         health,
         message,
         wanted,
+        workload,
         running,
         servers,
         certificates,
@@ -55,8 +57,8 @@ pub fn screen(view: &CacheView) -> String {
         let _ = writeln!(text, "{message}");
     }
     text.push('\n');
-    text += &section("Wanted", &answered(wanted, self::wanted));
-    text += &section("Runs", &answered(running, |it| vec![self::running(it.as_ref())]));
+    text += &section("Wanted", &answered(wanted, |it| self::wanted(it, *workload)));
+    text += &section("Runs", &answered(running, |it| vec![self::running(it.as_ref(), *workload)]));
     text += &section("Clients use", servers);
     text += &section("Certificates", &certificates.iter().map(|it| certificate(it, *at)).collect::<Vec<_>>());
     text += &section("Waits", &waits.iter().map(|it| wait(it, *at)).collect::<Vec<_>>());
@@ -91,7 +93,7 @@ fn answered<T>(answer: &Answer<T>, lines: impl FnOnce(&T) -> Vec<String>) -> Vec
     }
 }
 
-fn wanted(wanted: &Wanted) -> Vec<String> {
+fn wanted(wanted: &Wanted, workload: ChildKind) -> Vec<String> {
     let Wanted {
         replicas,
         autoscaling,
@@ -113,6 +115,9 @@ fn wanted(wanted: &Wanted) -> Vec<String> {
         "{pods} of {image}; each {max_memory_mb}Mi for items, {max_connections} connections, {threads} threads"
     );
     let mut features = Vec::new();
+    if workload != ChildKind::Deployment {
+        features.push(workload.name().to_owned());
+    }
     if let Some(tls) = tls {
         let clients = if tls.client_certificates { ", clients need a certificate" } else { "" };
         features.push(format!("TLS (Secret {}, plaintext {}{clients})", tls.secret, tls.plaintext));
@@ -129,9 +134,9 @@ fn pods(number: i32) -> String {
     if number == 1 { "1 pod".to_owned() } else { format!("{number} pods") }
 }
 
-fn running(running: Option<&Running>) -> String {
+fn running(running: Option<&Running>, workload: ChildKind) -> String {
     let Some(Running { desired, replicas, ready, updated, image, template_revision }) = running else {
-        return styled(NOTICE, "there is no Deployment");
+        return styled(NOTICE, &format!("there is no {}", workload.name()));
     };
     let image = image.as_deref().unwrap_or(NOTHING);
     let revision = template_revision.map_or_else(|| NOTHING.to_owned(), |it| it.to_string());

@@ -16,6 +16,7 @@ use crate::api::MemcachedStatus;
 use crate::cli::others;
 use crate::kernel::altered;
 use crate::kernel::condition::Type;
+use crate::kernel::object::ChildKind;
 
 /// How many rollouts, and how many Events of rotations, are told of.
 const NEWEST: usize = 3;
@@ -40,7 +41,9 @@ pub struct CacheView {
     pub message: Option<String>,
     /// What the spec asks for.
     pub wanted: Answer<Wanted>,
-    /// What the Deployment has; `null` where there is no Deployment.
+    /// The kind that is to run the pods.
+    pub workload: ChildKind,
+    /// What the object of that kind has; `null` where there is none.
     pub running: Answer<Option<Running>>,
     /// Addresses for clients.
     pub servers: Vec<String>,
@@ -63,7 +66,7 @@ impl CacheView {
     /// The view of what was read.
     #[must_use]
     pub fn from_facts(facts: &CacheFacts) -> Self {
-        let CacheFacts { now, resource, deployment, replica_sets: _, pods: _, events } = facts;
+        let CacheFacts { now, resource, workload, pods: _, events } = facts;
         let meta = &resource.metadata;
         let name = meta.name.clone().unwrap_or_default();
         let raw = resource.data.get("status").unwrap_or(&Value::Null);
@@ -86,7 +89,8 @@ impl CacheView {
                 .filter(|it| it.status == "True")
                 .map(|it| it.message.clone()),
             wanted,
-            running: deployment.map(|it| it.as_ref().map(Running::from_deployment)),
+            workload: workload.kind().into(),
+            running: Running::from_workload(workload),
             servers: status.server_list.clone(),
             certificates: certificates::of(&status, tls.as_deref()),
             pods: pods::of(facts),

@@ -29,7 +29,10 @@ pub struct EventView {
 }
 
 /// The reasons of Events that tell why pods were replaced.
-const ROLLOUTS: [&str; 2] = ["RolloutStarted", "PodsReplacedByOthers"];
+const ROLLOUTS: [&str; 3] = ["RolloutStarted", "PodsReplacedByOthers", "WorkloadSwitched"];
+
+/// How many characters Kubernetes appends to the name of a ReplicaSet to name a pod.
+const RANDOM: usize = 5;
 
 /// The reasons of Events that tell of Secrets that pods take in place.
 const ROTATIONS: [&str; 3] = ["RotationStarted", "RotationComplete", "RestartNeeded"];
@@ -64,20 +67,28 @@ fn about_the_resource(events: &[Event], cache: &str, reasons: &[&str]) -> Vec<Ev
 }
 
 /// Whether an Event is about the cache or about something that is made for it. Pods and ReplicaSets are known by their
-/// names, because they may be gone: `carts-5d4f8c` and `carts-5d4f8c-x2x4z` belong to `carts`, and not to `carts-5d4f8c`.
+/// names, because they may be gone: `carts-5d4f8c`, `carts-5d4f8c-x2x4z` and, of a StatefulSet, `carts-0` belong to `carts`,
+/// and not to `carts-5d4f8c`.
 fn concerns(event: &Event, cache: &str) -> bool {
     let of = &event.involved_object;
     let (Some(kind), Some(name)) = (of.kind.as_deref(), of.name.as_deref()) else { return false };
-    let parts =
-        || name.strip_prefix(cache).and_then(|rest| rest.strip_prefix('-')).map(|it| it.split('-').count());
+    let rest = || name.strip_prefix(cache).and_then(|rest| rest.strip_prefix('-'));
+    let parts = || rest().map(|it| it.split('-').count());
     match kind {
         "ReplicaSet" => parts() == Some(1),
+        "Pod" if is_numbered(name) => parts() == Some(1),
         "Pod" => parts() == Some(2),
         KIND => name == cache,
         kind => ChildKind::ALL
             .into_iter()
             .any(|child| child.name() == kind && child.name_of_resource(name) == Some(cache)),
     }
+}
+
+/// Whether a name ends as that of a StatefulSet's pod. What a Deployment's pod ends with may be digits too, and is longer.
+fn is_numbered(pod: &str) -> bool {
+    let last = pod.rsplit('-').next().unwrap_or_default();
+    last.len() < RANDOM && last.bytes().all(|it| it.is_ascii_digit())
 }
 
 impl EventView {
@@ -122,7 +133,13 @@ mod tests {
     #[case("Deployment", "carts", true)]
     #[case("ReplicaSet", "carts-5d4f8c", true)]
     #[case("Pod", "carts-5d4f8c-x2x4z", true)]
+    #[case("Pod", "carts-5d4f8c-24567", true)]
     #[case("Pod", "carts-old-5d4f8c-x2x4z", false)]
+    #[case("StatefulSet", "carts", true)]
+    #[case("StatefulSet", "carts-0", false)]
+    #[case("Pod", "carts-0", true)]
+    #[case("Pod", "carts-63", true)]
+    #[case("Pod", "carts-old-0", false)]
     #[case("ReplicaSet", "carts-old-5d4f8c", false)]
     #[case("Memcached", "carts-old", false)]
     #[case("ConfigMap", "carts", false)]

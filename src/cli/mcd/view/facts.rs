@@ -1,12 +1,13 @@
 //! What was read from the cluster for one look. Pure data; `gather` fills it in, the views are made of it.
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::core::DynamicObject;
 
 use super::answer::Answer;
 use super::figures::Figures;
+use crate::api::spec::Workload;
 
 /// All about one cache.
 #[derive(Clone, Debug)]
@@ -15,14 +16,37 @@ pub struct CacheFacts {
     pub now: Timestamp,
     /// The resource.
     pub resource: DynamicObject,
-    /// Its Deployment; `None` where there is none.
-    pub deployment: Answer<Option<Deployment>>,
-    /// The ReplicaSets of the Deployment: one for each pod template that it has had.
-    pub replica_sets: Answer<Vec<ReplicaSet>>,
+    /// What runs its pods.
+    pub workload: WorkloadFacts,
     /// Its pods.
     pub pods: Answer<Vec<PodFacts>>,
     /// The Kubernetes Events about the resource that the cluster still has.
     pub events: Answer<Vec<Event>>,
+}
+
+/// What runs the pods, of the kind that the spec asks for.
+#[derive(Clone, Debug)]
+pub enum WorkloadFacts {
+    /// Pods without names of their own.
+    Deployment {
+        /// `None` where there is none.
+        deployment: Answer<Option<Deployment>>,
+        /// Its ReplicaSets: one for each pod template that it has had.
+        replica_sets: Answer<Vec<ReplicaSet>>,
+    },
+    /// Pods with names; `None` where there is none.
+    StatefulSet(Answer<Option<StatefulSet>>),
+}
+
+impl WorkloadFacts {
+    /// Its kind.
+    #[must_use]
+    pub const fn kind(&self) -> Workload {
+        match self {
+            Self::Deployment { .. } => Workload::Deployment,
+            Self::StatefulSet(_) => Workload::StatefulSet,
+        }
+    }
 }
 
 /// One pod, and what its memcached said.

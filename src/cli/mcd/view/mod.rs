@@ -12,6 +12,7 @@ pub mod figures;
 pub mod health;
 pub mod list;
 pub mod pods;
+pub mod stateful_set;
 pub mod top;
 pub mod waits;
 pub mod wanted;

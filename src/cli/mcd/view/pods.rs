@@ -1,15 +1,18 @@
-//! The pods of a cache. Takes what was read of them and of the Deployment's ReplicaSets; gives [`PodView`]s. Pure; called
-//! by `cache` and `top`.
+//! The pods of a cache. Takes what was read of them and of what runs them; gives [`PodView`]s. Pure; called by `cache` and
+//! `top`.
 
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 
 use super::answer::Answer;
-use super::facts::{CacheFacts, PodFacts};
+use super::facts::{CacheFacts, PodFacts, WorkloadFacts};
 use super::figures::Figures;
+use super::stateful_set::Revision;
+use crate::api::spec::Workload;
+use crate::kernel::event::SeenPod;
 use crate::kernel::seen;
 
 /// Where Kubernetes numbers the templates of a Deployment: on the Deployment the newest, on each ReplicaSet its own.
@@ -31,7 +34,7 @@ pub struct PodView {
     /// Why it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// Which template of the Deployment it has.
+    /// From which template it was made.
     pub template: Template,
     /// How often its containers were restarted: each time the cache was empty afterwards.
     pub restarts: i32,
@@ -51,13 +54,13 @@ pub enum PodState {
     Going,
 }
 
-/// Which template of the Deployment a pod has.
+/// From which template a pod was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Template {
-    /// The newest.
+    /// The one that it is to have.
     Current,
-    /// One before.
+    /// One before, or one of the kind of workload that ran the pods before.
     Old,
     /// What is needed to tell could not be read, or Kubernetes has not looked at the newest template yet.
     Unknown,
@@ -66,18 +69,18 @@ pub enum Template {
 /// All pods, by name.
 #[must_use]
 pub fn of(facts: &CacheFacts) -> Answer<Vec<PodView>> {
-    let current = current_hash(facts);
+    let current = current(&facts.workload);
+    let kind = facts.workload.kind();
     facts.pods.map(|pods| {
-        let mut views: Vec<_> = pods.iter().map(|facts| view(facts, current.as_deref())).collect();
+        let mut views: Vec<_> = pods.iter().map(|facts| view(facts, kind, current)).collect();
         views.sort_by(|one, other| one.name.cmp(&other.name));
         views
     })
 }
 
-fn view(facts: &PodFacts, current: Option<&str>) -> PodView {
+fn view(facts: &PodFacts, kind: Workload, current: Option<&str>) -> PodView {
     let PodFacts { pod, figures } = facts;
     let seen = seen::pod(pod);
-    let hash = label(&pod.metadata, HASH);
     PodView {
         name: pod.metadata.name.clone().unwrap_or_default(),
         created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0),
@@ -86,30 +89,54 @@ fn view(facts: &PodFacts, current: Option<&str>) -> PodView {
             Some(seen) if seen.ready => PodState::Ready,
             _ => PodState::NotReady,
         },
+        template: template(pod, seen.as_ref(), kind, current),
         problem: seen.and_then(|seen| seen.problem),
-        template: match (hash, current) {
-            (Some(hash), Some(current)) if hash == current => Template::Current,
-            (Some(_), Some(_)) => Template::Old,
-            _ => Template::Unknown,
-        },
         restarts: restarts(pod),
         figures: figures.clone(),
     }
 }
 
-/// The hash that pods of the Deployment's newest template carry.
-fn current_hash(facts: &CacheFacts) -> Option<String> {
-    let deployment = facts.deployment.known()?.as_ref().filter(|it| is_observed(it))?;
-    let revision = annotation(&deployment.metadata, REVISION)?;
-    let of_revision = |it: &&ReplicaSet| annotation(&it.metadata, REVISION) == Some(revision);
-    let newest = facts.replica_sets.known()?.iter().find(of_revision)?;
-    label(&newest.metadata, HASH).map(str::to_owned)
+fn template(pod: &Pod, seen: Option<&SeenPod>, kind: Workload, current: Option<&str>) -> Template {
+    let of_deployment = label(&pod.metadata, HASH);
+    let of_stateful_set = seen.and_then(|seen| seen.revision.as_deref());
+    let (own, other) = match kind {
+        Workload::Deployment => (of_deployment, of_stateful_set),
+        Workload::StatefulSet => (of_stateful_set, of_deployment),
+    };
+    match (own, current) {
+        (Some(own), Some(current)) if own == current => Template::Current,
+        (Some(_), Some(_)) => Template::Old,
+        (None, _) if other.is_some() => Template::Old,
+        _ => Template::Unknown,
+    }
 }
 
-/// Whether Kubernetes has looked at the newest template: before, its number is that of the template before.
-fn is_observed(deployment: &Deployment) -> bool {
+/// What pods of the current template carry; `None` until Kubernetes has looked at it: before, it tells of the one before.
+fn current(workload: &WorkloadFacts) -> Option<&str> {
+    match workload {
+        WorkloadFacts::Deployment { deployment, replica_sets } => {
+            current_hash(deployment.known()?.as_ref()?, replica_sets.known()?)
+        }
+        WorkloadFacts::StatefulSet(stateful_set) => current_revision(stateful_set.known()?.as_ref()?),
+    }
+}
+
+fn current_hash<'a>(deployment: &Deployment, replica_sets: &'a [ReplicaSet]) -> Option<&'a str> {
     let observed = deployment.status.as_ref().and_then(|status| status.observed_generation);
-    observed >= deployment.metadata.generation
+    if observed < deployment.metadata.generation {
+        return None;
+    }
+    let revision = annotation(&deployment.metadata, REVISION)?;
+    let newest = replica_sets.iter().find(|it| annotation(&it.metadata, REVISION) == Some(revision))?;
+    label(&newest.metadata, HASH)
+}
+
+fn current_revision(stateful_set: &StatefulSet) -> Option<&str> {
+    let observed = stateful_set.status.as_ref().and_then(|status| status.observed_generation);
+    if observed < stateful_set.metadata.generation {
+        return None;
+    }
+    Revision::current(stateful_set).name
 }
 
 fn annotation<'a>(meta: &'a ObjectMeta, name: &str) -> Option<&'a str> {

@@ -1,11 +1,15 @@
-//! What a resource asks for, and what its Deployment has. Takes the resource and the Deployment; gives the few values that a
-//! person looks for first. Pure; called by `cache` and `list`.
+//! What a resource asks for, and what it has. Takes the resource and what runs its pods; gives the few values that a person
+//! looks for first. Pure; called by `cache` and `list`.
 
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
 use serde::Serialize;
 
 use super::answer::Answer;
+use super::facts::WorkloadFacts;
+use super::stateful_set::Revision;
 use crate::api::spec::{self, Plaintext, Rotation, Violation};
 use crate::api::{MemcachedSpec, Validated};
 use crate::kernel::desired::meta::{MEMCACHED, TEMPLATE_REVISION};
@@ -106,17 +110,17 @@ impl Wanted {
     }
 }
 
-/// What the Deployment has, and asks for.
+/// What the Deployment or StatefulSet has, and asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Running {
-    /// Pods that the Deployment asks for.
+    /// Pods that it asks for.
     pub desired: i32,
     /// Pods that exist.
     pub replicas: i32,
     /// Pods that are ready.
     pub ready: i32,
-    /// Pods of the Deployment's current template.
+    /// Pods of its current template.
     pub updated: i32,
     /// Memcached's image in the current template.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,23 +131,53 @@ pub struct Running {
 }
 
 impl Running {
-    /// What this Deployment has.
+    /// What runs the pods; `None` where there is nothing.
     #[must_use]
-    pub fn from_deployment(deployment: &Deployment) -> Self {
+    pub fn from_workload(workload: &WorkloadFacts) -> Answer<Option<Self>> {
+        match workload {
+            WorkloadFacts::Deployment { deployment, replica_sets: _ } => {
+                deployment.map(|it| it.as_ref().map(Self::from_deployment))
+            }
+            WorkloadFacts::StatefulSet(stateful_set) => {
+                stateful_set.map(|it| it.as_ref().map(Self::from_stateful_set))
+            }
+        }
+    }
+
+    fn from_deployment(deployment: &Deployment) -> Self {
         let status = deployment.status.clone().unwrap_or_default();
         let spec = deployment.spec.as_ref();
-        let pod = spec.and_then(|spec| spec.template.spec.as_ref());
-        let memcached = pod.and_then(|pod| pod.containers.iter().find(|it| it.name == MEMCACHED));
-        let annotations = deployment.metadata.annotations.as_ref();
         Self {
             desired: spec.and_then(|spec| spec.replicas).unwrap_or(1),
             replicas: status.replicas.unwrap_or_default(),
             ready: status.ready_replicas.unwrap_or_default(),
             updated: status.updated_replicas.unwrap_or_default(),
-            image: memcached.and_then(|container| container.image.clone()),
-            template_revision: annotations.and_then(|all| all.get(TEMPLATE_REVISION)?.parse().ok()),
+            image: spec.and_then(|spec| image(&spec.template)),
+            template_revision: template_revision(&deployment.metadata),
         }
     }
+
+    fn from_stateful_set(stateful_set: &StatefulSet) -> Self {
+        let status = stateful_set.status.clone().unwrap_or_default();
+        let spec = stateful_set.spec.as_ref();
+        Self {
+            desired: spec.and_then(|spec| spec.replicas).unwrap_or(1),
+            replicas: status.replicas,
+            ready: status.ready_replicas.unwrap_or_default(),
+            updated: Revision::current(stateful_set).pods,
+            image: spec.and_then(|spec| image(&spec.template)),
+            template_revision: template_revision(&stateful_set.metadata),
+        }
+    }
+}
+
+fn image(template: &PodTemplateSpec) -> Option<String> {
+    let containers = &template.spec.as_ref()?.containers;
+    containers.iter().find(|it| it.name == MEMCACHED)?.image.clone()
+}
+
+fn template_revision(meta: &ObjectMeta) -> Option<u32> {
+    meta.annotations.as_ref()?.get(TEMPLATE_REVISION)?.parse().ok()
 }
 
 #[cfg(test)]

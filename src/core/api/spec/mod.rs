@@ -38,6 +38,7 @@ mod security;
 mod service;
 #[cfg(test)]
 mod tests;
+mod workload;
 
 use std::collections::BTreeMap;
 
@@ -70,6 +71,8 @@ pub use self::security::{
     Sources, Tls, TlsSpec,
 };
 pub use self::service::ServiceSpec;
+pub(super) use self::workload::name_rule as workload_name_rule;
+pub use self::workload::{STATEFUL_SET, STATEFUL_SET_NAME, Workload};
 use super::status::MemcachedStatus;
 
 /// Default of `image`: the API server fills it in, so that it means whatever the operator's own default is.
@@ -110,6 +113,12 @@ pub struct MemcachedSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = REPLICAS.min, max = REPLICAS.max), extend("default" = REPLICAS.default))]
     pub replicas: Option<i32>,
+    /// What runs the pods. Deployment: pods have no names of their own, and clients find them under the Service's
+    /// name. StatefulSet: each pod has a host name that stays when it is replaced, so that clients keep its place among
+    /// the servers. A change makes other pods, and the cache is empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = workload::WORKLOADS, "default" = workload::DEFAULT_WORKLOAD))]
+    pub workload: Option<String>,
     /// Container image of memcached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
@@ -157,6 +166,8 @@ pub struct MemcachedSpec {
 pub struct Validated {
     /// Pods wanted, 0 to 64; under autoscaling the count to return to when that is switched off.
     pub replicas: i32,
+    /// What runs the pods.
+    pub workload: Workload,
     /// Image of the memcached container.
     pub image: String,
     /// Resources of the memcached container, verbatim.
@@ -188,6 +199,7 @@ impl Default for Validated {
     fn default() -> Self {
         Self {
             replicas: REPLICAS.default,
+            workload: Workload::default(),
             image: DEFAULT_IMAGE.to_owned(),
             resources: None,
             paused: false,
@@ -226,6 +238,7 @@ pub fn validate_with(name: &str, spec: &MemcachedSpec, judged: Judged) -> Result
     // Taken apart without `..`, as every section is: whoever adds a field decides here what becomes of it.
     let MemcachedSpec {
         replicas,
+        workload,
         image,
         resources,
         paused,
@@ -242,6 +255,7 @@ pub fn validate_with(name: &str, spec: &MemcachedSpec, judged: Judged) -> Result
     names::validate_resource(findings, name);
     let pods = Pods::new(*replicas, autoscaling.as_deref());
     let replicas = findings.number("spec.replicas", *replicas, REPLICAS);
+    let workload = workload::validate(findings, name, workload.as_deref());
     let image = image::validate(findings, "spec.image", image.as_deref()).unwrap_or(DEFAULT_IMAGE).to_owned();
     let memcached = memcached::validate(findings, &memcached.clone().unwrap_or_default());
     let requirements = resources::validate_memcached(findings, resources.as_ref(), memcached.max_memory_mb);
@@ -253,6 +267,7 @@ pub fn validate_with(name: &str, spec: &MemcachedSpec, judged: Judged) -> Result
     let autoscaling = autoscaling::validate(findings, autoscaling.as_deref(), &requests);
     let mut valid = Validated {
         replicas,
+        workload,
         image,
         resources: requirements,
         paused: paused.unwrap_or_default(),

@@ -7,13 +7,13 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
 use super::intent::Intent;
-use super::meta;
+use super::meta::{self, Servers};
 use super::ports;
 use crate::kernel::object::ChildKind;
 
 /// All servers, separated by commas.
 const SERVERS: &str = "MEMCACHED_SERVERS";
-/// What the servers are: `service` where one name leads to all pods.
+/// What the servers are: `service` where one name leads to all pods, `pods` where each has a name.
 const SERVERS_ARE: &str = "MEMCACHED_SERVERS_ARE";
 /// The port of each server.
 const PORT: &str = "MEMCACHED_PORT";
@@ -25,12 +25,16 @@ const LINES: &str = "servers";
 /// Renders the ConfigMap, true of the pods that run now.
 #[must_use]
 pub fn config_map(intent: &Intent<'_>) -> Value {
-    let servers = meta::servers(intent.key, intent.spec, intent.listening);
+    let servers = intent.servers.list(intent.key, intent.spec, intent.listening);
     let port = ports::to_use(intent.spec, intent.listening);
     let lines: String = servers.iter().map(|server| format!("{server}\n")).collect();
+    let what = match intent.servers {
+        Servers::Service => "service",
+        Servers::Pods(_) => "pods",
+    };
     let data = [
         (SERVERS, servers.join(",")),
-        (SERVERS_ARE, "service".to_owned()),
+        (SERVERS_ARE, what.to_owned()),
         (PORT, port.number.to_string()),
         (TLS, intent.spec.security.tls.is_some().to_string()),
         (LINES, lines),

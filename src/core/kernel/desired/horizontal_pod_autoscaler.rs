@@ -16,12 +16,13 @@ use crate::kernel::object::ChildKind;
 #[must_use]
 pub fn horizontal_pod_autoscaler(intent: &Intent<'_>) -> Option<Value> {
     let Autoscaling { min_replicas, max_replicas, metrics, behavior } = intent.spec.autoscaling.as_ref()?;
+    let target = ChildKind::from(intent.spec.workload);
     Some(json!(HorizontalPodAutoscaler {
         metadata: meta::object_meta(ChildKind::HorizontalPodAutoscaler, intent, BTreeMap::new()),
         spec: Some(HorizontalPodAutoscalerSpec {
             scale_target_ref: CrossVersionObjectReference {
-                api_version: Some(ChildKind::Deployment.api_version().to_owned()),
-                kind: ChildKind::Deployment.name().to_owned(),
+                api_version: Some(target.api_version().to_owned()),
+                kind: target.name().to_owned(),
                 name: intent.key.name.clone(),
             },
             min_replicas: Some(*min_replicas),

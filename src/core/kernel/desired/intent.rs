@@ -1,10 +1,12 @@
 //! What the children of a resource are made from. Pure data.
 
 use super::default_images::DefaultImages;
+use super::meta::Servers;
 use super::operator_pods::OperatorPods;
 use super::revision::Revision;
 use crate::api::Validated;
 use crate::kernel::object::{Key, Uid};
+use crate::kernel::partition::Partition;
 
 /// Everything that the children are rendered from.
 #[derive(Clone, Debug)]
@@ -15,8 +17,12 @@ pub struct Intent<'a> {
     pub uid: &'a Uid,
     /// What the user wants.
     pub spec: &'a Validated,
-    /// `spec.replicas` of the Deployment; `None`: an autoscaler decides.
+    /// `spec.replicas` of the workload; `None`: an autoscaler decides.
     pub replicas: Option<i32>,
+    /// Which pods of a StatefulSet may be replaced.
+    pub partition: Partition,
+    /// Under which names clients find the cache. It reaches no pod.
+    pub servers: Servers,
     /// Hash of the mounted Secret keys; `None` while it is not known.
     pub secret_hash: Option<&'a str>,
     /// Value of the restart-trigger annotation.

@@ -27,6 +27,8 @@ pub const DEFAULT_IMAGES: &str = "memcached.c5c3.io/default-images";
 pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 /// Label that all our objects carry, with the value [`MANAGED_BY`].
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
+/// Label of the pods of a StatefulSet, with the name of that kind: a Deployment's pods of the same cache do not have it.
+pub const WORKLOAD_LABEL: &str = "memcached.c5c3.io/workload";
 /// Value of [`MANAGED_BY_LABEL`].
 pub const MANAGED_BY: &str = "memcached-operator";
 
@@ -48,16 +50,41 @@ pub fn labels(name: &str) -> BTreeMap<String, String> {
         .into()
 }
 
-/// The selector of the pods of `name`, as an object.
+/// The selector of the pods of `name`, whatever runs them, as an object.
 #[must_use]
 pub fn label_selector(name: &str) -> LabelSelector {
     LabelSelector { match_labels: Some(labels(name)), match_expressions: None }
 }
 
-/// The selector of the pods of `name`, as text for the scale subresource: `key=value,key=value`, keys sorted.
+/// Labels of the pods that a workload runs: while a StatefulSet takes the place of a Deployment there are both, and a budget
+/// or an autoscaler has to see one set only.
+#[must_use]
+pub fn labels_of_pods(name: &str, workload: ChildKind) -> BTreeMap<String, String> {
+    let is_named = workload == ChildKind::StatefulSet;
+    let more = is_named.then(|| (WORKLOAD_LABEL.to_owned(), workload.name().to_owned()));
+    labels(name).into_iter().chain(more).collect()
+}
+
+/// The selector of the pods that a workload runs, as an object. It cannot change in a workload that exists.
+#[must_use]
+pub fn selector_of_pods(name: &str, workload: ChildKind) -> LabelSelector {
+    LabelSelector { match_labels: Some(labels_of_pods(name, workload)), match_expressions: None }
+}
+
+/// The selector of all pods of `name`, as text: `key=value,key=value`, keys sorted.
 #[must_use]
 pub fn selector_text(name: &str) -> String {
-    labels(name).iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
+    text(labels(name))
+}
+
+/// The selector of the pods that a workload runs, as text for the scale subresource.
+#[must_use]
+pub fn selector_text_of_pods(name: &str, workload: ChildKind) -> String {
+    text(labels_of_pods(name, workload))
+}
+
+fn text(labels: BTreeMap<String, String>) -> String {
+    labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
 }
 
 /// The pods of `name` whoever manages them, as the rules of scheduling know them.
@@ -68,10 +95,29 @@ pub fn pods_of(name: &str) -> LabelSelector {
     LabelSelector { match_labels: Some(match_labels), match_expressions: None }
 }
 
-/// Where clients find the cache whose pods run at `revision`: `name.namespace:port`, see [`ports::to_use`].
-#[must_use]
-pub fn servers(key: &Key, spec: &Validated, revision: Option<Revision>) -> Vec<String> {
-    vec![format!("{}.{}:{}", key.name, key.namespace, ports::to_use(spec, revision).number)]
+/// Under which names clients find a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Servers {
+    /// The Service's, which leads to every pod.
+    Service,
+    /// One for each of so many pods.
+    Pods(i32),
+}
+
+impl Servers {
+    /// The servers of a cache whose pods run at `revision`: `name.namespace:port` or, of each pod,
+    /// `name-0.name.namespace.svc:port`; see [`ports::to_use`].
+    #[must_use]
+    pub fn list(self, key: &Key, spec: &Validated, revision: Option<Revision>) -> Vec<String> {
+        let Key { namespace, name } = key;
+        let port = ports::to_use(spec, revision).number;
+        match self {
+            Self::Service => vec![format!("{name}.{namespace}:{port}")],
+            Self::Pods(number) => {
+                (0..number).map(|pod| format!("{name}-{pod}.{name}.{namespace}.svc:{port}")).collect()
+            }
+        }
+    }
 }
 
 /// Metadata of a child. An empty map of annotations is left out.

@@ -27,9 +27,11 @@ pub mod scheduling;
 pub mod secrets;
 pub mod service;
 pub mod service_monitor;
+pub mod stateful_set;
 mod template_hash;
 pub mod tls;
 mod unrecorded_template;
+pub mod workload;
 
 pub use default_images::DefaultImages;
 pub use intent::Intent;
@@ -43,14 +45,14 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::object::ChildKind;
-use deployment::Rendered;
+use workload::Rendered;
 
 /// The children of one resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Desired {
-    /// The rules that rendered the Deployment's template.
+    /// The rules that rendered the pod template.
     pub revision: Revision,
-    /// [`Intent::hash`] of what the Deployment's template was rendered from.
+    /// [`Intent::hash`] of what the pod template was rendered from.
     pub template_hash: String,
     /// Whole objects without uid. They hold only fields that we own and no empty list, empty map or null, except for
     /// what users wrote. A kind that is missing is not wanted.
@@ -65,7 +67,7 @@ impl Desired {
     }
 }
 
-/// Renders every child. `live` is what the Deployment says about its template; `None` without a Deployment of
+/// Renders every child. `live` is what the workload says about its template; `None` without a workload of
 /// ours, or when the annotations are missing or damaged.
 ///
 /// While the live hash is the intent's, the user changed nothing that reaches the pods, and the template is
@@ -74,12 +76,12 @@ impl Desired {
 /// operator knows (this one is a downgrade), an unchanged intent keeps the live template as it is.
 #[must_use]
 pub fn children(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Desired {
-    let Rendered { body, revision, template_hash } = deployment::deployment(intent, live);
+    let Rendered { body, revision, template_hash } = workload::workload(intent, live);
     let bodies = [
         (ChildKind::NetworkPolicy, network_policy::network_policy(intent)),
         (ChildKind::Service, Some(service::service(intent))),
         (ChildKind::ConfigMap, Some(config_map::config_map(intent))),
-        (ChildKind::Deployment, Some(body)),
+        (ChildKind::from(intent.spec.workload), Some(body)),
         (ChildKind::PodDisruptionBudget, pod_disruption_budget::pod_disruption_budget(intent)),
         (ChildKind::HorizontalPodAutoscaler, horizontal_pod_autoscaler::horizontal_pod_autoscaler(intent)),
         (ChildKind::ServiceMonitor, service_monitor::service_monitor(intent)),

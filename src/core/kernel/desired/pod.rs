@@ -1,4 +1,4 @@
-//! The pod template, by revision. Pure; called by [`super::deployment`].
+//! The pod template, by revision. Pure; called by [`super::workload`].
 //!
 //! What a revision renders never changes once it is released: the files in `src/core/tests/golden` pin it. A better
 //! template is a new revision beside the old ones. Its parts: [`super::memcached`] and [`super::exporter`] are the
@@ -79,7 +79,7 @@ fn revision_1(intent: &Intent<'_>) -> PodTemplateSpec {
     annotations
         .extend(ours.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned()))));
     let mut labels = pod.labels.clone();
-    labels.extend(meta::labels(&intent.key.name));
+    labels.extend(meta::labels_of_pods(&intent.key.name, intent.spec.workload.into()));
     PodTemplateSpec {
         metadata: Some(ObjectMeta {
             labels: Some(labels),

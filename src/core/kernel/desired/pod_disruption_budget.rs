@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
 use super::intent::Intent;
-use super::{deployment, meta};
+use super::{meta, workload};
 use crate::api::spec::DisruptionLimit;
 use crate::kernel::object::ChildKind;
 
@@ -16,7 +16,7 @@ use crate::kernel::object::ChildKind;
 #[must_use]
 pub fn pod_disruption_budget(intent: &Intent<'_>) -> Option<Value> {
     let limit = intent.spec.high_availability.disruption.clone()?;
-    if deployment::max_replicas(intent.spec) <= 1 {
+    if workload::max_replicas(intent.spec) <= 1 {
         return None;
     }
     let (min_available, max_unavailable) = match limit {
@@ -31,7 +31,7 @@ pub fn pod_disruption_budget(intent: &Intent<'_>) -> Option<Value> {
         spec: Some(PodDisruptionBudgetSpec {
             min_available,
             max_unavailable,
-            selector: Some(meta::label_selector(&intent.key.name)),
+            selector: Some(meta::selector_of_pods(&intent.key.name, intent.spec.workload.into())),
             // A pod that is not ready serves nobody, so it must not block a drain.
             unhealthy_pod_eviction_policy: Some("AlwaysAllow".to_owned()),
         }),

@@ -1,5 +1,5 @@
 //! Where pods may run, and how they keep off each other. Pure; called by [`super::pod`], and by
-//! [`super::deployment`] for the strategy that follows from it.
+//! [`super::deployment`] for the strategy that follows from it, and by the pass where another kind takes over the pods.
 
 use std::borrow::Cow;
 
@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{
 
 use super::intent::Intent;
 use super::meta;
+use crate::api::Validated;
 use crate::api::spec::AntiAffinity;
 
 /// The label of nodes by which pods are spread.
@@ -20,7 +21,7 @@ const WEIGHT: i32 = 100;
 #[must_use]
 pub fn affinity(intent: &Intent<'_>) -> Option<Affinity> {
     let user = intent.spec.pod.affinity.as_ref();
-    let apart = anti_affinity(intent);
+    let apart = anti_affinity(intent.spec, &intent.key.name);
     (user.is_some() || apart.is_some()).then(|| Affinity {
         pod_anti_affinity: apart.map(Cow::into_owned),
         ..user.cloned().unwrap_or_default()
@@ -31,12 +32,13 @@ pub fn affinity(intent: &Intent<'_>) -> Option<Affinity> {
 /// required anti-affinity of the user counts, whatever it selects: a rollout with one pod fewer is better than one that
 /// never ends.
 #[must_use]
-pub fn needs_room_of_its_own(intent: &Intent<'_>) -> bool {
+pub fn needs_room_of_its_own(spec: &Validated) -> bool {
     let required = |apart: &PodAntiAffinity| {
         let terms = apart.required_during_scheduling_ignored_during_execution.as_ref();
         terms.is_some_and(|terms| !terms.is_empty())
     };
-    anti_affinity(intent).is_some_and(|apart| required(&apart))
+    // What it selects does not count, and so not whose name is in it.
+    anti_affinity(spec, "").is_some_and(|apart| required(&apart))
 }
 
 /// The spread constraints. A constraint without a selector would count no pod and have no effect.
@@ -50,10 +52,9 @@ pub fn spread(intent: &Intent<'_>) -> Vec<TopologySpreadConstraint> {
     intent.spec.high_availability.spread.iter().map(with_selector).collect()
 }
 
-fn anti_affinity<'a>(intent: &Intent<'a>) -> Option<Cow<'a, PodAntiAffinity>> {
-    let user = intent.spec.pod.affinity.as_ref().and_then(|affinity| affinity.pod_anti_affinity.as_ref());
-    let preset =
-        || intent.spec.high_availability.anti_affinity.map(|preset| of_preset(preset, &intent.key.name));
+fn anti_affinity<'a>(spec: &'a Validated, name: &str) -> Option<Cow<'a, PodAntiAffinity>> {
+    let user = spec.pod.affinity.as_ref().and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+    let preset = || spec.high_availability.anti_affinity.map(|preset| of_preset(preset, name));
     user.map(Cow::Borrowed).or_else(|| preset().map(Cow::Owned))
 }
 

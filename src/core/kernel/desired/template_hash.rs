@@ -123,6 +123,8 @@ impl<'a> ReachesPods<'a> {
     fn from_intent(intent: &Intent<'a>) -> Self {
         let Validated {
             replicas: _,
+            // Another kind has other pods anyway, and each kind carries the hash of its own.
+            workload: _,
             image,
             resources,
             paused: _,

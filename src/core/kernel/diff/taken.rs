@@ -18,7 +18,7 @@ pub fn in_the_way(kind: ChildKind, desired: &Value, live: &Value) -> Vec<Pointer
             let taken = taken_ports(at(desired, &list), at(live, &list), ["port", "protocol"]);
             taken.into_iter().map(|port| item(&list, port)).collect()
         }
-        ChildKind::Deployment => ["containers", "initContainers"]
+        ChildKind::Deployment | ChildKind::StatefulSet => ["containers", "initContainers"]
             .iter()
             .flat_map(|list| of_containers(list, desired, live))
             .collect(),

@@ -18,6 +18,7 @@ use serde_json::Value;
 use crate::api::Validated;
 use crate::api::spec::{
     GracefulShutdown, HighAvailability, Monitoring, Plaintext, PodSettings, Process, Rotation, Security, Tls,
+    Workload,
 };
 use crate::kernel::desired::files::{self, CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY, SecretFiles};
 use crate::kernel::desired::intent::Intent;
@@ -68,6 +69,7 @@ pub fn understands(spec: &Validated) -> bool {
     // Everything is taken apart without `..`: whoever adds a field says here that only this operator knows it.
     let Validated {
         replicas: _,
+        workload,
         image: _,
         resources: _,
         paused: _,
@@ -106,6 +108,7 @@ pub fn understands(spec: &Validated) -> bool {
         && graceful_shutdown.as_ref().is_none_or(of_end)
         && tls.as_ref().is_none_or(of_tls)
         && *rotation == Rotation::Restart
+        && *workload == Workload::Deployment
 }
 
 /// The pod template.

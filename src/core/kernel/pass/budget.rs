@@ -10,7 +10,6 @@ use crate::api::Validated;
 use crate::api::status::BudgetedRollout;
 use crate::kernel::effect::RolloutCause;
 use crate::kernel::failure::Category;
-use crate::kernel::object::ChildKind;
 use crate::kernel::rollout_budget::{PermitState, RolloutPermit};
 
 /// Whether a resource changes to the newest templates though its intent is unchanged.
@@ -67,7 +66,7 @@ pub fn adoption(view: &View<'_>, spec: &Validated, present: &Plan<'_>) -> Adopti
     }
 }
 
-/// Decides whether pods may roll now without an edit of the user. Without a permit the Deployment waits; with a permit
+/// Decides whether pods may roll now without an edit of the user. Without a permit the workload waits; with a permit
 /// for adoption the `newest` plan is carried out, which exists if the adoption has its turn.
 #[must_use]
 pub fn apply<'a>(
@@ -94,8 +93,8 @@ pub fn apply<'a>(
         }
         (PermitState::Waiting(_), _) => {
             let rolls = |it: &&mut Planned| it.action.cause().and_then(RolloutCause::budgeted).is_some();
-            if let Some(deployment) = present.children.iter_mut().find(rolls) {
-                deployment.action = or_look(view, deployment.kind, Action::AwaitPermit);
+            if let Some(workload) = present.children.iter_mut().find(rolls) {
+                workload.action = or_look(view, workload.kind, Action::AwaitPermit);
             }
             BudgetedPlan { plan: present, permit_state }
         }
@@ -105,20 +104,21 @@ pub fn apply<'a>(
     }
 }
 
-/// Whether the API server refused the Deployment and the backoff has not ended yet.
+/// Whether the API server refused the workload and the backoff has not ended yet.
 fn backs_off(plan: &Plan<'_>) -> bool {
-    let refused = |it: &Planned| it.kind == ChildKind::Deployment && matches!(it.action, Action::BackOff(_));
+    let workload = plan.desired.workload();
+    let refused = |it: &Planned| it.kind == workload && matches!(it.action, Action::BackOff(_));
     plan.children.iter().any(refused)
 }
 
 impl View<'_> {
-    /// Whether no rollout is under way: all pods run the live template and are available, or there is no Deployment.
+    /// Whether no rollout is under way: all pods run the live template and are available, or there are none.
     /// `false` while it is unknown whether the last write was stored.
     fn pods_are_back(&self) -> bool {
-        let slot = self.resource.slot(ChildKind::Deployment);
+        let slot = self.resource.slot(self.resource.workload());
         let unanswered = slot.backoff.as_ref().is_some_and(|it| {
             it.failure.category == Category::Transient && it.retry_at.is_some_and(|at| self.now < at)
         });
-        !slot.look && !unanswered && self.our_deployment().is_none_or(is_rolled_out)
+        !slot.look && !unanswered && self.our_workload().is_none_or(is_rolled_out)
     }
 }

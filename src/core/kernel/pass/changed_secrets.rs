@@ -11,7 +11,7 @@ impl View<'_> {
     /// content was read in this run, or where they mount one key; otherwise only which Secrets have another version.
     #[must_use]
     pub fn changed_secrets(&self, mounted_secrets: &MountedSecrets) -> Vec<ChangedSecret> {
-        let live = self.our_deployment().and_then(|live| live.secret_hash.as_ref());
+        let live = self.our_workload().and_then(|live| live.secret_hash.as_ref());
         let carried = self.resource.carried_secrets.as_ref().filter(|it| Some(&it.hash) == live);
         let Some(carried) = carried else { return self.of_other_versions(mounted_secrets) };
         let changed = mounted_secrets.digests.iter().map(|(name, digests)| {

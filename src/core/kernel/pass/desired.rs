@@ -34,7 +34,7 @@ impl<'a> DesiredChildren<'a> {
         Self { rendered_hashes, intent, live, rendered: OnceCell::from(desired), is_news: true }
     }
 
-    /// The children of an intent. `live` is what the Deployment says about its template, as for
+    /// The children of an intent. `live` is what the workload says about its template, as for
     /// [`desired::children`]; `known` rendered hashes of the same resource.
     #[must_use]
     pub fn new(
@@ -98,20 +98,20 @@ impl<'a> DesiredChildren<'a> {
     }
 
     /// Fields of the template in which what is desired differs from what the live one was rendered from: this spec or the
-    /// one `before` it, with the hash of the Secrets and the restart trigger of the Deployment that is there. `None` where
+    /// one `before` it, with the hash of the Secrets and the restart trigger of the workload that is there. `None` where
     /// it was neither.
     #[must_use]
-    pub fn changed_fields(&self, before: Option<&Validated>, deployment: &Live) -> Option<Vec<Path>> {
+    pub fn changed_fields(&self, before: Option<&Validated>, workload: &Live) -> Option<Vec<Path>> {
         let live = self.live.as_deref()?;
-        let secret_hash = deployment.secret_hash.as_deref();
-        let restart_trigger = deployment.restart_trigger.as_deref();
+        let secret_hash = workload.secret_hash.as_deref();
+        let restart_trigger = workload.restart_trigger.as_deref();
         let mut specs = [Some(self.intent.spec), before].into_iter().flatten();
         let rendered = specs.find_map(|spec| {
             let intent = Intent { spec, secret_hash, restart_trigger, ..self.intent.clone() };
-            let rendered = desired::deployment::deployment(&intent, Some(live));
+            let rendered = desired::workload::workload(&intent, Some(live));
             (rendered.template_hash == live.hash).then_some(rendered.body)
         })?;
-        let (kind, desired) = (ChildKind::Deployment, self.body(ChildKind::Deployment));
+        let (kind, desired) = (self.workload(), self.body(self.workload()));
         let mut paths = diff::drift(kind, desired, &rendered);
         let gone = diff::drift(kind, &rendered, desired).into_iter().filter(|path| !paths.contains(path));
         paths.extend(gone.collect::<Vec<_>>());
@@ -122,6 +122,12 @@ impl<'a> DesiredChildren<'a> {
     #[must_use]
     pub fn template_hash(&self) -> &str {
         &self.rendered_hashes.template_hash
+    }
+
+    /// The kind that is to run the pods.
+    #[must_use]
+    pub fn workload(&self) -> ChildKind {
+        self.intent.spec.workload.into()
     }
 
     /// The spec that they are rendered from.
@@ -149,7 +155,7 @@ impl<'a> DesiredChildren<'a> {
         self.intent.spec.paused
     }
 
-    /// Whether the Deployment's number of pods is somebody else's to decide.
+    /// Whether the workload's number of pods is somebody else's to decide.
     #[must_use]
     pub const fn leaves_replicas(&self) -> bool {
         self.intent.replicas.is_none()

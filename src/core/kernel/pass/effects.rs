@@ -4,6 +4,7 @@ use super::action::{Action, Planned};
 use super::budget::BudgetedPlan;
 use super::mounted_secrets::MountedSecrets;
 use super::plan::Plan;
+use super::stuck_pods;
 use super::view::View;
 use super::warnings;
 use crate::api::spec::validate;
@@ -14,7 +15,7 @@ use crate::kernel::field_managers::owners_of;
 use crate::kernel::go_operator;
 use crate::kernel::kube_events;
 use crate::kernel::log_lines;
-use crate::kernel::object::ChildKind;
+use crate::kernel::partition::HELD;
 use crate::kernel::pending_request::{Changes, ChildWrite, PlannedRequest, Replacement, Write};
 use crate::kernel::rollout_budget::PermitState;
 use crate::kernel::rotation;
@@ -32,8 +33,9 @@ pub fn requests(
     status: &MemcachedStatus,
 ) -> Vec<PlannedRequest> {
     let requests = plan.children.iter().filter_map(|it| request(view, plan, mounted_secrets, it));
-    let (reads, writes): (Vec<_>, Vec<_>) =
+    let (reads, mut writes): (Vec<_>, Vec<_>) =
         requests.partition(|it| matches!(it, PlannedRequest::ReadChild { .. }));
+    writes.extend(stuck_pods::to_delete(view, spec).map(stuck_pods::request));
     let waits_for_status = !writes.is_empty() && view.may_prove_status();
     if !reads.is_empty() {
         // The writes and the status depend on what the reads find.
@@ -58,7 +60,7 @@ fn request(
     let kind = planned.kind;
     let body = || plan.desired.body(kind).clone();
     let replaces = |cause: Option<RolloutCause>| {
-        let live = view.resource.live(kind).filter(|_| kind == ChildKind::Deployment)?;
+        let live = view.resource.live(kind).filter(|_| kind == plan.desired.workload())?;
         let secrets = match cause {
             Some(RolloutCause::Secret) => view.changed_secrets(mounted_secrets),
             _ => Vec::new(),
@@ -89,14 +91,16 @@ fn request(
     };
     let warnings =
         || warnings::kube_events(warnings::of_pods(view.now, plan.desired.spec(), mounted_secrets));
+    let switches = planned.action == Action::Create && kind.is_workload() && view.former_workload().is_some();
+    let switched = switches.then(|| kube_events::workload_switched(kind, &view.resource.seen.key));
     let makes_pods = planned.action.cause().is_some()
-        || (kind == ChildKind::Deployment && planned.action == Action::Create);
+        || (kind == plan.desired.workload() && planned.action == Action::Create);
     Some(PlannedRequest::WriteChild(ChildWrite {
         kind,
         write,
         attempt: view.attempt_at(kind, planned.hash(), &planned.action),
         changes: changes(view, plan, planned),
-        kube_events: if makes_pods { warnings() } else { Vec::new() },
+        kube_events: switched.into_iter().chain(if makes_pods { warnings() } else { Vec::new() }).collect(),
     }))
 }
 
@@ -116,19 +120,19 @@ fn changes(view: &View<'_>, plan: &Plan<'_>, planned: &Planned) -> Changes {
     Changes { fields, edits, managers: if is_repair { managers } else { Vec::new() }, is_repair }
 }
 
-/// The edits of the spec that have yet to reach the Deployment.
+/// The edits of the spec that have yet to reach the workload.
 fn edits(view: &View<'_>) -> Vec<String> {
     let before = view.resource.spec_before_edit.as_deref();
     let after = view.resource.seen.spec.as_ref().ok();
     before.zip(after).map(|(before, after)| spec_edits(before, after)).unwrap_or_default()
 }
 
-/// Fields of the template that an apply would change; `None` if the Deployment was dropped after its comparison and the
+/// Fields of the template that an apply would change; `None` if the workload was dropped after its comparison and the
 /// source of its template is unknown.
 fn template_changes(view: &View<'_>, plan: &Plan<'_>) -> Option<Vec<Path>> {
     let edited = view.resource.spec_before_edit.as_deref();
     let before = edited.and_then(|spec| validate(&view.resource.seen.key.name, spec).ok());
-    let live = view.our_deployment()?;
+    let live = view.our_workload()?;
     plan.desired.changed_fields(before.as_ref(), live)
 }
 
@@ -157,8 +161,9 @@ impl View<'_> {
     #[must_use]
     pub fn write_status(&self, status: &MemcachedStatus, warning: Option<KubeEvent>) -> PlannedRequest {
         let (resource, before) = (self.resource, &self.resource.seen.status);
-        let template_changed = resource.slot(ChildKind::Deployment).template_changed;
-        let by_others = kube_events::replaced_by_others(before, status).filter(|_| template_changed);
+        let template_changed = resource.slot(resource.workload()).template_changed;
+        let held = self.our_workload().is_some_and(|live| live.partition == Some(HELD));
+        let by_others = kube_events::replaced_by_others(before, status).filter(|_| template_changed && !held);
         let is_edited = status.observed_generation != before.observed_generation;
         let edit = resource.spec_before_edit.as_deref().zip(resource.seen.spec.as_ref().ok());
         let not_used = edit.filter(|_| is_edited);

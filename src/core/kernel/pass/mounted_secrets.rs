@@ -261,16 +261,16 @@ impl View<'_> {
 
     /// The hash of the Go operator on the pods of a Deployment that nobody took over yet.
     fn go_operator_secret_hash(&self) -> Option<String> {
-        self.our_deployment()?.unrecorded.as_ref()?.preserved().secret_hash
+        self.our_workload()?.unrecorded.as_ref()?.preserved().secret_hash
     }
 
-    /// Whether the pods of our Deployment were started with Secrets whose hash by our algorithm it does not carry: they
+    /// Whether the pods of our workload were started with Secrets whose hash by our algorithm it does not carry: they
     /// are the Go operator's, or somebody took the annotation away.
     fn rests_on_unknown(&self, mounted: &[MountedSecret]) -> bool {
         let of_go_operator = |template: &LiveTemplate| template.revision == Revision::GO_OPERATOR;
         let hashed =
             |name: &str| self.resource.seen.status.secrets.iter().any(|it| it.is_hashed() && it.name == name);
-        self.our_deployment().is_some_and(|live| {
+        self.our_workload().is_some_and(|live| {
             let lost = live.secret_hash.is_none() && mounted.iter().any(|secret| hashed(&secret.name));
             lost || live.template.as_ref().is_none_or(of_go_operator)
         })
@@ -279,7 +279,7 @@ impl View<'_> {
     /// The last known hash, by the rule at the top of this file.
     fn last_known_secret_hash(&self, spec: &Validated) -> Option<SecretHash> {
         let computed = self.resource.secret_hash.as_ref();
-        let Some(live) = self.our_deployment() else { return computed.cloned() };
+        let Some(live) = self.our_workload() else { return computed.cloned() };
         match &live.secret_hash {
             Some(hash) => {
                 let carried = self.resource.seen.status.secrets.iter().filter(|it| it.is_hashed());
@@ -293,7 +293,7 @@ impl View<'_> {
     /// Whether the pods were started with the Secrets of this hash.
     fn pods_carry(&self, spec: &Validated, hash: &str) -> bool {
         let carries = |live: &Live| live.secret_hash.as_deref() == Some(hash) || self.runs_on(spec, hash);
-        self.our_deployment().is_some_and(carries)
+        self.our_workload().is_some_and(carries)
     }
 
     /// What is invalid in a Secret, among what the pods were not started with.
@@ -313,7 +313,7 @@ impl View<'_> {
             it.name == name && it.uid == content.uid.0 && it.resource_version == content.resource_version.0
         };
         let mounts = |it: &SecretVersion| it.keys.is_empty() || it.keys.iter().any(|mounted| mounted == key);
-        self.our_deployment().is_some()
+        self.our_workload().is_some()
             && self.resource.seen.status.secrets.iter().find(is_version).is_some_and(mounts)
     }
 
@@ -332,7 +332,7 @@ impl View<'_> {
     /// Whether the live template was rendered with this hash. The Go operator's says nothing about our hash.
     fn runs_on(&self, spec: &Validated, hash: &str) -> bool {
         let intent = self.intent(spec, Some(hash));
-        let signed = self.our_deployment().is_some_and(|live| live.template.is_some());
+        let signed = self.our_workload().is_some_and(|live| live.template.is_some());
         self.live_template(&intent, false).is_some_and(|live| {
             live.is_of(&intent.hash(), spec.security.rotation)
                 && (signed || live.revision != Revision::GO_OPERATOR)

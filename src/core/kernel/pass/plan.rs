@@ -11,8 +11,11 @@ use super::desired::DesiredChildren;
 use super::held::{or_held, or_look};
 use super::mounted_secrets::MountedSecrets;
 use super::owner::{Owner, owner};
+use super::progress::is_rolled_out;
 use super::rollout_cause::rollout_cause;
 use super::view::View;
+use crate::api::Validated;
+use crate::kernel::desired::scheduling;
 use crate::kernel::diff::Differences;
 use crate::kernel::effect::RolloutCause;
 use crate::kernel::live::{Live, REPLICAS};
@@ -41,7 +44,7 @@ pub fn plan<'a>(
         let compared = compared.remove(&kind);
         let action = match &compared {
             Some(compared) => wanted(view, mounted_secrets, &desired, kind, compared),
-            None => unwanted(view, kind)?,
+            None => unwanted(view, &desired, kind)?,
         };
         let action = if action.writes() && desired.is_paused() { Action::Paused } else { action };
         let hash = compared.as_ref().map_or("", |compared| &compared.hash);
@@ -53,13 +56,13 @@ pub fn plan<'a>(
         it.kind == ChildKind::NetworkPolicy && it.compared.is_some() && !it.action.is_in_place()
     };
     let guarded = !children.iter().any(open);
-    if let Some(deployment) = children.iter_mut().find(|it| it.kind == ChildKind::Deployment) {
-        let action = &deployment.action;
+    if let Some(workload) = children.iter_mut().find(|it| it.kind == desired.workload()) {
+        let action = &workload.action;
         let makes_pods = *action == Action::Create || action.cause().is_some();
         // Whatever a new pod is made for, it mounts the Secrets as they are now.
         let unfit = !guarded || !mounted_secrets.invalid.is_empty();
         if (makes_pods && unfit) || (mounted_secrets.hold_templates() && action.writes()) {
-            deployment.action = or_look(view, deployment.kind, Action::Hold);
+            workload.action = or_look(view, workload.kind, Action::Hold);
         }
     }
     Plan { desired, children }
@@ -88,7 +91,9 @@ fn wanted(
             Owner::Us if let Some(first) = before_apply(kind, desired, live) => first,
             Owner::Us => {
                 let cause = match kind {
-                    ChildKind::Deployment => rollout_cause(view, mounted_secrets, desired, compared),
+                    kind if kind == desired.workload() => {
+                        rollout_cause(view, mounted_secrets, desired, compared)
+                    }
                     _ => None,
                 };
                 repair(live, compared, cause)
@@ -98,7 +103,7 @@ fn wanted(
 }
 
 /// What to do about a child that the spec does not ask for; `None` if we have none.
-fn unwanted(view: &View<'_>, kind: ChildKind) -> Option<Action> {
+fn unwanted(view: &View<'_>, desired: &DesiredChildren<'_>, kind: ChildKind) -> Option<Action> {
     let slot = view.resource.slot(kind);
     let ours = |live: &&Live| matches!(owner(view, kind, live), Owner::Us);
     let unavailable = view.world.unavailable(kind, &view.resource.seen.key.namespace);
@@ -108,6 +113,7 @@ fn unwanted(view: &View<'_>, kind: ChildKind) -> Option<Action> {
         (Some(_), Some(why)) => Some(Action::Unavailable(why.clone())),
         _ if slot.look || may_be_left(view, slot) => Some(Action::Look),
         (None, None) => None,
+        (Some(_), None) if kind.is_workload() && !view.may_stop_former(desired.spec()) => Some(Action::Hold),
         (Some(live), None) => Some(match view.orphan(live) {
             Some(orphan) => Action::Patch {
                 resource_version: live.resource_version.clone(),
@@ -116,6 +122,14 @@ fn unwanted(view: &View<'_>, kind: ChildKind) -> Option<Action> {
             },
             None => Action::Delete { uid: live.uid.clone(), resource_version: live.resource_version.clone() },
         }),
+    }
+}
+
+impl View<'_> {
+    /// Whether the pods of before a change of the workload may go: those that take their place are all there, or find no
+    /// room while the others have it.
+    fn may_stop_former(&self, spec: &Validated) -> bool {
+        scheduling::needs_room_of_its_own(spec) || self.our_workload().is_some_and(is_rolled_out)
     }
 }
 
@@ -132,7 +146,7 @@ fn may_be_left(view: &View<'_>, slot: &Slot) -> bool {
 
 /// A change of managedFields that is needed before an apply has the desired effect.
 fn before_apply(kind: ChildKind, desired: &DesiredChildren<'_>, live: &Live) -> Option<Action> {
-    let leaves_replicas = kind == ChildKind::Deployment && desired.leaves_replicas();
+    let leaves_replicas = kind.is_workload() && desired.leaves_replicas();
     let take_over =
         live.go_operator.as_ref().map(|fields| fields.edits_to_take_over(live.entry, leaves_replicas));
     // An apply that omits replicas while we own the field would set it to 1.

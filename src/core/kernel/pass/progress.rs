@@ -1,12 +1,12 @@
-//! How far the pods of a Deployment are, and how many there are to be. Pure; asked by the budget and by the status.
+//! How far the pods of a workload are, and how many there are to be. Pure; asked by the budget and by the status.
 
 use super::action::Planned;
 use super::plan::Plan;
 use super::view::View;
 use crate::api::Validated;
-use crate::api::spec::Autoscaling;
 use crate::kernel::live::Live;
 use crate::kernel::object::ChildKind;
+use crate::kernel::partition::HELD;
 use crate::kernel::status::rollout_progress::RolloutProgress;
 
 /// How far the pod template has been written.
@@ -23,7 +23,7 @@ pub struct TemplateProgress {
 pub fn progress(plan: &Plan<'_>) -> TemplateProgress {
     // An autoscaler that cannot be made or deleted holds back the number of pods that depends on it.
     let decides = |it: &&Planned| match it.kind {
-        ChildKind::Deployment => true,
+        kind if kind == plan.desired.workload() => true,
         ChildKind::HorizontalPodAutoscaler => plan.desired.leaves_replicas(),
         _ => false,
     };
@@ -32,54 +32,41 @@ pub fn progress(plan: &Plan<'_>) -> TemplateProgress {
     TemplateProgress { carries_template: template_in_place(plan), held_back }
 }
 
-/// What the counters of a Deployment prove.
+/// What the counters of a workload prove.
 #[must_use]
 pub fn rollout(
     live: &Live,
     TemplateProgress { carries_template, held_back }: TemplateProgress,
 ) -> RolloutProgress {
-    let seen = live.rollout.clone().unwrap_or_default();
-    let observed = seen.observed_generation >= live.generation;
-    RolloutProgress { observed, seen, asked: asked(live), carries_template, held_back }
-}
-
-/// Pods that a Deployment asks for.
-pub fn asked(live: &Live) -> i32 {
-    live.replicas.and_then(|replicas| i32::try_from(replicas).ok()).unwrap_or(1)
-}
-
-/// Pods expected: under an autoscaler the number that the autoscaler set, within its bounds. Zero switches the
-/// autoscaler off.
-pub fn replicas_expected(view: &View<'_>, spec: &Validated) -> i32 {
-    let Some(Autoscaling { min_replicas, max_replicas, .. }) = &spec.autoscaling else {
-        return spec.replicas;
-    };
-    let asked = view.our_deployment().and_then(|live| live.replicas);
-    match asked.and_then(|asked| i32::try_from(asked).ok()) {
-        Some(0) => 0,
-        asked => asked.unwrap_or(*min_replicas).min(*max_replicas).max(*min_replicas),
+    let mut seen = live.rollout.clone().unwrap_or_default();
+    // Where no pod may be replaced, those are as they should be that the last rollout brought: what somebody else changed
+    // in the template since comes with the next one.
+    if let Some(revisions) = seen.revisions.as_ref().filter(|_| live.partition == Some(HELD)) {
+        seen.updated = revisions.current_replicas;
     }
+    let observed = seen.observed_generation >= live.generation;
+    RolloutProgress { observed, seen, asked: live.asked(), carries_template, held_back }
 }
 
 /// Whether all pods run the desired template and are available.
 #[must_use]
 pub fn is_complete(view: &View<'_>, spec: &Validated, plan: &Plan<'_>) -> bool {
     let progress = progress(plan);
-    let complete = |live: &Live| rollout(live, progress).complete(replicas_expected(view, spec));
-    view.our_deployment().is_some_and(complete)
+    let complete = |live: &Live| rollout(live, progress).complete(view.replicas_expected(spec));
+    view.our_workload().is_some_and(complete)
 }
 
-/// Whether all pods of a Deployment run its template, and are available.
+/// Whether all pods of a workload run its template, and are available.
 #[must_use]
 pub fn is_rolled_out(live: &Live) -> bool {
     let its_own = TemplateProgress { carries_template: true, held_back: false };
-    rollout(live, its_own).complete(asked(live))
+    rollout(live, its_own).complete(live.asked())
 }
 
 /// Whether the live pod template is the desired one.
 pub fn template_in_place(plan: &Plan<'_>) -> bool {
-    let deployment = plan.children.iter().find(|it| it.kind == ChildKind::Deployment);
-    let drifted = deployment
+    let workload = plan.children.iter().find(|it| it.kind == plan.desired.workload());
+    let drifted = workload
         .and_then(Planned::differences)
         .is_some_and(|differences| differences.of_template().next().is_some());
     !drifted && plan.desired.keeps_template()

@@ -6,16 +6,16 @@ use super::mounted_secrets::MountedSecrets;
 use super::view::View;
 use crate::kernel::diff::Differences;
 use crate::kernel::effect::RolloutCause;
-use crate::kernel::object::ChildKind;
+use crate::kernel::partition::HELD;
 
-/// Why an apply of the Deployment starts a rollout; `None` if it does not change the template.
+/// Why an apply of the workload starts a rollout; `None` if it replaces no pod.
 pub fn rollout_cause(
     view: &View<'_>,
     mounted_secrets: &MountedSecrets,
     desired: &DesiredChildren<'_>,
     compared: &Compared,
 ) -> Option<RolloutCause> {
-    let live = view.resource.live(ChildKind::Deployment)?;
+    let live = view.resource.live(desired.workload())?;
     let same_intent = desired.keeps_template();
     let of_template = |found: &Differences| found.of_template().next().is_some();
     // The object may have been dropped since its comparison.
@@ -25,8 +25,12 @@ pub fn rollout_cause(
     // templates at once, if they took no turns.
     let may_roll = compared.unanswered == Some(Unanswered::AnotherServer)
         && compared.found.as_ref().is_some_and(of_template);
+    // Somebody else's change of a template whose pods are held replaced none, and to put it back replaces none.
+    let held = live.partition == Some(HELD);
     // A recognised template differs only by defaults of the API server, which sets them again.
-    if !template_differs || desired.recognises_template() {
+    if held && same_intent && !desired.adopts_newest() {
+        None
+    } else if !template_differs || desired.recognises_template() {
         may_roll.then_some(RolloutCause::Definition)
     } else if desired.adopts_newest() {
         Some(RolloutCause::Adoption)

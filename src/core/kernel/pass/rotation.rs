@@ -13,7 +13,6 @@ use crate::api::secret_rotation::SecretRotation;
 use crate::api::spec::Rotation;
 use crate::kernel::agents::{AskedSecret, Question};
 use crate::kernel::desired::secrets;
-use crate::kernel::object::ChildKind;
 use crate::kernel::rotation::{self, Situation};
 
 /// What to do about the agents.
@@ -35,7 +34,7 @@ pub fn record(
     mounted_secrets: &MountedSecrets,
     carries_template: bool,
 ) -> Option<SecretRotation> {
-    let deployment = view.our_deployment()?;
+    let workload = view.our_workload()?;
     let mounted = secrets::mounted(spec);
     if spec.security.rotation != Rotation::InPlace || mounted.is_empty() {
         return None;
@@ -48,10 +47,10 @@ pub fn record(
     let situation = Situation {
         now: Timestamp::from_second(view.now.as_second()).unwrap_or(view.now),
         wanted,
-        carried: deployment.secret_hash.as_deref(),
+        carried: workload.secret_hash.as_deref(),
         changed: if changed.is_empty() { every() } else { changed },
         mounted: mounted.iter().map(|it| (it.secret, it.key)).collect(),
-        pod_template: deployment.template_print.map(|print| format!("{print:x}")).unwrap_or_default(),
+        pod_template: workload.template_print.map(|print| format!("{print:x}")).unwrap_or_default(),
     };
     Some(rotation::next(before, &situation, view.resource.agents.as_ref().and_then(|it| it.about(wanted))))
 }
@@ -94,10 +93,10 @@ pub fn asking(view: &View<'_>, spec: &Validated, mounted_secrets: &MountedSecret
 }
 
 impl View<'_> {
-    /// Whether the Deployment says that this content is wanted. Where pods take it in place, its template does not tell.
+    /// Whether the workload says that this content is wanted. Where pods take it in place, its template does not tell.
     #[must_use]
-    pub fn deployment_says(&self, hash: Option<&str>) -> bool {
-        let live = self.resource.live(ChildKind::Deployment);
+    pub fn workload_says(&self, hash: Option<&str>) -> bool {
+        let live = self.resource.live(self.resource.workload());
         live.and_then(|live| live.secret_hash.as_deref()) == hash
     }
 }

@@ -6,7 +6,6 @@ use jiff::Timestamp;
 use super::action::{Action, Planned, unserved};
 use super::mounted_secrets::{self, MountedSecrets};
 use super::outcome::Settled;
-use super::progress::replicas_expected;
 use super::status::ComputedStatus;
 use super::view::View;
 use crate::api::{MemcachedStatus, Validated};
@@ -34,7 +33,9 @@ pub fn of_valid(
     let rechecks = planned
         .iter()
         .filter_map(|it| view.resource.slot(it.kind).recheck.as_ref().map(|recheck| recheck.at));
-    let times = retries.chain(rechecks).chain(retry_of_status(view)).chain(repairs).chain(*changes_at);
+    let of_pods = view.resource.pod_backoff.as_ref().and_then(|backoff| backoff.retry_at);
+    let times =
+        retries.chain(rechecks).chain(of_pods).chain(retry_of_status(view)).chain(repairs).chain(*changes_at);
     Settled {
         wake_at: times.filter(|at| *at > view.now).min(),
         failure: failure(mounted_secrets, planned),
@@ -42,7 +43,7 @@ pub fn of_valid(
         unserved: unserved(planned).collect(),
         instance_metrics: InstanceMetrics::from_status(
             status,
-            Some((spec.image.clone(), replicas_expected(view, spec))),
+            Some((spec.image.clone(), view.replicas_expected(spec))),
         ),
     }
 }

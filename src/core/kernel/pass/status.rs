@@ -8,16 +8,17 @@ use super::action::{Action, Planned, unserved};
 use super::budget::BudgetedPlan;
 use super::held::repairs_exhausted;
 use super::mounted_secrets::MountedSecrets;
-use super::progress::{TemplateProgress, asked, progress, replicas_expected, rollout};
+use super::progress::{TemplateProgress, progress, rollout};
 use super::rotation;
 use super::secret_content;
+use super::stuck_pods;
 use super::view::View;
 use super::warnings;
 use crate::api::spec::Rotation;
 use crate::api::status::OtherFieldManager;
 use crate::api::{MemcachedStatus, Validated};
-use crate::kernel::desired::meta;
 use crate::kernel::field_managers::OtherManager;
+use crate::kernel::live::Live;
 use crate::kernel::object::ChildKind;
 use crate::kernel::rollout_budget::PermitState;
 use crate::kernel::status;
@@ -40,10 +41,10 @@ pub fn of_valid(
     BudgetedPlan { plan, permit_state }: &BudgetedPlan<'_>,
 ) -> ComputedStatus {
     let planned = plan.children.as_slice();
-    let mut inputs = observed(view, replicas_expected(view, spec), progress(plan));
+    let mut inputs = observed(view, view.replicas_expected(spec), progress(plan));
     inputs.permit_state = *permit_state;
     inputs.servers = match view.has(ChildKind::Service) {
-        true => meta::servers(inputs.key, spec, view.listening()),
+        true => view.servers(spec).list(inputs.key, spec, view.listening()),
         false => Vec::new(),
     };
     let pending = planned.iter().filter(|it| !it.action.is_in_place());
@@ -54,20 +55,23 @@ pub fn of_valid(
         planned.iter().filter(waits).map(|it| it.kind.name()).collect()
     });
     // What is about to be put back is no news: the Event of that names who changed it.
-    if planned.iter().any(|it| it.kind == ChildKind::Deployment && it.action.writes()) {
+    if planned.iter().any(|it| it.kind == plan.desired.workload() && it.action.writes()) {
         let before = &view.resource.seen.status;
         inputs.other_managers.clone_from(&before.other_field_managers);
         inputs.weakened.clone_from(&before.weakened_by_others);
     }
     inputs.missing_secrets.clone_from(&mounted_secrets.missing);
-    let carries_template = inputs.deployment.as_ref().is_some_and(|rollout| rollout.carries_template);
+    let carries_template = inputs.rollout.as_ref().is_some_and(|rollout| rollout.carries_template);
     inputs.rotation = rotation::record(view, spec, mounted_secrets, carries_template);
     let of_rotation = inputs.rotation.as_ref().and_then(BlockingProblem::from_rotation);
     let of_pass = worst_problem(view, mounted_secrets, planned);
-    inputs.blocking_problem = of_pass.into_iter().chain(of_rotation).min_by_key(BlockingProblem::rank);
-    // Until the Deployment carries the new hash, the status keeps the versions that the live hash stands for.
+    let of_pods = stuck_pods::all(view, spec).next().and(view.resource.pod_backoff.as_ref());
+    let of_pods = of_pods.map(|backoff| BlockingProblem::from_failure(&backoff.failure));
+    inputs.blocking_problem =
+        of_pass.into_iter().chain(of_rotation).chain(of_pods).min_by_key(BlockingProblem::rank);
+    // Until the workload carries the new hash, the status keeps the versions that the live hash stands for.
     let told =
-        spec.security.rotation == Rotation::Restart || view.deployment_says(mounted_secrets.hash.as_deref());
+        spec.security.rotation == Rotation::Restart || view.workload_says(mounted_secrets.hash.as_deref());
     if carries_template && told {
         inputs.secrets.clone_from(&mounted_secrets.versions);
     }
@@ -99,11 +103,11 @@ pub fn of_invalid(view: &View<'_>, broken: &str, permit_state: PermitState) -> M
 }
 
 /// Pods expected under an invalid spec: the number in the spec, if it can be read; under an autoscaler, or without a
-/// number, the number in the Deployment.
+/// number, the number in the workload.
 fn replicas_of_invalid(view: &View<'_>) -> i32 {
     let spec = view.resource.seen.spec.as_ref().ok();
     let autoscaling = spec.and_then(|spec| spec.autoscaling.as_ref()).filter(|it| it.enabled == Some(true));
-    let asked = view.our_deployment().map(asked);
+    let asked = view.our_workload().map(Live::asked);
     let said = match autoscaling {
         Some(autoscaling) => asked.or(autoscaling.min_replicas),
         None => spec.map_or(asked, |spec| spec.replicas),
@@ -114,12 +118,14 @@ fn replicas_of_invalid(view: &View<'_>) -> i32 {
 /// The observed part of the inputs, before anything is said about the plan.
 fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgress) -> StatusInputs<'a> {
     let seen = &view.resource.seen;
-    let deployment = view.our_deployment();
+    let workload = view.our_workload();
     StatusInputs {
         key: &seen.key,
+        workload: view.resource.workload(),
+        former_ready: view.former_workload().and_then(|live| live.rollout.as_ref()).map_or(0, |it| it.ready),
         generation: seen.generation,
         replicas_expected,
-        deployment: deployment.map(|live| rollout(live, progress)),
+        rollout: workload.map(|live| rollout(live, progress)),
         servers: seen.status.server_list.clone(),
         pending: Vec::new(),
         paused: None,
@@ -136,8 +142,8 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
             .filter(|slot| slot.live.is_some())
             .filter_map(|slot| slot.altered.as_deref().cloned())
             .collect(),
-        other_managers: deployment.map(|live| other_managers(view, &live.managers)).unwrap_or_default(),
-        weakened: deployment.map(|live| live.weakened.clone()).unwrap_or_default(),
+        other_managers: workload.map(|live| other_managers(view, &live.managers)).unwrap_or_default(),
+        weakened: workload.map(|live| live.weakened.clone()).unwrap_or_default(),
         permit_state: PermitState::NotNeeded,
         template_revision: view.template_revision(),
         now: view.now,
@@ -148,7 +154,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
 /// manager, to whatever field. So it counts only together with a change of the template: else the status would be written
 /// again with each of them.
 fn other_managers(view: &View<'_>, managers: &[OtherManager]) -> Vec<OtherFieldManager> {
-    let template_changed = view.resource.slot(ChildKind::Deployment).template_changed;
+    let template_changed = view.resource.slot(view.resource.workload()).template_changed;
     let before = &view.resource.seen.status.other_field_managers;
     let named = |OtherManager { name, time, fields }: OtherManager| {
         let same = |before: &&OtherFieldManager| before.manager == name && before.fields == fields;

@@ -5,15 +5,18 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 
+use crate::api::spec::{Autoscaling, Workload};
 use crate::api::status::NEVER_OBSERVED;
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::backoff::{Attempt, Backoff};
+use crate::kernel::desired::meta::Servers;
 use crate::kernel::desired::{DefaultImages, Intent, LiveTemplate, OperatorPods, Revision};
-use crate::kernel::event::Unavailable;
+use crate::kernel::event::{SeenPod, Unavailable};
 use crate::kernel::failure::Category;
 use crate::kernel::live::Live;
 use crate::kernel::object::{ChildKind, Key};
 use crate::kernel::orphan::Orphan;
+use crate::kernel::partition::{FailingPod, Partition};
 use crate::kernel::status;
 use crate::kernel::world::World;
 use crate::kernel::world::resource::Resource;
@@ -34,10 +37,21 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// The Deployment, when it is this resource's own.
+    /// What runs the pods that are asked for, a Deployment or a StatefulSet, when it is this resource's own.
     #[must_use]
-    pub fn our_deployment(&self) -> Option<&'a Live> {
-        self.resource.live(ChildKind::Deployment).filter(|live| self.is_ours(live))
+    pub fn our_workload(&self) -> Option<&'a Live> {
+        self.ours(self.resource.workload())
+    }
+
+    /// What ran the pods before the user asked for another kind, while it is there.
+    #[must_use]
+    pub fn former_workload(&self) -> Option<&'a Live> {
+        let former = ChildKind::WORKLOADS.into_iter().find(|kind| *kind != self.resource.workload())?;
+        self.ours(former)
+    }
+
+    fn ours(&self, kind: ChildKind) -> Option<&'a Live> {
+        self.resource.live(kind).filter(|live| self.is_ours(live))
     }
 
     /// Whether this resource has a status. A new resource gets its children without a read before.
@@ -49,7 +63,8 @@ impl<'a> View<'a> {
     /// Whether any pod serves.
     #[must_use]
     pub fn serves(&self) -> bool {
-        self.our_deployment().and_then(|live| live.rollout.as_ref()).is_some_and(|rollout| rollout.ready > 0)
+        let workloads = self.our_workload().into_iter().chain(self.former_workload());
+        { workloads }.any(|live| live.rollout.as_ref().is_some_and(|rollout| rollout.ready > 0))
     }
 
     /// Whether a child of this resource exists, also while it is being deleted.
@@ -72,25 +87,43 @@ impl<'a> View<'a> {
 
     /// Whether our autoscaler exists or may exist. An autoscaler owns `spec.replicas` once it has scaled; if
     /// autoscalers cannot be listed, it may still exist.
-    fn may_be_autoscaled(&self, deployment: &Live) -> bool {
+    fn may_be_autoscaled(&self, workload: &Live) -> bool {
         let unavailable =
             self.world.unavailable(ChildKind::HorizontalPodAutoscaler, &self.resource.seen.key.namespace);
         let unknown = matches!(unavailable, Some(Unavailable::Refused(_)));
-        self.has(ChildKind::HorizontalPodAutoscaler) || (unknown && !deployment.owns_replicas)
+        self.has(ChildKind::HorizontalPodAutoscaler) || (unknown && !workload.owns_replicas)
     }
 
-    /// `spec.replicas` of the Deployment; `None` while an autoscaler decides about it, because it would undo our
-    /// number. A new autoscaler finds the present number, but never zero, because it would not scale from zero.
+    /// `spec.replicas` of the workload; `None` while an autoscaler decides about it, because it would undo our
+    /// number. A new autoscaler finds the present number, but never zero, because it would not scale from zero. A workload
+    /// that takes the place of another begins with as many pods as that has.
     #[must_use]
     pub fn replicas_to_apply(&self, spec: &Validated) -> Option<i32> {
-        let live = self.our_deployment();
+        let live = self.our_workload();
         let zero_by_us = |live: &Live| live.owns_replicas && live.replicas == Some(0);
         match (&spec.autoscaling, live) {
-            (Some(autoscaling), None) => Some(autoscaling.min_replicas),
+            (Some(autoscaling), None) => {
+                let before = self.former_workload().map_or(autoscaling.min_replicas, Live::asked);
+                Some(before.min(autoscaling.max_replicas).max(autoscaling.min_replicas))
+            }
             (Some(autoscaling), Some(live)) if zero_by_us(live) => Some(autoscaling.min_replicas),
             (Some(_), Some(_)) => None,
             (None, Some(live)) if self.may_be_autoscaled(live) => None,
             (None, _) => Some(spec.replicas),
+        }
+    }
+
+    /// Pods expected: under an autoscaler the number that the autoscaler set, within its bounds. Zero switches the
+    /// autoscaler off.
+    #[must_use]
+    pub fn replicas_expected(&self, spec: &Validated) -> i32 {
+        let Some(Autoscaling { min_replicas, max_replicas, .. }) = &spec.autoscaling else {
+            return spec.replicas;
+        };
+        let asked = self.our_workload().and_then(|live| live.replicas);
+        match asked.and_then(|asked| i32::try_from(asked).ok()) {
+            Some(0) => 0,
+            asked => asked.unwrap_or(*min_replicas).min(*max_replicas).max(*min_replicas),
         }
     }
 
@@ -100,30 +133,59 @@ impl<'a> View<'a> {
         Key { namespace: self.resource.seen.key.namespace.clone(), name: name.to_owned() }
     }
 
-    /// The source of the live template by the annotations of our Deployment. Without annotations the template is
+    /// The source of the live template by the annotations of our workload. Without annotations the template is
     /// recognised by its content, unless a Secret has changed since the pods were started.
     #[must_use]
     pub fn live_template(&self, intent: &Intent<'_>, changed_unseen: bool) -> Option<Cow<'a, LiveTemplate>> {
-        let live = self.our_deployment()?;
+        let live = self.our_workload()?;
         let unrecorded = live.unrecorded.as_ref().filter(|_| !changed_unseen);
         let recognised = || unrecorded.and_then(|unrecorded| unrecorded.recognised(intent)).map(Cow::Owned);
         live.template.as_ref().map(Cow::Borrowed).or_else(recognised)
     }
 
-    /// The rules of the template that the pods have, as far as is known: by the annotations of our Deployment or, where
-    /// somebody took them away, as the status has it from before. `None` without a Deployment, and for one that the Go
-    /// operator left.
+    /// The rules of the template that the pods have, as far as is known: by the annotations of our workload or, where
+    /// somebody took them away, as the status has it from before. `None` without a workload, and for a Deployment that the
+    /// Go operator left.
     #[must_use]
     pub fn template_revision(&self) -> Option<Revision> {
-        let said = self.our_deployment()?.template.as_ref().map(|template| template.revision);
+        let live = self.our_workload().or_else(|| self.former_workload())?;
+        let said = live.template.as_ref().map(|template| template.revision);
         said.or(self.resource.seen.status.template_revision.map(Revision))
     }
 
-    /// The rules by which the pods listen; `None` without a Deployment.
+    /// The rules by which the pods listen; `None` without a workload.
     #[must_use]
     pub fn listening(&self) -> Option<Revision> {
-        self.our_deployment()?;
+        self.our_workload().or_else(|| self.former_workload())?;
         Some(self.template_revision().unwrap_or(Revision::GO_OPERATOR))
+    }
+
+    /// Under which names clients find the cache. A pod's own name leads to nothing while another kind runs the pods.
+    #[must_use]
+    pub fn servers(&self, spec: &Validated) -> Servers {
+        match (spec.workload, self.former_workload()) {
+            (Workload::StatefulSet, None) => Servers::Pods(self.replicas_expected(spec)),
+            (Workload::StatefulSet, Some(_)) | (Workload::Deployment, _) => Servers::Service,
+        }
+    }
+
+    /// Which pods of a StatefulSet may be replaced.
+    #[must_use]
+    pub fn partition(&self, spec: &Validated) -> Partition {
+        let live = self.our_workload().filter(|_| spec.workload == Workload::StatefulSet);
+        live.map_or(Partition::OF_NONE, |live| {
+            let failing: Vec<_> = self.failing_pods().map(|(pod, _)| pod).collect();
+            Partition::of_live(live, self.replicas_expected(spec), &failing)
+        })
+    }
+
+    /// Pods of the StatefulSet that do not run.
+    pub fn failing_pods(&self) -> impl Iterator<Item = (FailingPod, &'a SeenPod)> + use<'a> {
+        let (world, key) = (self.world, &self.resource.seen.key);
+        world.failing_pods(key).filter_map(|seen| {
+            let number = seen.key.name.strip_prefix(&key.name)?.strip_prefix('-')?.parse().ok()?;
+            Some((FailingPod { number, revision: Some(seen.revision.clone()?) }, seen))
+        })
     }
 
     /// What the children are rendered from.
@@ -137,6 +199,8 @@ impl<'a> View<'a> {
             uid: &self.resource.seen.uid,
             spec,
             replicas: self.replicas_to_apply(spec),
+            partition: self.partition(spec),
+            servers: self.servers(spec),
             secret_hash,
             restart_trigger: self.resource.seen.restart_trigger.as_deref(),
             images: self.images,

@@ -51,6 +51,12 @@ impl Reconciler {
                 let circumstances = Circumstances { version: &version, answered, now: self.now };
                 effects.append(&mut child_written(resource, &subject, (sent, seen), &circumstances));
             }
+            (PlannedRequest::DeletePod { pod, uid, kube_event }, Reply::PodDeleted) => {
+                resource.pod_backoff = None;
+                self.world.pod_goes(&pod, &uid);
+                let log = vec![log_lines::of_event(&kube_event)];
+                effects.extend(subject.told(log, vec![kube_event]));
+            }
             (PlannedRequest::ReadChild { kind, known }, Reply::Child(Some(seen))) => {
                 self.world.find_child(*seen, &known);
                 self.world.recheck_later(&key, kind, self.now);
@@ -115,7 +121,9 @@ impl Reconciler {
     pub(super) fn handle_agents_reply(&mut self, id: RequestId, (key, uid): (&Key, &Uid), reply: Reply) {
         let answer = match reply {
             Reply::Agents(answer) => Some(answer),
-            Reply::Secret(_) | Reply::Child(_) | Reply::Status(_) | Reply::Failed(_) => None,
+            Reply::Secret(_) | Reply::Child(_) | Reply::PodDeleted | Reply::Status(_) | Reply::Failed(_) => {
+                None
+            }
         };
         let resource = self.world.resources.get_mut(key).filter(|it| it.seen.uid == *uid);
         if let Some(agents) = resource.and_then(|it| it.agents.as_mut()) {
@@ -174,7 +182,7 @@ impl Reconciler {
                 line = Some(log_lines::of_failure(&said, before.as_ref(), Some(&after)));
                 entry.backoff = Some(after);
             }
-            Reply::Child(_) | Reply::Status(_) | Reply::Agents(_) => {}
+            Reply::Child(_) | Reply::PodDeleted | Reply::Status(_) | Reply::Agents(_) => {}
         }
         // Others wait for the same Secret.
         for user in &entry.users {
@@ -369,6 +377,13 @@ fn failed(
             let after = Backoff::from_failure(before.as_ref(), failure, attempt, uid, now);
             let line = line(before.as_ref(), &after);
             slot.backoff = Some(after);
+            line
+        }
+        PlannedRequest::DeletePod { .. } => {
+            let before = resource.pod_backoff.take();
+            let after = Backoff::from_failure(before.as_deref(), failure, Attempt::default(), uid, now);
+            let line = line(before.as_deref(), &after);
+            resource.pod_backoff = Some(Box::new(after));
             line
         }
         PlannedRequest::WriteStatus { attempt, .. } => {

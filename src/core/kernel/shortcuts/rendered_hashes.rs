@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::kernel::desired::{DefaultImages, Desired, Intent, LiveTemplate, Revision, deployment};
+use crate::kernel::desired::{
+    DefaultImages, Desired, Intent, LiveTemplate, Revision, meta::Servers, workload,
+};
 use crate::kernel::go_operator::pod_template::PreservedMetadata;
 use crate::kernel::hash;
 use crate::kernel::object::ChildKind;
+use crate::kernel::partition::Partition;
 
 /// Hashes of the desired children, and the inputs that they were rendered from. The other inputs (spec, restart
 /// trigger, name and uid) belong to the resource: the world drops these hashes when one of them changes. The images for new
@@ -14,6 +17,8 @@ use crate::kernel::object::ChildKind;
 pub struct RenderedHashes {
     secret_hash: Option<String>,
     replicas: Option<i32>,
+    partition: Partition,
+    servers: Servers,
     listening: Option<Revision>,
     preserved: Option<PreservedMetadata>,
     images: Option<Box<DefaultImages>>,
@@ -34,6 +39,8 @@ impl RenderedHashes {
             images: live.and_then(|live| live.images.clone()),
             secret_hash: intent.secret_hash.map(str::to_owned),
             replicas: intent.replicas,
+            partition: intent.partition,
+            servers: intent.servers,
             listening: intent.listening,
             revision: desired.revision,
             template_hash: desired.template_hash.clone(),
@@ -46,9 +53,11 @@ impl RenderedHashes {
     pub fn holds(&self, intent: &Intent<'_>, live: Option<&LiveTemplate>) -> bool {
         self.secret_hash.as_deref() == intent.secret_hash
             && self.replicas == intent.replicas
+            && self.partition == intent.partition
+            && self.servers == intent.servers
             && self.listening == intent.listening
             && self.preserved.as_ref() == live.map(|live| &live.preserved)
             && self.images.as_ref() == live.and_then(|live| live.images.as_ref())
-            && deployment::revision(live, intent, &self.template_hash) == Some(self.revision)
+            && workload::revision(live, intent, &self.template_hash) == Some(self.revision)
     }
 }

@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::inputs::StatusInputs;
 use super::missing;
+use crate::kernel::object::ChildKind;
 use crate::kernel::text::truncated;
 
 /// The API's limit for a condition's message, in bytes.
@@ -29,15 +30,26 @@ pub struct ConditionValue {
 /// Whether at least one pod serves, or none is wanted.
 #[must_use]
 pub fn available(inputs: &StatusInputs<'_>) -> ConditionValue {
-    let (ready, desired) = (inputs.ready(), inputs.replicas_expected);
-    let holds = ready >= 1 || desired == 0;
+    let (ready, desired, former) = (inputs.ready(), inputs.replicas_expected, inputs.former_ready);
+    let holds = ready + former >= 1 || desired == 0;
     let reason = if holds { Reason::Available } else { Reason::Unavailable };
+    let serves = match former {
+        0 => String::new(),
+        1 => format!("; 1 pod of the {} serves meanwhile", former_workload(inputs)),
+        _ => format!("; {former} pods of the {} serve meanwhile", former_workload(inputs)),
+    };
     ConditionValue {
         of: Type::Available,
         holds,
         reason,
-        message: format!("{ready}/{desired} replicas are ready"),
+        message: format!("{ready}/{desired} replicas are ready{serves}"),
     }
+}
+
+/// The kind whose pods serve until those of another kind do.
+fn former_workload(inputs: &StatusInputs<'_>) -> &'static str {
+    let former = ChildKind::WORKLOADS.into_iter().find(|kind| *kind != inputs.workload);
+    former.map_or("workload", ChildKind::name)
 }
 
 /// Whether pods are being replaced, or their number changes. While the change to them is held back nothing is in
@@ -45,8 +57,8 @@ pub fn available(inputs: &StatusInputs<'_>) -> ConditionValue {
 #[must_use]
 pub fn progressing(inputs: &StatusInputs<'_>) -> ConditionValue {
     let desired = inputs.replicas_expected;
-    let (holds, reason, message) = match &inputs.deployment {
-        None => (true, Reason::Progressing, "Waiting for deployment to be created".to_owned()),
+    let (holds, reason, message) = match &inputs.rollout {
+        None => (true, Reason::Progressing, waits_for_workload(inputs)),
         Some(rollout) if rollout.all_updated(desired) && inputs.rotating().is_some() => rotating(inputs),
         Some(rollout) if rollout.all_updated(desired) => {
             (false, Reason::ProgressingComplete, format!("All {desired} replicas are updated"))
@@ -64,6 +76,10 @@ pub fn progressing(inputs: &StatusInputs<'_>) -> ConditionValue {
         }
     };
     ConditionValue { of: Type::Progressing, holds, reason, message }
+}
+
+fn waits_for_workload(inputs: &StatusInputs<'_>) -> String {
+    format!("Waiting for {} to be created", inputs.workload.name().to_lowercase())
 }
 
 /// Pods are not replaced, but take new content of a Secret; or they should and do not.
@@ -85,8 +101,8 @@ pub fn degraded(inputs: &StatusInputs<'_>) -> ConditionValue {
         (true, Reason::SecretNotFound, missing::secrets_in_short(inputs))
     } else if ready >= desired {
         (false, Reason::NotDegraded, format!("All {desired} desired replicas are ready"))
-    } else if inputs.deployment.is_none() {
-        (true, Reason::Degraded, "Waiting for deployment to be created".to_owned())
+    } else if inputs.rollout.is_none() {
+        (true, Reason::Degraded, waits_for_workload(inputs))
     } else {
         (true, Reason::Degraded, format!("Only {ready}/{desired} replicas are ready"))
     };

@@ -9,7 +9,7 @@ use crate::api::status::{AlteredFields, OtherFieldManager, SecretVersion, Warnin
 use crate::kernel::condition::Reason;
 use crate::kernel::desired::Revision;
 use crate::kernel::failure::{Category, Failure};
-use crate::kernel::object::Key;
+use crate::kernel::object::{ChildKind, Key};
 use crate::kernel::rollout_budget::PermitState;
 use crate::kernel::rotation;
 
@@ -22,8 +22,12 @@ pub struct StatusInputs<'a> {
     pub generation: i64,
     /// Pods wanted.
     pub replicas_expected: i32,
-    /// The Deployment, if we control one.
-    pub deployment: Option<RolloutProgress>,
+    /// The kind that runs the pods.
+    pub workload: ChildKind,
+    /// The rollout of the workload, if we control one.
+    pub rollout: Option<RolloutProgress>,
+    /// Ready pods of before a change of the workload.
+    pub former_ready: i32,
     /// Addresses of the cache for clients; empty until our Service exists.
     pub servers: Vec<String>,
     /// The kinds of children that are not as desired: a write is pending, waits or failed.
@@ -52,7 +56,7 @@ pub struct StatusInputs<'a> {
     pub weakened: Vec<String>,
     /// The permit of the resource in the rollout budget.
     pub permit_state: PermitState,
-    /// Revision of the live template; `None` without a Deployment of ours.
+    /// Revision of the live template; `None` without a workload of ours.
     pub template_revision: Option<Revision>,
     /// The time of the pass.
     pub now: Timestamp,
@@ -65,10 +69,10 @@ impl StatusInputs<'_> {
         rotation::progress(self.rotation.as_ref()?, self.replicas_expected)
     }
 
-    /// Pods that are ready; 0 without a Deployment.
+    /// Pods that are ready; 0 without a workload.
     #[must_use]
     pub fn ready(&self) -> i32 {
-        self.deployment.as_ref().map_or(0, |rollout| rollout.seen.ready)
+        self.rollout.as_ref().map_or(0, |rollout| rollout.seen.ready)
     }
 }
 

@@ -46,25 +46,25 @@ pub(super) fn beside_ready_pods(inputs: &StatusInputs<'_>) -> Vec<String> {
     if inputs.ready() < desired {
         return Vec::new();
     }
-    let of_pods = match &inputs.deployment {
-        None => vec!["the Deployment does not exist yet".to_owned()],
-        Some(rollout) => pods(rollout, desired),
+    let of_pods = match &inputs.rollout {
+        None => vec![format!("the {} does not exist yet", inputs.workload.name())],
+        Some(rollout) => pods(rollout, desired, inputs.workload.name()),
     };
     let rotating = inputs.rotating().into_iter();
-    // What is said of the pods and their template is about the Deployment.
-    let told = |kind: &&str| *kind == "Deployment" && !of_pods.is_empty();
+    // What is said of the pods and their template is about the workload.
+    let told = |kind: &&str| *kind == inputs.workload.name() && !of_pods.is_empty();
     let others: Vec<&str> = inputs.pending.iter().copied().filter(|kind| !told(kind)).collect();
     let others = (!others.is_empty()).then(|| format!("not as desired yet: {}", others.join(", ")));
     of_pods.into_iter().chain(rotating).chain(others).collect()
 }
 
-fn pods(rollout: &RolloutProgress, desired: i32) -> Vec<String> {
+fn pods(rollout: &RolloutProgress, desired: i32, workload: &str) -> Vec<String> {
     let seen = &rollout.seen;
     if !rollout.carries_template {
-        return vec!["the Deployment does not have the newest pod template yet".to_owned()];
+        return vec![format!("the {workload} does not have the newest pod template yet")];
     }
     if !rollout.observed {
-        return vec!["the Deployment has not observed its newest spec yet".to_owned()];
+        return vec![format!("the {workload} has not observed its newest spec yet")];
     }
     let older = seen.replicas - seen.updated;
     let extra = seen.replicas - desired;

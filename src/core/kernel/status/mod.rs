@@ -1,10 +1,11 @@
 //! The status of a resource. Pure: a [`StatusInputs`] and the previous status in, the new one out.
 //!
-//! Called by the pass. [`rollout_progress`] turns a Deployment's counters into what they prove, [`conditions`] holds
+//! Called by the pass. [`rollout_progress`] turns a workload's counters into what they prove, [`conditions`] holds
 //! types, reasons and messages, [`missing`] the words for what is not there yet, [`readiness`] decides between Ready,
 //! Reconciling and Stalled, [`patch`] makes the request that writes it all.
 
 pub mod conditions;
+mod deadline;
 pub mod inputs;
 mod missing;
 pub mod patch;
@@ -23,7 +24,7 @@ use super::desired::meta;
 use super::rollout_budget::PermitState;
 use crate::api::MemcachedStatus;
 use crate::api::status::BudgetedRollout;
-use readiness::{ReadinessPhase, STALLED_AFTER};
+use readiness::{ReadinessPhase, STALLED_AFTER, Since};
 
 /// Computes the status. `previous` is what stands there now, of the same incarnation: conditions of types that
 /// are not ours are kept, and `lastTransitionTime` moves exactly when a condition's `status` flips.
@@ -35,7 +36,10 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
     let failing_since = failing_since(inputs, previous);
     // A larger number than the generation was restored from a backup of another incarnation.
     let reconciled = previous.reconciled_generation.filter(|it| *it <= inputs.generation);
-    let phase = ReadinessPhase::from_inputs(inputs, reconciled == Some(inputs.generation), failing_since);
+    let reached = reconciled == Some(inputs.generation);
+    let progressing_since = deadline::progressing_since(inputs, previous, reached, now);
+    let since = Since { failing: failing_since, progressing: progressing_since };
+    let phase = ReadinessPhase::from_inputs(inputs, reached, since);
     let (ready, other) = phase.conditions(inputs);
     let ended = other.as_ref().map_or(ready.holds, |it| it.of == Type::Stalled);
     let mut values = vec![
@@ -46,7 +50,7 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
     ];
     values.extend(other);
     values.extend(conditions::paused(inputs));
-    let rollout = inputs.deployment.as_ref();
+    let rollout = inputs.rollout.as_ref();
     let key = inputs.key;
     let reconciled_generation = if ended { Some(inputs.generation) } else { reconciled };
     let permit_cause = match inputs.permit_state {
@@ -61,7 +65,7 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
         replicas: rollout.map_or(0, |rollout| rollout.seen.replicas),
         ready_replicas: inputs.ready(),
         updated_replicas: rollout.map_or(0, rollout_progress::RolloutProgress::updated),
-        selector: meta::selector_text(&key.name),
+        selector: meta::selector_text_of_pods(&key.name, inputs.workload),
         template_revision: inputs.template_revision.map(|revision| revision.0),
         server_list: inputs.servers.clone(),
         unserved_kinds: inputs.unserved.iter().map(ToString::to_string).collect(),
@@ -74,6 +78,7 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
         other_field_managers: inputs.other_managers.clone(),
         weakened_by_others: inputs.weakened.clone(),
         failing_since: failing_since.map(Time),
+        progressing_since: progressing_since.map(Time),
     }
 }
 
@@ -95,14 +100,14 @@ fn stored_template_generation(
     previous: &MemcachedStatus,
     reconciled: Option<i64>,
 ) -> Option<i64> {
-    let in_place = inputs.deployment.as_ref().is_some_and(|rollout| rollout.carries_template);
+    let in_place = inputs.rollout.as_ref().is_some_and(|rollout| rollout.carries_template);
     let before = template_generation(previous, inputs.generation);
     let last = if in_place { Some(inputs.generation) } else { before.or(reconciled.map(|_| 0)) };
     last.filter(|_| last != reconciled)
 }
 
 /// Since when the operator is refused what it needs. The start is kept while the refusal lasts. It is kept, but not
-/// set, after another error and while the Deployment's controller has not seen the spec. Otherwise it is cleared.
+/// set, after another error and while the workload's controller has not seen the spec. Otherwise it is cleared.
 fn failing_since(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Option<Timestamp> {
     let now = whole_seconds(inputs.now);
     // A start in the future, from a clock that went wrong, would put the deadline off.
@@ -114,18 +119,21 @@ fn failing_since(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Optio
         inputs.blocking_problem,
         Some(BlockingProblem::SecretUnreadable(_) | BlockingProblem::RetryingAfterError(_))
     );
-    let unobserved = inputs.deployment.as_ref().is_some_and(|rollout| !rollout.observed);
+    let unobserved = inputs.rollout.as_ref().is_some_and(|rollout| !rollout.observed);
     since.filter(|_| failed_otherwise || unobserved)
 }
 
-/// The time at which the status changes by itself: the end of the 10 minutes after which a refusal counts as
-/// stalled. `None` while nothing is refused, and once it is stalled.
+/// The time at which the status changes by itself: the end of the 10 minutes after which a refusal, or a StatefulSet that
+/// makes no progress, counts as stalled. `None` while there is neither, and once it is stalled.
 #[must_use]
 pub fn next_change(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Option<Timestamp> {
-    let since = failing_since(inputs, previous);
+    let failing = failing_since(inputs, previous);
+    let reached = previous.reconciled_generation == Some(inputs.generation);
+    let progressing = deadline::progressing_since(inputs, previous, reached, whole_seconds(inputs.now));
     // Whether the generation was reached before makes no difference to a refusal.
-    match ReadinessPhase::from_inputs(inputs, false, since) {
-        ReadinessPhase::Refused { overdue: false, .. } => since?.checked_add(STALLED_AFTER).ok(),
+    match ReadinessPhase::from_inputs(inputs, false, Since { failing, progressing }) {
+        ReadinessPhase::Refused { overdue: false, .. } => failing?.checked_add(STALLED_AFTER).ok(),
+        ReadinessPhase::NewGeneration | ReadinessPhase::Progressing => deadline::ends(progressing?),
         _ => None,
     }
 }

@@ -7,8 +7,10 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::conditions::{ConditionValue, paused_message, progressing};
+use super::deadline;
 use super::inputs::{BlockingProblem, StatusInputs};
 use super::missing;
+use super::rollout_progress::RolloutProgress;
 use crate::api::status::BudgetedRollout;
 use crate::kernel::condition::{Reason, Type};
 use crate::kernel::failure::Category;
@@ -17,6 +19,15 @@ use crate::kernel::rollout_budget::{PermitState, RolloutPermit};
 /// How long requests may be refused before the resource counts as stalled: most refusals end when a quota is raised or
 /// a rule is added, and tools give up on a stalled resource.
 pub const STALLED_AFTER: SignedDuration = SignedDuration::from_mins(10);
+
+/// Since when the resource waits for something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Since {
+    /// The operator is refused what it needs.
+    pub failing: Option<Timestamp>,
+    /// No further pod of a StatefulSet was replaced or became ready.
+    pub progressing: Option<Timestamp>,
+}
 
 /// The rows, in order of precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +54,8 @@ pub enum ReadinessPhase<'a> {
     },
     /// The Deployment made no progress until its deadline.
     DeadlineExceeded(&'a str),
+    /// The StatefulSet made no progress until our deadline.
+    NoProgress,
     /// A problem that ends by itself: an error, or pending garbage collection.
     Waiting(Reason, &'a str),
     /// This generation was never reached, and is on its way.
@@ -58,14 +71,9 @@ pub enum ReadinessPhase<'a> {
 }
 
 impl<'a> ReadinessPhase<'a> {
-    /// The first row that fits. `reached`: whether this generation was reached before; `failing_since`: since
-    /// when the operator is refused, if it is.
+    /// The first row that fits. `reached`: whether this generation was reached before.
     #[must_use]
-    pub fn from_inputs(
-        inputs: &'a StatusInputs<'_>,
-        reached: bool,
-        failing_since: Option<Timestamp>,
-    ) -> Self {
+    pub fn from_inputs(inputs: &'a StatusInputs<'_>, reached: bool, since: Since) -> Self {
         match &inputs.blocking_problem {
             Some(BlockingProblem::InvalidSpec(message)) => return Self::Broken(Reason::InvalidSpec, message),
             Some(BlockingProblem::NameConflict(message)) => {
@@ -86,10 +94,10 @@ impl<'a> ReadinessPhase<'a> {
         }
         if let Some((reason, message)) = refusal(inputs) {
             let overdue =
-                failing_since.is_some_and(|since| inputs.now.duration_since(since) >= STALLED_AFTER);
+                since.failing.is_some_and(|since| inputs.now.duration_since(since) >= STALLED_AFTER);
             return Self::Refused { reason, message, overdue };
         }
-        let rollout = inputs.deployment.as_ref();
+        let rollout = inputs.rollout.as_ref();
         if let Some(message) = rollout.and_then(|rollout| rollout.deadline_exceeded()) {
             return Self::DeadlineExceeded(message);
         }
@@ -108,13 +116,16 @@ impl<'a> ReadinessPhase<'a> {
             }
             _ => {}
         }
+        if since.progressing.and_then(deadline::ends).is_some_and(|end| end <= inputs.now) {
+            return Self::NoProgress;
+        }
         let desired = inputs.replicas_expected;
         let in_place = rollout.filter(|_| inputs.pending.is_empty());
         match in_place {
             Some(rollout) if rollout.complete(desired) && inputs.rotating().is_some() => Self::Rotating,
             Some(rollout) if rollout.complete(desired) => Self::Steady,
             _ if !reached => Self::NewGeneration,
-            Some(rollout) if rollout.settled(desired) => Self::PodsLost,
+            Some(rollout) if rollout.settled(desired) && since.progressing.is_none() => Self::PodsLost,
             _ => Self::Progressing,
         }
     }
@@ -131,7 +142,7 @@ impl<'a> ReadinessPhase<'a> {
         match *self {
             Self::Broken(reason, message) => (not_ready(reason, message), stalled(reason, message)),
             Self::Paused(waiting) => {
-                let rollout = inputs.deployment.as_ref();
+                let rollout = inputs.rollout.as_ref();
                 let complete = rollout.is_some_and(|it| it.complete(inputs.replicas_expected));
                 let serves = complete && inputs.rotating().is_none();
                 let ready =
@@ -152,11 +163,8 @@ impl<'a> ReadinessPhase<'a> {
             Self::Refused { reason, message, overdue: true } => {
                 (not_ready(reason, message), stalled(reason, message))
             }
-            Self::DeadlineExceeded(message) => {
-                let reason = Reason::ProgressDeadlineExceeded;
-                let message = with_halt(with_pod_problem(message, inputs), inputs);
-                (not_ready(reason, &message), stalled(reason, &message))
-            }
+            Self::DeadlineExceeded(message) => past_deadline(message, inputs),
+            Self::NoProgress => past_deadline(&deadline::message(inputs), inputs),
             Self::Waiting(reason, message) => {
                 (not_ready(Reason::MemcachedNotReady, message), reconciling(reason, message))
             }
@@ -193,8 +201,15 @@ pub fn refusal<'a>(inputs: &'a StatusInputs<'_>) -> Option<(Reason, &'a str)> {
         };
         return Some((reason, message));
     }
-    let message = inputs.deployment.as_ref()?.replica_failure()?;
+    let message = inputs.rollout.as_ref()?.replica_failure()?;
     Some((Reason::ReplicaFailure, message))
+}
+
+/// The rollout is past its deadline, and a person has to look.
+fn past_deadline(message: &str, inputs: &StatusInputs<'_>) -> (ConditionValue, Option<ConditionValue>) {
+    let reason = Reason::ProgressDeadlineExceeded;
+    let message = with_halt(with_pod_problem(message, inputs), inputs);
+    (condition(Type::Ready, reason, &message), Some(condition(Type::Stalled, reason, &message)))
 }
 
 /// A condition as the rows have them: Ready is false, the other two are there only while true.
@@ -254,10 +269,13 @@ fn work_left(inputs: &StatusInputs<'_>) -> String {
         return waits;
     }
     let rollout = progressing(inputs);
+    let current = inputs.rollout.as_ref().is_some_and(RolloutProgress::is_current);
     if rollout.holds {
         rollout.message
+    } else if inputs.pending.is_empty() && current {
+        "Waiting for the last pods to become ready".to_owned()
     } else if inputs.pending.is_empty() {
-        "Waiting for the Deployment to observe its newest spec".to_owned()
+        format!("Waiting for the {} to observe its newest spec", inputs.workload.name())
     } else {
         format!("Waiting for changes to {} to be confirmed", inputs.pending.join(", "))
     }

@@ -1,12 +1,12 @@
-//! What the counters of a Deployment prove about a rollout. Pure; the pass makes a [`RolloutProgress`], the other files
+//! What the counters of a workload prove about a rollout. Pure; the pass makes a [`RolloutProgress`], the other files
 //! of this folder read it.
 
 use crate::kernel::event::SeenRollout;
 
-/// The rollout of our Deployment.
+/// The rollout of our Deployment or StatefulSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolloutProgress {
-    /// The status of the Deployment.
+    /// Its status.
     pub seen: SeenRollout,
     /// Whether it observed its own generation.
     pub observed: bool,
@@ -14,19 +14,19 @@ pub struct RolloutProgress {
     pub asked: i32,
     /// Whether its template is the one that is desired now.
     pub carries_template: bool,
-    /// Whether a change of the Deployment, or of the autoscaler that sets its number of pods, is held back: the resource
+    /// Whether a change of the workload, or of the autoscaler that sets its number of pods, is held back: the resource
     /// is paused or invalid, waits for a rollout permit, or the last request failed.
     pub held_back: bool,
 }
 
 impl RolloutProgress {
-    /// Whether the status of the Deployment describes the desired pods. Until then it describes an older rollout.
+    /// Whether the status of the workload describes the desired pods. Until then it describes an older rollout.
     #[must_use]
     pub const fn is_current(&self) -> bool {
         self.observed && self.carries_template
     }
 
-    /// Whether the desired pods have to wait: the change is held back, and the Deployment's controller has nothing left
+    /// Whether the desired pods have to wait: the change is held back, and the workload's controller has nothing left
     /// to do.
     #[must_use]
     pub const fn waits(&self) -> bool {

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::secret::SecretHash;
+use crate::api::spec::Workload;
 use crate::api::status::NEVER_OBSERVED;
 use crate::api::{MemcachedSpec, MemcachedStatus};
 use crate::kernel::backoff::Backoff;
@@ -32,7 +33,7 @@ pub struct Resource {
     /// What is known of its children, of those that were seen or written.
     /// Boxed, because a node of the map has room for eleven: that would be 12 kB for a resource with three children.
     pub(super) slots: BTreeMap<ChildKind, Box<Slot>>,
-    /// The spec before the edits that have yet to reach the Deployment. The Kubernetes Event about the rollout names
+    /// The spec before the edits that have yet to reach the workload. The Kubernetes Event about the rollout names
     /// the fields that differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec_before_edit: Option<Box<MemcachedSpec>>,
@@ -57,6 +58,9 @@ pub struct Resource {
     /// A status that the API server did not store as it was sent (an older CRD drops fields it does not know),
     /// and what it stored: writing it again would change nothing, for ever.
     pub unstorable: Option<Box<(MemcachedStatus, MemcachedStatus)>>,
+    /// Why a pod that does not run could not be deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_backoff: Option<Box<Backoff>>,
     /// What the metrics show.
     pub reported: Option<InstanceMetrics>,
     /// True from a start at which an earlier run may have left work unfinished until the first pass that succeeds.
@@ -85,6 +89,7 @@ impl Resource {
             answered: Moment::default(),
             backoff: None,
             unstorable: None,
+            pod_backoff: None,
             reported: None,
         };
         fresh.recall();
@@ -109,11 +114,22 @@ impl Resource {
 
     /// A pass computed this Secret hash.
     pub fn note_secret_hash(&mut self, found: SecretHash) {
-        let carried = self.live(ChildKind::Deployment).and_then(|live| live.secret_hash.as_ref());
+        let carried = self.live(self.workload()).and_then(|live| live.secret_hash.as_ref());
         if carried == Some(&found.hash) {
             self.carried_secrets = Some(found.clone());
         }
         self.secret_hash = Some(found);
+    }
+
+    /// The kind that runs the pods, as the spec asks for it; where the spec cannot be read, the kind that is there.
+    #[must_use]
+    pub fn workload(&self) -> ChildKind {
+        match &self.seen.spec {
+            Ok(spec) => Workload::from_raw(spec.workload.as_deref()).into(),
+            Err(_) if self.live(ChildKind::Deployment).is_some() => ChildKind::Deployment,
+            Err(_) if self.live(ChildKind::StatefulSet).is_some() => ChildKind::StatefulSet,
+            Err(_) => ChildKind::Deployment,
+        }
     }
 
     /// What is known of a child.

@@ -5,9 +5,9 @@ use memcached_operator_core::api::spec::{
     AntiAffinity, Autoscaling, Monitoring, Plaintext, PodSettings, Security, Tls, Validated,
 };
 use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
-use memcached_operator_core::kernel::desired::deployment::deployment;
 use memcached_operator_core::kernel::desired::exporter::Exporter;
 use memcached_operator_core::kernel::desired::secrets::mounted;
+use memcached_operator_core::kernel::desired::workload::workload;
 use memcached_operator_core::kernel::desired::{Revision, args, ports};
 use rstest::rstest;
 use serde_json::json;
@@ -76,7 +76,7 @@ fn an_old_pod_goes_first_only_where_a_new_one_may_find_no_node(
         behavior: Default::default(),
     });
     let rolling = json!({"maxSurge": surge, "maxUnavailable": unavailable});
-    let strategy = deployment(&fixture.intent(), None).body["spec"]["strategy"].take();
+    let strategy = workload(&fixture.intent(), None).body["spec"]["strategy"].take();
     assert_eq!(strategy, json!({"type": "RollingUpdate", "rollingUpdate": rolling}));
 }
 

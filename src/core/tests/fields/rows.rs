@@ -66,6 +66,7 @@ fn of_memcached() -> Vec<Row> {
             json!("memcached:1.6.18"),
             "a_cache_whose_image_does_not_exist_says_so_and_is_ready_with_the_right_one",
         ),
+        played(&none, "workload", json!("StatefulSet")),
         plain("paused", json!(true), "what_waits_is_in_the_status_and_is_applied_with_one_write_a_child"),
         plain("resources.limits", json!({"memory": "256Mi"}), SETTINGS),
         plain("resources.requests", json!({"cpu": "100m"}), SETTINGS),

@@ -1,14 +1,14 @@
 //! Properties of the children: what is true of each, what never changes, what does change.
 
-use memcached_operator_core::api::spec::{Monitoring, Rotation, Validated};
+use memcached_operator_core::api::spec::{Monitoring, Rotation, Validated, Workload};
 use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
-use memcached_operator_core::kernel::desired::deployment::{Rendered, deployment};
 use memcached_operator_core::kernel::desired::horizontal_pod_autoscaler::horizontal_pod_autoscaler;
 use memcached_operator_core::kernel::desired::network_policy::network_policy;
 use memcached_operator_core::kernel::desired::pod_disruption_budget::pod_disruption_budget;
 use memcached_operator_core::kernel::desired::secrets::{MountedKey, mounted, secret_hash};
 use memcached_operator_core::kernel::desired::service::service;
 use memcached_operator_core::kernel::desired::service_monitor::service_monitor;
+use memcached_operator_core::kernel::desired::workload::{Rendered, workload};
 use memcached_operator_core::kernel::desired::{DefaultImages, Intent, LiveTemplate, Revision, pod};
 use memcached_operator_core::kernel::go_operator::pod_template::PreservedMetadata;
 use memcached_operator_core::kernel::hash;
@@ -32,9 +32,9 @@ fn bodies(fixture: &Fixture) -> Vec<Value> {
     [rendered(fixture).body, service(&intent)].into_iter().chain(optional.into_iter().flatten()).collect()
 }
 
-/// Its Deployment where nothing is live yet.
+/// Its workload where nothing is live yet.
 fn rendered(fixture: &Fixture) -> Rendered {
-    deployment(&fixture.intent(), None)
+    workload(&fixture.intent(), None)
 }
 
 fn template(fixture: &Fixture) -> Value {
@@ -47,6 +47,15 @@ fn labels(fixture: &Fixture) -> Value {
         "app.kubernetes.io/instance": fixture.key.name,
         "app.kubernetes.io/managed-by": "memcached-operator",
     })
+}
+
+/// The labels of the pods: those of a StatefulSet have one more.
+fn labels_of_pods(fixture: &Fixture) -> Value {
+    let mut labels = labels(fixture);
+    if fixture.spec.workload == Workload::StatefulSet {
+        labels["memcached.c5c3.io/workload"] = json!("StatefulSet");
+    }
+    labels
 }
 
 /// Whether every one of `fields` has the same value in `map`.
@@ -126,6 +135,9 @@ const REACHES_THE_PODS: [Take; 27] = [
 /// with a definition of before it, finds its own hash.
 const TOLD_BY_THE_REVISION: Take = |to, from| to.spec.security.rotation = from.spec.security.rotation;
 
+/// Another kind runs other pods, and carries the hash of its own.
+const TOLD_BY_THE_KIND: Take = |to, from| to.spec.workload = from.spec.workload;
+
 /// What the user may say besides.
 const REACHES_NO_POD: [Take; 8] = [
     |to, from| to.spec.replicas = from.spec.replicas,
@@ -146,10 +158,10 @@ proptest! {
     #[test]
     fn every_child_says_what_it_is_whose_it_is_and_how_it_is_labelled(fixture in fixture()) {
         for body in bodies(&fixture) {
-            let kind = ["Deployment", "Service", "ConfigMap", "NetworkPolicy", "PodDisruptionBudget",
+            let kind = ["Deployment", "StatefulSet", "Service", "ConfigMap", "NetworkPolicy", "PodDisruptionBudget",
                 "HorizontalPodAutoscaler", "ServiceMonitor"].into_iter().find(|kind| body["kind"] == *kind).expect("a kind of child");
             let version = match kind {
-                "Deployment" => "apps/v1",
+                "Deployment" | "StatefulSet" => "apps/v1",
                 "Service" | "ConfigMap" => "v1",
                 "NetworkPolicy" => "networking.k8s.io/v1",
                 "PodDisruptionBudget" => "policy/v1",
@@ -186,21 +198,23 @@ proptest! {
     }
 
     #[test]
-    fn selectors_depend_on_the_name_alone_and_find_the_pods(fixture in fixture(), spec in validated()) {
-        let selectors = |fixture: &Fixture| {
-            let selector = |body: &Value| match body["kind"].as_str() {
-                Some("Service") => Some(body["spec"]["selector"].clone()),
-                Some("NetworkPolicy") => Some(body["spec"]["podSelector"]["matchLabels"].clone()),
-                Some("HorizontalPodAutoscaler" | "ConfigMap") => None,
-                _ => Some(body["spec"]["selector"]["matchLabels"].clone()),
-            };
-            bodies(fixture).iter().filter_map(selector).collect::<Vec<_>>()
+    fn selectors_depend_on_the_name_and_the_workload_alone_and_find_the_pods(fixture in fixture(), spec in validated()) {
+        let selector = |body: &Value| match body["kind"].as_str() {
+            Some("Service") => Some(body["spec"]["selector"].clone()),
+            Some("NetworkPolicy") => Some(body["spec"]["podSelector"]["matchLabels"].clone()),
+            Some("HorizontalPodAutoscaler" | "ConfigMap") => None,
+            _ => Some(body["spec"]["selector"]["matchLabels"].clone()),
         };
         let edited = Fixture { spec, ..fixture.clone() };
-        for selector in selectors(&fixture).into_iter().chain(selectors(&edited)) {
-            prop_assert_eq!(&selector, &labels(&fixture));
+        for fixture in [&fixture, &edited] {
+            for body in bodies(fixture) {
+                let Some(found) = selector(&body) else { continue };
+                let of_one_workload = ["Deployment", "StatefulSet", "PodDisruptionBudget"].iter().any(|kind| body["kind"] == *kind);
+                let expected = if of_one_workload { labels_of_pods(fixture) } else { labels(fixture) };
+                prop_assert_eq!(&found, &expected, "{}", body["kind"]);
+            }
+            prop_assert!(holds(&template(fixture)["metadata"]["labels"], &labels_of_pods(fixture)));
         }
-        prop_assert!(holds(&template(&edited)["metadata"]["labels"], &labels(&fixture)));
     }
 
     #[test]
@@ -313,7 +327,7 @@ proptest! {
         prop_assert_eq!(edited.intent().hash(), one.intent().hash());
         let said = rendered(&one);
         let live = LiveTemplate::from_deployment(&said.body, None);
-        let after = deployment(&edited.intent(), live.as_ref());
+        let after = workload(&edited.intent(), live.as_ref());
         prop_assert_eq!(after.revision == said.revision, edited == one);
         prop_assert_eq!(after.body["spec"]["template"] == said.body["spec"]["template"], edited == one);
     }
@@ -328,7 +342,7 @@ proptest! {
         let changed = Fixture { secret_hash: Some(other.clone()), ..one.clone() };
         // What the operator is told to use for new pods does not matter either.
         let images = DefaultImages { operator: format!("{registry}.example/o:1").into(), ..BUILT_IN.clone() };
-        let after = deployment(&Intent { images: &images, ..changed.intent() }, live.as_ref());
+        let after = workload(&Intent { images: &images, ..changed.intent() }, live.as_ref());
         let in_place = one.spec.security.rotation == Rotation::InPlace;
         prop_assert_eq!(after.body["spec"]["template"] == said.body["spec"]["template"], in_place);
         prop_assert_eq!(&after.template_hash, &changed.intent().hash());
@@ -340,7 +354,7 @@ proptest! {
     #[test]
     fn the_properties_know_every_field(one in fixture(), other in fixture()) {
         let mut edited = one;
-        let all = REACHES_THE_PODS.iter().chain(&REACHES_NO_POD).chain([&TOLD_BY_THE_REVISION]);
+        let all = REACHES_THE_PODS.iter().chain(&REACHES_NO_POD).chain([&TOLD_BY_THE_REVISION, &TOLD_BY_THE_KIND]);
         all.for_each(|take| take(&mut edited, &other));
         prop_assert_eq!(edited.spec, other.spec);
     }
@@ -371,7 +385,7 @@ proptest! {
             secret_hash: None,
             foreign: (!known).then(|| Box::new(template.clone())),
         };
-        let desired = deployment(&fixture.intent(), Some(&live));
+        let desired = workload(&fixture.intent(), Some(&live));
         if !live.revision.rotates(fixture.spec.security.rotation) {
             prop_assert_eq!(desired, rendered(&fixture));
             return Ok(());
@@ -393,7 +407,7 @@ proptest! {
             secret_hash: None,
             foreign: None,
         };
-        let desired = deployment(&fixture.intent(), Some(&live));
+        let desired = workload(&fixture.intent(), Some(&live));
         prop_assert_eq!(desired.revision, Revision::newest(fixture.spec.security.rotation));
         prop_assert_eq!(desired, rendered(&fixture));
     }

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use memcached_operator_core::api::spec::{
     AntiAffinity, Autoscaling, DisruptionLimit, GracefulShutdown, HighAvailability, Monitoring, Plaintext,
-    PodSettings, Process, Rollout, Rotation, Security, ServiceMonitor, Sources, Tls, Validated,
+    PodSettings, Process, Rollout, Rotation, Security, ServiceMonitor, Sources, Tls, Validated, Workload,
 };
 use memcached_operator_core::kernel::object::{Key, Uid};
 use proptest::collection::{btree_map, btree_set, vec};
@@ -36,13 +36,15 @@ pub(crate) fn fixture() -> impl Strategy<Value = Fixture> {
 /// Any valid spec, with its defaults resolved.
 pub(crate) fn validated() -> impl Strategy<Value = Validated> {
     let of_pods = (image(), resources(), process(), high_availability(), pod_settings());
-    let of_others = (0..=64, any::<bool>(), option::of(autoscaling()), words(), 0..=599);
+    let workload = select(vec![Workload::Deployment, Workload::StatefulSet]);
+    let of_others = (0..=64, workload, any::<bool>(), option::of(autoscaling()), words(), 0..=599);
     (of_pods, of_others, option::of(monitoring()), security()).prop_map(
         |(of_pods, of_others, monitoring, security)| {
             let (image, resources, memcached, high_availability, pod) = of_pods;
-            let (replicas, paused, autoscaling, service_annotations, min_ready_seconds) = of_others;
+            let (replicas, workload, paused, autoscaling, service_annotations, min_ready_seconds) = of_others;
             Validated {
                 replicas,
+                workload,
                 image,
                 resources,
                 paused,

@@ -6,7 +6,7 @@ use memcached_operator_core::kernel::object::ChildKind;
 use proptest::prelude::*;
 
 use crate::disasters::{Disaster, disaster};
-use crate::model::{Cluster, REFUSED};
+use crate::model::{Cluster, REFUSED, VARIANTS};
 use crate::simulation::Simulation;
 
 /// One step of a history.
@@ -64,6 +64,10 @@ pub(crate) enum Op {
     CollectGarbage,
     /// The Deployment controller works a step.
     RollOut,
+    /// The StatefulSet controller works a step.
+    RunStatefulSet,
+    /// A pod of the StatefulSet dies.
+    LosePod(u8),
     /// The cluster makes something else of what is applied from now on.
     BecomeAnother(Cluster),
     /// The API server gets another version, which it says with the next list.
@@ -94,7 +98,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Restart),
         1 => Just(Op::Lead(false)),
         2 => Just(Op::Lead(true)),
-        2 => (0..8u8).prop_map(Op::Edit),
+        3 => (0..VARIANTS).prop_map(Op::Edit),
         1 => (0..3u8).prop_map(Op::Trigger),
         2 => proptest::option::weighted(0.75, 0..=REFUSED).prop_map(Op::Secret),
         1 => Just(Op::TouchSecret),
@@ -111,6 +115,8 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         2 => Just(Op::Recreate),
         1 => Just(Op::CollectGarbage),
         3 => Just(Op::RollOut),
+        6 => Just(Op::RunStatefulSet),
+        1 => (0..3u8).prop_map(Op::LosePod),
         1 => cluster.prop_map(Op::BecomeAnother),
         1 => Just(Op::Upgrade),
         2 => (0..2000u16).prop_map(Op::Wait),
@@ -124,6 +130,7 @@ pub(crate) fn child() -> impl Strategy<Value = ChildKind> + Clone {
         ChildKind::NetworkPolicy,
         ChildKind::Service,
         ChildKind::Deployment,
+        ChildKind::StatefulSet,
         ChildKind::HorizontalPodAutoscaler,
     ])
 }
@@ -161,6 +168,8 @@ impl Simulation {
             Op::Recreate => self.model.create_resource(),
             Op::CollectGarbage => self.model.collect_garbage(),
             Op::RollOut => self.model.roll_out(),
+            Op::RunStatefulSet => self.model.run_stateful_set(),
+            Op::LosePod(at) => self.model.lose_pod(*at),
             Op::Befall(disaster) => self.befall(disaster),
             Op::BecomeAnother(cluster) => self.model.become_another(*cluster),
             Op::Upgrade => {

@@ -12,6 +12,7 @@ mod requests;
 mod rollouts;
 mod specs;
 mod stages;
+mod stateful_sets;
 mod users;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,7 +24,9 @@ use memcached_operator_core::kernel::event::{Event, SeenChild, SeenResource, See
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Uid, Watched};
 pub(crate) use objects::{Cluster, merged};
 use objects::{is_labelled, template};
+pub(crate) use specs::VARIANTS;
 pub(crate) use stages::{LACKING, REFUSED, Report};
+use stateful_sets::is_held;
 
 pub(crate) const NAME: &str = "cache";
 const SECRET: &str = "credentials";
@@ -65,6 +68,8 @@ pub(crate) struct Model {
     pub(crate) agents: Vec<Agent>,
     /// Whether the operator judges the content of Secrets. Earlier releases did not.
     pub(crate) judges: bool,
+    /// The pods of its StatefulSet.
+    named: stateful_sets::NamedPods,
 }
 
 impl Default for Model {
@@ -95,6 +100,7 @@ impl Model {
             older: false,
             agents: Vec::new(),
             judges: true,
+            named: stateful_sets::NamedPods::default(),
         }
     }
 
@@ -162,7 +168,7 @@ impl Model {
                 labelled.map(|it| Event::Child(Box::new(it.clone()))).into_iter().collect()
             }
             Watched::Secret => self.secret.iter().map(|(it, _)| Event::Secret(it.clone())).collect(),
-            Watched::Pod => Vec::new(),
+            Watched::Pod => self.list_pods(),
         }
     }
 
@@ -190,7 +196,7 @@ impl Model {
             if child == before {
                 return;
             }
-            self.rollouts += usize::from(template(&before) != template(&child));
+            self.rollouts += usize::from(template(&before) != template(&child) && !is_held(&child));
             let meant =
                 |it: &SeenChild| (it.content["spec"].clone(), it.content["metadata"]["annotations"].clone());
             child.generation += i64::from(meant(&before) != meant(&child));

@@ -214,7 +214,7 @@ fn what_was_never_asked_for_is_looked_for_once_and_only_after_an_edit_that_nobod
     simulation.model.edit(0);
     simulation.restart();
     let reads = simulation.requests().iter().filter(|it| it.starts_with("read")).count();
-    assert_eq!(reads, 4, "the kinds that a resource can do without");
+    assert_eq!(reads, 5, "the kinds that a resource can do without");
     simulation.model.edit(1);
     assert!(!simulation.requests().iter().any(|it| it.starts_with("read")));
 }

@@ -234,6 +234,7 @@ impl Simulation {
         ChildKind::ALL.into_iter().for_each(|kind| self.model.make_room(kind));
         self.model.mend_secret_of_lost_deployment();
         self.model.agents.clear();
+        self.model.mend_image();
         self.settle_beside_others(usize::MAX)
     }
 
@@ -278,6 +279,7 @@ pub(crate) fn request_name(request: &Request) -> String {
         Request::Apply { kind, .. } => format!("apply {}", kind.name()),
         Request::Patch { kind, .. } => format!("patch {}", kind.name()),
         Request::Delete { kind, .. } => format!("delete {}", kind.name()),
+        Request::DeletePod { .. } => "delete Pod".into(),
         Request::AskAgents(_) => "ask agents".into(),
         Request::PatchStatus { .. } => "status".into(),
     }

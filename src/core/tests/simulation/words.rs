@@ -17,7 +17,7 @@ use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::kernel::effect::{Effect, Request};
 use memcached_operator_core::kernel::event::{Event, SeenPod};
 use memcached_operator_core::kernel::failure::Category;
-use memcached_operator_core::kernel::object::{ChildKind, Key, Scope};
+use memcached_operator_core::kernel::object::{ChildKind, Key, Scope, Uid};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
@@ -154,7 +154,9 @@ fn take(simulation: &mut Simulation, step: &Step) {
             let key = simulation.model.resource_key().clone();
             let pod = SeenPod {
                 key: Key { name: format!("{NAME}-1"), ..key },
+                uid: Uid(String::new()),
                 instance: NAME.to_owned(),
+                revision: None,
                 ip: None,
                 ready: false,
                 problem: problem.then(|| "CrashLoopBackOff".to_owned()),
@@ -208,17 +210,18 @@ proptest! {
 
 /// What a condition can claim.
 const CLAIMS: &[&str] = &[
+    "Available Former",
     "Available Ready",
     "Degraded AllReady",
     "Degraded KeysMissing",
-    "Degraded NoDeployment",
+    "Degraded NoWorkload",
     "Degraded OnlyReady",
     "Degraded SecretsMissing",
     "Paused Paused",
     "Progressing AllUpdated",
     "Progressing HeldBack",
     "Progressing InProgress",
-    "Progressing NoDeployment",
+    "Progressing NoWorkload",
     "Ready AllReady",
     "Ready Available",
     "Ready Extra",

@@ -16,7 +16,7 @@ use crate::{condition, first, line, missing, rollout, steady};
 
 /// One condition of a resource with this Deployment and so many desired replicas.
 fn said(of: &str, replicas_expected: i32, deployment: Option<RolloutProgress>) -> String {
-    let inputs = StatusInputs { replicas_expected, deployment, ..steady() };
+    let inputs = StatusInputs { replicas_expected, rollout: deployment, ..steady() };
     condition(&first(&inputs), of).map(line).unwrap_or_default()
 }
 
@@ -102,7 +102,7 @@ fn a_missing_secret_is_degraded_whatever_the_replicas(
     replicas: (i32, Option<RolloutProgress>),
 ) {
     let (replicas_expected, deployment) = replicas;
-    let inputs = StatusInputs { replicas_expected, deployment, missing_secrets, ..steady() };
+    let inputs = StatusInputs { replicas_expected, rollout: deployment, missing_secrets, ..steady() };
     assert_eq!(
         condition(&first(&inputs), "Degraded").map(line),
         Some(format!("Degraded=True SecretNotFound: Referenced Secrets not found: {names}"))
@@ -141,7 +141,7 @@ fn held_back(total: i32, updated: i32) -> RolloutProgress {
 )]
 #[case::something_else_waits(held_back(3, 3), "False ProgressingComplete: All 3 replicas are updated")]
 fn a_change_that_is_held_back_is_no_rollout(#[case] deployment: RolloutProgress, #[case] expected: &str) {
-    let inputs = StatusInputs { deployment: Some(deployment), pending: vec!["Deployment"], ..steady() };
+    let inputs = StatusInputs { rollout: Some(deployment), pending: vec!["Deployment"], ..steady() };
     let shown = |it: &StatusInputs<'_>| condition(&first(it), "Progressing").map(line).unwrap_or_default();
     assert_eq!(shown(&inputs), format!("Progressing={expected}"));
     let paused = StatusInputs { paused: Some(vec!["Deployment"]), ..inputs.clone() };
@@ -183,10 +183,10 @@ fn two_of_three_ready_is_the_first_example() {
           lastTransitionTime: "2024-01-15T10:29:00Z"
           observedGeneration: 2
     "#;
-    let created = StatusInputs { now: "2024-01-15T10:29:00Z".parse().unwrap(), deployment: None, ..steady() };
+    let created = StatusInputs { now: "2024-01-15T10:29:00Z".parse().unwrap(), rollout: None, ..steady() };
     let later = StatusInputs {
         now: "2024-01-15T10:30:00.75Z".parse().unwrap(),
-        deployment: Some(rollout(4, 3, 2)),
+        rollout: Some(rollout(4, 3, 2)),
         ..steady()
     };
     let status = status(&later, &first(&created));
@@ -247,7 +247,7 @@ fn the_numbers_mirror_the_deployment() {
     }];
     let rotation = SecretRotation { used_hash: "5c1f".into(), ..SecretRotation::default() };
     let inputs = StatusInputs {
-        deployment: Some(rollout(4, 2, 3)),
+        rollout: Some(rollout(4, 2, 3)),
         rotation: Some(rotation.clone()),
         template_revision: Some(Revision(1)),
         secrets: secrets.clone(),
@@ -280,13 +280,14 @@ fn the_numbers_mirror_the_deployment() {
         other_field_managers: others,
         weakened_by_others: vec!["container debug".into()],
         failing_since: None,
+        progressing_since: None,
     };
     assert_eq!(numbers(&inputs), expected);
 }
 
 #[test]
 fn without_a_deployment_every_number_is_zero_and_without_a_service_nobody_can_connect() {
-    let shown = numbers(&StatusInputs { deployment: None, servers: Vec::new(), ..steady() });
+    let shown = numbers(&StatusInputs { rollout: None, servers: Vec::new(), ..steady() });
     assert_eq!((shown.replicas, shown.ready_replicas, shown.updated_replicas), (0, 0, 0));
     assert_eq!(shown.server_list, Vec::<String>::new());
 }
@@ -294,7 +295,7 @@ fn without_a_deployment_every_number_is_zero_and_without_a_service_nobody_can_co
 #[test]
 fn a_deployment_that_has_yet_to_see_its_own_spec_proves_no_updated_pod() {
     let stale = RolloutProgress { observed: false, ..rollout(3, 3, 3) };
-    let shown = first(&StatusInputs { deployment: Some(stale), ..steady() });
+    let shown = first(&StatusInputs { rollout: Some(stale), ..steady() });
     assert_eq!((shown.replicas, shown.ready_replicas, shown.updated_replicas), (3, 3, 0));
     assert_eq!(condition(&shown, "Ready").map(|it| it.status.as_str()), Some("False"));
 }
@@ -303,12 +304,8 @@ fn a_deployment_that_has_yet_to_see_its_own_spec_proves_no_updated_pod() {
 fn an_invalid_spec_does_not_hide_the_pods_that_run() {
     let live = RolloutProgress { carries_template: false, ..rollout(3, 3, 2) };
     let blocking_problem = Some(BlockingProblem::InvalidSpec("spec.replicas: too many".into()));
-    let shown = first(&StatusInputs {
-        deployment: Some(live),
-        blocking_problem,
-        pending: vec!["Service"],
-        ..steady()
-    });
+    let shown =
+        first(&StatusInputs { rollout: Some(live), blocking_problem, pending: vec!["Service"], ..steady() });
     assert_eq!((shown.replicas, shown.ready_replicas), (3, 2));
     assert_eq!(shown.server_list, ["cache.shop:11211"]);
     assert_eq!(

@@ -75,7 +75,7 @@ fn scenario_4_an_invalid_value() {
     let blocking_problem = Some(BlockingProblem::InvalidSpec("spec.memcached.threads: at most 128".into()));
     let stalled = first(&StatusInputs {
         generation: 1,
-        deployment: None,
+        rollout: None,
         pending: vec!["Service"],
         blocking_problem,
         ..steady()
@@ -93,13 +93,10 @@ fn a_generation_is_never_current_before_its_pods_run_it() {
     let mut shown = MemcachedStatus::default();
     let mut seen = vec![kstatus(1, &shown)];
     let lives = [
-        StatusInputs { deployment: None, pending: vec!["Service"], ..steady() },
-        StatusInputs {
-            deployment: Some(RolloutProgress { observed: false, ..rollout(0, 0, 0) }),
-            ..steady()
-        },
-        StatusInputs { deployment: Some(rollout(3, 3, 2)), ..steady() },
-        StatusInputs { deployment: Some(rollout(3, 3, 3)), ..steady() },
+        StatusInputs { rollout: None, pending: vec!["Service"], ..steady() },
+        StatusInputs { rollout: Some(RolloutProgress { observed: false, ..rollout(0, 0, 0) }), ..steady() },
+        StatusInputs { rollout: Some(rollout(3, 3, 2)), ..steady() },
+        StatusInputs { rollout: Some(rollout(3, 3, 3)), ..steady() },
     ];
     for inputs in lives {
         shown = status(&StatusInputs { generation: 1, ..inputs }, &shown);
@@ -118,7 +115,7 @@ fn the_start_of_a_refusal_survives_restarts_and_other_errors() {
         &refused_first,
     );
     let unobserved = Some(RolloutProgress { observed: false, ..rollout(3, 3, 3) });
-    let annotated = status(&StatusInputs { deployment: unobserved, now: at(400), ..steady() }, &interrupted);
+    let annotated = status(&StatusInputs { rollout: unobserved, now: at(400), ..steady() }, &interrupted);
     let again = status(&refused(500), &annotated);
     assert_eq!(again.failing_since, Some(Time(at(0))));
     assert_eq!(next_change(&refused(500), &again), Some(at(600)));
@@ -143,7 +140,7 @@ fn a_start_in_the_future_is_taken_for_now() {
 #[case::restored_from_a_backup(Some(7), None)]
 fn what_was_reached_before_is_remembered(#[case] before: Option<i64>, #[case] after: Option<i64>) {
     let previous = MemcachedStatus { reconciled_generation: before, ..MemcachedStatus::default() };
-    let rolling = StatusInputs { deployment: Some(rollout(4, 1, 3)), ..steady() };
+    let rolling = StatusInputs { rollout: Some(rollout(4, 1, 3)), ..steady() };
     assert_eq!(status(&rolling, &previous).reconciled_generation, after);
 }
 
@@ -155,11 +152,11 @@ fn a_transition_time_is_the_second_in_which_the_status_flipped() {
     };
     let well = first(&StatusInputs { now: at(0) + fraction, ..steady() });
     assert_eq!(times(&well), [0, 0, 0, 0]);
-    let lost = StatusInputs { deployment: Some(rollout(3, 3, 2)), now: at(5) + fraction, ..steady() };
+    let lost = StatusInputs { rollout: Some(rollout(3, 3, 2)), now: at(5) + fraction, ..steady() };
     let lost = status(&lost, &well);
     assert_eq!(times(&lost), [0, 0, 5, 5], "Degraded and Ready flipped");
     assert_eq!(lost.conditions[0].last_transition_time, Time(at(0)));
-    let more = StatusInputs { deployment: Some(rollout(3, 3, 1)), now: at(9), ..steady() };
+    let more = StatusInputs { rollout: Some(rollout(3, 3, 1)), now: at(9), ..steady() };
     assert_eq!(times(&status(&more, &lost)), [0, 0, 5, 5], "only messages changed");
 }
 

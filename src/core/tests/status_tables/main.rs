@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::kernel::event::SeenRollout;
-use memcached_operator_core::kernel::object::Key;
+use memcached_operator_core::kernel::object::{ChildKind, Key};
 use memcached_operator_core::kernel::rollout_budget::PermitState;
 use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
 use memcached_operator_core::kernel::status::{MissingSecret, StatusInputs, status};
@@ -35,9 +35,11 @@ fn rollout(total: i32, updated: i32, ready: i32) -> RolloutProgress {
 fn steady() -> StatusInputs<'static> {
     StatusInputs {
         key: &KEY,
+        workload: ChildKind::Deployment,
+        former_ready: 0,
         generation: 2,
         replicas_expected: 3,
-        deployment: Some(rollout(3, 3, 3)),
+        rollout: Some(rollout(3, 3, 3)),
         servers: vec!["cache.shop:11211".into()],
         pending: Vec::new(),
         paused: None,

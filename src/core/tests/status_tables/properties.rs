@@ -7,6 +7,7 @@ use memcached_operator_core::api::secret_rotation::SecretRotation;
 use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::event::SeenRollout;
 use memcached_operator_core::kernel::failure::Category;
+use memcached_operator_core::kernel::object::ChildKind;
 use memcached_operator_core::kernel::rollout_budget::{PermitState, RolloutPermit};
 use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
 use memcached_operator_core::kernel::status::{
@@ -50,7 +51,8 @@ prop_compose! {
     ) -> RolloutProgress {
         let [replicas, ready, updated, available] = counters;
         let seen = SeenRollout {
-            observed_generation: 1, replicas, ready, updated, available, deadline_exceeded, replica_failure
+            observed_generation: 1, replicas, ready, updated, available, deadline_exceeded, replica_failure,
+            revisions: None,
         };
         RolloutProgress { seen, observed, asked, carries_template, held_back }
     }
@@ -60,7 +62,9 @@ prop_compose! {
     fn inputs()(
         generation in 1..4_i64,
         replicas_expected in 0..3,
-        deployment in option::weighted(0.9, rollouts()),
+        rollout in option::weighted(0.9, rollouts()),
+        workload in select(ChildKind::WORKLOADS.to_vec()),
+        former_ready in prop_oneof![9 => Just(0), 1 => 1..3],
         in_place in prop::bool::weighted(0.8),
         paused in option::weighted(0.2, subsequence(vec!["Service", "Deployment"], 0..=2)),
         missing_secrets in subsequence(vec!["a", "b"], 0..=1),
@@ -81,7 +85,9 @@ prop_compose! {
             key: &KEY,
             generation,
             replicas_expected,
-            deployment,
+            workload,
+            former_ready,
+            rollout,
             servers: Vec::new(),
             pending: if in_place && !matches!(permit_state, PermitState::Waiting(_)) {
                 paused.clone().unwrap_or_default()
@@ -163,7 +169,7 @@ fn is(status: &MemcachedStatus, of: &str) -> bool {
 /// Whether the pods are as they should be.
 fn complete(it: &StatusInputs<'_>) -> bool {
     let counters = |seen: &SeenRollout| [seen.replicas, seen.updated, seen.ready, seen.available];
-    it.deployment.as_ref().is_some_and(|live| {
+    it.rollout.as_ref().is_some_and(|live| {
         live.observed && live.carries_template && counters(&live.seen) == [it.replicas_expected; 4]
     })
 }
@@ -205,7 +211,7 @@ proptest! {
     #[test]
     fn ready_is_true_exactly_when_everything_is_proven(it in inputs(), before in statuses()) {
         let shown = status(&it, &before);
-        let refused = it.deployment.as_ref().is_some_and(|live| {
+        let refused = it.rollout.as_ref().is_some_and(|live| {
             live.seen.deadline_exceeded.is_some() || live.seen.replica_failure.is_some()
         });
         let rotates = it.rotation.as_ref().is_some_and(|record| record.wanted_hash.is_some());
@@ -270,7 +276,7 @@ proptest! {
     ) {
         let last = |status: &MemcachedStatus| template_generation(status, it.generation).filter(|last| *last > 0);
         let shown = status(&it, &before);
-        let carries = it.deployment.as_ref().is_some_and(|live| live.carries_template);
+        let carries = it.rollout.as_ref().is_some_and(|live| live.carries_template);
         prop_assert_eq!(last(&shown), if carries { Some(it.generation) } else { last(&before) });
         prop_assert!(shown.template_generation.is_none() || shown.template_generation != shown.reconciled_generation);
     }

@@ -24,7 +24,7 @@ fn lacking(key: Option<&str>) -> StatusInputs<'static> {
 }
 
 fn with(deployment: RolloutProgress) -> StatusInputs<'static> {
-    StatusInputs { deployment: Some(deployment), ..steady() }
+    StatusInputs { rollout: Some(deployment), ..steady() }
 }
 
 fn pods_refused() -> RolloutProgress {
@@ -67,7 +67,7 @@ fn a_paused_resource_is_as_ready_as_its_pods_and_never_done(
     #[case] ready: &str,
 ) {
     let inputs = StatusInputs {
-        deployment: Some(live),
+        rollout: Some(live),
         pending: vec!["Service"],
         paused: Some(vec!["Service", "Deployment"]),
         missing_secrets: vec![missing("a", None)],
@@ -190,11 +190,11 @@ fn the_failure_of_an_older_rollout_says_nothing_about_this_one(#[case] deploymen
 
 #[rstest]
 #[case::nothing_there_yet(
-    StatusInputs { deployment: None, pending: vec!["Service"], ..steady() },
+    StatusInputs { rollout: None, pending: vec!["Service"], ..steady() },
     "0/3 replicas are ready"
 )]
 #[case::nothing_there_yet_and_nothing_wanted(
-    StatusInputs { deployment: None, replicas_expected: 0, ..steady() },
+    StatusInputs { rollout: None, replicas_expected: 0, ..steady() },
     "0/0 replicas are ready; the Deployment does not exist yet"
 )]
 #[case::too_few(with(rollout(4, 1, 2)), "2/3 replicas are ready")]
@@ -251,7 +251,7 @@ fn a_generation_on_its_way_is_reconciling(#[case] inputs: StatusInputs<'static>,
     "Rollout in progress: 0/3 replicas updated"
 )]
 #[case::the_deployment_was_deleted(
-    StatusInputs { deployment: None, pending: vec!["Service"], ..steady() },
+    StatusInputs { rollout: None, pending: vec!["Service"], ..steady() },
     "0/3 replicas are ready",
     "Waiting for deployment to be created"
 )]
@@ -311,7 +311,7 @@ fn pods_lost_after_all_was_well_are_not_the_operators_work(
 #[case::none(0)]
 fn a_steady_resource_is_ready(#[case] replicas: i32) {
     let deployment = Some(rollout(replicas, replicas, replicas));
-    let shown = first(&StatusInputs { replicas_expected: replicas, deployment, ..steady() });
+    let shown = first(&StatusInputs { replicas_expected: replicas, rollout: deployment, ..steady() });
     assert_eq!(
         readiness_lines(&shown),
         [format!("Ready=True MemcachedReady: All {replicas} replicas are ready")]
@@ -320,7 +320,7 @@ fn a_steady_resource_is_ready(#[case] replicas: i32) {
 }
 
 #[rstest]
-#[case::no_deployment(StatusInputs { deployment: None, ..steady() })]
+#[case::no_deployment(StatusInputs { rollout: None, ..steady() })]
 #[case::not_in_place(StatusInputs { pending: vec!["Service"], ..steady() })]
 #[case::unobserved(with(RolloutProgress { observed: false, ..rollout(3, 3, 3) }))]
 #[case::another_template(with(RolloutProgress { carries_template: false, ..rollout(3, 3, 3) }))]
@@ -361,7 +361,7 @@ const ROWS: [Row; 8] = [
 ];
 
 fn seen<'a>(inputs: &'a mut StatusInputs<'static>) -> &'a mut SeenRollout {
-    &mut inputs.deployment.get_or_insert_with(|| rollout(3, 3, 3)).seen
+    &mut inputs.rollout.get_or_insert_with(|| rollout(3, 3, 3)).seen
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod pod;
 mod resources;
 mod rollout;
 mod security;
+mod workload;
 
 pub use self::case::{By, Case, Refusal, Validate};
 
@@ -32,6 +33,7 @@ pub fn all() -> Vec<Case> {
         labels::cases(),
         pod::cases(),
         rollout::cases(),
+        workload::cases(),
     ]
     .concat()
 }

@@ -8,30 +8,31 @@ use memcached_operator_core::kernel::object::ChildKind;
 use memcached_operator_core::kernel::{diff, hash};
 
 use super::objects::is_labelled;
-use super::specs::wanted;
+use super::specs::{wanted, workload};
 use super::stages::REFUSED;
-use super::{Model, SECRET};
+use super::{Model, NAME, SECRET};
 
 impl Model {
-    /// No tool may read "ready" while the Deployment does not run what its own annotations promise.
+    /// No tool may read "ready" without what runs the pods.
     pub(super) fn check_claim(&self, resource: &SeenResource) {
         let status = &resource.status;
         let claims = status.observed_generation == resource.generation
             && status.conditions.iter().any(|it| it.type_ == "Ready" && it.status == "True");
         if claims {
-            let deployment = self.children.get(&ChildKind::Deployment).expect("Ready without a Deployment");
-            let owner = deployment.controller.as_ref();
-            assert!(owner.is_none_or(|it| it.uid == resource.uid), "Ready on another's Deployment");
+            let workload = self.children.get(&workload(resource)).expect("Ready without a workload");
+            let owner = workload.controller.as_ref();
+            assert!(owner.is_none_or(|it| it.uid == resource.uid), "Ready on another's workload");
         }
     }
 
     /// A pod that is made now mounts what the Secret holds, whatever the template is for.
     pub(super) fn check_starts_no_pod_with_refused_content(&self, request: &Request) {
-        let (Request::Create { kind: ChildKind::Deployment, body, .. }
-        | Request::Apply { kind: ChildKind::Deployment, body, .. }) = request
-        else {
+        let (Request::Create { kind, body, .. } | Request::Apply { kind, body, .. }) = request else {
             return;
         };
+        if !kind.is_workload() {
+            return;
+        }
         let hash = &body["spec"]["template"]["metadata"]["annotations"]["memcached.c5c3.io/secret-hash"];
         let mounted = MountedKey { secret: SECRET, key: PASSWORD_FILE };
         let refused = secret_hash([(mounted, hash::of_bytes(&[REFUSED]).as_str())]);
@@ -55,7 +56,7 @@ impl Model {
         let wants_secret = spec.security.as_ref().is_some_and(|it| it.sasl.is_some());
         let secret = self.secret.as_ref().map(|(_, content)| *content).filter(|_| wants_secret);
         for (kind, wanted) in wanted(resource) {
-            let held = kind == ChildKind::Deployment && secret == Some(REFUSED);
+            let held = kind.is_workload() && secret == Some(REFUSED);
             assert!(held || self.children.contains_key(&kind) == wanted, "{}", kind.name());
         }
         for child in self.children.values() {
@@ -74,19 +75,29 @@ impl Model {
         if secret == Some(REFUSED) {
             return;
         }
-        let deployment = &self.children[&ChildKind::Deployment].content;
+        let kind = workload(resource);
+        let deployment = &self.children[&kind].content;
         let replicas = deployment["spec"]["replicas"].as_i64().unwrap();
         match &spec.autoscaling {
             // Whoever scaled to zero switched the autoscaler off.
             Some(_) => assert!(replicas == 0 || (2..=4).contains(&replicas), "{replicas} pods"),
             None => assert_eq!(replicas, i64::from(spec.replicas.unwrap_or(1))),
         }
+        let servers: Vec<String> = match kind {
+            ChildKind::StatefulSet => {
+                (0..replicas).map(|pod| format!("{NAME}-{pod}.{NAME}.sim.svc:11211")).collect()
+            }
+            _ => vec![format!("{NAME}.sim:11211")],
+        };
+        assert_eq!(status.server_list, servers);
+        let told = &self.children[&ChildKind::ConfigMap].content["data"]["MEMCACHED_SERVERS"];
+        assert_eq!(told.as_str().unwrap_or_default(), servers.join(","));
         let args = deployment["spec"]["template"]["spec"]["containers"][0]["args"].to_string();
         let memory = spec.memcached.as_ref().and_then(|it| it.max_memory_mb).unwrap_or(64);
         assert!(args.contains(&format!("\"-m\",\"{memory}\"")), "{args}");
         let trigger =
             &deployment["spec"]["template"]["metadata"]["annotations"]["memcached.c5c3.io/restart-trigger"];
         assert_eq!(trigger.as_str(), resource.restart_trigger.as_deref());
-        assert_eq!(diff::drift(ChildKind::Deployment, deployment, deployment), Vec::<String>::new());
+        assert_eq!(diff::drift(kind, deployment, deployment), Vec::<String>::new());
     }
 }

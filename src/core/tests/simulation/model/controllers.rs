@@ -44,6 +44,7 @@ impl Model {
         self.collect_garbage();
         self.autoscale();
         self.roll_out();
+        self.run_stateful_set();
         self.version != before
     }
 }

@@ -8,6 +8,7 @@ use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
 
 use super::Model;
+use super::stateful_sets::NamedPods;
 
 /// Everything that is stored, at one time.
 #[derive(Clone)]
@@ -16,6 +17,7 @@ pub(super) struct Backup {
     resource: Option<SeenResource>,
     children: BTreeMap<ChildKind, SeenChild>,
     secret: Option<(SeenSecret, u8)>,
+    named: NamedPods,
     /// What rolled by then, and why.
     counts: (usize, usize),
 }
@@ -27,6 +29,7 @@ impl Model {
             resource: self.resource.clone(),
             children: self.children.clone(),
             secret: self.secret.clone(),
+            named: self.named.clone(),
             counts: (self.rollouts, self.causes),
         }));
     }
@@ -35,7 +38,8 @@ impl Model {
     /// out a second time: nobody could tell two writes of the same version apart.
     pub(crate) fn restore(&mut self) {
         let Some(backup) = self.backup.clone() else { return };
-        let Backup { version, resource, children, secret, counts } = *backup;
+        let Backup { version, resource, children, secret, named, counts } = *backup;
+        self.named = named;
         (self.version, self.resource, self.children, self.secret) = (version, resource, children, secret);
         self.undone += self.rollouts - counts.0;
         (self.rollouts, self.causes) = counts;

@@ -12,20 +12,20 @@ const OWNERS: &str = "/metadata/ownerReferences";
 /// Where our entry in managedFields says that the number of pods is ours.
 const REPLICAS: &str = "/metadata/managedFields/0/fieldsV1/f:spec/f:replicas";
 
-/// What we own of a Deployment after its apply; a list counts as a whole. Of the others nobody keeps a record.
+/// What we own of a workload after its apply; a list counts as a whole. Of the others nobody keeps a record.
 pub(super) fn owned(kind: ChildKind, body: &Value) -> Option<Value> {
     fn fields(value: &Value) -> Value {
         let all = value.as_object().into_iter().flatten();
         all.map(|(name, value)| (format!("f:{name}"), fields(value))).collect()
     }
-    (kind == ChildKind::Deployment).then(|| fields(body))
+    kind.is_workload().then(|| fields(body))
 }
 
 /// What an apply makes of a child: a number of pods that it no longer holds becomes 1 where it was ours, and stays where
 /// it was somebody else's.
 pub(super) fn applied(kind: ChildKind, body: &Value, before: &SeenChild) -> Value {
     let mut content = content(body);
-    if kind == ChildKind::Deployment && body["spec"].get("replicas").is_none() {
+    if kind.is_workload() && body["spec"].get("replicas").is_none() {
         let ours = before.owned.as_ref().is_some_and(|it| it.pointer("/f:spec/f:replicas").is_some());
         assert!(!ours, "an apply that makes the number of pods 1");
         content["spec"]["replicas"] = before.content["spec"]["replicas"].clone();

@@ -47,9 +47,9 @@ impl Model {
     }
 
     /// Somebody puts an object of their own in a child's place, with our label or without: others use it too. Not in a
-    /// Deployment's: who had not heard of that yet would be called a liar.
+    /// workload's: who had not heard of that yet would be called a liar.
     pub(crate) fn squat(&mut self, kind: ChildKind, labelled: bool) {
-        if kind == ChildKind::Deployment && self.children.contains_key(&kind) {
+        if kind.is_workload() && self.children.contains_key(&kind) {
             return;
         }
         self.delete_child(kind);

@@ -43,6 +43,7 @@ impl Model {
     pub(crate) fn execute(&mut self, request: &Request) -> Reply {
         self.check_touches_own(request);
         self.check_starts_no_pod_with_refused_content(request);
+        self.check_partition(request);
         match request {
             Request::ReadSecret { secret, keys } => Reply::Secret(self.content_of(secret, keys)),
             Request::ReadChild { kind, .. } => Reply::Child(self.children.get(kind).cloned().map(Box::new)),
@@ -82,6 +83,7 @@ impl Model {
                 Some(_) => conflict("the object has been modified"),
                 None => Reply::Child(None),
             },
+            Request::DeletePod { pod, uid } => self.delete_pod(pod, uid),
             Request::AskAgents(question) => self.answer_of_agents(question),
             Request::PatchStatus { resource_version, status } => match self.resource.clone() {
                 Some(mut resource) if resource.resource_version == *resource_version => {
@@ -112,7 +114,7 @@ impl Model {
             go_operator: None,
             managers: Vec::new(),
             inactive: None,
-            rollout: (kind == ChildKind::Deployment).then(SeenRollout::default),
+            rollout: kind.is_workload().then(SeenRollout::default),
         };
         self.put(kind, Some(child.clone()));
         Reply::Child(Some(Box::new(child)))

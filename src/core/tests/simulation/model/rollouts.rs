@@ -4,11 +4,13 @@
 use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
-use memcached_operator_core::kernel::desired::deployment::deployment;
+use memcached_operator_core::kernel::desired::meta::Servers;
+use memcached_operator_core::kernel::desired::workload::workload;
 use memcached_operator_core::kernel::desired::{Intent, LiveTemplate, Revision};
 use memcached_operator_core::kernel::event::{SeenChild, SeenResource};
 use memcached_operator_core::kernel::go_operator::pod_template::PreservedMetadata;
 use memcached_operator_core::kernel::object::ChildKind;
+use memcached_operator_core::kernel::partition::Partition;
 use serde_json::json;
 
 use super::Model;
@@ -69,6 +71,8 @@ impl Model {
             uid: &resource.uid,
             spec: &spec,
             replicas: Some(spec.replicas),
+            partition: Partition::OF_NONE,
+            servers: Servers::Service,
             secret_hash: None,
             restart_trigger: None,
             images: &BUILT_IN,
@@ -84,7 +88,7 @@ impl Model {
             foreign: None,
             images: None,
         };
-        let body = deployment(&intent, Some(&live)).body;
+        let body = workload(&intent, Some(&live)).body;
         self.change_child(ChildKind::Deployment, |child| {
             (child.content, child.owned) = (content(&body), owned(ChildKind::Deployment, &body));
         });
@@ -138,7 +142,7 @@ impl Model {
         let bound = |name: &str| autoscaler.content["spec"][name].as_i64().unwrap();
         let (least, most) = (bound("minReplicas"), bound("maxReplicas"));
         let asked =
-            self.children.get(&ChildKind::Deployment).and_then(|it| it.content["spec"]["replicas"].as_i64());
+            self.children.get(&self.live_workload()).and_then(|it| it.content["spec"]["replicas"].as_i64());
         if let Some(asked) = asked.filter(|asked| *asked != 0) {
             self.scale(asked.clamp(least, most));
         }

@@ -2,15 +2,23 @@
 
 use memcached_operator_core::api::MemcachedSpec;
 use memcached_operator_core::api::spec::{
-    MemcachedConfig, NetworkPolicySpec, SaslSpec, SecretReference, SecuritySpec,
+    MemcachedConfig, NetworkPolicySpec, STATEFUL_SET, SaslSpec, SecretReference, SecuritySpec, Workload,
 };
 use memcached_operator_core::kernel::event::SeenResource;
 use memcached_operator_core::kernel::object::ChildKind;
 use serde_json::json;
 
+use super::stateful_sets::BROKEN;
 use super::{Model, SECRET};
 
 impl Model {
+    /// Whoever asked for pods that never serve asks for others.
+    pub(crate) fn mend_image(&mut self) {
+        if self.resource.as_ref().is_some_and(|it| it.spec == Ok(spec(NEVER_SERVES))) {
+            self.edit(DEPLOYMENTS + 1);
+        }
+    }
+
     /// The user edits one thing.
     pub(crate) fn change_spec(&mut self, change: impl FnOnce(&mut MemcachedSpec)) {
         let mut resource = self.resource().clone();
@@ -20,21 +28,51 @@ impl Model {
     }
 }
 
+/// What runs the pods, as a resource asks for it.
+pub(super) fn workload(resource: &SeenResource) -> ChildKind {
+    let spec = resource.spec.as_ref().unwrap();
+    Workload::from_raw(spec.workload.as_deref()).into()
+}
+
 /// Which kinds of children a resource asks for, of those that the specs here ever ask for.
-pub(super) fn wanted(resource: &SeenResource) -> [(ChildKind, bool); 4] {
+pub(super) fn wanted(resource: &SeenResource) -> [(ChildKind, bool); 5] {
     let spec = resource.spec.as_ref().unwrap();
     let guarded = spec.security.as_ref().is_some_and(|it| it.network_policy.is_some());
     [
         (ChildKind::Service, true),
-        (ChildKind::Deployment, true),
+        (ChildKind::Deployment, workload(resource) == ChildKind::Deployment),
+        (ChildKind::StatefulSet, workload(resource) == ChildKind::StatefulSet),
         (ChildKind::NetworkPolicy, guarded),
         (ChildKind::HorizontalPodAutoscaler, spec.autoscaling.is_some()),
     ]
 }
 
+/// How many variants ask for a Deployment.
+const DEPLOYMENTS: u8 = 8;
+/// The variant whose pods never become ready.
+const NEVER_SERVES: u8 = DEPLOYMENTS + 2;
+/// How many variants there are.
+pub(crate) const VARIANTS: u8 = DEPLOYMENTS + 6;
+
 /// A few specs: two that differ in replicas only, two templates, one with authentication, one behind a policy, one under
-/// an autoscaler, one with an empty string that no API server stores.
+/// an autoscaler, one with an empty string that no API server stores; then StatefulSets: of three pods, of another template,
+/// one that never serves, of two pods, with authentication, and under an autoscaler.
 pub(super) fn spec(variant: u8) -> MemcachedSpec {
+    if variant >= DEPLOYMENTS {
+        let replicas = if variant == DEPLOYMENTS + 3 { 2 } else { 3 };
+        let like = match variant - DEPLOYMENTS {
+            1 => 2,
+            4 => 3,
+            5 => 6,
+            _ => 0,
+        };
+        return MemcachedSpec {
+            workload: Some(STATEFUL_SET.to_owned()),
+            image: (variant == NEVER_SERVES).then(|| BROKEN.to_owned()),
+            replicas: Some(replicas),
+            ..spec(like)
+        };
+    }
     let replicas = Some(if variant == 1 { 3 } else { 1 });
     let memcached =
         (variant == 2).then(|| MemcachedConfig { max_memory_mb: Some(128), ..MemcachedConfig::default() });

@@ -77,6 +77,7 @@ impl Model {
                 available: report.available.min(ready),
                 deadline_exceeded: report.deadline_exceeded.then(|| "timed out progressing".to_owned()),
                 replica_failure: report.replica_failure.then(|| "quota".to_owned()),
+                revisions: None,
             });
         });
     }

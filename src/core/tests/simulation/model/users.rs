@@ -6,7 +6,7 @@ use memcached_operator_core::kernel::object::{ChildKind, Watched};
 use serde_json::{Value, json};
 
 use super::objects::{give_up_owner, give_up_replicas, is_labelled};
-use super::specs::spec;
+use super::specs::{spec, workload};
 use super::stages::REFUSED;
 use super::{Model, SECRET, key};
 
@@ -102,7 +102,7 @@ impl Model {
     /// not apply it cannot give them back, and looks at it every minute.
     pub(crate) fn mend_secret_of_lost_deployment(&mut self) {
         let is_lost = |child: &SeenChild| !is_labelled(child) || child.controller.is_none();
-        let lost = self.children.get(&ChildKind::Deployment).is_some_and(is_lost);
+        let lost = ChildKind::WORKLOADS.iter().any(|kind| self.children.get(kind).is_some_and(is_lost));
         if lost && self.secret.as_ref().is_some_and(|(_, content)| *content == REFUSED) {
             self.set_secret(Some(0));
         }
@@ -114,11 +114,16 @@ impl Model {
         }
     }
 
+    /// What runs the pods that are asked for, as far as it is there.
+    pub(super) fn live_workload(&self) -> ChildKind {
+        self.resource.as_ref().map_or(ChildKind::Deployment, workload)
+    }
+
     pub(crate) fn tamper_template(&mut self) {
         // The tampering rolls once, and so does putting it back.
         self.causes += 2;
         let mark = self.version;
-        self.change_own(ChildKind::Deployment, |child| {
+        self.change_own(self.live_workload(), |child| {
             child.content["spec"]["template"]["spec"]["containers"][0]["image"] =
                 json!(format!("evil:{mark}"));
         });
@@ -126,7 +131,7 @@ impl Model {
 
     /// Who sets a field owns it, and we do not any more.
     pub(crate) fn take_template(&mut self) {
-        self.change_child(ChildKind::Deployment, |child| {
+        self.change_child(self.live_workload(), |child| {
             let ours = child.owned.as_mut().and_then(|it| it.pointer_mut("/f:spec/f:template/f:spec"));
             ours.and_then(Value::as_object_mut).map(|fields| fields.remove("f:containers"));
         });
@@ -138,7 +143,7 @@ impl Model {
 
     /// Whoever scales owns the number.
     pub(super) fn scale(&mut self, replicas: i64) {
-        self.change_own(ChildKind::Deployment, |child| {
+        self.change_own(self.live_workload(), |child| {
             if child.content["spec"]["replicas"] != json!(replicas) {
                 child.content["spec"]["replicas"] = json!(replicas);
                 give_up_replicas(child);

@@ -17,8 +17,12 @@ pub(super) enum Claim {
     HeldBack(i32, i32),
     /// `All 3 replicas are updated`.
     AllUpdated(i32),
-    /// Something is said to be waited for that is not there: the Deployment.
-    NoDeployment,
+    /// Something is said to be waited for that is not there: what runs the pods.
+    NoWorkload,
+    /// All pods are there, and some are not ready.
+    Starting,
+    /// So many pods of the kind serve that ran the pods before.
+    Former(i32),
     /// `Reconciling new generation 3`.
     NewGeneration(i64),
     /// Secrets that are not there.
@@ -37,9 +41,9 @@ pub(super) enum Claim {
     Extra(i32),
     /// `only 2/3 replicas are available`.
     Available(i32, i32),
-    /// The Deployment does not carry the template.
+    /// What runs the pods does not carry the template.
     LacksTemplate,
-    /// The Deployment has not seen its own spec.
+    /// It has not seen its own spec.
     Unobserved,
     /// `Rotating Secret tls: 1/3 pods use the new content`.
     Rotating(i32, i32),
@@ -92,14 +96,20 @@ pub(super) fn claims(condition: &Condition) -> Result<Vec<Claim>, String> {
     }
 }
 
+/// The sentence with a Deployment in the place of a StatefulSet: what it claims is the same.
+fn of_deployment(text: &str) -> String {
+    text.replace("StatefulSet", "Deployment").replace("statefulset", "deployment")
+}
+
 fn claim(text: &str) -> Option<Claim> {
-    match text {
+    match of_deployment(text).as_str() {
         "Waiting for deployment to be created" | "the Deployment does not exist yet" => {
-            return Some(Claim::NoDeployment);
+            return Some(Claim::NoWorkload);
         }
         "the Deployment does not have the newest pod template yet" => return Some(Claim::LacksTemplate),
         "the Deployment has not observed its newest spec yet"
         | "Waiting for the Deployment to observe its newest spec" => return Some(Claim::Unobserved),
+        "Waiting for the last pods to become ready" => return Some(Claim::Starting),
         "Waiting for changes to children to be confirmed" => return Some(Claim::Pending(Vec::new())),
         _ if text.starts_with("pods are replaced once fewer other caches replace theirs") => {
             return Some(Claim::WaitsForTurn);
@@ -121,6 +131,11 @@ fn claim(text: &str) -> Option<Claim> {
         let (_, counts) = between("Rotating ", " pods use the new content")?.rsplit_once(": ")?;
         pair(counts)
     };
+    let of_former = |verb: &str| {
+        let (pods, kind) = text.strip_suffix(verb)?.split_once(" of the ")?;
+        ["Deployment", "StatefulSet"].contains(&kind).then_some(())?;
+        pods.split_once(" pod")?.0.parse().ok()
+    };
     None.or_else(|| rotating().map(|(a, b)| Claim::Rotating(a, b)))
         .or_else(|| counts("Only ", " replicas are ready").map(|(a, b)| Claim::OnlyReady(a, b)))
         .or_else(|| counts("only ", " replicas are available").map(|(a, b)| Claim::Available(a, b)))
@@ -134,6 +149,9 @@ fn claim(text: &str) -> Option<Claim> {
         .or_else(|| number("All ", " desired replicas are ready").map(Claim::AllReady))
         .or_else(|| number("All ", " replicas are ready").map(Claim::AllReady))
         .or_else(|| between("Reconciling new generation ", "")?.parse().ok().map(Claim::NewGeneration))
+        .or_else(|| {
+            of_former(" serves meanwhile").or_else(|| of_former(" serve meanwhile")).map(Claim::Former)
+        })
         .or_else(|| number("", " pod of an older template is left").map(Claim::Older))
         .or_else(|| number("", " pods of an older template are left").map(Claim::Older))
         .or_else(|| number("", " pod more than wanted").map(Claim::Extra))

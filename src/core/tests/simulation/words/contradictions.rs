@@ -22,7 +22,8 @@ pub(super) struct Known<'a> {
     reconciler: &'a Reconciler,
     key: &'a Key,
     now: Timestamp,
-    deployment: Option<&'a Live>,
+    workload: Option<&'a Live>,
+    former_ready: i32,
 }
 
 impl<'a> Known<'a> {
@@ -32,25 +33,28 @@ impl<'a> Known<'a> {
             |live: &Live| live.controller.as_ref().is_some_and(|owner| owner.uid == resource.seen.uid);
         let left = |live: &Live| live.orphan.is_some_and(|it| it.is_older_than(&resource.seen));
         let ours = |live: &&Live| left(live) || controlled(live);
-        Self { reconciler, key, now, deployment: resource.live(ChildKind::Deployment).filter(ours) }
+        let former = ChildKind::WORKLOADS.into_iter().find(|kind| *kind != resource.workload());
+        let former = former.and_then(|kind| resource.live(kind)).filter(ours);
+        let former_ready = former.and_then(|live| live.rollout.as_ref()).map_or(0, |rollout| rollout.ready);
+        Self { reconciler, key, now, workload: resource.live(resource.workload()).filter(ours), former_ready }
     }
 
-    /// Whether the Deployment's own controller has something to do.
+    /// Whether the workload's own controller has something to do.
     fn moves(&self) -> bool {
-        self.deployment.is_some_and(|live| {
+        self.workload.is_some_and(|live| {
             let rollout = live.rollout.clone().unwrap_or_default();
             let asked = live.replicas.and_then(|asked| i32::try_from(asked).ok()).unwrap_or(1);
             rollout.observed_generation < live.generation || [rollout.replicas, rollout.updated] != [asked; 2]
         })
     }
 
-    /// Whether neither the Deployment's own controller nor an autoscaler has anything to do. An autoscaler has where the
+    /// Whether neither the workload's own controller nor an autoscaler has anything to do. An autoscaler has where the
     /// Deployment asks for another number than it would.
     fn is_still(&self) -> bool {
         !self.moves() && self.wanted().is_some()
     }
 
-    /// Whether the operator writes the Deployment as soon as this status is stored: it says that pods are to roll
+    /// Whether the operator writes the workload as soon as this status is stored: it says that pods are to roll
     /// before it makes them.
     fn begins(&self, status: &MemcachedStatus) -> bool {
         let mut resource = self.reconciler.world().resources[self.key].clone();
@@ -63,7 +67,8 @@ impl<'a> Known<'a> {
             images: &BUILT_IN,
             operator_pods: None,
         });
-        let writes = |it: &PlannedRequest| matches!(it, PlannedRequest::WriteChild(it) if it.kind == ChildKind::Deployment);
+        let writes =
+            |it: &PlannedRequest| matches!(it, PlannedRequest::WriteChild(it) if it.kind.is_workload());
         next.requests.iter().any(writes)
     }
 
@@ -160,7 +165,8 @@ fn within(one: &Said<'_>, status: &MemcachedStatus, known: &Known<'_>, refuse: &
             Claim::AllUpdated(desired) if *desired != status.updated_replicas => {
                 "updatedReplicas is another number"
             }
-            Claim::NoDeployment if known.deployment.is_some() => "there is a Deployment",
+            Claim::NoWorkload if known.workload.is_some() => "there is one",
+            Claim::Former(pods) if *pods != known.former_ready => "another number of pods serves",
             Claim::Older(pods) if *pods != status.replicas - status.updated_replicas => {
                 "replicas and updatedReplicas say another number"
             }
@@ -170,6 +176,7 @@ fn within(one: &Said<'_>, status: &MemcachedStatus, known: &Known<'_>, refuse: &
             Claim::SecretsMissing(names) if names.iter().any(|name| known.has_secret(name)) => {
                 "a Secret is there and is said to be missing"
             }
+            Claim::Starting if status.updated_replicas != status.replicas => "some are of an older template",
             Claim::Pending(kinds) if kinds.is_empty() => "it is not said which changes",
             _ => continue,
         };
@@ -177,7 +184,7 @@ fn within(one: &Said<'_>, status: &MemcachedStatus, known: &Known<'_>, refuse: &
     }
 }
 
-/// Why a claim and one of another condition exclude each other. `still`: neither the Deployment's own controller nor an
+/// Why a claim and one of another condition exclude each other. `still`: neither the workload's own controller nor an
 /// autoscaler has anything to do.
 fn disagreement(pair: (&Claim, &Claim), still: bool, lacks_secret: bool) -> Option<&'static str> {
     if let (Some(here), Some(there)) = (wanted(pair.0), wanted(pair.1))
@@ -187,11 +194,15 @@ fn disagreement(pair: (&Claim, &Claim), still: bool, lacks_secret: bool) -> Opti
     }
     Some(match pair {
         (Claim::InProgress(..), Claim::AllUpdated(_)) => "a rollout is in progress and over",
-        (Claim::InProgress(..), Claim::Paused(kinds)) if still && names(kinds, "Deployment") => {
+        (Claim::InProgress(..), Claim::Paused(kinds))
+            if still && (names(kinds, "Deployment") || names(kinds, "StatefulSet")) =>
+        {
             "a rollout is in progress and paused"
         }
         (Claim::InProgress(..), Claim::WaitsForTurn) if still => "a rollout is in progress and waits",
-        (Claim::InProgress(..), Claim::Quoted(words)) if still && words.contains("Deployment") => {
+        (Claim::InProgress(..), Claim::Quoted(words))
+            if still && (words.contains("Deployment") || words.contains("StatefulSet")) =>
+        {
             "a rollout is in progress and cannot begin"
         }
         (Claim::NewGeneration(_), Claim::WaitsForTurn) => "a generation is on its way and waits",
@@ -201,8 +212,8 @@ fn disagreement(pair: (&Claim, &Claim), still: bool, lacks_secret: bool) -> Opti
         (Claim::NewGeneration(_), Claim::HeldBack(..)) if !lacks_secret => {
             "a generation is on its way and held back"
         }
-        (Claim::NoDeployment, Claim::Ready(1.., _) | Claim::OnlyReady(1.., _)) => {
-            "pods of a Deployment that does not exist"
+        (Claim::NoWorkload, Claim::Ready(1.., _) | Claim::OnlyReady(1.., _)) => {
+            "pods of a workload that does not exist"
         }
         (Claim::AllReady(_), Claim::OnlyReady(..)) => "all are ready and only some",
         (Claim::AllUpdated(1..), Claim::Older(_) | Claim::LacksTemplate | Claim::Unobserved) => {

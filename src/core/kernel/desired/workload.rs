@@ -1,0 +1,87 @@
+//! What runs the pods, a Deployment or a StatefulSet, and what both share: the pod template by the rules of its revision,
+//! and the annotations that say what it was rendered from. Pure; called by [`super::children`].
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::intent::Intent;
+use super::live_template::LiveTemplate;
+use super::revision::Revision;
+use super::{deployment, meta, pod, stateful_set};
+use crate::api::Validated;
+use crate::api::spec::Workload;
+
+/// A workload and how its template was rendered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rendered {
+    /// The whole object.
+    pub body: Value,
+    /// The rules used.
+    pub revision: Revision,
+    /// [`Intent::hash`].
+    pub template_hash: String,
+}
+
+/// Whether the pods that run are those that are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pods {
+    /// They stay.
+    Kept,
+    /// There are none, or others are to take their place.
+    New,
+}
+
+/// Renders the workload that the spec asks for; see [`super::children`] for the choice of the revision.
+#[must_use]
+pub fn workload(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Rendered {
+    let template_hash = intent.hash();
+    let rotation = intent.spec.security.rotation;
+    let served = live.filter(|live| live.serves(intent, &template_hash));
+    let kept = served.and_then(|live| Some((live.revision, live.images(), at_live_revision(intent, live)?)));
+    let pods = if kept.is_some() { Pods::Kept } else { Pods::New };
+    let (revision, images, template) = kept
+        .unwrap_or_else(|| (Revision::newest(rotation), intent.images, json!(pod::newest_template(intent))));
+    let mut annotations = BTreeMap::from([
+        (meta::TEMPLATE_REVISION.to_owned(), revision.0.to_string()),
+        (meta::TEMPLATE_HASH.to_owned(), template_hash.clone()),
+    ]);
+    annotations.extend(images.to_annotation().map(|images| (meta::DEFAULT_IMAGES.to_owned(), images)));
+    // What the pods started with, or are to have taken, has to be known after a restart too. Theirs is the Go operator's
+    // hash, which cannot be computed again, or none.
+    if revision.hash_is_on_deployment() || served.is_some_and(|live| live.secret_hash.is_some()) {
+        annotations.extend(intent.secret_hash.map(|hash| (meta::SECRET_HASH.to_owned(), hash.to_owned())));
+    }
+    let mut body = match intent.spec.workload {
+        Workload::Deployment => json!(deployment::deployment(intent, annotations)),
+        Workload::StatefulSet => json!(stateful_set::stateful_set(intent, annotations, pods)),
+    };
+    // Set as JSON: the template of a newer operator may have fields that the types of this one do not know.
+    body["spec"]["template"] = template;
+    Rendered { body, revision, template_hash }
+}
+
+/// The rules by which the template is rendered, where this build knows them: those that rendered the live one while
+/// the intent is the same, else the newest.
+#[must_use]
+pub fn revision(live: Option<&LiveTemplate>, intent: &Intent<'_>, template_hash: &str) -> Option<Revision> {
+    let unchanged = live.filter(|live| live.serves(intent, template_hash));
+    let newest = Some(Revision::newest(intent.spec.security.rotation));
+    unchanged.map_or(newest, |live| Some(live.revision).filter(|it| it.is_known()))
+}
+
+/// The template of an unchanged intent, so that nothing rolls: by the rules that rendered the live one, or, where
+/// this build does not know them, the live one itself. Its images are those that it was rendered with.
+fn at_live_revision(intent: &Intent<'_>, live: &LiveTemplate) -> Option<Value> {
+    let intent = Intent { images: live.images(), ..intent.clone() };
+    match pod::template(&intent, live.revision, &live.preserved) {
+        Some(template) => Some(json!(template)),
+        None => live.foreign.as_deref().cloned(),
+    }
+}
+
+/// The most pods there may be at a time, rollouts aside.
+#[must_use]
+pub fn max_replicas(spec: &Validated) -> i32 {
+    spec.autoscaling.as_ref().map_or(spec.replicas, |autoscaling| autoscaling.max_replicas)
+}

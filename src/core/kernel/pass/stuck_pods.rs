@@ -1,0 +1,44 @@
+//! Pods that a StatefulSet's rollout cannot get past: they are to be replaced, and do not run. From Kubernetes 1.35 on one
+//! pod that is not available keeps it from replacing any, and such a pod never becomes available by itself. Pure; called by
+//! the pass for what is sent and for the status.
+
+use super::view::View;
+use crate::api::Validated;
+use crate::api::spec::Workload;
+use crate::kernel::event::SeenPod;
+use crate::kernel::kube_events;
+use crate::kernel::partition;
+use crate::kernel::pending_request::PlannedRequest;
+
+/// The pods that have to be deleted, so that Kubernetes makes them from the new template.
+pub fn all<'a>(view: &View<'a>, spec: &Validated) -> impl Iterator<Item = &'a SeenPod> + use<'a> {
+    let live = view.our_workload().filter(|_| spec.workload == Workload::StatefulSet && !spec.paused);
+    let observed = live.and_then(|live| {
+        let seen = live.rollout.as_ref()?;
+        let at = live.partition.unwrap_or(0);
+        let is_rolling = seen.observed_generation >= live.generation && partition::is_rolling(seen);
+        (is_rolling && !live.deleting).then_some((seen, at))
+    });
+    let pods = observed.map(|(seen, at)| {
+        let is_stuck = move |pod: &partition::FailingPod| pod.number >= at && partition::is_older(seen, pod);
+        view.failing_pods().filter_map(move |(pod, seen)| is_stuck(&pod).then_some(seen))
+    });
+    pods.into_iter().flatten()
+}
+
+/// Those that are deleted now: not while a failed attempt backs off.
+pub fn to_delete<'a>(view: &View<'a>, spec: &Validated) -> impl Iterator<Item = &'a SeenPod> + use<'a> {
+    let waits =
+        view.resource.pod_backoff.as_ref().is_some_and(|it| it.retry_at.is_some_and(|at| view.now < at));
+    all(view, spec).filter(move |_| !waits)
+}
+
+/// The request that deletes one.
+#[must_use]
+pub fn request(pod: &SeenPod) -> PlannedRequest {
+    PlannedRequest::DeletePod {
+        pod: pod.key.clone(),
+        uid: pod.uid.clone(),
+        kube_event: kube_events::pod_deleted(&pod.key, pod.problem.as_deref().unwrap_or_default()),
+    }
+}

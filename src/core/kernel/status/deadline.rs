@@ -1,0 +1,56 @@
+//! When a StatefulSet counts as stuck. A Deployment tells by itself when its rollout makes no progress; a StatefulSet does
+//! not, so the start of the wait stands in the status. Pure; called by [`super::status`].
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::inputs::StatusInputs;
+use crate::api::MemcachedStatus;
+use crate::kernel::object::ChildKind;
+
+/// How long no further pod may be replaced or become ready: as long as Kubernetes gives a Deployment.
+pub(super) const PROGRESS_DEADLINE: SignedDuration = SignedDuration::from_secs(600);
+
+/// Since when the pods make no progress; `None` where none is awaited. `reached`: whether this generation was reached
+/// before. Then pods that are lost are no rollout.
+#[must_use]
+pub(super) fn progressing_since(
+    inputs: &StatusInputs<'_>,
+    previous: &MemcachedStatus,
+    reached: bool,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let of_us = inputs.rollout.as_ref().filter(|_| inputs.workload == ChildKind::StatefulSet);
+    let desired = inputs.replicas_expected;
+    let rollout = of_us.filter(|it| !it.held_back && !it.complete(desired))?;
+    let before = previous.progressing_since.as_ref().map(|since| since.0.min(now));
+    let goes_on = inputs.generation != previous.observed_generation
+        || rollout.updated() > previous.updated_replicas
+        || inputs.ready() > previous.ready_replicas;
+    match before {
+        Some(since) if !goes_on => Some(since),
+        Some(_) => Some(now),
+        None => (!reached || !rollout.settled(desired)).then_some(now),
+    }
+}
+
+/// When the deadline ends.
+#[must_use]
+pub(super) fn ends(since: Timestamp) -> Option<Timestamp> {
+    since.checked_add(PROGRESS_DEADLINE).ok()
+}
+
+/// What to say once it is over.
+#[must_use]
+pub(super) fn message(inputs: &StatusInputs<'_>) -> String {
+    let name = &inputs.key.name;
+    let exist = inputs.rollout.as_ref().map_or(0, |rollout| rollout.seen.replicas);
+    let missing = if exist < inputs.replicas_expected {
+        format!(
+            "; {exist}/{} pods exist, and the Events of the StatefulSet say why no more",
+            inputs.replicas_expected
+        )
+    } else {
+        String::new()
+    };
+    format!("StatefulSet {name} has made no progress for 10 minutes{missing}")
+}

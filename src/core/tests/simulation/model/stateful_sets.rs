@@ -1,0 +1,247 @@
+//! The pods of a StatefulSet, one by one, as Kubernetes makes and replaces them.
+
+use std::collections::BTreeMap;
+
+use memcached_operator_core::kernel::effect::Request;
+use memcached_operator_core::kernel::event::{Event, Reply, SeenChild, SeenPod, SeenRevisions, SeenRollout};
+use memcached_operator_core::kernel::hash;
+use memcached_operator_core::kernel::object::{ChildKind, Key, Uid, Watched};
+use memcached_operator_core::kernel::partition::HELD;
+use serde_json::Value;
+
+use super::Model;
+use super::objects::template;
+use super::others::is_foreign;
+
+/// The image of which no pod ever becomes ready.
+pub(super) const BROKEN: &str = "memcached:broken";
+
+/// The pods of the StatefulSet, and the template that all of them had last.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NamedPods {
+    /// Of which StatefulSet.
+    of: Option<Uid>,
+    current: String,
+    pods: BTreeMap<i32, NamedPod>,
+}
+
+#[derive(Clone, Debug)]
+struct NamedPod {
+    uid: Uid,
+    revision: String,
+    broken: bool,
+    ready: bool,
+}
+
+/// A StatefulSet, as its controller reads it.
+struct Set {
+    wanted: i32,
+    partition: i32,
+    update: String,
+    broken: bool,
+}
+
+fn partition(content: &Value) -> i32 {
+    let partition = content.pointer("/spec/updateStrategy/rollingUpdate/partition").and_then(Value::as_i64);
+    i32::try_from(partition.unwrap_or(0)).unwrap()
+}
+
+impl Set {
+    fn read(child: &SeenChild) -> Self {
+        let image = template(child).unwrap()["spec"]["containers"][0]["image"].as_str().unwrap();
+        Self {
+            wanted: i32::try_from(child.content["spec"]["replicas"].as_i64().unwrap()).unwrap(),
+            partition: partition(&child.content),
+            update: hash::of_json(template(child).unwrap())[..8].to_owned(),
+            broken: image.ends_with(BROKEN),
+        }
+    }
+}
+
+/// Whether no pod goes though the template changes.
+pub(super) fn is_held(child: &SeenChild) -> bool {
+    child.kind == ChildKind::StatefulSet && partition(&child.content) == HELD
+}
+
+impl Model {
+    fn set(&self) -> Option<&SeenChild> {
+        self.children.get(&ChildKind::StatefulSet).filter(|child| !is_foreign(child))
+    }
+
+    fn pod_key(&self, number: i32) -> Key {
+        Key { namespace: self.key.namespace.clone(), name: format!("{}-{number}", self.key.name) }
+    }
+
+    /// What the watch of pods shows, and a list.
+    fn seen_pod(&self, number: i32, pod: &NamedPod) -> SeenPod {
+        SeenPod {
+            key: self.pod_key(number),
+            uid: pod.uid.clone(),
+            instance: self.key.name.clone(),
+            revision: Some(pod.revision.clone()),
+            ip: None,
+            ready: pod.ready,
+            problem: pod.broken.then(|| "container memcached cannot pull its image".to_owned()),
+        }
+    }
+
+    pub(super) fn list_pods(&self) -> Vec<Event> {
+        self.named.pods.iter().map(|(number, pod)| Event::Pod(self.seen_pod(*number, pod))).collect()
+    }
+
+    fn put_pod(&mut self, number: i32, pod: Option<NamedPod>) {
+        let event = match &pod {
+            Some(pod) => Event::Pod(self.seen_pod(number, pod)),
+            None => Event::Gone { kind: Watched::Pod, key: self.pod_key(number) },
+        };
+        self.tell(Watched::Pod, event);
+        self.tick();
+        match pod {
+            Some(pod) => drop(self.named.pods.insert(number, pod)),
+            None => drop(self.named.pods.remove(&number)),
+        }
+    }
+
+    /// A pod dies, with what it held.
+    pub(crate) fn lose_pod(&mut self, at: u8) {
+        let numbers: Vec<i32> = self.named.pods.keys().copied().collect();
+        if let Some(at) = usize::from(at).checked_rem(numbers.len()) {
+            self.put_pod(numbers[at], None);
+        }
+    }
+
+    pub(super) fn delete_pod(&mut self, key: &Key, uid: &Uid) -> Reply {
+        let found = self.named.pods.iter().find(|(number, _)| self.pod_key(**number) == *key);
+        if let Some((number, pod)) = found.map(|(number, pod)| (*number, pod.clone()))
+            && pod.uid == *uid
+        {
+            assert!(!pod.ready, "a pod that serves is deleted");
+            self.put_pod(number, None);
+        }
+        Reply::PodDeleted
+    }
+
+    /// The StatefulSet controller looks once: it makes pods and deletes those that are too many; once all are there it lets
+    /// one go whose turn it is.
+    pub(crate) fn run_stateful_set(&mut self) {
+        let of = self.set().map(|child| child.uid.clone());
+        if self.named.of != of {
+            for number in self.named.pods.keys().copied().collect::<Vec<_>>() {
+                self.put_pod(number, None);
+            }
+            self.named = NamedPods { of, ..NamedPods::default() };
+        }
+        let Some(set) = self.set().map(Set::read) else { return };
+        if self.named.current.is_empty() {
+            self.named.current.clone_from(&set.update);
+        }
+        self.replace_pods(&set);
+        self.report_pods(&set);
+    }
+
+    fn replace_pods(&mut self, set: &Set) {
+        let surplus: Vec<i32> = self.named.pods.range(set.wanted..).map(|(number, _)| *number).collect();
+        let missing: Vec<i32> =
+            (0..set.wanted).filter(|number| !self.named.pods.contains_key(number)).collect();
+        if !surplus.is_empty() || !missing.is_empty() {
+            surplus.into_iter().for_each(|number| self.put_pod(number, None));
+            for number in missing {
+                let is_new = number >= set.partition || set.update == self.named.current;
+                let revision = if is_new { &set.update } else { &self.named.current }.clone();
+                // Of an older template the model remembers no more than that pods of it ran.
+                let broken = is_new && set.broken;
+                let pod = NamedPod { uid: self.uid("pod"), revision, broken, ready: false };
+                self.put_pod(number, Some(pod));
+            }
+            return;
+        }
+        let starting: Vec<i32> = {
+            let is_starting =
+                |(number, pod): (&i32, &NamedPod)| (!pod.ready && !pod.broken).then_some(*number);
+            self.named.pods.iter().filter_map(is_starting).collect()
+        };
+        if !starting.is_empty() {
+            for number in starting {
+                let pod = NamedPod { ready: true, ..self.named.pods[&number].clone() };
+                self.put_pod(number, Some(pod));
+            }
+            return;
+        }
+        let unavailable = self.named.pods.values().any(|pod| !pod.ready);
+        // From 1.35 on one pod that is not available keeps all others.
+        if unavailable && self.release >= 35 {
+            return;
+        }
+        for number in (set.partition.min(set.wanted)..set.wanted).rev() {
+            let pod = &self.named.pods[&number];
+            if pod.revision != set.update {
+                self.put_pod(number, None);
+                return;
+            }
+            if !pod.ready {
+                return;
+            }
+        }
+    }
+
+    fn report_pods(&mut self, set: &Set) {
+        let count = |is: &dyn Fn(&NamedPod) -> bool| {
+            i32::try_from(self.named.pods.values().filter(|pod| is(pod)).count()).unwrap()
+        };
+        let (replicas, ready) = (count(&|_| true), count(&|pod| pod.ready));
+        let updated = count(&|pod| pod.revision == set.update);
+        if updated == set.wanted && ready == set.wanted && replicas == set.wanted {
+            self.named.current.clone_from(&set.update);
+        }
+        let current_replicas = count(&|pod| pod.revision == self.named.current);
+        let revisions = SeenRevisions {
+            current: self.named.current.clone(),
+            update: set.update.clone(),
+            current_replicas,
+        };
+        self.change_own(ChildKind::StatefulSet, |child| {
+            child.rollout = Some(SeenRollout {
+                observed_generation: child.generation,
+                replicas,
+                ready,
+                updated,
+                available: ready,
+                revisions: Some(Box::new(revisions)),
+                ..SeenRollout::default()
+            });
+        });
+    }
+
+    /// The partition never goes up while pods of another template are there, for one of these that dies would come back; and
+    /// it goes down only by one, and only while all pods serve, but for those that never will.
+    pub(super) fn check_partition(&self, request: &Request) {
+        let Request::Apply { kind: ChildKind::StatefulSet, body, resource_version, .. } = request else {
+            return;
+        };
+        let Some(child) = self.set().filter(|child| child.resource_version == *resource_version) else {
+            return;
+        };
+        let set = Set::read(child);
+        let (before, after) = (set.partition, partition(body));
+        let pods = &self.named.pods;
+        let seen = child.rollout.clone().unwrap_or_default();
+        if seen.observed_generation < child.generation {
+            assert!(after <= before, "the partition goes up before the last one was observed");
+            return;
+        }
+        let brings_another = template(child) != body.pointer("/spec/template");
+        if after > before {
+            assert_eq!(after, HELD);
+            assert!(pods.values().all(|pod| pod.revision == set.update), "the partition goes up: {pods:?}");
+        }
+        let last = (set.wanted - 1).max(0);
+        let fails = |pod: &NamedPod| pod.broken && (brings_another || pod.revision != set.update);
+        let lowest_failing = pods.iter().find(|(_, pod)| fails(pod)).map(|(number, _)| *number);
+        let nobody_serves = pods.values().all(|pod| !pod.ready);
+        let may_go = nobody_serves || lowest_failing.is_some_and(|number| number <= after);
+        if after < before.min(last) && !may_go {
+            let all_serve = pods.values().all(|pod| pod.ready);
+            assert!(after == before - 1 && all_serve, "{before} to {after} with {pods:?}");
+        }
+    }
+}
