@@ -141,6 +141,7 @@ fn the_defaults_are_those_that_were_released() {
             (".spec.rollout.minReadySeconds", json!(0)),
             (".spec.security.rotation", json!("Restart")),
             (".spec.security.tls.plaintext", json!("Disabled")),
+            (".spec.workload", json!("Deployment")),
             (".status", json!({"observedGeneration": -1})),
             (".status.observedGeneration", json!(-1)),
         ];
@@ -243,6 +244,7 @@ fn the_leaves_are_what_a_user_can_set() {
         "security.tls.enabled",
         "security.tls.plaintext",
         "service.annotations",
+        "workload",
     ];
     assert_eq!(memcached_operator::api::crd::leaves(), expected);
 }

@@ -7,8 +7,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::{Value, json};
 
 use super::intent::Intent;
-use super::meta::{self, Servers};
+use super::meta;
 use super::ports;
+use super::servers::Servers;
 use crate::kernel::object::ChildKind;
 
 /// All servers, separated by commas.

@@ -1,9 +1,9 @@
 //! What the children of a resource are made from. Pure data.
 
 use super::default_images::DefaultImages;
-use super::meta::Servers;
 use super::operator_pods::OperatorPods;
 use super::revision::Revision;
+use super::servers::Servers;
 use crate::api::Validated;
 use crate::kernel::object::{Key, Uid};
 use crate::kernel::partition::Partition;

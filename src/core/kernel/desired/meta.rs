@@ -6,9 +6,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 
 use super::intent::Intent;
-use super::ports;
-use super::revision::Revision;
-use crate::api::{self, Validated};
+use crate::api;
 use crate::kernel::object::{ChildKind, Key, Uid};
 
 /// On the pod template: the hash of the mounted Secret keys, so that new content rolls the pods.
@@ -93,31 +91,6 @@ pub fn pods_of(name: &str) -> LabelSelector {
     let mut match_labels = labels(name);
     match_labels.remove(MANAGED_BY_LABEL);
     LabelSelector { match_labels: Some(match_labels), match_expressions: None }
-}
-
-/// Under which names clients find a cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Servers {
-    /// The Service's, which leads to every pod.
-    Service,
-    /// One for each of so many pods.
-    Pods(i32),
-}
-
-impl Servers {
-    /// The servers of a cache whose pods run at `revision`: `name.namespace:port` or, of each pod,
-    /// `name-0.name.namespace.svc:port`; see [`ports::to_use`].
-    #[must_use]
-    pub fn list(self, key: &Key, spec: &Validated, revision: Option<Revision>) -> Vec<String> {
-        let Key { namespace, name } = key;
-        let port = ports::to_use(spec, revision).number;
-        match self {
-            Self::Service => vec![format!("{name}.{namespace}:{port}")],
-            Self::Pods(number) => {
-                (0..number).map(|pod| format!("{name}-{pod}.{name}.{namespace}.svc:{port}")).collect()
-            }
-        }
-    }
 }
 
 /// Metadata of a child. An empty map of annotations is left out.

@@ -25,6 +25,7 @@ pub mod ports;
 mod revision;
 pub mod scheduling;
 pub mod secrets;
+mod servers;
 pub mod service;
 pub mod service_monitor;
 pub mod stateful_set;
@@ -38,6 +39,7 @@ pub use intent::Intent;
 pub use live_template::LiveTemplate;
 pub use operator_pods::OperatorPods;
 pub use revision::Revision;
+pub use servers::Servers;
 pub use unrecorded_template::UnrecordedTemplate;
 
 use std::collections::BTreeMap;

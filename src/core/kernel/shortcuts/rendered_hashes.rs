@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::kernel::desired::{
-    DefaultImages, Desired, Intent, LiveTemplate, Revision, meta::Servers, workload,
-};
+use crate::kernel::desired::{DefaultImages, Desired, Intent, LiveTemplate, Revision, Servers, workload};
 use crate::kernel::go_operator::pod_template::PreservedMetadata;
 use crate::kernel::hash;
 use crate::kernel::object::ChildKind;

@@ -3,8 +3,8 @@
 
 use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::api::status::BudgetedRollout;
+use memcached_operator_core::kernel::desired::Servers;
 use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
-use memcached_operator_core::kernel::desired::meta::Servers;
 use memcached_operator_core::kernel::desired::workload::workload;
 use memcached_operator_core::kernel::desired::{Intent, LiveTemplate, Revision};
 use memcached_operator_core::kernel::event::{SeenChild, SeenResource};
