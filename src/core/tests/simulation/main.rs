@@ -30,6 +30,7 @@ mod simulation;
 mod taking_secrets;
 mod turns;
 mod words;
+mod workloads;
 
 use history::op;
 use proptest::prelude::*;

@@ -49,6 +49,8 @@ pub(super) fn wanted(resource: &SeenResource) -> [(ChildKind, bool); 5] {
 
 /// How many variants ask for a Deployment.
 const DEPLOYMENTS: u8 = 8;
+/// The first variant that asks for a StatefulSet.
+pub(crate) const NAMED: u8 = DEPLOYMENTS;
 /// The variant whose pods never become ready.
 const NEVER_SERVES: u8 = DEPLOYMENTS + 2;
 /// How many variants there are.

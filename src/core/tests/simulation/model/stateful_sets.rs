@@ -102,6 +102,11 @@ impl Model {
         }
     }
 
+    /// Pods of this kind that are ready, as its controller counts them.
+    pub(crate) fn ready_pods(&self, kind: ChildKind) -> i32 {
+        self.children.get(&kind).and_then(|it| it.rollout.as_ref()).map_or(0, |rollout| rollout.ready)
+    }
+
     /// A pod dies, with what it held.
     pub(crate) fn lose_pod(&mut self, at: u8) {
         let numbers: Vec<i32> = self.named.pods.keys().copied().collect();
