@@ -133,3 +133,22 @@ fn the_expressions_in_the_document_are_about_metrics_that_exist() {
     let checked: Vec<_> = expressions.map(|text| crate::expressions::labels(text).unwrap()).collect();
     assert_eq!(checked.len(), 5);
 }
+
+/// What the page on changing over puts in the place of the Go operator's metrics.
+#[test]
+fn every_metric_to_change_over_to_exists() {
+    let page = fs::read_to_string(path("docs/changing-over.md")).unwrap();
+    let table = page.split("## Metrics of the operator").nth(1).unwrap().split("\n## ").next().unwrap();
+    let here = table.lines().filter_map(|line| line.trim_end_matches(" |").rsplit(" | ").next());
+    let named: Vec<_> = here.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    let metrics: Vec<_> = named
+        .iter()
+        .filter_map(|it| it.split('{').next())
+        .filter(|it| it.starts_with("memcached_operator_"))
+        .collect();
+    assert!(metrics.len() >= 12, "{metrics:?}");
+    let all: Vec<_> = tables::operator().into_iter().map(|entry| entry.name).collect();
+    for metric in metrics {
+        assert!(all.iter().any(|it| it == metric), "{metric}");
+    }
+}
