@@ -271,11 +271,7 @@ fn every_sample_is_valid(#[files("manifests/samples/*.yaml")] sample: PathBuf) {
 
 /// A pod of which no container requests anything is BestEffort: the first to go where memory is short.
 #[rstest]
-fn every_sample_but_the_smallest_has_requests_and_a_memory_limit(
-    #[files("manifests/samples/*.yaml")]
-    #[exclude("minimal.yaml")]
-    sample: PathBuf,
-) {
+fn every_sample_has_requests_and_a_memory_limit(#[files("manifests/samples/*.yaml")] sample: PathBuf) {
     let documents: Vec<Value> =
         serde_saphyr::from_multiple(&std::fs::read_to_string(&sample).unwrap()).unwrap();
     let spec = &documents.last().unwrap()["spec"];
