@@ -57,6 +57,9 @@ The dashboard's panels on containers use metrics that neither the operator nor t
 scrape of each, with `honorLabels: true`, as the chart kube-prometheus-stack sets it up; without them these panels are
 empty, and all others work. They show the pods that have an exporter: its series say to which cache a pod belongs. All
 four have the labels `namespace`, `pod` and `container`, which is `memcached`.
+
+The kubelet counts kills for memory too, in `container_oom_events_total`. The dashboard does not use it: that series ends with the
+container, and memcached's container ends when memcached is killed. So the counter stays at 0.
 ";
 
 fn labels(entry: &Entry) -> String {
