@@ -102,9 +102,9 @@ fn the_page_on_compatibility_names_the_versions_that_the_tests_run() {
 fn pages_of_the_root() -> impl Iterator<Item = (PathBuf, String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let names = ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
-    names.into_iter().map(move |name| {
-        (root.to_owned(), name.to_owned(), fs::read_to_string(root.join(name)).unwrap())
-    })
+    names
+        .into_iter()
+        .map(move |name| (root.to_owned(), name.to_owned(), fs::read_to_string(root.join(name)).unwrap()))
 }
 
 #[test]

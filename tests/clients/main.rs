@@ -71,7 +71,8 @@ fn files(names: &[&str]) -> TempDir {
     let file = |name: &str| folder.path().join(name);
     fs::write(file("users"), "app:secret\n").unwrap();
     let key = KeyPair::generate().unwrap();
-    let mut certificate = CertificateParams::new(names.iter().map(|&it| it.to_owned()).collect::<Vec<_>>()).unwrap();
+    let mut certificate =
+        CertificateParams::new(names.iter().map(|&it| it.to_owned()).collect::<Vec<_>>()).unwrap();
     certificate.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     fs::write(file("tls.crt"), certificate.self_signed(&key).unwrap().pem()).unwrap();
     fs::write(file("tls.key"), key.serialize_pem()).unwrap();
@@ -188,7 +189,8 @@ async fn emcache_takes_any_name_of_an_authority_that_it_or_the_machine_trusts() 
     let another = other.path().join("tls.crt").display().to_string();
     let nothing = tempfile::tempdir().unwrap();
     let says = async |given: &str, of_machine: &str| {
-        let mut program = python(&[&program("emcache_secure.py"), "127.0.0.1", &port, given, "app", "secret"]);
+        let mut program =
+            python(&[&program("emcache_secure.py"), "127.0.0.1", &port, given, "app", "secret"]);
         program.env("SSL_CERT_FILE", of_machine).env("SSL_CERT_DIR", nothing.path());
         output(&mut program).await
     };

@@ -119,7 +119,9 @@ fn cells(first: &str) -> Result<(String, String)> {
 fn listed(rule: &Value, container: &Value) -> String {
     let of_container = |name: &Value| {
         let mut ports = container["ports"].as_array().into_iter().flatten();
-        ports.find(|it| it["name"] == *name).map_or_else(|| name.to_string(), |it| it["containerPort"].to_string())
+        ports
+            .find(|it| it["name"] == *name)
+            .map_or_else(|| name.to_string(), |it| it["containerPort"].to_string())
     };
     let ports = rule["ports"].as_array().into_iter().flatten();
     let ports: Vec<_> = ports.map(|it| of_container(&it["port"])).collect();
@@ -143,8 +145,8 @@ fn the_page_says_of_this_chart_what_it_renders() -> Result<()> {
     let resources = &container["resources"];
     ensure!(resources["limits"]["cpu"].is_null(), "{resources}");
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let [cpu, memory, limit] =
-        ["/requests/cpu", "/requests/memory", "/limits/memory"].map(|it| resources.pointer(it).map_or_else(String::new, word));
+    let [cpu, memory, limit] = ["/requests/cpu", "/requests/memory", "/limits/memory"]
+        .map(|it| resources.pointer(it).map_or_else(String::new, word));
     ensure!(objects.iter().all(|it| it["kind"] != "NetworkPolicy" && it["kind"] != "ServiceMonitor"));
     let asked = rendered(&json!({"networkPolicy": {"enabled": true}, "serviceMonitor": {"enabled": true}}))?;
     let policy = &only(&asked, "NetworkPolicy")?["spec"];
@@ -156,8 +158,14 @@ fn the_page_says_of_this_chart_what_it_renders() -> Result<()> {
         ("container", format!("`{}`", word(&container["name"]))),
         ("time that a pod has to end", format!("{} s", pod["terminationGracePeriodSeconds"])),
         ("selector of the pods", labels.join(", ")),
-        ("ports of the container", format!("{}; with `secureMetrics.enabled` {secure} too", plain.join(", "))),
-        ("Service of the metrics", format!("port {}", only(&objects, "Service")?["spec"]["ports"][0]["port"])),
+        (
+            "ports of the container",
+            format!("{}; with `secureMetrics.enabled` {secure} too", plain.join(", ")),
+        ),
+        (
+            "Service of the metrics",
+            format!("port {}", only(&objects, "Service")?["spec"]["ports"][0]["port"]),
+        ),
         ("user", user.to_string()),
         ("`image.pullPolicy`", format!("`{}`", word(&container["imagePullPolicy"]))),
         ("`resources`", format!("{cpu} and {memory}, limit {limit}, no CPU limit")),

@@ -255,7 +255,10 @@ fn first_step(space: &Space) -> Result<String> {
     let folders = [kubectl.as_path(), program.parent().context("a program is in a folder")?];
     let path = env::join_paths(folders.into_iter().map(Path::to_owned).chain(env::split_paths(&usual)))?;
     let mut shell = Command::new("/bin/sh");
-    shell.args(["-euc", block]).env("PATH", path).env("KUBECONFIG", release::kubeconfig(space, folder.path())?);
+    shell
+        .args(["-euc", block])
+        .env("PATH", path)
+        .env("KUBECONFIG", release::kubeconfig(space, folder.path())?);
     // Other namespaces of this cluster come and go.
     let output = shell.env("MEMCACHED_OPERATOR_NAMESPACE", space.name()).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
