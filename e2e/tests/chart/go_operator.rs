@@ -31,7 +31,7 @@ fn every_value() -> Value {
         },
         "networkPolicy": {"enabled": true},
         "watchNamespaces": ["shop"],
-        "podSecurityContext": {"runAsNonRoot": true},
+        "podSecurityContext": {"runAsNonRoot": true, "runAsUser": 65532},
         "securityContext": {"capabilities": {"drop": ["ALL"]}},
         "nodeSelector": {"role": "infra"},
         "tolerations": [{"key": "infra", "operator": "Exists"}],
@@ -50,6 +50,8 @@ fn its_values_are_taken_as_they_are_written_there_and_start_this_operator() -> R
         only(&rendered(&json!({}))?, "Deployment")?["spec"]["template"]["spec"]["containers"][0].clone();
     assert_eq!(container(&objects)?["image"], ours["image"]);
     assert_eq!(container(&objects)?["args"], ours["args"]);
+    let pod = &only(&objects, "Deployment")?["spec"]["template"]["spec"]["securityContext"];
+    assert_eq!(pod["runAsUser"], 65532, "its values name no other user");
     only(&objects, "NetworkPolicy").map(|_| ())
 }
 
