@@ -98,13 +98,23 @@ fn the_page_on_compatibility_names_the_versions_that_the_tests_run() {
     }
 }
 
+/// Folder, name and text of the pages in the repository's root. The README's links are held in `readme`.
+fn pages_of_the_root() -> impl Iterator<Item = (PathBuf, String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let names = ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+    names
+        .into_iter()
+        .map(move |name| (root.to_owned(), name.to_owned(), fs::read_to_string(root.join(name)).unwrap()))
+}
+
 #[test]
 fn every_link_leads_somewhere() {
-    for (page, text) in pages() {
+    let of_docs = pages().into_iter().map(|(page, text)| (docs(), page, text));
+    for (folder, page, text) in of_docs.chain(pages_of_the_root()) {
         let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         for link in links.filter(|link| !link.starts_with("https://")) {
             let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
-            let target = if path.is_empty() { docs().join(&page) } else { docs().join(path) };
+            let target = if path.is_empty() { folder.join(&page) } else { folder.join(path) };
             assert!(target.exists(), "{page}: {link}");
             if !anchor.is_empty() {
                 let slug = |line: &str| line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-");
@@ -116,6 +126,20 @@ fn every_link_leads_somewhere() {
             }
         }
     }
+}
+
+/// Four pages say it. The benchmark holds the bound that they name.
+#[test]
+fn every_page_says_alike_how_long_the_kubelet_takes_to_bring_a_file() {
+    let mut said = 0;
+    for (page, text) in pages() {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for rest in text.split("kubelet takes ").skip(1) {
+            assert!(rest.starts_with("up to two minutes"), "{page}: {}", rest.split('.').next().unwrap());
+            said += 1;
+        }
+    }
+    assert_eq!(said, 4);
 }
 
 /// Whether this is a path of the repository: it starts with a folder of ours.

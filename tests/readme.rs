@@ -37,7 +37,10 @@ fn the_first_resource_is_valid() {
     fs::write(&file, resources[0]).unwrap();
     let program = env!("CARGO_BIN_EXE_memcached-operator");
     let output = Command::new(program).args(["validate", "-f"]).arg(&file).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && !said.contains("Warning"), "{said}");
+    let resources = &yaml::objects(resources[0]).unwrap()[0]["spec"]["resources"];
+    assert!(resources["requests"]["memory"] == resources["limits"]["memory"], "no BestEffort: {resources}");
 }
 
 #[test]

@@ -65,6 +65,20 @@ async fn output(command: &mut Command) -> Result<String, String> {
     }
 }
 
+/// A folder with a password file, and with a certificate for these names that is its own authority.
+fn files(names: &[&str]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    fs::write(file("users"), "app:secret\n").unwrap();
+    let key = KeyPair::generate().unwrap();
+    let mut certificate =
+        CertificateParams::new(names.iter().map(|&it| it.to_owned()).collect::<Vec<_>>()).unwrap();
+    certificate.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    fs::write(file("tls.crt"), certificate.self_signed(&key).unwrap().pem()).unwrap();
+    fs::write(file("tls.key"), key.serialize_pem()).unwrap();
+    folder
+}
+
 /// A memcached with a password file and, where asked for, TLS.
 struct Secured {
     memcached: Memcached,
@@ -73,16 +87,7 @@ struct Secured {
 
 impl Secured {
     async fn start(tls: bool) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let file = |name: &str| folder.path().join(name).display().to_string();
-        fs::write(file("users"), "app:secret\n").unwrap();
-        let key = KeyPair::generate().unwrap();
-        let mut certificate =
-            CertificateParams::new(["cache.default.svc".into(), "127.0.0.1".into()]).unwrap();
-        certificate.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        fs::write(file("tls.crt"), certificate.self_signed(&key).unwrap().pem()).unwrap();
-        fs::write(file("tls.key"), key.serialize_pem()).unwrap();
-        Self::start_in(folder, tls).await
+        Self::start_in(files(&["cache.default.svc", "127.0.0.1"]), tls).await
     }
 
     /// Another one with the same certificate, as the pods of a cache are.
@@ -173,6 +178,27 @@ async fn each_client_that_can_logs_in_over_tls_and_only_with_the_right_password(
         let refusal = output(&mut with("other.default.svc", "secret")).await.unwrap_err();
         assert!(refusal.contains("CERTIFICATE_VERIFY_FAILED"), "{refusal}");
     }
+}
+
+/// The pages say so, and what to set instead: each line here is one of their sentences.
+#[tokio::test]
+async fn emcache_takes_any_name_of_an_authority_that_it_or_the_machine_trusts() {
+    let cache = Secured::start_in(files(&["other.example"]), true).await;
+    let (port, authority) = (cache.port(), cache.authority());
+    let other = files(&["other.example"]);
+    let another = other.path().join("tls.crt").display().to_string();
+    let nothing = tempfile::tempdir().unwrap();
+    let says = async |given: &str, of_machine: &str| {
+        let mut program =
+            python(&[&program("emcache_secure.py"), "127.0.0.1", &port, given, "app", "secret"]);
+        program.env("SSL_CERT_FILE", of_machine).env("SSL_CERT_DIR", nothing.path());
+        output(&mut program).await
+    };
+    let hello = Ok("hello\n".to_owned());
+    assert_eq!(says(&authority, &authority).await, hello, "the certificate is for another name");
+    assert_eq!(says(&another, &authority).await, hello, "the machine trusts its authority");
+    let refused = says(&another, &another).await.unwrap_err();
+    assert!(refused.contains("CERTIFICATE_VERIFY_FAILED"), "{refused}");
 }
 
 /// The name of the Service is played by a list of pods, of which the last one does not answer.

@@ -57,6 +57,9 @@ The dashboard's panels on containers use metrics that neither the operator nor t
 scrape of each, with `honorLabels: true`, as the chart kube-prometheus-stack sets it up; without them these panels are
 empty, and all others work. They show the pods that have an exporter: its series say to which cache a pod belongs. All
 four have the labels `namespace`, `pod` and `container`, which is `memcached`.
+
+The kubelet counts kills for memory too, in `container_oom_events_total`. The dashboard does not use it: that series ends with the
+container, and memcached's container ends when memcached is killed. So the counter stays at 0.
 ";
 
 fn labels(entry: &Entry) -> String {
@@ -132,4 +135,23 @@ fn the_expressions_in_the_document_are_about_metrics_that_exist() {
         expressions.iter().filter(|text| text.contains("memcached_") && text.contains([' ', '(']));
     let checked: Vec<_> = expressions.map(|text| crate::expressions::labels(text).unwrap()).collect();
     assert_eq!(checked.len(), 5);
+}
+
+/// What the page on changing over puts in the place of the Go operator's metrics.
+#[test]
+fn every_metric_to_change_over_to_exists() {
+    let page = fs::read_to_string(path("docs/changing-over.md")).unwrap();
+    let table = page.split("## Metrics of the operator").nth(1).unwrap().split("\n## ").next().unwrap();
+    let here = table.lines().filter_map(|line| line.trim_end_matches(" |").rsplit(" | ").next());
+    let named: Vec<_> = here.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    let metrics: Vec<_> = named
+        .iter()
+        .filter_map(|it| it.split('{').next())
+        .filter(|it| it.starts_with("memcached_operator_"))
+        .collect();
+    assert!(metrics.len() >= 12, "{metrics:?}");
+    let all: Vec<_> = tables::operator().into_iter().map(|entry| entry.name).collect();
+    for metric in metrics {
+        assert!(all.iter().any(|it| it == metric), "{metric}");
+    }
 }

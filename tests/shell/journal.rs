@@ -8,9 +8,11 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use memcached_operator::api::{MemcachedSpec, MemcachedStatus};
 use memcached_operator::cli::replay::{ReplayError, Summary, replay};
+use memcached_operator::kernel::desired::default_images::DefaultImages;
 use memcached_operator::kernel::event::{Event, SeenResource};
 use memcached_operator::kernel::object::{Key, ResourceVersion, Scope, Uid, Watched};
 use memcached_operator::kernel::reconciler::{Reconciler, Settings};
+use memcached_operator::kernel::rollout_budget::{Adoption, BudgetSettings};
 use memcached_operator::shell::journal::{Entry, FORMAT, Journal, Options};
 use memcached_operator::shell::metrics::Metrics;
 use tempfile::TempDir;
@@ -26,8 +28,12 @@ struct Run {
 
 impl Run {
     fn start(path: &Path, max_bytes: u64) -> Self {
+        Self::start_with(path, max_bytes, Settings::default())
+    }
+
+    fn start_with(path: &Path, max_bytes: u64, settings: Settings) -> Self {
         let metrics = Arc::new(Metrics::new().unwrap());
-        let reconciler = Reconciler::new(Settings::default());
+        let reconciler = Reconciler::new(settings);
         let options = Options { path: path.to_owned(), max_bytes };
         let journal = Journal::start(Some(options), &reconciler, Arc::clone(&metrics));
         let at = Timestamp::from_second(1_790_000_000).unwrap();
@@ -109,6 +115,35 @@ fn what_was_written_replays_to_the_letter() {
     assert_eq!((summary.steps, summary.cut_off), (steps, false));
     assert!(summary.effects > 20, "resources without children must have effects");
     assert_eq!((counted(&metrics, "gaps"), counted(&metrics, "errors")), (0, 0));
+}
+
+/// The images are settings, and so part of the snapshot: a replay knows no options of `run`.
+#[test]
+fn what_was_written_with_a_mirror_and_other_limits_replays_to_the_letter() {
+    let (_directory, path) = directory();
+    let images = DefaultImages {
+        memcached: "mirror.example/library/memcached:1.6".into(),
+        exporter: "mirror.example/prom/memcached-exporter:v0.15.4".into(),
+        operator: "mirror.example/memcached-operator@sha256:00".into(),
+    };
+    let rollout_budget = BudgetSettings { limit: 3, adoption: Adoption::Budgeted };
+    let mut run = Run::start_with(
+        &path,
+        u64::MAX,
+        Settings { max_in_flight: 7, rollout_budget, images, ..Settings::default() },
+    );
+    (0..20).for_each(|number| run.resource(number));
+    let (steps, _) = run.end();
+
+    let summary = replayed(&path);
+    assert_eq!((summary.steps, summary.cut_off), (steps, false));
+    let text = fs::read_to_string(&path).unwrap();
+    let (snapshot, rest) = text.split_once('\n').unwrap();
+    assert!(rest.contains("mirror.example/library/memcached:1.6"), "no Deployment in {rest}");
+    // It would be seen: with the built-in images the same events have other effects.
+    let others =
+        format!("{}\n{rest}", snapshot.replace("mirror.example/library/memcached:1.6", "memcached:1.6"));
+    assert!(matches!(replay(others.as_bytes()), Err(ReplayError::Differs(_))));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The values of the Go operator's chart, as its users have them in their files.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use e2e::chart;
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ fn every_value() -> Value {
         },
         "networkPolicy": {"enabled": true},
         "watchNamespaces": ["shop"],
-        "podSecurityContext": {"runAsNonRoot": true},
+        "podSecurityContext": {"runAsNonRoot": true, "runAsUser": 65532},
         "securityContext": {"capabilities": {"drop": ["ALL"]}},
         "nodeSelector": {"role": "infra"},
         "tolerations": [{"key": "infra", "operator": "Exists"}],
@@ -50,6 +50,8 @@ fn its_values_are_taken_as_they_are_written_there_and_start_this_operator() -> R
         only(&rendered(&json!({}))?, "Deployment")?["spec"]["template"]["spec"]["containers"][0].clone();
     assert_eq!(container(&objects)?["image"], ours["image"]);
     assert_eq!(container(&objects)?["args"], ours["args"]);
+    let pod = &only(&objects, "Deployment")?["spec"]["template"]["spec"]["securityContext"];
+    assert_eq!(pod["runAsUser"], 65532, "its values name no other user");
     only(&objects, "NetworkPolicy").map(|_| ())
 }
 
@@ -102,9 +104,120 @@ fn one_value_too_few_is_named() -> Result<()> {
     rendered(&json!({"leaderElection": {"enabled": false}, "replicaCount": 1})).map(|_| ())
 }
 
+fn page() -> Result<String> {
+    Ok(std::fs::read_to_string(chart::repository().join("docs/changing-over.md"))?)
+}
+
+/// What the page says of both charts in the row that begins with this cell: there, and here.
+fn cells(first: &str) -> Result<(String, String)> {
+    let page = page()?;
+    let row = page.lines().find_map(|line| line.strip_prefix(&format!("| {first} | ")));
+    let row = row.with_context(|| format!("no row {first}"))?;
+    let (there, here) = row.trim_end_matches(" |").split_once(" | ").context("two cells")?;
+    Ok((there.to_owned(), here.to_owned()))
+}
+
+/// The ports of a rule, by number: a rule may name a port of the container.
+fn listed(rule: &Value, container: &Value) -> String {
+    let of_container = |name: &Value| {
+        let mut ports = container["ports"].as_array().into_iter().flatten();
+        ports
+            .find(|it| it["name"] == *name)
+            .map_or_else(|| name.to_string(), |it| it["containerPort"].to_string())
+    };
+    let ports = rule["ports"].as_array().into_iter().flatten();
+    let ports: Vec<_> = ports.map(|it| of_container(&it["port"])).collect();
+    ports.join(" and ")
+}
+
+#[test]
+fn the_page_says_of_this_chart_what_it_renders() -> Result<()> {
+    let objects = rendered(&json!({}))?;
+    let deployment = only(&objects, "Deployment")?;
+    let (pod, container) = (&deployment["spec"]["template"]["spec"], container(&objects)?);
+    let labels = deployment["spec"]["selector"]["matchLabels"].as_object().context("a selector")?;
+    let labels: Vec<_> = labels.keys().map(|it| format!("`{it}`")).collect();
+    let secured = rendered(&json!({"secureMetrics": {"enabled": true}}))?;
+    let ports = |container: &Value| -> Result<Vec<String>> {
+        let ports = container["ports"].as_array().context("ports")?;
+        Ok(ports.iter().map(|it| it["containerPort"].to_string()).collect())
+    };
+    let (plain, both) = (ports(container)?, ports(self::container(&secured)?)?);
+    let secure = both.last().context("a port")?;
+    let resources = &container["resources"];
+    ensure!(resources["limits"]["cpu"].is_null(), "{resources}");
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let [cpu, memory, limit] = ["/requests/cpu", "/requests/memory", "/limits/memory"]
+        .map(|it| resources.pointer(it).map_or_else(String::new, word));
+    ensure!(objects.iter().all(|it| it["kind"] != "NetworkPolicy" && it["kind"] != "ServiceMonitor"));
+    let asked = rendered(&json!({"networkPolicy": {"enabled": true}, "serviceMonitor": {"enabled": true}}))?;
+    let policy = &only(&asked, "NetworkPolicy")?["spec"];
+    let open = |direction: &str, rule: usize| listed(&policy[direction][rule], container);
+    let endpoint = &only(&asked, "ServiceMonitor")?["spec"]["endpoints"][0];
+    let [interval, timeout] = ["interval", "scrapeTimeout"].map(|it| word(&endpoint[it]));
+    let user = &pod["securityContext"]["runAsUser"];
+    for (first, expected) in [
+        ("container", format!("`{}`", word(&container["name"]))),
+        ("time that a pod has to end", format!("{} s", pod["terminationGracePeriodSeconds"])),
+        ("selector of the pods", labels.join(", ")),
+        (
+            "ports of the container",
+            format!("{}; with `secureMetrics.enabled` {secure} too", plain.join(", ")),
+        ),
+        (
+            "Service of the metrics",
+            format!("port {}", only(&objects, "Service")?["spec"]["ports"][0]["port"]),
+        ),
+        ("user", user.to_string()),
+        ("`image.pullPolicy`", format!("`{}`", word(&container["imagePullPolicy"]))),
+        ("`resources`", format!("{cpu} and {memory}, limit {limit}, no CPU limit")),
+        ("`serviceMonitor`", format!("off, {interval} and {timeout}; empty is Prometheus' own")),
+        (
+            "`networkPolicy`",
+            format!(
+                "off; ingress {}, egress {} (`networkPolicy.apiServerPorts`), and {} to the agents of caches",
+                open("ingress", 0),
+                open("egress", 0),
+                open("egress", 1)
+            ),
+        ),
+        ("`podSecurityContext`, `securityContext`", format!("the *restricted* profile, `runAsUser` {user}")),
+    ] {
+        assert_eq!(cells(first)?.1, expected, "{first}");
+    }
+    let replicas = cells("`replicaCount`")?.1;
+    ensure!(replicas.starts_with(&format!("{}:", deployment["spec"]["replicas"])), "{replicas}");
+    let lease = format!("--lease-name={}", chart::RELEASE);
+    ensure!(container["args"].as_array().is_some_and(|all| all.contains(&json!(lease))), "{container:#}");
+    ensure!(deployment["metadata"]["name"] == chart::RELEASE, "the Deployment is called as the release");
+    Ok(())
+}
+
+#[test]
+fn the_page_says_of_the_other_chart_what_its_values_are() -> Result<()> {
+    let values = as_written()?;
+    let word = |pointer: &str| values.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let resources = format!(
+        "{} and {}, limits {} and {}",
+        word("/resources/requests/cpu"),
+        word("/resources/requests/memory"),
+        word("/resources/limits/cpu"),
+        word("/resources/limits/memory")
+    );
+    for (first, expected) in [
+        ("`replicaCount`", values["replicaCount"].to_string()),
+        ("`image`", format!("`{}`", word("/image/repository"))),
+        ("`image.pullPolicy`", format!("`{}`", word("/image/pullPolicy"))),
+        ("`resources`", resources),
+    ] {
+        assert_eq!(cells(first)?.0, expected, "{first}");
+    }
+    Ok(())
+}
+
 #[test]
 fn values_without_a_meaning_here_stand_on_the_page() -> Result<()> {
-    let page = std::fs::read_to_string(chart::repository().join("docs/changing-over.md"))?;
+    let page = page()?;
     let values = every_value();
     for (name, value) in values.as_object().context("values are a map")? {
         assert!(

@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,6 +13,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::chart;
 use e2e::programs::Family;
 use e2e::testing::operator::binary;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// A page, and what a reader has in the shell.
 pub(crate) struct Guide {
@@ -89,11 +92,20 @@ impl Guide {
 
 /// What a program prints, where it succeeds and kubectl warns of nothing: a reader would ask what he did wrong.
 fn quiet(program: &mut Command) -> Result<String> {
-    let output = program.output()?;
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(output.status.success(), "{}: {errors}", output.status);
+    // Files and no pipes: what a page that fails leaves in the background, such as a forwarded port, would hold a pipe open,
+    // and the failure would never be told.
+    let [mut printed, mut errors] = [tempfile::tempfile()?, tempfile::tempfile()?];
+    let status = program.stdout(printed.try_clone()?).stderr(errors.try_clone()?).status()?;
+    let text = |file: &mut File| -> Result<String> {
+        let mut bytes = Vec::new();
+        file.rewind()?;
+        file.read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let errors = text(&mut errors)?;
+    ensure!(status.success(), "{status}: {errors}");
     ensure!(!errors.lines().any(|line| line.starts_with("Warning:")), "a command warns: {errors}");
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    text(&mut printed)
 }
 
 /// The pages of `docs` that have commands, in their order.
@@ -138,4 +150,15 @@ fn what_a_page_shows_is_printed_and_a_warning_is_a_failure() -> Result<()> {
     let warned = typed("```console\n$ echo Warning: old >&2\n```").err().context("it warns")?;
     assert!(format!("{warned:#}").contains("a command warns"), "{warned:#}");
     Ok(())
+}
+
+#[test]
+fn a_page_that_fails_is_told_of_though_something_of_it_goes_on_in_the_background() -> Result<()> {
+    let failed = typed("```console\n$ sleep 600 &\n$ echo \"left: $!\" >&2\n$ false\n```")
+        .err()
+        .context("it fails")?;
+    let failed = format!("{failed:#}");
+    let left = failed.lines().find_map(|line| line.trim().strip_prefix("left: ")?.parse().ok());
+    let left = left.and_then(Pid::from_raw).with_context(|| failed.clone())?;
+    kill_process(left, Signal::TERM).context("it was waited for")
 }

@@ -121,9 +121,14 @@ fn age_the_definition(cluster: &Cluster, folder: &Path) -> Result<()> {
     said(cluster.helm()?.args(upgrade).arg(&chart)).map(|_| ())
 }
 
-/// The sample that pages speak of without applying it: those that one reads when something is wrong.
-const SAMPLE: &str = "kubectl apply -f manifests/samples/memcached.yaml
-kubectl wait --for=condition=Ready mcd/memcached --timeout=120s";
+/// What pages speak of without making it: the sample, on those that one reads when something is wrong, and the Secret of a
+/// cache with TLS, as cert-manager writes it for a private authority.
+const THERE: &str = "kubectl apply -f manifests/samples/memcached.yaml
+kubectl wait --for=condition=Ready mcd/memcached --timeout=120s
+authority=$(mktemp)
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=authority -keyout $authority.key -out $authority
+kubectl create secret generic cache-tls --from-file=ca.crt=$authority
+rm $authority $authority.key";
 
 /// What people do who have the release and the cache: one follows the notes, one the README, one the tutorial, one every
 /// other page. All at once, because most of it is waiting for pods.
@@ -149,7 +154,7 @@ fn read_everything(space: &Space, folder: &Path, notes: &str) -> Result<()> {
         open(TUTORIAL)?.type_in(&desk).context(TUTORIAL)
     };
     let follow_pages = || -> Result<()> {
-        open(INSTALLING)?.shell(SAMPLE)?;
+        open(INSTALLING)?.shell(THERE)?;
         for page in pages()?.iter().filter(|page| *page != INSTALLING) {
             open(page)?.run_all().with_context(|| page.clone())?;
         }

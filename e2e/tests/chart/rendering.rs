@@ -241,6 +241,27 @@ fn an_operator_from_elsewhere_is_the_exporter_too() -> Result<()> {
     Ok(())
 }
 
+/// A digest goes wherever a tag goes: of the operator, and of what caches run.
+#[test]
+fn images_of_caches_can_be_named_by_digest() -> Result<()> {
+    let digest = |letter: &str| format!("sha256:{}", letter.repeat(64));
+    let [own, memcached, exporter] = ["a", "b", "c"].map(digest);
+    let of_caches = json!({"memcached": format!("library/memcached@{memcached}"), "exporter": format!("quay.example/e@{exporter}")});
+    let values = json!({"image": {"registry": "m.example", "digest": own}, "cacheImages": of_caches});
+    let (repository, _) = shipped::IMAGE.rsplit_once(':').context("a tag")?;
+    let operator = format!("m.example/{}@{own}", repository.trim_start_matches("ghcr.io/"));
+    assert_eq!(
+        images(&values)?,
+        [
+            operator.clone(),
+            format!("--memcached-image=m.example/library/memcached@{memcached}"),
+            format!("--exporter-image=quay.example/e@{exporter}"),
+            format!("--operator-image={operator}"),
+        ]
+    );
+    Ok(())
+}
+
 /// What the chart puts a registry before is what the operator would run without it.
 #[test]
 fn the_mirrored_images_are_those_that_are_built_in() -> Result<()> {

@@ -45,10 +45,10 @@ async fn watching(cache: &Cache<'_>) -> Result<Prometheus> {
             .await?;
     let cluster = cache.space.cluster();
     let mut configs = monitors::scrape_configs(&cache.space.client(), &monitor).await?;
-    configs.extend([operator()?, expressions::kubelet(cluster)]);
+    configs.extend([operator()?, expressions::kubelet(cluster), expressions::state_metrics(cache).await?]);
     let folder = cluster.folder().join(format!("prometheus-{}", cache.space.name()));
     let prometheus = Prometheus::start(folder, cluster.folder(), &configs, &rules()?).await?;
-    prometheus.scrapes(3).await?;
+    prometheus.scrapes(4).await?;
     Ok(prometheus)
 }
 

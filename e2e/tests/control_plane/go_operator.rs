@@ -2,11 +2,15 @@
 //! template in one rollout; also when the operator is killed at any of the writes that this takes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::env;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, ensure};
+use e2e::chart;
+use e2e::programs::Family;
 use e2e::testing::control_plane::kill_at_write::{AtWrite, Position};
 use e2e::testing::control_plane::operator::{Kill, Operator, REPLAYED};
 use e2e::testing::control_plane::requests::Requests;
@@ -239,6 +243,79 @@ fn preflight(space: &Space) -> Result<(String, Option<i32>)> {
     Ok((String::from_utf8(output.stdout)? + &String::from_utf8(output.stderr)?, output.status.code()))
 }
 
+/// Types the commands of the first step on the page; gives what is printed.
+fn first_step(space: &Space) -> Result<String> {
+    let page = include_str!("../../../docs/changing-over.md");
+    let steps = page.split("## The steps").nth(1).context("the steps")?;
+    let block = steps.split("```").nth(1).and_then(|it| it.strip_prefix("sh\n")).context("a block")?;
+    let folder = TempDir::new()?;
+    let kubectl = Family::Kubernetes.build()?;
+    let program = binary()?;
+    let usual = env::var_os("PATH").unwrap_or_default();
+    let folders = [kubectl.as_path(), program.parent().context("a program is in a folder")?];
+    let path = env::join_paths(folders.into_iter().map(Path::to_owned).chain(env::split_paths(&usual)))?;
+    let mut shell = Command::new("/bin/sh");
+    shell
+        .args(["-euc", block])
+        .env("PATH", path)
+        .env("KUBECONFIG", release::kubeconfig(space, folder.path())?);
+    // Other namespaces of this cluster come and go.
+    let output = shell.env("MEMCACHED_OPERATOR_NAMESPACE", space.name()).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// As the page says: while nobody edited a cache, the Go operator finds what it left.
+#[tokio::test]
+async fn the_go_operator_takes_a_cache_back_without_a_rollout() -> Result<()> {
+    in_space("back", async |space: &Space| {
+        let _kubelet = Kubelet::start(space);
+        let kinds = go_operator::leave_behind(space, EVERYTHING).await?;
+        let before = pods(space).await?;
+        let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+        await_taken_over(space, &kinds).await?;
+        operator.end().await?;
+
+        go_operator::take_back(space, EVERYTHING).await?;
+        await_answer("the controller has seen what the Go operator wrote", SOON, async || {
+            let deployment = child(space, ChildKind::Deployment).await?;
+            let (generation, seen) =
+                (&deployment["metadata"]["generation"], &deployment["status"]["observedGeneration"]);
+            ensure!(generation == seen, "{seen} of {generation}");
+            Ok(())
+        })
+        .await?;
+        let labels = &child(space, ChildKind::Service).await?["metadata"]["labels"];
+        ensure!(labels["app.kubernetes.io/name"] == "memcached", "{labels}");
+        let after = pods(space).await?;
+        ensure!(after == before, "pods rolled: {before:#?} {after:#?}");
+        Ok(())
+    })
+    .await
+}
+
+/// Both charts call the Deployment of the operator as the release.
+#[tokio::test]
+async fn the_chart_cannot_take_the_go_operators_deployment_in_place() -> Result<()> {
+    in_space("in-place", async |space: &Space| {
+        let rendered = chart::render(space.name(), &json!({}))?;
+        let objects = serde_saphyr::from_multiple::<Value>(&rendered)?;
+        let ours = objects.into_iter().find(|it| it["kind"] == "Deployment").context("a Deployment")?;
+        let mut theirs = ours.clone();
+        for labels in ["/spec/selector/matchLabels", "/spec/template/metadata/labels"] {
+            theirs.pointer_mut(labels).context("labels")?["control-plane"] = json!("controller-manager");
+        }
+        // Nobody has to pull its image.
+        theirs["spec"]["replicas"] = json!(0);
+        space.apply::<Deployment>(&serde_json::from_value(theirs)?).await?;
+        let refused = space.apply::<Deployment>(&serde_json::from_value(ours)?).await;
+        let refused = format!("{:#}", refused.err().context("it is taken")?);
+        ensure!(refused.contains("field is immutable"), "{refused}");
+        Ok(())
+    })
+    .await
+}
+
 #[tokio::test]
 async fn the_preflight_names_the_go_operator_and_every_cache_that_would_roll() -> Result<()> {
     in_space("preflight", async |space: &Space| {
@@ -260,6 +337,10 @@ async fn the_preflight_names_the_go_operator_and_every_cache_that_would_roll() -
         let (said, code) = preflight(space)?;
         ensure!(code == Some(0) && said.contains(&step), "{code:?} {said}");
         ensure!(said.contains("Memcacheds looked at: 1. The change is safe once"), "{said}");
+        let typed = first_step(space)?;
+        ensure!(typed.contains("scale deployment theirs --replicas=0"), "{typed}");
+        let stopped = space.api::<Deployment>().get("theirs").await?.spec.and_then(|spec| spec.replicas);
+        ensure!(stopped == Some(0), "{stopped:?}");
 
         // A Secret that changed while no operator looked.
         space.apply(&go_operator::secret(Some("user:another\n"))?).await?;

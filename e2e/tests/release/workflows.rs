@@ -135,6 +135,21 @@ fn every_file_that_a_workflow_runs_exists_and_every_command_of_the_release_is_us
     Ok(())
 }
 
+/// Nothing is emulated, so each architecture needs a machine of its own kind, in CI and for a release.
+#[test]
+fn both_architectures_are_built_on_machines_of_their_own_kind() -> Result<()> {
+    let both = ["ubuntu-24.04", "ubuntu-24.04-arm"];
+    let release: Value = yaml(format!("{WORKFLOWS}/release.yaml"))?;
+    let build = &release["jobs"]["build"];
+    assert_eq!(build["strategy"]["matrix"]["runner"], serde_json::json!(both));
+    assert_eq!(build["runs-on"], "${{ matrix.runner }}");
+    ensure!(values(build, "run").iter().any(|it| it.starts_with("scripts/release pack")), "{build:#}");
+    let ci: Value = yaml(format!("{WORKFLOWS}/ci.yaml"))?;
+    let runners: BTreeSet<_> = values(&ci["jobs"], "runs-on").into_iter().collect();
+    assert_eq!(runners, both.into());
+    Ok(())
+}
+
 #[test]
 fn the_go_that_builds_the_tools_is_the_one_that_they_ask_for() -> Result<()> {
     let asked = read("e2e/tools/kubernetes/go.mod")?;

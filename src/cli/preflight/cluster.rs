@@ -1,6 +1,6 @@
 //! What the preflight reads of a cluster. IO; it only reads.
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context as _, Result, anyhow};
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
@@ -33,8 +33,12 @@ impl Cluster<'_> {
     /// Where the definition came from.
     pub(super) async fn definition(&self) -> Result<ObjectMeta> {
         let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
-        let found = api.get_metadata(DEFINITION).await;
-        found.map(|object| object.metadata).map_err(|error| failed("read the definition", &error))
+        let found = api.get_metadata_opt(DEFINITION).await;
+        let found = found.map_err(|error| failed("read the definition", &error))?;
+        let found = found.with_context(|| {
+            format!("the cluster has no definition {DEFINITION}: there are no caches that could change over")
+        })?;
+        Ok(found.metadata)
     }
 
     /// All webhooks, by kind and name.
@@ -100,4 +104,27 @@ fn with_kind(object: &impl Serialize, version: &str, kind: &str) -> Value {
 
 fn failed(what: &str, error: &kube::Error) -> anyhow::Error {
     anyhow!("cannot {what}: {}", explain(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use kube::client::Body;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_cluster_without_the_definition_is_told_as_such() {
+        let gone = json!({
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404,
+            "message": format!("customresourcedefinitions.apiextensions.k8s.io \"{DEFINITION}\" not found"),
+        });
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let answer = Response::builder().status(404).body(Body::from(gone.to_string().into_bytes()));
+            async { answer }
+        });
+        let client = Client::new(service, "default");
+        let said = Cluster { client: &client }.definition().await.unwrap_err().to_string();
+        assert!(said.starts_with("the cluster has no definition memcacheds.memcached.c5c3.io"), "{said}");
+    }
 }

@@ -51,17 +51,12 @@ pub(crate) fn api(space: &Space, kind: ChildKind) -> Api<DynamicObject> {
 
 /// Makes what the Go operator leaves behind, and waits until its pods are ready. Gives the kinds of its children.
 pub(crate) async fn leave_behind(space: &Space, file: &str) -> Result<Vec<ChildKind>> {
-    let text = file.replace("SECRET_HASH", &secret_hash()?).replace("NAMESPACE", space.name());
-    let mut objects = serde_saphyr::from_multiple::<Value>(&text)?;
+    let mut objects = serde_saphyr::from_multiple::<Value>(&file.replace("NAMESPACE", space.name()))?;
     space.apply(&secret(None)?).await?;
     let resource: Memcached = serde_json::from_value(objects.remove(0))?;
     let resource = space.api::<Memcached>().create(&PostParams::default(), &resource).await?;
     let mut kinds = Vec::new();
-    for mut object in objects {
-        let kind = ChildKind::ALL
-            .into_iter()
-            .find(|kind| object["kind"] == kind.name())
-            .context("a kind of child")?;
+    for (kind, mut object) in children(space, file)? {
         object["metadata"]["ownerReferences"] = json!([{
             "apiVersion": "memcached.c5c3.io/v1beta1",
             "kind": "Memcached",
@@ -87,7 +82,13 @@ async fn reconcile(space: &Space, kind: ChildKind, object: Value) -> Result<()> 
     if kind != ChildKind::Deployment {
         return Ok(());
     }
-    await_answer("the Go operator's second turn meets nobody", SOON, async || {
+    turn(&api, &wanted).await
+}
+
+/// What it does at every turn: the whole of what the object should be goes into the one that is there.
+async fn turn(api: &Api<DynamicObject>, wanted: &DynamicObject) -> Result<()> {
+    let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+    await_answer("the Go operator's turn meets nobody", SOON, async || {
         let mut live = api.get(NAME).await?;
         live.data["spec"] = wanted.data["spec"].clone();
         live.metadata.labels.clone_from(&wanted.metadata.labels);
@@ -95,6 +96,25 @@ async fn reconcile(space: &Space, kind: ChildKind, object: Value) -> Result<()> 
         Ok(())
     })
     .await
+}
+
+/// The Go operator comes back to what it left behind in this file.
+pub(crate) async fn take_back(space: &Space, file: &str) -> Result<()> {
+    for (kind, object) in children(space, file)? {
+        turn(&api(space, kind), &serde_json::from_value(object)?).await?;
+    }
+    Ok(())
+}
+
+/// The objects of this file, without the resource.
+fn children(space: &Space, file: &str) -> Result<Vec<(ChildKind, Value)>> {
+    let text = file.replace("SECRET_HASH", &secret_hash()?).replace("NAMESPACE", space.name());
+    let objects = serde_saphyr::from_multiple::<Value>(&text)?.into_iter().skip(1);
+    let of_kind = |object: Value| {
+        let kind = ChildKind::ALL.into_iter().find(|kind| object["kind"] == kind.name());
+        kind.map(|kind| (kind, object)).context("a kind of child")
+    };
+    objects.map(of_kind).collect()
 }
 
 /// Asks for a number of pods, and owns it from then on.

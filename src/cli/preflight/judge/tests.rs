@@ -138,22 +138,26 @@ fn a_cache_whose_pods_would_be_replaced_blocks_and_so_does_one_with_a_problem() 
     assert_eq!(said(&found), words.map(|it| (Level::Block, it.to_owned())));
 }
 
-/// Input that is valid for the Go operator, as its own tests have it.
-#[rstest]
-#[case::image(json!({"image": "Shop/Memcached:1.6"}), Level::Block)]
-#[case::item_size(json!({"memcached": {"maxItemSize": "600k"}}), Level::Block)]
-#[case::secret(json!({"security": {"sasl": {"enabled": true, "credentialsSecretRef": {"name": "A_b"}}}}), Level::Block)]
-#[case::endless(json!({"autoscaling": {"enabled": true}, "resources": {"requests": {"cpu": "1"}}}), Level::Block)]
-#[case::budget(blocking(), Level::Note)]
-#[case::interval(json!({"monitoring": {"enabled": true, "serviceMonitor": {"interval": "30"}}}), Level::Note)]
-#[case::switched_off(json!({"monitoring": {"enabled": false, "exporterImage": "A:"}}), Level::Note)]
-#[case::argument(json!({"memcached": {"extraArgs": ["a\nb"]}}), Level::Note)]
-#[case::annotation(json!({"service": {"annotations": {"a b": ""}}}), Level::Note)]
-#[case::zero(json!({"memcached": {"threads": 0}}), Level::Note)]
-fn each_value_that_is_valid_there_and_not_here_is_found(#[case] spec: Value, #[case] level: Level) {
-    let found = Found { resources: vec![resource("cache", &spec)], ..ready() };
-    let levels: Vec<_> = judge(&found).into_iter().map(|it| it.level).collect();
-    assert_eq!(levels, [level]);
+/// A row of `tests/valid_there.yaml`, which `tests/commands.rs` holds against `validate` and the page.
+#[derive(serde::Deserialize)]
+struct Row {
+    page: String,
+    level: String,
+    name: Option<String>,
+    spec: Value,
+}
+
+#[test]
+fn each_value_that_is_valid_there_and_not_here_is_found() {
+    let rows: Vec<Row> = serde_saphyr::from_str(include_str!("../../../../tests/valid_there.yaml")).unwrap();
+    for Row { page, level, name, spec } in rows {
+        let resource = resource(name.as_deref().unwrap_or("cache"), &spec);
+        let levels: Vec<_> = judge(&Found { resources: vec![resource], ..ready() })
+            .into_iter()
+            .map(|it| json!(it.level))
+            .collect();
+        assert_eq!(levels, [json!(level)], "{page}");
+    }
 }
 
 #[test]
