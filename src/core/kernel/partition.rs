@@ -10,53 +10,34 @@
 //! It goes down by more than one for pods that do not run: a pod that cannot become ready under the old template has to
 //! get the new one, wherever it stands.
 
-use serde::{Deserialize, Serialize};
+pub use super::desired::partition::{HELD, Partition};
 
 use super::event::SeenRollout;
 use super::live::Live;
 
-/// More than the number of any pod: none is replaced.
-pub const HELD: i32 = i32::MAX;
-
-/// The partition that an apply sets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Partition {
-    /// With a template that the StatefulSet has already.
-    pub of_kept_pods: i32,
-    /// With another template than it has.
-    pub of_new_template: i32,
-}
-
-impl Partition {
-    /// Of a StatefulSet that does not exist yet.
-    pub const OF_NONE: Self = Self { of_kept_pods: HELD, of_new_template: HELD };
-
-    /// Of a live StatefulSet. `expected` is the number of pods that the spec asks for; `failing` are the numbers of pods
-    /// that do not run, with the revision of each as [`super::event::SeenPod`] has it.
-    #[must_use]
-    pub fn of_live(live: &Live, expected: i32, failing: &[FailingPod]) -> Self {
-        let at = live.partition.unwrap_or(0);
-        let asked = live.asked();
-        let Some(seen) = live.rollout.as_ref().filter(|seen| seen.observed_generation >= live.generation)
-        else {
-            // What the numbers say is of before the last write.
-            let last = last_of(asked.min(expected));
-            return Self { of_kept_pods: at, of_new_template: at.min(last) };
-        };
-        let lowest =
-            |of: &dyn Fn(&&FailingPod) -> bool| failing.iter().filter(of).map(|pod| pod.number).min();
-        let any = lowest(&|_| true).unwrap_or(HELD);
-        let of_older = lowest(&|pod| is_older(seen, pod)).unwrap_or(HELD);
-        let (first_step, step) = match seen.ready {
-            // There is no cached data to lose.
-            0 => (0, 0),
-            _ => (last_of(asked.min(expected)).min(any), next_step(seen, at, asked).min(of_older)),
-        };
-        let of_others = at == HELD && has_another_template(seen);
-        Self {
-            of_kept_pods: if of_others || !is_rolling(seen) { HELD } else { at.min(step) },
-            of_new_template: at.min(first_step),
-        }
+/// The partition for a live StatefulSet. `expected` is the number of pods that the spec asks for; `failing` are the numbers of pods
+/// that do not run, with the revision of each as [`super::event::SeenPod`] has it.
+#[must_use]
+pub fn of_live(live: &Live, expected: i32, failing: &[FailingPod]) -> Partition {
+    let at = live.partition.unwrap_or(0);
+    let asked = live.asked();
+    let Some(seen) = live.rollout.as_ref().filter(|seen| seen.observed_generation >= live.generation) else {
+        // What the numbers say is of before the last write.
+        let last = last_of(asked.min(expected));
+        return Partition { of_kept_pods: at, of_new_template: at.min(last) };
+    };
+    let lowest = |of: &dyn Fn(&&FailingPod) -> bool| failing.iter().filter(of).map(|pod| pod.number).min();
+    let any = lowest(&|_| true).unwrap_or(HELD);
+    let of_older = lowest(&|pod| is_older(seen, pod)).unwrap_or(HELD);
+    let (first_step, step) = match seen.ready {
+        // There is no cached data to lose.
+        0 => (0, 0),
+        _ => (last_of(asked.min(expected)).min(any), next_step(seen, at, asked).min(of_older)),
+    };
+    let of_others = at == HELD && has_another_template(seen);
+    Partition {
+        of_kept_pods: if of_others || !is_rolling(seen) { HELD } else { at.min(step) },
+        of_new_template: at.min(first_step),
     }
 }
 
@@ -172,7 +153,7 @@ mod tests {
         #[case] pods: &[FailingPod],
         #[case] expected: i32,
     ) {
-        assert_eq!(Partition::of_live(&live(at, seen), 3, pods).of_kept_pods, expected);
+        assert_eq!(of_live(&live(at, seen), 3, pods).of_kept_pods, expected);
     }
 
     #[rstest]
@@ -186,25 +167,25 @@ mod tests {
         #[case] pods: &[FailingPod],
         #[case] expected: i32,
     ) {
-        assert_eq!(Partition::of_live(&live(at, seen), 3, pods).of_new_template, expected);
+        assert_eq!(of_live(&live(at, seen), 3, pods).of_new_template, expected);
     }
 
     #[test]
     fn nothing_moves_before_the_last_write_was_observed() {
         let behind = SeenRollout { observed_generation: 0, ..rollout(1, 3) };
-        let partition = Partition::of_live(&live(2, behind), 3, &[]);
+        let partition = of_live(&live(2, behind), 3, &[]);
         assert_eq!(partition, Partition { of_kept_pods: 2, of_new_template: 2 });
     }
 
     #[test]
     fn a_template_that_came_back_replaces_the_pods_that_had_left_it() {
         let back = SeenRollout { updated: 2, ..rollout(3, 3) };
-        assert_eq!(Partition::of_live(&live(HELD, back.clone()), 3, &[]).of_kept_pods, 2);
-        assert_eq!(Partition::of_live(&live(2, back), 3, &[]).of_kept_pods, 1, "the others have it already");
+        assert_eq!(of_live(&live(HELD, back.clone()), 3, &[]).of_kept_pods, 2);
+        assert_eq!(of_live(&live(2, back), 3, &[]).of_kept_pods, 1, "the others have it already");
     }
 
     #[test]
     fn fewer_pods_are_counted_as_the_fewer() {
-        assert_eq!(Partition::of_live(&live(HELD, rollout(3, 3)), 2, &[]).of_new_template, 1);
+        assert_eq!(of_live(&live(HELD, rollout(3, 3)), 2, &[]).of_new_template, 1);
     }
 }

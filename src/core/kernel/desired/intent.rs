@@ -2,11 +2,11 @@
 
 use super::default_images::DefaultImages;
 use super::operator_pods::OperatorPods;
+use super::partition::Partition;
 use super::revision::Revision;
 use super::servers::Servers;
 use crate::api::Validated;
 use crate::kernel::object::{Key, Uid};
-use crate::kernel::partition::Partition;
 
 /// Everything that the children are rendered from.
 #[derive(Clone, Debug)]

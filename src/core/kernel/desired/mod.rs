@@ -19,6 +19,7 @@ pub mod memcached;
 pub mod meta;
 pub mod network_policy;
 pub mod operator_pods;
+pub mod partition;
 pub mod pod;
 pub mod pod_disruption_budget;
 pub mod ports;

@@ -15,7 +15,7 @@ use crate::kernel::failure::Category;
 use crate::kernel::live::Live;
 use crate::kernel::object::{ChildKind, Key};
 use crate::kernel::orphan::Orphan;
-use crate::kernel::partition::{FailingPod, Partition};
+use crate::kernel::partition::{self, FailingPod, Partition};
 use crate::kernel::status;
 use crate::kernel::world::World;
 use crate::kernel::world::resource::Resource;
@@ -174,7 +174,7 @@ impl<'a> View<'a> {
         let live = self.our_workload().filter(|_| spec.workload == Workload::StatefulSet);
         live.map_or(Partition::OF_NONE, |live| {
             let failing: Vec<_> = self.failing_pods().map(|(pod, _)| pod).collect();
-            Partition::of_live(live, self.replicas_expected(spec), &failing)
+            partition::of_live(live, self.replicas_expected(spec), &failing)
         })
     }
 
