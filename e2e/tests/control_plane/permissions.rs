@@ -8,7 +8,6 @@ use std::sync::Arc;
 use anyhow::{Result, ensure};
 use e2e::chart::RELEASE;
 use e2e::testing::audit::Request;
-use e2e::testing::control_plane::children::WITH_DEPLOYMENT;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::{Answer, Call, Forward, Interposer, Verb};
@@ -65,7 +64,7 @@ impl Interposer for Overtaken {
                 // It is there already when the operator tries again.
                 let _ = objects.create(&PostParams::default(), &object).await;
                 // Its controller reports on these at once. Told of that by its watch, the operator need not look.
-                if matches!(kind, ChildKind::PodDisruptionBudget | ChildKind::Deployment) {
+                if kind == ChildKind::PodDisruptionBudget || kind.is_workload() {
                     let reported = |it: Option<&DynamicObject>| {
                         it.is_some_and(|it| it.data["status"]["observedGeneration"] == 1)
                     };
@@ -141,7 +140,7 @@ async fn every_verb_that_the_chart_grants_is_used_and_none_beyond() -> Result<()
         let kubelet = Kubelet::start(space);
         let requests = Requests::from_now_on(space)?;
         let operator = Operator::start(space, Arc::new(Overtaken(space.clone())), Kill::default()).await?;
-        for kind in WITH_DEPLOYMENT {
+        for kind in ChildKind::ALL {
             space.apply(&name_conflicts::resource(kind, true)?).await?;
         }
         space.apply(&everything(NAME)?).await?;
@@ -149,7 +148,7 @@ async fn every_verb_that_the_chart_grants_is_used_and_none_beyond() -> Result<()
         // The second time there is nothing new to tell, so that Events are counted up.
         on_and_off(space).await?;
         named_and_back(space, &kubelet).await?;
-        for kind in WITH_DEPLOYMENT {
+        for kind in ChildKind::ALL {
             let stalled = |it: &Memcached| reason(it, "Stalled") == Some("NameConflict");
             let wanted = format!("somebody's {} is in its way", kind.name());
             let name = name_conflicts::name(kind);

@@ -259,6 +259,12 @@ impl Slot {
         self.live = None;
     }
 
+    /// Stores the answer at this moment that no such object exists.
+    pub fn store_answered_absence(&mut self, answered: Moment) {
+        self.answered = answered;
+        self.store_absence();
+    }
+
     /// Called when a create failed without a conflict: most likely no such object exists.
     pub fn on_create_without_conflict(&mut self) {
         if self.absence == Absence::Unproven {

@@ -216,6 +216,14 @@ impl Default for Validated {
     }
 }
 
+impl Validated {
+    /// The most pods there may be at a time, rollouts aside.
+    #[must_use]
+    pub fn max_replicas(&self) -> i32 {
+        self.autoscaling.as_ref().map_or(self.replicas, |autoscaling| autoscaling.max_replicas)
+    }
+}
+
 /// CEL for what needs fields of several sections, and so can sit nowhere deeper than at `spec`.
 fn whole_spec_rules() -> [ValidationRule; 3] {
     [resources::memory_limit_rule(), high_availability::min_available_rule(), autoscaling::cpu_request_rule()]

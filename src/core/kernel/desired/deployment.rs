@@ -7,7 +7,6 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::intent::Intent;
-use super::workload::max_replicas;
 use super::{meta, scheduling};
 use crate::kernel::object::ChildKind;
 
@@ -31,7 +30,7 @@ pub fn deployment(intent: &Intent<'_>, annotations: BTreeMap<String, String>) ->
 /// A new pod is ready before an old one, with its part of the cache, goes. Where a new pod may find no node while the
 /// old ones are there, an old one goes first, or the rollout would never end; a lone pod is not given up for that.
 fn strategy(intent: &Intent<'_>) -> DeploymentStrategy {
-    let makes_room = max_replicas(intent.spec) > 1 && scheduling::needs_room_of_its_own(intent.spec);
+    let makes_room = intent.spec.max_replicas() > 1 && scheduling::needs_room_of_its_own(intent.spec);
     let (surge, unavailable) = if makes_room { (0, 1) } else { (1, 0) };
     DeploymentStrategy {
         type_: Some("RollingUpdate".to_owned()),

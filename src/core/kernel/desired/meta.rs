@@ -72,16 +72,16 @@ pub fn selector_of_pods(name: &str, workload: ChildKind) -> LabelSelector {
 /// The selector of all pods of `name`, as text: `key=value,key=value`, keys sorted.
 #[must_use]
 pub fn selector_text(name: &str) -> String {
-    text(labels(name))
+    text(&labels(name))
 }
 
 /// The selector of the pods that a workload runs, as text for the scale subresource.
 #[must_use]
 pub fn selector_text_of_pods(name: &str, workload: ChildKind) -> String {
-    text(labels_of_pods(name, workload))
+    text(&labels_of_pods(name, workload))
 }
 
-fn text(labels: BTreeMap<String, String>) -> String {
+fn text(labels: &BTreeMap<String, String>) -> String {
     labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
 }
 

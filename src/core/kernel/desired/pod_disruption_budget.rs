@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::{Value, json};
 
 use super::intent::Intent;
-use super::{meta, workload};
+use super::meta;
 use crate::api::spec::DisruptionLimit;
 use crate::kernel::object::ChildKind;
 
@@ -16,7 +16,7 @@ use crate::kernel::object::ChildKind;
 #[must_use]
 pub fn pod_disruption_budget(intent: &Intent<'_>) -> Option<Value> {
     let limit = intent.spec.high_availability.disruption.clone()?;
-    if workload::max_replicas(intent.spec) <= 1 {
+    if intent.spec.max_replicas() <= 1 {
         return None;
     }
     let (min_available, max_unavailable) = match limit {

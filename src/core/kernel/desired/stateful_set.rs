@@ -10,16 +10,15 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 
 use super::intent::Intent;
 use super::meta;
-use super::workload::Pods;
 use crate::kernel::object::ChildKind;
 
-/// Renders the StatefulSet. `pods` says which partition goes with the template, see [`crate::kernel::partition`].
+/// Renders the StatefulSet; `partition` goes with its template.
 #[must_use]
-pub fn stateful_set(intent: &Intent<'_>, annotations: BTreeMap<String, String>, pods: Pods) -> StatefulSet {
-    let partition = match pods {
-        Pods::Kept => intent.partition.of_kept_pods,
-        Pods::New => intent.partition.of_new_template,
-    };
+pub fn stateful_set(
+    intent: &Intent<'_>,
+    annotations: BTreeMap<String, String>,
+    partition: i32,
+) -> StatefulSet {
     StatefulSet {
         metadata: meta::object_meta(ChildKind::StatefulSet, intent, annotations),
         spec: Some(StatefulSetSpec {

@@ -9,7 +9,6 @@ use super::intent::Intent;
 use super::live_template::LiveTemplate;
 use super::revision::Revision;
 use super::{deployment, meta, pod, stateful_set};
-use crate::api::Validated;
 use crate::api::spec::Workload;
 
 /// A workload and how its template was rendered.
@@ -23,15 +22,6 @@ pub struct Rendered {
     pub template_hash: String,
 }
 
-/// Whether the pods that run are those that are asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pods {
-    /// They stay.
-    Kept,
-    /// There are none, or others are to take their place.
-    New,
-}
-
 /// Renders the workload that the spec asks for; see [`super::children`] for the choice of the revision.
 #[must_use]
 pub fn workload(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Rendered {
@@ -39,7 +29,10 @@ pub fn workload(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Rendered {
     let rotation = intent.spec.security.rotation;
     let served = live.filter(|live| live.serves(intent, &template_hash));
     let kept = served.and_then(|live| Some((live.revision, live.images(), at_live_revision(intent, live)?)));
-    let pods = if kept.is_some() { Pods::Kept } else { Pods::New };
+    let partition = match kept {
+        Some(_) => intent.partition.of_kept_pods,
+        None => intent.partition.of_new_template,
+    };
     let (revision, images, template) = kept
         .unwrap_or_else(|| (Revision::newest(rotation), intent.images, json!(pod::newest_template(intent))));
     let mut annotations = BTreeMap::from([
@@ -54,7 +47,7 @@ pub fn workload(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Rendered {
     }
     let mut body = match intent.spec.workload {
         Workload::Deployment => json!(deployment::deployment(intent, annotations)),
-        Workload::StatefulSet => json!(stateful_set::stateful_set(intent, annotations, pods)),
+        Workload::StatefulSet => json!(stateful_set::stateful_set(intent, annotations, partition)),
     };
     // Set as JSON: the template of a newer operator may have fields that the types of this one do not know.
     body["spec"]["template"] = template;
@@ -78,10 +71,4 @@ fn at_live_revision(intent: &Intent<'_>, live: &LiveTemplate) -> Option<Value> {
         Some(template) => Some(json!(template)),
         None => live.foreign.as_deref().cloned(),
     }
-}
-
-/// The most pods there may be at a time, rollouts aside.
-#[must_use]
-pub fn max_replicas(spec: &Validated) -> i32 {
-    spec.autoscaling.as_ref().map_or(spec.replicas, |autoscaling| autoscaling.max_replicas)
 }

@@ -34,6 +34,9 @@ impl Reconciler {
             let line = self.handle_secret_reply(read, reply, &uid);
             return effects.extend(line.map(|line| Subject { key: &key, uid: &uid }.log(line)));
         }
+        if let PlannedRequest::DeletePod { pod, uid: of_pod, kube_event } = request {
+            return effects.extend(self.handle_pod_reply((&key, &uid), (&pod, &of_pod), kube_event, reply));
+        }
         let version = self.world.server_version.clone().unwrap_or_default();
         let Some(resource) = self.world.resources.get_mut(&key).filter(|it| it.seen.uid == uid) else {
             return;
@@ -51,12 +54,6 @@ impl Reconciler {
                 let circumstances = Circumstances { version: &version, answered, now: self.now };
                 effects.append(&mut child_written(resource, &subject, (sent, seen), &circumstances));
             }
-            (PlannedRequest::DeletePod { pod, uid, kube_event }, Reply::PodDeleted) => {
-                resource.pod_backoff = None;
-                self.world.pod_goes(&pod, &uid);
-                let log = vec![log_lines::of_event(&kube_event)];
-                effects.extend(subject.told(log, vec![kube_event]));
-            }
             (PlannedRequest::ReadChild { kind, known }, Reply::Child(Some(seen))) => {
                 self.world.find_child(*seen, &known);
                 self.world.recheck_later(&key, kind, self.now);
@@ -65,9 +62,7 @@ impl Reconciler {
                 PlannedRequest::WriteChild(ChildWrite { kind, .. }) | PlannedRequest::ReadChild { kind, .. },
                 Reply::Child(None),
             ) => {
-                let slot = resource.slot_mut(kind);
-                slot.answered = answered;
-                slot.store_absence();
+                resource.slot_mut(kind).store_answered_absence(answered);
             }
             (
                 PlannedRequest::WriteStatus {
@@ -90,6 +85,35 @@ impl Reconciler {
             }
             // A reply of another request's shape proves nothing; the next pass sees the world as it was.
             _ => {}
+        }
+    }
+
+    /// Notes that a pod goes, or why it could not be deleted. Returns what to say.
+    fn handle_pod_reply(
+        &mut self,
+        (key, of_resource): (&Key, &Uid),
+        (pod, uid): (&Key, &Uid),
+        kube_event: KubeEvent,
+        reply: Reply,
+    ) -> Vec<Effect> {
+        let subject = Subject { key, uid: of_resource };
+        let resource = self.world.resources.get_mut(key).filter(|it| it.seen.uid == *of_resource);
+        let Some(resource) = resource else { return Vec::new() };
+        match reply {
+            Reply::PodDeleted => {
+                resource.pod_backoff = None;
+                self.world.pod_goes(pod, uid);
+                subject.told(vec![log_lines::of_event(&kube_event)], vec![kube_event]).collect()
+            }
+            Reply::Failed(failure) => {
+                let (before, said) = (resource.pod_backoff.take(), failure.clone());
+                let attempt = Attempt::default();
+                let after = Backoff::from_failure(before.as_deref(), failure, attempt, subject.uid, self.now);
+                let line = log_lines::of_failure(&said, before.as_deref(), Some(&after));
+                resource.pod_backoff = Some(Box::new(after));
+                vec![subject.log(line)]
+            }
+            Reply::Secret(_) | Reply::Child(_) | Reply::Status(_) | Reply::Agents(_) => Vec::new(),
         }
     }
 
@@ -379,13 +403,6 @@ fn failed(
             slot.backoff = Some(after);
             line
         }
-        PlannedRequest::DeletePod { .. } => {
-            let before = resource.pod_backoff.take();
-            let after = Backoff::from_failure(before.as_deref(), failure, Attempt::default(), uid, now);
-            let line = line(before.as_deref(), &after);
-            resource.pod_backoff = Some(Box::new(after));
-            line
-        }
         PlannedRequest::WriteStatus { attempt, .. } => {
             let before = resource.backoff.take();
             let after = Backoff::from_failure(before.as_ref(), failure, attempt, uid, now);
@@ -393,7 +410,9 @@ fn failed(
             resource.backoff = Some(after);
             line
         }
-        // The Secret's backoff counts, not the resource's.
-        PlannedRequest::ReadSecret(_) => log_lines::of_failure(&said, None, None),
+        // The backoffs of the Secret and of the pods count, not the resource's.
+        PlannedRequest::ReadSecret(_) | PlannedRequest::DeletePod { .. } => {
+            log_lines::of_failure(&said, None, None)
+        }
     }
 }

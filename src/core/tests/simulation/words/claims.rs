@@ -101,6 +101,14 @@ fn of_deployment(text: &str) -> String {
     text.replace("StatefulSet", "Deployment").replace("statefulset", "deployment")
 }
 
+/// `2 pods of the Deployment serve meanwhile`.
+fn former(text: &str) -> Option<Claim> {
+    let said = text.strip_suffix(" serve meanwhile").or_else(|| text.strip_suffix(" serves meanwhile"))?;
+    let (pods, kind) = said.split_once(" of the ")?;
+    let pods = pods.split_once(" pod")?.0.parse().ok()?;
+    ["Deployment", "StatefulSet"].contains(&kind).then_some(Claim::Former(pods))
+}
+
 fn claim(text: &str) -> Option<Claim> {
     match of_deployment(text).as_str() {
         "Waiting for deployment to be created" | "the Deployment does not exist yet" => {
@@ -131,11 +139,6 @@ fn claim(text: &str) -> Option<Claim> {
         let (_, counts) = between("Rotating ", " pods use the new content")?.rsplit_once(": ")?;
         pair(counts)
     };
-    let of_former = |verb: &str| {
-        let (pods, kind) = text.strip_suffix(verb)?.split_once(" of the ")?;
-        ["Deployment", "StatefulSet"].contains(&kind).then_some(())?;
-        pods.split_once(" pod")?.0.parse().ok()
-    };
     None.or_else(|| rotating().map(|(a, b)| Claim::Rotating(a, b)))
         .or_else(|| counts("Only ", " replicas are ready").map(|(a, b)| Claim::OnlyReady(a, b)))
         .or_else(|| counts("only ", " replicas are available").map(|(a, b)| Claim::Available(a, b)))
@@ -149,9 +152,7 @@ fn claim(text: &str) -> Option<Claim> {
         .or_else(|| number("All ", " desired replicas are ready").map(Claim::AllReady))
         .or_else(|| number("All ", " replicas are ready").map(Claim::AllReady))
         .or_else(|| between("Reconciling new generation ", "")?.parse().ok().map(Claim::NewGeneration))
-        .or_else(|| {
-            of_former(" serves meanwhile").or_else(|| of_former(" serve meanwhile")).map(Claim::Former)
-        })
+        .or_else(|| former(text))
         .or_else(|| number("", " pod of an older template is left").map(Claim::Older))
         .or_else(|| number("", " pods of an older template are left").map(Claim::Older))
         .or_else(|| number("", " pod more than wanted").map(Claim::Extra))
