@@ -90,8 +90,8 @@ impl Reconciler {
     /// Says once of a namespace that it goes.
     fn note_failure(&mut self, key: &Key, category: Category, effects: &mut Vec<Effect>) {
         if category == Category::NamespaceTerminating {
-            let resources = self.world.resources_in(&key.namespace).count();
-            self.reports.namespace_goes(&key.namespace, resources, effects);
+            let Self { world, reports, .. } = self;
+            reports.namespace_goes(&key.namespace, || world.resources_in(&key.namespace).count(), effects);
         }
     }
 
