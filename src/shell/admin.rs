@@ -6,6 +6,7 @@
 //! Service would bring the API server back.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::fmt;
 use std::future::pending;
 use std::net::SocketAddr;
@@ -13,16 +14,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use futures::stream;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 
 use super::journal::Ring;
-use super::metrics::Metrics;
+use super::metrics::{Metrics, Page};
 use crate::kernel::object::{Scope, Watched};
 use crate::web::{self, Transport};
 
@@ -186,10 +189,13 @@ pub async fn show_journal(address: Loopback, ring: Ring) {
     }
 }
 
-/// The metrics as they are now.
-pub(super) fn page_of(metrics: &Metrics) -> Response {
-    match metrics.render() {
-        Ok(text) => ([(CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response(),
+/// The metrics as they are now, made a part at a time as the client takes them.
+pub(super) fn page_of(metrics: &Arc<Metrics>) -> Response {
+    match Page::new(Arc::clone(metrics)) {
+        Ok(page) => {
+            let parts = stream::iter(page.map(Ok::<_, Infallible>));
+            ([(CONTENT_TYPE, prometheus::TEXT_FORMAT)], Body::from_stream(parts)).into_response()
+        }
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
     }
 }

@@ -4,14 +4,16 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use memcached_operator::kernel::effect::Observation;
 use memcached_operator::kernel::event::Event;
-use memcached_operator::kernel::object::{Scope, Watched};
+use memcached_operator::kernel::instance_metrics::InstanceMetrics;
+use memcached_operator::kernel::object::{Key, Scope, Watched};
 use memcached_operator::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator::shell::admin::{
     Admin, Gate, Gates, Loopback, MAIN_LOOP_TIMEOUT, Ping, serve, show_journal,
 };
 use memcached_operator::shell::journal::{Entry, Journal};
-use memcached_operator::shell::metrics::Metrics;
+use memcached_operator::shell::metrics::{Metrics, PART};
 use memcached_operator::web;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -25,6 +27,7 @@ use crate::support::get;
 struct Pages {
     address: SocketAddr,
     gates: Gates,
+    metrics: Arc<Metrics>,
     pings: mpsc::Receiver<Ping>,
 }
 
@@ -33,9 +36,9 @@ async fn pages() -> Pages {
     let address = listener.local_addr().unwrap();
     let (gates, metrics) = (Gates::new(&[Scope::All]), Arc::new(Metrics::new().unwrap()));
     let (sender, pings) = mpsc::channel(1);
-    let admin = Admin { metrics: Some(metrics), gates: gates.clone(), pings: sender };
+    let admin = Admin { metrics: Some(Arc::clone(&metrics)), gates: gates.clone(), pings: sender };
     tokio::spawn(serve(listener, admin));
-    Pages { address, gates, pings }
+    Pages { address, gates, metrics, pings }
 }
 
 #[tokio::test]
@@ -87,6 +90,24 @@ async fn metrics_are_prometheus_text() {
     assert_eq!(status, 200);
     let build = concat!("\nmemcached_operator_build_info{version=\"", env!("CARGO_PKG_VERSION"), "\"} 1\n");
     assert!(body.contains(build), "{body}");
+}
+
+#[tokio::test]
+async fn the_metrics_of_a_thousand_resources_arrive_whole_though_they_are_sent_in_parts() {
+    let pages = pages().await;
+    pages.metrics.leading(true);
+    for number in 0..1_000 {
+        let resource = Key { namespace: "shop".into(), name: format!("cache-{number:04}") };
+        let instance_metrics = InstanceMetrics { ready: number, ..InstanceMetrics::default() };
+        pages.metrics.observe(Observation::Instance { resource, instance_metrics });
+    }
+    let (status, body) = get(pages.address, "/metrics").await;
+    // What is measured of the process differs each time.
+    let of_resources =
+        |text: &str| text.split_once("# HELP memcached_operator_certificate").unwrap().1.to_owned();
+    let expected = of_resources(&pages.metrics.render().unwrap());
+    assert!(status == 200 && expected.len() > 5 * PART, "{status}, {} bytes", expected.len());
+    assert!(of_resources(&body) == expected);
 }
 
 #[tokio::test]

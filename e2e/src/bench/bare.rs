@@ -21,7 +21,7 @@ use memcached_operator::shell::kinds::api_resource;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::fleet::{AT_ONCE, Fleet, NAMESPACE};
+use super::fleet::{AT_ONCE, CHILDREN, Fleet, NAMESPACE};
 use super::{memory, rehearsal};
 use crate::kubeconfig::client_config;
 
@@ -39,7 +39,7 @@ pub(super) struct Outcome {
 /// Runs a bare client over the fleet's resources, in a process of its own.
 ///
 /// # Errors
-/// When a write fails, or there are not three a resource.
+/// When a write fails, or there are not as many as a cold start has: each child, and the status.
 pub(super) async fn run(fleet: &Fleet) -> Result<Outcome> {
     let output = tokio::process::Command::new(std::env::current_exe()?)
         .args(["bench", "--as-bare-client"])
@@ -51,7 +51,8 @@ pub(super) async fn run(fleet: &Fleet) -> Result<Outcome> {
         .context("cannot start the bare client")?;
     ensure!(output.status.success(), "the bare client ended with {}", output.status);
     let outcome: Outcome = serde_json::from_slice(&output.stdout).context("the bare client said nothing")?;
-    ensure!(outcome.writes == 3 * fleet.count(), "the bare client sent {} writes", outcome.writes);
+    let expected = (CHILDREN.len() + 1) * fleet.count();
+    ensure!(outcome.writes == expected, "the bare client sent {} of {expected} writes", outcome.writes);
     Ok(outcome)
 }
 

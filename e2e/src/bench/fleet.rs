@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Namespace, Service};
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -106,17 +105,17 @@ impl Fleet {
     /// What the API server answers, or when something is left after minutes.
     pub async fn clear(&self) -> Result<()> {
         let (params, all) = (DeleteParams::default(), ListParams::default());
-        let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), NAMESPACE);
-        let services: Api<Service> = Api::namespaced(self.client.clone(), NAMESPACE);
+        let kinds = [Watched::Memcached].into_iter().chain(CHILDREN.map(Watched::Child));
+        for kind in kinds.clone() {
+            self.api(kind).delete_collection(&params, &all).await?;
+        }
         let events: Api<Event> = Api::namespaced(self.client.clone(), NAMESPACE);
-        self.api(Watched::Memcached).delete_collection(&params, &all).await?;
-        deployments.delete_collection(&params, &all).await?;
-        services.delete_collection(&params, &all).await?;
         events.delete_collection(&params, &all).await?;
         await_answer("nothing is left of the resources", FLEET_SETTLES_WITHIN, async || {
-            let left = self.list(Watched::Memcached).await?.len()
-                + deployments.list(&all).await?.items.len()
-                + services.list(&all).await?.items.len();
+            let mut left = 0;
+            for kind in kinds.clone() {
+                left += self.list(kind).await?.len();
+            }
             ensure!(left == 0, "{left} objects are left");
             Ok(())
         })

@@ -9,7 +9,8 @@
 //! After resourceVersions went back, one kind may be known from before the restore and another from after it: nothing
 //! is decided until every kind was listed again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +41,7 @@ pub struct Listing {
     /// When the request of the list left.
     left: Moment,
     /// The objects that it has shown so far.
-    named: BTreeSet<Key>,
+    named: Named,
     /// Whether the list began before resourceVersions were found to have gone back.
     outdated: bool,
 }
@@ -59,22 +60,91 @@ impl Listing {
     }
 }
 
+/// Objects that a list showed, of each no more than a hash: a set of the names of a hundred thousand objects, of which the
+/// kernel knows the most anyway, would take ten megabytes while they are listed.
+///
+/// What a collision costs: an object that was deleted while nobody watched is held to be there if another one that the list
+/// shows has its hash. With a hundred thousand objects of which a thousand were deleted that is one of 10^11 lists; and the
+/// next list hashes otherwise.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Named {
+    /// Which list it is, for other hashes each time.
+    number: u64,
+    /// Sorted, each once, as soon as the list is complete.
+    hashes: Vec<u64>,
+}
+
+impl Named {
+    fn insert(&mut self, key: &Key) {
+        self.hashes.push(self.hash(key));
+    }
+
+    fn complete(&mut self) {
+        self.hashes.sort_unstable();
+        self.hashes.dedup();
+    }
+
+    /// Whether a complete list showed the object.
+    fn contains(&self, key: &Key) -> bool {
+        self.hashes.binary_search(&self.hash(key)).is_ok()
+    }
+
+    /// The same in every process: a list that is under way is part of a snapshot.
+    fn hash(&self, key: &Key) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.number, key).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
 /// All lists.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Lists {
     now: Moment,
+    /// How many lists have begun.
+    #[serde(default)]
+    begun: u64,
     /// When the request left, for each list that has shown nothing yet.
     asked: Vec<(Watched, Scope, Moment)>,
     under_way: Vec<Listing>,
-    complete: BTreeSet<(Watched, Scope)>,
-    /// Lists that were refused since they were last complete.
-    refused: BTreeSet<(Watched, Scope)>,
-    /// Lists that have not been complete since resourceVersions went back.
-    #[serde(default)]
-    outdated: BTreeSet<(Watched, Scope)>,
+    /// By scope, because it is asked after every event whether all kinds are known somewhere.
+    #[serde(with = "as_pairs")]
+    there: BTreeMap<Scope, InScope>,
     /// Whether resourceVersions went back and [`Lists::take_went_back`] has not reported it yet.
     #[serde(default)]
     went_back: bool,
+}
+
+/// The lists of one scope.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct InScope {
+    complete: BTreeSet<Watched>,
+    /// Lists that were refused since they were last complete.
+    refused: BTreeSet<Watched>,
+    /// Lists that have not been complete since resourceVersions went back.
+    outdated: BTreeSet<Watched>,
+}
+
+/// A scope is no text, and the keys of a map in JSON are.
+mod as_pairs {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::{InScope, Scope};
+
+    pub(super) fn serialize<S: Serializer>(
+        there: &BTreeMap<Scope, InScope>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(there)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<Scope, InScope>, D::Error> {
+        Vec::<(Scope, InScope)>::deserialize(deserializer).map(BTreeMap::from_iter)
+    }
 }
 
 impl Lists {
@@ -101,23 +171,26 @@ impl Lists {
         self.under_way.retain(|it| (it.kind, &it.scope) != (kind, &scope));
         let asked = self.asked.iter().position(|(other, there, _)| (*other, there) == (kind, &scope));
         let left = asked.map_or(self.now, |at| self.asked.swap_remove(at).2);
-        self.under_way.push(Listing { kind, scope, left, named: BTreeSet::new(), outdated: false });
+        self.begun += 1;
+        let named = Named { number: self.begun, hashes: Vec::new() };
+        self.under_way.push(Listing { kind, scope, left, named, outdated: false });
     }
 
     /// Notes that an event named an object, and says how far that event counts. `answered`: when the last request about the
     /// object was answered.
     pub fn note(&mut self, kind: Watched, key: &Key, answered: Moment) -> Authority {
         let Some(listing) = self.listing_under_way(kind, key) else { return Authority::Watch };
-        listing.named.insert(key.clone());
+        listing.named.insert(key);
         if listing.left_before(answered) { Authority::EarlierList } else { Authority::List }
     }
 
     /// Called when a list or an answer shows an older resourceVersion than was known when its request left.
     pub fn go_back(&mut self, kind: Watched, key: &Key) {
-        let expected = self.outdated.iter().any(|it| it.0 == kind && it.1.includes(&key.namespace));
+        let mut there = self.there.iter().filter(|(scope, _)| scope.includes(&key.namespace));
+        let expected = there.any(|(_, it)| it.outdated.contains(&kind));
         if !expected {
             self.under_way.iter_mut().for_each(|listing| listing.outdated = true);
-            self.outdated = self.complete.clone();
+            self.there.values_mut().for_each(|it| it.outdated = it.complete.clone());
             self.went_back = true;
         }
     }
@@ -134,30 +207,32 @@ impl Lists {
     /// A list is complete; `None` where none began.
     pub fn end(&mut self, kind: Watched, scope: &Scope) -> Option<Listing> {
         let at = self.under_way.iter().position(|it| (it.kind, &it.scope) == (kind, scope))?;
-        let (ended, listing) = ((kind, scope.clone()), self.under_way.swap_remove(at));
+        let mut listing = self.under_way.swap_remove(at);
+        listing.named.complete();
+        let there = self.there.entry(scope.clone()).or_default();
         if !listing.outdated {
-            self.outdated.remove(&ended);
+            there.outdated.remove(&kind);
         }
-        self.refused.remove(&ended);
-        self.complete.insert(ended);
+        there.refused.remove(&kind);
+        there.complete.insert(kind);
         Some(listing)
     }
 
     /// A list is refused.
     pub fn refuse(&mut self, kind: Watched, scope: Scope) {
-        self.refused.insert((kind, scope));
+        self.there.entry(scope).or_default().refused.insert(kind);
     }
 
-    /// Whether a list of this kind is complete, and neither was refused nor became stale since.
+    /// Whether the list of this kind and scope is complete, and neither was refused nor became stale since.
     #[must_use]
-    pub fn is_complete(&self, kind: Watched, there: impl Fn(&Scope) -> bool) -> bool {
-        let holds = |it: &(Watched, Scope)| !self.refused.contains(it) && !self.outdated.contains(it);
-        self.complete.iter().any(|it| it.0 == kind && there(&it.1) && holds(it))
+    pub fn is_complete(&self, kind: Watched, scope: &Scope) -> bool {
+        let holds = |it: &InScope| !it.refused.contains(&kind) && !it.outdated.contains(&kind);
+        self.there.get(scope).is_some_and(|it| it.complete.contains(&kind) && holds(it))
     }
 
     /// The scopes in which lists of this kind are complete.
     pub fn scopes(&self, kind: Watched) -> impl Iterator<Item = &Scope> {
-        self.complete.iter().filter(move |(other, _)| *other == kind).map(|(_, scope)| scope)
+        self.there.iter().filter(move |(_, it)| it.complete.contains(&kind)).map(|(scope, _)| scope)
     }
 }
 
@@ -188,9 +263,27 @@ mod tests {
     }
 
     #[test]
+    fn a_list_under_way_takes_eight_bytes_for_each_object_and_the_next_one_hashes_otherwise() {
+        let mut lists = Lists::default();
+        lists.begin(PODS, Scope::All);
+        let names: Vec<_> = (0..1_000).map(|number| key(&format!("cache-{number:04}"))).collect();
+        for name in names.iter().rev().chain(&names) {
+            lists.note(PODS, name, Moment::default());
+        }
+        let first = lists.end(PODS, &Scope::All).unwrap();
+        assert_eq!(first.named.hashes.len(), 1_000);
+        assert!(names.iter().all(|name| !first.lacks(name)));
+        assert!(first.lacks(&key("cache-1000")));
+        lists.begin(PODS, Scope::All);
+        lists.note(PODS, &names[0], Moment::default());
+        let next = lists.end(PODS, &Scope::All).unwrap();
+        assert!(!next.lacks(&names[0]) && next.lacks(&names[1]));
+        assert!(first.named.hashes.binary_search(&next.named.hashes[0]).is_err());
+    }
+
+    #[test]
     fn where_versions_went_back_every_list_has_to_be_complete_once_more() {
         let mut lists = Lists::default();
-        let everywhere = |_: &Scope| true;
         let kinds = [PODS, Watched::Secret];
         for kind in kinds {
             lists.begin(kind, Scope::All);
@@ -201,11 +294,11 @@ mod tests {
         assert!(lists.take_went_back());
         lists.end(PODS, &Scope::All);
         for kind in kinds {
-            assert!(!lists.is_complete(kind, everywhere), "it began before");
+            assert!(!lists.is_complete(kind, &Scope::All), "it began before");
             lists.begin(kind, Scope::All);
             lists.go_back(kind, &key("a"));
             lists.end(kind, &Scope::All);
-            assert!(lists.is_complete(kind, everywhere));
+            assert!(lists.is_complete(kind, &Scope::All));
         }
         assert!(!lists.take_went_back(), "it is known");
     }
@@ -213,13 +306,12 @@ mod tests {
     #[test]
     fn what_was_refused_is_complete_again_with_the_next_complete_list() {
         let mut lists = Lists::default();
-        let everywhere = |_: &Scope| true;
         lists.refuse(PODS, Scope::All);
-        assert!(!lists.is_complete(PODS, everywhere));
+        assert!(!lists.is_complete(PODS, &Scope::All));
         lists.begin(PODS, Scope::All);
         lists.end(PODS, &Scope::All);
-        assert!(lists.is_complete(PODS, everywhere));
+        assert!(lists.is_complete(PODS, &Scope::All));
         lists.refuse(PODS, Scope::All);
-        assert!(!lists.is_complete(PODS, everywhere));
+        assert!(!lists.is_complete(PODS, &Scope::All));
     }
 }

@@ -97,7 +97,8 @@ impl Live {
     }
 }
 
-/// A short hash of the pod template, to see whether the template changed.
+/// A short hash of the pod template, to see whether the template changed. It stands in the status of caches whose pods take
+/// Secrets in place, so it has to be the same in every process and release.
 #[must_use]
 pub fn template_print(content: &Value) -> Option<u64> {
     let hash = hash::of_json(content.pointer("/spec/template")?);
@@ -106,6 +107,16 @@ pub fn template_print(content: &Value) -> Option<u64> {
 
 impl From<SeenChild> for Live {
     fn from(seen: SeenChild) -> Self {
+        let template_print = template_print(&seen.content);
+        Self::with_print(seen, template_print)
+    }
+}
+
+impl Live {
+    /// What is kept of a child, where its [`template_print`] is known: to find it out again at each event that changes the
+    /// status only would be most of the work of that event.
+    #[must_use]
+    pub fn with_print(seen: SeenChild, template_print: Option<u64>) -> Self {
         let orphan = Orphan::from_seen(&seen);
         let annotation = |of: &str, name: &str| {
             let annotations = seen.content.pointer(of)?.pointer("/metadata/annotations")?;
@@ -135,7 +146,7 @@ impl From<SeenChild> for Live {
             // What only a newer operator knows may have it in either place.
             secret_hash: secret_hash.or_else(|| template.as_ref()?.secret_hash.clone()),
             restart_trigger: annotation("/spec/template", RESTART_TRIGGER),
-            template_print: template_print(&seen.content),
+            template_print,
             replicas: seen.content.pointer("/spec/replicas").and_then(Value::as_i64),
             partition: seen
                 .content

@@ -1,6 +1,7 @@
 //! Names of things: which object, which incarnation of it, which version, who controls it. Pure data.
 
 use std::fmt;
+use std::ops::Bound;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde::{Deserialize, Serialize};
@@ -290,6 +291,21 @@ impl Scope {
             Self::Namespace(own) => own == namespace,
         }
     }
+
+    /// The range of the keys in it, in a map that is ordered by key: who looks for what is in one namespace does not walk
+    /// through all others.
+    #[must_use]
+    pub fn keys(&self) -> (Bound<Key>, Bound<Key>) {
+        let first = |namespace: String| Key { namespace, name: String::new() };
+        match self {
+            // No key is before it.
+            Self::All => (Bound::Included(first(String::new())), Bound::Unbounded),
+            // No namespace is between this one and the one with one more letter, the smallest that there is.
+            Self::Namespace(own) => {
+                (Bound::Included(first(own.clone())), Bound::Excluded(first(format!("{own}\0"))))
+            }
+        }
+    }
 }
 
 /// The owner reference with `controller: true` of an object.
@@ -326,6 +342,8 @@ impl From<&OwnerReference> for Controller {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -341,5 +359,17 @@ mod tests {
         assert_eq!(servers.known_as(key("kube-root-ca.crt")), None);
         assert_eq!(servers.known_as(key("-servers")), None);
         assert_eq!(Watched::Secret.known_as(key("tls")), Some(key("tls")));
+    }
+    #[test]
+    fn the_range_of_a_scope_has_the_keys_of_its_namespaces_and_no_others() {
+        let key = |namespace: &str, name: &str| Key { namespace: namespace.into(), name: name.into() };
+        let names = ["", "-", "a", "z"];
+        let of = |namespace: &'static str| names.map(|name| key(namespace, name));
+        let all: BTreeSet<Key> = ["a", "a-", "a0", "aa", "b"].into_iter().flat_map(of).collect();
+        for namespace in ["a", "a-", "a0", "aa", "b", "c"] {
+            let found: Vec<_> = all.range(Scope::Namespace(namespace.into()).keys()).collect();
+            assert_eq!(found, all.iter().filter(|key| key.namespace == namespace).collect::<Vec<_>>());
+        }
+        assert_eq!(all.range(Scope::All.keys()).count(), all.len());
     }
 }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::desired::meta;
 use super::event::{SeenChild, SeenResource};
-use super::object::{ChildKind, Key};
+use super::object::{ChildKind, Key, Scope};
 
 /// JSON pointer of the owner references.
 const OWNERS: &str = "/metadata/ownerReferences";
@@ -94,17 +94,54 @@ impl LeftBehind {
 
     /// Removes a child that was deleted.
     pub fn forget(&mut self, kind: ChildKind, key: &Key) {
-        self.0.retain(|(other, there)| (*other, there) != (kind, key));
+        self.0.remove(&(kind, key.clone()));
     }
 
-    /// Removes the children of a kind that a complete list lacks.
-    pub fn keep(&mut self, kind: ChildKind, is_there: impl Fn(&Key) -> bool) {
-        self.0.retain(|(other, key)| *other != kind || is_there(key));
+    /// Removes the children of a kind that a complete list of this scope lacks.
+    pub fn remove_lacking(&mut self, kind: ChildKind, scope: &Scope, lacks: impl Fn(&Key) -> bool) {
+        let (from, to) = scope.keys();
+        let range = (from.map(|key| (kind, key)), to.map(|key| (kind, key)));
+        let there = self.0.range(range).take_while(|(other, _)| *other == kind);
+        let gone: Vec<_> = there.filter(|(_, key)| lacks(key)).cloned().collect();
+        for place in &gone {
+            self.0.remove(place);
+        }
     }
 
     /// Removes and returns the kinds that were left behind for a resource of this name: from now on the resource keeps
     /// track of them.
     pub fn take(&mut self, key: &Key) -> Vec<ChildKind> {
         ChildKind::ALL.into_iter().filter(|kind| self.0.remove(&(*kind, key.clone()))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_removes_what_it_lacks_of_its_kind_and_scope_and_nothing_else() {
+        let key = |namespace: &str, name: &str| Key { namespace: namespace.into(), name: name.into() };
+        let kinds = [ChildKind::Service, ChildKind::ConfigMap, ChildKind::ServiceMonitor];
+        let places =
+            || kinds.into_iter().flat_map(|kind| ["a", "a-b", "b"].map(|namespace| (kind, namespace)));
+        let scopes = ["a", "a-b", "b"].map(|name| Scope::Namespace(name.into()));
+        for (kind, scope) in kinds
+            .into_iter()
+            .flat_map(|kind| [Scope::All].into_iter().chain(scopes.clone()).map(move |scope| (kind, scope)))
+        {
+            let mut left_behind = LeftBehind::default();
+            for (kind, namespace) in places() {
+                left_behind.insert(kind, key(namespace, "kept"));
+                left_behind.insert(kind, key(namespace, "gone"));
+            }
+            left_behind.remove_lacking(kind, &scope, |key| key.name == "gone");
+            for (other, namespace) in places() {
+                let lost = other == kind && scope.includes(namespace);
+                let found =
+                    ["kept", "gone"].map(|name| left_behind.0.contains(&(other, key(namespace, name))));
+                assert_eq!(found, [true, !lost], "{other:?} in {namespace} after {kind:?} in {scope:?}");
+            }
+        }
     }
 }

@@ -19,10 +19,10 @@ use super::agents::Question;
 use super::backoff::{Attempt, Backoff};
 use super::desired::{DefaultImages, OperatorPods};
 use super::effect::{ChildResult, Effect, Observation, Request, RequestId};
-use super::event::Event;
+use super::event::{Event, Unavailable};
 use super::failure::{Category, Failure};
 use super::lists::Moment;
-use super::object::{Key, Scope, Uid};
+use super::object::{ChildKind, Key, Scope, Uid, Watched};
 use super::pass;
 use super::pass::outcome::{ComparedChild, Findings, Pass, Settled};
 use super::pass::view::View;
@@ -174,18 +174,12 @@ impl Reconciler {
                 self.world.lists.begin(kind, scope);
                 BTreeSet::new()
             }
-            Event::Listed(kind, scope) => {
-                self.requeue_unsynced();
-                self.world.end_list(kind, &scope)
-            }
+            Event::Listed(kind, scope) => self.end_list(kind, &scope),
             Event::Unlistable(kind, scope) => {
                 self.world.lose_list(kind, scope);
                 BTreeSet::new()
             }
-            Event::Unavailable { kind, scope, why } => {
-                self.requeue_unsynced();
-                self.world.lose_kind(kind, scope, why)
-            }
+            Event::Unavailable { kind, scope, why } => self.lose_kind(kind, &scope, why),
             Event::Resource(seen) => {
                 let key = seen.key.clone();
                 if self.world.see_resource(*seen) { BTreeSet::from([key]) } else { BTreeSet::new() }
@@ -256,10 +250,28 @@ impl Reconciler {
         self.queue_all();
     }
 
-    /// Queues the resources that waited for their namespace to be synced.
-    fn requeue_unsynced(&mut self) {
-        for key in std::mem::take(&mut self.unsynced) {
+    /// A list is complete. Returns the affected resources.
+    fn end_list(&mut self, kind: Watched, scope: &Scope) -> BTreeSet<Key> {
+        let dirty = self.world.end_list(kind, scope);
+        self.requeue_synced(scope);
+        dirty
+    }
+
+    /// A kind of child cannot be listed. Returns the affected resources.
+    fn lose_kind(&mut self, kind: ChildKind, scope: &Scope, why: Unavailable) -> BTreeSet<Key> {
+        let dirty = self.world.lose_kind(kind, scope.clone(), why);
+        self.requeue_synced(scope);
+        dirty
+    }
+
+    /// Queues the resources of a scope that waited for their namespace to be synced, where it is by now. Those of other
+    /// namespaces are not looked at: with many namespaces, each of their lists would queue the resources of all.
+    fn requeue_synced(&mut self, scope: &Scope) {
+        let there = self.unsynced.range(scope.keys());
+        let synced: Vec<Key> = there.filter(|key| self.world.is_synced_in(&key.namespace)).cloned().collect();
+        for key in synced {
             self.queue.push(&key, Lane::Backlog);
+            self.unsynced.remove(&key);
         }
     }
 

@@ -57,9 +57,57 @@ pub struct RolloutBudget {
     /// Scopes whose resources have not been listed yet. They may hold permits, so until then no other permit is
     /// granted.
     unseen: BTreeSet<Scope>,
-    permits: BTreeMap<Key, RolloutPermit>,
-    /// Resources that wait and have not been queued again.
+    permits: Permits,
+    /// Resources that wait and have not been queued again, but for those that wait to adopt.
     waiting: BTreeMap<Key, BudgetedRollout>,
+    /// Resources that wait to adopt: while adoption is halted, nobody looks at them.
+    #[serde(default)]
+    adopting: BTreeSet<Key>,
+}
+
+/// The permits, and how many of them there are of each kind that is asked for after every event.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(from = "BTreeMap<Key, RolloutPermit>", into = "BTreeMap<Key, RolloutPermit>")]
+struct Permits {
+    all: BTreeMap<Key, RolloutPermit>,
+    /// Permits in use.
+    rolling: usize,
+    /// Permits that keep others from adopting.
+    halting: usize,
+}
+
+impl Permits {
+    fn get(&self, key: &Key) -> Option<RolloutPermit> {
+        self.all.get(key).copied()
+    }
+
+    fn insert(&mut self, key: Key, permit: RolloutPermit) {
+        self.remove(&key);
+        self.rolling += usize::from(permit.is_used());
+        self.halting += usize::from(permit.halts_adoption());
+        self.all.insert(key, permit);
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if let Some(permit) = self.all.remove(key) {
+            self.rolling -= usize::from(permit.is_used());
+            self.halting -= usize::from(permit.halts_adoption());
+        }
+    }
+}
+
+impl From<BTreeMap<Key, RolloutPermit>> for Permits {
+    fn from(all: BTreeMap<Key, RolloutPermit>) -> Self {
+        let mut permits = Self::default();
+        all.into_iter().for_each(|(key, permit)| permits.insert(key, permit));
+        permits
+    }
+}
+
+impl From<Permits> for BTreeMap<Key, RolloutPermit> {
+    fn from(permits: Permits) -> Self {
+        permits.all
+    }
 }
 
 /// Permission to replace pods.
@@ -77,6 +125,14 @@ pub struct RolloutPermit {
 impl RolloutPermit {
     const fn new(cause: BudgetedRollout) -> Self {
         Self { cause, stalled: false, idle: false }
+    }
+
+    const fn is_used(self) -> bool {
+        !self.idle
+    }
+
+    fn halts_adoption(self) -> bool {
+        self.stalled && self.cause == BudgetedRollout::Adoption
     }
 }
 
@@ -117,8 +173,8 @@ impl PermitState {
 impl RolloutBudget {
     /// A budget before any resource of these scopes was listed.
     #[must_use]
-    pub const fn new(budget: BudgetSettings, unseen: BTreeSet<Scope>) -> Self {
-        Self { budget, unseen, permits: BTreeMap::new(), waiting: BTreeMap::new() }
+    pub fn new(budget: BudgetSettings, unseen: BTreeSet<Scope>) -> Self {
+        Self { budget, unseen, ..Self::default() }
     }
 
     /// All resources in a scope have been seen.
@@ -141,7 +197,7 @@ impl RolloutBudget {
     /// The permit of a resource.
     #[must_use]
     pub fn permit(&self, key: &Key) -> Option<RolloutPermit> {
-        self.permits.get(key).copied()
+        self.permits.get(key)
     }
 
     /// Decides on the permit of a resource. `reason` is why it wants to roll, if it does; `done` says whether the permit
@@ -166,8 +222,11 @@ impl RolloutBudget {
         self.forget(key);
         match permit_state {
             PermitState::NotNeeded => {}
+            PermitState::Waiting(BudgetedRollout::Adoption) => {
+                self.adopting.insert(key.clone());
+            }
             PermitState::Waiting(cause) => drop(self.waiting.insert(key.clone(), cause)),
-            PermitState::Granted(permit) => drop(self.permits.insert(key.clone(), permit)),
+            PermitState::Granted(permit) => self.permits.insert(key.clone(), permit),
         }
     }
 
@@ -181,15 +240,24 @@ impl RolloutBudget {
     pub fn forget(&mut self, key: &Key) {
         self.permits.remove(key);
         self.waiting.remove(key);
+        self.adopting.remove(key);
     }
 
-    /// Removes from the waiting resources those that may get a permit now, and returns them.
+    /// Removes from the waiting resources those that may get a permit now, and returns them: the first by name. Called after
+    /// every event, so that it looks at no more of them than may go.
     pub fn take_permitted(&mut self) -> Vec<Key> {
-        let room = self.budget.limit.saturating_sub(self.rolling(None));
-        let may = self.waiting.iter().filter(|(key, cause)| self.may_grant(key, **cause)).take(room);
-        let called: Vec<Key> = may.map(|(key, _)| key.clone()).collect();
+        let room = match self.unseen.is_empty() {
+            true => self.budget.limit.saturating_sub(self.rolling(None)),
+            false => 0,
+        };
+        let adopting = if self.is_adoption_halted(None) { 0 } else { room };
+        let (waiting, adopting) = (self.waiting.keys().take(room), self.adopting.iter().take(adopting));
+        let mut called: Vec<Key> = waiting.chain(adopting).cloned().collect();
+        called.sort_unstable();
+        called.truncate(room);
         for key in &called {
             self.waiting.remove(key);
+            self.adopting.remove(key);
         }
         called
     }
@@ -197,13 +265,14 @@ impl RolloutBudget {
     /// How many resources have a permit, and how many wait.
     #[must_use]
     pub fn counts(&self) -> RolloutCounts {
-        let (rolling, waiting) = (self.rolling(None), self.waiting.len());
+        let (rolling, waiting) = (self.rolling(None), self.waiting.len() + self.adopting.len());
         RolloutCounts { rolling, waiting, adoption_halted: self.is_adoption_halted(None) }
     }
 
     /// Permits in use by other resources.
     fn rolling(&self, but: Option<&Key>) -> usize {
-        self.permits.iter().filter(|(key, permit)| Some(*key) != but && !permit.idle).count()
+        let own = but.and_then(|key| self.permit(key)).filter(|own| own.is_used());
+        self.permits.rolling - usize::from(own.is_some())
     }
 
     fn may_grant(&self, key: &Key, cause: BudgetedRollout) -> bool {
@@ -221,13 +290,16 @@ impl RolloutBudget {
     }
 
     fn is_adoption_halted(&self, but: Option<&Key>) -> bool {
-        let mut others = self.permits.iter().filter(|(key, _)| Some(*key) != but);
-        others.any(|(_, permit)| permit.stalled && permit.cause == BudgetedRollout::Adoption)
+        let own = but.and_then(|key| self.permit(key)).filter(|own| own.halts_adoption());
+        self.permits.halting > usize::from(own.is_some())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
     use BudgetedRollout::{Adoption as Adopting, Secret};
 
@@ -368,5 +440,89 @@ mod tests {
         assert_eq!(tried_again, rolling(Adopting).stalled(true));
         rollout_budget.note(&key("a"), tried_again);
         assert_eq!(rollout_budget.counts(), RolloutCounts { rolling: 1, waiting: 0, adoption_halted: true });
+    }
+    /// The same without counters: every answer walks through all permits and all that wait.
+    #[derive(Default)]
+    struct Walked {
+        limit: usize,
+        permits: BTreeMap<Key, RolloutPermit>,
+        waiting: BTreeMap<Key, BudgetedRollout>,
+    }
+
+    impl Walked {
+        fn note(&mut self, key: &Key, permit_state: PermitState) {
+            self.permits.remove(key);
+            self.waiting.remove(key);
+            match permit_state {
+                PermitState::NotNeeded => {}
+                PermitState::Waiting(cause) => drop(self.waiting.insert(key.clone(), cause)),
+                PermitState::Granted(permit) => drop(self.permits.insert(key.clone(), permit)),
+            }
+        }
+
+        fn rolling(&self, but: Option<&Key>) -> usize {
+            self.permits.iter().filter(|(key, permit)| Some(*key) != but && !permit.idle).count()
+        }
+
+        fn halted(&self, but: Option<&Key>) -> bool {
+            let mut others = self.permits.iter().filter(|(key, _)| Some(*key) != but);
+            others.any(|(_, permit)| permit.stalled && permit.cause == Adopting)
+        }
+
+        fn may_grant(&self, key: &Key, cause: BudgetedRollout) -> bool {
+            self.rolling(Some(key)) < self.limit && (cause != Adopting || !self.halted(Some(key)))
+        }
+
+        fn take_permitted(&mut self) -> Vec<Key> {
+            let room = self.limit.saturating_sub(self.rolling(None));
+            let may = self.waiting.iter().filter(|(key, cause)| self.may_grant(key, **cause)).take(room);
+            let called: Vec<Key> = may.map(|(key, _)| key.clone()).collect();
+            self.waiting.retain(|key, _| !called.contains(key));
+            called
+        }
+    }
+
+    fn cause() -> impl Strategy<Value = BudgetedRollout> {
+        prop_oneof![Just(Secret), Just(Adopting), Just(BudgetedRollout::Definition)]
+    }
+
+    fn permit_state() -> impl Strategy<Value = PermitState> {
+        let permit = (cause(), any::<bool>(), any::<bool>());
+        prop_oneof![
+            Just(PermitState::NotNeeded),
+            cause().prop_map(PermitState::Waiting),
+            permit.prop_map(|(cause, stalled, idle)| {
+                PermitState::Granted(RolloutPermit { cause, stalled, idle })
+            }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn counters_say_what_a_walk_through_all_would(
+            limit in 1_usize..4,
+            steps in vec((0_usize..6, permit_state(), any::<bool>()), 0..40),
+        ) {
+            let budget = BudgetSettings { limit, adoption: Adoption::Budgeted };
+            let mut counted = RolloutBudget::new(budget, BTreeSet::new());
+            let mut walked = Walked { limit, ..Walked::default() };
+            for (number, state, takes) in steps {
+                let key = key(&number.to_string());
+                counted.note(&key, state);
+                walked.note(&key, state);
+                if takes {
+                    prop_assert_eq!(counted.take_permitted(), walked.take_permitted());
+                    // What is counted is no part of a snapshot.
+                    let snapshot = serde_json::to_string(&counted).unwrap();
+                    counted = serde_json::from_str(&snapshot).unwrap();
+                }
+                let (rolling, waiting) = (walked.rolling(None), walked.waiting.len());
+                let counts = RolloutCounts { rolling, waiting, adoption_halted: walked.halted(None) };
+                prop_assert_eq!(counted.counts(), counts);
+                for cause in [Secret, Adopting] {
+                    prop_assert_eq!(counted.may_grant(&key, cause), walked.may_grant(&key, cause));
+                }
+            }
+        }
     }
 }

@@ -227,9 +227,12 @@ impl Slot {
         let before_print = before.as_ref().map(|it| it.template_print);
         self.recheck.take_if(|_| before.as_ref().is_none_or(|before| before.uid != seen.uid));
         let known = before.and_then(|live| live.comparison.result());
-        // Most events change the status only: the earlier result still holds for the rest.
+        // Most events change the status only: the earlier result still holds for the rest, and the template is the same.
         let known = known.filter(|it| it.is_of(&seen.content, seen.owned.as_ref()));
-        let live = Live::from(seen);
+        let live = match before_print.filter(|_| known.is_some()) {
+            Some(print) => Live::with_print(seen, print),
+            None => Live::from(seen),
+        };
         self.template_changed |= before_print.is_some_and(|before| before != live.template_print);
         let live = self.live.insert(live);
         self.recheck.take_if(|_| live.in_sight);

@@ -7,6 +7,7 @@ pub mod resource;
 pub mod secret;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::slice;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -59,21 +60,24 @@ impl World {
     #[must_use]
     pub fn is_synced(&self) -> bool {
         let mut scopes = self.lists.scopes(Watched::Memcached);
-        scopes.any(|scope| Watched::ALL.iter().all(|kind| self.is_known(*kind, |other| other == scope)))
+        scopes.any(|scope| Watched::ALL.iter().all(|kind| self.is_known(*kind, slice::from_ref(scope))))
     }
 
     /// Whether every kind was listed in a namespace, or is optional and known to be unavailable. Before that, absence
     /// from the cache proves nothing, and nothing is written.
     #[must_use]
     pub fn is_synced_in(&self, namespace: &str) -> bool {
-        Watched::ALL.iter().all(|kind| self.is_known(*kind, |scope| scope.includes(namespace)))
+        let scopes = [Scope::All, Scope::Namespace(namespace.to_owned())];
+        Watched::ALL.iter().all(|kind| self.is_known(*kind, &scopes))
     }
 
-    fn is_known(&self, kind: Watched, there: impl Fn(&Scope) -> bool) -> bool {
+    /// Whether a kind is known in one of these scopes.
+    fn is_known(&self, kind: Watched, scopes: &[Scope]) -> bool {
         let unavailable = |(other, scope, _): &(ChildKind, Scope, Unavailable)| {
-            !kind.is_required() && Watched::Child(*other) == kind && there(scope)
+            !kind.is_required() && Watched::Child(*other) == kind && scopes.contains(scope)
         };
-        self.lists.is_complete(kind, &there) || self.unavailable.iter().any(unavailable)
+        scopes.iter().any(|scope| self.lists.is_complete(kind, scope))
+            || self.unavailable.iter().any(unavailable)
     }
 
     /// A required list is refused: what is known of that scope may be stale, and other resources stop waiting for it.
@@ -99,7 +103,7 @@ impl World {
         if known.is_some_and(|at| self.unavailable[at].2 == why) {
             return BTreeSet::new();
         }
-        let there = self.resources.iter_mut().filter(|(key, _)| scope.includes(&key.namespace));
+        let there = self.resources.range_mut(scope.keys());
         let mut concerned = BTreeSet::new();
         for (key, resource) in there {
             if why == Unavailable::NotServed {
@@ -131,37 +135,45 @@ impl World {
     /// A list is complete: objects that it lacks are deleted. Returns the affected resources.
     pub fn end_list(&mut self, kind: Watched, scope: &Scope) -> BTreeSet<Key> {
         let Some(listing) = self.lists.end(kind, scope) else { return BTreeSet::new() };
-        let known: Vec<(Key, Moment)> = match kind {
+        let lacking = |(key, answered): (&Key, Moment)| listing.lacks(key).then(|| (key.clone(), answered));
+        let gone: Vec<(Key, Moment)> = match kind {
             // Resources are listed before any request about one can leave.
-            Watched::Memcached => self.resources.keys().map(|key| (key.clone(), Moment::default())).collect(),
-            Watched::Child(kind) => self
-                .resources
-                .iter()
-                .filter(|(_, it)| it.live(kind).is_some_and(|live| live.in_sight))
-                .map(|(key, it)| (key.clone(), it.slot(kind).answered))
-                .collect(),
-            Watched::Secret => self.secrets.iter().map(|(key, it)| (key.clone(), it.answered)).collect(),
-            Watched::Pod => self.pods.keys().map(|key| (key.clone(), Moment::default())).collect(),
+            Watched::Memcached => {
+                let known = self.resources.range(scope.keys()).map(|(key, _)| (key, Moment::default()));
+                known.filter_map(lacking).collect()
+            }
+            Watched::Child(kind) => {
+                let known = self.resources.range(scope.keys());
+                let known = known.filter(|(_, it)| it.live(kind).is_some_and(|live| live.in_sight));
+                known.map(|(key, it)| (key, it.slot(kind).answered)).filter_map(lacking).collect()
+            }
+            Watched::Secret => {
+                let known = self.secrets.range(scope.keys()).map(|(key, it)| (key, it.answered));
+                known.filter_map(lacking).collect()
+            }
+            Watched::Pod => {
+                let known = self.pods.range(scope.keys()).map(|(key, _)| (key, Moment::default()));
+                known.filter_map(lacking).collect()
+            }
         };
         let mut dirty = BTreeSet::new();
-        for (key, answered) in known.iter().filter(|(key, _)| listing.lacks(key)) {
+        for (key, answered) in &gone {
             dirty.append(&mut match listing.left_before(*answered) {
                 true => self.doubt(kind, key),
                 false => self.gone(kind, key),
             });
         }
         if let Watched::Child(kind) = kind {
-            self.left_behind.keep(kind, |key| !listing.lacks(key));
-            let lacking = self.resources.iter_mut().filter(|(key, _)| listing.lacks(key));
+            self.left_behind.remove_lacking(kind, scope, |key| listing.lacks(key));
+            let lacking = self.resources.range_mut(scope.keys()).filter(|(key, _)| listing.lacks(key));
             lacking.filter_map(|(_, it)| it.slots.get_mut(&kind)).for_each(|slot| slot.deletion_heard = true);
         }
-        let here = |key: &Key| scope.includes(&key.namespace);
         let lost = |(other, there, _): &(ChildKind, Scope, Unavailable)| {
             Watched::Child(*other) == kind && there == scope
         };
         if let Some(at) = self.unavailable.iter().position(lost) {
             self.unavailable.swap_remove(at);
-            dirty.extend(self.resources.keys().filter(|key| here(key)).cloned());
+            dirty.extend(self.resources.range(scope.keys()).map(|(key, _)| key.clone()));
         }
         if kind == Watched::Memcached {
             self.rollout_budget.saw(scope);

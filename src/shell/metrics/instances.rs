@@ -1,10 +1,12 @@
 //! The series of single resources. Takes their metrics as they change; gives the lines of `/metrics`. Pure.
 //!
 //! They are not gauges of the registry: those take kilobytes a resource instead of a hundred bytes, and a changed image or a
-//! deleted resource would leave series behind.
+//! deleted resource would leave series behind. The lines take some 1.5 kB a resource: so they are made a part at a time, and
+//! never all at once.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Display, Formatter, Write as _};
+use std::ops::Bound;
 
 use strum::VariantArray as _;
 
@@ -36,121 +38,138 @@ impl Instances {
         self.rollouts.remove(resource);
     }
 
-    /// Appends the lines of all resources, in Prometheus' text format.
-    pub(super) fn render(&self, text: &mut String) {
-        family(text, names::CERTIFICATE_NOT_AFTER);
-        for (key, instance_metrics) in &self.metrics {
-            if let Some(end) = instance_metrics.certificate_not_after {
-                let labels = SeriesLabels::for_resource(key);
-                series(text, names::CERTIFICATE_NOT_AFTER, labels, end.as_second());
-            }
-        }
-        family(text, names::INSTANCE_CONDITION);
-        for (key, instance_metrics) in &self.metrics {
-            for it in &instance_metrics.conditions {
-                let labels = [it.of.as_str(), it.reason.as_str()];
-                series(
-                    text,
-                    names::INSTANCE_CONDITION,
-                    SeriesLabels { resource: key, more: &labels },
-                    i64::from(it.holds),
-                );
-            }
-        }
-        self.family_of_wanted(text, names::INSTANCE_INFO, |image, _| (Some(image), 1));
-        self.family_of_wanted(text, names::INSTANCE_REPLICAS_DESIRED, |_, pods| (None, pods));
-        family(text, names::INSTANCE_REPLICAS_READY);
-        for (key, instance_metrics) in &self.metrics {
-            series(
-                text,
-                names::INSTANCE_REPLICAS_READY,
-                SeriesLabels::for_resource(key),
-                instance_metrics.ready.into(),
-            );
-        }
-        self.family_of_rollouts(text);
-        family(text, names::INSTANCE_TEMPLATE_REVISION);
-        for (key, instance_metrics) in &self.metrics {
-            if let Some(revision) = instance_metrics.template_revision {
-                series(
-                    text,
-                    names::INSTANCE_TEMPLATE_REVISION,
-                    SeriesLabels::for_resource(key),
-                    revision.into(),
-                );
-            }
-        }
-        family(text, names::INSTANCE_WARNING);
-        for (key, instance_metrics) in &self.metrics {
-            for reason in &instance_metrics.warnings {
-                let labels = SeriesLabels { resource: key, more: &[reason] };
-                series(text, names::INSTANCE_WARNING, labels, 1);
-            }
-        }
+    #[cfg(test)]
+    pub(super) fn all(&self) -> impl Iterator<Item = (&Key, &InstanceMetrics)> {
+        self.metrics.iter()
     }
 
-    /// Every cause, from zero on: `increase()` misses the first count of a series that did not exist before.
-    fn family_of_rollouts(&self, text: &mut String) {
-        family(text, names::INSTANCE_ROLLOUTS);
-        for key in self.metrics.keys() {
-            let begun = self.rollouts.get(key);
-            for cause in RolloutCause::VARIANTS {
-                let count = begun.and_then(|it| it.get(cause)).copied().unwrap_or_default();
-                let labels = SeriesLabels { resource: key, more: &[cause.label()] };
-                series(text, names::INSTANCE_ROLLOUTS, labels, count.into());
+    /// Appends lines of resources, in Prometheus' text format, until the text has as many bytes as are `enough`: a resource's
+    /// lines of a family stay together. Gives where to go on; `None` where nothing is left.
+    pub(super) fn render(&self, from: Cursor, text: &mut String, enough: usize) -> Option<Cursor> {
+        let Cursor { mut family, mut after } = from;
+        while let Some((metric, write)) = FAMILIES.get(family) {
+            let rest = match after.take() {
+                Some(key) => (Bound::Excluded(key), Bound::Unbounded),
+                None => {
+                    begin(text, *metric);
+                    (Bound::Unbounded, Bound::Unbounded)
+                }
+            };
+            for (key, instance_metrics) in self.metrics.range(rest) {
+                let begun = self.rollouts.get(key);
+                write(&mut Series { text, metric: *metric, key }, &Known { instance_metrics, begun });
+                if text.len() >= enough {
+                    return Some(Cursor { family, after: Some(key.clone()) });
+                }
             }
+            family += 1;
         }
-    }
-
-    /// A family of what a valid spec wants: the value of one more label, and the series' value.
-    fn family_of_wanted(
-        &self,
-        text: &mut String,
-        metric: Metric,
-        read: fn(image: &str, pods: i32) -> (Option<&str>, i32),
-    ) {
-        family(text, metric);
-        for (key, instance_metrics) in &self.metrics {
-            if let Some((image, pods)) = &instance_metrics.wanted {
-                let (more, value) = read(image, *pods);
-                series(text, metric, SeriesLabels { resource: key, more: more.as_slice() }, value.into());
-            }
-        }
+        None
     }
 }
 
-fn family(text: &mut String, Metric { name, kind, help, .. }: Metric) {
+/// How far the lines are rendered. It stands for a name and not for a place: resources may come and go between two parts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cursor {
+    /// The place of the family in [`FAMILIES`].
+    family: usize,
+    /// The last resource whose lines are there; `None` before the family's head.
+    after: Option<Key>,
+}
+
+/// What is known of one resource.
+struct Known<'a> {
+    instance_metrics: &'a InstanceMetrics,
+    begun: Option<&'a BTreeMap<RolloutCause, u32>>,
+}
+
+/// Writes what a family says of one resource.
+type Write = fn(&mut Series<'_>, &Known<'_>);
+
+/// The families, in the order of their names.
+const FAMILIES: [(Metric, Write); 8] = [
+    (names::CERTIFICATE_NOT_AFTER, |series, it| {
+        if let Some(end) = it.instance_metrics.certificate_not_after {
+            series.write(&[], end.as_second());
+        }
+    }),
+    (names::INSTANCE_CONDITION, |series, it| {
+        for it in &it.instance_metrics.conditions {
+            series.write(&[it.of.as_str(), it.reason.as_str()], i64::from(it.holds));
+        }
+    }),
+    (names::INSTANCE_INFO, |series, it| {
+        if let Some((image, _)) = &it.instance_metrics.wanted {
+            series.write(&[image], 1);
+        }
+    }),
+    (names::INSTANCE_REPLICAS_DESIRED, |series, it| {
+        if let Some((_, pods)) = it.instance_metrics.wanted {
+            series.write(&[], pods.into());
+        }
+    }),
+    (names::INSTANCE_REPLICAS_READY, |series, it| series.write(&[], it.instance_metrics.ready.into())),
+    // Every cause, from zero on: `increase()` misses the first count of a series that did not exist before.
+    (names::INSTANCE_ROLLOUTS, |series, it| {
+        for cause in RolloutCause::VARIANTS {
+            let count = it.begun.and_then(|begun| begun.get(cause)).copied().unwrap_or_default();
+            series.write(&[cause.label()], count.into());
+        }
+    }),
+    (names::INSTANCE_TEMPLATE_REVISION, |series, it| {
+        if let Some(revision) = it.instance_metrics.template_revision {
+            series.write(&[], revision.into());
+        }
+    }),
+    (names::INSTANCE_WARNING, |series, it| {
+        for reason in &it.instance_metrics.warnings {
+            series.write(&[reason], 1);
+        }
+    }),
+];
+
+fn begin(text: &mut String, Metric { name, kind, help, .. }: Metric) {
     // A String takes everything: there is no error to pass on.
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {}", kind.name());
 }
 
-/// The label values of one series, in the metric's order: the resource's namespace and name, then `more`.
-#[derive(Clone, Copy)]
-struct SeriesLabels<'a> {
-    resource: &'a Key,
-    more: &'a [&'a str],
+/// The lines of one family about one resource.
+struct Series<'a> {
+    text: &'a mut String,
+    metric: Metric,
+    key: &'a Key,
 }
 
-impl<'a> SeriesLabels<'a> {
-    fn for_resource(resource: &'a Key) -> Self {
-        Self { resource, more: &[] }
+impl Series<'_> {
+    /// Appends a line. `more` are the values of the labels after namespace and name, in the metric's order.
+    fn write(&mut self, more: &[&str], value: i64) {
+        let Self { text, metric, key } = self;
+        text.push_str(metric.name);
+        let values = [key.namespace.as_str(), key.name.as_str()].into_iter().chain(more.iter().copied());
+        let mut before = '{';
+        for (label, value) in metric.labels.iter().zip(values) {
+            let _ = write!(text, "{before}{}=\"{}\"", label.name, Escaped(value));
+            before = ',';
+        }
+        let _ = writeln!(text, "}} {value}");
     }
 }
 
-fn series(text: &mut String, metric: Metric, labels: SeriesLabels<'_>, value: i64) {
-    let SeriesLabels { resource, more } = labels;
-    let values =
-        [resource.namespace.as_str(), resource.name.as_str()].into_iter().chain(more.iter().copied());
-    let labels: Vec<String> = metric
-        .labels
-        .iter()
-        .zip(values)
-        .map(|(label, value)| format!("{}=\"{}\"", label.name, escaped(value)))
-        .collect();
-    let _ = writeln!(text, "{}{{{}}} {value}", metric.name, labels.join(","));
-}
-
 /// A label value as the text format wants it: an image is whatever a user wrote.
-fn escaped(value: &str) -> String {
-    value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
+struct Escaped<'a>(&'a str);
+
+impl Display for Escaped<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some(at) = rest.find(['\\', '"', '\n']) {
+            f.write_str(&rest[..at])?;
+            f.write_str(match rest.as_bytes()[at] {
+                b'\\' => r"\\",
+                b'"' => "\\\"",
+                _ => r"\n",
+            })?;
+            rest = &rest[at + 1..];
+        }
+        f.write_str(rest)
+    }
 }

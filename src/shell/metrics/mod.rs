@@ -6,6 +6,7 @@ mod instances;
 pub mod labels;
 pub mod names;
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,7 +18,7 @@ use prometheus::{
     Registry, TextEncoder,
 };
 
-use self::instances::Instances;
+use self::instances::{Cursor, Instances};
 use self::labels::KubeEventResult;
 use self::names::Metric;
 use super::api_request::{Code, Verb};
@@ -206,6 +207,11 @@ impl Metrics {
     /// # Errors
     /// When the encoder refuses a metric, which would be a defect.
     pub fn render(&self) -> prometheus::Result<String> {
+        Ok(Page::new(self)?.collect())
+    }
+
+    /// The metrics that are not of single resources.
+    fn of_process(&self) -> prometheus::Result<String> {
         let watches = self.watches();
         self.watch_age.reset();
         for (watch, liveness) in
@@ -214,12 +220,18 @@ impl Metrics {
             let age = self.watch_age.with_label_values(&[watch.0.name()]);
             age.set(liveness.last_heard().elapsed().as_secs_f64().max(age.get()));
         }
-        let mut text = TextEncoder::new().encode_to_string(&self.registry.gather())?;
+        TextEncoder::new().encode_to_string(&self.registry.gather())
+    }
+
+    /// The next lines of single resources, and where to go on.
+    fn of_instances(&self, from: Cursor) -> (String, Option<Cursor>) {
         // Only a leader's knowledge of single resources is up to date, and two processes must not show different values.
-        if self.leader.get() == 1 {
-            self.instances().render(&mut text);
+        if self.leader.get() != 1 {
+            return (String::new(), None);
         }
-        Ok(text)
+        let mut text = String::with_capacity(PART + SLACK);
+        let next = self.instances().render(from, &mut text, PART);
+        (text, next)
     }
 
     fn watches(&self) -> MutexGuard<'_, Watches> {
@@ -228,6 +240,45 @@ impl Metrics {
 
     fn instances(&self) -> MutexGuard<'_, Instances> {
         self.instances.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// After so many bytes a part of a page ends.
+pub const PART: usize = 64 * 1024;
+/// Room for the last lines of a part, so that it is not copied for them: those of one resource in one family.
+const SLACK: usize = 4 * 1024;
+
+/// Everything in Prometheus' text format, in parts: first what is not of single resources, then these. The whole would take
+/// megabytes in a large world, at each scrape. Between two parts nothing is locked, and nothing is kept but a name.
+#[derive(Debug)]
+pub struct Page<M> {
+    metrics: M,
+    first: Option<String>,
+    next: Option<Cursor>,
+}
+
+impl<M: Borrow<Metrics>> Page<M> {
+    /// The metrics as they are now and, of single resources, as they will be when their part is made.
+    ///
+    /// # Errors
+    /// When the encoder refuses a metric, which would be a defect.
+    pub fn new(metrics: M) -> prometheus::Result<Self> {
+        let first = metrics.borrow().of_process()?;
+        Ok(Self { metrics, first: Some(first), next: Some(Cursor::default()) })
+    }
+}
+
+impl<M: Borrow<Metrics>> Iterator for Page<M> {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        let (part, next) = self.metrics.borrow().of_instances(self.next.take()?);
+        self.next = next;
+        // hyper takes a part without bytes for the end.
+        (!part.is_empty()).then_some(part)
     }
 }
 
@@ -406,6 +457,120 @@ mod tests {
         assert_eq!(all_lines_about(&metrics, "sessions"), Vec::<String>::new());
         metrics.leading(true);
         assert_eq!(lines_about(&metrics, "sessions").len(), 8);
+    }
+
+    /// As many resources as `numbers` has, each with other values, and some without a valid spec.
+    fn with_instances(numbers: std::ops::Range<i32>) -> Metrics {
+        let metrics = leading();
+        for number in numbers {
+            let Observation::Instance { instance_metrics: usual, .. } =
+                instance("registry.example/memcached:1.6")
+            else {
+                unreachable!()
+            };
+            let wanted = (number % 7 != 0).then(|| (format!("image \"{number}\"\n\\"), number));
+            let instance_metrics = InstanceMetrics { wanted, ready: number, ..usual };
+            let resource = Key { namespace: "shop".into(), name: format!("cache-{number:04}") };
+            for _ in 0..number % 3 {
+                let cause = RolloutCause::Secret;
+                metrics.observe(Observation::RolloutStarted { resource: resource.clone(), cause });
+            }
+            metrics.observe(Observation::Instance { resource, instance_metrics });
+        }
+        metrics
+    }
+
+    /// Values of labels, and of the series.
+    type Lines = Vec<(Vec<String>, i64)>;
+
+    /// The lines of single resources, each family made at once and each line of whole texts: the rendering of before there
+    /// were parts.
+    fn at_once(instances: &[(Key, InstanceMetrics, i32)]) -> String {
+        let escaped = |value: &str| value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
+        let mut text = String::new();
+        let mut family = |metric: Metric, of: &dyn Fn(&InstanceMetrics, i32) -> Lines| {
+            let Metric { name, kind, help, labels, .. } = metric;
+            text += &format!("# HELP {name} {help}\n# TYPE {name} {}\n", kind.name());
+            for (key, it, secrets) in instances {
+                for (more, value) in of(it, *secrets) {
+                    let values = [key.namespace.clone(), key.name.clone()].into_iter().chain(more);
+                    let pairs = labels.iter().zip(values).map(|(label, it)| (label.name, escaped(&it)));
+                    let pairs: Vec<_> = pairs.map(|(label, it)| format!("{label}=\"{it}\"")).collect();
+                    text += &format!("{name}{{{}}} {value}\n", pairs.join(","));
+                }
+            }
+        };
+        family(names::CERTIFICATE_NOT_AFTER, &|it, _| {
+            it.certificate_not_after.iter().map(|end| (vec![], end.as_second())).collect()
+        });
+        family(names::INSTANCE_CONDITION, &|it, _| {
+            let sample = |it: &ConditionSample| {
+                (vec![it.of.as_str().into(), it.reason.as_str().into()], it.holds.into())
+            };
+            it.conditions.iter().map(sample).collect()
+        });
+        family(names::INSTANCE_INFO, &|it, _| {
+            it.wanted.iter().map(|(image, _)| (vec![image.clone()], 1)).collect()
+        });
+        family(names::INSTANCE_REPLICAS_DESIRED, &|it, _| {
+            it.wanted.iter().map(|(_, pods)| (vec![], i64::from(*pods))).collect()
+        });
+        family(names::INSTANCE_REPLICAS_READY, &|it, _| vec![(vec![], it.ready.into())]);
+        family(names::INSTANCE_ROLLOUTS, &|_, secrets| {
+            let causes = ["spec", "secret", "restart_trigger", "drift", "adoption", "definition", "others"];
+            let of = |cause: &str| if cause == "secret" { secrets.into() } else { 0 };
+            causes.iter().map(|cause| (vec![(*cause).to_owned()], of(cause))).collect()
+        });
+        family(names::INSTANCE_TEMPLATE_REVISION, &|it, _| {
+            it.template_revision.iter().map(|it| (vec![], i64::from(*it))).collect()
+        });
+        family(names::INSTANCE_WARNING, &|it, _| {
+            it.warnings.iter().map(|reason| (vec![reason.clone()], 1)).collect()
+        });
+        text
+    }
+
+    #[test]
+    fn a_page_of_a_thousand_resources_comes_in_parts_that_are_bounded_and_reads_as_if_it_were_made_at_once() {
+        let metrics = with_instances(0..1_000);
+        let instances: Vec<_> =
+            metrics.instances().all().map(|(key, it)| (key.clone(), it.clone())).collect();
+        let instances: Vec<_> =
+            instances.into_iter().zip(0..).map(|((key, it), number)| (key, it, number % 3)).collect();
+        let parts: Vec<String> = Page::new(&metrics).unwrap().skip(1).collect();
+        assert!(parts.iter().all(|part| part.ends_with('\n')));
+        let (last, full) = parts.split_last().unwrap();
+        assert!(full.iter().all(|part| (PART..PART + SLACK).contains(&part.len())));
+        assert!(full.len() > 10 && last.len() < PART + SLACK, "{} parts", parts.len());
+        assert!(full.iter().all(|part| part.capacity() == PART + SLACK), "none is copied while it grows");
+        assert_same(&parts.concat(), &at_once(&instances));
+    }
+
+    fn assert_same(found: &str, expected: &str) {
+        let differs = found.lines().zip(expected.lines()).find(|(one, other)| one != other);
+        assert_eq!(differs, None);
+        assert_eq!(found.len(), expected.len());
+    }
+
+    #[test]
+    fn resources_come_and_go_and_the_lead_is_lost_between_two_parts_of_a_page() {
+        let metrics = with_instances(0..1_000);
+        let mut page = Page::new(&metrics).unwrap().skip(1);
+        let first = page.next().unwrap();
+        let last_line = first.lines().next_back().unwrap();
+        for number in 0..1_000 {
+            let gone = Key { namespace: "shop".into(), name: format!("cache-{number:04}") };
+            if last_line.contains(&gone.name) {
+                metrics.observe(Observation::InstanceGone(gone));
+                break;
+            }
+            metrics.observe(Observation::InstanceGone(gone));
+        }
+        let second = page.next().unwrap();
+        let name = last_line.split_once('{').unwrap().0;
+        assert!(second.starts_with(&format!("{name}{{")), "the family goes on after the name that is gone");
+        metrics.leading(false);
+        assert_eq!(page.next(), None);
     }
 
     #[test]

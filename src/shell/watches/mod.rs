@@ -12,6 +12,7 @@
 
 mod events;
 mod health;
+pub mod items;
 mod sink;
 mod version;
 

@@ -127,9 +127,10 @@ fn unwanted(view: &View<'_>, desired: &DesiredChildren<'_>, kind: ChildKind) -> 
 
 impl View<'_> {
     /// Whether the pods of before a change of the workload may go: those that take their place are all there, or find no
-    /// room while the others have it.
+    /// room while the others have it. Who may not make the new ones keeps the old.
     fn may_stop_former(&self, spec: &Validated) -> bool {
-        scheduling::needs_room_of_its_own(spec) || self.our_workload().is_some_and(is_rolled_out)
+        let finds_no_room = scheduling::needs_room_of_its_own(spec);
+        self.our_workload().is_some_and(|live| finds_no_room || is_rolled_out(live))
     }
 }
 

@@ -120,8 +120,8 @@ impl Reconciler {
     /// Says once of a namespace that it goes.
     fn note_failure(&mut self, key: &Key, category: Category, effects: &mut Vec<Effect>) {
         if category == Category::NamespaceTerminating {
-            let resources = self.world.resources_in(&key.namespace).count();
-            self.reports.namespace_goes(&key.namespace, resources, effects);
+            let Self { world, reports, .. } = self;
+            reports.namespace_goes(&key.namespace, || world.resources_in(&key.namespace).count(), effects);
         }
     }
 
@@ -310,8 +310,9 @@ fn child_written(
     Circumstances { version, answered, now }: &Circumstances<'_>,
 ) -> Vec<Effect> {
     let ChildWrite { kind, write, attempt, changes, kube_events } = sent;
-    let print = seen.as_ref().map(|seen| live::template_print(&seen.content));
-    let is_another = |it: &&Replacement| print.is_some_and(|print| print != it.template);
+    let is_another = |it: &&Replacement| {
+        seen.as_ref().is_some_and(|seen| live::template_print(&seen.content) != it.template)
+    };
     let replaces = write.replaces().filter(is_another);
     let effects = Written { kind, write: &write, replaces, changes: &changes }.effects(subject, kube_events);
     let slot = resource.slot_mut(kind);

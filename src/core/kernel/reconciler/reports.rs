@@ -41,11 +41,18 @@ impl Reports {
         self.wake = None;
     }
 
-    /// A request was refused because its namespace is being deleted. One line tells of all of its resources.
-    pub(super) fn namespace_goes(&mut self, namespace: &str, resources: usize, effects: &mut Vec<Effect>) {
-        if self.namespaces_going.insert(namespace.to_owned()) {
+    /// A request was refused because its namespace is being deleted. One line tells of all of its resources, which are
+    /// counted for that line only: each of them is refused.
+    pub(super) fn namespace_goes(
+        &mut self,
+        namespace: &str,
+        resources: impl FnOnce() -> usize,
+        effects: &mut Vec<Effect>,
+    ) {
+        if !self.namespaces_going.contains(namespace) {
+            self.namespaces_going.insert(namespace.to_owned());
             let about = About::Namespace(namespace.to_owned());
-            effects.push(Effect::Log { about, line: log_lines::of_namespace(resources) });
+            effects.push(Effect::Log { about, line: log_lines::of_namespace(resources()) });
         }
     }
 
@@ -60,5 +67,31 @@ impl Reports {
             self.rollouts = counts;
             effects.push(Effect::Observe(Observation::RolloutCounts(counts)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn the_resources_of_a_namespace_that_goes_are_counted_once() {
+        let (mut reports, mut effects, counted) = (Reports::default(), Vec::new(), Cell::new(0));
+        let mut refused = |reports: &mut Reports, namespace: &str| {
+            let count = || {
+                counted.set(counted.get() + 1);
+                1_000
+            };
+            reports.namespace_goes(namespace, count, &mut effects);
+        };
+        for _ in 0..1_000 {
+            refused(&mut reports, "a");
+        }
+        refused(&mut reports, "b");
+        reports.namespace_is_empty("a");
+        refused(&mut reports, "a");
+        assert_eq!((counted.get(), effects.len()), (3, 3));
     }
 }
