@@ -61,6 +61,10 @@ fn request(
     let body = || plan.desired.body(kind).clone();
     let replaces = |cause: Option<RolloutCause>| {
         let live = view.resource.live(kind).filter(|_| kind == plan.desired.workload())?;
+        // Pods that are held stay, whatever somebody else makes of the template or of its repair.
+        if cause.is_none() && live.partition == Some(HELD) {
+            return None;
+        }
         let secrets = match cause {
             Some(RolloutCause::Secret) => view.changed_secrets(mounted_secrets),
             _ => Vec::new(),
