@@ -78,7 +78,7 @@ fn the_documentation_lists_what_is_granted() {
         .into_iter()
         .chain([lease])
         .chain(REVIEWS)
-        .flat_map(|(_, resources, verbs)| resources.split(' ').map(|it| (it, verbs.to_owned())))
+        .flat_map(|(_, resources, verbs)| resources.split(' ').map(move |it| (it, verbs.to_owned())))
         .collect();
     let mut documented = documented();
     granted.sort();
