@@ -98,6 +98,7 @@ async fn what_is_missing_empty_or_null_is_completed() -> Result<()> {
     with_definition("defaults", async |space| {
         let complete = json!({
             "replicas": 1,
+            "workload": "Deployment",
             "image": "memcached:1.6",
             "memcached": {
                 "maxMemoryMB": 64, "maxConnections": 1024, "threads": 4, "maxItemSize": "1m", "verbosity": 0,
@@ -144,7 +145,7 @@ async fn a_section_that_is_present_is_completed_and_one_that_is_not_stays_away()
             let created =
                 dry_run(&api, &resource("cache", version, &json!({"spec": written}))).await?.unwrap();
             let mut completed = created.data["spec"].clone();
-            for always in ["replicas", "image", "memcached"] {
+            for always in ["replicas", "workload", "image", "memcached"] {
                 completed.as_object_mut().unwrap().remove(always);
             }
             assert_eq!(completed, expected, "{version}");

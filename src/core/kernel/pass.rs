@@ -12,6 +12,7 @@ pub mod compare;
 pub mod desired;
 pub mod effects;
 pub mod held;
+pub mod live_rollout;
 pub mod mounted_secrets;
 pub mod outcome;
 pub mod owner;

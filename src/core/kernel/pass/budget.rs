@@ -3,8 +3,9 @@
 
 use super::action::{Action, Planned};
 use super::held::or_look;
+use super::live_rollout::is_rolled_out;
 use super::plan::Plan;
-use super::progress::{is_complete, is_rolled_out};
+use super::progress::is_complete;
 use super::view::View;
 use crate::api::Validated;
 use crate::api::status::BudgetedRollout;
