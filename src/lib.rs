@@ -12,11 +12,13 @@
 //!
 //! `api` and `kernel` are a package of their own, `src/core`, in which there is no IO. Here a folder uses only those
 //! above it: `secrets` and `shell` the core, `cli` all. `exporter` and `agent` stand
-//! beside them: they are programs of their own in memcached's pods. `web` serves the pages of all three, and uses nothing.
+//! beside them: they are programs of their own in memcached's pods. `web` serves the pages of all three, and uses nothing; `figures` reads
+//! what they tell of a memcached.
 
 pub mod agent;
 pub mod cli;
 pub mod exporter;
+pub mod figures;
 pub mod secrets;
 pub mod shell;
 pub mod web;

@@ -85,7 +85,7 @@ fn the_page_on_compatibility_names_the_versions_that_the_tests_run() {
     for (program, module) in [
         ("kubernetes", "k8s.io/kubernetes v"),
         ("kubernetes-newest", "k8s.io/kubernetes v"),
-        ("helm", "helm.sh/helm/v4 v"),
+        ("on-client-go", "helm.sh/helm/v4 v"),
     ] {
         let version = built_from(program, module);
         assert!(page.contains(&version), "{program} {version}");

@@ -32,7 +32,7 @@ echo "$*" > "asked-$part"
 echo "test $part::passed ... ok"
 if [ "$(cat "$part")" != 0 ]; then
     echo "test $part::broke ... FAILED"
-    printf 'successes:\n\n---- passed stdout ----\nlong\n\nfailures:\n\n---- broke stdout ----\nwhy %s broke\n\ntest result: FAILED\n' "$part"
+    printf 'successes:\n\n---- passed stdout ----\nlong\n\nfailures:\n\n---- broke stdout ----\nError: why %s broke\n\nlong\nlong\nlong\n\ntest result: FAILED\n' "$part"
 fi
 exit "$(cat "$part")"
 "#;
@@ -95,12 +95,11 @@ fn every_part_runs_also_when_another_failed_and_each_failure_counts() {
         if let Some(part) = fails {
             let (_, end) = shown.rsplit_once("Failed in the lane ").unwrap();
             let end: Vec<_> = end.lines().filter(|line| !line.is_empty()).skip(1).collect();
-            let [broke, why, name] = [
-                "---- broke stdout ----",
-                &format!("why {part} broke"),
-                &format!("test {part}::broke ... FAILED"),
-            ];
-            assert_eq!(end, [broke, why, name], "{shown}");
+            let why = format!("Error: why {part} broke");
+            let whole = ["---- broke stdout ----", &why, "long", "long", "long"];
+            let again = ["broke:", &format!("    {why}"), "    long"];
+            let names = [&*format!("test {part}::broke ... FAILED")];
+            assert_eq!(end, [&whole[..], &again, &names].concat(), "{shown}");
         }
         for part in PARTS {
             assert!(shown.contains(&format!("test {part}::passed ... ok")), "{part}: {shown}");

@@ -10,7 +10,7 @@ use memcached_operator::cli::yaml;
 use memcached_operator::kernel::desired::Revision;
 use memcached_operator::kernel::event::SeenRollout;
 use memcached_operator::kernel::object::{ChildKind, Key};
-use memcached_operator::kernel::rollout_budget::PermitState;
+use memcached_operator::kernel::rollout_budget::TurnState;
 use memcached_operator::kernel::status::rollout_progress::RolloutProgress;
 use memcached_operator::kernel::status::{StatusInputs, status};
 use serde_json::Value;
@@ -73,7 +73,8 @@ fn the_status_is_what_the_operator_writes() {
         pending: Vec::new(),
         paused: None,
         unserved: Vec::new(),
-        permit_state: PermitState::NotNeeded,
+        awaited_warmth: None,
+        turn_state: TurnState::NotNeeded,
         missing_secrets: Vec::new(),
         blocking_problem: None,
         pod_problem: None,

@@ -1,47 +1,131 @@
 // How many keys are found again when the servers of a ring change, with spymemcached:
-// java -cp spymemcached.jar HitRatios.java CONSISTENT|ARRAY_MOD FROM TO [FROM TO]...
-// FROM and TO are address:port,... of memcacheds. Prints a share for each pair: of 5,000 keys that are stored in the ring FROM,
-// those that the ring TO finds.
+// javac -cp spymemcached.jar -d FOLDER HitRatios.java SpymemcachedNamed.java
+// java -cp spymemcached.jar:FOLDER HitRatios CONSISTENT|ARRAY_MOD|NAMED|KEPT FROM TO [FROM TO]...
+// NAMED is the ring of SpymemcachedNamed.java. KEPT is the same, but makes no new client when a name gets another address. FROM and
+// TO are host:port,... of memcacheds. Prints a share for each pair: of 5,000 keys that are stored in the ring FROM, those that the
+// ring TO finds. An error is a miss. Without FROM and TO it reads orders, as hit_ratios.py does.
+import java.net.InetSocketAddress;
+import java.security.Security;
 import java.util.ArrayList;
 import java.util.List;
-import net.spy.memcached.AddrUtil;
+import java.util.Scanner;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+import net.spy.memcached.ConnectionFactory;
 import net.spy.memcached.ConnectionFactoryBuilder;
 import net.spy.memcached.DefaultHashAlgorithm;
 import net.spy.memcached.FailureMode;
 import net.spy.memcached.MemcachedClient;
-import net.spy.memcached.internal.OperationFuture;
 
 public class HitRatios {
     static final int KEYS = 5000;
+    final String kind;
+    String servers = "";
+    List<InetSocketAddress> addresses = List.of();
+    MemcachedClient client;
+    String keys;
 
-    static MemcachedClient ring(String locator, String servers) throws Exception {
-        ConnectionFactoryBuilder builder = new ConnectionFactoryBuilder().setOpTimeout(20000);
-        builder.setLocatorType(ConnectionFactoryBuilder.Locator.valueOf(locator));
-        // By default the keys of a server whose connection is not up yet go to another server.
-        builder.setFailureMode(FailureMode.Retry);
-        if (locator.equals("CONSISTENT")) {
+    HitRatios(String kind) {
+        this.kind = kind;
+    }
+
+    ConnectionFactory factory() {
+        if (kind.equals("NAMED") || kind.equals("KEPT")) {
+            return new SpymemcachedNamed.OfNames() {
+                @Override
+                public long getMaxReconnectDelay() {
+                    return 1;
+                }
+            };
+        }
+        ConnectionFactoryBuilder builder = new ConnectionFactoryBuilder();
+        builder.setLocatorType(ConnectionFactoryBuilder.Locator.valueOf(kind));
+        // By default the keys of a server whose connection is not up go to another server.
+        builder.setFailureMode(FailureMode.Cancel);
+        if (kind.equals("CONSISTENT")) {
             builder.setHashAlg(DefaultHashAlgorithm.KETAMA_HASH);
         }
-        return new MemcachedClient(builder.build(), AddrUtil.getAddresses(servers.replace(',', ' ')));
+        return builder.build();
+    }
+
+    void use(String wanted, boolean anew) throws Exception {
+        boolean same = !anew && wanted.equals(servers);
+        if (same && kind.equals("KEPT")) {
+            return;
+        }
+        List<InetSocketAddress> found = SpymemcachedNamed.lookUp(List.of(wanted.split(",")));
+        long away = SpymemcachedNamed.away(found);
+        if (same && (away > 0 || found.equals(addresses))) {
+            return;
+        }
+        if (client != null) {
+            client.shutdown();
+        }
+        servers = wanted;
+        addresses = found;
+        client = new MemcachedClient(factory(), found);
+        // It connects in the background, and a request before that is a miss.
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(5);
+        while (client.getAvailableServers().size() < found.size() - away && System.nanoTime() < end) {
+            Thread.sleep(5);
+        }
+    }
+
+    int share(Function<String, Future<?>> ask) {
+        int done = 0;
+        List<Future<?>> answers = new ArrayList<>();
+        for (int key = 0; key < KEYS; key++) {
+            answers.add(ask.apply(keys + "-" + key));
+            if (answers.size() < 500 && key < KEYS - 1) {
+                continue;
+            }
+            // For all of them together: where a server goes away, spymemcached leaves some requests without an answer.
+            long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(5);
+            for (Future<?> answer : answers) {
+                try {
+                    Object value = answer.get(Math.max(0, end - System.nanoTime()), TimeUnit.NANOSECONDS);
+                    done += value == null || value.equals(false) ? 0 : 1;
+                } catch (Exception miss) {
+                    // The pod is away.
+                }
+            }
+            answers.clear();
+        }
+        return 100 * done / KEYS;
+    }
+
+    int order(String... words) throws Exception {
+        switch (words[0]) {
+            case "store":
+                keys = words[2];
+                use(words[1], true);
+                return share(key -> client.set(key, 0, "value"));
+            case "find":
+                use(words[1], false);
+                return share(key -> client.asyncGet(key));
+            case "read":
+                return share(key -> client.asyncGet(key));
+            default:
+                use(servers, false);
+                share(key -> client.set(key, 0, "value"));
+                return share(key -> client.asyncGet(key));
+        }
     }
 
     public static void main(String[] arguments) throws Exception {
+        Security.setProperty("networkaddress.cache.ttl", "0");
+        Security.setProperty("networkaddress.cache.negative.ttl", "0");
+        HitRatios ratios = new HitRatios(arguments[0]);
         for (int pair = 1; pair < arguments.length; pair += 2) {
-            List<String> keys = new ArrayList<>();
-            MemcachedClient before = ring(arguments[0], arguments[pair]);
-            OperationFuture<Boolean> last = null;
-            for (int key = 0; key < KEYS; key++) {
-                keys.add(ProcessHandle.current().pid() + "-" + pair + "-" + key);
-                last = before.set(keys.get(key), 0, "value");
-                if (key % 500 == 499) {
-                    last.get();
-                }
+            if (ratios.order("store", arguments[pair], ProcessHandle.current().pid() + "-" + pair) < 100) {
+                throw new IllegalStateException("not all keys are stored");
             }
-            before.waitForQueues(20, java.util.concurrent.TimeUnit.SECONDS);
-            before.shutdown();
-            MemcachedClient after = ring(arguments[0], arguments[pair + 1]);
-            System.out.println(100 * after.getBulk(keys).size() / KEYS);
-            after.shutdown();
+            System.out.println(ratios.order("find", arguments[pair + 1]));
         }
+        for (Scanner orders = new Scanner(System.in); arguments.length == 1 && orders.hasNextLine();) {
+            System.out.println(ratios.order(orders.nextLine().split(" ")));
+        }
+        System.exit(0);
     }
 }

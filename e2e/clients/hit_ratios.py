@@ -1,32 +1,93 @@
-"""How many keys are found again when the servers of a ring change: python3 hit_ratios.py LIBRARY FROM TO [FROM TO]...
+"""How many keys are found again when the servers of a ring change: python3 hit_ratios.py RING FROM TO [FROM TO]...
 
-LIBRARY is pymemcache, pylibmc or pylibmc-default. FROM and TO are address:port,... of memcacheds. Prints a share for each
-pair: of 5,000 keys that are stored in the ring FROM, those that the ring TO finds.
+RING is pymemcache, pylibmc or pylibmc-default; or pymemcache-named or pylibmc-named, for pods that have names. FROM and TO are
+host:port,... of memcacheds. Prints a share for each pair: of 5,000 keys that are stored in the ring FROM, those that the ring TO
+finds. An error is a miss.
+
+Without FROM and TO it reads orders, one a line, and prints a share for each:
+    store FROM KEYS    5,000 keys whose names begin with KEYS, with a new client: the share that was stored
+    find TO            the share of them that is found; with the client of before, if TO is the same
+    read               the share that the client finds that there is
+    again              stores the same keys with the client that there is: the share that is then found
 """
 import os
 import sys
 
+sys.dont_write_bytecode = True
+
 import pylibmc
 from pymemcache.client.hash import HashClient
 
+import pylibmc_named
+import pymemcache_named
+import pymemcache_ring
+
 KEYS = 5000
 
-
-def ring(library, servers):
-    if library == "pymemcache":
-        return HashClient([(host, int(port)) for host, port in (it.split(":") for it in servers)])
-    return pylibmc.Client(servers, behaviors={"ketama": library == "pylibmc"})
-
-
-def share(library, number, before, after):
-    keys = [f"{os.getpid()}-{number}-{key}" for key in range(KEYS)]
-    # Without an answer of its own pymemcache would go on before memcached has read all, and another connection may be first.
-    answered = {"noreply": False} if library == "pymemcache" else {}
-    assert not ring(library, before).set_multi({key: "value" for key in keys}, **answered)
-    return 100 * len(ring(library, after).get_multi(keys)) // KEYS
+# A machine that is busy makes no miss.
+for settings in pymemcache_named.SETTINGS, pymemcache_ring.SETTINGS:
+    settings["timeout"] = 10
+pylibmc_named.BEHAVIORS["receive_timeout"] = 10_000_000
 
 
-library, *rings = sys.argv[1:]
-servers = [it.split(",") for it in rings]
-for number, (before, after) in enumerate(zip(servers[::2], servers[1::2])):
-    print(share(library, number, before, after))
+def of_addresses(servers):
+    return HashClient([(host, int(port)) for host, port in (it.split(":") for it in servers)], **pymemcache_ring.SETTINGS)
+
+
+RINGS = {
+    "pymemcache": of_addresses,
+    "pymemcache-named": pymemcache_named.ring,
+    "pylibmc": lambda servers: pylibmc.Client(servers, behaviors={"ketama": True}),
+    "pylibmc-default": lambda servers: pylibmc.Client(servers, behaviors={"ketama": False}),
+    "pylibmc-named": pylibmc_named.ring,
+}
+
+
+class Client:
+    def __init__(self, ring):
+        self.ring, self.servers = ring, None
+        # Without an answer of its own pymemcache would go on before memcached has read all, and another connection may be first.
+        self.answered = {"noreply": False} if ring.startswith("pymemcache") else {}
+
+    def use(self, servers):
+        self.servers, self.client = servers, RINGS[self.ring](servers.split(","))
+
+    def share(self, ask):
+        done = 0
+        for key in range(KEYS):
+            try:
+                done += bool(ask(f"{self.keys}-{key}"))
+            except pylibmc.Error:
+                pass
+        return 100 * done // KEYS
+
+    def set(self, key):
+        return self.client.set(key, "value", **self.answered)
+
+    def store(self, servers, keys):
+        self.keys = keys
+        self.use(servers)
+        return self.share(self.set)
+
+    def find(self, servers):
+        if servers != self.servers:
+            self.use(servers)
+        return self.read()
+
+    def read(self):
+        return self.share(lambda key: self.client.get(key))
+
+    def again(self):
+        self.share(self.set)
+        return self.read()
+
+
+client = Client(sys.argv[1])
+if sys.argv[2:]:
+    for number, (before, after) in enumerate(zip(sys.argv[2::2], sys.argv[3::2])):
+        assert client.store(before, f"{os.getpid()}-{number}") == 100
+        print(client.find(after))
+else:
+    for order in sys.stdin:
+        name, *words = order.split()
+        print(getattr(client, name)(*words), flush=True)

@@ -1,8 +1,9 @@
-//! The program cargo, in this repository: takes nothing, gives a command that sees none of the variables that cargo sets for
-//! a test. Called by `shipped`.
+//! The programs cargo and rustc, in this repository: takes nothing, gives a command that sees none of the variables that cargo
+//! sets for a test. Called by `shipped`.
 
 use std::env;
 use std::ffi::OsStr;
+use std::path::Path;
 use std::process::Command;
 
 use crate::chart::repository;
@@ -18,4 +19,12 @@ pub(crate) fn cargo() -> Command {
         cargo.env_remove(name);
     }
     cargo
+}
+
+/// The compiler that this cargo runs, without arguments yet.
+pub(crate) fn rustc() -> Command {
+    let beside_cargo = env::var_os("CARGO").map(|cargo| Path::new(&cargo).with_file_name("rustc"));
+    let mut rustc = Command::new(beside_cargo.filter(|it| it.is_file()).unwrap_or_else(|| "rustc".into()));
+    rustc.current_dir(repository());
+    rustc
 }

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::cargo::cargo;
+use crate::cargo::{cargo, rustc};
 use crate::chart::said;
 use crate::image;
 
@@ -25,7 +26,7 @@ pub const LINKED: [&str; 3] = ["--", "-Ctarget-feature=+crt-static", "-Cstrip=sy
 /// How the binary is built: the names are cargo's profiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Profile {
-    /// As the tests' own binary, of which only the last step is done anew.
+    /// As the tests' own binary: only the last step, which links, is done anew.
     Dev,
     /// Optimised, in a fraction of the time that a release takes.
     Image,
@@ -44,32 +45,65 @@ impl Profile {
     }
 }
 
-/// The operator as one static file, built anew where its sources changed.
-///
-/// Only the last step, which links, knows that it is to be static: all that comes before is shared with the ordinary
-/// build. The result has a folder of its own, so that nobody who runs the ordinary binary finds another one.
+/// The operator as one static file, built anew where its sources changed. It has a folder of its own, so that nobody who runs
+/// the ordinary binary finds another one.
 ///
 /// # Errors
-/// When cargo does not build it: with its own words.
+/// When cargo or rustc does not build it: with their own words.
 pub fn static_binary(profile: Profile) -> Result<PathBuf> {
-    let [name, folder] = profile.names();
     let target = target()?;
+    let [name, folder] = profile.names();
     let output = target.join("static");
-    said(
+    let binary = output.join(folder).join("memcached-operator");
+    match profile {
+        Profile::Dev => link_again(&target, &binary)?,
+        Profile::Image | Profile::Release => said(
+            cargo()
+                .args(["rustc", "--locked", "--quiet"])
+                .args(["--package=memcached-operator", "--bin=memcached-operator", "--profile", name])
+                .args(LINKED)
+                // All that comes before the last step is shared with the ordinary build.
+                .env("CARGO_BUILD_BUILD_DIR", &target)
+                .env("CARGO_TARGET_DIR", &output),
+        )
+        .map(drop)?,
+    }
+    Ok(binary)
+}
+
+/// Links the library that the tests' own binary is made of once more, into a static file. `cargo rustc` would compile most
+/// crates again: it asks for their features for one package, the tests for those of the whole workspace.
+fn link_again(target: &Path, binary: &Path) -> Result<()> {
+    let built = said(
         cargo()
-            .args([
-                "rustc",
-                "--locked",
-                "--quiet",
-                "--package=memcached-operator",
-                "--bin=memcached-operator",
-            ])
-            .args(["--profile", name])
-            .args(LINKED)
-            .env("CARGO_BUILD_BUILD_DIR", &target)
-            .env("CARGO_TARGET_DIR", &output),
+            .args(["build", "--workspace", "--bins", "--locked", "--quiet", "--message-format=json"])
+            .env("CARGO_TARGET_DIR", target),
     )?;
-    Ok(output.join(folder).join("memcached-operator"))
+    let library = library(&built).context("cargo does not say where the operator's library is")?;
+    let folder = binary.parent().context("a binary is in a folder")?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    // Two tests may link at once, and whoever packs it reads a whole file.
+    let linked = tempfile::Builder::new().prefix("linked").tempfile_in(folder)?.into_temp_path();
+    let [_, flags @ ..] = LINKED;
+    said(
+        rustc()
+            .args(["src/main.rs", "--crate-name=memcached_operator", "--crate-type=bin", "--edition=2024"])
+            .arg(format!("--extern=memcached_operator={library}"))
+            .arg(format!("-Ldependency={}", target.join("debug").join("deps").display()))
+            .args(flags)
+            .arg("-o")
+            .arg(&linked),
+    )?;
+    linked.persist(binary).with_context(|| format!("cannot write {}", binary.display()))
+}
+
+/// The operator's library among what cargo built, one JSON object a line.
+fn library(built: &str) -> Option<String> {
+    let mut artifacts = built.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let artifact = artifacts
+        .find(|it| it["target"]["name"] == "memcached_operator" && it["target"]["kind"] == json!(["lib"]))?;
+    let mut files = artifact["filenames"].as_array()?.iter().filter_map(Value::as_str);
+    files.find(|name| name.ends_with(".rlib")).map(str::to_owned)
 }
 
 /// The folder that holds `debug`, in which this program is.

@@ -1,5 +1,5 @@
 //! The authorities from which memcached takes clients' certificates. Takes what it showed and what it was told to read; gives
-//! those that it keeps though they are gone from `ca.crt`. Pure; [`super::rotation`] keeps one.
+//! those that it keeps though they are gone from `ca.crt`. Pure; [`super::main_loop`] keeps one.
 //!
 //! `refresh_certs` adds authorities and forgets none: whoever has a certificate of a removed one is let in until memcached
 //! restarts. Memcached shows only names, and those that it was told last. So a removal is known from what it showed before it

@@ -1,4 +1,4 @@
-//! What to do next: takes what the files say and what memcached serves, gives one step. Pure; [`super::rotation`] does the
+//! What to do next: takes what the files say and what memcached serves, gives one step. Pure; [`super::main_loop`] does the
 //! step and asks again.
 
 use std::collections::BTreeSet;

@@ -1,5 +1,5 @@
 //! The mounted files of memcached's Secrets. Takes their paths; gives their content and whether it changed. IO; the loop
-//! ([`super::rotation`]) calls it.
+//! ([`super::main_loop`]) calls it.
 //!
 //! The kubelet writes a new folder beside the old one and swaps a symlink, so that all files of a Secret change at once. A
 //! look at the files every half second costs less than a watch, and no form of change escapes it. Reads are not asynchronous:

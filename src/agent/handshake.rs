@@ -1,5 +1,5 @@
 //! What memcached shows to its clients. Takes the address of a TLS port; gives the certificates that a handshake showed, and
-//! the authorities from which memcached takes clients' certificates. IO; the loop ([`super::rotation`]) calls it.
+//! the authorities from which memcached takes clients' certificates. IO; the loop ([`super::main_loop`]) calls it.
 //!
 //! Nothing is believed and nothing is sent: the agent compares what it is shown with its files. That memcached holds the key
 //! of the certificate is checked, so a certificate with a wrong key is never shown. The agent presents no certificate of its

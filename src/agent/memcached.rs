@@ -1,5 +1,5 @@
 //! What the agent says to memcached, in plain text over loopback. Takes an address and credentials; gives whether memcached did it.
-//! IO; the loop ([`super::rotation`]) calls it.
+//! IO; the loop ([`super::main_loop`]) calls it.
 //!
 //! Under `-Y` every command needs a login first. The password is sent only where memcached asks for one: an open memcached
 //! would store it as an item for everyone to read.

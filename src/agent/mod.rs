@@ -6,7 +6,7 @@
 //!                                                      ├─▶ decide ─▶ Step      (pure)
 //! memcached ◀─ handshake: what it shows ───────────────┘       │
 //!     ▲                                                        ▼
-//!     ├─ memcached: refresh_certs, each entry logs in ◀── rotation (the loop)
+//!     ├─ memcached: refresh_certs, each entry logs in ◀── main_loop
 //!     └─ process: SIGHUP ◀─────────────────────────────────────┤
 //!                                                              ▼
 //! operator, Prometheus ──▶ serve ◀─────────────────────── published
@@ -22,9 +22,9 @@ pub mod authorities;
 pub mod decide;
 pub mod files;
 pub mod handshake;
+pub mod main_loop;
 pub mod memcached;
 pub mod metrics;
 pub mod process;
 pub mod published;
-pub mod rotation;
 pub mod serve;

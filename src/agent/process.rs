@@ -1,5 +1,5 @@
 //! The process of memcached. Takes the password file that memcached was started with; sends it SIGHUP. IO; the loop
-//! ([`super::rotation`]) calls it.
+//! ([`super::main_loop`]) calls it.
 //!
 //! The process is the one that has this file in its arguments and handles the signal, so that nobody is ended by it: neither a
 //! memcached that is still starting nor a shell that started it. Both are told by files that everybody may read. Who holds the

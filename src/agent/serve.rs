@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use super::metrics;
 use super::published::Published;
 use crate::exporter::serve::{Exporter, to_page};
+use crate::figures::AGENTS_PAGE;
 use crate::secrets::rotation_check::{PATH, Question};
 use crate::web;
 
@@ -32,8 +33,10 @@ pub const A_SECOND: u32 = 4;
 pub struct Pages {
     /// How far memcached is with its files.
     pub published: Arc<Published>,
-    /// Memcached's metrics, where somebody wants them.
-    pub exporter: Option<Exporter>,
+    /// Reads memcached's metrics.
+    pub exporter: Exporter,
+    /// Whether `/metrics` has them.
+    pub is_scraped: bool,
 }
 
 /// Serves until `end`, and what was asked before that.
@@ -43,6 +46,7 @@ pub async fn serve(listener: TcpListener, pages: Pages, end: impl Future<Output 
         .route("/", get(async || "The agent of a memcached: /metrics\nWhether the agent lives: /livez\n"))
         .route("/livez", get(async || "ok\n"))
         .route("/metrics", get(metrics_page))
+        .route(AGENTS_PAGE, get(figures_page))
         .route(&format!("{PATH}/{{nonce}}/{{mac}}"), get(answer))
         .with_state(pages);
     web::serve(listener, web::Transport::Plain, router, end).await;
@@ -53,20 +57,37 @@ struct Served {
     limit: Mutex<Limit>,
 }
 
+impl Served {
+    fn allows(&self) -> bool {
+        self.limit.lock().unwrap_or_else(PoisonError::into_inner).allows(Instant::now())
+    }
+}
+
+fn later() -> Response {
+    (StatusCode::TOO_MANY_REQUESTS, "ask again in a second\n").into_response()
+}
+
 async fn metrics_page(State(served): State<Arc<Served>>) -> Response {
-    let Pages { published, exporter } = &served.pages;
-    let mut families = match exporter {
-        Some(exporter) => exporter.families().await,
-        None => ProcessCollector::for_self().collect(),
+    let Pages { published, exporter, is_scraped } = &served.pages;
+    let mut families = match is_scraped {
+        true => exporter.families().await,
+        false => ProcessCollector::for_self().collect(),
     };
     families.extend(metrics::families(&published.get()));
     to_page(&families)
 }
 
+/// What memcached counts, for an operator that waits for it to be warm.
+async fn figures_page(State(served): State<Arc<Served>>) -> Response {
+    match served.allows() {
+        true => to_page(&served.pages.exporter.families().await),
+        false => later(),
+    }
+}
+
 async fn answer(State(served): State<Arc<Served>>, Path((nonce, mac)): Path<(String, String)>) -> Response {
-    let allowed = served.limit.lock().unwrap_or_else(PoisonError::into_inner).allows(Instant::now());
-    if !allowed {
-        return (StatusCode::TOO_MANY_REQUESTS, "ask again in a second\n").into_response();
+    if !served.allows() {
+        return later();
     }
     let question = match Question::read(&nonce, &mac) {
         Ok(question) => question,

@@ -11,8 +11,8 @@ use anyhow::Context as _;
 use super::exit_codes::INTERRUPTED;
 use super::log::{LogFormat, LogLevel, start_log};
 use crate::agent::files::{PairPaths, Paths};
+use crate::agent::main_loop::{self, Options};
 use crate::agent::published::Published;
-use crate::agent::rotation::{self, Options};
 use crate::agent::serve::{self, Pages};
 use crate::exporter::serve::{DEFAULT, Exporter, listen};
 use crate::exporter::target::{Address, Target};
@@ -86,11 +86,11 @@ impl Args {
         Options { plain: self.memcached_address, tls: self.memcached_tls_address, paths }
     }
 
-    fn exporter(&self) -> Option<Exporter> {
+    fn exporter(&self) -> Exporter {
         let address =
             Address { host: self.memcached_address.ip().to_string(), port: self.memcached_address.port() };
         let password_file = self.password_file.clone();
-        self.exporter.then(|| Exporter::new(Target { address, tls: None, password_file, timeout: SCRAPE }))
+        Exporter::new(Target { address, tls: None, password_file, timeout: SCRAPE })
     }
 }
 
@@ -113,12 +113,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             listen(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
         tracing::info!(listen = %listener.local_addr()?, "serving /metrics and /livez");
         let published = Arc::<Published>::default();
-        let pages = Pages { published: Arc::clone(&published), exporter };
+        let pages = Pages { published: Arc::clone(&published), exporter, is_scraped: args.exporter };
         let mut signals = shell::signals()?;
         let mut clock = Clock::start();
         tokio::select! {
             () = serve::serve(listener, pages, std::future::pending()) => {}
-            () = rotation::run(&options, &published, || clock.now()) => {}
+            () = main_loop::run(&options, &published, || clock.now()) => {}
             // Nothing is lost: the next agent begins anew.
             _ = signals.recv() => return anyhow::Ok(ExitCode::SUCCESS),
         }

@@ -1,48 +1,32 @@
 //! Asks the agents of a cache's pods whether they use the content that the Secrets have now. Takes a [`Question`]; gives a
 //! [`Reply`]. IO; `effects` calls it.
 //!
-//! The Secrets are read here, made into what the agents are asked ([`crate::secrets::rotation_check`]), and forgotten. The pods
-//! are listed for each question: their addresses are needed only while a rotation is under way, and a list of one cache's
-//! pods costs less than to remember the addresses of all pods. Whatever answers at a pod's address may be anything, so its
-//! answer is bounded in time and length, and what it says in words is cut and kept on one line.
+//! The Secrets are read here, made into what the agents are asked ([`crate::secrets::rotation_check`]), and forgotten. What an
+//! agent says in words is cut and kept on one line.
 
-use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::net::SocketAddr;
 
 use futures::stream::{self, StreamExt as _};
-use http::header::{CONNECTION, HOST};
-use http::{Request, StatusCode};
-use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::body::Bytes;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use k8s_openapi::List;
-use k8s_openapi::api::core::v1::Pod;
+use http::StatusCode;
 use kube::Client;
-use kube::api::{GetParams, ListParams};
+use kube::api::GetParams;
 use kube::core::{DynamicObject, Resource as _};
-use tokio::net::TcpStream;
-use tokio::time::timeout;
 
-use super::client::{CallError, call, said};
+use super::client::{CallError, call};
+use super::pods::{self, AT_ONCE, RunningPod, running};
 use super::{kinds, secrets};
 use crate::kernel::agents::{AgentSays, AgentsReply, AskedSecret, PodAnswer, Question, RefusedKey};
 use crate::kernel::desired::agent;
 use crate::kernel::desired::files::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
-use crate::kernel::desired::meta::selector_text;
 use crate::kernel::desired::ports::METRICS;
 use crate::kernel::desired::secrets::{MountedKey, secret_hash};
 use crate::kernel::event::Reply;
 use crate::kernel::failure::{Category, Failure};
-use crate::kernel::object::{Key, Watched};
+use crate::kernel::object::Watched;
 use crate::secrets::rotation_check::{self, Answer, Digests, State};
 
-/// How long one agent may take, from the connection to the last byte.
-pub const PATIENCE: Duration = Duration::from_secs(2);
 /// The most bytes of an answer.
 const LARGEST: usize = 16 * 1024;
-/// Agents of one cache that are asked at once.
-const AT_ONCE: usize = 8;
 /// The most letters of one text of an agent.
 const LONGEST: usize = 300;
 /// The most texts of one agent.
@@ -80,9 +64,10 @@ async fn answers(client: &Client, question: &Question, way: Way) -> Result<Agent
     let Some(digests) = content(client, &resource.namespace, secrets, wanted).await? else {
         return Ok(AgentsReply::OtherContent);
     };
-    let pods = pods(client, resource).await?;
+    let pods = pods::list(client, resource).await?;
+    let pods: Vec<_> = pods.iter().filter_map(|pod| running(pod, &[agent::NAME])).collect();
     let digests = &digests;
-    let asked = pods.into_iter().map(|(pod, address)| async move {
+    let asked = pods.into_iter().map(|RunningPod { name: pod, address, .. }| async move {
         let says = match (way.nonce)() {
             Some(nonce) => {
                 let path = rotation_check::Question::new(nonce, digests).path();
@@ -110,7 +95,9 @@ async fn content(
         let content = match call(client, request, |body| secrets::digest(body, keys)).await {
             Ok(content) => content,
             Err(CallError::Refused(status)) if status.code == 404 => None,
-            Err(error) => return Err(format!("cannot read Secret {namespace}/{name}: {}", in_words(error))),
+            Err(error) => {
+                return Err(format!("cannot read Secret {namespace}/{name}: {}", pods::in_words(error)));
+            }
         };
         let Some(content) = content else { return Ok(None) };
         found.extend(content.digests.into_iter().map(|(key, digest)| (name.as_str(), key, digest)));
@@ -123,73 +110,17 @@ async fn content(
     Ok(is_wanted.then(|| found.into_iter().map(|(_, key, digest)| (key, digest)).collect()))
 }
 
-/// The pods that run and have an agent, with their addresses.
-async fn pods(client: &Client, resource: &Key) -> Result<Vec<(String, IpAddr)>, String> {
-    let Key { namespace, name } = resource;
-    let url = DynamicObject::url_path(&kinds::api_resource(Watched::Pod), Some(namespace));
-    let labels = ListParams::default().labels(&selector_text(name));
-    let request = kube::core::Request::new(url).list(&labels).map_err(|error| error.to_string())?;
-    let listed = call(client, request, |body| serde_json::from_slice::<List<Pod>>(body)).await;
-    match listed {
-        Ok(Ok(pods)) => Ok(pods.items.iter().filter_map(running).collect()),
-        Ok(Err(_)) => Err(format!("cannot list the pods of {resource}: the answer is no list of pods")),
-        Err(error) => Err(format!("cannot list the pods of {resource}: {}", in_words(error))),
-    }
-}
-
-fn in_words(error: CallError) -> String {
-    match error {
-        CallError::Refused(status) => said(&status),
-        CallError::Lost(why) => why,
-    }
-}
-
-/// A pod that runs, or did when the kubelet told of it last. What begins reads the files anyway, and what ends matters no more.
-fn running(pod: &Pod) -> Option<(String, IpAddr)> {
-    let has_agent = pod.spec.as_ref()?.containers.iter().any(|it| it.name == agent::NAME);
-    let status = pod.status.as_ref()?;
-    let runs = status.phase.as_deref() == Some("Running") && pod.metadata.deletion_timestamp.is_none();
-    let address = status.pod_ip.as_deref()?.parse().ok()?;
-    (has_agent && runs).then(|| pod.metadata.name.clone().map(|name| (name, address)))?
-}
-
 async fn ask_one(address: SocketAddr, path: &str) -> AgentSays {
-    match timeout(PATIENCE, get(address, path)).await {
-        Ok(Ok((StatusCode::OK, body))) => understood(&body),
-        Ok(Ok((StatusCode::TOO_MANY_REQUESTS, _))) => AgentSays::AskLater,
-        Ok(Ok((status, _))) => unreachable(&format!("answers {status}")),
-        Ok(Err(why)) => unreachable(&why),
-        Err(_elapsed) => unreachable(&format!("no answer within {} s", PATIENCE.as_secs())),
+    match pods::get(address, path, LARGEST).await {
+        Ok((StatusCode::OK, body)) => understood(&body),
+        Ok((StatusCode::TOO_MANY_REQUESTS, _)) => AgentSays::AskLater,
+        Ok((status, _)) => unreachable(&format!("answers {status}")),
+        Err(why) => unreachable(&why),
     }
 }
 
 fn unreachable(why: &str) -> AgentSays {
     AgentSays::Unreachable { reason: one_line(why) }
-}
-
-async fn get(address: SocketAddr, path: &str) -> Result<(StatusCode, Bytes), String> {
-    let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
-    let (mut sender, connection) =
-        http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-    let request = Request::get(path).header(HOST, address.to_string()).header(CONNECTION, "close");
-    let request = request.body(Empty::<Bytes>::new()).map_err(|error| error.to_string())?;
-    let answer = async {
-        let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
-        let status = answer.status();
-        let body = Limited::new(answer.into_body(), LARGEST).collect().await;
-        let body = body.map_err(|error| format!("no whole answer: {error}"))?;
-        Ok((status, body.to_bytes()))
-    };
-    // The connection ends with this function, whatever the other side does.
-    tokio::pin!(answer);
-    tokio::select! {
-        answer = &mut answer => answer,
-        ended = connection => match ended {
-            // What was read before the end may be a whole answer.
-            Ok(()) => answer.await,
-            Err(error) => Err(error.to_string()),
-        },
-    }
 }
 
 /// An agent of another release may know states that this build does not.

@@ -16,7 +16,7 @@ use kube::client::{Body, ClientBuilder};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::core::Status;
 
-/// Deadline of every request, its answer included; watches aside.
+/// Deadline of every request, its answer included. Of lists and watches only the head of the answer has to come within it.
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
 /// A connection without any data for this long is dead, that of a watch, too: the API server ends every watch earlier.
@@ -171,7 +171,7 @@ pub async fn call<T>(
 }
 
 /// The API server's own words, or, from a proxy that does not speak Kubernetes, the start of its page.
-fn refusal(code: u16, body: &[u8]) -> Status {
+pub(super) fn refusal(code: u16, body: &[u8]) -> Status {
     let mut status = serde_json::from_slice::<Status>(body).unwrap_or_else(|_not_a_status| {
         let page = String::from_utf8_lossy(body);
         Status::failure(&page.trim().chars().take(200).collect::<String>(), "")

@@ -17,7 +17,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::classify::{MissingVerb, classify, missing_verb};
 use super::client::{CallError, call, said};
-use super::{agents, kinds, secrets};
+use super::{agents, kinds, pod_figures, secrets};
 use crate::kernel::effect::{Request, RequestId};
 use crate::kernel::event::{Event, Reply};
 use crate::kernel::failure::{Category, Failure};
@@ -49,7 +49,7 @@ impl Executor {
         let Self { client, events, questions } = self.clone();
         tokio::spawn(async move {
             let _permit = match request {
-                Request::AskAgents(_) => questions.acquire().await.ok(),
+                Request::AskAgents(_) | Request::AskFigures => questions.acquire().await.ok(),
                 _ => None,
             };
             let execution = AssertUnwindSafe(execute(&client, &resource, request)).catch_unwind();
@@ -69,6 +69,9 @@ impl Executor {
 pub async fn execute(client: &Client, resource: &Key, request: Request) -> Reply {
     if let Request::AskAgents(question) = &request {
         return agents::ask(client, question, agents::Way::default()).await;
+    }
+    if request == Request::AskFigures {
+        return pod_figures::ask(client, resource, pod_figures::port()).await;
     }
     let Prepared { operation, http, expected } = match prepare(resource, request) {
         Ok(prepared) => prepared,
@@ -159,7 +162,9 @@ fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
             let http = requests(Watched::Pod, &pod).delete(&pod.name, &params);
             (operation(("delete", "deleted"), "delete", Watched::Pod, pod), http, Expected::Pod)
         }
-        Request::AskAgents(_) => return Err("cannot ask agents by the API server".to_owned()),
+        Request::AskAgents(_) | Request::AskFigures => {
+            return Err("cannot ask pods by the API server".to_owned());
+        }
         Request::PatchStatus { resource_version, status } => {
             let generation = status.get("observedGeneration").and_then(Value::as_i64);
             let body = json!({"metadata": {"resourceVersion": resource_version}, "status": status});

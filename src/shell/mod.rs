@@ -17,6 +17,8 @@ pub mod kinds;
 pub mod leader;
 pub mod metered;
 pub mod metrics;
+pub mod pod_figures;
+pub mod pods;
 pub mod publish;
 pub mod secrets;
 pub mod secure_metrics;

@@ -1,6 +1,6 @@
 //! Signs of life of a watch, read off its connection. IO.
 //!
-//! `kube::runtime::watcher` does not pass bookmarks on, so that a quiet kind looks like a dead connection. [`monitored`] wraps
+//! The stream of a watch does not pass bookmarks on, so that a quiet kind looks like a dead connection. [`monitored`] wraps
 //! a client: every byte of a successful answer is a sign of life, and no request waits for ever. `watches` calls it with one
 //! [`WatchLiveness`] a watch.
 
@@ -20,6 +20,10 @@ use tower::BoxError;
 
 use super::api_request::Verb;
 use super::client::DEADLINE;
+
+/// How long the body of a list may let wait in all. The API server ends a list after a minute, too. A busy one pauses in the
+/// midst of thousands of objects, but never for [`DEADLINE`].
+const LIST_DEADLINE: Duration = Duration::from_secs(60);
 
 /// When a watch gave its last sign of life. Clones share one state.
 #[derive(Clone, Debug)]
@@ -62,7 +66,7 @@ impl Default for WatchLiveness {
 }
 
 /// A client that shares `client`'s connections and records signs of life in `liveness`. The head of every answer must come
-/// within [`DEADLINE`], and so must its body, unless the request is a watch.
+/// within [`DEADLINE`]. So must each part of its body, and all of it within [`LIST_DEADLINE`], unless the request is a watch.
 #[must_use]
 pub fn monitored(client: &Client, liveness: &WatchLiveness) -> Client {
     let (inner, liveness) = (client.clone(), liveness.clone());
@@ -70,30 +74,75 @@ pub fn monitored(client: &Client, liveness: &WatchLiveness) -> Client {
         let (inner, liveness) = (inner.clone(), liveness.clone());
         async move {
             let is_watch = Verb::of(request.method(), request.uri()) == Verb::Watch;
-            let deadline = (!is_watch).then(|| Box::pin(sleep(DEADLINE)));
             let response =
-                timeout(DEADLINE, inner.send(request)).await.map_err(|_elapsed| ResponseTimeout)??;
+                timeout(DEADLINE, inner.send(request)).await.map_err(|_elapsed| Late::NextPart)??;
+            let patience = (!is_watch).then(Patience::new);
             let liveness = response.status().is_success().then_some(liveness);
             if let Some(liveness) = liveness.as_ref().filter(|_| is_watch) {
                 liveness.watches.send_modify(|watches| *watches += 1);
             }
-            Ok::<_, BoxError>(response.map(|body| LivenessBody { body, liveness, deadline }))
+            Ok::<_, BoxError>(response.map(|body| LivenessBody { body, liveness, patience }))
         }
     });
     Client::new(service, client.default_namespace())
 }
 
-/// An answer, or the rest of its body, did not come in time.
-#[derive(Debug, thiserror::Error)]
-#[error("no answer within {} s", DEADLINE.as_secs())]
-struct ResponseTimeout;
+/// Whether a request failed because its answer, or a part of it, did not come in time.
+#[must_use]
+pub(super) fn is_late(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Service(why) if why.is::<Late>())
+}
+
+/// What did not come in time.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+enum Late {
+    /// The head of an answer, or the next part of its body.
+    #[error("no answer within {} s", DEADLINE.as_secs())]
+    NextPart,
+    /// The end of the body.
+    #[error("no whole answer within {} s", LIST_DEADLINE.as_secs())]
+    End,
+}
+
+/// How long a body may let wait. Only waiting counts: while a busy kernel takes no objects nobody looks whether more of the
+/// body is there, and a list that is slow for that reason must not be given up.
+struct Patience {
+    /// What is left of [`LIST_DEADLINE`].
+    left: Duration,
+    /// Since when the next part is waited for.
+    since: Option<Instant>,
+    alarm: Pin<Box<Sleep>>,
+}
+
+impl Patience {
+    fn new() -> Self {
+        Self { left: LIST_DEADLINE, since: None, alarm: Box::pin(sleep(DEADLINE)) }
+    }
+
+    /// Called while nothing is there.
+    fn wait(&mut self, context: &mut Context<'_>) -> Poll<Late> {
+        if self.since.is_none() {
+            let now = Instant::now();
+            self.since = Some(now);
+            self.alarm.as_mut().reset(now + self.left.min(DEADLINE));
+        }
+        let late = if self.left < DEADLINE { Late::End } else { Late::NextPart };
+        self.alarm.as_mut().poll(context).map(|()| late)
+    }
+
+    /// Called when something is there.
+    fn end_wait(&mut self) {
+        let waited = self.since.take().map_or(Duration::ZERO, |since| since.elapsed());
+        self.left = self.left.saturating_sub(waited);
+    }
+}
 
 /// A body whose every frame counts as a sign of life, and its orderly end, too: an API server ends a quiet watch after its
 /// time, whereas a connection that hangs brings neither.
 struct LivenessBody {
     body: Body,
     liveness: Option<WatchLiveness>,
-    deadline: Option<Pin<Box<Sleep>>>,
+    patience: Option<Patience>,
 }
 
 impl HttpBody for LivenessBody {
@@ -106,13 +155,15 @@ impl HttpBody for LivenessBody {
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context).map_err(Into::into);
         match &polled {
-            Poll::Ready(None | Some(Ok(_))) => self.liveness.iter().for_each(WatchLiveness::heard),
-            Poll::Ready(Some(Err(_))) => {}
+            Poll::Ready(came) => {
+                self.patience.iter_mut().for_each(Patience::end_wait);
+                if !matches!(came, Some(Err(_))) {
+                    self.liveness.iter().for_each(WatchLiveness::heard);
+                }
+            }
             Poll::Pending => {
-                let late =
-                    self.deadline.as_mut().is_some_and(|deadline| deadline.as_mut().poll(context).is_ready());
-                if late {
-                    return Poll::Ready(Some(Err(ResponseTimeout.into())));
+                if let Some(Poll::Ready(late)) = self.patience.as_mut().map(|it| it.wait(context)) {
+                    return Poll::Ready(Some(Err(late.into())));
                 }
             }
         }

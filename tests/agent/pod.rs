@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use memcached_operator::agent::files::{PairPaths, Paths};
+use memcached_operator::agent::main_loop::{self, Options};
 use memcached_operator::agent::published::Published;
-use memcached_operator::agent::rotation::{self, Options};
 use memcached_operator::exporter::tls::{Identity, Tls, Trust};
 use memcached_operator::kernel::desired::files::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 use memcached_operator::secrets::rotation_check::State;
@@ -233,7 +233,7 @@ impl Pod {
     pub(crate) fn start_agent(&self) -> JoinHandle<()> {
         let options = Options { plain: self.plain, tls: self.tls, paths: self.paths() };
         let published = Arc::clone(&self.published);
-        tokio::spawn(async move { rotation::run(&options, &published, Timestamp::now).await })
+        tokio::spawn(async move { main_loop::run(&options, &published, Timestamp::now).await })
     }
 
     /// The state, once it is as asked, and how long that took.

@@ -130,6 +130,10 @@ async fn the_operator_is_told_how_far_its_content_is_and_nothing_of_any_other() 
     {
         assert!(page.contains(series), "no {series} in {page}");
     }
+    let (_, figures) = program.get("/figures").await;
+    for series in ["memcached_up 1", "memcached_current_items 0"] {
+        assert!(figures.contains(series), "no {series} in {figures}");
+    }
     let pid = program.child.id().unwrap().to_string();
     assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     assert!(timeout(DEADLINE, program.child.wait()).await.unwrap().unwrap().success());

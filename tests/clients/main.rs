@@ -8,6 +8,7 @@ mod memcached_process;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
@@ -47,9 +48,26 @@ fn python(arguments: &[&str]) -> Command {
     command
 }
 
+const JAR: &str = "/usr/share/java/spymemcached.jar";
+
 fn java(arguments: &[&str]) -> Command {
     let mut command = Command::new("java");
-    command.args(["-cp", "/usr/share/java/spymemcached.jar"]).args(arguments);
+    command.args(["-cp", JAR]).args(arguments);
+    command
+}
+
+/// The Java program that measures, which is of two files, so that it has to be compiled: once for all tests.
+fn hit_ratios_of_java(locator: &str) -> Command {
+    static CLASSES: LazyLock<PathBuf> = LazyLock::new(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hit-ratios");
+        let files = ["HitRatios.java", "SpymemcachedNamed.java"].map(program);
+        let mut compiler = std::process::Command::new("javac");
+        let status = compiler.args(["-cp", JAR, "-d"]).arg(&folder).args(files).status();
+        assert!(status.is_ok_and(|it| it.success()), "javac (`scripts/prerequisites tests`)");
+        folder
+    });
+    let mut command = Command::new("java");
+    command.args(["-cp", &format!("{JAR}:{}", CLASSES.display()), "HitRatios", locator]);
     command
 }
 
@@ -130,6 +148,55 @@ async fn a_ring_of_each_library_stores_and_finds(#[case] mut program: Command) {
     let memcached = Memcached::start(&[]).await;
     let port = memcached.address.port().to_string();
     assert_eq!(output(program.args(["127.0.0.1", &port])).await, Ok("hello\n".to_owned()));
+}
+
+#[rstest]
+#[case::pymemcache(python(&[&program("pymemcache_named.py")]))]
+#[case::pylibmc(python(&[&program("pylibmc_named.py")]))]
+#[case::spymemcached(java(&[&program("SpymemcachedNamed.java")]))]
+#[tokio::test]
+async fn a_ring_of_names_from_the_mounted_list_stores_and_finds(#[case] mut program: Command) {
+    let [first, second] = [Memcached::start(&[]).await, Memcached::start(&[]).await];
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("servers");
+    let [first, second] = [first.address.port(), second.address.port()];
+    fs::write(&list, format!("localhost:{first}\nlocalhost:{second}\n")).unwrap();
+    assert_eq!(output(program.arg(&list)).await, Ok("hello\n".to_owned()));
+}
+
+/// Names of pods are played by an answer of the resolver, since only a cluster knows them.
+const NAMED_PODS_OVER_TLS: &str = "
+import socket, ssl, sys, pymemcache_named
+port, ca = sys.argv[1:]
+look_up = socket.getaddrinfo
+socket.getaddrinfo = lambda name, *more: look_up('127.0.0.1' if name.endswith('.cache.default.svc') else name, *more)
+pymemcache_named.SETTINGS['ignore_exc'] = False
+tls = ssl.create_default_context(cafile=ca)
+cache = pymemcache_named.ring(['cache-%d.cache.default.svc:%s' % (pod, port) for pod in range(3)], tls_context=tls)
+for key in range(20):
+    cache.set(str(key), b'here', noreply=False)
+print(len([client for client in cache.clients.values() if client.sock]))
+";
+
+#[rstest]
+#[case::of_all_pods("*.cache.default.svc", Ok("3\n"))]
+#[case::of_the_service("cache.default.svc", Err("CERTIFICATE_VERIFY_FAILED"))]
+#[tokio::test]
+async fn clients_of_named_pods_check_a_name_that_stands_for_all_pods(
+    #[case] name: &str,
+    #[case] shown: Result<&str, &str>,
+) {
+    let folder = files(&[name]);
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let pair = format!("ssl_chain_cert={},ssl_key={}", file("tls.crt"), file("tls.key"));
+    let memcached = Memcached::start(&["-Z", "-o", &pair]).await;
+    let mut program = python(&["-c", NAMED_PODS_OVER_TLS, &memcached.address.port().to_string()]);
+    program.arg(file("tls.crt")).env("PYTHONPATH", programs()).env("PYTHONDONTWRITEBYTECODE", "1");
+    match (output(&mut program).await, shown) {
+        (Ok(printed), Ok(shown)) => assert_eq!(printed, shown),
+        (Err(printed), Err(shown)) => assert!(printed.contains(shown), "{printed}"),
+        (printed, _) => panic!("{printed:?}"),
+    }
 }
 
 /// The name of the Service is played by a list: the first pod, then both, then the second one.
@@ -297,8 +364,8 @@ fn row(page: &str, name: &str) -> Vec<i32> {
 #[case("pymemcache, `HashClient`", python(&[&program("hit_ratios.py"), "pymemcache"]))]
 #[case("pylibmc, `ketama`", python(&[&program("hit_ratios.py"), "pylibmc"]))]
 #[case("pylibmc, its default", python(&[&program("hit_ratios.py"), "pylibmc-default"]))]
-#[case("spymemcached, `KETAMA_HASH`", java(&[&program("HitRatios.java"), "CONSISTENT"]))]
-#[case("spymemcached, its default", java(&[&program("HitRatios.java"), "ARRAY_MOD"]))]
+#[case("spymemcached, `KETAMA_HASH`", hit_ratios_of_java("CONSISTENT"))]
+#[case("spymemcached, its default", hit_ratios_of_java("ARRAY_MOD"))]
 #[tokio::test]
 async fn the_shares_of_keys_that_are_found_again_are_those_of_the_page(
     #[case] name: &str,
@@ -333,7 +400,7 @@ fn the_page_shows_each_program_as_it_is() {
         assert!(page.contains(&block), "docs/clients.md does not show {name} as it is");
         shown += 1;
     }
-    assert_eq!(shown, 7);
+    assert_eq!(shown, 10);
 }
 
 /// The version of the Java client that the tests here run, without what Debian adds to it. The jar itself does not say one.

@@ -9,13 +9,16 @@ use std::time::Duration;
 use kube::Client;
 use memcached_operator::agent::published::{News, Published};
 use memcached_operator::agent::serve::{self, Pages};
+use memcached_operator::exporter::serve::Exporter;
+use memcached_operator::exporter::target::{Address, Target};
 use memcached_operator::kernel::agents::{AgentSays, AgentsReply, AskedSecret, PodAnswer, Question};
 use memcached_operator::kernel::desired::secrets::{MountedKey, secret_hash};
 use memcached_operator::kernel::event::Reply;
 use memcached_operator::kernel::hash;
 use memcached_operator::kernel::object::Key;
 use memcached_operator::secrets::rotation_check::{Digests, State};
-use memcached_operator::shell::agents::{PATIENCE, Way, ask};
+use memcached_operator::shell::agents::{Way, ask};
+use memcached_operator::shell::pods::PATIENCE;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -106,7 +109,10 @@ async fn stand(listener: TcpListener, pod: Pod) {
     };
     let published = Arc::new(Published::default());
     published.set(news);
-    serve::serve(listener, Pages { published, exporter: None }, std::future::pending()).await;
+    let address = Address { host: "127.0.0.1".into(), port: 1 };
+    let nobody = Target { address, tls: None, password_file: None, timeout: Duration::from_secs(1) };
+    let pages = Pages { published, exporter: Exporter::new(nobody), is_scraped: false };
+    serve::serve(listener, pages, std::future::pending()).await;
 }
 
 async fn speak(listener: TcpListener, pod: Pod) {

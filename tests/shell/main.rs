@@ -12,6 +12,7 @@ mod handover;
 mod journal;
 mod metered;
 mod namespaces;
+mod pod_figures;
 mod publish;
 mod run;
 mod secure_metrics;

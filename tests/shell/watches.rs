@@ -1,6 +1,7 @@
 //! Watches under every fault that a transport or an API server can have. The clock is paused: hours pass in no time.
 //! Here is what is asked for, and what is made of the answers; the faults are in the files below.
 
+mod lists;
 mod on_demand;
 mod refusals;
 mod relists;
@@ -34,7 +35,7 @@ async fn a_list_of_two_pages_is_announced_with_the_first_and_complete_with_the_l
         .collect();
     assert_eq!(
         requests,
-        [["25", "", "", "", ""], ["25", "more", "", "", ""], ["", "", "10", "180", "true"],]
+        [["2500", "", "", "", ""], ["2500", "more", "", "", ""], ["", "", "10", "180", "true"],]
     );
 }
 

@@ -29,8 +29,8 @@ use super::operator::{Launch, Operator, binary};
 use super::{Space, await_answer};
 use crate::Cluster;
 
-/// Long enough for a busy machine.
-pub const SOON: Duration = Duration::from_secs(60);
+/// After that something hangs, also on a busy machine.
+pub const SOON: Duration = Duration::from_secs(150);
 /// The Lease in each namespace.
 const LEASE: &str = "operators";
 /// The resources that are edited.

@@ -6,24 +6,26 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{ObjectReference, Pod, Secret};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{ListParams, Patch, PatchParams};
-use kube::{Api, ResourceExt};
+use kube::{Api, Resource, ResourceExt};
+use memcached_operator::api::spec::Workload;
 use memcached_operator::api::{GROUP, KIND, Memcached, RESTART_TRIGGER, VERSIONS};
 use serde_json::{Value, json};
 
 use super::kstatus::Status;
 use super::memcached::Memcached as Client;
 use super::status_history::{StatusHistory, StatusWatch};
-use super::{Space, await_answer};
+use super::{Space, Watchable, await_answer};
 
-/// Long enough for pods to start or be replaced on a busy machine; it takes 7 s by the probes' own delays.
-pub const SOON: Duration = Duration::from_secs(60);
+/// After that something hangs. Pods start or are replaced within 7 s, by the probes' own delays, and later on a busy machine.
+pub const SOON: Duration = Duration::from_secs(150);
 
 /// Where clients connect.
 const PORT: u16 = 11211;
@@ -115,8 +117,36 @@ impl<'a> Cache<'a> {
         wanted: &str,
         condition: impl Fn(&Deployment) -> bool,
     ) -> Result<Deployment> {
-        let found = self.space.wait::<Deployment>(self.name, wanted, SOON, |it| it.is_some_and(&condition));
-        found.await?.context("the Deployment is gone")
+        self.child(wanted, condition).await
+    }
+
+    /// Waits until the workload of this kind is as wanted, and gives it as JSON, in which both kinds are alike.
+    ///
+    /// # Errors
+    /// When it is not within [`SOON`].
+    pub async fn workload(
+        &self,
+        kind: Workload,
+        wanted: &str,
+        condition: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
+        Ok(match kind {
+            Workload::Deployment => {
+                json!(self.child::<Deployment>(wanted, |it| condition(&json!(it))).await?)
+            }
+            Workload::StatefulSet => {
+                json!(self.child::<StatefulSet>(wanted, |it| condition(&json!(it))).await?)
+            }
+        })
+    }
+
+    /// Waits until the child that has the resource's name is as wanted.
+    async fn child<K>(&self, wanted: &str, condition: impl Fn(&K) -> bool) -> Result<K>
+    where
+        K: Watchable + Resource<Scope = NamespaceResourceScope>,
+    {
+        let found = self.space.wait::<K>(self.name, wanted, SOON, |it| it.is_some_and(&condition)).await?;
+        found.with_context(|| format!("the {} is gone", K::kind(&K::DynamicType::default())))
     }
 
     /// Addresses of the pods that clients find through the Service, once there are `count`.
@@ -162,13 +192,16 @@ impl<'a> Cache<'a> {
         .await
     }
 
-    /// How many pod templates the Deployment has had by Kubernetes' own books: each has a ReplicaSet, and a template
-    /// that comes back has its old one again.
+    /// How many pod templates the workloads of the namespace have had by Kubernetes' own books: each has a ReplicaSet of a
+    /// Deployment or a ControllerRevision of a StatefulSet, and a template that comes back has its old one again.
     ///
     /// # Errors
     /// What the API server answers.
-    pub async fn replica_sets(&self) -> Result<usize> {
-        Ok(self.space.api::<ReplicaSet>().list(&ListParams::default()).await?.items.len())
+    pub async fn template_records(&self) -> Result<usize> {
+        let all = ListParams::default();
+        let of_deployments = self.space.api::<ReplicaSet>().list(&all).await?.items.len();
+        let of_stateful_sets = self.space.api::<ControllerRevision>().list(&all).await?.items.len();
+        Ok(of_deployments + of_stateful_sets)
     }
 
     /// The reasons of the Warnings about the resource, sorted. Waits for the Event that says that the resource is ready:
@@ -240,12 +273,6 @@ pub fn condition<'a>(resource: &'a Memcached, of: &str) -> Option<&'a Condition>
 /// Whether Ready has this status and reason.
 pub fn says(resource: &Memcached, status: &str, reason: &str) -> bool {
     condition(resource, "Ready").is_some_and(|it| it.status == status && it.reason == reason)
-}
-
-/// The value of an annotation of the pod template.
-pub fn annotation(deployment: &Deployment, name: &str) -> Option<String> {
-    let metadata = deployment.spec.as_ref()?.template.metadata.as_ref()?;
-    metadata.annotations.as_ref()?.get(name).cloned()
 }
 
 /// Installs a definition of the resource and waits until it is served.

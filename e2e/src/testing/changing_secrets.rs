@@ -12,7 +12,7 @@ use super::cache::Cache;
 use super::traffic::Access;
 
 /// How long pods may take: the kubelet's look every second, its sync, and the agent's two seconds, on a busy machine.
-pub const SOON: Duration = Duration::from_secs(60);
+pub const SOON: Duration = Duration::from_secs(150);
 /// Who is in each password file.
 pub const COMMON: (&str, &str) = ("app", "common");
 

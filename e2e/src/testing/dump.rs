@@ -12,10 +12,11 @@ use crate::cluster::Cluster;
 use crate::{paths, process};
 
 /// The kinds that are shown whole, in this order: group, version, kind, plural.
-const KINDS: [(&str, &str, &str, &str); 9] = [
+const KINDS: [(&str, &str, &str, &str); 10] = [
     ("memcached.c5c3.io", "v1beta1", "Memcached", "memcacheds"),
     ("apps", "v1", "Deployment", "deployments"),
     ("apps", "v1", "ReplicaSet", "replicasets"),
+    ("apps", "v1", "StatefulSet", "statefulsets"),
     ("", "v1", "Service", "services"),
     ("", "v1", "ConfigMap", "configmaps"),
     ("", "v1", "Pod", "pods"),

@@ -20,6 +20,9 @@ use tokio::task::JoinHandle;
 
 use super::Space;
 
+/// An image that it cannot pull.
+pub const NO_IMAGE: &str = "memcached:cannot-be-pulled";
+
 /// The stand-in; it stops when this is dropped.
 #[derive(Debug)]
 pub struct Kubelet {
@@ -103,9 +106,29 @@ async fn look(pods: &Api<Pod>, pod: &Pod, held: &watch::Receiver<BTreeSet<String
     // Where these fail, the pod is gone.
     if pod.metadata.deletion_timestamp.is_some() {
         let _ = end(pods, pod).await;
+    } else if image(pod) == Some(NO_IMAGE) {
+        let _ = refuse(pods, pod).await;
     } else if !ready && !is_held {
         let _ = report(pods, pod).await;
     }
+}
+
+fn image(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref()?.containers.first()?.image.as_deref()
+}
+
+/// Says once that the image cannot be pulled.
+async fn refuse(pods: &Api<Pod>, pod: &Pod) -> Result<()> {
+    if pod.status.as_ref().is_some_and(|status| status.container_statuses.is_some()) {
+        return Ok(());
+    }
+    let seen = json!({"uid": pod.uid(), "resourceVersion": pod.resource_version()});
+    let status = json!({"metadata": seen, "status": {"containerStatuses": [{
+        "name": "memcached", "image": NO_IMAGE, "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"waiting": {"reason": "ErrImagePull", "message": "not found"}},
+    }]}});
+    pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Strategic(status)).await?;
+    Ok(())
 }
 
 async fn report(pods: &Api<Pod>, pod: &Pod) -> Result<()> {

@@ -56,12 +56,27 @@ impl Memcached {
     /// # Errors
     /// When the server refuses: with its words.
     pub async fn set(&mut self, key: &str, value: &[u8]) -> Result<()> {
-        let head = format!("set {key} 0 0 {}\r\n", value.len());
-        self.send(&[head.as_bytes(), value, b"\r\n"].concat()).await?;
-        match self.line().await?.as_str() {
-            "STORED" => Ok(()),
-            refusal => bail!("memcached does not store {key}: {refusal}"),
+        self.set_all(&[key], value).await
+    }
+
+    /// Stores the same value under each key, at one go.
+    ///
+    /// # Errors
+    /// When the server refuses one: with its words, and answers are left unread.
+    pub async fn set_all(&mut self, keys: &[impl AsRef<str>], value: &[u8]) -> Result<()> {
+        let set = |key: &str| {
+            let head = format!("set {key} 0 0 {}\r\n", value.len());
+            [head.as_bytes(), value, b"\r\n"].concat()
+        };
+        let sets: Vec<u8> = keys.iter().flat_map(|key| set(key.as_ref())).collect();
+        self.send(&sets).await?;
+        for key in keys {
+            match self.line().await?.as_str() {
+                "STORED" => {}
+                refusal => bail!("memcached does not store {}: {refusal}", key.as_ref()),
+            }
         }
+        Ok(())
     }
 
     /// Fetches a value; `None` when it is not there.
@@ -69,20 +84,29 @@ impl Memcached {
     /// # Errors
     /// When the server refuses: with its words.
     pub async fn get(&mut self, key: &str) -> Result<Option<Vec<u8>>> {
-        self.send(format!("get {key}\r\n").as_bytes()).await?;
-        let head = self.line().await?;
-        if head == "END" {
-            return Ok(None);
-        }
-        let Some(length) = head.strip_prefix("VALUE ").and_then(|rest| rest.rsplit(' ').next()) else {
-            bail!("memcached does not give {key}: {head}");
-        };
-        let mut value = vec![0; length.parse::<usize>()? + 2];
-        timeout(DEADLINE, self.stream.read_exact(&mut value)).await??;
-        value.truncate(value.len() - 2);
-        match self.line().await?.as_str() {
-            "END" => Ok(Some(value)),
-            other => bail!("memcached ends the value of {key} with {other}"),
+        Ok(self.get_all(&[key]).await?.remove(key))
+    }
+
+    /// Fetches the values that are there, by their keys, at one go.
+    ///
+    /// # Errors
+    /// When the server refuses: with its words.
+    pub async fn get_all(&mut self, keys: &[impl AsRef<str>]) -> Result<BTreeMap<String, Vec<u8>>> {
+        let asked: Vec<&str> = keys.iter().map(AsRef::as_ref).collect();
+        self.send(format!("get {}\r\n", asked.join(" ")).as_bytes()).await?;
+        let mut found = BTreeMap::new();
+        loop {
+            let head = self.line().await?;
+            if head == "END" {
+                return Ok(found);
+            }
+            let ["VALUE", key, _flags, length] = head.split(' ').collect::<Vec<_>>()[..] else {
+                bail!("memcached does not give {}: {head}", asked.join(" "));
+            };
+            let mut value = vec![0; length.parse::<usize>()? + 2];
+            timeout(DEADLINE, self.stream.read_exact(&mut value)).await??;
+            value.truncate(value.len() - 2);
+            found.insert(key.to_owned(), value);
         }
     }
 

@@ -49,5 +49,5 @@ mod wait_times;
 
 pub use shared::{is_of_the_right_version, shared_cluster, unique};
 pub use shared_fixture::SharedFixture;
-pub use space::{Space, in_namespace, in_namespace_of};
-pub use wait::{await_answer, await_object};
+pub use space::{Space, in_namespace, in_namespace_called, in_namespace_of};
+pub use wait::{Watchable, await_answer, await_object};

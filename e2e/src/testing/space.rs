@@ -14,9 +14,9 @@ use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::dump;
 use super::shared::{shared_cluster, unique};
-use super::wait::await_answer;
-use super::{dump, wait};
+use super::wait::{self, Watchable, await_answer};
 use crate::cluster::Cluster;
 
 /// A namespace of one test, and a client whose requests can be told from others by their user agent.
@@ -50,7 +50,22 @@ pub async fn in_namespace_of(
     prefix: &str,
     body: impl AsyncFnOnce(&Space) -> Result<()>,
 ) -> Result<()> {
-    let space = Space::create(cluster, prefix).await?;
+    in_namespace_called(cluster, &unique(prefix), body).await
+}
+
+/// As [`in_namespace_of`], with a name that no other test of this cluster has, and that no earlier test had.
+///
+/// # Errors
+/// Those of the body.
+///
+/// # Panics
+/// As the body does.
+pub async fn in_namespace_called(
+    cluster: &Cluster,
+    name: &str,
+    body: impl AsyncFnOnce(&Space) -> Result<()>,
+) -> Result<()> {
+    let space = Space::create(cluster, name).await?;
     let outcome = AssertUnwindSafe(body(&space)).catch_unwind().await;
     if !matches!(outcome, Ok(Ok(()))) {
         eprintln!("{}", space.describe().await);
@@ -73,8 +88,8 @@ pub async fn in_namespace_of(
 }
 
 impl Space {
-    async fn create(cluster: &Cluster, prefix: &str) -> Result<Self> {
-        let name = unique(prefix);
+    async fn create(cluster: &Cluster, name: &str) -> Result<Self> {
+        let name = name.to_owned();
         let client = Client::try_from(cluster.config(&format!("e2e-test/{name}")).await?)?;
         let mut namespace = Namespace::default();
         namespace.metadata.name = Some(name.clone());
@@ -156,14 +171,7 @@ impl Space {
         condition: impl Fn(Option<&K>) -> bool,
     ) -> Result<Option<K>>
     where
-        K: Resource<Scope = NamespaceResourceScope>
-            + Clone
-            + Debug
-            + DeserializeOwned
-            + Serialize
-            + Send
-            + 'static,
-        K::DynamicType: Default,
+        K: Watchable + Resource<Scope = NamespaceResourceScope>,
     {
         wait::await_object(&self.api::<K>(), name, wanted, limit, condition).await
     }

@@ -1,7 +1,7 @@
-//! The history of a resource's status as deployment tools see it: watches a `Memcached` and its Deployment from before they
+//! The history of a resource's status as deployment tools see it: watches a `Memcached` and its workload from before they
 //! exist, keeps every version that was ever stored, and judges each afterwards. Called by tests.
 //!
-//! The two watches are put in order by resourceVersion, which counts the writes of the whole cluster.
+//! The watches are put in order by resourceVersion, which counts the writes of the whole cluster.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use futures::StreamExt;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, WatchEvent, WatchParams};
 use kube::{Api, Client};
+use memcached_operator::api::spec::STATEFUL_SET;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
@@ -25,20 +26,23 @@ pub struct Version {
     pub object: Option<Value>,
 }
 
-/// Watches a resource and its Deployment.
+/// Watches a resource and its workload.
 #[derive(Debug)]
 pub struct StatusWatch {
     resource: Follower,
     deployment: Follower,
+    stateful_set: Follower,
 }
 
-/// All versions of a resource and of its Deployment, oldest first.
+/// All versions of a resource and of its workload, oldest first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StatusHistory {
     /// The resource.
     pub resource: Vec<Version>,
     /// The Deployment of its name.
     pub deployment: Vec<Version>,
+    /// The StatefulSet of its name.
+    pub stateful_set: Vec<Version>,
 }
 
 /// A version of the resource with what the kstatus library says about it.
@@ -64,6 +68,7 @@ impl StatusWatch {
         Ok(Self {
             resource: follow("memcached.c5c3.io", "v1beta1", "Memcached", "memcacheds").await?,
             deployment: follow("apps", "v1", "Deployment", "deployments").await?,
+            stateful_set: follow("apps", "v1", "StatefulSet", "statefulsets").await?,
         })
     }
 
@@ -75,6 +80,7 @@ impl StatusWatch {
         Ok(StatusHistory {
             resource: self.resource.versions().await?,
             deployment: self.deployment.versions().await?,
+            stateful_set: self.stateful_set.versions().await?,
         })
     }
 }
@@ -180,8 +186,13 @@ impl StatusHistory {
         Ok(verdicts)
     }
 
+    /// All versions of the workload that a spec asks for.
+    pub fn workload(&self, spec: &Value) -> &[Version] {
+        if spec["workload"] == STATEFUL_SET { &self.stateful_set } else { &self.deployment }
+    }
+
     /// Where a tool that trusts the verdicts is misled: the first version is not InProgress; or one is Current while
-    /// the Deployment has not proven that all its pods run what that version says; or the Deployment's spec changes
+    /// the workload has not proven that all its pods run what that version says; or the workload's spec changes
     /// while the resource is Current.
     pub fn lies(&self, judged: &[Judged]) -> Vec<String> {
         let mut lies = Vec::new();
@@ -191,18 +202,19 @@ impl StatusHistory {
         for current in judged.iter().filter(|one| one.verdict.status == Status::Current) {
             let resource = &self.resource[current.index];
             let next = self.resource.get(current.index + 1).map_or(u64::MAX, |next| next.at);
-            let before = self.deployment.iter().rfind(|version| version.at < resource.at);
-            let then = before.and_then(|version| version.object.as_ref()).unwrap_or(&Value::Null);
             let spec = resource.object.as_ref().map_or(&Value::Null, |object| &object["spec"]);
+            let workload = self.workload(spec);
+            let before = workload.iter().rfind(|version| version.at < resource.at);
+            let then = before.and_then(|version| version.object.as_ref()).unwrap_or(&Value::Null);
             if let Err(why) = proves(then, spec) {
-                lies.push(format!("Current at {}, yet the Deployment {why}: {then}", resource.at));
+                lies.push(format!("Current at {}, yet the workload {why}: {then}", resource.at));
             }
-            let meanwhile = self.deployment.iter().filter(|it| it.at > resource.at && it.at < next);
+            let meanwhile = workload.iter().filter(|it| it.at > resource.at && it.at < next);
             let generation = |object: &Value| object["metadata"]["generation"].clone();
             for changed in meanwhile.filter(|it| it.object.as_ref().map(generation) != Some(generation(then)))
             {
                 lies.push(format!(
-                    "Current from {} on, yet the Deployment changes at {}",
+                    "Current from {} on, yet the workload changes at {}",
                     resource.at, changed.at
                 ));
             }
@@ -210,27 +222,31 @@ impl StatusHistory {
         lies
     }
 
-    /// How many different pod templates the Deployment had: one more than there were rollouts.
+    /// How many different pod templates the workload had: one more than there were rollouts. Where both kinds took turns, the
+    /// templates of both.
     pub fn templates(&self) -> usize {
-        let mut templates: Vec<&Value> =
-            self.deployment.iter().filter_map(|it| Some(&it.object.as_ref()?["spec"]["template"])).collect();
-        templates.dedup();
-        templates.len()
+        let of = |versions: &[Version]| {
+            let stored = versions.iter().filter_map(|version| version.object.as_ref());
+            let mut templates: Vec<&Value> = stored.map(|object| &object["spec"]["template"]).collect();
+            templates.dedup();
+            templates.len()
+        };
+        of(&self.deployment) + of(&self.stateful_set)
     }
 }
 
-/// Whether a Deployment shows that exactly the pods of a resource's spec run, and all are ready.
-fn proves(deployment: &Value, spec: &Value) -> Result<()> {
-    let (metadata, status) = (&deployment["metadata"], &deployment["status"]);
+/// Whether a workload shows that exactly the pods of a resource's spec run, and all are ready.
+fn proves(workload: &Value, spec: &Value) -> Result<()> {
+    let (metadata, status) = (&workload["metadata"], &workload["status"]);
     let number = |value: &Value| value.as_i64().unwrap_or(0);
-    ensure!(deployment.is_object(), "does not exist");
+    ensure!(workload.is_object(), "does not exist");
     ensure!(number(&status["observedGeneration"]) == number(&metadata["generation"]), "is not observed");
     let desired = number(&spec["replicas"]);
-    ensure!(number(&deployment["spec"]["replicas"]) == desired, "has another number of replicas");
+    ensure!(number(&workload["spec"]["replicas"]) == desired, "has another number of replicas");
     for counter in ["replicas", "updatedReplicas", "readyReplicas", "availableReplicas"] {
         ensure!(number(&status[counter]) == desired, "has {} {counter}", number(&status[counter]));
     }
-    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let container = &workload["spec"]["template"]["spec"]["containers"][0];
     ensure!(container["image"] == spec["image"], "has another image");
     for (flag, field) in
         [("-m", "maxMemoryMB"), ("-c", "maxConnections"), ("-t", "threads"), ("-I", "maxItemSize")]
@@ -277,7 +293,8 @@ mod tests {
 
     /// How many lies there are in InProgress at 1, Current at 10, InProgress at 20.
     fn lies(deployment: Vec<Version>) -> usize {
-        let history = StatusHistory { resource: vec![resource(1), resource(10), resource(20)], deployment };
+        let resource = vec![resource(1), resource(10), resource(20)];
+        let history = StatusHistory { resource, deployment, stateful_set: vec![] };
         let statuses = [Status::InProgress, Status::Current, Status::InProgress].into_iter().enumerate();
         let judged: Vec<Judged> = statuses
             .map(|(index, status)| Judged { index, verdict: Verdict { status, message: String::new() } })
@@ -309,8 +326,29 @@ mod tests {
     }
 
     #[test]
+    fn what_has_a_stateful_set_is_proven_by_that_and_by_no_deployment() {
+        let mut named = resource(10);
+        named.object.as_mut().expect("it is there")["spec"]["workload"] = json!("StatefulSet");
+        let statuses = [Status::InProgress, Status::Current].into_iter().enumerate();
+        let judged: Vec<_> = statuses
+            .map(|(index, status)| Judged { index, verdict: Verdict { status, message: String::new() } })
+            .collect();
+        let lies = |deployment, stateful_set| {
+            StatusHistory { resource: vec![resource(1), named.clone()], deployment, stateful_set }
+                .lies(&judged)
+                .len()
+        };
+        assert_eq!(lies(vec![], vec![deployment(5, &[])]), 0);
+        assert_eq!(lies(vec![deployment(5, &[])], vec![]), 1);
+    }
+
+    #[test]
     fn the_first_version_has_to_be_in_progress() {
-        let history = StatusHistory { resource: vec![resource(10)], deployment: vec![deployment(5, &[])] };
+        let history = StatusHistory {
+            resource: vec![resource(10)],
+            deployment: vec![deployment(5, &[])],
+            stateful_set: vec![],
+        };
         let verdict = Verdict { status: Status::Current, message: String::new() };
         assert_eq!(history.lies(&[Judged { index: 0, verdict }]).len(), 1);
     }
@@ -318,12 +356,18 @@ mod tests {
     #[test]
     fn a_rollout_is_a_change_of_template_and_a_way_back_is_another_one() {
         let image = |name: &str| [("/spec/template/spec/containers/0/image", json!(name))];
-        let deployment = vec![
+        let versions = [
             deployment(1, &[]),
             deployment(2, &[("/status/replicas", json!(2))]),
             deployment(3, &image("memcached:1.5")),
             deployment(4, &[]),
         ];
-        assert_eq!(StatusHistory { resource: vec![], deployment }.templates(), 3);
+        let templates = |deployment: &[Version], stateful_set: &[Version]| {
+            let (deployment, stateful_set) = (deployment.to_vec(), stateful_set.to_vec());
+            StatusHistory { resource: vec![], deployment, stateful_set }.templates()
+        };
+        assert_eq!(templates(&versions, &[]), 3);
+        assert_eq!(templates(&[], &versions), 3);
+        assert_eq!(templates(&versions[..1], &versions[..1]), 2, "each kind makes pods of its own");
     }
 }

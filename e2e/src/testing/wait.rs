@@ -14,22 +14,29 @@ use serde::de::DeserializeOwned;
 
 use super::wait_times::Wait;
 
+/// A kind of which a test can watch an object, and show it where it is not as wanted.
+pub trait Watchable:
+    Resource<DynamicType: Default> + Clone + Debug + DeserializeOwned + Serialize + Send + 'static
+{
+}
+
+impl<K> Watchable for K where
+    K: Resource<DynamicType: Default> + Clone + Debug + DeserializeOwned + Serialize + Send + 'static
+{
+}
+
 /// Watches the object `name` until the condition holds for it (or for its absence, `None`), and gives it. Every state
 /// that the watch delivers is asked, so that a state which does not last is seen too.
 ///
 /// # Errors
 /// When `limit` passes first: with what was wanted and what was seen last.
-pub async fn await_object<K>(
+pub async fn await_object<K: Watchable>(
     api: &Api<K>,
     name: &str,
     wanted: &str,
     limit: Duration,
     condition: impl Fn(Option<&K>) -> bool,
-) -> Result<Option<K>>
-where
-    K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
-    K::DynamicType: Default,
-{
+) -> Result<Option<K>> {
     let _wait = Wait::begin(wanted);
     let mut last = None;
     let watch = async {

@@ -404,7 +404,7 @@ fn the_operator_reaches_the_agents_of_caches_where_policies_are_on() -> Result<(
         let out = &only(&objects, "NetworkPolicy")?["spec"]["egress"][1];
         assert_eq!(out["ports"], json!([{"port": ports::METRICS.number, "protocol": "TCP"}]));
         assert_eq!(out["to"][0]["namespaceSelector"], namespaces);
-        let of_pods = meta::labels("any");
+        let of_pods = meta::selector_labels("any");
         let selected = out["to"][0]["podSelector"]["matchLabels"].as_object().context("labels")?;
         for (label, value) in selected {
             assert_eq!(of_pods.get(label).map(String::as_str), value.as_str(), "{label}");

@@ -98,7 +98,7 @@ async fn served(cache: &Cache<'_>, certificate: &Certificate<'_>, templates: usi
     cache.ready().await?;
     let pod = cache.addresses(1).await?[0];
     certificate.authority.connect(pod, None).await?.set("a", b"1").await?;
-    assert_eq!(cache.replica_sets().await?, templates);
+    assert_eq!(cache.template_records().await?, templates);
     Ok(())
 }
 

@@ -389,7 +389,7 @@ async fn an_edit_replaces_the_pods(scene: &mut Scene<'_>) -> Result<()> {
     let after = scene.members(PODS).await?;
     let kept = after.iter().filter(|it| before.iter().any(|before| before.name == it.name)).count();
     ensure!(kept == 0, "{kept} pods are left of those before the edit");
-    ensure!(scene.cache.replica_sets().await? == 2, "the pods were replaced once");
+    ensure!(scene.cache.template_records().await? == 2, "the pods were replaced once");
     let work = scene.begin(&after).await?;
     scene.end(work).await
 }

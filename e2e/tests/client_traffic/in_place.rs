@@ -1,5 +1,6 @@
 //! A cache whose pods take a changed certificate and a changed password in place, as its clients meet it: nobody loses a key or
-//! a connection, no pod is another one, and the status says how far it is.
+//! a connection, no pod is another one, and the status says how far it is. Its pods have names; those of a Deployment rotate in
+//! `rotation`.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -78,7 +79,7 @@ async fn a_renewed_certificate_and_a_changed_password_lose_no_key_and_no_connect
         authority.fill(cache.space, "certificate").await?;
         passwords(cache, "user:one\n").await?;
         cache
-            .apply(&json!({"replicas": PODS, "security": {
+            .apply(&json!({"workload": "StatefulSet", "replicas": PODS, "security": {
                 "rotation": "InPlace",
                 "tls": {"enabled": true, "certificateSecretRef": {"name": "certificate"}},
                 "sasl": {"enabled": true, "credentialsSecretRef": {"name": "users"}},
@@ -119,7 +120,7 @@ async fn a_renewed_certificate_and_a_changed_password_lose_no_key_and_no_connect
         }
         authority.fill(cache.space, "certificate").await?;
         rotated(cache, &resource).await?;
-        assert_eq!((pods(cache).await?, cache.replica_sets().await?), (before, 1));
+        assert_eq!((pods(cache).await?, cache.template_records().await?), (before, 1));
         let history = format!("{:?}", cache.history().await?);
         assert!(history.contains("pods use the new content"), "{history}");
         Ok(())

@@ -9,6 +9,7 @@ mod cert_manager;
 mod contexts;
 mod disturbed;
 mod expressions;
+mod found_again;
 mod in_place;
 mod limits;
 mod modes;
@@ -19,6 +20,7 @@ mod renewal;
 mod rollouts;
 mod rotation;
 mod shutdown;
+mod warmth;
 
 use anyhow::{Context, Result};
 use e2e::testing::audit::AuditLog;
@@ -26,7 +28,7 @@ use e2e::testing::cache::{Cache, install};
 use e2e::testing::operator::{Launch, Operator, binary};
 use e2e::testing::permissions::as_installed;
 use e2e::testing::release::nothing_was_forbidden_in;
-use e2e::testing::{Space, in_namespace_of, monitors, unique};
+use e2e::testing::{Space, in_namespace_called, monitors, unique};
 use e2e::{Cluster, Shape, TemporaryCluster, image, process};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Patch, PatchParams};
@@ -66,8 +68,13 @@ impl Site {
 
 /// Runs a test's body in a namespace that enforces the restricted Pod Security level.
 async fn in_restricted(prefix: &str, body: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
+    in_restricted_called(&unique(prefix), body).await
+}
+
+/// The same, where the namespace's name counts: no other test has the same one.
+async fn in_restricted_called(name: &str, body: impl AsyncFnOnce(&Space) -> Result<()>) -> Result<()> {
     let site = SITE.get_or_try_init(Site::make).await?;
-    let outcome = in_namespace_of(&site.cluster, prefix, async |space: &Space| {
+    let outcome = in_namespace_called(&site.cluster, name, async |space: &Space| {
         let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
         let namespaces: Api<Namespace> = Api::all(space.client());
         let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));

@@ -163,7 +163,7 @@ async fn broken_contents_are_refused_by_name_in_pods_too_and_clients_notice_noth
         ensure!(done.operations > 0 && done.connections > 0, "{done:?}");
         let found: usize = try_join_all(keys.iter().map(|keys| keys.found(&access))).await?.iter().sum();
         assert_eq!(found, KEYS * PODS, "keys are lost");
-        assert_eq!(cache.replica_sets().await?, 1, "pods were replaced");
+        assert_eq!(cache.template_records().await?, 1, "pods were replaced");
         Ok(())
     })
     .await

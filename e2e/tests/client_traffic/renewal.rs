@@ -36,7 +36,7 @@ async fn a_renewed_certificate_rolls_once_and_is_served() -> Result<()> {
 
         let history = cache.history().await?;
         assert_eq!((changed.metadata.generation, history.templates()), (Some(first + 1), 2));
-        assert_eq!(cache.replica_sets().await?, 2);
+        assert_eq!(cache.template_records().await?, 2);
         let cycle = [Status::InProgress, Status::Current];
         assert_eq!(history.verdicts()?, [cycle, cycle].concat());
         Ok(())
@@ -67,11 +67,11 @@ async fn a_certificate_with_the_key_of_another_leaves_the_pods_until_it_is_mende
         cache.apply(&spec(2)).await?;
         cache.is("it has seen the edit, and says the same", invalid).await?;
         assert_eq!(client.get("a").await?.as_deref(), Some(&b"1"[..]), "the pod serves as before");
-        assert_eq!(cache.replica_sets().await?, 1, "a pod was started with a key that does not match");
+        assert_eq!(cache.template_records().await?, 1, "a pod was started with a key that does not match");
 
         authority.fill(cache.space, "certificate").await?;
         let mended = cache.ready().await?.status.unwrap_or_default();
-        assert_eq!(cache.replica_sets().await?, 2, "the edit and the certificate come together");
+        assert_eq!(cache.template_records().await?, 2, "the edit and the certificate come together");
         let secret = mended.secrets.iter().find(|it| it.name == "certificate");
         let secret = secret.context("the status names the Secret")?;
         assert!(secret.certificate_not_after.is_some() && secret.invalid.is_none(), "{secret:?}");

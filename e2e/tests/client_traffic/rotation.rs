@@ -109,7 +109,7 @@ async fn certificates_and_passwords_change_under_traffic_and_no_key_no_operation
         assert!(rate > OPERATIONS_A_SECOND as f64 / 2.0, "only {rate} operations a second");
         assert!(done.connections > 2 * CHANGES, "only {} new connections", done.connections);
         assert_eq!(pods(cache).await?, before, "a pod was replaced, or a container started again");
-        assert_eq!(cache.replica_sets().await?, 1);
+        assert_eq!(cache.template_records().await?, 1);
         cache.ready().await?;
         Ok(())
     })

@@ -15,11 +15,13 @@ use e2e::testing::control_plane::{
 };
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
 use kube::api::{DeleteParams, ListParams};
 use memcached_operator::api::Memcached;
+use memcached_operator::api::spec::STATEFUL_SET;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 const NAME: &str = "cache";
 
@@ -34,16 +36,33 @@ enum Scenario {
     Rotate,
     /// It is deleted.
     Delete,
+    /// Its Deployment becomes a StatefulSet.
+    Rename,
+    /// The pods of its StatefulSet get another template, one after the other.
+    Roll,
 }
 
 impl Scenario {
+    /// Those with the most writes first, so that none of them is left to run alone.
+    const ALL: [Self; 6] = [Self::Edit, Self::Roll, Self::Rename, Self::Create, Self::Rotate, Self::Delete];
+
+    /// Where it is killed. A StatefulSet is one more value, and not twice the time: each position meets one once.
+    fn positions(self) -> &'static [Position] {
+        match self {
+            Self::Create | Self::Edit | Self::Rotate | Self::Delete => &Position::ALL,
+            Self::Rename => &[Position::BeforeItIsSent, Position::AfterTheAnswer],
+            Self::Roll => &[Position::BeforeTheAnswer],
+        }
+    }
+
     /// Brings the namespace to where the scenario begins, under an operator without a fault.
     async fn prepare(self, space: &Space) -> Result<()> {
         clear(space).await?;
         space.apply(&secret(NAME, "first")?).await?;
         if !matches!(self, Self::Create) {
             let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
-            space.apply(&resource(NAME, 1, 64)?).await?;
+            let first = if matches!(self, Self::Roll) { named(2, 64)? } else { resource(NAME, 1, 64)? };
+            space.apply(&first).await?;
             await_ready(space, NAME).await?;
             operator.end().await?;
         }
@@ -56,13 +75,15 @@ impl Scenario {
             Self::Edit => space.apply(&resource(NAME, 2, 65)?).await.map(|_| ()),
             Self::Rotate => space.apply(&secret(NAME, "second")?).await.map(|_| ()),
             Self::Delete => delete(space).await,
+            Self::Rename => space.apply(&named(1, 64)?).await.map(|_| ()),
+            Self::Roll => space.apply(&named(2, 65)?).await.map(|_| ()),
         }
     }
 
     /// Waits until it has come to what it is about; what comes later may still move.
     async fn await_end(self, space: &Space, before: Option<&str>) -> Result<()> {
         match self {
-            Self::Create | Self::Edit => {}
+            Self::Create | Self::Edit | Self::Rename | Self::Roll => {}
             Self::Rotate => {
                 await_answer("the pods have the new Secret", SOON, async || {
                     let now = template_hash(space).await?;
@@ -96,6 +117,13 @@ impl Scenario {
     }
 }
 
+/// A resource like the others, with a StatefulSet.
+fn named(replicas: i32, memory: i32) -> Result<Memcached> {
+    let mut named = resource(NAME, replicas, memory)?;
+    named.spec.workload = Some(STATEFUL_SET.to_owned());
+    Ok(named)
+}
+
 async fn delete(space: &Space) -> Result<()> {
     space.api::<Memcached>().delete(NAME, &DeleteParams::background()).await?;
     Ok(())
@@ -125,6 +153,7 @@ async fn await_nothing_left(space: &Space) -> Result<()> {
     await_answer("nothing is left of the last resource", SOON, async || {
         let all = ListParams::default();
         let left = space.api::<Deployment>().list(&all).await?.items.len()
+            + space.api::<StatefulSet>().list(&all).await?.items.len()
             + space.api::<Service>().list(&all).await?.items.len()
             + usize::from(space.api::<ConfigMap>().get_opt(&format!("{NAME}-servers")).await?.is_some())
             + space.api::<ReplicaSet>().list(&all).await?.items.len()
@@ -169,19 +198,19 @@ async fn every_write(space: &Space, scenario: Scenario, position: Position) -> R
 #[tokio::test]
 async fn an_operator_that_is_killed_at_any_write_leaves_nothing_that_another_does_not_bring_to_the_same_end()
 -> Result<()> {
-    let scenarios = [Scenario::Create, Scenario::Edit, Scenario::Rotate, Scenario::Delete];
-    let lanes = scenarios.into_iter().flat_map(|scenario| Position::ALL.map(|position| (scenario, position)));
+    let of = |scenario: Scenario| scenario.positions().iter().map(move |position| (scenario, *position));
+    let lanes = Scenario::ALL.into_iter().flat_map(of);
     let points = at_once(
         12,
         lanes.map(|(scenario, position)| async move {
-            let mut points = 0;
+            let (mut points, began) = (0, Instant::now());
             in_space("crash", async |space: &Space| {
                 collector_is_at_work(space).await?;
                 points = every_write(space, scenario, position).await?;
                 Ok(())
             })
             .await?;
-            println!("{scenario:?}, {position:?}: {points} writes");
+            println!("{scenario:?}, {position:?}: {points} writes, {:?}", began.elapsed());
             ensure!(
                 matches!(scenario, Scenario::Delete) == (points == 0),
                 "{scenario:?} has {points} writes"

@@ -3,8 +3,12 @@
 //! Which fields those are is read off the API server: the leaves of our entry in `managedFields`. Each is changed once
 //! and removed once, of every kind of child and with every feature on. A resource serves a few of these cases, one
 //! after the other, and many resources do so at the same time.
+//!
+//! The kind of the workload is one more value of this: a StatefulSet's own fields are all changed and removed, and of the pod
+//! template, which is the same code for both kinds, each field is once. Its pods stay through all of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,15 +23,19 @@ use e2e::testing::control_plane::{
 };
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
-use kube::api::{DynamicObject, PatchParams};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kube::api::{DynamicObject, ListParams, PatchParams};
 use memcached_operator::api::Memcached;
+use memcached_operator::api::spec::STATEFUL_SET;
+use memcached_operator::kernel::desired::meta::INSTANCE_LABEL;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::support::features::Features;
 use crate::tampering::{Meddling, another, wider};
-use crate::unrepairable_fields::{Outcome, expected, writes};
+use crate::unrepairable_fields::{Outcome, expected, is_about_the_partition, writes};
 
 /// Resources that are worked on at a time.
 const AT_ONCE: usize = 6;
@@ -39,11 +47,17 @@ const CASES: usize = 6;
 enum Sample {
     Authenticated,
     Featured(Features),
+    /// A StatefulSet over at least one pod.
+    Named,
 }
 
 impl Sample {
-    const ALL: [Self; 3] =
-        [Self::Featured(Features::Settings), Self::Featured(Features::Scaled), Self::Authenticated];
+    const ALL: [Self; 4] = [
+        Self::Featured(Features::Settings),
+        Self::Featured(Features::Scaled),
+        Self::Authenticated,
+        Self::Named,
+    ];
 
     async fn create(self, space: &Space, name: &str) -> Result<()> {
         match self {
@@ -55,6 +69,12 @@ impl Sample {
                 space.apply(&everything(name)?).await?;
                 space.apply(&features.resource(name)?).await?;
             }
+            Self::Named => {
+                space.apply(&everything(name)?).await?;
+                let mut resource = Features::Scaled.resource(name)?;
+                resource.spec.workload = Some(STATEFUL_SET.to_owned());
+                space.apply(&resource).await?;
+            }
         }
         await_ready(space, name).await?;
         Ok(())
@@ -64,6 +84,7 @@ impl Sample {
         match self {
             Self::Authenticated => vec![ChildKind::Deployment, ChildKind::Service, ChildKind::ConfigMap],
             Self::Featured(features) => features.children(),
+            Self::Named => vec![ChildKind::StatefulSet],
         }
     }
 }
@@ -84,9 +105,10 @@ struct Ended {
 
 impl Case {
     /// Whether it leaves something behind that could be in another's way: whoever changes what tells the items of a
-    /// list apart makes another item.
+    /// list apart makes another item. Of the partition more than one number of writes is right, which is no other's.
     fn leaves_traces(&self) -> bool {
         expected(self) == Outcome::Released
+            || is_about_the_partition(&self.path)
             || self.path.rsplit_once("].").is_some_and(|(item, field)| {
                 item.rsplit_once('[').is_some_and(|(_, keys)| keys.contains(&format!("{field}=")))
             })
@@ -132,9 +154,10 @@ impl Case {
             None => vec![json!({"op": "remove", "path": pointer})],
             Some(to) => vec![json!({"op": "replace", "path": pointer, "value": to})],
         };
-        if leaf.path.ends_with("strategy.type") && self.meddling == Meddling::Change {
+        let strategy = pointer.strip_suffix("/type").filter(|it| it.to_lowercase().ends_with("strategy"));
+        if let (Some(strategy), Meddling::Change) = (strategy, self.meddling) {
             // The one does not go with the other.
-            operations.push(json!({"op": "remove", "path": "/spec/strategy/rollingUpdate"}));
+            operations.push(json!({"op": "remove", "path": format!("{strategy}/rollingUpdate")}));
         }
         let patch = json!(operations);
         let params = PatchParams { field_manager: Some("meddler".to_owned()), ..PatchParams::default() };
@@ -146,19 +169,23 @@ impl Case {
     }
 }
 
-/// Every field of every child of a sample, each changed and removed.
+/// Every field of every child of a sample, each changed and removed; of a StatefulSet's pod template one of the two.
 async fn cases(space: &Space, sample: Sample) -> Result<Vec<Case>> {
     let name = format!("{sample:?}").to_lowercase().replace(['(', ')'], "");
     sample.create(space, &name).await?;
     let mut cases = Vec::new();
     for child in sample.children() {
         let object = children::of(space, child, &name).get().await?;
-        for leaf in leaves(&object)? {
+        for (number, leaf) in leaves(&object)?.into_iter().enumerate() {
+            let of_template = child == ChildKind::StatefulSet && leaf.path.starts_with("spec.template.");
+            let (removed, changed) = if of_template && !leaf.is_item {
+                (number % 2 == 0, number % 2 == 1)
+            } else {
+                (true, !leaf.is_item) // an item is changed by its fields
+            };
             let case = |meddling| Case { child, meddling, path: leaf.path.clone() };
-            cases.push(case(Meddling::Remove));
-            if !leaf.is_item {
-                cases.push(case(Meddling::Change)); // an item is changed by its fields
-            }
+            cases.extend(removed.then(|| case(Meddling::Remove)));
+            cases.extend(changed.then(|| case(Meddling::Change)));
             if wider(child, &leaf.path, &leaf.value(&json!(object))?).is_some() {
                 cases.push(case(Meddling::Widen));
             }
@@ -171,6 +198,9 @@ async fn cases(space: &Space, sample: Sample) -> Result<Vec<Case>> {
 fn written_child(kind: ChildKind, resource: &str) -> String {
     format!("{} {}", kind.plural(), kind.name_of_child(resource))
 }
+
+/// How often each child may be written.
+type Writes = BTreeMap<String, RangeInclusive<usize>>;
 
 /// A resource and what is done to its children, one after the other.
 struct Lane {
@@ -201,14 +231,23 @@ struct Verdict {
     wrong: Vec<String>,
     /// How long each repair took.
     repaired: Vec<Duration>,
+    /// Pods of StatefulSets that stayed.
+    stayed: usize,
+}
+
+/// The pods of a resource, which tell themselves apart from others of the same name.
+async fn pods(space: &Space, name: &str) -> Result<BTreeSet<String>> {
+    let of_resource = ListParams::default().labels(&format!("{INSTANCE_LABEL}={name}"));
+    Ok(space.api::<Pod>().list(&of_resource).await?.items.iter().filter_map(ResourceExt::uid).collect())
 }
 
 impl Lane {
     async fn run(self, space: &Space) -> Result<Verdict> {
         let Self { sample, name, cases } = self;
         sample.create(space, &name).await?;
+        let before = if sample == Sample::Named { pods(space, &name).await? } else { BTreeSet::new() };
         let requests = Requests::from_now_on(space)?;
-        let (mut verdict, mut wanted_writes) = (Verdict::default(), BTreeMap::<String, usize>::new());
+        let (mut verdict, mut wanted_writes) = (Verdict::default(), Writes::new());
         for case in cases {
             let wanted = expected(&case);
             verdict.cases += 1;
@@ -226,28 +265,35 @@ impl Lane {
                 }
             }
             let written = writes(wanted, &case.path);
-            if written > 0 {
-                *wanted_writes.entry(written_child(case.child, &name)).or_default() += written;
+            if *written.end() > 0 {
+                let child = wanted_writes.entry(written_child(case.child, &name)).or_insert(0..=0);
+                *child = child.start() + written.start()..=child.end() + written.end();
             }
-            // The API server logs a request a little after it has answered.
-            let counted = await_answer("each repair is one write", SOON, async || {
-                let mut found = requests.of_children()?;
-                found.retain(|child, _| {
-                    ChildKind::ALL.iter().any(|kind| written_child(*kind, &name) == *child)
-                });
-                ensure!(
-                    found == wanted_writes,
-                    "{case:?}: written {found:?} by now, wanted {wanted_writes:?}"
-                );
-                Ok(())
-            });
-            if let Err(error) = counted.await {
-                verdict.wrong.push(format!("{error:#}"));
+            if let Err(error) = await_written(&requests, &name, &wanted_writes).await {
+                verdict.wrong.push(format!("{case:?}: {error:#}"));
                 break;
             }
         }
+        let lost = &before - &pods(space, &name).await?;
+        verdict.stayed = before.len() - lost.len();
+        verdict.wrong.extend((!lost.is_empty()).then(|| format!("{name}: pods {lost:?} were replaced")));
         Ok(verdict)
     }
+}
+
+/// Waits until so many writes of the children of this resource are known. The API server logs a request a little after it has
+/// answered.
+async fn await_written(requests: &Requests, name: &str, wanted: &Writes) -> Result<()> {
+    await_answer("each repair is one write", SOON, async || {
+        let mut found = requests.of_children()?;
+        found.retain(|child, _| ChildKind::ALL.iter().any(|kind| written_child(*kind, name) == *child));
+        let as_wanted =
+            |(child, times): (&String, &usize)| wanted.get(child).is_some_and(|it| it.contains(times));
+        let right = found.len() == wanted.len() && found.iter().all(as_wanted);
+        ensure!(right, "written {found:?} by now, wanted {wanted:?}");
+        Ok(())
+    })
+    .await
 }
 
 #[tokio::test]
@@ -255,18 +301,24 @@ async fn each_field_that_we_own_is_repaired_with_one_write_whoever_changes_or_re
     in_space("drift", async |space: &Space| {
         let _kubelet = Kubelet::start(space);
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
-        let verdicts = at_once(AT_ONCE, lanes(space).await?.into_iter().map(|lane| lane.run(space))).await?;
+        let lanes = lanes(space).await?;
+        let of_named = lanes.iter().filter(|lane| lane.sample == Sample::Named);
+        let named = of_named.map(|lane| lane.cases.len()).sum::<usize>();
+        let verdicts = at_once(AT_ONCE, lanes.into_iter().map(|lane| lane.run(space))).await?;
         let of_all = verdicts.into_iter().fold(Verdict::default(), |mut all, one| {
             all.wrong.extend(one.wrong);
             all.cases += one.cases;
             all.repaired.extend(one.repaired);
+            all.stayed += one.stayed;
             all
         });
-        let Verdict { cases, wrong, mut repaired } = of_all;
+        let Verdict { cases, wrong, mut repaired, stayed } = of_all;
         repaired.sort();
         let (count, slowest) = (repaired.len(), repaired.last().copied().unwrap_or_default());
-        println!("{cases} cases, {count} repaired, the slowest after {slowest:?}");
+        println!("{cases} cases, {named} of a StatefulSet, {count} repaired, the slowest after {slowest:?}");
+        println!("{stayed} pods with names stayed");
         ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+        ensure!(stayed > 0, "a StatefulSet's fields were changed above pods");
         operator.end().await
     })
     .await

@@ -361,7 +361,7 @@ async fn what_a_resource_left_behind_is_taken_back_whole_and_a_copy_of_it_is_not
         let left = space.api::<Deployment>().get(NAME).await?;
         ensure!(left.owner_references().is_empty(), "{left:#?}");
         // Its labels, but nothing that says that we wrote it.
-        let copy = json!({"metadata": {"name": "copy", "labels": memcached_operator::kernel::desired::meta::labels("copy")},
+        let copy = json!({"metadata": {"name": "copy", "labels": memcached_operator::kernel::desired::meta::selector_labels("copy")},
             "spec": {"clusterIP": "None", "ports": [{"port": 1}]}});
         space.apply::<Service>(&serde_json::from_value(copy)?).await?;
 

@@ -44,10 +44,13 @@ pub(crate) fn another(path: &str, value: &Value) -> Value {
 }
 
 /// Values that have to fit, by the end of the field's path.
-fn special() -> [(&'static str, Value); 26] {
+fn special() -> [(&'static str, Value); 28] {
     let tampered = |key: &str| json!([{"key": key, "operator": "DoesNotExist"}]);
     [
         ("strategy.type", json!("Recreate")),
+        ("updateStrategy.type", json!("OnDelete")),
+        // With it every pod may be replaced.
+        ("rollingUpdate.partition", json!(0)),
         ("seccompProfile.type", json!("Unconfined")),
         ("template-revision", json!("7")),
         ("protocol", json!("UDP")),
@@ -91,15 +94,21 @@ pub(crate) fn wider(kind: ChildKind, path: &str, value: &Value) -> Option<Value>
             ("/2/external/metric", "selector", json!({"matchLabels": {"tampered": "tampered"}}))
         }
         (ChildKind::Service, "spec.selector") => ("", "tampered", json!("tampered")),
-        (ChildKind::Deployment, "spec.template.spec.nodeSelector") => ("", "tampered", json!("tampered")),
-        (ChildKind::Deployment, "spec.template.spec.tolerations") => ("/0", "tolerationSeconds", json!(7)),
-        (ChildKind::Deployment, path) if path.ends_with("podAffinityTerm") => return None,
-        (ChildKind::Deployment, path)
+        (ChildKind::Deployment | ChildKind::StatefulSet, "spec.template.spec.nodeSelector") => {
+            ("", "tampered", json!("tampered"))
+        }
+        (ChildKind::Deployment | ChildKind::StatefulSet, "spec.template.spec.tolerations") => {
+            ("/0", "tolerationSeconds", json!(7))
+        }
+        (ChildKind::Deployment | ChildKind::StatefulSet, path) if path.ends_with("podAffinityTerm") => {
+            return None;
+        }
+        (ChildKind::Deployment | ChildKind::StatefulSet, path)
             if path.ends_with("podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution") =>
         {
             ("/0", "namespaces", json!(["tampered"]))
         }
-        (ChildKind::Deployment, path)
+        (ChildKind::Deployment | ChildKind::StatefulSet, path)
             if path.ends_with("podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution") =>
         {
             ("/0/podAffinityTerm", "namespaces", json!(["tampered"]))

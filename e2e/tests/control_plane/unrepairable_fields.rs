@@ -1,6 +1,8 @@
 //! The fields that the operator cannot repair, or not with one write, after somebody changed them: a table with the rule of
 //! the API server behind each. Every other field is repaired with one write. Called by `drift`.
 
+use std::ops::RangeInclusive;
+
 use memcached_operator::kernel::object::ChildKind;
 
 use crate::drift::Case;
@@ -19,7 +21,7 @@ pub(crate) enum Outcome {
     Released,
 }
 
-use ChildKind::{Deployment, HorizontalPodAutoscaler, NetworkPolicy, Service, ServiceMonitor};
+use ChildKind::{Deployment, HorizontalPodAutoscaler, NetworkPolicy, Service, ServiceMonitor, StatefulSet};
 use Meddling::{Change, Remove};
 
 type Cases = &'static [(ChildKind, Meddling, &'static str)];
@@ -29,6 +31,12 @@ const IMMUTABLE: Cases = &[
     (Deployment, Change, "spec.selector"),
     (Deployment, Remove, "spec.selector"),
     (Service, Change, "spec.clusterIP"),
+    (StatefulSet, Change, "spec.selector"),
+    (StatefulSet, Remove, "spec.selector"),
+    (StatefulSet, Change, "spec.serviceName"),
+    (StatefulSet, Remove, "spec.serviceName"),
+    (StatefulSet, Change, "spec.podManagementPolicy"),
+    (StatefulSet, Remove, "spec.podManagementPolicy"),
 ];
 
 /// Pods have to carry the labels that the selector names.
@@ -39,6 +47,9 @@ const SELECTED: Cases = &[
     (Deployment, Remove, "spec.template.metadata.labels.app.kubernetes.io/managed-by"),
     (Deployment, Change, "spec.template.metadata.labels.app.kubernetes.io/name"),
     (Deployment, Remove, "spec.template.metadata.labels.app.kubernetes.io/name"),
+    // Only a StatefulSet's pods have it.
+    (StatefulSet, Change, "spec.template.metadata.labels.memcached.c5c3.io/workload"),
+    (StatefulSet, Remove, "spec.template.metadata.labels.memcached.c5c3.io/workload"),
 ];
 
 /// Without these fields the object is not valid.
@@ -90,6 +101,7 @@ const DEFAULT: Cases = &[
     (HorizontalPodAutoscaler, Remove, "spec.minReplicas"),
     (NetworkPolicy, Remove, "spec.policyTypes"),
     (Service, Remove, "spec.ports[].protocol"),
+    (StatefulSet, Remove, "spec.updateStrategy.type"),
 ];
 
 /// Whoever takes the owner reference away takes the child away: that is what `--cascade=orphan` does.
@@ -109,12 +121,17 @@ fn of_any_item(path: &str) -> String {
         .collect()
 }
 
+/// Whether a row is about this case. The pod template has the same rules in both kinds, and the tables say them of a Deployment.
+fn is_about((kind, meddling, path): &(ChildKind, Meddling, &str), case: &Case, paths: [&String; 2]) -> bool {
+    let of_template = case.child == StatefulSet && path.starts_with("spec.template.");
+    let of_kind = *kind == case.child || (of_template && *kind == Deployment);
+    of_kind && *meddling == case.meddling && paths.iter().any(|one| one == path)
+}
+
 /// The expected outcome for a field.
 pub(crate) fn expected(case: &Case) -> Outcome {
     let path = of_any_item(&case.path);
-    let is_one_of = |cases: Cases| {
-        [&path, &case.path].iter().any(|path| cases.contains(&(case.child, case.meddling, path.as_str())))
-    };
+    let is_one_of = |cases: Cases| cases.iter().any(|of| is_about(of, case, [&path, &case.path]));
     match () {
         () if [IMMUTABLE, SELECTED, REQUIRED, REFERRED_TO].into_iter().any(is_one_of) => Outcome::Refused,
         () if is_one_of(DEFAULT) => Outcome::Defaulted,
@@ -127,11 +144,21 @@ pub(crate) fn expected(case: &Case) -> Outcome {
 /// with the apply that follows.
 const TAKEN: &[&str] = &["].containerPort", "].port", "].protocol"];
 
+/// The partition, and the field whose change takes it along. It goes up only when the StatefulSet's controller has seen the last
+/// write, so that no rollout is under way unseen. An operator that is quicker than the controller first takes it back as it is.
+const PARTITION: [&str; 2] = ["rollingUpdate.partition", "updateStrategy.type"];
+
+/// Whether the repair may take one write more, because of the partition.
+pub(crate) fn is_about_the_partition(path: &str) -> bool {
+    PARTITION.iter().any(|end| path.ends_with(end))
+}
+
 /// How many writes the repair takes.
-pub(crate) fn writes(outcome: Outcome, path: &str) -> usize {
+pub(crate) fn writes(outcome: Outcome, path: &str) -> RangeInclusive<usize> {
     match outcome {
-        Outcome::Repaired if TAKEN.iter().any(|end| path.ends_with(end)) => 2,
-        Outcome::Repaired => 1,
-        Outcome::Refused | Outcome::Defaulted | Outcome::Released => 0,
+        Outcome::Repaired if is_about_the_partition(path) => 1..=2,
+        Outcome::Repaired if TAKEN.iter().any(|end| path.ends_with(end)) => 2..=2,
+        Outcome::Repaired => 1..=1,
+        Outcome::Refused | Outcome::Defaulted | Outcome::Released => 0..=0,
     }
 }

@@ -9,14 +9,16 @@ use anyhow::{Context, Result, ensure};
 use e2e::testing::control_plane::kill_at_write::{AtWrite, Position};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, ready};
+use e2e::testing::control_plane::{SOON, at_once, await_ready, children, in_space, ready};
 use e2e::testing::kubelet::Kubelet;
-use e2e::testing::status_history::{StatusWatch, Version};
+use e2e::testing::status_history::{StatusHistory, StatusWatch};
 use e2e::testing::{Space, await_answer};
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::Api;
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
 use memcached_operator::api::Memcached;
+use memcached_operator::api::spec::{STATEFUL_SET, Workload};
+use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 
 use crate::quiet;
@@ -25,7 +27,7 @@ use crate::world;
 /// A kill at this point of a write leaves behind what one just before the next write would, and of the last write, too:
 /// nothing that the operator knew outlives it.
 const WRITTEN_AND_UNANSWERED: Position = Position::BeforeTheAnswer;
-/// Who scales a Deployment by hand.
+/// Who scales a workload by hand.
 const HAND: &str = "hand";
 
 /// What happens, and what has to come of it.
@@ -43,7 +45,7 @@ struct Scenario {
 enum Play {
     /// The spec becomes another.
     Spec(Value),
-    /// Somebody scales the Deployment.
+    /// Somebody scales the workload.
     Scale(i64),
     /// The spec becomes another, and somebody deletes the autoscaler.
     SpecAndDelete(Value),
@@ -64,7 +66,13 @@ fn with_exporter(mut spec: Value) -> Value {
     spec
 }
 
-/// Those with the most writes first, so that none of them is left to run alone.
+fn named(mut spec: Value) -> Value {
+    spec["workload"] = json!(STATEFUL_SET);
+    spec
+}
+
+/// Those with the most writes first, so that none of them is left to run alone. A StatefulSet is one more value: once of each
+/// play, and of the change from one kind to the other.
 fn scenarios() -> Vec<Scenario> {
     let scenario = |name, before: &[Value], play, fewest, end| {
         let before = before.to_vec();
@@ -73,6 +81,7 @@ fn scenarios() -> Vec<Scenario> {
     let exporter = with_exporter;
     let spec = Play::Spec;
     vec![
+        scenario("named while on", &[on(0, (4, 5)), on(0, (2, 5))], spec(named(on(0, (2, 5)))), 2, 4),
         scenario("on with an exporter", &[off(3)], spec(exporter(on(3, (2, 4)))), 2, 3),
         scenario("on from the start", &[], spec(on(0, (2, 4))), 2, 2),
         scenario("on, from fewer than the fewest", &[off(1)], spec(on(1, (3, 4))), 3, 3),
@@ -89,15 +98,18 @@ fn scenarios() -> Vec<Scenario> {
         scenario("on again", &[on(3, (2, 4)), off(3)], spec(on(3, (2, 4))), 2, 3),
         scenario("on, the count to return to changed at once", &[off(3)], spec(on(1, (2, 4))), 2, 3),
         scenario("scaled by hand within bounds", &[on(0, (2, 4))], Play::Scale(4), 2, 4),
+        scenario("on over named pods", &[named(off(3))], spec(named(on(3, (2, 4)))), 2, 3),
+        scenario("off over named pods", &[named(on(3, (2, 4)))], spec(named(off(3))), 2, 3),
+        scenario("named pods scaled by hand", &[named(on(0, (2, 4)))], Play::Scale(4), 2, 4),
         scenario("somebody deletes it", &[on(3, (2, 4))], Play::SpecAndDelete(on(3, (2, 4))), 2, 2),
         scenario("the count to return to changed", &[on(3, (2, 4))], spec(on(1, (2, 4))), 2, 2),
     ]
 }
 
-async fn scale(space: &Space, name: &str, replicas: i64) -> Result<()> {
+async fn scale(workloads: &Api<DynamicObject>, name: &str, replicas: i64) -> Result<()> {
     let params = PatchParams { field_manager: Some(HAND.to_owned()), ..PatchParams::default() };
     let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
-    space.api::<Deployment>().patch_scale(name, &params, &patch).await?;
+    workloads.patch_scale(name, &params, &patch).await?;
     Ok(())
 }
 
@@ -109,9 +121,9 @@ async fn delete_autoscaler(space: &Space, name: &str) -> Result<()> {
     }
 }
 
-/// Whose entries of managedFields hold a Deployment's number of pods.
-fn owners(deployment: &Value) -> Vec<String> {
-    let managed = deployment.pointer("/metadata/managedFields").and_then(Value::as_array);
+/// Whose entries of managedFields hold a workload's number of pods.
+fn owners(workload: &Value) -> Vec<String> {
+    let managed = workload.pointer("/metadata/managedFields").and_then(Value::as_array);
     let owns = |entry: &&Value| entry.pointer("/fieldsV1/f:spec/f:replicas").is_some();
     let who = |entry: &Value| format!("{} {}", entry["manager"], entry["operation"]).replace('"', "");
     managed.into_iter().flatten().filter(owns).map(who).collect()
@@ -130,6 +142,19 @@ impl Scenario {
         self.last_spec().is_some_and(|spec| spec.get("autoscaling").is_some())
     }
 
+    /// The kind of the workload, and of the one before.
+    fn kinds(&self) -> (ChildKind, ChildKind) {
+        let of = |spec: Option<&Value>| {
+            ChildKind::from(Workload::from_raw(spec.and_then(|it| it["workload"].as_str())))
+        };
+        let last = of(self.last_spec());
+        (last, self.before.last().map_or(last, |before| of(Some(before))))
+    }
+
+    fn workloads(&self, space: &Space) -> Api<DynamicObject> {
+        children::api(space, self.kinds().0)
+    }
+
     /// Brings a resource to where the scenario begins.
     async fn prepare(&self, space: &Space, name: &str) -> Result<()> {
         for spec in &self.before {
@@ -142,7 +167,7 @@ impl Scenario {
     async fn play(&self, space: &Space, name: &str) -> Result<()> {
         match &self.play {
             Play::Spec(spec) => world::apply(space, name, spec).await.map(|_| ()),
-            Play::Scale(replicas) => scale(space, name, *replicas).await,
+            Play::Scale(replicas) => scale(&self.workloads(space), name, *replicas).await,
             Play::SpecAndDelete(spec) => {
                 world::apply(space, name, spec).await?;
                 delete_autoscaler(space, name).await
@@ -156,9 +181,9 @@ impl Scenario {
             ensure!(ready(&resource), "it is not ready: {:?}", resource.status);
             let autoscaler = space.api::<HorizontalPodAutoscaler>().get_opt(name).await?;
             ensure!(autoscaler.is_some() == self.is_on_in_the_end(), "the autoscaler is there or not");
-            let deployment = json!(space.api::<Deployment>().get(name).await?);
-            let found = deployment["spec"]["replicas"].as_i64();
-            let owners = owners(&deployment);
+            let workload = json!(self.workloads(space).get(name).await?);
+            let found = workload["spec"]["replicas"].as_i64();
+            let owners = owners(&workload);
             ensure!(found == Some(self.end), "{found:?} replicas instead of {}, of {owners:?}", self.end);
             let ours = owners.iter().any(|owner| owner.starts_with("memcached-operator"));
             ensure!(ours != self.is_on_in_the_end(), "the number of pods belongs to {owners:?}");
@@ -167,8 +192,9 @@ impl Scenario {
         .await
     }
 
-    /// Holds every version of the Deployment against the promise.
-    fn judge(&self, versions: &[Version]) -> Result<()> {
+    /// Holds every version of the workload against the promise.
+    fn judge(&self, history: &StatusHistory) -> Result<()> {
+        let versions = history.workload(self.last_spec().unwrap_or(&Value::Null));
         let objects = || versions.iter().filter_map(|version| version.object.as_ref());
         let replicas = |object: &Value| object["spec"]["replicas"].as_i64().unwrap_or_default();
         for (before, now) in objects().zip(objects().skip(1)) {
@@ -178,7 +204,13 @@ impl Scenario {
             ensure!(has >= least || by_hand, "{has} replicas after {had}, by {:?}", owners(now));
         }
         let first = objects().next().map(replicas).unwrap_or_default();
-        let fewest_at_first = if self.before.is_empty() { self.fewest } else { 0 };
+        let (kind, former) = self.kinds();
+        let fewest_at_first = match self.before[..] {
+            [] => self.fewest,
+            // There are as many of another kind.
+            _ if kind != former => self.end,
+            _ => 0,
+        };
         ensure!(first >= fewest_at_first, "{first} replicas at first");
         Ok(())
     }
@@ -210,7 +242,7 @@ impl Scenario {
         self.play(space, name).await?;
         self.await_end(space, name).await?;
         quiet::nobody_writes(space).await?;
-        self.judge(&watch.history().await?.deployment)?;
+        self.judge(&watch.history().await?)?;
         operator.end().await
     }
 
@@ -233,7 +265,7 @@ impl Scenario {
                 let ended = async { self.await_end(space, &name).await.with_context(plan) };
                 tokio::try_join!(ended, self.prepare(space, &next))?;
             }
-            self.judge(&watch.history().await?.deployment).with_context(plan)?;
+            self.judge(&watch.history().await?).with_context(plan)?;
             if !fired {
                 quiet::nobody_writes(space).await.with_context(plan)?;
                 faultless.kill().await?;

@@ -13,15 +13,20 @@ use e2e::testing::control_plane::transport::Straight;
 use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, state};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
-use kube::api::DeleteParams;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kube::api::{DeleteParams, ListParams};
 use memcached_operator::api::Memcached;
+use memcached_operator::api::spec::STATEFUL_SET;
+use memcached_operator::kernel::desired::meta::{INSTANCE_LABEL, WORKLOAD_LABEL};
+use memcached_operator::kernel::object::ChildKind;
 use serde_json::Value;
 
 use crate::table::{self, Feature};
 use crate::world;
 
-/// Lives at a time.
-const AT_ONCE: usize = 32;
+/// Lives at a time: enough that none waits for another's autoscaler, and few enough that a request is answered at once.
+const AT_ONCE: usize = 16;
 
 /// What fresh resources come to, by the features that are on.
 type Fresh = BTreeMap<Option<&'static str>, Value>;
@@ -59,16 +64,32 @@ fn same(wanted: &Value, found: &Value) -> Result<()> {
     Ok(())
 }
 
+/// No pod is left of another workload than there is. While one of an earlier StatefulSet goes, Kubernetes makes none of its name,
+/// and tries again less and less often.
+async fn none_of_a_former_workload(space: &Space, name: &str) -> Result<()> {
+    let of_resource = ListParams::default().labels(&format!("{INSTANCE_LABEL}={name}"));
+    let named = world::children(space, ChildKind::StatefulSet).get_opt(name).await?.is_some();
+    let pods = space.api::<Pod>().list(&of_resource).await?.items;
+    let left = pods.iter().filter(|pod| pod.labels().contains_key(WORKLOAD_LABEL) != named).count();
+    ensure!(left == 0, "{left} pods are left of the former workload");
+    Ok(())
+}
+
 /// Plays a life through all its stops, the first of which is repeated as the last.
 async fn live(space: &Space, name: &str, stops: &[(&[&Feature], &Value)]) -> Result<()> {
     let first = stops.iter().take(1);
+    let is_named = |features: &[&Feature]| table::with(features.iter().copied())["workload"] == STATEFUL_SET;
+    let changes_kind = stops.iter().any(|(features, _)| is_named(features));
     for (features, wanted) in stops.iter().chain(first) {
         let on: Vec<_> = features.iter().map(|feature| feature.name).collect();
         become_ready(space, name, features).await?;
         // An autoscaler that was taken away may have its last word after the resource was ready.
-        await_answer("it is as wanted", SOON, async || same(wanted, &world::state(space, name).await?))
-            .await
-            .with_context(|| format!("{on:?} on ({name})"))?;
+        await_answer("it is as wanted", SOON, async || {
+            same(wanted, &world::state(space, name).await?)?;
+            if changes_kind { none_of_a_former_workload(space, name).await } else { Ok(()) }
+        })
+        .await
+        .with_context(|| format!("{on:?} on ({name})"))?;
     }
     remove(space, name).await
 }

@@ -12,7 +12,7 @@ use e2e::testing::{Space, await_answer};
 /// How long nobody may write: more than a round of the autoscaler, which goes around every 2 s here.
 const QUIET: Duration = Duration::from_secs(3);
 
-/// Waits until for some seconds nobody has written a Deployment of the namespace, nor the operator anything.
+/// Waits until for some seconds nobody has written a workload of the namespace, nor the operator anything.
 pub(crate) async fn nobody_writes(space: &Space) -> Result<()> {
     let log = AuditLog::for_cluster(space.cluster());
     await_answer("nobody writes", SOON, async || {
@@ -22,7 +22,9 @@ pub(crate) async fn nobody_writes(space: &Space) -> Result<()> {
         let mut writes = BTreeMap::<_, usize>::new();
         for it in log.since(mark)?.into_iter().filter(|it| it.is_write() && it.namespace == space.name()) {
             let of_operator = it.user_agent.starts_with("memcached-operator/");
-            if of_operator || it.resource.starts_with("deployments") {
+            let of_workload =
+                ["deployments", "statefulsets"].iter().any(|kind| it.resource.starts_with(kind));
+            if of_operator || of_workload {
                 *writes.entry(format!("{} {} {}", it.user_agent, it.verb, it.resource)).or_default() += 1;
             }
         }

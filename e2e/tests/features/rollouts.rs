@@ -1,19 +1,24 @@
 //! Rollouts on a cluster with as many nodes as replicas: with hard anti-affinity no pod finds a node beside those it
-//! replaces, and the rollout ends all the same. The scheduler is real; nodes are objects whose heartbeat a test keeps.
+//! replaces, and the rollout ends all the same. The scheduler is real; nodes are objects whose heartbeat a test keeps. And
+//! a rollout of named pods with an image that does not exist, which the right image heals on every version of Kubernetes.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use e2e::Shape;
+use e2e::testing::cache::{SOON, condition};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{at_once, await_ready, up};
-use e2e::testing::kubelet::{Kubelet, Which};
+use e2e::testing::control_plane::{at_once, await_ready, in_space, up};
+use e2e::testing::kubelet::{Kubelet, NO_IMAGE, Which};
 use e2e::testing::nodes::Nodes;
 use e2e::testing::serving::Serving;
 use e2e::testing::{Space, in_namespace_of};
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use kube::api::ListParams;
+use memcached_operator::api::Memcached;
 use serde_json::{Value, json};
 
 use crate::world;
@@ -99,6 +104,45 @@ async fn a_rollout_ends_on_as_many_nodes_as_pods_and_never_has_fewer_ready_than_
         let cases = cases();
         at_once(3, cases.iter().map(async |case| case.roll(space).await.context(case.name))).await?;
         println!("{} kinds of anti-affinity rolled twice on {REPLICAS} nodes", cases.len());
+        operator.end().await
+    })
+    .await
+}
+
+/// The uids of the pods that are ready.
+async fn ready_pods(space: &Space) -> Result<BTreeMap<String, String>> {
+    let pods = space.api::<Pod>().list(&ListParams::default()).await?.items;
+    let is_ready = |pod: &Pod| {
+        let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+        conditions.into_iter().flatten().any(|it| it.type_ == "Ready" && it.status == "True")
+    };
+    Ok(pods.into_iter().filter(is_ready).map(|pod| (pod.name_any(), pod.uid().unwrap_or_default())).collect())
+}
+
+/// From 1.35 on a pod that is not available keeps a StatefulSet from replacing any: then the operator deletes it.
+#[tokio::test]
+async fn a_wrong_image_of_named_pods_costs_one_pod_and_the_right_one_heals_it() -> Result<()> {
+    in_space("healed", async |space: &Space| {
+        let _kubelet = Kubelet::start(space);
+        let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+        let spec = |image: &str| json!({"workload": "StatefulSet", "replicas": 3, "image": image});
+        world::apply(space, "healed", &spec("memcached:1.6")).await?;
+        await_ready(space, "healed").await?;
+        let before = ready_pods(space).await?;
+        world::apply(space, "healed", &spec(NO_IMAGE)).await?;
+        let is_told = |it: Option<&Memcached>| {
+            it.and_then(|it| condition(it, "Ready")).is_some_and(|it| it.message.contains("cannot pull"))
+        };
+        space.wait::<Memcached>("healed", "Ready says why", SOON, is_told).await?;
+        let mut kept = before.clone();
+        kept.remove("healed-2");
+        assert_eq!(ready_pods(space).await?, kept);
+        world::apply(space, "healed", &spec("memcached:1.6")).await?;
+        await_ready(space, "healed").await?;
+        let mut after = ready_pods(space).await?;
+        let healed = after.remove("healed-2");
+        assert!(healed.is_some() && healed != before.get("healed-2").cloned(), "{healed:?}");
+        assert_eq!(after, kept, "the other pods stay");
         operator.end().await
     })
     .await

@@ -27,7 +27,7 @@ pub(crate) fn with<'a>(features: impl IntoIterator<Item = &'a Feature>) -> Value
 
 /// All of them, `paused` aside, which is about when and not about what.
 pub(crate) fn all() -> Vec<Feature> {
-    let features = [process(), security(), availability(), scaling(), settings()];
+    let features = [process(), security(), availability(), scaling(), settings(), workload()];
     features.concat().into_iter().map(|(name, adds)| Feature { name, adds }).collect()
 }
 
@@ -157,4 +157,9 @@ fn settings() -> Rows {
             }}),
         ),
     ]
+}
+
+/// The kind of the workload is one more value, and not another table: in pairs it meets every feature, both ways.
+fn workload() -> Rows {
+    vec![("pods with names", json!({"workload": "StatefulSet"}))]
 }

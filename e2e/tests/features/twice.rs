@@ -15,13 +15,13 @@ use e2e::testing::{Space, await_answer};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use memcached_operator::api::Memcached;
-use memcached_operator::api::spec::validate;
+use memcached_operator::api::spec::{STATEFUL_SET, Workload, validate};
 use memcached_operator::kernel::desired::Servers;
 use memcached_operator::kernel::desired::default_images::BUILT_IN;
+use memcached_operator::kernel::desired::partition::Partition;
 use memcached_operator::kernel::desired::{Desired, Intent, LiveTemplate, children};
 use memcached_operator::kernel::kube_events::AUTOSCALER_INACTIVE;
 use memcached_operator::kernel::object::{ChildKind, FIELD_MANAGER, Key, Uid};
-use memcached_operator::kernel::partition::Partition;
 use serde_json::{Value, json};
 
 use crate::{generate, world};
@@ -62,20 +62,25 @@ async fn await_reports(space: &Space, name: &str) -> Result<()> {
 async fn desired(space: &Space, name: &str) -> Result<Desired> {
     let resource = space.api::<Memcached>().get(name).await?;
     let spec = validate(name, &resource.spec).map_err(|broken| anyhow!("{broken:?}"))?;
-    let deployment = json!(world::children(space, ChildKind::Deployment).get(name).await?);
-    // On the Deployment, where pods take a changed Secret in place.
+    let workload = json!(world::children(space, spec.workload.into()).get(name).await?);
+    // On the workload itself, where pods take a changed Secret in place.
     let secret_hash =
         ["/spec/template/metadata/annotations", "/metadata/annotations"].iter().find_map(|at| {
-            deployment.pointer(at)?.get("memcached.c5c3.io/secret-hash")?.as_str().map(str::to_owned)
+            workload.pointer(at)?.get("memcached.c5c3.io/secret-hash")?.as_str().map(str::to_owned)
         });
     let uid = Uid(resource.uid().context("a stored object has a uid")?);
-    let live = LiveTemplate::from_deployment(&deployment, None);
+    let live = LiveTemplate::from_deployment(&workload, None);
+    let pods = workload["spec"]["replicas"].as_i64().context("a stored workload has a number of pods")?;
+    let servers = match spec.workload {
+        Workload::Deployment => Servers::Service,
+        Workload::StatefulSet => Servers::Pods(i32::try_from(pods)?),
+    };
     let intent = Intent {
         key: &Key { namespace: space.name().to_owned(), name: name.to_owned() },
         uid: &uid,
         replicas: spec.autoscaling.is_none().then_some(spec.replicas),
         partition: Partition::OF_NONE,
-        servers: Servers::Service,
+        servers,
         spec: &spec,
         secret_hash: secret_hash.as_deref(),
         restart_trigger: None,
@@ -174,8 +179,10 @@ async fn batch(space: &Space, operator: Operator, specs: &[Value]) -> Result<Ope
     let all = ListParams::default();
     space.api::<Memcached>().delete_collection(&DeleteParams::background(), &all).await?;
     await_answer("the garbage is collected", SOON, async || {
-        let left = world::children(space, ChildKind::Deployment).list(&all).await?.items.len();
-        ensure!(left == 0, "{left} Deployments are left");
+        for kind in ChildKind::ALL.into_iter().filter(|kind| kind.is_workload()) {
+            let left = world::children(space, kind).list(&all).await?.items.len();
+            ensure!(left == 0, "{left} are left of {}", kind.plural());
+        }
         Ok(())
     })
     .await?;
@@ -192,7 +199,10 @@ async fn what_is_applied_twice_changes_nothing_and_a_restart_writes_nothing() ->
         for batch_of_specs in specs.chunks(IN_A_BATCH) {
             operator = batch(space, operator, batch_of_specs).await?;
         }
-        println!("{} generated resources applied twice, {BATCHES} restarts without a write", specs.len());
+        let named = specs.iter().filter(|spec| spec["workload"] == STATEFUL_SET).count();
+        let count = specs.len();
+        println!("{count} generated resources, {named} with a StatefulSet, applied twice, {BATCHES} restarts without a write");
+        ensure!((count / 4..count * 3 / 4).contains(&named), "each kind has its share");
         operator.end().await
     })
     .await

@@ -51,7 +51,7 @@ pub(crate) async fn apply(space: &Space, name: &str, spec: &Value) -> Result<Mem
 }
 
 /// The state of a resource and its children: every field, without those that differ between any two objects, without fields
-/// of other managers, and without what controllers report in children, except for a Deployment's numbers.
+/// of other managers, and without what controllers report in children, except for a workload's numbers.
 pub(crate) async fn state(space: &Space, name: &str) -> Result<Value> {
     let mut objects = Map::new();
     for kind in ChildKind::ALL {
@@ -67,7 +67,19 @@ pub(crate) async fn state(space: &Space, name: &str) -> Result<Value> {
     let text = Value::from(objects).to_string().replace(name, "some-name").replace(&uid, "some-uid");
     let mut state: Value = serde_json::from_str(&text)?;
     mask(&mut state);
+    leave_out_late_warning(&mut state);
     Ok(state)
+}
+
+/// No cluster here has figures of pods. When an autoscaler says so depends on the time, not on the spec.
+fn leave_out_late_warning(state: &mut Value) {
+    let Some(status) = state.pointer_mut("/Memcached/status").and_then(Value::as_object_mut) else { return };
+    if let Some(warnings) = status.get_mut("warnings").and_then(Value::as_array_mut) {
+        warnings.retain(|warning| warning["reason"] != "AutoscalerInactive");
+        if warnings.is_empty() {
+            status.remove("warnings");
+        }
+    }
 }
 
 /// The children of a state.
@@ -87,7 +99,7 @@ fn reduce(kind: &str, object: &mut Value) {
     }
     match (kind, object.get_mut("status").and_then(Value::as_object_mut)) {
         ("Memcached", _) | (_, None) => {}
-        ("Deployment", Some(status)) => status.retain(|_, value| value.is_number()),
+        ("Deployment" | "StatefulSet", Some(status)) => status.retain(|_, value| value.is_number()),
         (_, Some(status)) => status.clear(),
     }
 }

@@ -17,11 +17,11 @@ use memcached_operator::api::spec::validate;
 use memcached_operator::kernel::desired::Servers;
 use memcached_operator::kernel::desired::default_images::BUILT_IN;
 use memcached_operator::kernel::desired::meta::{SECRET_HASH, TEMPLATE_HASH, TEMPLATE_REVISION};
+use memcached_operator::kernel::desired::partition::Partition;
 use memcached_operator::kernel::desired::workload::workload;
 use memcached_operator::kernel::desired::{Intent, LiveTemplate, Revision};
 use memcached_operator::kernel::go_operator::pod_template::PreservedMetadata;
 use memcached_operator::kernel::object::{ChildKind, FIELD_MANAGER, Key, Uid, Watched};
-use memcached_operator::kernel::partition::Partition;
 use memcached_operator::shell::kinds;
 use serde_json::{Value, json};
 

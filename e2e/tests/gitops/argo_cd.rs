@@ -15,7 +15,7 @@ use memcached_operator::cli::yaml;
 use memcached_operator::kernel::event::SeenRollout;
 use memcached_operator::kernel::failure::Category;
 use memcached_operator::kernel::object::{ChildKind, Key};
-use memcached_operator::kernel::rollout_budget::PermitState;
+use memcached_operator::kernel::rollout_budget::TurnState;
 use memcached_operator::kernel::status::conditions::Reason;
 use memcached_operator::kernel::status::readiness::STALLED_AFTER;
 use memcached_operator::kernel::status::rollout_progress::RolloutProgress;
@@ -96,7 +96,8 @@ fn steady() -> StatusInputs<'static> {
         altered: Vec::new(),
         other_managers: Vec::new(),
         weakened: Vec::new(),
-        permit_state: PermitState::NotNeeded,
+        awaited_warmth: None,
+        turn_state: TurnState::NotNeeded,
         template_revision: None,
         now: Timestamp::UNIX_EPOCH,
     }

@@ -4,16 +4,17 @@ use anyhow::{Context, Result, ensure};
 use e2e::testing::await_answer;
 use e2e::testing::kstatus::Status;
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Resource, ResourceExt};
 use memcached_operator::api::Memcached;
+use memcached_operator::kernel::object::ChildKind;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use super::with_cache;
+use super::{with_each_workload, with_workload};
 use e2e::testing::cache::{Cache, SOON, says};
 
 /// Kind, name and finalizers of every object of a kind.
@@ -32,6 +33,8 @@ async fn leftovers(cache: &Cache<'_>) -> Result<Vec<String>> {
     let mut all = objects::<Memcached>(cache).await?;
     all.extend(objects::<Deployment>(cache).await?);
     all.extend(objects::<ReplicaSet>(cache).await?);
+    all.extend(objects::<StatefulSet>(cache).await?);
+    all.extend(objects::<ControllerRevision>(cache).await?);
     all.extend(objects::<Pod>(cache).await?);
     all.extend(objects::<Service>(cache).await?);
     all.extend(objects::<EndpointSlice>(cache).await?);
@@ -40,12 +43,12 @@ async fn leftovers(cache: &Cache<'_>) -> Result<Vec<String>> {
 
 #[tokio::test]
 async fn with_its_resource_all_of_a_cache_goes_and_no_finalizer_is_needed() -> Result<()> {
-    with_cache("deletion", async |cache| {
-        cache.apply(&json!({"replicas": 2})).await?;
+    with_each_workload("deletion", async |cache, kind| {
+        cache.apply(&with_workload(kind, json!({"replicas": 2}))).await?;
         cache.ready().await?;
         let whole = await_answer("all of it is there", SOON, async || {
             let whole = leftovers(cache).await?;
-            // The resource, Deployment, ReplicaSet, two pods, Service and what Kubernetes derives from it.
+            // The resource, its workload, the record of the template, two pods, Service and what Kubernetes derives from it.
             ensure!(whole.len() == 7, "{whole:#?}");
             Ok(whole)
         })
@@ -90,18 +93,21 @@ fn events(description: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn kubectl_describe_tells_what_happened_and_why() -> Result<()> {
-    with_cache("told", async |cache| {
+    with_each_workload("told", async |cache, kind| {
         let sasl = json!({"enabled": true, "credentialsSecretRef": {"name": "users"}});
-        cache.apply(&json!({"security": {"sasl": sasl}})).await?;
+        let mut spec = with_workload(kind, json!({"security": {"sasl": sasl}}));
+        cache.apply(&spec).await?;
         cache.is("misses its Secret", |it| says(it, "False", "SecretNotFound")).await?;
         cache.password("users", "ann:secret").await?;
         cache.ready().await?;
-        cache.apply(&json!({"security": {"sasl": sasl}, "memcached": {"maxMemoryMB": 32}})).await?;
+        spec["memcached"] = json!({"maxMemoryMB": 32});
+        cache.apply(&spec).await?;
         cache.ready().await?;
 
-        let expected = [
+        let created = format!("Normal Created: Created {} told", ChildKind::from(kind).name());
+        let mut expected = [
+            created.as_str(),
             "Normal Created: Created ConfigMap told-servers",
-            "Normal Created: Created Deployment told",
             "Normal Created: Created Service told",
             "Normal MemcachedReady: All 1 replicas are ready",
             "Normal RolloutStarted: Replacing pods, cause secret: the content changed of Secret users (password-file)",
@@ -109,6 +115,7 @@ async fn kubectl_describe_tells_what_happened_and_why() -> Result<()> {
              (spec.template.spec.containers[name=memcached].args)",
             "Warning SecretNotFound: Referenced Secrets not found: users",
         ];
+        expected.sort_unstable();
         let cluster = cache.space.cluster();
         await_answer("all events are told", SOON, async || {
             let mut describe = cluster.kubectl()?;

@@ -1,5 +1,5 @@
 //! Caches whose pods have names: what a client finds under each name when a pod dies, when all are replaced, when an image is
-//! wrong, and when a living cache changes from one workload to the other.
+//! wrong, when a living cache changes from one workload to the other, and when the cache's own name is as long as it may be.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,6 +18,8 @@ use super::with_cache;
 
 /// Nobody listens there, in the node's own network: the pull fails at once, and no packet leaves.
 const NO_IMAGE: &str = "127.0.0.1:1/memcached:none";
+/// Characters of a name at most.
+const NAME_LENGTH: usize = 52;
 
 fn named(replicas: usize, more: &Value) -> Value {
     let mut spec = json!({"workload": "StatefulSet", "replicas": replicas});
@@ -56,7 +58,8 @@ async fn filled(cache: &Cache<'_>, replicas: usize) -> Result<Vec<usize>> {
     Ok(filled)
 }
 
-fn names(cache: &Cache<'_>, replicas: usize) -> Vec<String> {
+/// Under which names clients find the pods.
+pub(crate) fn names(cache: &Cache<'_>, replicas: usize) -> Vec<String> {
     let (name, namespace) = (cache.name, cache.space.name());
     (0..replicas).map(|number| format!("{name}-{number}.{name}.{namespace}.svc:11211")).collect()
 }
@@ -101,7 +104,7 @@ async fn a_pod_that_dies_loses_its_own_keys_only_and_a_rollout_replaces_one_pod_
         let resource = cache.ready().await?;
         assert_eq!(servers(cache, &resource).await?, names(cache, 4));
         assert_eq!(filled(cache, 4).await?, [0, 1, 2, 3], "scaling replaces nothing");
-        Ok(())
+        cache.verdicts().await.map(|_| ())
     })
     .await
 }
@@ -120,7 +123,7 @@ async fn a_wrong_image_costs_one_named_pod_and_the_right_one_heals_it() -> Resul
         cache.apply(&named(2, &json!({}))).await?;
         cache.ready().await?;
         assert_eq!(filled(cache, 2).await?, [0]);
-        Ok(())
+        cache.verdicts().await.map(|_| ())
     })
     .await
 }
@@ -144,7 +147,22 @@ async fn a_living_cache_gets_pods_with_names_and_again_pods_without_and_serves_a
         let counts = serving.finish().await?;
         println!("ready pods while the workload of 2 pods changes twice: {counts:?}");
         assert!(counts.iter().all(|count| *count >= 2), "{counts:?}");
-        Ok(())
+        cache.verdicts().await.map(|_| ())
+    })
+    .await
+}
+
+/// Kubernetes gives each pod a label of the cache's name and a hash, which is refused where it is too long, and then no pod
+/// comes up.
+#[tokio::test]
+async fn named_pods_of_a_cache_with_the_longest_name_come_up_and_serve() -> Result<()> {
+    with_cache(&"n".repeat(NAME_LENGTH), async |cache| {
+        cache.apply(&named(2, &json!({}))).await?;
+        let resource = cache.ready().await?;
+        assert_eq!(servers(cache, &resource).await?, names(cache, 2));
+        fill(cache, 2).await?;
+        assert_eq!(filled(cache, 2).await?, [0, 1]);
+        cache.verdicts().await.map(|_| ())
     })
     .await
 }

@@ -5,6 +5,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::testing::await_answer;
 use e2e::testing::cache::{Cache, SOON};
 use e2e::testing::plugin::Plugin;
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
@@ -94,13 +95,7 @@ async fn sees_and_changes(editor: &Plugin, cache: &Cache<'_>) -> Result<()> {
     let before = cache.only_pod().await?;
     let said = editor.mcd(&format!("restart {name}")).await?;
     assert!(said.contains("Each new pod begins empty"), "{said}");
-    await_answer("the pod is another one", SOON, async || {
-        let pod = cache.only_pod().await?;
-        ensure!(pod != before, "it is the same");
-        Ok(())
-    })
-    .await?;
-    cache.ready().await?;
+    await_another_pod(cache, &before).await?;
     let status = editor.json(&format!("status {name}")).await?;
     let rollout = only(&status["rollouts"], "the rollouts")?;
     assert!(rollout["message"].as_str().context("a message")?.contains("cause restart_trigger"), "{status}");
@@ -112,6 +107,17 @@ async fn sees_and_changes(editor: &Plugin, cache: &Cache<'_>) -> Result<()> {
     let refused = editor.refusal("status -A").await?;
     assert!(refused.contains("403") && refused.contains("memcacheds"), "{refused}");
     Ok(())
+}
+
+/// Waits until the pod is another one than before, and serves.
+async fn await_another_pod(cache: &Cache<'_>, before: &str) -> Result<()> {
+    await_answer("the pod is another one", SOON, async || {
+        let pod = cache.only_pod().await?;
+        ensure!(pod != before, "it is the same");
+        Ok(())
+    })
+    .await?;
+    cache.ready().await.map(|_| ())
 }
 
 /// What somebody sees who may change nothing, and forward no port.
@@ -139,6 +145,30 @@ async fn only_sees(viewer: &Plugin, cache: &Cache<'_>) -> Result<()> {
     Ok(())
 }
 
+/// What an editor sees and does when the pods have names.
+async fn sees_named_pods(editor: &Plugin, cache: &Cache<'_>) -> Result<()> {
+    let (name, pod_name) = (cache.name, format!("{}-0", cache.name));
+    cache.apply(&json!({"replicas": 1, "workload": "StatefulSet"})).await?;
+    cache.ready().await?;
+    cache.space.wait::<Deployment>(name, "it is gone", SOON, |it| it.is_none()).await?;
+    let before = cache.only_pod().await?;
+    let status = editor.json(&format!("status {name}")).await?;
+    let pod = only(&status["pods"], "the pods")?;
+    let told = [&status["health"], &pod["name"], &pod["state"], &pod["template"]];
+    assert_eq!(told, [&json!("Ready"), &json!(pod_name), &json!("ready"), &json!("current")], "{status}");
+    assert_eq!(editor.json("plan").await?["resources"], json!([]), "nothing would change");
+
+    editor.mcd(&format!("restart {name}")).await?;
+    await_another_pod(cache, &before).await?;
+    let status = editor.json(&format!("status {name}")).await?;
+    assert_eq!(only(&status["pods"], "the pods")?["name"], json!(pod_name), "its name stays: {status}");
+    let events = editor.mcd(&format!("events {name}")).await?;
+    for said in ["WorkloadSwitched", &format!("StatefulSet/{name}"), &format!("Pod/{pod_name}")] {
+        assert!(events.contains(said), "{said} in {events}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_charts_roles_for_users_are_enough_for_the_plugin() -> Result<()> {
     with_cache("plugin", async |cache| {
@@ -147,6 +177,7 @@ async fn the_charts_roles_for_users_are_enough_for_the_plugin() -> Result<()> {
         let editor = editor(cache).await?;
         sees_and_changes(&editor, cache).await?;
         as_viewer(cache, async |viewer| only_sees(&viewer, cache).await).await?;
+        sees_named_pods(&editor, cache).await?;
         cache.verdicts().await.map(|_| ())
     })
     .await

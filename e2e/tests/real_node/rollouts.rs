@@ -1,49 +1,72 @@
-//! Rollouts without a new generation of the resource: each cause replaces the pods exactly once, and nothing else does.
+//! Rollouts without a new generation of the resource: each cause replaces the pods exactly once, and nothing else does,
+//! whichever workload runs them.
 
 use anyhow::{Context, Result};
 use e2e::testing::kstatus::Status;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DeleteParams;
 use memcached_operator::api::RESTART_TRIGGER;
+use memcached_operator::api::spec::Workload;
 use memcached_operator::kernel::desired::meta::SECRET_HASH;
 use serde_json::{Value, json};
 
-use super::with_cache;
-use e2e::testing::cache::{Cache, annotation, condition, says};
+use super::{with_each_workload, with_workload};
+use e2e::testing::cache::{Cache, condition, says};
 
 fn with_password_of(secret: &str) -> Value {
     json!({"security": {"sasl": {"enabled": true, "credentialsSecretRef": {"name": secret}}}})
 }
 
-/// Waits until the resource is ready with another pod template; `since` is the generation that the Deployment had.
-async fn rolled_once(cache: &Cache<'_>, since: i64) -> Result<()> {
-    let changed = cache.deployment("it is changed", |it| it.metadata.generation > Some(since)).await?;
+/// The generation of a workload, which counts the writes of its spec.
+fn generation(workload: &Value) -> Option<i64> {
+    workload["metadata"]["generation"].as_i64()
+}
+
+/// An annotation of a workload's pod template.
+fn annotation<'a>(workload: &'a Value, name: &str) -> Option<&'a str> {
+    workload["spec"]["template"]["metadata"]["annotations"][name].as_str()
+}
+
+/// How often a rollout of one pod writes the workload's spec. With its new template a StatefulSet gets the partition that lets
+/// the pod go; once the pod is new, another write holds all pods again.
+const fn writes(kind: Workload) -> i64 {
+    match kind {
+        Workload::Deployment => 1,
+        Workload::StatefulSet => 2,
+    }
+}
+
+/// Waits until the resource is ready with another pod template; `since` is the generation that the workload had.
+async fn rolled_once(cache: &Cache<'_>, kind: Workload, since: i64) -> Result<()> {
+    cache.workload(kind, "it is changed", |it| generation(it) > Some(since)).await?;
     cache.ready().await?;
+    let rolled = cache.workload(kind, "it is there", |_| true).await?;
     let history = cache.history().await?;
-    assert_eq!((changed.metadata.generation, history.templates()), (Some(since + 1), 2));
-    assert_eq!(cache.replica_sets().await?, 2);
+    assert_eq!((generation(&rolled), history.templates()), (Some(since + writes(kind)), 2));
+    assert_eq!(cache.template_records().await?, 2);
     // Ready goes away before the pods roll, and comes back once.
     let cycle = [Status::InProgress, Status::Current];
     assert_eq!(history.verdicts()?, [cycle, cycle].concat());
     Ok(())
 }
 
-/// Creates a cache and waits for it; gives its Deployment's generation.
-async fn ready(cache: &Cache<'_>, spec: &Value) -> Result<i64> {
-    cache.apply(spec).await?;
+/// Creates a cache and waits for it; gives its workload's generation.
+async fn ready(cache: &Cache<'_>, kind: Workload, spec: Value) -> Result<i64> {
+    cache.apply(&with_workload(kind, spec)).await?;
     cache.ready().await?;
-    cache.deployment("it is there", |_| true).await?.metadata.generation.context("it has a generation")
+    let workload = cache.workload(kind, "it is there", |_| true).await?;
+    generation(&workload).context("it has a generation")
 }
 
 #[tokio::test]
 async fn new_content_of_a_secret_rolls_once_and_the_new_password_works() -> Result<()> {
-    with_cache("rotation", async |cache| {
+    with_each_workload("rotation", async |cache, kind| {
         cache.password("users", "ann:old").await?;
-        let before = ready(cache, &with_password_of("users")).await?;
+        let before = ready(cache, kind, with_password_of("users")).await?;
         cache.connect().await?.authenticate("ann", "old").await?;
 
         cache.password("users", "ann:new").await?;
-        rolled_once(cache, before).await?;
+        rolled_once(cache, kind, before).await?;
 
         cache.connect().await?.authenticate("ann", "new").await?;
         assert!(cache.connect().await?.authenticate("ann", "old").await.is_err());
@@ -54,9 +77,9 @@ async fn new_content_of_a_secret_rolls_once_and_the_new_password_works() -> Resu
 
 #[tokio::test]
 async fn a_secret_that_goes_and_comes_back_unchanged_rolls_nothing() -> Result<()> {
-    with_cache("restored", async |cache| {
+    with_each_workload("restored", async |cache, kind| {
         cache.password("users", "ann:same").await?;
-        let before = ready(cache, &with_password_of("users")).await?;
+        let before = ready(cache, kind, with_password_of("users")).await?;
         let pod = cache.only_pod().await?;
 
         cache.space.api::<Secret>().delete("users", &DeleteParams::default()).await?;
@@ -70,11 +93,11 @@ async fn a_secret_that_goes_and_comes_back_unchanged_rolls_nothing() -> Result<(
         cache.ready().await?;
 
         cache.connect().await?.authenticate("ann", "same").await?;
-        let deployment = cache.deployment("it is there", |_| true).await?;
-        assert_eq!(deployment.metadata.generation, Some(before));
-        assert!(annotation(&deployment, SECRET_HASH).is_some());
+        let workload = cache.workload(kind, "it is there", |_| true).await?;
+        assert_eq!(generation(&workload), Some(before));
+        assert!(annotation(&workload, SECRET_HASH).is_some());
         assert_eq!(cache.only_pod().await?, pod);
-        assert_eq!((cache.history().await?.templates(), cache.replica_sets().await?), (1, 1));
+        assert_eq!((cache.history().await?.templates(), cache.template_records().await?), (1, 1));
         let cycle = [Status::InProgress, Status::Current];
         assert_eq!(cache.verdicts().await?, [cycle, cycle].concat());
         Ok(())
@@ -84,15 +107,15 @@ async fn a_secret_that_goes_and_comes_back_unchanged_rolls_nothing() -> Result<(
 
 #[tokio::test]
 async fn the_restart_trigger_rolls_once() -> Result<()> {
-    with_cache("trigger", async |cache| {
-        let before = ready(cache, &json!({})).await?;
+    with_each_workload("trigger", async |cache, kind| {
+        let before = ready(cache, kind, json!({})).await?;
         let pod = cache.only_pod().await?;
 
         cache.trigger("today").await?;
-        rolled_once(cache, before).await?;
+        rolled_once(cache, kind, before).await?;
 
-        let deployment = cache.deployment("it is there", |_| true).await?;
-        assert_eq!(annotation(&deployment, RESTART_TRIGGER).as_deref(), Some("today"));
+        let workload = cache.workload(kind, "it is there", |_| true).await?;
+        assert_eq!(annotation(&workload, RESTART_TRIGGER), Some("today"));
         assert_ne!(cache.only_pod().await?, pod);
         Ok(())
     })

@@ -97,6 +97,11 @@ fn violators() -> Vec<(&'static str, Value, Elsewhere)> {
         ("label-value", json!({"pod": {"nodeSelector": {"k": "-"}}}), Editable),
         ("annotation", json!({"service": {"annotations": {"a b": ""}}}), Editable),
         ("pull-secrets", json!({"pod": {"imagePullSecrets": [{"name": "a"}, {"name": "a"}]}}), Editable),
+        (
+            "ten-chars-ten-chars-ten-chars-ten-chars-ten-chars-end",
+            json!({"workload": "StatefulSet"}),
+            Editable,
+        ),
         ("spread", json!({"highAvailability": {"topologySpreadConstraints": [zone, zone]}}), Editable),
         // What several sections decide together can sit in none of them.
         ("budget", budget(&json!({"minAvailable": 2})), Refused),

@@ -1,10 +1,11 @@
 //! Each rule on a real API server: it takes and refuses the specs of `api::spec::cases`, in the words of `validate`.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use futures::future::try_join_all;
+use kube::api::{Patch, PatchParams, PostParams};
 use memcached_operator::api::VERSIONS;
-use memcached_operator::api::spec::NAME;
 use memcached_operator::api::spec::cases::{self, By, Case, Refusal};
+use memcached_operator::api::spec::{NAME, STATEFUL_SET_NAME};
 use serde_json::{Value, json};
 
 use super::{causes, dry_run, resource, resources, with_definition};
@@ -97,6 +98,40 @@ async fn a_name_that_no_service_can_have_is_refused() -> Result<()> {
             let found = causes(&status);
             let found: Vec<_> = found.iter().map(|(field, it)| (field.as_str(), words(it))).collect();
             assert_eq!(found, [("metadata.name", NAME)], "{name}");
+        }
+        Ok(())
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_name_that_named_pods_cannot_carry_is_refused_with_a_stateful_set_and_with_nothing_else()
+-> Result<()> {
+    with_definition("long-names", async |space| {
+        let named = json!({"spec": {"workload": "StatefulSet"}});
+        let [fits, long] = [52, 53].map(|length| "a".repeat(length));
+        for version in VERSIONS {
+            let api = resources(&space.client(), space.name(), version);
+            assert!(dry_run(&api, &resource(&fits, version, &named)).await?.is_ok(), "52 characters fit");
+            assert!(dry_run(&api, &resource(&long, version, &json!({}))).await?.is_ok(), "no name of pods");
+            let Err(status) = dry_run(&api, &resource(&long, version, &named)).await? else {
+                panic!("53 characters are taken")
+            };
+            let found = causes(&status);
+            let found: Vec<_> = found.iter().map(|(field, it)| (field.as_str(), words(it))).collect();
+            assert_eq!(found, [("spec.workload", STATEFUL_SET_NAME)], "{version}");
+        }
+        let api = resources(&space.client(), space.name(), VERSIONS[0]);
+        let change = Patch::Merge(&named);
+        for (name, fits) in [(&fits, true), (&long, false)] {
+            api.create(&PostParams::default(), &resource(name, VERSIONS[0], &json!({}))).await?;
+            match api.patch(name, &PatchParams::default(), &change).await {
+                Ok(_) => assert!(fits, "53 characters are taken by a change of the kind"),
+                Err(kube::Error::Api(status)) => {
+                    assert!(!fits && status.message.contains(STATEFUL_SET_NAME), "{status}");
+                }
+                Err(error) => bail!(error),
+            }
         }
         Ok(())
     })

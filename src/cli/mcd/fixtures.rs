@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::view::answer::Answer;
 use super::view::facts::{CacheFacts, PodFacts, WorkloadFacts};
-use super::view::figures::Figures;
+use super::view::figures_source::figures_source;
 use super::view::top::Look;
-use super::view::way::way;
+use crate::figures::Figures;
 
 /// When every fixture is looked at.
 pub(super) fn now() -> Timestamp {
@@ -201,7 +201,7 @@ fn serving(name: &str, created: &str, hits: f64) -> PodFacts {
 /// A pod whose memcached does not run, or lets nobody ask.
 fn silent(name: &str, created: &str, problem: Option<&str>) -> PodFacts {
     let pod = pod(name, created, problem);
-    let figures = Answer::unknown(way(&pod).unwrap_err());
+    let figures = Answer::unknown(figures_source(&pod).unwrap_err());
     PodFacts { pod, figures }
 }
 
@@ -301,7 +301,7 @@ pub(super) fn held_stateful_set() -> CacheFacts {
     stateful.resource.data["status"]["readyReplicas"] = json!(3);
     let pods = ["carts-0", "carts-1", "carts-2"].map(|name| named(serving(name, LONG_AGO, 1.0), "5d4f8c"));
     CacheFacts {
-        workload: stateful_set(crate::kernel::partition::HELD, &named_counts(3, 3, 0)),
+        workload: stateful_set(crate::kernel::desired::partition::HELD, &named_counts(3, 3, 0)),
         pods: Answer::Known(pods.into()),
         ..stateful
     }

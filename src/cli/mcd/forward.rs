@@ -1,5 +1,5 @@
-//! Asks the memcached of one pod for its figures, through a port that the API server forwards. Takes the pod and the way, gives
-//! [`Figures`]. IO, with the user's own rights; called by `gather`.
+//! Asks the memcached of one pod for its figures, through a port that the API server forwards. Takes the pod and whom
+//! to ask there, gives [`Figures`]. IO, with the user's own rights; called by `gather`.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use kube::{Api, Client, Error};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 
-use super::view::figures::Figures;
-use super::view::way::Way;
+use super::view::figures_source::FiguresSource;
 use crate::exporter::target;
 use crate::exporter::tls::{Tls, Trust};
+use crate::figures::Figures;
 use crate::shell::client::explain;
 
 /// How long all of it may take.
@@ -33,18 +33,18 @@ const LOOPBACK: &str = "127.0.0.1";
 ///
 /// # Errors
 /// Why there are none.
-pub async fn ask(client: &Client, pod: &Pod, way: Way) -> Result<Figures, String> {
+pub async fn ask(client: &Client, pod: &Pod, source: FiguresSource) -> Result<Figures, String> {
     let meta = &pod.metadata;
     let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref().unwrap_or_default());
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace.unwrap_or_default());
     let asked = async {
-        let port = way.port();
+        let port = source.port();
         let forwarded = pods.portforward(name, &[port]).await;
         let mut forwarded = forwarded.map_err(|error| refusal(&error))?;
         let (Some(stream), Some(broken)) = (forwarded.take_stream(port), forwarded.take_error(port)) else {
             return Err(format!("port {port} of the pod could not be forwarded"));
         };
-        match talk(stream, way).await {
+        match talk(stream, source).await {
             Ok(figures) => Ok(figures),
             // The kubelet knows better why nothing came.
             Err(why) => Err(match timeout(REASON, broken).await {
@@ -68,18 +68,18 @@ fn refusal(error: &Error) -> String {
     }
 }
 
-/// The figures that are told on a connection to whom [`Way`] names.
+/// The figures that are told on a connection to whom [`FiguresSource`] names.
 ///
 /// # Errors
 /// Why none are told.
-pub async fn talk<S>(stream: S, way: Way) -> Result<Figures, String>
+pub async fn talk<S>(stream: S, source: FiguresSource) -> Result<Figures, String>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    match way {
-        Way::Exporter(_) => Figures::from_page(&page(stream).await?),
-        Way::Plaintext(_) => of_memcached(stream).await,
-        Way::Tls(_) => {
+    match source {
+        FiguresSource::Exporter(_) => Figures::from_page(&page(stream).await?),
+        FiguresSource::Plaintext(_) => of_memcached(stream).await,
+        FiguresSource::Tls(_) => {
             // Nobody stands between the kubelet and the pod's own loopback, and nothing secret is said.
             let tls = Tls { trust: Trust::Anyone, server_name: None, identity: None };
             let connector = tls.connector().await.map_err(|error| error.to_string())?;
@@ -92,7 +92,7 @@ where
 
 async fn of_memcached<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> Result<Figures, String> {
     let stats = target::general(stream).await.map_err(|error| error.to_string())?;
-    Ok(Figures::from_stats(&stats))
+    Ok(Figures::from_stats(|name| stats.server.get(name).map(String::as_str)))
 }
 
 /// The page of metrics of an exporter.

@@ -19,7 +19,7 @@ use super::cluster::{Cluster, Range};
 use super::forward;
 use super::view::answer::Answer;
 use super::view::facts::{CacheFacts, PodFacts, WorkloadFacts};
-use super::view::way::way;
+use super::view::figures_source::figures_source;
 use crate::api::spec::Workload;
 use crate::api::{KIND, Memcached};
 use crate::kernel::desired::meta::{INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL, selector_text};
@@ -137,8 +137,8 @@ pub async fn pods(cluster: &Cluster, range: &Range, cache: Option<&str>) -> Resu
         cache.map_or_else(|| format!("{MANAGED_BY_LABEL}={MANAGED_BY},{INSTANCE_LABEL}"), selector_text);
     let found = list(&api, ListParams::default().labels(&ours)).await.map_err(of("the pods"))?;
     let asked = stream::iter(found).map(async |pod| {
-        let figures = match way(&pod) {
-            Ok(way) => forward::ask(client, &pod, way).await.into(),
+        let figures = match figures_source(&pod) {
+            Ok(source) => forward::ask(client, &pod, source).await.into(),
             Err(why) => Answer::unknown(why),
         };
         PodFacts { pod, figures }

@@ -13,12 +13,13 @@ use crate::api::spec;
 use crate::api::status::{OtherFieldManager, Warning};
 use crate::kernel::desired::{DefaultImages, LiveTemplate, OperatorPods, Revision, meta};
 use crate::kernel::diff;
-use crate::kernel::effect::{Effect, Observation, Request, RequestId, RolloutCause};
+use crate::kernel::effect::{Effect, Observation, Request, RequestId};
 use crate::kernel::event::{Event, Reply, SeenChild, SeenResource};
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::{ChildKind, Key};
 use crate::kernel::reconciler::{Reconciler, Settings};
 use crate::kernel::rollout_budget::{Adoption, BudgetSettings};
+use crate::kernel::rollout_cause::RolloutCause;
 
 /// What would become of one resource.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -240,7 +241,7 @@ impl Forecast {
                     self.creates.insert(id, (resource, create));
                 }
                 // A plan does not wait for pods.
-                Effect::Send { request: Request::AskAgents(_), .. } => {}
+                Effect::Send { request: Request::AskAgents(_) | Request::AskFigures, .. } => {}
                 Effect::Send { id, resource, request } => {
                     let reads = matches!(request, Request::ReadSecret { .. } | Request::ReadChild { .. });
                     let queue = if reads { &mut self.reads } else { &mut self.writes };
@@ -269,7 +270,7 @@ impl Forecast {
     /// was not quite what an API server gives, and nothing more can be learned.
     fn pretend(&mut self, resource: &Key, request: &Request) -> Option<Reply> {
         let (kind, action) = match request {
-            Request::AskAgents(_) => return None,
+            Request::AskAgents(_) | Request::AskFigures => return None,
             Request::DeletePod { .. } => return Some(Reply::PodDeleted),
             Request::PatchStatus { status, .. } => {
                 let seen = &self.reconciler.world().resources.get(resource)?.seen;

@@ -14,6 +14,7 @@ mod schema;
 pub mod secret_rotation;
 pub mod spec;
 pub mod status;
+pub mod warming;
 pub mod warnings;
 
 pub use spec::{Memcached, MemcachedSpec, Validated};

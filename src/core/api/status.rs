@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::schema::embedded;
 use super::secret_rotation::SecretRotation;
+use super::warming::Warming;
 
 /// `observedGeneration` of a resource that no operator has seen: kstatus calls an object without any status
 /// ready, so the schema defaults to this.
@@ -99,12 +100,15 @@ pub struct MemcachedStatus {
     /// resource is stalled. A Deployment counts by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progressing_since: Option<Time>,
+    /// The new pod of a StatefulSet that has to be warm before the next one is replaced; absent while none is awaited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warming: Option<Warming>,
 }
 
 /// Why pods roll although nobody edited the resource. That concerns many resources at once, so each waits for its turn.
 /// Secret stands for what budgetedRolloutCause says, where that is there.
-// Older definitions accept these two values only, and refuse a status with a third. A permit has to be on record under
-// every definition, or another operator would not know of it. So a newer cause is stored as Secret, whose permits end
+// Older definitions accept these two values only, and refuse a status with a third. A turn has to be on record under
+// every definition, or another operator would not know of it. So a newer cause is stored as Secret, whose turns end
 // in the same way; the real cause goes into budgetedRolloutCause, which an older definition drops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum RecordedRollout {
@@ -148,7 +152,7 @@ impl BudgetedRollout {
 impl MemcachedStatus {
     /// Why the resource has a turn at rolling its pods, if it has one.
     #[must_use]
-    pub fn permit_cause(&self) -> Option<BudgetedRollout> {
+    pub fn turn_cause(&self) -> Option<BudgetedRollout> {
         Some(match (self.budgeted_rollout?, self.budgeted_rollout_cause.as_deref()) {
             (RecordedRollout::Adoption, _) => BudgetedRollout::Adoption,
             (RecordedRollout::Secret, Some(DEFINITION)) => BudgetedRollout::Definition,
@@ -271,6 +275,7 @@ impl Default for MemcachedStatus {
             weakened_by_others: Vec::new(),
             failing_since: None,
             progressing_since: None,
+            warming: None,
         }
     }
 }
@@ -300,6 +305,7 @@ impl<'de> Deserialize<'de> for MemcachedStatus {
             weakened_by_others: values(&raw, "weakenedByOthers"),
             failing_since: value(&raw, "failingSince"),
             progressing_since: value(&raw, "progressingSince"),
+            warming: value(&raw, "warming"),
         })
     }
 }
@@ -402,9 +408,9 @@ mod tests {
             budgeted_rollout_cause: cause.recorded_cause(),
             ..MemcachedStatus::default()
         };
-        assert_eq!(status.permit_cause(), Some(cause));
+        assert_eq!(status.turn_cause(), Some(cause));
         status.budgeted_rollout_cause = None;
-        assert!(status.permit_cause().is_some());
+        assert!(status.turn_cause().is_some());
     }
 
     #[rstest]

@@ -1,5 +1,5 @@
 //! What the operator asks the agents of a cache's pods, and what they answer. Pure data: the pass makes a [`Question`], the
-//! shell asks it, and [`super::rotation`] reads the [`AgentsReply`].
+//! shell asks it, and [`super::rotation_record`] reads the [`AgentsReply`].
 //!
 //! Neither holds a byte of a Secret, nor anything that could be compared with one: the shell reads the Secrets itself, makes
 //! of them what the agents are asked, and forgets them.

@@ -1,5 +1,5 @@
-//! What the reconciler wants done. Pure data; the shell carries it out and answers each request with
-//! [`super::event::Event::Done`].
+//! What the reconciler wants done, with what the metrics count. Pure data; the shell carries it out and answers each request
+//! with [`super::event::Event::Done`].
 
 use jiff::Timestamp;
 use json_patch::PatchOperation;
@@ -11,7 +11,7 @@ use super::agents::Question;
 use super::failure::Category;
 use super::instance_metrics::InstanceMetrics;
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
-use crate::api::status::BudgetedRollout;
+use super::rollout_cause::RolloutCause;
 
 /// Number of a request, unique within one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -162,6 +162,8 @@ pub enum Request {
     },
     /// Ask the agents of a cache's pods; the answer is no part of a batch, and nothing waits for it.
     AskAgents(Question),
+    /// Ask the memcacheds of a cache's pods what they count; nothing waits for this answer either.
+    AskFigures,
     /// Merge-patch the resource's status subresource.
     PatchStatus {
         /// The version of the resource that the status was computed from.
@@ -191,53 +193,6 @@ pub enum Severity {
     Normal,
     /// An Event of type Warning: somebody should look.
     Warning,
-}
-
-/// Why pods are replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, VariantArray)]
-pub enum RolloutCause {
-    /// The user changed the spec.
-    Spec,
-    /// The content of a mounted Secret changed.
-    Secret,
-    /// The restart-trigger annotation changed.
-    RestartTrigger,
-    /// Somebody else changed the pod template, and it is put back.
-    Drift,
-    /// This build renders templates by newer rules, and was told to adopt them.
-    Adoption,
-    /// The spec reads otherwise than when the template was in place, but no new generation announces an edit: another
-    /// version of the CRD drops or adds fields, or this release does not know a field.
-    Definition,
-    /// Somebody else changed fields of the pod template that are not ours, and they stay.
-    Others,
-}
-
-impl RolloutCause {
-    /// Value of the metric label `cause`, and the words of the Kubernetes Event.
-    #[must_use]
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Spec => "spec",
-            Self::Secret => "secret",
-            Self::RestartTrigger => "restart_trigger",
-            Self::Drift => "drift",
-            Self::Adoption => "adoption",
-            Self::Definition => "definition",
-            Self::Others => "others",
-        }
-    }
-
-    /// Whether such rollouts affect many resources at once, so that each needs a permit of the rollout budget.
-    #[must_use]
-    pub const fn budgeted(self) -> Option<BudgetedRollout> {
-        match self {
-            Self::Secret => Some(BudgetedRollout::Secret),
-            Self::Adoption => Some(BudgetedRollout::Adoption),
-            Self::Definition => Some(BudgetedRollout::Definition),
-            Self::Spec | Self::RestartTrigger | Self::Drift | Self::Others => None,
-        }
-    }
 }
 
 /// What came of Secrets that pods take in place.
@@ -321,16 +276,16 @@ pub enum Observation {
     InstanceGone(Key),
     /// Resources waiting for a pass.
     QueueDepth(usize),
-    /// How many resources have a permit of the rollout budget, and how many wait.
+    /// How many resources have a turn of the rollout budget, and how many wait.
     RolloutCounts(RolloutCounts),
 }
 
-/// How many resources have a permit, and how many wait.
+/// How many resources have a turn, and how many wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RolloutCounts {
-    /// Resources with a permit that is not idle.
+    /// Resources with a turn that is not idle.
     pub rolling: usize,
-    /// Resources that wait for a permit.
+    /// Resources that wait for a turn.
     pub waiting: usize,
     /// Whether an adoption stalled or was refused, so that no other begins.
     pub adoption_halted: bool,

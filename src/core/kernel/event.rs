@@ -16,6 +16,7 @@ use super::field_managers::OtherManager;
 use super::go_operator::entry::GoOperatorEntry;
 use super::lists::Moment;
 use super::object::{ChildKind, Controller, Key, ResourceVersion, Scope, Uid, Watched};
+use super::pod_figures::PodFigures;
 use super::secret_finding::SecretFinding;
 use crate::api::{MemcachedSpec, MemcachedStatus};
 
@@ -278,6 +279,8 @@ pub enum Reply {
     Status(Box<SeenResource>),
     /// What the agents of a cache's pods say.
     Agents(AgentsReply),
+    /// What the memcacheds of a cache's pods count, of those that answer.
+    Figures(Vec<PodFigures>),
     /// The request failed.
     Failed(Failure),
 }

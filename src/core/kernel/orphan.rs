@@ -41,7 +41,7 @@ impl Orphan {
         let is_written =
             |(name, value): (String, String)| labels.and_then(|all| all.get(name)?.as_str()) == Some(&value);
         let made_here = seen.entry.is_some() || seen.go_operator.is_some();
-        let labelled = || meta::labels(&seen.key.name).into_iter().all(is_written);
+        let labelled = || meta::selector_labels(&seen.key.name).into_iter().all(is_written);
         if seen.controller.is_some() || !made_here || !labelled() {
             return None;
         }

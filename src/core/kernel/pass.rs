@@ -6,47 +6,50 @@
 //! nothing. Called by [`super::reconciler::Reconciler`], which folds the outcome back into the world.
 
 pub mod action;
+pub mod ask_figures;
+pub mod asking;
 pub mod budget;
+pub mod cause_of_apply;
 pub mod changed_secrets;
 pub mod compare;
 pub mod desired;
 pub mod effects;
 pub mod held;
-pub mod live_rollout;
+pub mod intent_of_view;
 pub mod mounted_secrets;
 pub mod outcome;
 pub mod owner;
 pub mod plan;
-pub mod progress;
-pub mod rollout_cause;
+pub mod replicas;
 pub mod rotation;
 pub mod secret_content;
 pub mod settled;
 pub mod status;
 pub mod stuck_pods;
+pub mod template_progress;
 pub mod validate;
 pub mod view;
 pub mod warnings;
 
-pub use budget::permit_without_writes;
+pub use budget::turn_without_writes;
 pub use outcome::ComparedChild;
 pub use outcome::Findings;
 pub use outcome::Pass;
 pub use outcome::Settled;
 pub use view::View;
 
-use super::rollout_budget::PermitState;
+use super::rollout_budget::TurnState;
 use super::status::patch;
 use action::Planned;
+use asking::Asking;
 use budget::{AdoptionState, BudgetedPlan};
 use plan::Plan;
-use rotation::Asking;
 
 /// Runs one pass.
 #[must_use]
 pub fn run(view: &View<'_>) -> Pass {
     if view.resource.seen.deleting {
-        return Pass { permit_state: Some(PermitState::NotNeeded), ..Pass::default() };
+        return Pass { turn_state: Some(TurnState::NotNeeded), ..Pass::default() };
     }
     // validate: after this nothing reads the raw spec
     let spec = match validate::validated(view) {
@@ -56,7 +59,7 @@ pub fn run(view: &View<'_>) -> Pass {
     // mounted Secrets: which ones, and what is known of them
     let mounted_secrets = mounted_secrets::resolve(view, &spec);
     if !mounted_secrets.reads.is_empty() {
-        // The permit stays as it is: a read always ends.
+        // The turn stays as it is: a read always ends.
         return Pass::reading(mounted_secrets.reads);
     }
     // desired: every child, rendered only if that is needed
@@ -81,34 +84,27 @@ pub fn run(view: &View<'_>) -> Pass {
     let computed = status::of_valid(view, &spec, &mounted_secrets, &budgeted);
     // effects: what is to be sent; if nothing is, the resource is settled
     let requests = effects::requests(view, &spec, &mounted_secrets, &budgeted, &computed.status);
-    let BudgetedPlan { plan: Plan { desired, children }, permit_state } = budgeted;
+    let BudgetedPlan { plan: Plan { desired, children }, turn_state } = budgeted;
     let asking = match requests.is_empty() {
-        true => rotation::asking(view, &spec, &mounted_secrets),
-        false => Asking::Rest,
+        true => vec![rotation::asking(view, &spec, &mounted_secrets), ask_figures::asking(view, &spec)],
+        false => Vec::new(),
     };
     let settled = requests.is_empty().then(|| {
         let settled = settled::of_valid(view, &spec, &mounted_secrets, &children, &computed);
-        match asking {
-            Asking::At(at) => settled.no_longer_than(at),
-            Asking::Rest | Asking::Now(_) => settled,
-        }
+        settled.no_longer_than(asking.iter().filter_map(Asking::at))
     });
-    let question = match asking {
-        Asking::Now(question) => Some(question),
-        Asking::Rest | Asking::At(_) => None,
-    };
     // Where a child is read or written, only the answer tells.
-    let permit_state = match children.iter().any(|it| it.action.sends()) {
-        true => permit_state,
-        false => permit_state.stalled(patch::says_stalled(&computed.status)),
+    let turn_state = match children.iter().any(|it| it.action.sends()) {
+        true => turn_state,
+        false => turn_state.stalled(patch::says_stalled(&computed.status)),
     };
     let kept = |it: Planned| it.compared?.into_kept(view, it.kind);
     Pass {
         requests,
-        permit_state: Some(permit_state),
+        turn_state: Some(turn_state),
         secret_hash: mounted_secrets.found(),
         settled,
-        question,
+        questions: asking.into_iter().filter_map(Asking::question).collect(),
         findings: Findings {
             compared_children: children.into_iter().filter_map(kept).collect(),
             rendered_hashes: desired.news(),
@@ -118,9 +114,9 @@ pub fn run(view: &View<'_>) -> Pass {
 
 /// The pass over a resource whose spec cannot be built from: no child is touched.
 fn invalid(view: &View<'_>, broken: &str) -> Pass {
-    let permit_state = budget::permit_without_writes(view);
-    let status = status::of_invalid(view, broken, permit_state);
-    let mut pass = Pass { permit_state: Some(permit_state.stalled(true)), ..Pass::default() };
+    let turn_state = budget::turn_without_writes(view);
+    let status = status::of_invalid(view, broken, turn_state);
+    let mut pass = Pass { turn_state: Some(turn_state.stalled(true)), ..Pass::default() };
     if view.status_differs(&status) {
         pass.requests.push(view.write_status(&status, None));
     } else {

@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use super::backoff::Attempt;
 use super::diff::Path;
-use super::effect::{ChildResult, KubeEvent, LogLine, Request, RolloutCause, RotationResult};
+use super::effect::{ChildResult, KubeEvent, LogLine, Request, RotationResult};
 use super::event::SeenResource;
 use super::field_managers::OtherManager;
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
+use super::rollout_cause::RolloutCause;
 use super::slot::KnownVersions;
 use super::status::patch;
 use super::world::secret::{ChangedSecret, Presence};

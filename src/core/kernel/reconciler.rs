@@ -15,7 +15,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::agents::Question;
 use super::backoff::{Attempt, Backoff};
 use super::desired::{DefaultImages, OperatorPods};
 use super::effect::{ChildResult, Effect, Observation, Request, RequestId};
@@ -24,9 +23,11 @@ use super::failure::{Category, Failure};
 use super::lists::Moment;
 use super::object::{ChildKind, Key, Scope, Uid, Watched};
 use super::pass;
+use super::pass::asking::PodQuestion;
 use super::pass::outcome::{ComparedChild, Findings, Pass, Settled};
 use super::pass::view::View;
 use super::pending_request::{PendingRequest, PlannedRequest};
+use super::pod_figures::AskedFigures;
 use super::queue::{Lane, Queue};
 use super::rollout_budget::{BudgetSettings, RolloutBudget};
 use super::shortcuts::half_pass;
@@ -77,7 +78,7 @@ pub struct Reconciler {
     now: Timestamp,
     next_id: u64,
     pending_requests: BTreeMap<RequestId, PendingRequest>,
-    /// Questions to agents without an answer, and about which incarnation of which resource they are. No pass waits for
+    /// Questions to pods without an answer, and about which incarnation of which resource they are. No pass waits for
     /// them, and they take no other request's place.
     #[serde(default)]
     open_questions: BTreeMap<RequestId, (Key, Uid)>,
@@ -134,7 +135,7 @@ impl Reconciler {
             effects.push(Effect::RelistAll);
         }
         self.queue.fire(at);
-        self.queue_permitted();
+        self.queue_called();
         while self.leading
             && self.is_synced()
             && self.pending_requests.len() < self.settings.max_in_flight
@@ -142,7 +143,7 @@ impl Reconciler {
         {
             if self.world.is_synced_in(&key.namespace) {
                 self.pass(&key, &mut effects);
-                self.queue_permitted();
+                self.queue_called();
             } else {
                 self.unsynced.insert(key);
             }
@@ -155,9 +156,9 @@ impl Reconciler {
         effects
     }
 
-    /// Queues the resources that may get a rollout permit, behind those that were edited.
-    fn queue_permitted(&mut self) {
-        for key in self.world.rollout_budget.take_permitted() {
+    /// Queues the resources that may get their turn to roll, behind those that were edited.
+    fn queue_called(&mut self) {
+        for key in self.world.rollout_budget.call_next() {
             self.queue.push(&key, Lane::Backlog);
         }
     }
@@ -190,7 +191,7 @@ impl Reconciler {
             Event::Gone { kind, key } => self.world.gone(kind, &key),
             Event::Done { id, reply } => {
                 match self.open_questions.remove(&id) {
-                    Some((key, uid)) => self.handle_agents_reply(id, (&key, &uid), reply),
+                    Some((key, uid)) => self.handle_answer(id, (&key, &uid), reply),
                     None => self.handle_reply(id, reply, effects),
                 }
                 BTreeSet::new()
@@ -241,7 +242,7 @@ impl Reconciler {
     /// resource are reported again.
     fn on_leadership_acquired(&mut self) {
         for (key, resource) in &mut self.world.resources {
-            (resource.reported, resource.agents) = (None, None);
+            (resource.reported, resource.agents, resource.figures) = (None, None, None);
             resource.recall();
             resource.secret_hash = None;
             self.world.rollout_budget.restore(key, &resource.seen.status);
@@ -326,8 +327,8 @@ impl Reconciler {
         match catch_unwind(AssertUnwindSafe(|| pass::run(&view))) {
             Ok(pass) => self.carry_out(key, pass, effects),
             Err(_) => {
-                let permit_state = pass::permit_without_writes(&view);
-                self.world.rollout_budget.note(key, permit_state);
+                let turn_state = pass::turn_without_writes(&view);
+                self.world.rollout_budget.note(key, turn_state);
                 self.back_off_after_panic(key, effects);
             }
         }
@@ -335,8 +336,8 @@ impl Reconciler {
 
     fn carry_out(&mut self, key: &Key, pass: Pass, effects: &mut Vec<Effect>) {
         self.remember(key, pass.findings);
-        if let Some(permit_state) = pass.permit_state {
-            self.world.rollout_budget.note(key, permit_state);
+        if let Some(turn_state) = pass.turn_state {
+            self.world.rollout_budget.note(key, turn_state);
         }
         let Some(resource) = self.world.resources.get_mut(key) else { return };
         if let Some(found) = pass.secret_hash {
@@ -344,8 +345,8 @@ impl Reconciler {
         }
         if pass.requests.is_empty() {
             self.settle(key, pass.settled, effects);
-            if let Some(question) = pass.question {
-                self.ask_agents(key, question, effects);
+            for question in pass.questions {
+                self.ask_pods(key, question, effects);
             }
             return;
         }
@@ -363,13 +364,24 @@ impl Reconciler {
         }
     }
 
-    fn ask_agents(&mut self, key: &Key, question: Question, effects: &mut Vec<Effect>) {
+    fn ask_pods(&mut self, key: &Key, question: PodQuestion, effects: &mut Vec<Effect>) {
         let Some(resource) = self.world.resources.get_mut(key) else { return };
         let id = RequestId(self.next_id);
+        let request = match question {
+            PodQuestion::Rotation(question) => {
+                resource.agents.get_or_insert_default().ask(id, &question.wanted);
+                Request::AskAgents(question)
+            }
+            PodQuestion::Figures => {
+                let Some(warming) = &resource.seen.status.warming else { return };
+                let figures = resource.figures.get_or_insert_with(|| Box::new(AskedFigures::new(warming)));
+                figures.ask(id, warming);
+                Request::AskFigures
+            }
+        };
         self.next_id += 1;
-        resource.agents.get_or_insert_default().ask(id, &question.wanted);
         self.open_questions.insert(id, (key.clone(), resource.seen.uid.clone()));
-        effects.push(Effect::Send { id, resource: key.clone(), request: Request::AskAgents(question) });
+        effects.push(Effect::Send { id, resource: key.clone(), request });
     }
 
     fn settle(&mut self, key: &Key, settled: Option<Settled>, effects: &mut Vec<Effect>) {
@@ -379,6 +391,7 @@ impl Reconciler {
         let Some((settled, resource)) = settled.zip(self.world.resources.get_mut(key)) else { return };
         self.queue.set_timer(key, settled.wake_at);
         resource.may_be_unfinished &= settled.failure.is_some();
+        resource.former_may_stand &= settled.failure.is_some();
         for kind in &settled.unchanged {
             // The child is as desired without that write: the next conflict is a first one again.
             let resolved = |backoff: &mut Backoff| backoff.failure.category == Category::Conflict;

@@ -2,18 +2,18 @@
 //! updated by the pass.
 //!
 //! A changed Secret that fifty caches mount, an operator that adopts newer pod templates, or a CRD that drops a field
-//! affects many caches at once, and a cache is empty after its rollout. So only a few may roll at a time: each needs a
-//! permit, which the pages for users call a turn. The permit is recorded in the status of the resource before the first
-//! pod is deleted, so that another replica of the operator knows of it, and knows whether the rollout stalled.
+//! affects many caches at once, and a cache is empty after its rollout. So only a few may roll at a time: they take turns,
+//! and the budget says how many have one. The turn is recorded in the status of the resource before the first pod is
+//! deleted, so that another replica of the operator knows of it, and knows whether the rollout stalled.
 //!
-//! A permit ends when all pods of the live template are available and nothing more is to be done with it: the rollout
+//! A turn ends when all pods of the live template are available and nothing more is to be done with it: the rollout
 //! is complete, or the resource is paused, invalid, or waits for a Secret. Only the state of the Deployment decides
-//! about that, so that no exit of a pass can forget it. A resource whose apply is refused keeps its permit, which is
-//! idle then: an idle permit does not count, and before the rollout goes on a free one is needed again. A resource that
+//! about that, so that no exit of a pass can forget it. A resource whose apply is refused keeps its turn, which is
+//! idle then: an idle turn does not count, and before the rollout goes on a free one is needed again. A resource that
 //! adopts a newer template and stalls or is refused blocks all further adoptions.
 //!
-//! A permit is released first and erased from the status afterwards, so a restart may restore more permits than the
-//! limit. A restored permit whose pods do not roll therefore needs a free place, as a new one does.
+//! A turn is released first and erased from the status afterwards, so a restart may restore more turns than the
+//! limit. So a restored turn whose pods do not roll needs a free one, as a new one does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ use crate::api::status::BudgetedRollout;
 /// How many caches may roll, and whether older templates are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BudgetSettings {
-    /// Permits at a time; at least 1.
+    /// Turns at a time; at least 1.
     pub limit: usize,
     /// Whether templates of older revisions are replaced.
     pub adoption: Adoption,
@@ -50,14 +50,16 @@ impl Default for BudgetSettings {
     }
 }
 
-/// Which resources have a permit and which wait for one.
+/// Which resources have a turn and which wait for one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RolloutBudget {
-    budget: BudgetSettings,
-    /// Scopes whose resources have not been listed yet. They may hold permits, so until then no other permit is
+    #[serde(rename = "budget")]
+    settings: BudgetSettings,
+    /// Scopes whose resources have not been listed yet. They may hold turns, so until then no other turn is
     /// granted.
     unseen: BTreeSet<Scope>,
-    permits: Permits,
+    #[serde(rename = "permits")]
+    turns: Turns,
     /// Resources that wait and have not been queued again, but for those that wait to adopt.
     waiting: BTreeMap<Key, BudgetedRollout>,
     /// Resources that wait to adopt: while adoption is halted, nobody looks at them.
@@ -65,54 +67,54 @@ pub struct RolloutBudget {
     adopting: BTreeSet<Key>,
 }
 
-/// The permits, and how many of them there are of each kind that is asked for after every event.
+/// The turns, and how many of them there are of each kind that is asked for after every event.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(from = "BTreeMap<Key, RolloutPermit>", into = "BTreeMap<Key, RolloutPermit>")]
-struct Permits {
-    all: BTreeMap<Key, RolloutPermit>,
-    /// Permits in use.
+#[serde(from = "BTreeMap<Key, Turn>", into = "BTreeMap<Key, Turn>")]
+struct Turns {
+    all: BTreeMap<Key, Turn>,
+    /// Turns in use.
     rolling: usize,
-    /// Permits that keep others from adopting.
+    /// Turns that keep others from adopting.
     halting: usize,
 }
 
-impl Permits {
-    fn get(&self, key: &Key) -> Option<RolloutPermit> {
+impl Turns {
+    fn get(&self, key: &Key) -> Option<Turn> {
         self.all.get(key).copied()
     }
 
-    fn insert(&mut self, key: Key, permit: RolloutPermit) {
+    fn insert(&mut self, key: Key, turn: Turn) {
         self.remove(&key);
-        self.rolling += usize::from(permit.is_used());
-        self.halting += usize::from(permit.halts_adoption());
-        self.all.insert(key, permit);
+        self.rolling += usize::from(turn.is_used());
+        self.halting += usize::from(turn.halts_adoption());
+        self.all.insert(key, turn);
     }
 
     fn remove(&mut self, key: &Key) {
-        if let Some(permit) = self.all.remove(key) {
-            self.rolling -= usize::from(permit.is_used());
-            self.halting -= usize::from(permit.halts_adoption());
+        if let Some(turn) = self.all.remove(key) {
+            self.rolling -= usize::from(turn.is_used());
+            self.halting -= usize::from(turn.halts_adoption());
         }
     }
 }
 
-impl From<BTreeMap<Key, RolloutPermit>> for Permits {
-    fn from(all: BTreeMap<Key, RolloutPermit>) -> Self {
-        let mut permits = Self::default();
-        all.into_iter().for_each(|(key, permit)| permits.insert(key, permit));
-        permits
+impl From<BTreeMap<Key, Turn>> for Turns {
+    fn from(all: BTreeMap<Key, Turn>) -> Self {
+        let mut turns = Self::default();
+        all.into_iter().for_each(|(key, turn)| turns.insert(key, turn));
+        turns
     }
 }
 
-impl From<Permits> for BTreeMap<Key, RolloutPermit> {
-    fn from(permits: Permits) -> Self {
-        permits.all
+impl From<Turns> for BTreeMap<Key, Turn> {
+    fn from(turns: Turns) -> Self {
+        turns.all
     }
 }
 
-/// Permission to replace pods.
+/// A cache's turn: its pods may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RolloutPermit {
+pub struct Turn {
     /// Why the pods roll.
     pub cause: BudgetedRollout,
     /// Whether the rollout waits for a person; also while a refused apply is retried.
@@ -122,7 +124,7 @@ pub struct RolloutPermit {
     pub idle: bool,
 }
 
-impl RolloutPermit {
+impl Turn {
     const fn new(cause: BudgetedRollout) -> Self {
         Self { cause, stalled: false, idle: false }
     }
@@ -136,26 +138,24 @@ impl RolloutPermit {
     }
 }
 
-/// The permit of a resource, or why it has none.
+/// The turn of a resource, or why it has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PermitState {
-    /// No permit is needed.
+pub enum TurnState {
+    /// No turn is needed.
     #[default]
     NotNeeded,
     /// Too many other caches roll.
     Waiting(BudgetedRollout),
     /// The pods may be replaced.
-    Granted(RolloutPermit),
+    Granted(Turn),
 }
 
-impl PermitState {
-    /// Notes whether the rollout waits for a person. A permit that is idle counts as stalled.
+impl TurnState {
+    /// Notes whether the rollout waits for a person. A turn that is idle counts as stalled.
     #[must_use]
     pub const fn stalled(self, stalled: bool) -> Self {
         match self {
-            Self::Granted(permit) => {
-                Self::Granted(RolloutPermit { stalled: stalled || permit.idle, ..permit })
-            }
+            Self::Granted(turn) => Self::Granted(Turn { stalled: stalled || turn.idle, ..turn }),
             other => other,
         }
     }
@@ -164,7 +164,7 @@ impl PermitState {
     #[must_use]
     pub const fn idle(self, idle: bool) -> Self {
         match self {
-            Self::Granted(permit) => Self::Granted(RolloutPermit { idle, ..permit }),
+            Self::Granted(turn) => Self::Granted(Turn { idle, ..turn }),
             other => other,
         }
     }
@@ -173,8 +173,8 @@ impl PermitState {
 impl RolloutBudget {
     /// A budget before any resource of these scopes was listed.
     #[must_use]
-    pub fn new(budget: BudgetSettings, unseen: BTreeSet<Scope>) -> Self {
-        Self { budget, unseen, ..Self::default() }
+    pub fn new(settings: BudgetSettings, unseen: BTreeSet<Scope>) -> Self {
+        Self { settings, unseen, ..Self::default() }
     }
 
     /// All resources in a scope have been seen.
@@ -182,7 +182,7 @@ impl RolloutBudget {
         self.unseen.remove(scope);
     }
 
-    /// The resources in a scope cannot be listed. Known permits stay; resources that were never seen keep nobody
+    /// The resources in a scope cannot be listed. Known turns stay; resources that were never seen keep nobody
     /// waiting.
     pub fn pass_over(&mut self, scope: &Scope) {
         self.unseen.remove(scope);
@@ -191,70 +191,68 @@ impl RolloutBudget {
     /// Whether templates of older revisions are replaced.
     #[must_use]
     pub fn adopts(&self) -> bool {
-        self.budget.adoption == Adoption::Budgeted
+        self.settings.adoption == Adoption::Budgeted
     }
 
-    /// The permit of a resource.
+    /// The turn of a resource.
     #[must_use]
-    pub fn permit(&self, key: &Key) -> Option<RolloutPermit> {
-        self.permits.get(key)
+    pub fn turn(&self, key: &Key) -> Option<Turn> {
+        self.turns.get(key)
     }
 
-    /// Decides on the permit of a resource. `reason` is why it wants to roll, if it does; `done` says whether the permit
+    /// Decides on the turn of a resource. `reason` is why it wants to roll, if it does; `done` says whether the turn
     /// that it has can end.
     #[must_use]
-    pub fn permit_state(&self, key: &Key, reason: Option<BudgetedRollout>, done: bool) -> PermitState {
-        match (self.permit(key), reason) {
-            (Some(permit), Some(cause)) if self.may_go_on(key, permit, cause, done) => {
-                PermitState::Granted(RolloutPermit { cause, idle: false, ..permit })
+    pub fn turn_state(&self, key: &Key, reason: Option<BudgetedRollout>, done: bool) -> TurnState {
+        match (self.turn(key), reason) {
+            (Some(turn), Some(cause)) if self.may_go_on(key, turn, cause, done) => {
+                TurnState::Granted(Turn { cause, idle: false, ..turn })
             }
-            (Some(permit), None) if !done => PermitState::Granted(permit),
-            (None, Some(cause)) if self.may_grant(key, cause) => {
-                PermitState::Granted(RolloutPermit::new(cause))
-            }
-            (_, Some(cause)) => PermitState::Waiting(cause),
-            (_, None) => PermitState::NotNeeded,
+            (Some(turn), None) if !done => TurnState::Granted(turn),
+            (None, Some(cause)) if self.may_grant(key, cause) => TurnState::Granted(Turn::new(cause)),
+            (_, Some(cause)) => TurnState::Waiting(cause),
+            (_, None) => TurnState::NotNeeded,
         }
     }
 
     /// Stores what a pass decided.
-    pub fn note(&mut self, key: &Key, permit_state: PermitState) {
+    pub fn note(&mut self, key: &Key, turn_state: TurnState) {
         self.forget(key);
-        match permit_state {
-            PermitState::NotNeeded => {}
-            PermitState::Waiting(BudgetedRollout::Adoption) => {
+        match turn_state {
+            TurnState::NotNeeded => {}
+            TurnState::Waiting(BudgetedRollout::Adoption) => {
                 self.adopting.insert(key.clone());
             }
-            PermitState::Waiting(cause) => drop(self.waiting.insert(key.clone(), cause)),
-            PermitState::Granted(permit) => self.permits.insert(key.clone(), permit),
+            TurnState::Waiting(cause) => drop(self.waiting.insert(key.clone(), cause)),
+            TurnState::Granted(turn) => self.turns.insert(key.clone(), turn),
         }
     }
 
-    /// Restores the permit from the status of a resource: whether it rolls, and whether the rollout stalled.
+    /// Restores the turn from the status of a resource: whether it rolls, and whether the rollout stalled.
     pub fn restore(&mut self, key: &Key, status: &MemcachedStatus) {
-        let permit = status.permit_cause().map(|cause| PermitState::Granted(RolloutPermit::new(cause)));
-        self.note(key, permit.unwrap_or_default().stalled(patch::says_stalled(status)));
+        let turn = status.turn_cause().map(|cause| TurnState::Granted(Turn::new(cause)));
+        self.note(key, turn.unwrap_or_default().stalled(patch::says_stalled(status)));
     }
 
     /// Removes a resource that was deleted.
     pub fn forget(&mut self, key: &Key) {
-        self.permits.remove(key);
+        self.turns.remove(key);
         self.waiting.remove(key);
         self.adopting.remove(key);
     }
 
-    /// Removes from the waiting resources those that may get a permit now, and returns them: the first by name. Called after
+    /// Removes from the waiting resources those that may get a turn now, and returns them: the first by name. Called after
     /// every event, so that it looks at no more of them than may go.
-    pub fn take_permitted(&mut self) -> Vec<Key> {
-        let room = match self.unseen.is_empty() {
-            true => self.budget.limit.saturating_sub(self.rolling(None)),
+    pub fn call_next(&mut self) -> Vec<Key> {
+        let free = match self.unseen.is_empty() {
+            true => self.settings.limit.saturating_sub(self.rolling(None)),
             false => 0,
         };
-        let adopting = if self.is_adoption_halted(None) { 0 } else { room };
-        let (waiting, adopting) = (self.waiting.keys().take(room), self.adopting.iter().take(adopting));
+        let adopting = if self.is_adoption_halted(None) { 0 } else { free };
+        let (waiting, adopting) = (self.waiting.keys().take(free), self.adopting.iter().take(adopting));
         let mut called: Vec<Key> = waiting.chain(adopting).cloned().collect();
         called.sort_unstable();
-        called.truncate(room);
+        called.truncate(free);
         for key in &called {
             self.waiting.remove(key);
             self.adopting.remove(key);
@@ -262,36 +260,36 @@ impl RolloutBudget {
         called
     }
 
-    /// How many resources have a permit, and how many wait.
+    /// How many resources have a turn, and how many wait.
     #[must_use]
     pub fn counts(&self) -> RolloutCounts {
         let (rolling, waiting) = (self.rolling(None), self.waiting.len() + self.adopting.len());
         RolloutCounts { rolling, waiting, adoption_halted: self.is_adoption_halted(None) }
     }
 
-    /// Permits in use by other resources.
+    /// Turns in use by other resources.
     fn rolling(&self, but: Option<&Key>) -> usize {
-        let own = but.and_then(|key| self.permit(key)).filter(|own| own.is_used());
-        self.permits.rolling - usize::from(own.is_some())
+        let own = but.and_then(|key| self.turn(key)).filter(|own| own.is_used());
+        self.turns.rolling - usize::from(own.is_some())
     }
 
     fn may_grant(&self, key: &Key, cause: BudgetedRollout) -> bool {
-        self.has_room(key) && (cause != BudgetedRollout::Adoption || !self.is_adoption_halted(Some(key)))
+        self.has_free_turn(key) && (cause != BudgetedRollout::Adoption || !self.is_adoption_halted(Some(key)))
     }
 
-    /// Whether a permit still allows to replace pods. More permits may be restored than the limit, because a permit
-    /// ends before the status says so. Those whose pods roll go on; the others need room.
-    fn may_go_on(&self, key: &Key, permit: RolloutPermit, cause: BudgetedRollout, done: bool) -> bool {
-        if permit.idle { self.may_grant(key, cause) } else { !done || self.has_room(key) }
+    /// Whether a turn still allows to replace pods. More turns may be restored than the limit, because a turn
+    /// ends before the status says so. Those whose pods roll go on; the others need a free one.
+    fn may_go_on(&self, key: &Key, turn: Turn, cause: BudgetedRollout, done: bool) -> bool {
+        if turn.idle { self.may_grant(key, cause) } else { !done || self.has_free_turn(key) }
     }
 
-    fn has_room(&self, key: &Key) -> bool {
-        self.unseen.is_empty() && self.rolling(Some(key)) < self.budget.limit
+    fn has_free_turn(&self, key: &Key) -> bool {
+        self.unseen.is_empty() && self.rolling(Some(key)) < self.settings.limit
     }
 
     fn is_adoption_halted(&self, but: Option<&Key>) -> bool {
-        let own = but.and_then(|key| self.permit(key)).filter(|own| own.halts_adoption());
-        self.permits.halting > usize::from(own.is_some())
+        let own = but.and_then(|key| self.turn(key)).filter(|own| own.halts_adoption());
+        self.turns.halting > usize::from(own.is_some())
     }
 }
 
@@ -311,31 +309,31 @@ mod tests {
         RolloutBudget::new(BudgetSettings { limit: 1, adoption: Adoption::Budgeted }, BTreeSet::new())
     }
 
-    fn rolling(cause: BudgetedRollout) -> PermitState {
-        PermitState::Granted(RolloutPermit::new(cause))
+    fn rolling(cause: BudgetedRollout) -> TurnState {
+        TurnState::Granted(Turn::new(cause))
     }
 
-    fn idle(cause: BudgetedRollout) -> PermitState {
+    fn idle(cause: BudgetedRollout) -> TurnState {
         rolling(cause).idle(true).stalled(false)
     }
 
     #[test]
     fn who_comes_too_late_is_called_when_a_turn_ends() {
         let mut rollout_budget = of_one();
-        assert_eq!(rollout_budget.permit_state(&key("a"), Some(Secret), true), rolling(Secret));
+        assert_eq!(rollout_budget.turn_state(&key("a"), Some(Secret), true), rolling(Secret));
         rollout_budget.note(&key("a"), rolling(Secret));
-        assert_eq!(rollout_budget.permit_state(&key("b"), Some(Secret), true), PermitState::Waiting(Secret));
-        rollout_budget.note(&key("b"), PermitState::Waiting(Secret));
-        assert_eq!(rollout_budget.take_permitted(), vec![]);
+        assert_eq!(rollout_budget.turn_state(&key("b"), Some(Secret), true), TurnState::Waiting(Secret));
+        rollout_budget.note(&key("b"), TurnState::Waiting(Secret));
+        assert_eq!(rollout_budget.call_next(), vec![]);
         assert_eq!(
-            rollout_budget.permit_state(&key("a"), None, false),
+            rollout_budget.turn_state(&key("a"), None, false),
             rolling(Secret),
             "its pods are not back"
         );
-        assert_eq!(rollout_budget.permit_state(&key("a"), None, true), PermitState::NotNeeded);
-        rollout_budget.note(&key("a"), PermitState::NotNeeded);
-        assert_eq!(rollout_budget.take_permitted(), vec![key("b")]);
-        assert_eq!(rollout_budget.take_permitted(), vec![], "each is called once");
+        assert_eq!(rollout_budget.turn_state(&key("a"), None, true), TurnState::NotNeeded);
+        rollout_budget.note(&key("a"), TurnState::NotNeeded);
+        assert_eq!(rollout_budget.call_next(), vec![key("b")]);
+        assert_eq!(rollout_budget.call_next(), vec![], "each is called once");
     }
 
     #[test]
@@ -343,16 +341,13 @@ mod tests {
         let budget = BudgetSettings { limit: 2, adoption: Adoption::Budgeted };
         let mut rollout_budget = RolloutBudget::new(budget, BTreeSet::new());
         rollout_budget.note(&key("a"), rolling(Adopting).stalled(true));
-        rollout_budget.note(&key("b"), PermitState::Waiting(Adopting));
-        assert_eq!(
-            rollout_budget.permit_state(&key("b"), Some(Adopting), true),
-            PermitState::Waiting(Adopting)
-        );
-        assert_eq!(rollout_budget.permit_state(&key("b"), Some(Secret), true), rolling(Secret));
-        assert_eq!(rollout_budget.take_permitted(), vec![]);
+        rollout_budget.note(&key("b"), TurnState::Waiting(Adopting));
+        assert_eq!(rollout_budget.turn_state(&key("b"), Some(Adopting), true), TurnState::Waiting(Adopting));
+        assert_eq!(rollout_budget.turn_state(&key("b"), Some(Secret), true), rolling(Secret));
+        assert_eq!(rollout_budget.call_next(), vec![]);
         assert_eq!(rollout_budget.counts(), RolloutCounts { rolling: 1, waiting: 1, adoption_halted: true });
         rollout_budget.note(&key("a"), rolling(Adopting));
-        assert_eq!(rollout_budget.take_permitted(), vec![key("b")]);
+        assert_eq!(rollout_budget.call_next(), vec![key("b")]);
     }
 
     #[test]
@@ -361,11 +356,11 @@ mod tests {
         let mut rollout_budget =
             RolloutBudget::new(BudgetSettings { limit: 1, adoption: Adoption::Off }, scopes.clone().into());
         rollout_budget.saw(&scopes[1]);
-        assert_eq!(rollout_budget.permit_state(&key("a"), Some(Secret), true), PermitState::Waiting(Secret));
-        rollout_budget.note(&key("a"), PermitState::Waiting(Secret));
-        assert_eq!(rollout_budget.take_permitted(), vec![]);
+        assert_eq!(rollout_budget.turn_state(&key("a"), Some(Secret), true), TurnState::Waiting(Secret));
+        rollout_budget.note(&key("a"), TurnState::Waiting(Secret));
+        assert_eq!(rollout_budget.call_next(), vec![]);
         rollout_budget.saw(&scopes[0]);
-        assert_eq!(rollout_budget.take_permitted(), vec![key("a")]);
+        assert_eq!(rollout_budget.call_next(), vec![key("a")]);
     }
 
     #[test]
@@ -375,11 +370,11 @@ mod tests {
             RolloutBudget::new(BudgetSettings { limit: 1, adoption: Adoption::Off }, scopes.clone().into());
         rollout_budget.saw(&scopes[1]);
         rollout_budget.pass_over(&scopes[0]);
-        assert_eq!(rollout_budget.permit_state(&key("a"), Some(Secret), true), rolling(Secret));
+        assert_eq!(rollout_budget.turn_state(&key("a"), Some(Secret), true), rolling(Secret));
         let hidden = Key { namespace: "m".into(), name: "b".into() };
         rollout_budget.note(&hidden, rolling(Secret));
         rollout_budget.pass_over(&scopes[0]);
-        assert_eq!(rollout_budget.permit_state(&key("a"), Some(Secret), true), PermitState::Waiting(Secret));
+        assert_eq!(rollout_budget.turn_state(&key("a"), Some(Secret), true), TurnState::Waiting(Secret));
     }
 
     #[test]
@@ -408,74 +403,71 @@ mod tests {
         for name in ["a", "b"] {
             rollout_budget.note(&key(name), rolling(Secret));
         }
-        assert_eq!(rollout_budget.permit_state(&key("a"), Some(Secret), false), rolling(Secret));
-        assert_eq!(rollout_budget.permit_state(&key("b"), Some(Secret), true), PermitState::Waiting(Secret));
-        rollout_budget.note(&key("b"), PermitState::Waiting(Secret));
-        assert_eq!(rollout_budget.permit_state(&key("a"), Some(Secret), true), rolling(Secret));
+        assert_eq!(rollout_budget.turn_state(&key("a"), Some(Secret), false), rolling(Secret));
+        assert_eq!(rollout_budget.turn_state(&key("b"), Some(Secret), true), TurnState::Waiting(Secret));
+        rollout_budget.note(&key("b"), TurnState::Waiting(Secret));
+        assert_eq!(rollout_budget.turn_state(&key("a"), Some(Secret), true), rolling(Secret));
     }
 
     #[test]
     fn an_idle_turn_takes_nobodys_place_and_needs_a_free_one_to_go_on() {
         let mut rollout_budget = of_one();
         rollout_budget.note(&key("a"), idle(Secret));
-        rollout_budget.note(&key("b"), PermitState::Waiting(Secret));
-        assert_eq!(rollout_budget.take_permitted(), vec![key("b")]);
-        assert_eq!(rollout_budget.permit_state(&key("a"), Some(Secret), true), rolling(Secret).stalled(true));
+        rollout_budget.note(&key("b"), TurnState::Waiting(Secret));
+        assert_eq!(rollout_budget.call_next(), vec![key("b")]);
+        assert_eq!(rollout_budget.turn_state(&key("a"), Some(Secret), true), rolling(Secret).stalled(true));
         rollout_budget.note(&key("b"), rolling(Secret));
-        assert_eq!(rollout_budget.permit_state(&key("a"), None, false), idle(Secret), "it is still refused");
-        assert_eq!(rollout_budget.permit_state(&key("a"), Some(Secret), true), PermitState::Waiting(Secret));
-        assert_eq!(rollout_budget.permit_state(&key("a"), None, true), PermitState::NotNeeded);
+        assert_eq!(rollout_budget.turn_state(&key("a"), None, false), idle(Secret), "it is still refused");
+        assert_eq!(rollout_budget.turn_state(&key("a"), Some(Secret), true), TurnState::Waiting(Secret));
+        assert_eq!(rollout_budget.turn_state(&key("a"), None, true), TurnState::NotNeeded);
     }
 
     #[test]
     fn who_is_refused_to_adopt_keeps_others_from_it_and_itself_from_nothing() {
         let mut rollout_budget = of_one();
         rollout_budget.note(&key("a"), idle(Adopting));
-        assert_eq!(
-            rollout_budget.permit_state(&key("b"), Some(Adopting), true),
-            PermitState::Waiting(Adopting)
-        );
-        assert_eq!(rollout_budget.permit_state(&key("b"), Some(Secret), true), rolling(Secret));
-        let tried_again = rollout_budget.permit_state(&key("a"), Some(Adopting), true);
+        assert_eq!(rollout_budget.turn_state(&key("b"), Some(Adopting), true), TurnState::Waiting(Adopting));
+        assert_eq!(rollout_budget.turn_state(&key("b"), Some(Secret), true), rolling(Secret));
+        let tried_again = rollout_budget.turn_state(&key("a"), Some(Adopting), true);
         assert_eq!(tried_again, rolling(Adopting).stalled(true));
         rollout_budget.note(&key("a"), tried_again);
         assert_eq!(rollout_budget.counts(), RolloutCounts { rolling: 1, waiting: 0, adoption_halted: true });
     }
-    /// The same without counters: every answer walks through all permits and all that wait.
+    /// The same without counters: every answer walks through all turns and all that wait.
     #[derive(Default)]
     struct Walked {
         limit: usize,
-        permits: BTreeMap<Key, RolloutPermit>,
+        turns: BTreeMap<Key, Turn>,
         waiting: BTreeMap<Key, BudgetedRollout>,
     }
 
     impl Walked {
-        fn note(&mut self, key: &Key, permit_state: PermitState) {
-            self.permits.remove(key);
+        fn note(&mut self, key: &Key, turn_state: TurnState) {
+            self.turns.remove(key);
             self.waiting.remove(key);
-            match permit_state {
-                PermitState::NotNeeded => {}
-                PermitState::Waiting(cause) => drop(self.waiting.insert(key.clone(), cause)),
-                PermitState::Granted(permit) => drop(self.permits.insert(key.clone(), permit)),
+            match turn_state {
+                TurnState::NotNeeded => {}
+                TurnState::Waiting(cause) => drop(self.waiting.insert(key.clone(), cause)),
+                TurnState::Granted(turn) => drop(self.turns.insert(key.clone(), turn)),
             }
         }
 
         fn rolling(&self, but: Option<&Key>) -> usize {
-            self.permits.iter().filter(|(key, permit)| Some(*key) != but && !permit.idle).count()
+            self.turns.iter().filter(|(key, turn)| Some(*key) != but && !turn.idle).count()
         }
 
         fn halted(&self, but: Option<&Key>) -> bool {
-            let mut others = self.permits.iter().filter(|(key, _)| Some(*key) != but);
-            others.any(|(_, permit)| permit.stalled && permit.cause == Adopting)
+            let mut others = self.turns.iter().filter(|(key, _)| Some(*key) != but);
+            others.any(|(_, turn)| turn.stalled && turn.cause == Adopting)
         }
 
         fn may_grant(&self, key: &Key, cause: BudgetedRollout) -> bool {
             self.rolling(Some(key)) < self.limit && (cause != Adopting || !self.halted(Some(key)))
         }
 
-        fn take_permitted(&mut self) -> Vec<Key> {
-            let room = self.limit.saturating_sub(self.rolling(None));
-            let may = self.waiting.iter().filter(|(key, cause)| self.may_grant(key, **cause)).take(room);
+        fn call_next(&mut self) -> Vec<Key> {
+            let free = self.limit.saturating_sub(self.rolling(None));
+            let may = self.waiting.iter().filter(|(key, cause)| self.may_grant(key, **cause)).take(free);
             let called: Vec<Key> = may.map(|(key, _)| key.clone()).collect();
             self.waiting.retain(|key, _| !called.contains(key));
             called
@@ -486,14 +478,12 @@ mod tests {
         prop_oneof![Just(Secret), Just(Adopting), Just(BudgetedRollout::Definition)]
     }
 
-    fn permit_state() -> impl Strategy<Value = PermitState> {
-        let permit = (cause(), any::<bool>(), any::<bool>());
+    fn turn_state() -> impl Strategy<Value = TurnState> {
+        let turn = (cause(), any::<bool>(), any::<bool>());
         prop_oneof![
-            Just(PermitState::NotNeeded),
-            cause().prop_map(PermitState::Waiting),
-            permit.prop_map(|(cause, stalled, idle)| {
-                PermitState::Granted(RolloutPermit { cause, stalled, idle })
-            }),
+            Just(TurnState::NotNeeded),
+            cause().prop_map(TurnState::Waiting),
+            turn.prop_map(|(cause, stalled, idle)| { TurnState::Granted(Turn { cause, stalled, idle }) }),
         ]
     }
 
@@ -501,7 +491,7 @@ mod tests {
         #[test]
         fn counters_say_what_a_walk_through_all_would(
             limit in 1_usize..4,
-            steps in vec((0_usize..6, permit_state(), any::<bool>()), 0..40),
+            steps in vec((0_usize..6, turn_state(), any::<bool>()), 0..40),
         ) {
             let budget = BudgetSettings { limit, adoption: Adoption::Budgeted };
             let mut counted = RolloutBudget::new(budget, BTreeSet::new());
@@ -511,7 +501,7 @@ mod tests {
                 counted.note(&key, state);
                 walked.note(&key, state);
                 if takes {
-                    prop_assert_eq!(counted.take_permitted(), walked.take_permitted());
+                    prop_assert_eq!(counted.call_next(), walked.call_next());
                     // What is counted is no part of a snapshot.
                     let snapshot = serde_json::to_string(&counted).unwrap();
                     counted = serde_json::from_str(&snapshot).unwrap();

@@ -63,6 +63,14 @@ pub struct KnownVersions {
     lost: Option<(Uid, ResourceVersion)>,
 }
 
+impl KnownVersions {
+    /// The version of the object; `None` where none was known.
+    #[must_use]
+    pub fn of_live(&self) -> Option<&ResourceVersion> {
+        self.live.as_ref().map(|(_, version)| version)
+    }
+}
+
 impl Slot {
     /// What stays true for a later resource of the same name: what is known of the child, and every doubt about it. What
     /// was decided for the earlier resource does not.
@@ -253,8 +261,13 @@ impl Slot {
         Some(live)
     }
 
-    /// Stores the answer that no such object exists.
-    pub fn store_absence(&mut self) {
+    /// Stores the answer that no such object exists, to a request that left when this version of it was known, or none. An
+    /// object that the watch has shown since may have come after the answer, which was late: it stays, and is read once more.
+    pub fn store_absence(&mut self, known: Option<&ResourceVersion>) {
+        if self.live.as_ref().is_some_and(|live| known != Some(&live.resource_version)) {
+            self.look = true;
+            return;
+        }
         self.look = false;
         self.recheck = None;
         self.absence = Absence::Proven;
@@ -262,10 +275,10 @@ impl Slot {
         self.live = None;
     }
 
-    /// Stores the answer at this moment that no such object exists.
-    pub fn store_answered_absence(&mut self, answered: Moment) {
+    /// The same with the moment of the answer.
+    pub fn store_answered_absence(&mut self, known: Option<&ResourceVersion>, answered: Moment) {
         self.answered = answered;
-        self.store_absence();
+        self.store_absence(known);
     }
 
     /// Called when a create failed without a conflict: most likely no such object exists.
@@ -287,7 +300,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::kernel::desired::meta::labels;
+    use crate::kernel::desired::meta::selector_labels;
     use crate::kernel::diff::Differences;
 
     fn service(uid: &str, version: &str) -> SeenChild {
@@ -300,7 +313,7 @@ mod tests {
             generation: 0,
             deleting: false,
             controller: None,
-            content: json!({"metadata": {"labels": labels("x")}, "spec": {"clusterIP": "None"}}),
+            content: json!({"metadata": {"labels": selector_labels("x")}, "spec": {"clusterIP": "None"}}),
             owned: None,
             entry: None,
             go_operator: None,
@@ -399,7 +412,7 @@ mod tests {
         slot.store_from_read(taken.clone());
         assert_eq!(slot.mark_deleted(), None);
         assert!(slot.is_out_of_sight());
-        slot.store_absence();
+        slot.store_absence(Some(&ResourceVersion("2".into())));
         assert_eq!((slot.live, slot.absence), (None, Absence::Proven));
     }
 

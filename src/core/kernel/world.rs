@@ -33,8 +33,9 @@ pub struct World {
     pub resources: BTreeMap<Key, Box<Resource>>,
     /// The Secrets that resources name.
     pub secrets: BTreeMap<Key, Secret>,
-    /// Why pods are not running, by pod; pods without a problem are not kept.
-    pub pods: BTreeMap<Key, SeenPod>,
+    /// The pods that do not run, with why. Of the others nothing is kept.
+    #[serde(rename = "pods")]
+    failing_pods: BTreeMap<Key, SeenPod>,
     /// Which resources may replace pods without an edit of the user.
     pub rollout_budget: RolloutBudget,
     /// The lists that are under way, and those that have been complete.
@@ -152,7 +153,7 @@ impl World {
                 known.filter_map(lacking).collect()
             }
             Watched::Pod => {
-                let known = self.pods.range(scope.keys()).map(|(key, _)| (key, Moment::default()));
+                let known = self.failing_pods.range(scope.keys()).map(|(key, _)| (key, Moment::default()));
                 known.filter_map(lacking).collect()
             }
         };
@@ -240,7 +241,7 @@ impl World {
                 let same = known.seen.spec == seen.spec && known.seen.restart_trigger == seen.restart_trigger;
                 known.rendered_hashes.take_if(|_| !same);
                 let before = std::mem::replace(&mut known.seen, seen);
-                known.forget_agents_of_another_rotation(&before.status);
+                known.forget_answers_of_before(&before.status);
                 if let (None, false, Ok(spec)) = (&known.spec_before_edit, same, before.spec) {
                     known.spec_before_edit = Some(Box::new(spec));
                 }
@@ -356,15 +357,19 @@ impl World {
         let resource = Key { namespace: seen.key.namespace.clone(), name: seen.instance.clone() };
         let key = seen.key.clone();
         let problem = seen.problem.clone();
-        let before = if problem.is_some() { self.pods.insert(key, seen) } else { self.pods.remove(&key) };
+        let before = if problem.is_some() {
+            self.failing_pods.insert(key, seen)
+        } else {
+            self.failing_pods.remove(&key)
+        };
         (before.and_then(|pod| pod.problem) != problem && self.resources.contains_key(&resource))
             .then_some(resource)
     }
 
     /// A pod was deleted by this operator: the watch tells later that it goes.
     pub fn pod_goes(&mut self, pod: &Key, uid: &Uid) {
-        if self.pods.get(pod).is_some_and(|seen| seen.uid == *uid) {
-            self.pods.remove(pod);
+        if self.failing_pods.get(pod).is_some_and(|seen| seen.uid == *uid) {
+            self.failing_pods.remove(pod);
         }
     }
 
@@ -394,7 +399,7 @@ impl World {
                 _ => BTreeSet::new(),
             },
             Watched::Pod => {
-                let pod = self.pods.remove(key);
+                let pod = self.failing_pods.remove(key);
                 let resource = pod.map(|pod| Key { namespace: key.namespace.clone(), name: pod.instance });
                 resource.filter(|resource| self.resources.contains_key(resource)).into_iter().collect()
             }
@@ -408,18 +413,18 @@ impl World {
     }
 
     /// The pods of a resource that do not run, by name.
-    pub fn failing_pods<'a, 'b>(
+    pub fn failing_pods_of<'a, 'b>(
         &'a self,
         resource: &'b Key,
     ) -> impl Iterator<Item = &'a SeenPod> + use<'a, 'b> {
         // Most of the time every pod runs.
-        let any = (!self.pods.is_empty()).then(|| {
+        let any = (!self.failing_pods.is_empty()).then(|| {
             let mut prefix = format!("{}-", resource.name);
             prefix.truncate(KEPT_OF_POD_NAMES);
             let first = Key { namespace: resource.namespace.clone(), name: prefix.clone() };
             let is_next =
                 move |key: &Key| key.namespace == resource.namespace && key.name.starts_with(&prefix);
-            self.pods.range(first..).take_while(move |(key, _)| is_next(key)).map(|(_, pod)| pod)
+            self.failing_pods.range(first..).take_while(move |(key, _)| is_next(key)).map(|(_, pod)| pod)
         });
         any.into_iter().flatten().filter(|pod| pod.instance == resource.name)
     }
@@ -427,6 +432,6 @@ impl World {
     /// Why the worst pod of a resource is not running; among equals the first by name.
     #[must_use]
     pub fn pod_problem<'a>(&'a self, resource: &Key) -> Option<&'a str> {
-        self.failing_pods(resource).find_map(|pod| pod.problem.as_deref())
+        self.failing_pods_of(resource).find_map(|pod| pod.problem.as_deref())
     }
 }

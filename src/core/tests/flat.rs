@@ -26,9 +26,7 @@ use memcached_operator_core::kernel::event::{Event, Reply, SeenChild, SeenResour
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Scope, Uid, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
-use memcached_operator_core::kernel::rollout_budget::{
-    BudgetSettings, PermitState, RolloutBudget, RolloutPermit,
-};
+use memcached_operator_core::kernel::rollout_budget::{BudgetSettings, RolloutBudget, Turn, TurnState};
 use memcached_operator_core::kernel::seen;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -127,16 +125,16 @@ fn cost_of_waiting(others: usize) -> Cost {
     let budget = BudgetSettings { limit: 10, ..BudgetSettings::default() };
     let mut rollout_budget = RolloutBudget::new(budget, BTreeSet::new());
     let adopting = BudgetedRollout::Adoption;
-    let stalled = RolloutPermit { cause: adopting, stalled: true, idle: false };
-    rollout_budget.note(&key(NEAR, "stalled"), PermitState::Granted(stalled));
+    let stalled = Turn { cause: adopting, stalled: true, idle: false };
+    rollout_budget.note(&key(NEAR, "stalled"), TurnState::Granted(stalled));
     for number in 0..others {
-        rollout_budget.note(&other(NEAR, number), PermitState::Waiting(adopting));
+        rollout_budget.note(&other(NEAR, number), TurnState::Waiting(adopting));
     }
     least(
         |round| other(NEAR, round),
         |key| {
-            assert_eq!(rollout_budget.take_permitted(), vec![]);
-            black_box(rollout_budget.permit_state(&key, Some(adopting), true));
+            assert_eq!(rollout_budget.call_next(), vec![]);
+            black_box(rollout_budget.turn_state(&key, Some(adopting), true));
             black_box(rollout_budget.counts());
         },
     )
@@ -196,7 +194,7 @@ impl Operator {
         let orphan = |number| {
             let key = key(NEAR, &format!("orphan-{number:05}"));
             let mut content = labelled.content.clone();
-            content["metadata"]["labels"] = json!(meta::labels(&key.name));
+            content["metadata"]["labels"] = json!(meta::selector_labels(&key.name));
             Event::Child(Box::new(SeenChild { key, content, ..labelled.clone() }))
         };
         for kind in Watched::ALL.into_iter().skip(1) {
@@ -224,7 +222,7 @@ impl Operator {
             "kind": "Service",
             "metadata": {
                 "namespace": NEAR, "name": "x", "uid": "s", "resourceVersion": "1",
-                "creationTimestamp": "2026-11-22T10:00:00Z", "labels": meta::labels("x"),
+                "creationTimestamp": "2026-11-22T10:00:00Z", "labels": meta::selector_labels("x"),
             },
             "spec": {"clusterIP": "None"},
         }))
@@ -382,7 +380,7 @@ fn failing(resource: &str, why: &str) -> Event {
     let pod: Pod = serde_json::from_value(json!({
         "metadata": {
             "namespace": NEAR, "name": format!("{resource}-7d4b9c6f5-x2x4z"), "uid": "p", "resourceVersion": "1",
-            "labels": meta::labels(resource),
+            "labels": meta::selector_labels(resource),
         },
         "status": {"containerStatuses": [{
             "name": "memcached", "image": "memcached:1.6", "imageID": "", "ready": false, "restartCount": 0,

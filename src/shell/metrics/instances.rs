@@ -11,9 +11,9 @@ use std::ops::Bound;
 use strum::VariantArray as _;
 
 use super::names::{self, Metric};
-use crate::kernel::effect::RolloutCause;
 use crate::kernel::instance_metrics::InstanceMetrics;
 use crate::kernel::object::Key;
+use crate::kernel::rollout_cause::RolloutCause;
 
 /// All resources.
 #[derive(Debug, Default)]

@@ -2,10 +2,11 @@
 
 use strum::VariantArray;
 
-use crate::kernel::effect::{ChildResult, RolloutCause, RotationResult};
+use crate::kernel::effect::{ChildResult, RotationResult};
 use crate::kernel::failure::Category;
 use crate::kernel::instance_metrics;
 use crate::kernel::object::{ChildKind, Watched};
+use crate::kernel::rollout_cause::RolloutCause;
 use crate::kernel::status::conditions::{Reason, Type};
 use crate::shell::api_request::{Code, Verb};
 

@@ -328,9 +328,9 @@ fn duration_opts(metric: Metric) -> HistogramOpts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::effect::RolloutCause;
     use crate::kernel::instance_metrics::{ConditionSample, InstanceMetrics};
     use crate::kernel::object::Key;
+    use crate::kernel::rollout_cause::RolloutCause;
     use crate::kernel::status::conditions::{Reason, Type};
     use jiff::Timestamp;
 

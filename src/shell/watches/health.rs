@@ -46,9 +46,8 @@ pub(super) enum WatchAction {
 
 /// What the watch does after `error`, the `failures`th in a row.
 ///
-/// Some errors need a new list, because the stream does not recover by itself: after 410 as an HTTP status it asks for the
-/// same expired version for ever, it skips an event that it cannot read, and it reads on after the API server has reported an
-/// error in the stream.
+/// Some errors need a new list, because the stream goes on from its last version: after 410, as an HTTP status or in the stream,
+/// it would ask for the same expired version for ever, and an event that it cannot read would come again and again.
 fn action_after(error: &watcher::Error, failures: u32) -> WatchAction {
     let hopeless = match error {
         // The stream lists again by itself.

@@ -1,7 +1,7 @@
 //! Takes the items off the body of a list while it arrives: bytes in, the text of one item after the other out, and at the end
-//! what the list says of itself. Pure.
+//! what the list says of itself. Pure; [`super::page`] calls it.
 //!
-//! So a list of any length takes the memory of one item, in one request. What it costs: items are known before it is known
+//! So a list of any length takes the memory of one item. What it costs: items are known before it is known
 //! whether the list is one and whole. Whoever takes them may look at each, and must conclude nothing from what is missing
 //! before [`Items::end`] said that the list is complete. A body that was cut off anywhere, an error that is sent with status
 //! 200, a page of a proxy: none of them ends well.
@@ -23,18 +23,18 @@ const KEPT: usize = 256 * 1024;
 /// What a list says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct ListHead {
+pub(super) struct ListHead {
     /// The version of the whole list, at which a watch goes on.
     #[serde(default)]
-    pub resource_version: String,
+    pub(super) resource_version: String,
     /// What to ask the next page with; empty on the last one.
     #[serde(default, rename = "continue", deserialize_with = "or_default")]
-    pub next: String,
+    pub(super) next: String,
 }
 
 /// Why a body is no complete list.
 #[derive(Debug, thiserror::Error)]
-pub enum NoList {
+pub(super) enum NoList {
     /// It is something else, HTML for example.
     #[error("the answer is no JSON object")]
     NoObject,
@@ -63,7 +63,7 @@ pub enum NoList {
 
 /// The body of a list, as far as it has arrived.
 #[derive(Debug, Default)]
-pub struct Items {
+pub(super) struct Items {
     place: Place,
     /// What stands around the items.
     rest: Vec<u8>,
@@ -126,7 +126,7 @@ impl Items {
     ///
     /// # Errors
     /// When it is no list. Nothing more can come of this body then.
-    pub fn take(&mut self, bytes: &[u8], mut give: impl FnMut(&[u8])) -> Result<(), NoList> {
+    pub(super) fn take(&mut self, bytes: &[u8], mut give: impl FnMut(&[u8])) -> Result<(), NoList> {
         let mut at = 0;
         while let Some(byte) = bytes.get(at).copied() {
             match self.place {
@@ -164,7 +164,7 @@ impl Items {
     ///
     /// # Errors
     /// When it is no list, or not all of one: then nothing is to be concluded from what it lacks.
-    pub fn end(self) -> Result<ListHead, NoList> {
+    pub(super) fn end(self) -> Result<ListHead, NoList> {
         match self.place {
             Place::After => {}
             Place::Before => return Err(NoList::NoObject),

@@ -1,7 +1,7 @@
 //! The watches: one supervised watch a kind, and a namespace where not all are watched. IO.
 //!
-//! Takes a client; gives [`Event`]s through a bounded channel, so that a busy kernel slows the API server's streams down
-//! instead of filling memory. Nothing is cached here. The main loop calls [`spawn`] once.
+//! Takes a client; gives [`Event`]s through a bounded channel, so that a busy kernel slows the API server's streams down, lists
+//! and watches, instead of filling memory. Nothing is cached here. The main loop calls [`spawn`] once.
 //!
 //! Each watch has its own backoff and its own rule of restart: a kind that is forbidden, absent or broken delays no other. A
 //! restart drops the stream and lists again. The kernel is told where a list begins and ends, and so finds what vanished
@@ -12,7 +12,9 @@
 
 mod events;
 mod health;
-pub mod items;
+mod items;
+mod objects;
+mod page;
 mod sink;
 mod version;
 
@@ -23,7 +25,7 @@ use futures::StreamExt;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::core::{DeserializeGuard, DynamicObject, PartialObjectMeta, Resource};
-use kube::runtime::watcher::{self, watcher};
+use kube::runtime::watcher;
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -34,7 +36,8 @@ pub use self::health::SILENCE;
 pub use self::sink::WatchSink;
 
 use self::events::{child, gone, pod, resource, secret};
-use self::health::{Health, Resources, WATCH_TIMEOUT, WatchAction};
+use self::health::{Health, Resources, WatchAction};
+use self::objects::objects;
 use super::kinds;
 use super::watch_liveness::monitored;
 use crate::kernel::desired::meta::{MANAGED_BY, MANAGED_BY_LABEL};
@@ -44,8 +47,6 @@ use crate::kernel::object::{Scope, Watched};
 /// A watch is restarted after this time at the latest, and after four fifths of it at the earliest. A watch may lose events
 /// without any sign; this bounds how long that matters.
 pub const BACKSTOP: Duration = Duration::from_secs(30 * 60);
-/// Objects of one page. A parsed Deployment takes 40 kB: this bounds the memory of the lists of all kinds at once.
-const PAGE: u32 = 25;
 
 /// Starts a watch for every kind and scope. A task ends only when the receiver of its events is gone.
 #[must_use]
@@ -65,9 +66,9 @@ pub fn spawn(client: &Client, sink: &WatchSink, scopes: &[Scope]) -> JoinSet<()>
 fn spawn_one(tasks: &mut JoinSet<()>, client: Client, health: Health) {
     let kind = health.kind;
     match kind {
-        Watched::Memcached => tasks.spawn(supervise(objects(client, &health), resource, health)),
+        Watched::Memcached => tasks.spawn(supervise(dynamic(client, &health), resource, health)),
         Watched::Child(child_kind) => {
-            tasks.spawn(supervise(objects(client, &health), move |it| child(child_kind, it), health))
+            tasks.spawn(supervise(dynamic(client, &health), move |it| child(child_kind, it), health))
         }
         // The metadata only: the content of a Secret that no resource names never reaches this process.
         Watched::Secret => {
@@ -81,8 +82,8 @@ fn spawn_one(tasks: &mut JoinSet<()>, client: Client, health: Health) {
     };
 }
 
-/// Dynamic objects, so that no object can fail to deserialise and stall the watch of its kind.
-fn objects(client: Client, health: &Health) -> Api<DynamicObject> {
+/// Dynamic objects, so that an object of any shape can be read and none stalls the watch of its kind.
+fn dynamic(client: Client, health: &Health) -> Api<DynamicObject> {
     let kind = kinds::api_resource(health.kind);
     match &health.scope {
         Scope::All => Api::all_with(client, &kind),
@@ -107,11 +108,6 @@ pub fn label_selector(kind: Watched) -> Option<String> {
         Watched::Child(_) | Watched::Pod => Some(format!("{MANAGED_BY_LABEL}={MANAGED_BY}")),
         Watched::Memcached | Watched::Secret => None,
     }
-}
-
-fn config(kind: Watched) -> watcher::Config {
-    let config = watcher::Config::default().timeout(WATCH_TIMEOUT).page_size(PAGE);
-    watcher::Config { label_selector: label_selector(kind), ..config }
 }
 
 /// Runs one watch after another until the receiver of the events is gone.
@@ -145,7 +141,7 @@ where
     let mut pending = Pending::default();
     let mut withheld = None;
     let mut to_come = health.resources_to_come();
-    let mut stream = std::pin::pin!(watcher(api.clone(), config(health.kind)));
+    let mut stream = std::pin::pin!(objects(api, label_selector(health.kind)));
     loop {
         let silent_at = health.silent_since.max(health.liveness.last_heard()) + SILENCE;
         tokio::select! {
@@ -165,6 +161,8 @@ where
                             health.kernel_has_list();
                         }
                     }
+                    // While the kernel was busy nobody listened: that is no silence of the API server.
+                    health.silent_since = Instant::now();
                 }
                 Some(Err(error)) => {
                     if after_failure(&error, pending.left, health).await? == WatchAction::Relist {
@@ -228,8 +226,8 @@ async fn change(of: &mut Option<watch::Receiver<u64>>) {
     drop(changed);
 }
 
-/// A list that is requested, or about to be, and has brought nothing yet. The kernel is told with the first page, so that it
-/// does not hear of a list that fails again and again.
+/// A list that is requested, or about to be, and has brought nothing yet. The kernel is told with the first object, so that it
+/// does not hear of a list that is refused again and again.
 #[derive(Debug, Default)]
 struct Pending {
     list: bool,

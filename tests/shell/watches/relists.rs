@@ -9,7 +9,7 @@ use memcached_operator::shell::admin::Gate;
 use memcached_operator::shell::watches::{BACKSTOP, SILENCE};
 use serde_json::json;
 
-use crate::support::{Frame, api, event, page, refusal, watch};
+use crate::support::{Frame, answer, api, bookmark, event, page, refusal, watch};
 use crate::watch_fixture::{MEMCACHEDS, SERVICE, SERVICES, Watches, quiet, service, watches};
 
 #[tokio::test(start_paused = true)]
@@ -28,6 +28,61 @@ async fn a_410_as_http_status_lists_anew_and_so_does_one_in_the_stream() {
         assert_eq!(watches.take(7).await, expected, "in_stream: {in_stream}");
         assert!(watches.started.elapsed() < Duration::from_secs(3), "in_stream: {in_stream}");
         assert_eq!(watches.counted("watch_errors_total"), "1");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_410_that_comes_in_many_lines_lists_anew_too() {
+    let expired = json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"});
+    let lines = serde_json::to_string_pretty(&expired).unwrap();
+    for code in [410, 200] {
+        let lines = lines.clone();
+        let mut watches = watches(SERVICE, SERVICES, move |call, number| match (call.is_watch(), number) {
+            (false, 1) => page(&[service("a", "1")], "10", None),
+            (false, _) => page(&[], "20", None),
+            (true, 1) => answer(code, lines.clone()),
+            (true, _) => watch(vec![Frame::Hang]),
+        });
+
+        let expected = ["listing", "a@1", "listed", "listing", "listed"];
+        assert_eq!(watches.take(5).await, expected, "with code {code}");
+        assert!(watches.started.elapsed() < Duration::from_secs(3), "with code {code}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_or_breaks_goes_on_from_what_it_saw_last_a_bookmark_too() {
+    let mut watches = watches(SERVICE, SERVICES, |call, number| match (call.is_watch(), number) {
+        (false, _) => page(&[service("a", "1")], "10", None),
+        (true, 1) => watch(vec![event("MODIFIED", &service("a", "11"))]),
+        (true, 2) => watch(vec![bookmark("15")]),
+        (true, 3) => watch(vec![event("DELETED", &service("a", "17")), Frame::Break]),
+        (true, _) => watch(vec![event("ADDED", &service("a", "19")), Frame::Hang]),
+    });
+
+    let expected = ["listing", "a@1", "listed", "a@11", "a gone", "a@19"];
+    assert_eq!(watches.take(6).await, expected);
+    assert!(watches.started.elapsed() < Duration::from_secs(3), "{:?}", watches.started.elapsed());
+    let begun = watches.calls.matching(|call| call.path == SERVICES && call.is_watch());
+    let versions: Vec<_> = begun.iter().map(|call| call.param("resourceVersion")).collect();
+    assert_eq!(versions, ["10", "11", "15", "17"]);
+    assert_eq!(watches.lists(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_without_a_version_lists_anew_because_no_watch_can_go_on_from_it() {
+    let mut without = service("a", "11");
+    without["metadata"]["resourceVersion"].take();
+    for unversioned in [event("MODIFIED", &without), bookmark("")] {
+        let mut watches = watches(SERVICE, SERVICES, move |call, number| match (call.is_watch(), number) {
+            (false, 1) => page(&[], "10", None),
+            (false, _) => page(&[service("a", "11")], "12", None),
+            (true, 1) => watch(vec![unversioned.clone(), Frame::Hang]),
+            (true, _) => watch(vec![Frame::Hang]),
+        });
+
+        assert_eq!(watches.take(5).await, ["listing", "listed", "listing", "a@11", "listed"]);
+        assert!(watches.started.elapsed() < Duration::from_secs(3));
     }
 }
 
@@ -150,6 +205,9 @@ async fn a_list_that_is_never_answered_is_given_up_and_tried_again() {
     assert!((3..=5).contains(&errors), "{errors} in a minute, each after 10 s and a growing pause");
     let why = watches.gates.why(&Gate::Listed(SERVICE, Scope::All));
     assert_eq!(why.as_deref(), Some("cannot list and watch services: ServiceError: no answer within 10 s"));
+    let lists = watches.calls.matching(|call| call.path == SERVICES);
+    let limits: Vec<_> = lists.iter().map(|call| call.param("limit")).take(3).collect();
+    assert_eq!(limits, ["2500", "1250", "625"], "the API server may be too slow for long pages");
 }
 
 #[tokio::test(start_paused = true)]

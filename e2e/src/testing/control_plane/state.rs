@@ -5,7 +5,7 @@
 use crate::testing::{Space, await_answer};
 use anyhow::{Context, Result};
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Secret, Service};
 use kube::api::ListParams;
 use kube::{Resource, ResourceExt};
@@ -27,6 +27,7 @@ pub async fn of(space: &Space, name: &str) -> Result<Value> {
     objects.insert("resource".to_owned(), get::<Memcached>(space, name, &mut uids).await?);
     objects.insert("secret".to_owned(), get::<Secret>(space, name, &mut uids).await?);
     objects.insert("deployment".to_owned(), get::<Deployment>(space, name, &mut uids).await?);
+    objects.insert("statefulSet".to_owned(), get::<StatefulSet>(space, name, &mut uids).await?);
     objects.insert("service".to_owned(), get::<Service>(space, name, &mut uids).await?);
     let selector = ListParams::default().labels(&format!("app.kubernetes.io/instance={name}"));
     let mut sets = space.api::<ReplicaSet>().list(&selector).await?.items;

@@ -100,6 +100,8 @@ fn name() -> impl Strategy<Value = String> {
         // What the API server takes for the name of anything; other names it refuses by itself.
         2 => "[a-z0-9]([-a-z0-9]{0,3}[a-z0-9])?(\\.[a-z0-9])?",
         1 => (62_usize..65).prop_map(|length| "a".repeat(length)),
+        // As long as a StatefulSet's pods can carry, and longer.
+        2 => (51_usize..55).prop_map(|length| "a".repeat(length)),
     ]
 }
 
@@ -109,8 +111,9 @@ fn generated() -> impl Strategy<Value = (String, Value)> {
         1 => (0..65).prop_map(|count: i32| json!(count)),
     ];
     let paused = mostly(&[Value::Null, json!(true), json!(false)], &[json!("true"), json!(1)]);
-    let own =
-        (replicas, seldom(3, image()), paused, seldom(3, process::process()), seldom(2, requirements()));
+    let kind = text(&["Deployment", "StatefulSet", "StatefulSet"], &["statefulset", "DaemonSet", ""]);
+    let process = seldom(3, process::process());
+    let own = (replicas, kind, seldom(3, image()), paused, process, seldom(2, requirements()));
     let sections = (
         seldom(3, sections::high_availability()),
         seldom(4, sections::monitoring()),
@@ -121,11 +124,11 @@ fn generated() -> impl Strategy<Value = (String, Value)> {
         seldom(4, sections::rollout()),
     );
     (name(), own, sections).prop_map(|(name, own, sections)| {
-        let (replicas, image, paused, memcached, resources) = own;
+        let (replicas, workload, image, paused, memcached, resources) = own;
         let (high_availability, monitoring, security, autoscaling, service, pod, rollout) = sections;
         let spec = json!({
-            "replicas": replicas, "image": image, "paused": paused, "memcached": memcached, "resources": resources,
-            "highAvailability": high_availability, "monitoring": monitoring, "security": security,
+            "replicas": replicas, "workload": workload, "image": image, "paused": paused, "memcached": memcached,
+            "resources": resources, "highAvailability": high_availability, "monitoring": monitoring, "security": security,
             "autoscaling": autoscaling, "service": service, "pod": pod, "rollout": rollout,
         });
         (name, spec)

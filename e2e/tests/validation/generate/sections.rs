@@ -224,7 +224,11 @@ pub(super) fn service() -> impl Strategy<Value = Value> {
 }
 
 pub(super) fn rollout() -> impl Strategy<Value = Value> {
-    number(&[0, 1, 599], &[-1, 600]).prop_map(|seconds| json!({"minReadySeconds": seconds}))
+    let warmth = (number(&[1, 80, 100], &[-1, 101]), number(&[1, 3600], &[-1, 3601]))
+        .prop_map(|(percent, seconds)| json!({"percent": percent, "timeoutSeconds": seconds}));
+    let warmth = prop_oneof![3 => Just(Value::Null), 1 => Just(json!({})), 1 => warmth];
+    (number(&[0, 1, 599], &[-1, 600]), warmth)
+        .prop_map(|(seconds, warmth)| json!({"minReadySeconds": seconds, "warmth": warmth}))
 }
 
 pub(super) fn pod() -> impl Strategy<Value = Value> {

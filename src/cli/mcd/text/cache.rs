@@ -14,10 +14,10 @@ use crate::cli::mcd::view::answer::Answer;
 use crate::cli::mcd::view::cache::CacheView;
 use crate::cli::mcd::view::certificates::Certificate;
 use crate::cli::mcd::view::events::EventView;
-use crate::cli::mcd::view::figures::Figures;
 use crate::cli::mcd::view::pods::{PodState, PodView, Template};
 use crate::cli::mcd::view::waits::Wait;
 use crate::cli::mcd::view::wanted::{Running, Wanted};
+use crate::figures::Figures;
 use crate::kernel::object::ChildKind;
 
 /// Certificates that end within so many seconds are in colour: 2 days, as the alert of the chart, and 14.

@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::core::DynamicObject;
 
 use super::answer::Answer;
-use super::figures::Figures;
 use crate::api::spec::Workload;
+use crate::figures::Figures;
 
 /// All about one cache.
 #[derive(Clone, Debug)]

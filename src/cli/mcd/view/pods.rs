@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::answer::Answer;
 use super::facts::{CacheFacts, PodFacts, WorkloadFacts};
-use super::figures::Figures;
 use super::stateful_set::Revision;
 use crate::api::spec::Workload;
+use crate::figures::Figures;
 use crate::kernel::event::SeenPod;
 use crate::kernel::seen;
 

@@ -5,7 +5,7 @@
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 
-use crate::kernel::partition::HELD;
+use crate::kernel::desired::partition::HELD;
 
 /// A template of a StatefulSet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::answer::Answer;
 use super::facts::PodFacts;
-use super::figures::{Figures, ratio};
+use crate::figures::{Figures, ratio};
 use crate::kernel::desired::meta::INSTANCE_LABEL;
 
 /// One look at the figures of pods.

@@ -65,7 +65,7 @@ pub(super) use self::names::resource_rule as name_rule;
 pub use self::pod::{PodSettings, PodSettingsSpec};
 use self::replicas::{Pods, REPLICAS};
 pub use self::resources::{Amount, Amounts, MEMORY_OVERHEAD_MB, Resources};
-pub use self::rollout::{Rollout, RolloutSpec};
+pub use self::rollout::{Rollout, RolloutSpec, Warmth, WarmthSpec};
 pub use self::security::{
     IN_PLACE, NetworkPolicySpec, Plaintext, Rotation, SaslSpec, SecretReference, Security, SecuritySpec,
     Sources, Tls, TlsSpec,
@@ -225,8 +225,15 @@ impl Validated {
 }
 
 /// CEL for what needs fields of several sections, and so can sit nowhere deeper than at `spec`.
-fn whole_spec_rules() -> [ValidationRule; 3] {
-    [resources::memory_limit_rule(), high_availability::min_available_rule(), autoscaling::cpu_request_rule()]
+fn whole_spec_rules() -> [ValidationRule; 5] {
+    let [needs_stateful_set, needs_figures] = rollout::warmth_rules();
+    [
+        resources::memory_limit_rule(),
+        high_availability::min_available_rule(),
+        autoscaling::cpu_request_rule(),
+        needs_stateful_set,
+        needs_figures,
+    ]
 }
 
 /// Checks every rule of a resource that is stored: a zero or an empty text means the default there, and some broken rules
@@ -253,7 +260,7 @@ pub fn validate_with(name: &str, spec: &MemcachedSpec, judged: Judged) -> Result
         memcached,
         high_availability,
         monitoring,
-        security,
+        security: security_spec,
         autoscaling,
         service,
         pod,
@@ -269,10 +276,12 @@ pub fn validate_with(name: &str, spec: &MemcachedSpec, judged: Judged) -> Result
     let requirements = resources::validate_memcached(findings, resources.as_ref(), memcached.max_memory_mb);
     let high_availability = high_availability::validate(findings, high_availability.as_deref(), pods);
     let monitoring = monitoring::validate(findings, monitoring.as_deref());
-    let security = security::validate(findings, security.as_ref());
+    let security = security::validate(findings, security_spec.as_ref());
     let beside = autoscaling::beside_memcached(monitoring.as_ref(), &security);
     let requests = autoscaling::Requests { memcached: resources.as_ref(), beside: beside.as_ref() };
     let autoscaling = autoscaling::validate(findings, autoscaling.as_deref(), &requests);
+    let tell_figures = monitoring.is_some() || security::asks_for_agent(security_spec.as_ref());
+    let pods = rollout::Pods { workload, tell_figures };
     let mut valid = Validated {
         replicas,
         workload,
@@ -286,7 +295,7 @@ pub fn validate_with(name: &str, spec: &MemcachedSpec, judged: Judged) -> Result
         autoscaling,
         service_annotations: service::validate(findings, service.as_ref()),
         pod: pod::validate(findings, pod.as_deref()),
-        rollout: rollout::validate(findings, rollout.as_ref()),
+        rollout: rollout::validate(findings, rollout.as_ref(), &pods),
         tolerated: Vec::new(),
     };
     valid.tolerated = std::mem::take(&mut findings.tolerated);

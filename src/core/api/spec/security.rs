@@ -194,6 +194,15 @@ fn secret_rule(reference: &str, message: &str) -> ValidationRule {
     }
 }
 
+/// Whether pods are asked to have an agent, also where the Secrets are not named: that is another rule's matter.
+pub(super) fn asks_for_agent(raw: Option<&SecuritySpec>) -> bool {
+    raw.is_some_and(|raw| {
+        let has_tls = raw.tls.as_ref().is_some_and(|tls| tls.enabled == Some(true));
+        let has_sasl = raw.sasl.as_ref().is_some_and(|sasl| sasl.enabled == Some(true));
+        raw.rotation.as_deref() == Some(IN_PLACE) && (has_tls || has_sasl)
+    })
+}
+
 /// CEL: the agent may signal memcached only as the same user.
 fn rotation_rule() -> ValidationRule {
     ValidationRule {

@@ -14,6 +14,9 @@ use super::{contexts, ports};
 use crate::api::Validated;
 use crate::api::spec::Monitoring;
 
+/// Name of the container.
+pub const NAME: &str = "exporter";
+
 /// The program that runs as the exporter: it decides which flags are understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Program {
@@ -66,7 +69,7 @@ impl<'a> Exporter<'a> {
         };
         let mounts: Vec<_> = self.files().iter().map(SecretFiles::to_mount).collect();
         Container {
-            name: "exporter".to_owned(),
+            name: NAME.to_owned(),
             image: Some(self.image.to_owned()),
             image_pull_policy: self.spec.pod.image_pull_policy.clone(),
             args: Some(args).filter(|args| !args.is_empty()),

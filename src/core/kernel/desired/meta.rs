@@ -39,10 +39,10 @@ const NAME_LABEL: &str = "app.kubernetes.io/name";
 /// also works while an older CRD is installed.
 const OWNER_API_VERSION: &str = "memcached.c5c3.io/v1alpha1";
 
-/// Labels of every child and pod of the resource `name`. They are the Deployment's selector too, which cannot
-/// change: a fourth label needs another place.
+/// The labels by which the pods of the resource `name` are selected; every child carries them too. They are the Deployment's
+/// selector, which cannot change: a fourth label needs another place.
 #[must_use]
-pub fn labels(name: &str) -> BTreeMap<String, String> {
+pub fn selector_labels(name: &str) -> BTreeMap<String, String> {
     [(NAME_LABEL, MEMCACHED), (INSTANCE_LABEL, name), (MANAGED_BY_LABEL, MANAGED_BY)]
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .into()
@@ -51,7 +51,7 @@ pub fn labels(name: &str) -> BTreeMap<String, String> {
 /// The selector of the pods of `name`, whatever runs them, as an object.
 #[must_use]
 pub fn label_selector(name: &str) -> LabelSelector {
-    LabelSelector { match_labels: Some(labels(name)), match_expressions: None }
+    LabelSelector { match_labels: Some(selector_labels(name)), match_expressions: None }
 }
 
 /// Labels of the pods that a workload runs: while a StatefulSet takes the place of a Deployment there are both, and a budget
@@ -60,7 +60,7 @@ pub fn label_selector(name: &str) -> LabelSelector {
 pub fn labels_of_pods(name: &str, workload: ChildKind) -> BTreeMap<String, String> {
     let is_named = workload == ChildKind::StatefulSet;
     let more = is_named.then(|| (WORKLOAD_LABEL.to_owned(), workload.name().to_owned()));
-    labels(name).into_iter().chain(more).collect()
+    selector_labels(name).into_iter().chain(more).collect()
 }
 
 /// The selector of the pods that a workload runs, as an object. It cannot change in a workload that exists.
@@ -72,7 +72,7 @@ pub fn selector_of_pods(name: &str, workload: ChildKind) -> LabelSelector {
 /// The selector of all pods of `name`, as text: `key=value,key=value`, keys sorted.
 #[must_use]
 pub fn selector_text(name: &str) -> String {
-    text(&labels(name))
+    text(&selector_labels(name))
 }
 
 /// The selector of the pods that a workload runs, as text for the scale subresource.
@@ -88,7 +88,7 @@ fn text(labels: &BTreeMap<String, String>) -> String {
 /// The pods of `name` whoever manages them, as the rules of scheduling know them.
 #[must_use]
 pub fn pods_of(name: &str) -> LabelSelector {
-    let mut match_labels = labels(name);
+    let mut match_labels = selector_labels(name);
     match_labels.remove(MANAGED_BY_LABEL);
     LabelSelector { match_labels: Some(match_labels), match_expressions: None }
 }
@@ -103,7 +103,7 @@ pub fn object_meta(
     ObjectMeta {
         name: Some(kind.name_of_child(&intent.key.name)),
         namespace: Some(intent.key.namespace.clone()),
-        labels: Some(labels(&intent.key.name)),
+        labels: Some(selector_labels(&intent.key.name)),
         annotations: Some(annotations).filter(|all| !all.is_empty()),
         owner_references: Some(vec![owner_reference(intent.key, intent.uid)]),
         ..ObjectMeta::default()

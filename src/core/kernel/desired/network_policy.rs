@@ -14,14 +14,14 @@ use crate::api::spec::Rotation;
 use crate::kernel::object::ChildKind;
 
 /// Renders the NetworkPolicy; `None` if the spec does not ask for one. Clients, Prometheus and the operator have separate
-/// rules: a scraper need not reach the cache, and the operator asks the agent whether anybody scrapes or not.
+/// rules: a scraper need not reach the cache, and the operator asks the agent or the exporter whether anybody scrapes or not.
 #[must_use]
 pub fn network_policy(intent: &Intent<'_>) -> Option<Value> {
     let sources = intent.spec.security.network_policy.as_ref()?;
     let clients = rule(ports::of_clients(intent.spec), &sources.clients);
     let metrics = ports::of_metrics(intent.spec).map(|port| rule(vec![port], &sources.metrics));
-    let has_agents = intent.spec.security.rotation == Rotation::InPlace;
-    let operator = intent.operator_pods.filter(|_| has_agents);
+    let asks = intent.spec.security.rotation == Rotation::InPlace || intent.spec.rollout.warmth.is_some();
+    let operator = intent.operator_pods.filter(|_| asks);
     let questions = operator.map(|pods| rule(vec![ports::METRICS], &[pods.to_peer()]));
     Some(json!(NetworkPolicy {
         metadata: meta::object_meta(ChildKind::NetworkPolicy, intent, BTreeMap::new()),

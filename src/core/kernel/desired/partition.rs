@@ -1,4 +1,5 @@
-//! The partition of a StatefulSet, as it is rendered: how it is decided on, [`crate::kernel::partition`] says. Pure data.
+//! The partition of a StatefulSet, as it is rendered: two numbers. Which they are,
+//! [`crate::kernel::stateful_set_rollout`] decides. Pure data.
 
 use serde::{Deserialize, Serialize};
 

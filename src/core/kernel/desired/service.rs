@@ -17,7 +17,7 @@ pub fn service(intent: &Intent<'_>) -> Value {
         spec: Some(ServiceSpec {
             // Clients spread keys over the pods themselves, so they need the addresses of the pods and no virtual IP.
             cluster_ip: Some("None".to_owned()),
-            selector: Some(meta::labels(&intent.key.name)),
+            selector: Some(meta::selector_labels(&intent.key.name)),
             ports: Some(ports.map(Port::to_service_port).collect()),
             ..ServiceSpec::default()
         }),

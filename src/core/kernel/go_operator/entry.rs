@@ -28,8 +28,9 @@ impl GoOperatorEntry {
         controller: Option<&OwnerReference>,
     ) -> Option<Self> {
         let reference = controller.map(|owner| format!("k:{}", json!({"uid": owner.uid})));
-        let has_labels =
-            |written: &Value| meta::labels("").keys().all(|name| written.get(format!("f:{name}")).is_some());
+        let has_labels = |written: &Value| {
+            meta::selector_labels("").keys().all(|name| written.get(format!("f:{name}")).is_some())
+        };
         entries.enumerate().find_map(|(index, entry)| {
             let fields = &entry.fields_v1.as_ref()?.0;
             let by_update = entry.manager.as_deref() == Some(FIELD_MANAGER)

@@ -122,7 +122,7 @@ pub fn template(intent: &Intent<'_>, preserved: &PreservedMetadata) -> PodTempla
         .into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
         .collect();
-    let mut labels = meta::labels(&intent.key.name);
+    let mut labels = meta::selector_labels(&intent.key.name);
     labels.extend(preserved.version.iter().map(|version| (VERSION_LABEL.to_owned(), version.clone())));
     PodTemplateSpec {
         metadata: Some(ObjectMeta {

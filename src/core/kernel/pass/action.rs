@@ -4,10 +4,10 @@ use json_patch::PatchOperation;
 
 use super::compare::Compared;
 use crate::kernel::diff::Differences;
-use crate::kernel::effect::RolloutCause;
 use crate::kernel::event::Unavailable;
 use crate::kernel::failure::Failure;
 use crate::kernel::object::{ChildKind, ResourceVersion, Uid};
+use crate::kernel::rollout_cause::RolloutCause;
 use crate::kernel::status::inputs::BlockingProblem;
 
 /// What to do about one child.
@@ -58,7 +58,7 @@ pub enum Action {
     /// It would be changed, were the resource not paused.
     Paused,
     /// Its pods would roll, and too many others do.
-    AwaitPermit,
+    AwaitTurn,
     /// What there is of its kind is not known.
     Unavailable(Unavailable),
 }
@@ -115,7 +115,7 @@ impl Action {
             | Self::Look
             | Self::Hold
             | Self::Paused
-            | Self::AwaitPermit
+            | Self::AwaitTurn
             | Self::Unavailable(Unavailable::NotServed) => None,
             Self::Foreign(whose) => Some(BlockingProblem::NameConflict(format!(
                 "{whose}: delete or rename it, or give this Memcached another name"

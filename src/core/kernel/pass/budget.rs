@@ -1,17 +1,17 @@
-//! Sixth stage: whether a rollout that no user asked for may start now. Pure; called by the pass. Who has a permit is in
+//! Sixth stage: whether a rollout that no user asked for may start now. Pure; called by the pass. Who has a turn is in
 //! [`crate::kernel::rollout_budget`].
 
 use super::action::{Action, Planned};
 use super::held::or_look;
-use super::live_rollout::is_rolled_out;
 use super::plan::Plan;
-use super::progress::is_complete;
+use super::template_progress::is_complete;
 use super::view::View;
 use crate::api::Validated;
 use crate::api::status::BudgetedRollout;
-use crate::kernel::effect::RolloutCause;
 use crate::kernel::failure::Category;
-use crate::kernel::rollout_budget::{PermitState, RolloutPermit};
+use crate::kernel::rollout_budget::{Turn, TurnState};
+use crate::kernel::rollout_cause::RolloutCause;
+use crate::kernel::status::rollout_progress::is_rolled_out;
 
 /// Whether a resource changes to the newest templates though its intent is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,14 +38,14 @@ impl AdoptionState {
 pub struct BudgetedPlan<'a> {
     /// What is to be done.
     pub plan: Plan<'a>,
-    /// The permit of the resource.
-    pub permit_state: PermitState,
+    /// The turn of the resource.
+    pub turn_state: TurnState,
 }
 
-/// The permit of a resource in a pass that writes no child.
+/// The turn of a resource in a pass that writes no child.
 #[must_use]
-pub fn permit_without_writes(view: &View<'_>) -> PermitState {
-    view.world.rollout_budget.permit_state(&view.resource.seen.key, None, view.pods_are_back())
+pub fn turn_without_writes(view: &View<'_>) -> TurnState {
+    view.world.rollout_budget.turn_state(&view.resource.seen.key, None, view.pods_are_back())
 }
 
 /// Whether the resource adopts the newest templates; `present` is its plan by the revision of the live template.
@@ -55,19 +55,19 @@ pub fn adoption(view: &View<'_>, spec: &Validated, present: &Plan<'_>) -> Adopti
     if !rollout_budget.adopts() || !present.desired.is_outdated() || spec.paused {
         return AdoptionState::No;
     }
-    if rollout_budget.permit(key).is_some_and(|permit| permit.cause == BudgetedRollout::Adoption) {
+    if rollout_budget.turn(key).is_some_and(|turn| turn.cause == BudgetedRollout::Adoption) {
         return AdoptionState::GoesOn;
     }
     if !is_complete(view, spec, present) || !present.children.iter().all(|it| it.action.is_in_place()) {
         return AdoptionState::No;
     }
-    match rollout_budget.permit_state(key, Some(BudgetedRollout::Adoption), view.pods_are_back()) {
-        PermitState::Granted(_) => AdoptionState::Begins,
-        PermitState::Waiting(_) | PermitState::NotNeeded => AdoptionState::Waits,
+    match rollout_budget.turn_state(key, Some(BudgetedRollout::Adoption), view.pods_are_back()) {
+        TurnState::Granted(_) => AdoptionState::Begins,
+        TurnState::Waiting(_) | TurnState::NotNeeded => AdoptionState::Waits,
     }
 }
 
-/// Decides whether pods may roll now without an edit of the user. Without a permit the workload waits; with a permit
+/// Decides whether pods may roll now without an edit of the user. Without a turn the workload waits; with a turn
 /// for adoption the `newest` plan is carried out, which exists if the adoption has its turn.
 #[must_use]
 pub fn apply<'a>(
@@ -79,28 +79,28 @@ pub fn apply<'a>(
     let now = newest.as_ref().filter(|_| adoption == AdoptionState::GoesOn).unwrap_or(&present);
     let reason = match adoption {
         AdoptionState::No | AdoptionState::GoesOn => {
-            // If no pod serves, there is no cached data to lose, and no permit is needed.
+            // If no pod serves, there is no cached data to lose, and no turn is needed.
             let rolls = now.children.iter().find_map(|it| it.action.cause()?.budgeted());
             rolls.filter(|_| view.serves())
         }
         AdoptionState::Waits | AdoptionState::Begins => Some(BudgetedRollout::Adoption),
     };
     let (rollout_budget, key) = (&view.world.rollout_budget, &view.resource.seen.key);
-    let permit_state = rollout_budget.permit_state(key, reason, view.pods_are_back() && !backs_off(now));
+    let turn_state = rollout_budget.turn_state(key, reason, view.pods_are_back() && !backs_off(now));
     let idle = |plan: &Plan<'_>| view.pods_are_back() && backs_off(plan);
-    match (permit_state, newest) {
-        (PermitState::Granted(RolloutPermit { cause: BudgetedRollout::Adoption, .. }), Some(newest)) => {
-            BudgetedPlan { permit_state: permit_state.idle(idle(&newest)), plan: newest }
+    match (turn_state, newest) {
+        (TurnState::Granted(Turn { cause: BudgetedRollout::Adoption, .. }), Some(newest)) => {
+            BudgetedPlan { turn_state: turn_state.idle(idle(&newest)), plan: newest }
         }
-        (PermitState::Waiting(_), _) => {
+        (TurnState::Waiting(_), _) => {
             let rolls = |it: &&mut Planned| it.action.cause().and_then(RolloutCause::budgeted).is_some();
             if let Some(workload) = present.children.iter_mut().find(rolls) {
-                workload.action = or_look(view, workload.kind, Action::AwaitPermit);
+                workload.action = or_look(view, workload.kind, Action::AwaitTurn);
             }
-            BudgetedPlan { plan: present, permit_state }
+            BudgetedPlan { plan: present, turn_state }
         }
-        (PermitState::NotNeeded | PermitState::Granted(_), _) => {
-            BudgetedPlan { permit_state: permit_state.idle(idle(&present)), plan: present }
+        (TurnState::NotNeeded | TurnState::Granted(_), _) => {
+            BudgetedPlan { turn_state: turn_state.idle(idle(&present)), plan: present }
         }
     }
 }

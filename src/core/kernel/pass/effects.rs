@@ -9,16 +9,17 @@ use super::view::View;
 use super::warnings;
 use crate::api::spec::validate;
 use crate::api::{MemcachedStatus, Validated};
+use crate::kernel::desired::partition::HELD;
 use crate::kernel::diff::Path;
-use crate::kernel::effect::{KubeEvent, RolloutCause};
+use crate::kernel::effect::KubeEvent;
 use crate::kernel::field_managers::owners_of;
 use crate::kernel::go_operator;
 use crate::kernel::kube_events;
 use crate::kernel::log_lines;
-use crate::kernel::partition::HELD;
 use crate::kernel::pending_request::{Changes, ChildWrite, PlannedRequest, Replacement, Write};
-use crate::kernel::rollout_budget::PermitState;
-use crate::kernel::rotation;
+use crate::kernel::rollout_budget::TurnState;
+use crate::kernel::rollout_cause::RolloutCause;
+use crate::kernel::rotation_record;
 use crate::kernel::spec_edits::spec_edits;
 use crate::kernel::status::patch;
 
@@ -29,7 +30,7 @@ pub fn requests(
     view: &View<'_>,
     spec: &Validated,
     mounted_secrets: &MountedSecrets,
-    BudgetedPlan { plan, permit_state }: &BudgetedPlan<'_>,
+    BudgetedPlan { plan, turn_state }: &BudgetedPlan<'_>,
     status: &MemcachedStatus,
 ) -> Vec<PlannedRequest> {
     let requests = plan.children.iter().filter_map(|it| request(view, plan, mounted_secrets, it));
@@ -40,7 +41,7 @@ pub fn requests(
     if !reads.is_empty() {
         // The writes and the status depend on what the reads find.
         reads
-    } else if !writes.is_empty() && view.may_send_children(plan, *permit_state) {
+    } else if !writes.is_empty() && view.may_send_children(plan, *turn_state) {
         writes
     } else if view.status_differs(status) || waits_for_status {
         let warning = go_operator::warning(&view.resource.seen.status, status, spec);
@@ -90,7 +91,7 @@ fn request(
         | Action::BackOff(_)
         | Action::Hold
         | Action::Paused
-        | Action::AwaitPermit
+        | Action::AwaitTurn
         | Action::Unavailable(_) => return None,
     };
     let warnings =
@@ -144,18 +145,18 @@ impl View<'_> {
     /// Whether children may be written before the status. Before a template change that no new generation announces
     /// (Secret, restart trigger, drift), Ready has to become false first: otherwise a tool reads Current while pods
     /// roll. What the status says counts only where it is known which status is stored.
-    fn may_send_children(&self, plan: &Plan<'_>, permit_state: PermitState) -> bool {
+    fn may_send_children(&self, plan: &Plan<'_>, turn_state: TurnState) -> bool {
         let cause = plan.children.iter().find_map(|it| it.action.cause());
         let seen = &self.resource.seen;
         let known = self.knows_status();
         let announced =
             seen.generation != seen.status.observed_generation || (known && !patch::says_ready(&seen.status));
-        let recorded = !matches!(permit_state, PermitState::Granted(_)) || (known && self.records_permit());
+        let recorded = !matches!(turn_state, TurnState::Granted(_)) || (known && self.records_turn());
         cause.is_none_or(|cause| announced && (cause.budgeted().is_none() || recorded))
     }
 
-    /// Whether the stored status records the permit, or cannot, because an older CRD drops the field.
-    fn records_permit(&self) -> bool {
+    /// Whether the stored status records the turn, or cannot, because an older CRD drops the field.
+    fn records_turn(&self) -> bool {
         let says = |status: &MemcachedStatus| status.budgeted_rollout.is_some();
         let dropped = |(sent, got): &(MemcachedStatus, MemcachedStatus)| says(sent) && !says(got);
         says(&self.resource.seen.status) || self.resource.unstorable.as_deref().is_some_and(dropped)
@@ -186,7 +187,10 @@ impl View<'_> {
             log: log.collect(),
             kube_events: kube_events::of_ready(before, status).into_iter().chain(others).collect(),
             rollout_by_others,
-            rotation: rotation::result(before.secret_rotation.as_ref(), status.secret_rotation.as_ref()),
+            rotation: rotation_record::result(
+                before.secret_rotation.as_ref(),
+                status.secret_rotation.as_ref(),
+            ),
             attempt: self.attempt_at_status(),
             status: Box::new(status.clone()),
         }

@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 
-use crate::kernel::agents::Question;
+use super::asking::PodQuestion;
 use crate::kernel::diff::Differences;
 use crate::kernel::failure::Category;
 use crate::kernel::instance_metrics::InstanceMetrics;
 use crate::kernel::object::ChildKind;
 use crate::kernel::pending_request::{PlannedRequest, SecretRead};
-use crate::kernel::rollout_budget::PermitState;
+use crate::kernel::rollout_budget::TurnState;
 use crate::kernel::shortcuts::rendered_hashes::RenderedHashes;
 use crate::kernel::world::secret::SecretHash;
 
@@ -21,12 +21,12 @@ pub struct Pass {
     pub findings: Findings,
     /// A Secret hash, if the pass computed one.
     pub secret_hash: Option<SecretHash>,
-    /// Its permit of the rollout budget; `None`: unchanged.
-    pub permit_state: Option<PermitState>,
+    /// Its turn of the rollout budget; `None`: unchanged.
+    pub turn_state: Option<TurnState>,
     /// Set if nothing is left to send.
     pub settled: Option<Settled>,
-    /// What to ask the agents of the pods, where nothing is left to send. Nothing waits for the answer.
-    pub question: Option<Question>,
+    /// What to ask the pods, where nothing is left to send. Nothing waits for the answers.
+    pub questions: Vec<PodQuestion>,
 }
 
 impl Pass {
@@ -73,9 +73,9 @@ pub struct Settled {
 }
 
 impl Settled {
-    /// The same, with the next pass at this time at the latest.
+    /// The same, with the next pass at the first of these times at the latest.
     #[must_use]
-    pub fn no_longer_than(self, at: Timestamp) -> Self {
-        Self { wake_at: Some(self.wake_at.map_or(at, |wake_at| wake_at.min(at))), ..self }
+    pub fn no_longer_than(self, times: impl Iterator<Item = Timestamp>) -> Self {
+        Self { wake_at: self.wake_at.into_iter().chain(times).min(), ..self }
     }
 }

@@ -6,21 +6,20 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{PatchOperation, RemoveOperation};
 
 use super::action::{Action, Planned};
+use super::cause_of_apply::rollout_cause;
 use super::compare::Compared;
 use super::desired::DesiredChildren;
 use super::held::{or_held, or_look};
-use super::live_rollout::is_rolled_out;
 use super::mounted_secrets::MountedSecrets;
 use super::owner::{Owner, owner};
-use super::rollout_cause::rollout_cause;
 use super::view::View;
 use crate::api::Validated;
 use crate::kernel::desired::scheduling;
 use crate::kernel::diff::Differences;
-use crate::kernel::effect::RolloutCause;
 use crate::kernel::live::{Live, REPLICAS};
 use crate::kernel::object::ChildKind;
-use crate::kernel::slot::Slot;
+use crate::kernel::rollout_cause::RolloutCause;
+use crate::kernel::status::rollout_progress::is_rolled_out;
 use crate::kernel::unwatched::Absence;
 
 /// What is to be done.
@@ -111,7 +110,7 @@ fn unwanted(view: &View<'_>, desired: &DesiredChildren<'_>, kind: ChildKind) -> 
         (None, Some(_)) => None,
         // The child may still be active, and the status has to say so.
         (Some(_), Some(why)) => Some(Action::Unavailable(why.clone())),
-        _ if slot.look || may_be_left(view, slot) => Some(Action::Look),
+        _ if slot.look || may_be_left(view, kind) => Some(Action::Look),
         (None, None) => None,
         (Some(_), None) if kind.is_workload() && !view.may_stop_former(desired.spec()) => Some(Action::Hold),
         (Some(live), None) => Some(match view.orphan(live) {
@@ -136,12 +135,15 @@ impl View<'_> {
 
 /// Whether a child that the spec does not ask for may exist without our label: it left the watch, or the operator may
 /// not have finished deleting it before this run. Otherwise a settled resource would cost reads at every restart.
-fn may_be_left(view: &View<'_>, slot: &Slot) -> bool {
+fn may_be_left(view: &View<'_>, kind: ChildKind) -> bool {
+    let slot = view.resource.slot(kind);
+    let of_earlier_run =
+        view.resource.may_be_unfinished || (kind.is_workload() && view.resource.former_may_stand);
     slot.live.is_none()
         && match slot.absence {
             Absence::Proven => false,
             Absence::Likely => true,
-            Absence::Unproven => view.resource.may_be_unfinished,
+            Absence::Unproven => of_earlier_run,
         }
 }
 

@@ -6,6 +6,7 @@
 
 use jiff::Timestamp;
 
+use super::asking::{Asking, PodQuestion};
 use super::mounted_secrets::{self, MountedSecrets};
 use super::view::View;
 use crate::api::Validated;
@@ -13,18 +14,7 @@ use crate::api::secret_rotation::SecretRotation;
 use crate::api::spec::Rotation;
 use crate::kernel::agents::{AskedSecret, Question};
 use crate::kernel::desired::secrets;
-use crate::kernel::rotation::{self, Situation};
-
-/// What to do about the agents.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Asking {
-    /// Nothing: no rotation is under way, or an answer is.
-    Rest,
-    /// Ask them now.
-    Now(Question),
-    /// Look again at this time.
-    At(Timestamp),
-}
+use crate::kernel::rotation_record::{self, Situation};
 
 /// The record for the status. `carries_template`: whether the pods are made, or about to be made, to take Secrets in place.
 #[must_use]
@@ -52,7 +42,11 @@ pub fn record(
         mounted: mounted.iter().map(|it| (it.secret, it.key)).collect(),
         pod_template: workload.template_print.map(|print| format!("{print:x}")).unwrap_or_default(),
     };
-    Some(rotation::next(before, &situation, view.resource.agents.as_ref().and_then(|it| it.about(wanted))))
+    Some(rotation_record::next(
+        before,
+        &situation,
+        view.resource.agents.as_ref().and_then(|it| it.about(wanted)),
+    ))
 }
 
 /// The content that pods are to use; `None` while it is not known, or not fit to be used.
@@ -75,10 +69,8 @@ pub fn asking(view: &View<'_>, spec: &Validated, mounted_secrets: &MountedSecret
         Some(agents) => agents.due(wanted, has_problem, view.now),
         None => Some(view.now),
     };
-    match due {
-        None => Asking::Rest,
-        Some(at) if at > view.now => Asking::At(at),
-        Some(_) => Asking::Now(Question {
+    Asking::when(due, view.now, || {
+        PodQuestion::Rotation(Question {
             resource: view.resource.seen.key.clone(),
             secrets: mounted_secrets::mounted(spec)
                 .into_iter()
@@ -88,8 +80,8 @@ pub fn asking(view: &View<'_>, spec: &Validated, mounted_secrets: &MountedSecret
                 })
                 .collect(),
             wanted: wanted.to_owned(),
-        }),
-    }
+        })
+    })
 }
 
 impl View<'_> {

@@ -7,12 +7,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::action::{Action, Planned, unserved};
 use super::budget::BudgetedPlan;
 use super::held::repairs_exhausted;
-use super::live_rollout::{TemplateProgress, rollout};
 use super::mounted_secrets::MountedSecrets;
-use super::progress::progress;
 use super::rotation;
 use super::secret_content;
 use super::stuck_pods;
+use super::template_progress::template_progress;
 use super::view::View;
 use super::warnings;
 use crate::api::spec::Rotation;
@@ -21,9 +20,11 @@ use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::field_managers::OtherManager;
 use crate::kernel::live::Live;
 use crate::kernel::object::ChildKind;
-use crate::kernel::rollout_budget::PermitState;
+use crate::kernel::rollout_budget::TurnState;
 use crate::kernel::status;
 use crate::kernel::status::inputs::{BlockingProblem, StatusInputs};
+use crate::kernel::status::rollout_progress::{RolloutProgress, TemplateProgress};
+use crate::kernel::warmth::Wait;
 
 /// The status of a resource, computed by a pass.
 pub struct ComputedStatus {
@@ -39,11 +40,11 @@ pub fn of_valid(
     view: &View<'_>,
     spec: &Validated,
     mounted_secrets: &MountedSecrets,
-    BudgetedPlan { plan, permit_state }: &BudgetedPlan<'_>,
+    BudgetedPlan { plan, turn_state }: &BudgetedPlan<'_>,
 ) -> ComputedStatus {
     let planned = plan.children.as_slice();
-    let mut inputs = observed(view, view.replicas_expected(spec), progress(plan));
-    inputs.permit_state = *permit_state;
+    let mut inputs = observed(view, view.replicas_expected(spec), template_progress(plan));
+    inputs.turn_state = *turn_state;
     inputs.servers = match view.has(ChildKind::Service) {
         true => view.servers(spec).list(inputs.key, spec, view.listening()),
         false => Vec::new(),
@@ -64,6 +65,8 @@ pub fn of_valid(
     inputs.missing_secrets.clone_from(&mounted_secrets.missing);
     let carries_template = inputs.rollout.as_ref().is_some_and(|rollout| rollout.carries_template);
     inputs.rotation = rotation::record(view, spec, mounted_secrets, carries_template);
+    inputs.awaited_warmth = view.awaited_warmth(spec);
+    let warmth_ends = inputs.awaited_warmth.as_ref().and_then(Wait::ends);
     let of_rotation = inputs.rotation.as_ref().and_then(BlockingProblem::from_rotation);
     let of_pass = worst_problem(view, mounted_secrets, planned);
     let of_pods = stuck_pods::all(view, spec).next().and(view.resource.pod_backoff.as_ref());
@@ -86,6 +89,7 @@ pub fn of_valid(
         status::next_change(&inputs, previous),
         warnings::next_change(view.now, mounted_secrets),
         warnings::autoscaler_next_change(view),
+        warmth_ends,
     ];
     ComputedStatus {
         status: status::status(&inputs, previous),
@@ -95,11 +99,11 @@ pub fn of_valid(
 
 /// The status of a resource whose spec cannot be built from.
 #[must_use]
-pub fn of_invalid(view: &View<'_>, broken: &str, permit_state: PermitState) -> MemcachedStatus {
+pub fn of_invalid(view: &View<'_>, broken: &str, turn_state: TurnState) -> MemcachedStatus {
     let held = TemplateProgress { carries_template: false, held_back: true };
     let mut inputs = observed(view, replicas_of_invalid(view), held);
     inputs.blocking_problem = Some(BlockingProblem::InvalidSpec(broken.to_owned()));
-    inputs.permit_state = permit_state;
+    inputs.turn_state = turn_state;
     status::status(&inputs, &view.resource.seen.status)
 }
 
@@ -126,7 +130,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
         former_ready: view.former_workload().and_then(|live| live.rollout.as_ref()).map_or(0, |it| it.ready),
         generation: seen.generation,
         replicas_expected,
-        rollout: workload.map(|live| rollout(live, progress)),
+        rollout: workload.map(|live| RolloutProgress::new(live, progress)),
         servers: seen.status.server_list.clone(),
         pending: Vec::new(),
         paused: None,
@@ -136,6 +140,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
         pod_problem: view.world.pod_problem(&seen.key).map(str::to_owned),
         secrets: seen.status.secrets.clone(),
         rotation: seen.status.secret_rotation.clone(),
+        awaited_warmth: None,
         warnings: seen.status.warnings.clone(),
         altered: ChildKind::ALL
             .into_iter()
@@ -145,7 +150,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
             .collect(),
         other_managers: workload.map(|live| other_managers(view, &live.managers)).unwrap_or_default(),
         weakened: workload.map(|live| live.weakened.clone()).unwrap_or_default(),
-        permit_state: PermitState::NotNeeded,
+        turn_state: TurnState::NotNeeded,
         template_revision: view.template_revision(),
         now: view.now,
     }

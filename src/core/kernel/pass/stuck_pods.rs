@@ -7,8 +7,8 @@ use crate::api::Validated;
 use crate::api::spec::Workload;
 use crate::kernel::event::SeenPod;
 use crate::kernel::kube_events;
-use crate::kernel::partition;
 use crate::kernel::pending_request::PlannedRequest;
+use crate::kernel::stateful_set_rollout::{FailingPod, is_older, is_rolling};
 
 /// The pods that have to be deleted, so that Kubernetes makes them from the new template.
 pub fn all<'a>(view: &View<'a>, spec: &Validated) -> impl Iterator<Item = &'a SeenPod> + use<'a> {
@@ -16,11 +16,11 @@ pub fn all<'a>(view: &View<'a>, spec: &Validated) -> impl Iterator<Item = &'a Se
     let observed = live.and_then(|live| {
         let seen = live.rollout.as_ref()?;
         let at = live.partition.unwrap_or(0);
-        let is_rolling = seen.observed_generation >= live.generation && partition::is_rolling(seen);
-        (is_rolling && !live.deleting).then_some((seen, at))
+        let is_going_on = seen.observed_generation >= live.generation && is_rolling(seen);
+        (is_going_on && !live.deleting).then_some((seen, at))
     });
     let pods = observed.map(|(seen, at)| {
-        let is_stuck = move |pod: &partition::FailingPod| pod.number >= at && partition::is_older(seen, pod);
+        let is_stuck = move |pod: &FailingPod| pod.number >= at && is_older(seen, pod);
         view.failing_pods().filter_map(move |(pod, seen)| is_stuck(&pod).then_some(seen))
     });
     pods.into_iter().flatten()

@@ -1,22 +1,24 @@
-//! What a pass may see: the world, one resource of it and the time, with the questions that several stages ask. Pure;
-//! made by the reconciler, read by every stage.
+//! What a pass may see: the world, one resource of it and the time, with the questions that several stages ask: whose the
+//! children are, which pods do not run, whether the status is known. Pure; made by the reconciler, read by every stage.
 
 use std::borrow::Cow;
 
 use jiff::Timestamp;
 
-use crate::api::spec::{Autoscaling, Workload};
+use crate::api::spec::Workload;
 use crate::api::status::NEVER_OBSERVED;
+use crate::api::warming::Warming;
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::backoff::{Attempt, Backoff};
-use crate::kernel::desired::{DefaultImages, Intent, LiveTemplate, OperatorPods, Revision, Servers};
-use crate::kernel::event::{SeenPod, Unavailable};
+use crate::kernel::desired::{DefaultImages, Intent, LiveTemplate, OperatorPods, Revision};
+use crate::kernel::event::SeenPod;
 use crate::kernel::failure::Category;
 use crate::kernel::live::Live;
 use crate::kernel::object::{ChildKind, Key};
 use crate::kernel::orphan::Orphan;
-use crate::kernel::partition::{self, FailingPod, Partition};
+use crate::kernel::stateful_set_rollout::{self, FailingPod};
 use crate::kernel::status;
+use crate::kernel::warmth::Wait;
 use crate::kernel::world::World;
 use crate::kernel::world::resource::Resource;
 
@@ -84,48 +86,6 @@ impl<'a> View<'a> {
             || live.controller.as_ref().is_some_and(|owner| owner.uid == self.resource.seen.uid)
     }
 
-    /// Whether our autoscaler exists or may exist. An autoscaler owns `spec.replicas` once it has scaled; if
-    /// autoscalers cannot be listed, it may still exist.
-    fn may_be_autoscaled(&self, workload: &Live) -> bool {
-        let unavailable =
-            self.world.unavailable(ChildKind::HorizontalPodAutoscaler, &self.resource.seen.key.namespace);
-        let unknown = matches!(unavailable, Some(Unavailable::Refused(_)));
-        self.has(ChildKind::HorizontalPodAutoscaler) || (unknown && !workload.owns_replicas)
-    }
-
-    /// `spec.replicas` of the workload; `None` while an autoscaler decides about it, because it would undo our
-    /// number. A new autoscaler finds the present number, but never zero, because it would not scale from zero. A workload
-    /// that takes the place of another begins with as many pods as that has.
-    #[must_use]
-    pub fn replicas_to_apply(&self, spec: &Validated) -> Option<i32> {
-        let live = self.our_workload();
-        let zero_by_us = |live: &Live| live.owns_replicas && live.replicas == Some(0);
-        match (&spec.autoscaling, live) {
-            (Some(autoscaling), None) => {
-                let before = self.former_workload().map_or(autoscaling.min_replicas, Live::asked);
-                Some(before.min(autoscaling.max_replicas).max(autoscaling.min_replicas))
-            }
-            (Some(autoscaling), Some(live)) if zero_by_us(live) => Some(autoscaling.min_replicas),
-            (Some(_), Some(_)) => None,
-            (None, Some(live)) if self.may_be_autoscaled(live) => None,
-            (None, _) => Some(spec.replicas),
-        }
-    }
-
-    /// Pods expected: under an autoscaler the number that the autoscaler set, within its bounds. Zero switches the
-    /// autoscaler off.
-    #[must_use]
-    pub fn replicas_expected(&self, spec: &Validated) -> i32 {
-        let Some(Autoscaling { min_replicas, max_replicas, .. }) = &spec.autoscaling else {
-            return spec.replicas;
-        };
-        let asked = self.our_workload().and_then(|live| live.replicas);
-        match asked.and_then(|asked| i32::try_from(asked).ok()) {
-            Some(0) => 0,
-            asked => asked.unwrap_or(*min_replicas).min(*max_replicas).max(*min_replicas),
-        }
-    }
-
     /// The key of an object in the resource's namespace.
     #[must_use]
     pub fn key_of(&self, name: &str) -> Key {
@@ -159,53 +119,25 @@ impl<'a> View<'a> {
         Some(self.template_revision().unwrap_or(Revision::GO_OPERATOR))
     }
 
-    /// Under which names clients find the cache. A pod's own name leads to nothing while another kind runs the pods.
+    /// The new pod that has to be warm before the next one of the StatefulSet is replaced.
     #[must_use]
-    pub fn servers(&self, spec: &Validated) -> Servers {
-        match (spec.workload, self.former_workload()) {
-            (Workload::StatefulSet, None) => Servers::Pods(self.replicas_expected(spec)),
-            (Workload::StatefulSet, Some(_)) | (Workload::Deployment, _) => Servers::Service,
-        }
-    }
-
-    /// Which pods of a StatefulSet may be replaced.
-    #[must_use]
-    pub fn partition(&self, spec: &Validated) -> Partition {
-        let live = self.our_workload().filter(|_| spec.workload == Workload::StatefulSet);
-        live.map_or(Partition::OF_NONE, |live| {
-            let failing: Vec<_> = self.failing_pods().map(|(pod, _)| pod).collect();
-            partition::of_live(live, self.replicas_expected(spec), &failing)
-        })
+    pub fn awaited_warmth(&self, spec: &Validated) -> Option<Wait> {
+        let warmth = spec.rollout.warmth.filter(|_| !spec.paused)?;
+        let live = self.our_workload().filter(|_| spec.workload == Workload::StatefulSet)?;
+        let Resource { seen, figures, .. } = self.resource;
+        let pod = format!("{}-{}", seen.key.name, stateful_set_rollout::replaced_last(live)?);
+        let measured = |warming: &Warming| figures.as_ref().map(|it| it.shares(warming)).unwrap_or_default();
+        let wait = Wait::new(warmth, pod, seen.status.warming.as_ref(), self.now, measured);
+        (!wait.is_over(self.now)).then_some(wait)
     }
 
     /// Pods of the StatefulSet that do not run.
     pub fn failing_pods(&self) -> impl Iterator<Item = (FailingPod, &'a SeenPod)> + use<'a> {
         let (world, key) = (self.world, &self.resource.seen.key);
-        world.failing_pods(key).filter_map(|seen| {
+        world.failing_pods_of(key).filter_map(|seen| {
             let number = seen.key.name.strip_prefix(&key.name)?.strip_prefix('-')?.parse().ok()?;
             Some((FailingPod { number, revision: Some(seen.revision.clone()?) }, seen))
         })
-    }
-
-    /// What the children are rendered from.
-    #[must_use]
-    pub fn intent<'b>(&self, spec: &'b Validated, secret_hash: Option<&'b str>) -> Intent<'b>
-    where
-        'a: 'b,
-    {
-        Intent {
-            key: &self.resource.seen.key,
-            uid: &self.resource.seen.uid,
-            spec,
-            replicas: self.replicas_to_apply(spec),
-            partition: self.partition(spec),
-            servers: self.servers(spec),
-            secret_hash,
-            restart_trigger: self.resource.seen.restart_trigger.as_deref(),
-            images: self.images,
-            listening: self.listening(),
-            operator_pods: self.operator_pods,
-        }
     }
 
     /// Whether a new generation announces the change of the template as an edit of the user: a generation newer than

@@ -4,9 +4,7 @@ use jiff::Timestamp;
 
 use super::Reconciler;
 use crate::kernel::backoff::{Attempt, Backoff};
-use crate::kernel::effect::{
-    About, Effect, KubeEvent, LogLine, Observation, RequestId, RolloutCause, RotationResult,
-};
+use crate::kernel::effect::{About, Effect, KubeEvent, LogLine, Observation, RequestId, RotationResult};
 use crate::kernel::event::{Reply, SeenChild};
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::lists::Moment;
@@ -15,6 +13,7 @@ use crate::kernel::pending_request::{
     Changes, ChildWrite, PendingRequest, PlannedRequest, Replacement, SecretRead, Write,
 };
 use crate::kernel::queue::Lane;
+use crate::kernel::rollout_cause::RolloutCause;
 use crate::kernel::slot::Slot;
 use crate::kernel::world::resource::Resource;
 use crate::kernel::world::secret::Presence;
@@ -58,11 +57,11 @@ impl Reconciler {
                 self.world.find_child(*seen, &known);
                 self.world.recheck_later(&key, kind, self.now);
             }
-            (
-                PlannedRequest::WriteChild(ChildWrite { kind, .. }) | PlannedRequest::ReadChild { kind, .. },
-                Reply::Child(None),
-            ) => {
-                resource.slot_mut(kind).store_answered_absence(answered);
+            (PlannedRequest::ReadChild { kind, known }, Reply::Child(None)) => {
+                resource.slot_mut(kind).store_answered_absence(known.of_live(), answered);
+            }
+            (PlannedRequest::WriteChild(ChildWrite { kind, attempt, .. }), Reply::Child(None)) => {
+                resource.slot_mut(kind).store_answered_absence(attempt.version.as_ref(), answered);
             }
             (
                 PlannedRequest::WriteStatus {
@@ -113,7 +112,9 @@ impl Reconciler {
                 resource.pod_backoff = Some(Box::new(after));
                 vec![subject.log(line)]
             }
-            Reply::Secret(_) | Reply::Child(_) | Reply::Status(_) | Reply::Agents(_) => Vec::new(),
+            Reply::Secret(_) | Reply::Child(_) | Reply::Status(_) | Reply::Agents(_) | Reply::Figures(_) => {
+                Vec::new()
+            }
         }
     }
 
@@ -140,20 +141,25 @@ impl Reconciler {
         }
     }
 
-    /// Stores what the agents of a cache's pods said, and has the resource looked at again. A question that was dropped
-    /// meanwhile is not open any more.
-    pub(super) fn handle_agents_reply(&mut self, id: RequestId, (key, uid): (&Key, &Uid), reply: Reply) {
-        let answer = match reply {
-            Reply::Agents(answer) => Some(answer),
+    /// Stores what the pods of a cache said, and has the resource looked at again. A question that was dropped meanwhile is
+    /// not open any more.
+    pub(super) fn handle_answer(&mut self, id: RequestId, (key, uid): (&Key, &Uid), reply: Reply) {
+        let resource = self.world.resources.get_mut(key).filter(|it| it.seen.uid == *uid);
+        let Some(resource) = resource else { return };
+        let (of_agents, of_figures) = match reply {
+            Reply::Agents(answer) => (Some(answer), None),
+            Reply::Figures(answer) => (None, Some(answer)),
             Reply::Secret(_) | Reply::Child(_) | Reply::PodDeleted | Reply::Status(_) | Reply::Failed(_) => {
-                None
+                (None, None)
             }
         };
-        let resource = self.world.resources.get_mut(key).filter(|it| it.seen.uid == *uid);
-        if let Some(agents) = resource.and_then(|it| it.agents.as_mut()) {
-            agents.note(id, answer, self.now);
-            self.queue.push(key, Lane::Fresh);
+        if let Some(agents) = &mut resource.agents {
+            agents.note(id, of_agents, self.now);
         }
+        if let Some(figures) = &mut resource.figures {
+            figures.note(id, of_figures, self.now);
+        }
+        self.queue.push(key, Lane::Fresh);
     }
 
     /// Stores what the answer to a read of a Secret proves. Returns the line about a failure.
@@ -206,7 +212,8 @@ impl Reconciler {
                 line = Some(log_lines::of_failure(&said, before.as_ref(), Some(&after)));
                 entry.backoff = Some(after);
             }
-            Reply::Child(_) | Reply::PodDeleted | Reply::Status(_) | Reply::Agents(_) => {}
+            Reply::Child(_) | Reply::PodDeleted | Reply::Status(_) | Reply::Agents(_) | Reply::Figures(_) => {
+            }
         }
         // Others wait for the same Secret.
         for user in &entry.users {
@@ -345,7 +352,7 @@ fn store_written(slot: &mut Slot, answer: Answer<'_>, (uid, now): (&Uid, Timesta
     let before = slot.backoff.take();
     slot.repairs.note(&attempt.body, now);
     let Some(seen) = seen else {
-        slot.store_absence();
+        slot.store_absence(attempt.version.as_ref());
         return;
     };
     if let Some(body) = write.applied() {

@@ -61,7 +61,7 @@ impl Reports {
         self.namespaces_going.remove(namespace);
     }
 
-    /// How many resources have a permit, and how many wait.
+    /// How many resources have a turn, and how many wait.
     pub(super) fn rollouts(&mut self, counts: RolloutCounts, effects: &mut Vec<Effect>) {
         if counts != self.rollouts {
             self.rollouts = counts;

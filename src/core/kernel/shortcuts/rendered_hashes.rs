@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::kernel::desired::partition::Partition;
 use crate::kernel::desired::{DefaultImages, Desired, Intent, LiveTemplate, Revision, Servers, workload};
 use crate::kernel::go_operator::pod_template::PreservedMetadata;
 use crate::kernel::hash;
 use crate::kernel::object::ChildKind;
-use crate::kernel::partition::Partition;
 
 /// Hashes of the desired children, and the inputs that they were rendered from. The other inputs (spec, restart
 /// trigger, name and uid) belong to the resource: the world drops these hashes when one of them changes. The images for new

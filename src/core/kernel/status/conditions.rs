@@ -7,7 +7,7 @@ pub use crate::kernel::condition::Type;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::inputs::StatusInputs;
-use super::missing;
+use super::missing_secrets;
 use crate::kernel::object::ChildKind;
 use crate::kernel::text::truncated;
 
@@ -98,7 +98,7 @@ fn rotating(inputs: &StatusInputs<'_>) -> (bool, Reason, String) {
 pub fn degraded(inputs: &StatusInputs<'_>) -> ConditionValue {
     let (ready, desired) = (inputs.ready(), inputs.replicas_expected);
     let (holds, reason, message) = if !inputs.missing_secrets.is_empty() {
-        (true, Reason::SecretNotFound, missing::secrets_in_short(inputs))
+        (true, Reason::SecretNotFound, missing_secrets::in_short(inputs))
     } else if ready >= desired {
         (false, Reason::NotDegraded, format!("All {desired} desired replicas are ready"))
     } else if inputs.rollout.is_none() {

@@ -11,7 +11,8 @@ use crate::kernel::object::ChildKind;
 pub(super) const PROGRESS_DEADLINE: SignedDuration = SignedDuration::from_secs(600);
 
 /// Since when the pods make no progress; `None` where none is awaited. `reached`: whether this generation was reached
-/// before. Then pods that are lost are no rollout.
+/// before. Then pods that are lost are no rollout. A rollout that waits for a pod's warmth has an end of its own, and goes
+/// on after it.
 #[must_use]
 pub(super) fn progressing_since(
     inputs: &StatusInputs<'_>,
@@ -19,7 +20,8 @@ pub(super) fn progressing_since(
     reached: bool,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let of_us = inputs.rollout.as_ref().filter(|_| inputs.workload == ChildKind::StatefulSet);
+    let is_awaited = inputs.workload == ChildKind::StatefulSet && inputs.awaited_warmth.is_none();
+    let of_us = inputs.rollout.as_ref().filter(|_| is_awaited);
     let desired = inputs.replicas_expected;
     let rollout = of_us.filter(|it| !it.held_back && !it.complete(desired))?;
     let before = previous.progressing_since.as_ref().map(|since| since.0.min(now));

@@ -10,8 +10,9 @@ use crate::kernel::condition::Reason;
 use crate::kernel::desired::Revision;
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::{ChildKind, Key};
-use crate::kernel::rollout_budget::PermitState;
-use crate::kernel::rotation;
+use crate::kernel::rollout_budget::TurnState;
+use crate::kernel::rotation_record;
+use crate::kernel::warmth::Wait;
 
 /// Everything that the status depends on, as this pass saw it.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +47,8 @@ pub struct StatusInputs<'a> {
     pub secrets: Vec<SecretVersion>,
     /// How far pods are with Secrets that they take in place.
     pub rotation: Option<SecretRotation>,
+    /// The new pod whose warmth the next one waits for.
+    pub awaited_warmth: Option<Wait>,
     /// What a person should know although the pods run.
     pub warnings: Vec<Warning>,
     /// Fields of children that the cluster stores otherwise than they were applied.
@@ -54,8 +57,8 @@ pub struct StatusInputs<'a> {
     pub other_managers: Vec<OtherFieldManager>,
     /// What their fields weaken.
     pub weakened: Vec<String>,
-    /// The permit of the resource in the rollout budget.
-    pub permit_state: PermitState,
+    /// The turn of the resource in the rollout budget.
+    pub turn_state: TurnState,
     /// Revision of the live template; `None` without a workload of ours.
     pub template_revision: Option<Revision>,
     /// The time of the pass.
@@ -66,7 +69,7 @@ impl StatusInputs<'_> {
     /// How far a rotation is, in words; `None` while none is under way.
     #[must_use]
     pub fn rotating(&self) -> Option<String> {
-        rotation::progress(self.rotation.as_ref()?, self.replicas_expected)
+        rotation_record::progress(self.rotation.as_ref()?, self.replicas_expected)
     }
 
     /// Pods that are ready; 0 without a workload.

@@ -1,16 +1,17 @@
 //! The status of a resource. Pure: a [`StatusInputs`] and the previous status in, the new one out.
 //!
 //! Called by the pass. [`rollout_progress`] turns a workload's counters into what they prove, [`conditions`] holds
-//! types, reasons and messages, [`missing`] the words for what is not there yet, [`readiness`] decides between Ready,
-//! Reconciling and Stalled, [`patch`] makes the request that writes it all.
+//! types, reasons and messages, [`readiness`] decides between Ready, Reconciling and Stalled, [`missing_secrets`] and
+//! [`unfinished`] have words that they say, [`patch`] makes the request that writes it all.
 
 pub mod conditions;
 mod deadline;
 pub mod inputs;
-mod missing;
+mod missing_secrets;
 pub mod patch;
 pub mod readiness;
 pub mod rollout_progress;
+mod unfinished;
 
 pub use inputs::BlockingProblem;
 pub use inputs::MissingSecret;
@@ -21,7 +22,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::condition::Type;
 use super::desired::meta;
-use super::rollout_budget::PermitState;
+use super::rollout_budget::TurnState;
 use crate::api::MemcachedStatus;
 use crate::api::status::BudgetedRollout;
 use readiness::{ReadinessPhase, STALLED_AFTER, Since};
@@ -53,9 +54,9 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
     let rollout = inputs.rollout.as_ref();
     let key = inputs.key;
     let reconciled_generation = if ended { Some(inputs.generation) } else { reconciled };
-    let permit_cause = match inputs.permit_state {
-        PermitState::Granted(permit) => Some(permit.cause),
-        PermitState::NotNeeded | PermitState::Waiting(_) => None,
+    let turn_cause = match inputs.turn_state {
+        TurnState::Granted(turn) => Some(turn.cause),
+        TurnState::NotNeeded | TurnState::Waiting(_) => None,
     };
     MemcachedStatus {
         observed_generation: inputs.generation,
@@ -72,13 +73,14 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
         secrets: inputs.secrets.clone(),
         secret_rotation: inputs.rotation.clone(),
         warnings: inputs.warnings.clone(),
-        budgeted_rollout: permit_cause.map(BudgetedRollout::recorded),
-        budgeted_rollout_cause: permit_cause.and_then(BudgetedRollout::recorded_cause),
+        budgeted_rollout: turn_cause.map(BudgetedRollout::recorded),
+        budgeted_rollout_cause: turn_cause.and_then(BudgetedRollout::recorded_cause),
         altered_fields: inputs.altered.clone(),
         other_field_managers: inputs.other_managers.clone(),
         weakened_by_others: inputs.weakened.clone(),
         failing_since: failing_since.map(Time),
         progressing_since: progressing_since.map(Time),
+        warming: inputs.awaited_warmth.as_ref().map(|wait| wait.warming.clone()),
     }
 }
 
@@ -86,7 +88,7 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
 ///
 /// If no such generation is stored, it is `reconciledGeneration`. This is the safe reading of a status that an older
 /// operator wrote, or of which an older CRD drops the field: a generation that was reached had its template in place.
-/// If that is wrong for a generation that ended stalled, its cache only waits for a rollout permit. The opposite error
+/// If that is wrong for a generation that ended stalled, its cache only waits for a turn. The opposite error
 /// would roll many caches at once. A resource that was never reconciled is new, and one whose numbers are from before a restore rolls when it
 /// is edited.
 #[must_use]

@@ -9,12 +9,13 @@ use jiff::{SignedDuration, Timestamp};
 use super::conditions::{ConditionValue, paused_message, progressing};
 use super::deadline;
 use super::inputs::{BlockingProblem, StatusInputs};
-use super::missing;
+use super::missing_secrets;
 use super::rollout_progress::RolloutProgress;
+use super::unfinished::unfinished;
 use crate::api::status::BudgetedRollout;
 use crate::kernel::condition::{Reason, Type};
 use crate::kernel::failure::Category;
-use crate::kernel::rollout_budget::{PermitState, RolloutPermit};
+use crate::kernel::rollout_budget::{Turn, TurnState};
 
 /// How long requests may be refused before the resource counts as stalled: most refusals end when a quota is raised or
 /// a rule is added, and tools give up on a stalled resource.
@@ -137,7 +138,7 @@ impl<'a> ReadinessPhase<'a> {
         let reconciling = |reason, message: &str| Some(condition(Type::Reconciling, reason, message));
         let stalled = |reason, message: &str| Some(condition(Type::Stalled, reason, message));
         let generation = || format!("Reconciling new generation {}", inputs.generation);
-        let secrets = || missing::secrets_and_keys(inputs);
+        let secrets = || missing_secrets::with_keys(inputs);
         let pods = || pods_ready(inputs);
         match *self {
             Self::Broken(reason, message) => (not_ready(reason, message), stalled(reason, message)),
@@ -168,7 +169,7 @@ impl<'a> ReadinessPhase<'a> {
             Self::Waiting(reason, message) => {
                 (not_ready(Reason::MemcachedNotReady, message), reconciling(reason, message))
             }
-            Self::NewGeneration if awaited_permit(inputs).is_some() => (
+            Self::NewGeneration if awaited_turn(inputs).is_some() => (
                 not_ready(Reason::MemcachedNotReady, &pods()),
                 reconciling(Reason::Progressing, &work_left(inputs)),
             ),
@@ -222,10 +223,10 @@ fn steady(inputs: &StatusInputs<'_>) -> ConditionValue {
     ConditionValue { holds: true, ..condition(Type::Ready, Reason::MemcachedReady, &message) }
 }
 
-/// How many pods are ready and, if all are, what else is missing.
+/// How many pods are ready and, if all are, what is unfinished.
 fn pods_ready(inputs: &StatusInputs<'_>) -> String {
     let counts = format!("{}/{} replicas are ready", inputs.ready(), inputs.replicas_expected);
-    let all = [counts].into_iter().chain(missing::beside_ready_pods(inputs)).collect::<Vec<_>>();
+    let all = [counts].into_iter().chain(unfinished(inputs)).collect::<Vec<_>>();
     with_pod_problem(&all.join("; "), inputs)
 }
 
@@ -239,24 +240,24 @@ fn with_pod_problem(message: &str, inputs: &StatusInputs<'_>) -> String {
 
 /// The message, and what else waits for this resource.
 fn with_halt(message: String, inputs: &StatusInputs<'_>) -> String {
-    match inputs.permit_state {
-        PermitState::Granted(RolloutPermit { cause: BudgetedRollout::Adoption, .. }) => {
+    match inputs.turn_state {
+        TurnState::Granted(Turn { cause: BudgetedRollout::Adoption, .. }) => {
             format!("{message}; no other cache adopts a newer pod template until this one is available")
         }
         _ => message,
     }
 }
 
-/// Says that pods wait for a rollout permit, and why they are to be replaced; `None` if they need not wait.
-fn awaited_permit(inputs: &StatusInputs<'_>) -> Option<String> {
-    let event = match inputs.permit_state {
-        PermitState::Waiting(BudgetedRollout::Secret) => "A Secret changed",
-        PermitState::Waiting(BudgetedRollout::Definition) => {
+/// Says that pods wait for a turn, and why they are to be replaced; `None` if they need not wait.
+fn awaited_turn(inputs: &StatusInputs<'_>) -> Option<String> {
+    let event = match inputs.turn_state {
+        TurnState::Waiting(BudgetedRollout::Secret) => "A Secret changed",
+        TurnState::Waiting(BudgetedRollout::Definition) => {
             "What the stored spec means changed though nobody edited it"
         }
-        PermitState::Waiting(BudgetedRollout::Adoption)
-        | PermitState::NotNeeded
-        | PermitState::Granted(_) => return None,
+        TurnState::Waiting(BudgetedRollout::Adoption) | TurnState::NotNeeded | TurnState::Granted(_) => {
+            return None;
+        }
     };
     Some(format!(
         "{event}; pods are replaced once fewer other caches replace theirs (--max-concurrent-rollouts)"
@@ -265,7 +266,7 @@ fn awaited_permit(inputs: &StatusInputs<'_>) -> Option<String> {
 
 /// What is left to do to reach a generation again that was reached before.
 fn work_left(inputs: &StatusInputs<'_>) -> String {
-    if let Some(waits) = awaited_permit(inputs) {
+    if let Some(waits) = awaited_turn(inputs) {
         return waits;
     }
     let rollout = progressing(inputs);

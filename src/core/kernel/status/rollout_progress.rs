@@ -1,7 +1,18 @@
-//! What the counters of a workload prove about a rollout. Pure; the pass makes a [`RolloutProgress`], the other files
+//! What the counters of a live workload prove about its pods. Pure; the pass makes a [`RolloutProgress`], the other files
 //! of this folder read it.
 
+use crate::kernel::desired::partition::HELD;
 use crate::kernel::event::SeenRollout;
+use crate::kernel::live::Live;
+
+/// How far the pod template has been written.
+#[derive(Clone, Copy)]
+pub struct TemplateProgress {
+    /// [`RolloutProgress::carries_template`].
+    pub carries_template: bool,
+    /// [`RolloutProgress::held_back`].
+    pub held_back: bool,
+}
 
 /// The rollout of our Deployment or StatefulSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,11 +26,24 @@ pub struct RolloutProgress {
     /// Whether its template is the one that is desired now.
     pub carries_template: bool,
     /// Whether a change of the workload, or of the autoscaler that sets its number of pods, is held back: the resource
-    /// is paused or invalid, waits for a rollout permit, or the last request failed.
+    /// is paused or invalid, waits for a turn, or the last request failed.
     pub held_back: bool,
 }
 
 impl RolloutProgress {
+    /// What the counters of this workload prove.
+    #[must_use]
+    pub fn new(live: &Live, TemplateProgress { carries_template, held_back }: TemplateProgress) -> Self {
+        let mut seen = live.rollout.clone().unwrap_or_default();
+        // Where no pod may be replaced, those are as they should be that the last rollout brought: what somebody else changed
+        // in the template since comes with the next one.
+        if let Some(revisions) = seen.revisions.as_ref().filter(|_| live.partition == Some(HELD)) {
+            seen.updated = revisions.current_replicas;
+        }
+        let observed = seen.observed_generation >= live.generation;
+        Self { observed, seen, asked: live.asked(), carries_template, held_back }
+    }
+
     /// Whether the status of the workload describes the desired pods. Until then it describes an older rollout.
     #[must_use]
     pub const fn is_current(&self) -> bool {
@@ -69,4 +93,11 @@ impl RolloutProgress {
     pub fn replica_failure(&self) -> Option<&str> {
         self.seen.replica_failure.as_deref().filter(|_| self.is_current())
     }
+}
+
+/// Whether all pods of a workload run its template, and are available.
+#[must_use]
+pub fn is_rolled_out(live: &Live) -> bool {
+    let its_own = TemplateProgress { carries_template: true, held_back: false };
+    RolloutProgress::new(live, its_own).complete(live.asked())
 }

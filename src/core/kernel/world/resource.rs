@@ -10,13 +10,14 @@ use super::secret::SecretHash;
 use crate::api::spec::Workload;
 use crate::api::status::NEVER_OBSERVED;
 use crate::api::{MemcachedSpec, MemcachedStatus};
+use crate::kernel::asked_agents::AskedAgents;
 use crate::kernel::backoff::Backoff;
 use crate::kernel::event::SeenResource;
 use crate::kernel::instance_metrics::InstanceMetrics;
 use crate::kernel::lists::Moment;
 use crate::kernel::live::Live;
 use crate::kernel::object::ChildKind;
-use crate::kernel::rotation::AskedAgents;
+use crate::kernel::pod_figures::AskedFigures;
 use crate::kernel::shortcuts::rendered_hashes::RenderedHashes;
 use crate::kernel::slot::Slot;
 use crate::kernel::status::patch;
@@ -50,6 +51,9 @@ pub struct Resource {
     /// What the agents of its pods said; `None` where nobody asked them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Box<AskedAgents>>,
+    /// What the memcacheds of its pods count; `None` where no rollout waits for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figures: Option<Box<AskedFigures>>,
     /// When a write of its status was answered last.
     #[serde(default)]
     pub answered: Moment,
@@ -67,6 +71,10 @@ pub struct Resource {
     /// Meanwhile a pass also reads children that the spec does not ask for.
     #[serde(default)]
     pub may_be_unfinished: bool,
+    /// True from a start at which the workload of before an edit may stand, until the first pass that succeeds. It waits until
+    /// the pods that take its place are ready. Whoever takes our label off it meanwhile hides it from every list.
+    #[serde(default)]
+    pub former_may_stand: bool,
 }
 
 impl Resource {
@@ -79,6 +87,8 @@ impl Resource {
         };
         let mut fresh = Self {
             may_be_unfinished: unfinished || patch::says_hindered(&seen.status),
+            // Ready is only said once it is gone.
+            former_may_stand: seen.generation > FIRST_GENERATION && !patch::says_ready(&seen.status),
             seen,
             slots: BTreeMap::new(),
             spec_before_edit: None,
@@ -86,6 +96,7 @@ impl Resource {
             secret_hash: None,
             carried_secrets: None,
             agents: None,
+            figures: None,
             answered: Moment::default(),
             backoff: None,
             unstorable: None,
@@ -105,11 +116,12 @@ impl Resource {
         }
     }
 
-    /// Called when the status follows another one. What agents said before a rotation began, or after it ended, says nothing
-    /// about the next.
-    pub(super) fn forget_agents_of_another_rotation(&mut self, before: &MemcachedStatus) {
+    /// Called when the status follows another one. What pods said before a rotation or a wait began, or after it ended, says
+    /// nothing about the next.
+    pub(super) fn forget_answers_of_before(&mut self, before: &MemcachedStatus) {
         let wanted = |status: &MemcachedStatus| status.secret_rotation.as_ref()?.wanted_hash.clone();
         self.agents.take_if(|_| wanted(before) != wanted(&self.seen.status));
+        self.figures.take_if(|_| self.seen.status.warming.is_none());
     }
 
     /// A pass computed this Secret hash.

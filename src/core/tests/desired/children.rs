@@ -74,3 +74,21 @@ fn the_operators_pods_reach_the_agents_of_pods_that_rotate_in_place_and_no_other
     }));
     assert_eq!(rules("InPlace", monitored, Some(&pods)), expected);
 }
+
+#[test]
+fn the_operators_pods_reach_the_exporters_of_pods_that_have_to_be_warm() {
+    let labels = [("app.kubernetes.io/name".to_owned(), "memcached-operator".to_owned())].into();
+    let pods = OperatorPods { namespace: "ops".to_owned(), labels };
+    let rules = |rollout: Value| {
+        let spec = json!({
+            "workload": "StatefulSet",
+            "monitoring": {"enabled": true},
+            "security": {"networkPolicy": {"enabled": true}},
+            "rollout": rollout,
+        });
+        let fixture = Fixture::new("my-cache", &spec);
+        let policy = network_policy(&Intent { operator_pods: Some(&pods), ..fixture.intent() });
+        policy.expect("a NetworkPolicy")["spec"]["ingress"].as_array().map_or(0, Vec::len)
+    };
+    assert_eq!(rules(json!({"warmth": {}})), rules(json!({})) + 1);
+}

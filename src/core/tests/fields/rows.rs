@@ -187,6 +187,8 @@ fn of_autoscaling() -> Vec<Row> {
 fn of_pods() -> Vec<Row> {
     let none = json!({});
     let more = |leaf, value| played(&none, leaf, value);
+    const WARM: &str = "the_next_named_pod_is_replaced_when_the_last_one_is_warm_or_its_time_is_over";
+    let warm = with(&with_figures(), "rollout.warmth", json!({}));
     let nodes = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["fast"]}]},
     ]}}});
@@ -205,14 +207,21 @@ fn of_pods() -> Vec<Row> {
             set(&none, "rollout.minReadySeconds", json!(10)),
             "the_next_pod_is_replaced_when_the_new_one_has_been_ready_for_as_long_as_asked",
         ),
+        row("rollout.warmth.percent", set(&warm, "rollout.warmth.percent", json!(50)), WARM),
+        row("rollout.warmth.timeoutSeconds", set(&warm, "rollout.warmth.timeoutSeconds", json!(60)), WARM),
     ]
+}
+
+/// A spec in which pods may have to be warm.
+fn with_figures() -> Value {
+    json!({"workload": "StatefulSet", "monitoring": {"enabled": true}})
 }
 
 /// A section that is there, with nothing in it.
 #[allow(dead_code, reason = "for the document")]
 pub(crate) fn section(path: &str) -> Row {
-    let none = json!({"replicas": 3});
-    Row { leaf: "", from: none.clone(), to: with(&none, path, json!({})), shown_by: PLAYED }
+    let from = if path == "rollout.warmth" { with_figures() } else { json!({"replicas": 3}) };
+    Row { leaf: "", from: from.clone(), to: with(&from, path, json!({})), shown_by: PLAYED }
 }
 
 /// What changes, by kind of child: paths of fields, or that the child is `made` or `deleted`.

@@ -4,7 +4,7 @@
 use memcached_operator_core::kernel::desired::Revision;
 use memcached_operator_core::kernel::event::SeenChild;
 use memcached_operator_core::kernel::pending_request::PlannedRequest;
-use memcached_operator_core::kernel::rollout_budget::PermitState;
+use memcached_operator_core::kernel::rollout_budget::TurnState;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -25,14 +25,11 @@ fn fate_of(deployment: SeenChild, after: &Value, generation: i64, status: &Value
         PlannedRequest::WriteChild(it) => it.write.replaces().and_then(|it| it.cause),
         _ => None,
     });
-    match (cause, pass.permit_state) {
+    match (cause, pass.turn_state) {
         (Some(cause), _) => cause.label().to_owned(),
-        (None, Some(PermitState::Granted(turn))) => format!("a turn for {:?}", turn.cause),
-        (None, permit_state) => {
-            format!(
-                "none, {}",
-                if permit_state == Some(PermitState::NotNeeded) { "outside" } else { "in turn" }
-            )
+        (None, Some(TurnState::Granted(turn))) => format!("a turn for {:?}", turn.cause),
+        (None, turn_state) => {
+            format!("none, {}", if turn_state == Some(TurnState::NotNeeded) { "outside" } else { "in turn" })
         }
     }
 }

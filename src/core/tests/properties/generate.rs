@@ -8,7 +8,8 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use memcached_operator_core::api::spec::{
     AntiAffinity, Autoscaling, DisruptionLimit, GracefulShutdown, HighAvailability, Monitoring, Plaintext,
-    PodSettings, Process, Rollout, Rotation, Security, ServiceMonitor, Sources, Tls, Validated, Workload,
+    PodSettings, Process, Rollout, Rotation, Security, ServiceMonitor, Sources, Tls, Validated, Warmth,
+    Workload,
 };
 use memcached_operator_core::kernel::object::{Key, Uid};
 use proptest::collection::{btree_map, btree_set, vec};
@@ -37,11 +38,11 @@ pub(crate) fn fixture() -> impl Strategy<Value = Fixture> {
 pub(crate) fn validated() -> impl Strategy<Value = Validated> {
     let of_pods = (image(), resources(), process(), high_availability(), pod_settings());
     let workload = select(vec![Workload::Deployment, Workload::StatefulSet]);
-    let of_others = (0..=64, workload, any::<bool>(), option::of(autoscaling()), words(), 0..=599);
+    let of_others = (0..=64, workload, any::<bool>(), option::of(autoscaling()), words(), rollout());
     (of_pods, of_others, option::of(monitoring()), security()).prop_map(
         |(of_pods, of_others, monitoring, security)| {
             let (image, resources, memcached, high_availability, pod) = of_pods;
-            let (replicas, workload, paused, autoscaling, service_annotations, min_ready_seconds) = of_others;
+            let (replicas, workload, paused, autoscaling, service_annotations, rollout) = of_others;
             Validated {
                 replicas,
                 workload,
@@ -55,7 +56,7 @@ pub(crate) fn validated() -> impl Strategy<Value = Validated> {
                 autoscaling,
                 service_annotations,
                 pod,
-                rollout: Rollout { min_ready_seconds },
+                rollout,
                 tolerated: Vec::new(),
             }
         },
@@ -65,6 +66,14 @@ pub(crate) fn validated() -> impl Strategy<Value = Validated> {
 /// A DNS-1035 label of 1 to 63 characters.
 pub(crate) fn name() -> impl Strategy<Value = String> {
     "[a-z]([-a-z0-9]{0,61}[a-z0-9])?"
+}
+
+/// Warmth is a matter of the operator: whether somebody tells of it is no matter to what is built.
+fn rollout() -> impl Strategy<Value = Rollout> {
+    let warmth =
+        (1..=100, 1..=3600).prop_map(|(percent, timeout_seconds)| Warmth { percent, timeout_seconds });
+    (0..=599, option::of(warmth))
+        .prop_map(|(min_ready_seconds, warmth)| Rollout { min_ready_seconds, warmth })
 }
 
 fn image() -> impl Strategy<Value = String> {

@@ -68,6 +68,8 @@ pub(crate) enum Op {
     RunStatefulSet,
     /// A pod of the StatefulSet dies.
     LosePod(u8),
+    /// Clients fill the pods of the StatefulSet so far.
+    FillPods(u64),
     /// The cluster makes something else of what is applied from now on.
     BecomeAnother(Cluster),
     /// The API server gets another version, which it says with the next list.
@@ -117,6 +119,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         3 => Just(Op::RollOut),
         6 => Just(Op::RunStatefulSet),
         1 => (0..3u8).prop_map(Op::LosePod),
+        2 => prop_oneof![Just(50), Just(100)].prop_map(Op::FillPods),
         1 => cluster.prop_map(Op::BecomeAnother),
         1 => Just(Op::Upgrade),
         2 => (0..2000u16).prop_map(Op::Wait),
@@ -170,6 +173,7 @@ impl Simulation {
             Op::RollOut => self.model.roll_out(),
             Op::RunStatefulSet => self.model.run_stateful_set(),
             Op::LosePod(at) => self.model.lose_pod(*at),
+            Op::FillPods(percent) => self.model.fill_pods(*percent),
             Op::Befall(disaster) => self.befall(disaster),
             Op::BecomeAnother(cluster) => self.model.become_another(*cluster),
             Op::Upgrade => {

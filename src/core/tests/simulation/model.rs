@@ -24,7 +24,7 @@ use memcached_operator_core::kernel::event::{Event, SeenChild, SeenResource, See
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Uid, Watched};
 pub(crate) use objects::{Cluster, merged};
 use objects::{is_labelled, template};
-pub(crate) use specs::{NAMED, VARIANTS};
+pub(crate) use specs::{NAMED, VARIANTS, WARM};
 pub(crate) use stages::{LACKING, REFUSED, Report};
 use stateful_sets::is_held;
 
@@ -70,7 +70,12 @@ pub(crate) struct Model {
     pub(crate) judges: bool,
     /// The pods of its StatefulSet.
     named: stateful_sets::NamedPods,
+    /// What the clock says.
+    pub(crate) now: Timestamp,
 }
+
+/// When a simulation begins.
+pub(crate) const START: Timestamp = Timestamp::constant(1_800_000_000, 0);
 
 impl Default for Model {
     fn default() -> Self {
@@ -101,6 +106,7 @@ impl Model {
             agents: Vec::new(),
             judges: true,
             named: stateful_sets::NamedPods::default(),
+            now: START,
         }
     }
 

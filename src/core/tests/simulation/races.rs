@@ -3,7 +3,9 @@
 
 use jiff::SignedDuration;
 use memcached_operator_core::kernel::effect::Effect;
+use memcached_operator_core::kernel::object::ChildKind;
 
+use crate::model::NAMED;
 use crate::simulation::{Simulation, request_name};
 
 #[test]
@@ -128,6 +130,56 @@ fn a_child_of_an_earlier_resource_that_goes_while_it_is_read_is_made_anew() {
     }
     simulation.model.collect_garbage();
     simulation.hear();
+    simulation.settle();
+    simulation.model.check_converged();
+}
+
+/// The search for histories found it: the Deployment stayed beside the StatefulSet until the next list.
+#[test]
+fn a_late_answer_that_a_child_is_not_there_takes_back_nothing_that_the_watch_has_shown_since() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.hear();
+    // Another operator leads when the user asks for the other kind. It reads the Deployment, which is not there.
+    simulation.model.edit(NAMED);
+    simulation.restart();
+    let reads = |it: &Effect| matches!(it, Effect::Send { request, .. } if request_name(request) == "read Deployment");
+    let at = simulation.requests.iter().position(reads).unwrap();
+    simulation.delay(at);
+    // What the former leader sent comes now. The watch shows it before the answer arrives, and nothing of it afterwards.
+    let creates = |it: &Effect| matches!(it, Effect::Send { request, .. } if request_name(request) == "create Deployment");
+    let at = simulation.left_behind.iter().position(creates).unwrap();
+    simulation.execute_late(at);
+    for _ in 0..2 {
+        simulation.model.roll_out();
+    }
+    simulation.hear();
+    simulation.settle();
+    simulation.model.check_converged();
+    let before = simulation.model.version();
+    simulation.restart();
+    simulation.settle();
+    assert_eq!(simulation.model.version(), before, "something was left to do");
+}
+
+/// The search for histories found it: the Deployment stayed beside the StatefulSet for ever.
+#[test]
+fn a_former_workload_that_lost_its_label_goes_also_after_a_restart_in_the_midst_of_the_switch() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.settle();
+    simulation.model.edit(NAMED);
+    simulation.hear();
+    // The StatefulSet is made and the status says so; the Deployment waits for its pods.
+    while !simulation.requests.is_empty() {
+        simulation.answer(0, true, None);
+    }
+    assert_eq!(
+        simulation.model.resource().status.observed_generation,
+        simulation.model.resource().generation
+    );
+    simulation.model.take_label(ChildKind::Deployment);
+    simulation.restart();
     simulation.settle();
     simulation.model.check_converged();
 }

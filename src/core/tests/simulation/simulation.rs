@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use memcached_operator_core::kernel::agents::Question;
 use memcached_operator_core::kernel::effect::{Effect, Observation, Request, RequestId, RotationResult};
 use memcached_operator_core::kernel::event::{Departure, Event, Reply};
 use memcached_operator_core::kernel::failure::{Category, Failure};
@@ -11,7 +10,7 @@ use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 
 use crate::disasters::bars;
-use crate::model::Model;
+use crate::model::{Model, START};
 use crate::words;
 
 /// The operator, the API server, and what is between them.
@@ -30,8 +29,8 @@ pub(crate) struct Simulation {
     pub(crate) times_listed_anew: usize,
     /// Whether the operator has had a complete list of the resources: before that it is told of nothing else.
     pub(crate) knows_resources: bool,
-    /// Questions to agents without an answer.
-    pub(crate) questions: Vec<(RequestId, Question)>,
+    /// Questions to pods without an answer.
+    pub(crate) questions: Vec<(RequestId, Request)>,
     /// How many there were.
     pub(crate) questions_asked: usize,
     /// What the metrics count of rotations.
@@ -60,7 +59,7 @@ impl Simulation {
         let mut simulation = Self {
             reconciler: Reconciler::new(Settings::default()),
             model: Model::default(),
-            now: Timestamp::from_second(1_800_000_000).unwrap(),
+            now: START,
             requests: Vec::new(),
             left_behind: Vec::new(),
             asked: BTreeMap::new(),
@@ -126,17 +125,21 @@ impl Simulation {
         let unanswered = self.requests.len() + self.late.len();
         let effects = self.reconciler.step(self.now, event);
         assert_eq!(twin.unwrap_or_else(|| effects.clone()), effects);
-        let asks = |it: &Effect| matches!(it, Effect::Send { request: Request::AskAgents(_), .. });
+        let asks = |it: &Effect| {
+            matches!(it, Effect::Send { request: Request::AskAgents(_) | Request::AskFigures, .. })
+        };
         let sends = effects.iter().any(|effect| matches!(effect, Effect::Send { .. }) && !asks(effect));
         assert!(!sends || unanswered == 0, "two batches at once: {effects:?} beside {unanswered} requests");
         assert!(!sends || !self.barred, "{effects:?} where the resources may not be listed");
         for effect in effects {
             self.claims.append(&mut words::check(&self.reconciler, self.now, &effect));
             match effect {
-                Effect::Send { id, request: Request::AskAgents(question), .. } => {
-                    assert!(self.leads, "a follower asks agents");
+                Effect::Send { id, request, .. }
+                    if matches!(request, Request::AskAgents(_) | Request::AskFigures) =>
+                {
+                    assert!(self.leads, "a follower asks pods");
                     self.questions_asked += 1;
-                    self.questions.push((id, question));
+                    self.questions.push((id, request));
                 }
                 Effect::Send { ref request, .. } => {
                     assert!(self.leads, "a follower asks for {effect:?}");
@@ -177,14 +180,14 @@ impl Simulation {
         self.step(Event::Done { id, reply });
     }
 
-    /// The agents answer a question, or none does in time.
+    /// The pods answer a question, or none does in time.
     pub(crate) fn answer_question(&mut self, at: usize, lost: bool) {
         let Some(at) = at.checked_rem(self.questions.len()) else { return };
         let (id, question) = self.questions.remove(at);
         let message = "no answer".to_owned();
         let reply = match lost {
             true => Reply::Failed(Failure { category: Category::Transient, message }),
-            false => self.model.answer_of_agents(&question),
+            false => self.model.respond(&question),
         };
         self.step(Event::Done { id, reply });
     }
@@ -210,6 +213,7 @@ impl Simulation {
 
     pub(crate) fn wait(&mut self, duration: SignedDuration) {
         self.now += duration;
+        self.model.now = self.now;
         if self.wake.is_some_and(|at| at <= self.now) {
             self.wake = None;
             self.step(Event::Tick);
@@ -281,6 +285,7 @@ pub(crate) fn request_name(request: &Request) -> String {
         Request::Delete { kind, .. } => format!("delete {}", kind.name()),
         Request::DeletePod { .. } => "delete Pod".into(),
         Request::AskAgents(_) => "ask agents".into(),
+        Request::AskFigures => "ask memcacheds".into(),
         Request::PatchStatus { .. } => "status".into(),
     }
 }

@@ -1,8 +1,10 @@
-//! A cache that changes from a Deployment to a StatefulSet and back: who serves meanwhile, and what is said of it.
+//! A cache that changes from a Deployment to a StatefulSet and back, and StatefulSets that replace their pods: who serves
+//! meanwhile, what is waited for, and what is said of it. The model checks each partition that is written.
 
+use jiff::SignedDuration;
 use memcached_operator_core::kernel::object::ChildKind;
 
-use crate::model::NAMED;
+use crate::model::{NAMED, WARM};
 use crate::simulation::Simulation;
 
 /// Edits the workload and answers requests one by one until the former one is deleted; gives how many pods of the new one
@@ -40,4 +42,115 @@ fn the_old_pods_serve_until_those_of_another_workload_do() {
     simulation.model.check_converged();
     let switched = simulation.said.iter().filter(|reason| *reason == "WorkloadSwitched").count();
     assert_eq!(switched, 2);
+}
+
+/// A StatefulSet of three full pods, and then an edit of its template.
+fn edited(before: u8, after: u8) -> Simulation {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.model.edit(before);
+    simulation.settle();
+    simulation.model.fill_pods(100);
+    simulation.requested.clear();
+    simulation.model.edit(after);
+    simulation
+}
+
+#[test]
+fn named_pods_are_replaced_one_by_one() {
+    let mut simulation = edited(NAMED, NAMED + 1);
+    run(&mut simulation);
+    simulation.model.check_converged();
+    let applies = simulation.requested.iter().filter(|it| *it == "apply StatefulSet").count();
+    assert_eq!(applies, 4, "one for each pod, and one at the end");
+}
+
+/// Until nothing happens but by time, or by an answer of pods.
+fn run(simulation: &mut Simulation) {
+    loop {
+        simulation.hear();
+        if simulation.requests.is_empty() {
+            if !simulation.model.work() {
+                return;
+            }
+        } else {
+            simulation.answer(0, true, None);
+        }
+    }
+}
+
+/// Time passes, second by second, and the pods answer.
+fn pass(simulation: &mut Simulation, seconds: usize) {
+    for _ in 0..seconds {
+        simulation.wait(SignedDuration::from_secs(1));
+        run(simulation);
+        simulation.answer_question(0, false);
+        run(simulation);
+    }
+}
+
+fn warming(simulation: &Simulation) -> Option<(String, Option<i32>)> {
+    let warming = simulation.model.resource().status.warming.clone();
+    warming.map(|it| (it.pod, it.items_percent))
+}
+
+#[test]
+fn the_next_named_pod_waits_until_the_last_one_is_warm_and_the_status_says_so() {
+    let mut simulation = edited(WARM, WARM + 1);
+    run(&mut simulation);
+    assert_eq!(warming(&simulation), Some(("cache-2".to_owned(), None)));
+    pass(&mut simulation, 60);
+    assert_eq!(warming(&simulation), Some(("cache-2".to_owned(), Some(0))));
+    assert!((25..=31).contains(&simulation.questions_asked), "{}", simulation.questions_asked);
+    let ready = simulation.model.resource().status.conditions.iter().find(|it| it.type_ == "Ready").unwrap();
+    let words = "3/3 replicas are ready; 2 pods of an older template are left; the next pod waits until cache-2 is warm \
+        (80 %, or at 2027-01-15T08:15:00Z): it has 0 % of the items of the others";
+    assert_eq!(ready.message, words);
+    simulation.model.fill_pods(79);
+    pass(&mut simulation, 10);
+    assert_eq!(warming(&simulation), Some(("cache-2".to_owned(), Some(79))));
+    simulation.model.fill_pods(90);
+    pass(&mut simulation, 5);
+    assert_eq!(warming(&simulation), Some(("cache-1".to_owned(), Some(0))));
+    simulation.model.fill_pods(90);
+    simulation.questions_asked = 0;
+    pass(&mut simulation, 600);
+    simulation.model.check_converged();
+    assert_eq!(warming(&simulation), None);
+    assert!(simulation.questions_asked <= 2, "{} after the rollout", simulation.questions_asked);
+}
+
+#[test]
+fn a_wait_for_warmth_ends_with_its_time_also_where_no_pod_answers_and_the_operator_restarts() {
+    let mut simulation = edited(WARM, WARM + 1);
+    run(&mut simulation);
+    for second in 0..298 {
+        simulation.wait(SignedDuration::from_secs(1));
+        run(&mut simulation);
+        simulation.answer_question(0, true);
+        run(&mut simulation);
+        if second % 100 == 50 {
+            simulation.restart();
+            run(&mut simulation);
+        }
+        assert_eq!(warming(&simulation), Some(("cache-2".to_owned(), None)), "after {second} s");
+    }
+    pass(&mut simulation, 5);
+    assert_eq!(warming(&simulation).map(|it| it.0).as_deref(), Some("cache-1"));
+    pass(&mut simulation, 295);
+    assert_eq!(warming(&simulation).map(|it| it.0).as_deref(), Some("cache-1"));
+    let conditions = &simulation.model.resource().status.conditions;
+    assert!(!conditions.iter().any(|it| it.type_ == "Stalled"), "{conditions:?}");
+    pass(&mut simulation, 10);
+    assert_eq!(warming(&simulation), None, "no pod waits for the last one");
+    simulation.model.check_converged();
+}
+
+#[test]
+fn fewer_pods_and_another_template_at_once_replace_the_last_pod_that_stays() {
+    let mut simulation = edited(NAMED + 1, NAMED + 3);
+    run(&mut simulation);
+    simulation.model.check_converged();
+    let applies = simulation.requested.iter().filter(|it| *it == "apply StatefulSet").count();
+    assert_eq!(applies, 3, "one for each of two pods, and one at the end");
 }

@@ -1,14 +1,18 @@
 //! Available, Progressing and Degraded, row by row, and the numbers beside them.
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::api::secret_rotation::SecretRotation;
+use memcached_operator_core::api::spec::Warmth;
 use memcached_operator_core::api::status::{
     AlteredField, AlteredFields, OtherFieldManager, SecretVersion, Warning,
 };
+use memcached_operator_core::api::warming::Warming;
 use memcached_operator_core::kernel::desired::Revision;
 use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
 use memcached_operator_core::kernel::status::{BlockingProblem, MissingSecret, StatusInputs, status};
+use memcached_operator_core::kernel::warmth::Wait;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -225,6 +229,24 @@ fn numbers(inputs: &StatusInputs<'_>) -> MemcachedStatus {
     MemcachedStatus { conditions: Vec::new(), ..first(inputs) }
 }
 
+fn warming() -> Warming {
+    Warming {
+        pod: "cache-2".into(),
+        since: Time(Timestamp::UNIX_EPOCH),
+        items_percent: Some(7),
+        hit_ratio_percent: None,
+    }
+}
+
+fn altered() -> Vec<AlteredFields> {
+    vec![AlteredFields {
+        kind: "Deployment".into(),
+        applied_hash: "5c1f".into(),
+        server_version: "v1.34.4".into(),
+        fields: vec![AlteredField { path: "spec.replicas".into(), digest: "0a1b".into() }],
+    }]
+}
+
 #[test]
 fn the_numbers_mirror_the_deployment() {
     let secrets = vec![SecretVersion {
@@ -234,12 +256,7 @@ fn the_numbers_mirror_the_deployment() {
         ..SecretVersion::default()
     }];
     let warnings = vec![Warning { reason: "MemoryLimitTight".into(), message: "too tight".into() }];
-    let altered = vec![AlteredFields {
-        kind: "Deployment".into(),
-        applied_hash: "5c1f".into(),
-        server_version: "v1.34.4".into(),
-        fields: vec![AlteredField { path: "spec.replicas".into(), digest: "0a1b".into() }],
-    }];
+    let altered = altered();
     let others = vec![OtherFieldManager {
         manager: "kubectl-patch".into(),
         time: None,
@@ -255,6 +272,10 @@ fn the_numbers_mirror_the_deployment() {
         altered: altered.clone(),
         other_managers: others.clone(),
         weakened: vec!["container debug".into()],
+        awaited_warmth: Some(Wait {
+            warming: warming(),
+            warmth: Warmth { percent: 80, timeout_seconds: 300 },
+        }),
         ..steady()
     };
     let expected = MemcachedStatus {
@@ -281,6 +302,7 @@ fn the_numbers_mirror_the_deployment() {
         weakened_by_others: vec!["container debug".into()],
         failing_since: None,
         progressing_since: None,
+        warming: Some(warming()),
     };
     assert_eq!(numbers(&inputs), expected);
 }

@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::kernel::event::SeenRollout;
 use memcached_operator_core::kernel::object::{ChildKind, Key};
-use memcached_operator_core::kernel::rollout_budget::PermitState;
+use memcached_operator_core::kernel::rollout_budget::TurnState;
 use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
 use memcached_operator_core::kernel::status::{MissingSecret, StatusInputs, status};
 
@@ -44,7 +44,8 @@ fn steady() -> StatusInputs<'static> {
         pending: Vec::new(),
         paused: None,
         unserved: Vec::new(),
-        permit_state: PermitState::NotNeeded,
+        turn_state: TurnState::NotNeeded,
+        awaited_warmth: None,
         missing_secrets: Vec::new(),
         blocking_problem: None,
         pod_problem: None,

@@ -8,7 +8,7 @@ use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::event::SeenRollout;
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::ChildKind;
-use memcached_operator_core::kernel::rollout_budget::{PermitState, RolloutPermit};
+use memcached_operator_core::kernel::rollout_budget::{Turn, TurnState};
 use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
 use memcached_operator_core::kernel::status::{
     BlockingProblem, MissingSecret, StatusInputs, next_change, status, template_generation,
@@ -71,12 +71,12 @@ prop_compose! {
         blocking_problem in prop_oneof![Just(None), troubles()],
         rotation in option::weighted(0.3, rotations()),
         pod_problem in option::of(Just("OOMKilled".to_owned())),
-        permit_state in select(vec![
-            PermitState::NotNeeded,
-            PermitState::Waiting(BudgetedRollout::Secret),
-            PermitState::Waiting(BudgetedRollout::Definition),
-            PermitState::Granted(RolloutPermit { cause: BudgetedRollout::Adoption, stalled: false, idle: false }),
-            PermitState::Granted(RolloutPermit { cause: BudgetedRollout::Definition, stalled: false, idle: false }),
+        turn_state in select(vec![
+            TurnState::NotNeeded,
+            TurnState::Waiting(BudgetedRollout::Secret),
+            TurnState::Waiting(BudgetedRollout::Definition),
+            TurnState::Granted(Turn { cause: BudgetedRollout::Adoption, stalled: false, idle: false }),
+            TurnState::Granted(Turn { cause: BudgetedRollout::Definition, stalled: false, idle: false }),
         ]),
         millis in 0..1_500_000_i64,
     ) -> StatusInputs<'static> {
@@ -89,13 +89,14 @@ prop_compose! {
             former_ready,
             rollout,
             servers: Vec::new(),
-            pending: if in_place && !matches!(permit_state, PermitState::Waiting(_)) {
+            pending: if in_place && !matches!(turn_state, TurnState::Waiting(_)) {
                 paused.clone().unwrap_or_default()
             } else {
                 vec!["Service"]
             },
             paused,
-            permit_state,
+            turn_state,
+            awaited_warmth: None,
             unserved: Vec::new(),
             missing_secrets: missing_secrets.into_iter().map(lacks).collect(),
             blocking_problem,

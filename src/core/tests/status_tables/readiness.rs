@@ -366,8 +366,8 @@ fn seen<'a>(inputs: &'a mut StatusInputs<'static>) -> &'a mut SeenRollout {
 
 #[test]
 fn the_first_row_that_fits_is_taken() {
-    for (permit_state, Row(reason, worse)) in ROWS.iter().enumerate() {
-        for Row(_, better) in &ROWS[permit_state..] {
+    for (index, Row(reason, worse)) in ROWS.iter().enumerate() {
+        for Row(_, better) in &ROWS[index..] {
             let mut inputs = steady();
             better(&mut inputs);
             worse(&mut inputs);

@@ -54,7 +54,7 @@ impl Agent {
 
 impl Model {
     /// What comes of a question that is asked now.
-    pub(crate) fn answer_of_agents(&self, question: &Question) -> Reply {
+    pub(super) fn answer_of_agents(&self, question: &Question) -> Reply {
         let mounted = MountedKey { secret: SECRET, key: PASSWORD_FILE };
         let hash = |content: u8| secret_hash([(mounted, hash::of_bytes(&[content]).as_str())]);
         let held = self.secret.as_ref().map(|(_, content)| hash(*content));

@@ -1,10 +1,11 @@
 //! What has to be true: of a status that is written, and of the children once everything has come to rest.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use memcached_operator_core::kernel::desired::files::PASSWORD_FILE;
 use memcached_operator_core::kernel::desired::secrets::{MountedKey, secret_hash};
 use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::event::SeenResource;
-use memcached_operator_core::kernel::object::ChildKind;
+use memcached_operator_core::kernel::object::{ChildKind, Key};
 use memcached_operator_core::kernel::{diff, hash};
 
 use super::objects::is_labelled;
@@ -25,6 +26,31 @@ impl Model {
         }
     }
 
+    /// The list for clients names each pod of the number that is wanted, or the Service, or nothing before there is one; and
+    /// it never depends on which pods are there.
+    pub(super) fn check_servers(&self, resource: &SeenResource) {
+        let status = &resource.status;
+        let Ok(spec) = &resource.spec else { return };
+        if status.observed_generation != resource.generation {
+            return;
+        }
+        let Key { namespace, name } = &self.key;
+        let of_service = vec![format!("{name}.{namespace}:11211")];
+        let of_pods = |count: i32| -> Vec<String> {
+            (0..count).map(|pod| format!("{name}-{pod}.{name}.{namespace}.svc:11211")).collect()
+        };
+        let is_named = workload(resource) == ChildKind::StatefulSet;
+        let counts = match &spec.autoscaling {
+            Some(_) => vec![0, 2, 3, 4],
+            None => vec![spec.replicas.unwrap_or(1)],
+        };
+        let list = &status.server_list;
+        let names_pods = is_named && counts.into_iter().any(|count| *list == of_pods(count));
+        assert!(list.is_empty() || *list == of_service || names_pods, "{list:?}");
+        let ready = status.conditions.iter().any(|it| it.type_ == "Ready" && it.status == "True");
+        assert!(!ready || !is_named || names_pods, "Ready, and the list is {list:?}");
+    }
+
     /// A pod that is made now mounts what the Secret holds, whatever the template is for.
     pub(super) fn check_starts_no_pod_with_refused_content(&self, request: &Request) {
         let (Request::Create { kind, body, .. } | Request::Apply { kind, body, .. }) = request else {
@@ -40,10 +66,13 @@ impl Model {
     }
 
     /// The children that are wanted and that no list shows: a restarted operator reads each once, because something without
-    /// our label may be there.
+    /// our label may be there. So it does with the workload of before an edit, until the resource is ready.
     pub(crate) fn missing_reads(&self) -> usize {
         let Some(resource) = &self.resource else { return 0 };
-        wanted(resource).iter().filter(|(kind, wanted)| *wanted && !self.children.contains_key(kind)).count()
+        let ready = |it: &Condition| it.type_ == "Ready" && it.status == "True";
+        let former_may_stand = resource.generation > 1 && !resource.status.conditions.iter().any(ready);
+        let missing = |(kind, wanted): &&(ChildKind, bool)| *wanted && !self.children.contains_key(kind);
+        wanted(resource).iter().filter(missing).count() + usize::from(former_may_stand)
     }
 
     pub(crate) fn check_converged(&self) {

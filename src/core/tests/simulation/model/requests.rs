@@ -85,11 +85,13 @@ impl Model {
             },
             Request::DeletePod { pod, uid } => self.delete_pod(pod, uid),
             Request::AskAgents(question) => self.answer_of_agents(question),
+            Request::AskFigures => self.count_items(),
             Request::PatchStatus { resource_version, status } => match self.resource.clone() {
                 Some(mut resource) if resource.resource_version == *resource_version => {
                     resource.status = merged(&resource.status, status);
                     self.prune(&mut resource);
                     self.check_claim(&resource);
+                    self.check_servers(&resource);
                     Reply::Status(Box::new(self.store_resource(resource)))
                 }
                 _ => conflict("the object has been modified"),

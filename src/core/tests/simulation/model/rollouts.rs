@@ -5,12 +5,12 @@ use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::desired::Servers;
 use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
+use memcached_operator_core::kernel::desired::partition::Partition;
 use memcached_operator_core::kernel::desired::workload::workload;
 use memcached_operator_core::kernel::desired::{Intent, LiveTemplate, Revision};
 use memcached_operator_core::kernel::event::{SeenChild, SeenResource};
 use memcached_operator_core::kernel::go_operator::pod_template::PreservedMetadata;
 use memcached_operator_core::kernel::object::ChildKind;
-use memcached_operator_core::kernel::partition::Partition;
 use serde_json::json;
 
 use super::Model;
@@ -127,7 +127,7 @@ impl Model {
 
     /// Why its pods roll, by its status.
     pub(crate) fn recorded_turn(&self) -> Option<BudgetedRollout> {
-        self.resource().status.permit_cause()
+        self.resource().status.turn_cause()
     }
 
     /// The Deployment, as far as a test of many asks.

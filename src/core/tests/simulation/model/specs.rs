@@ -2,7 +2,8 @@
 
 use memcached_operator_core::api::MemcachedSpec;
 use memcached_operator_core::api::spec::{
-    MemcachedConfig, NetworkPolicySpec, STATEFUL_SET, SaslSpec, SecretReference, SecuritySpec, Workload,
+    MemcachedConfig, MonitoringSpec, NetworkPolicySpec, RolloutSpec, STATEFUL_SET, SaslSpec, SecretReference,
+    SecuritySpec, WarmthSpec, Workload,
 };
 use memcached_operator_core::kernel::event::SeenResource;
 use memcached_operator_core::kernel::object::ChildKind;
@@ -53,22 +54,32 @@ const DEPLOYMENTS: u8 = 8;
 pub(crate) const NAMED: u8 = DEPLOYMENTS;
 /// The variant whose pods never become ready.
 const NEVER_SERVES: u8 = DEPLOYMENTS + 2;
+/// The first of two variants whose rollouts wait for warm pods.
+pub(crate) const WARM: u8 = DEPLOYMENTS + 6;
 /// How many variants there are.
-pub(crate) const VARIANTS: u8 = DEPLOYMENTS + 6;
+pub(crate) const VARIANTS: u8 = WARM + 2;
 
 /// A few specs: two that differ in replicas only, two templates, one with authentication, one behind a policy, one under
 /// an autoscaler, one with an empty string that no API server stores; then StatefulSets: of three pods, of another template,
-/// one that never serves, of two pods, with authentication, and under an autoscaler.
+/// one that never serves, of two pods, with authentication, and under an autoscaler; two with other templates that wait
+/// for warm pods.
 pub(super) fn spec(variant: u8) -> MemcachedSpec {
     if variant >= DEPLOYMENTS {
         let replicas = if variant == DEPLOYMENTS + 3 { 2 } else { 3 };
         let like = match variant - DEPLOYMENTS {
-            1 => 2,
+            1 | 7 => 2,
             4 => 3,
             5 => 6,
             _ => 0,
         };
+        let is_warm = variant >= WARM;
+        let rollout =
+            is_warm.then(|| RolloutSpec { warmth: Some(WarmthSpec::default()), ..RolloutSpec::default() });
+        let monitoring =
+            is_warm.then(|| Box::new(MonitoringSpec { enabled: Some(true), ..MonitoringSpec::default() }));
         return MemcachedSpec {
+            rollout,
+            monitoring,
             workload: Some(STATEFUL_SET.to_owned()),
             image: (variant == NEVER_SERVES).then(|| BROKEN.to_owned()),
             replicas: Some(replicas),

@@ -1,12 +1,15 @@
 //! The pods of a StatefulSet, one by one, as Kubernetes makes and replaces them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::{SignedDuration, Timestamp};
+use memcached_operator_core::kernel::desired::partition::HELD;
 use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::event::{Event, Reply, SeenChild, SeenPod, SeenRevisions, SeenRollout};
 use memcached_operator_core::kernel::hash;
 use memcached_operator_core::kernel::object::{ChildKind, Key, Uid, Watched};
-use memcached_operator_core::kernel::partition::HELD;
+use memcached_operator_core::kernel::pod_figures::PodFigures;
+
 use serde_json::Value;
 
 use super::Model;
@@ -23,6 +26,8 @@ pub(crate) struct NamedPods {
     of: Option<Uid>,
     current: String,
     pods: BTreeMap<i32, NamedPod>,
+    /// Those that were lost and are not made anew yet.
+    lost: BTreeSet<i32>,
 }
 
 #[derive(Clone, Debug)]
@@ -30,7 +35,12 @@ struct NamedPod {
     uid: Uid,
     revision: String,
     broken: bool,
-    ready: bool,
+    /// Since when it is ready.
+    ready: Option<Timestamp>,
+    /// How full it is, in percent.
+    items: u64,
+    /// Whether its predecessor was lost: the operator may take one for the other before it hears of that.
+    replaces_lost: bool,
 }
 
 /// A StatefulSet, as its controller reads it.
@@ -80,7 +90,7 @@ impl Model {
             instance: self.key.name.clone(),
             revision: Some(pod.revision.clone()),
             ip: None,
-            ready: pod.ready,
+            ready: pod.ready.is_some(),
             problem: pod.broken.then(|| "container memcached cannot pull its image".to_owned()),
         }
     }
@@ -112,7 +122,25 @@ impl Model {
         let numbers: Vec<i32> = self.named.pods.keys().copied().collect();
         if let Some(at) = usize::from(at).checked_rem(numbers.len()) {
             self.put_pod(numbers[at], None);
+            self.named.lost.insert(numbers[at]);
         }
+    }
+
+    /// Clients fill the pods.
+    pub(crate) fn fill_pods(&mut self, percent: u64) {
+        self.named.pods.values_mut().for_each(|pod| pod.items = pod.items.max(percent));
+    }
+
+    /// What comes of a question to the memcacheds.
+    pub(crate) fn count_items(&self) -> Reply {
+        let runs = self.named.pods.iter().filter(|(_, pod)| !pod.broken);
+        let figures = |(number, pod): (&i32, &NamedPod)| PodFigures {
+            pod: self.pod_key(*number).name,
+            items: pod.items,
+            hits: 0,
+            misses: 0,
+        };
+        Reply::Figures(runs.map(figures).collect())
     }
 
     pub(super) fn delete_pod(&mut self, key: &Key, uid: &Uid) -> Reply {
@@ -120,7 +148,7 @@ impl Model {
         if let Some((number, pod)) = found.map(|(number, pod)| (*number, pod.clone()))
             && pod.uid == *uid
         {
-            assert!(!pod.ready, "a pod that serves is deleted");
+            assert!(pod.ready.is_none(), "a pod that serves is deleted");
             self.put_pod(number, None);
         }
         Reply::PodDeleted
@@ -155,24 +183,26 @@ impl Model {
                 let revision = if is_new { &set.update } else { &self.named.current }.clone();
                 // Of an older template the model remembers no more than that pods of it ran.
                 let broken = is_new && set.broken;
-                let pod = NamedPod { uid: self.uid("pod"), revision, broken, ready: false };
+                let uid = self.uid("pod");
+                let replaces_lost = self.named.lost.remove(&number);
+                let pod = NamedPod { uid, revision, broken, ready: None, items: 0, replaces_lost };
                 self.put_pod(number, Some(pod));
             }
             return;
         }
         let starting: Vec<i32> = {
             let is_starting =
-                |(number, pod): (&i32, &NamedPod)| (!pod.ready && !pod.broken).then_some(*number);
+                |(number, pod): (&i32, &NamedPod)| (pod.ready.is_none() && !pod.broken).then_some(*number);
             self.named.pods.iter().filter_map(is_starting).collect()
         };
         if !starting.is_empty() {
             for number in starting {
-                let pod = NamedPod { ready: true, ..self.named.pods[&number].clone() };
+                let pod = NamedPod { ready: Some(self.now), ..self.named.pods[&number].clone() };
                 self.put_pod(number, Some(pod));
             }
             return;
         }
-        let unavailable = self.named.pods.values().any(|pod| !pod.ready);
+        let unavailable = self.named.pods.values().any(|pod| pod.ready.is_none());
         // From 1.35 on one pod that is not available keeps all others.
         if unavailable && self.release >= 35 {
             return;
@@ -183,7 +213,7 @@ impl Model {
                 self.put_pod(number, None);
                 return;
             }
-            if !pod.ready {
+            if pod.ready.is_none() {
                 return;
             }
         }
@@ -193,7 +223,7 @@ impl Model {
         let count = |is: &dyn Fn(&NamedPod) -> bool| {
             i32::try_from(self.named.pods.values().filter(|pod| is(pod)).count()).unwrap()
         };
-        let (replicas, ready) = (count(&|_| true), count(&|pod| pod.ready));
+        let (replicas, ready) = (count(&|_| true), count(&|pod| pod.ready.is_some()));
         let updated = count(&|pod| pod.revision == set.update);
         if updated == set.wanted && ready == set.wanted && replicas == set.wanted {
             self.named.current.clone_from(&set.update);
@@ -239,14 +269,28 @@ impl Model {
             assert_eq!(after, HELD);
             assert!(pods.values().all(|pod| pod.revision == set.update), "the partition goes up: {pods:?}");
         }
-        let last = (set.wanted - 1).max(0);
+        // The same apply may ask for fewer pods: those that are too many go anyway.
+        let replicas = body.pointer("/spec/replicas").and_then(Value::as_i64);
+        let replicas = replicas.and_then(|it| i32::try_from(it).ok()).unwrap_or(set.wanted);
+        let last = (set.wanted.min(replicas) - 1).max(0);
         let fails = |pod: &NamedPod| pod.broken && (brings_another || pod.revision != set.update);
         let lowest_failing = pods.iter().find(|(_, pod)| fails(pod)).map(|(number, _)| *number);
-        let nobody_serves = pods.values().all(|pod| !pod.ready);
+        let nobody_serves = pods.values().all(|pod| pod.ready.is_none());
         let may_go = nobody_serves || lowest_failing.is_some_and(|number| number <= after);
         if after < before.min(last) && !may_go {
-            let all_serve = pods.values().all(|pod| pod.ready);
+            let all_serve = pods.values().all(|pod| pod.ready.is_some());
             assert!(after == before - 1 && all_serve, "{before} to {after} with {pods:?}");
+            assert!(self.is_warm(&pods[&before]), "{before} to {after} with {pods:?}");
         }
+    }
+
+    /// Whether a new pod is as warm as the user asks, or its time is over.
+    fn is_warm(&self, pod: &NamedPod) -> bool {
+        let rollout = self.resource().spec.as_ref().ok().and_then(|spec| spec.rollout.as_ref());
+        let asked = rollout.is_some_and(|rollout| rollout.warmth.is_some());
+        let waited = pod.ready.map(|since| self.now.duration_since(since));
+        let fullest = self.named.pods.values().map(|pod| pod.items).max().unwrap_or(0);
+        let is_over = waited.is_some_and(|it| it >= SignedDuration::from_secs(299));
+        !asked || pod.replaces_lost || pod.items * 100 >= 60 * fullest || is_over
     }
 }

@@ -1,5 +1,5 @@
-//! How far a cache is that takes changed Secrets in place: the record in its status, moved on by what its agents answer. Pure;
-//! the pass calls [`next`] and [`AskedAgents`], the rest of the kernel reads the record.
+//! How far a cache is that takes changed Secrets in place: the record in its status, moved on by what its agents answer
+//! ([`super::asked_agents`]), and said in words. Pure; the pass calls [`next`], the rest of the kernel reads the record.
 //!
 //! The record is all that is remembered, so that a restart or another leader goes on where the last one stopped, and writes
 //! nothing. A rotation begins when the content that is wanted is another than the one that every pod was seen to use, and
@@ -10,11 +10,10 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde::{Deserialize, Serialize};
 
-use super::agents::{AgentSays, AgentsReply, PodAnswer, RefusedKey};
+use super::agents::{AgentSays, PodAnswer, RefusedKey};
 use super::condition::Reason;
-use super::effect::{RequestId, RotationResult};
+use super::effect::RotationResult;
 use super::text::truncated;
 use crate::api::secret_rotation::{RotationProblem, SecretRotation, UntilRestart};
 
@@ -22,17 +21,6 @@ use crate::api::secret_rotation::{RotationProblem, SecretRotation, UntilRestart}
 pub const UNREACHABLE_AFTER: SignedDuration = SignedDuration::from_mins(3);
 /// How long no further pod may take the content before somebody is told. The kubelet brings files within two minutes.
 pub const STALLED_AFTER: SignedDuration = SignedDuration::from_mins(10);
-/// Waits between two questions: most rotations end within a minute, which is what the kubelet takes.
-const WAITS: [SignedDuration; 6] = [
-    SignedDuration::from_secs(1),
-    SignedDuration::from_secs(2),
-    SignedDuration::from_secs(3),
-    SignedDuration::from_secs(5),
-    SignedDuration::from_secs(8),
-    SignedDuration::from_secs(10),
-];
-/// The wait while a person has to act. A new content of the Secret is asked for at once.
-const PATIENT: SignedDuration = SignedDuration::from_secs(30);
 /// The most bytes of a message.
 const MAX_MESSAGE: usize = 900;
 
@@ -254,63 +242,4 @@ pub fn result(before: Option<&SecretRotation>, now: Option<&SecretRotation>) -> 
         Some(_) => RotationResult::RestartNeeded,
         None => RotationResult::Taken,
     })
-}
-
-/// What this run knows of the agents of one cache. Lost with a restart, and then they are asked again.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskedAgents {
-    /// The content that they were asked for.
-    wanted: String,
-    /// The question without an answer.
-    open: Option<RequestId>,
-    /// How often they answered.
-    times: usize,
-    /// When they answered last.
-    answered: Option<Timestamp>,
-    /// What they answered last.
-    answers: Option<Vec<PodAnswer>>,
-}
-
-impl AskedAgents {
-    /// A question leaves.
-    pub fn ask(&mut self, id: RequestId, wanted: &str) {
-        if self.wanted != wanted {
-            *self = Self { wanted: wanted.to_owned(), ..Self::default() };
-        }
-        self.open = Some(id);
-    }
-
-    /// Notes the answer to a question; `None` where none came. An answer to another question than the open one changes
-    /// nothing.
-    pub fn note(&mut self, id: RequestId, reply: Option<AgentsReply>, now: Timestamp) {
-        if self.open != Some(id) {
-            return;
-        }
-        self.open = None;
-        self.times += 1;
-        self.answered = Some(now);
-        if let Some(AgentsReply::Pods(answers)) = reply {
-            self.answers = Some(answers);
-        }
-    }
-
-    /// What the agents said of this content last.
-    #[must_use]
-    pub fn about(&self, wanted: &str) -> Option<&[PodAnswer]> {
-        self.answers.as_deref().filter(|_| self.wanted == wanted)
-    }
-
-    /// When they may be asked for this content: `None` while a question about it is open.
-    #[must_use]
-    pub fn due(&self, wanted: &str, has_problem: bool, now: Timestamp) -> Option<Timestamp> {
-        if self.wanted != wanted {
-            return Some(now);
-        }
-        if self.open.is_some() {
-            return None;
-        }
-        let at = self.times.saturating_sub(1).min(WAITS.len() - 1);
-        let wait = if has_problem { PATIENT } else { WAITS[at] };
-        Some(self.answered.map_or(now, |answered| answered.saturating_add(wait).unwrap_or(now)))
-    }
 }

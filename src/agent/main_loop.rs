@@ -1,5 +1,5 @@
-//! The loop: looks at the files and at memcached, asks [`decide`] what to do, does it, and says what came of it. IO; `cli`
-//! calls it.
+//! The agent's loop: looks at the files and at memcached, asks [`decide`] what to do, does it, and says what came of it. How
+//! often it looks, waits and tries again stands here. IO; `cli` calls it.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

@@ -1,12 +1,12 @@
-//! Why an apply makes pods roll. Pure; called by [`super::plan`].
+//! Which [`RolloutCause`] an apply of the workload has. Pure; called by [`super::plan`].
 
 use super::compare::{Compared, Unanswered};
 use super::desired::DesiredChildren;
 use super::mounted_secrets::MountedSecrets;
 use super::view::View;
+use crate::kernel::desired::partition::HELD;
 use crate::kernel::diff::Differences;
-use crate::kernel::effect::RolloutCause;
-use crate::kernel::partition::HELD;
+use crate::kernel::rollout_cause::RolloutCause;
 
 /// Why an apply of the workload starts a rollout; `None` if it replaces no pod.
 pub fn rollout_cause(

@@ -1,5 +1,5 @@
-//! How the memcached of a pod can be asked for its figures. Takes the pod as it runs, which may be of an older template
-//! than the resource asks for; gives a [`Way`], or why there is none. Pure; called by `gather`.
+//! Who in a pod tells memcached's figures: the exporter, or memcached itself. Takes the pod as it runs, which may be of an
+//! older template than the resource asks for; gives a [`FiguresSource`], or why there is none. Pure; called by `gather`.
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
@@ -8,7 +8,7 @@ use crate::kernel::desired::{agent, ports};
 
 /// Whom to ask, on which port of the pod's loopback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum FiguresSource {
     /// The exporter, for its page of metrics.
     Exporter(u16),
     /// Memcached itself.
@@ -17,7 +17,7 @@ pub enum Way {
     Tls(u16),
 }
 
-impl Way {
+impl FiguresSource {
     /// The port to forward to.
     #[must_use]
     pub const fn port(self) -> u16 {
@@ -33,12 +33,12 @@ enum Listener {
     Tls(u16),
 }
 
-/// The way to the figures of this pod. An exporter comes first: it can also ask where memcached wants a password or a
+/// Who tells the figures of this pod. An exporter comes first: it can also ask where memcached wants a password or a
 /// certificate.
 ///
 /// # Errors
 /// Why nobody in the pod can be asked.
-pub fn way(pod: &Pod) -> Result<Way, String> {
+pub fn figures_source(pod: &Pod) -> Result<FiguresSource, String> {
     let spec = pod.spec.as_ref();
     let containers = || spec.map(|spec| spec.containers.as_slice()).into_iter().flatten();
     // Its containers may end between this and the answer.
@@ -50,7 +50,7 @@ pub fn way(pod: &Pod) -> Result<Way, String> {
     }
     if let Some((container, port)) = containers().find_map(|it| Some((it, metrics_port(it)?))) {
         return if runs(pod, &container.name) {
-            Ok(Way::Exporter(port))
+            Ok(FiguresSource::Exporter(port))
         } else {
             Err(format!("container {} does not run", container.name))
         };
@@ -61,17 +61,17 @@ pub fn way(pod: &Pod) -> Result<Way, String> {
     of_memcached(memcached.args.as_deref().unwrap_or_default())
 }
 
-fn of_memcached(args: &[String]) -> Result<Way, String> {
+fn of_memcached(args: &[String]) -> Result<FiguresSource, String> {
     let has = |flag: &str| args.iter().any(|arg| arg == flag);
     if has("-Y") || has("-S") {
         return Err(closed("wants a password, and this command reads no Secret"));
     }
     match listener(args) {
-        Some(Listener::Plaintext(port)) => Ok(Way::Plaintext(port)),
+        Some(Listener::Plaintext(port)) => Ok(FiguresSource::Plaintext(port)),
         Some(Listener::Tls(_)) if args.iter().any(|arg| arg == "ssl_verify_mode=2") => {
             Err(closed("wants a certificate of each client"))
         }
-        Some(Listener::Tls(port)) => Ok(Way::Tls(port)),
+        Some(Listener::Tls(port)) => Ok(FiguresSource::Tls(port)),
         None => Err("the arguments of memcached name no TCP port".to_owned()),
     }
 }
@@ -142,16 +142,16 @@ mod tests {
     }
 
     #[rstest]
-    #[case::open(None, false, Some(Way::Plaintext(11211)))]
-    #[case::encrypted(Some((Plaintext::Disabled, false)), false, Some(Way::Tls(11211)))]
-    #[case::plaintext_in_the_pod(Some((Plaintext::Localhost, true)), false, Some(Way::Plaintext(11213)))]
-    #[case::plaintext_for_all(Some((Plaintext::Allowed, true)), false, Some(Way::Plaintext(11211)))]
+    #[case::open(None, false, Some(FiguresSource::Plaintext(11211)))]
+    #[case::encrypted(Some((Plaintext::Disabled, false)), false, Some(FiguresSource::Tls(11211)))]
+    #[case::plaintext_in_the_pod(Some((Plaintext::Localhost, true)), false, Some(FiguresSource::Plaintext(11213)))]
+    #[case::plaintext_for_all(Some((Plaintext::Allowed, true)), false, Some(FiguresSource::Plaintext(11211)))]
     #[case::with_client_certificates(Some((Plaintext::Disabled, true)), false, None)]
     #[case::with_password(None, true, None)]
     fn memcached_is_asked_as_its_arguments_allow(
         #[case] tls: Option<(Plaintext, bool)>,
         #[case] password: bool,
-        #[case] expected: Option<Way>,
+        #[case] expected: Option<FiguresSource>,
     ) {
         assert_eq!(of_memcached(&args(&spec(tls, password))).ok(), expected);
     }
@@ -183,13 +183,13 @@ mod tests {
     }
 
     #[rstest]
-    #[case::exporter(&[("memcached", true), ("exporter", true)], Ok(Way::Exporter(9150)))]
+    #[case::exporter(&[("memcached", true), ("exporter", true)], Ok(FiguresSource::Exporter(9150)))]
     #[case::exporter_down(
         &[("memcached", true), ("exporter", false)],
         Err("container exporter does not run")
     )]
     #[case::memcached_down(&[("memcached", false), ("exporter", true)], Err("memcached does not run"))]
-    #[case::agent_in_its_place(&[("memcached", true), ("agent --exporter", true)], Ok(Way::Exporter(9150)))]
+    #[case::agent_in_its_place(&[("memcached", true), ("agent --exporter", true)], Ok(FiguresSource::Exporter(9150)))]
     #[case::agent_without_it(
         &[("memcached", true), ("agent", true)],
         Err("memcached wants a password, and this command reads no Secret; spec.monitoring.enabled adds an exporter \
@@ -202,15 +202,15 @@ mod tests {
     )]
     fn the_exporter_is_asked_where_there_is_one(
         #[case] containers: &[(&str, bool)],
-        #[case] expected: Result<Way, &str>,
+        #[case] expected: Result<FiguresSource, &str>,
     ) {
-        assert_eq!(way(&pod(containers)), expected.map_err(str::to_owned));
+        assert_eq!(figures_source(&pod(containers)), expected.map_err(str::to_owned));
     }
 
     #[test]
     fn a_pod_that_is_being_deleted_is_not_asked() {
         let mut pod = pod(&[("memcached", true), ("exporter", true)]);
         pod.metadata.deletion_timestamp = serde_json::from_value(json!("2026-11-22T10:00:00Z")).unwrap();
-        assert_eq!(way(&pod), Err("the pod is being deleted".to_owned()));
+        assert_eq!(figures_source(&pod), Err("the pod is being deleted".to_owned()));
     }
 }

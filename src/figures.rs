@@ -1,9 +1,7 @@
 //! The figures of one memcached. Takes memcached's own statistics, or the page of an exporter; gives [`Figures`]. Pure;
-//! called by `forward`, which reads both.
+//! `kubectl mcd` shows them, and the operator compares them while a rollout waits for a pod to be warm.
 
 use serde::Serialize;
-
-use crate::exporter::protocol::Stats;
 
 /// What one memcached counts, since it started. What it does not tell is absent: an unknown value is not 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -51,14 +49,16 @@ const NAMES: [(&str, &str); 8] = [
     ("curr_connections", "memcached_current_connections"),
 ];
 
+/// The page of the agent that has the figures, whether or not somebody scrapes them.
+pub const AGENTS_PAGE: &str = "/figures";
+
 /// The series by which an exporter says whether it could ask memcached.
 const UP: &str = "memcached_up";
 
 impl Figures {
-    /// Memcached's own statistics.
-    #[must_use]
-    pub fn from_stats(stats: &Stats) -> Self {
-        Self::from_values(NAMES.map(|(name, _)| stats.server.get(name).and_then(|text| number(text))))
+    /// Memcached's own statistics, by name.
+    pub fn from_stats<'a>(of: impl Fn(&str) -> Option<&'a str>) -> Self {
+        Self::from_values(NAMES.map(|(name, _)| of(name).and_then(number)))
     }
 
     /// The page of an exporter.
@@ -126,6 +126,7 @@ mod tests {
 
     use super::*;
     use crate::exporter::metrics;
+    use crate::exporter::protocol::Stats;
 
     fn stats() -> Stats {
         let server = [
@@ -142,6 +143,10 @@ mod tests {
             server: server.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
             ..Stats::default()
         }
+    }
+
+    fn of(stats: &Stats) -> Figures {
+        Figures::from_stats(|name| stats.server.get(name).map(String::as_str))
     }
 
     fn expected() -> Figures {
@@ -166,7 +171,7 @@ mod tests {
 
     #[test]
     fn memcached_and_its_exporter_tell_the_same_figures() {
-        assert_eq!(Figures::from_stats(&stats()), expected());
+        assert_eq!(of(&stats()), expected());
         assert_eq!(Figures::from_page(&page(true)), Ok(expected()));
     }
 
@@ -176,7 +181,7 @@ mod tests {
         stats.server.insert("get_hits".to_owned(), "0".to_owned());
         stats.server.insert("get_misses".to_owned(), "0".to_owned());
         stats.server.remove("evictions");
-        let figures = Figures::from_stats(&stats);
+        let figures = of(&stats);
         assert_eq!((figures.hit_ratio, figures.evictions, figures.items), (None, None, Some(7.0)));
     }
 

@@ -1,16 +1,18 @@
-//! How far the pods of a workload are, and how many there are to be. Pure; asked by the budget and by the status.
+//! How far the desired pod template is, as the plan has it: whether the workload has it, whether it is held back, and whether
+//! all pods run it. Pure; asked by the budget and by the status. What the counters of a workload prove,
+//! [`crate::kernel::status::rollout_progress`] says.
 
 use super::action::Planned;
-use super::live_rollout::{TemplateProgress, rollout};
 use super::plan::Plan;
 use super::view::View;
 use crate::api::Validated;
 use crate::kernel::live::Live;
 use crate::kernel::object::ChildKind;
+use crate::kernel::status::rollout_progress::{RolloutProgress, TemplateProgress};
 
-/// How far the operator is, as the plan has it.
+/// How far the operator is with the template.
 #[must_use]
-pub fn progress(plan: &Plan<'_>) -> TemplateProgress {
+pub fn template_progress(plan: &Plan<'_>) -> TemplateProgress {
     // An autoscaler that cannot be made or deleted holds back the number of pods that depends on it.
     let decides = |it: &&Planned| match it.kind {
         kind if kind == plan.desired.workload() => true,
@@ -25,8 +27,8 @@ pub fn progress(plan: &Plan<'_>) -> TemplateProgress {
 /// Whether all pods run the desired template and are available.
 #[must_use]
 pub fn is_complete(view: &View<'_>, spec: &Validated, plan: &Plan<'_>) -> bool {
-    let progress = progress(plan);
-    let complete = |live: &Live| rollout(live, progress).complete(view.replicas_expected(spec));
+    let progress = template_progress(plan);
+    let complete = |live: &Live| RolloutProgress::new(live, progress).complete(view.replicas_expected(spec));
     view.our_workload().is_some_and(complete)
 }
 

@@ -1,27 +1,27 @@
-//! The partition of a StatefulSet: which of its pods may be replaced. Pure; asked by the pass, rendered into the
-//! StatefulSet.
+//! How the rollout of a StatefulSet goes on: which of its pods may be replaced, as a [`Partition`]. Pure; asked by the pass,
+//! and rendered into the StatefulSet.
 //!
 //! Kubernetes replaces the pods whose number is not below the partition, from the last one on. So the operator decides when
 //! each pod goes. At rest the partition is [`HELD`]: whoever else changes the template replaces no pod, and what of it stays
 //! comes with the next rollout. The apply that brings a new template lowers the partition to the last pod, and each time
-//! when all pods are available it goes down by one. Once all pods are new it is [`HELD`] again.
+//! when all pods are available, and the new one is warm where that is asked for ([`super::warmth`]), it goes down by one. Once
+//! all pods are new it is [`HELD`] again.
 //!
 //! While pods are being replaced it never goes up: a pod below the partition that dies comes back with the old template.
 //! It goes down by more than one for pods that do not run: a pod that cannot become ready under the old template has to
 //! get the new one, wherever it stands.
 
-pub use super::desired::partition::{HELD, Partition};
-
+use super::desired::partition::{HELD, Partition};
 use super::event::SeenRollout;
 use super::live::Live;
 
 /// The partition for a live StatefulSet. `expected` is the number of pods that the spec asks for; `failing` are the numbers of pods
 /// that do not run, with the revision of each as [`super::event::SeenPod`] has it.
 #[must_use]
-pub fn of_live(live: &Live, expected: i32, failing: &[FailingPod]) -> Partition {
+pub fn partition(live: &Live, expected: i32, failing: &[FailingPod], next: NextPod) -> Partition {
     let at = live.partition.unwrap_or(0);
     let asked = live.asked();
-    let Some(seen) = live.rollout.as_ref().filter(|seen| seen.observed_generation >= live.generation) else {
+    let Some(seen) = observed(live) else {
         // What the numbers say is of before the last write.
         let last = last_of(asked.min(expected));
         return Partition { of_kept_pods: at, of_new_template: at.min(last) };
@@ -32,13 +32,35 @@ pub fn of_live(live: &Live, expected: i32, failing: &[FailingPod]) -> Partition 
     let (first_step, step) = match seen.ready {
         // There is no cached data to lose.
         0 => (0, 0),
-        _ => (last_of(asked.min(expected)).min(any), next_step(seen, at, asked).min(of_older)),
+        _ => (last_of(asked.min(expected)).min(any), next_step(seen, at, asked, next).min(of_older)),
     };
-    let of_others = at == HELD && has_another_template(seen);
+    // From rest only the apply of a template begins a rollout. Another template is somebody else's, and a pod that is going
+    // has the same numbers as an older one: it still counts, but not as updated.
     Partition {
-        of_kept_pods: if of_others || !is_rolling(seen) { HELD } else { at.min(step) },
+        of_kept_pods: if at == HELD || !is_rolling(seen) { HELD } else { at.min(step) },
         of_new_template: at.min(first_step),
     }
+}
+
+/// Whether the next pod may be replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NextPod {
+    /// Once all pods are available.
+    Goes,
+    /// The pod that was replaced last is not warm yet.
+    Waits,
+}
+
+/// The pod that was replaced last, where all pods are available and the next one could go.
+#[must_use]
+pub fn replaced_last(live: &Live) -> Option<i32> {
+    let (seen, at, asked) = (observed(live)?, live.partition?, live.asked());
+    (is_rolling(seen) && at > 0 && at < asked && is_there(seen, at, asked)).then_some(at)
+}
+
+/// The numbers of a StatefulSet, unless they are of before the last write.
+fn observed(live: &Live) -> Option<&SeenRollout> {
+    live.rollout.as_ref().filter(|seen| seen.observed_generation >= live.generation)
 }
 
 /// A pod that does not run.
@@ -74,13 +96,18 @@ fn last_of(pods: i32) -> i32 {
 }
 
 /// Where the partition goes while pods are replaced.
-fn next_step(seen: &SeenRollout, at: i32, asked: i32) -> i32 {
+fn next_step(seen: &SeenRollout, at: i32, asked: i32, next: NextPod) -> i32 {
     let last = last_of(asked);
     if at > last {
         return last;
     }
-    let all_there = seen.replicas == asked && seen.ready == asked && seen.available == asked;
-    if all_there && seen.updated >= asked - at { (at - 1).max(0) } else { at }
+    if next == NextPod::Goes && is_there(seen, at, asked) { (at - 1).max(0) } else { at }
+}
+
+/// Whether all pods are available, and those that may be replaced are new.
+const fn is_there(seen: &SeenRollout, at: i32, asked: i32) -> bool {
+    let all_available = seen.replicas == asked && seen.ready == asked && seen.available == asked;
+    all_available && seen.updated >= asked - at
 }
 
 #[cfg(test)]
@@ -137,6 +164,8 @@ mod tests {
 
     #[rstest]
     #[case::at_rest(HELD, rollout(3, 3), &[], HELD)]
+    #[case::a_pod_goes_at_rest(HELD, SeenRollout { updated: 2, ..rollout(3, 3) }, &[], HELD)]
+    #[case::all_pods_go_at_rest(HELD, SeenRollout { updated: 0, ..rollout(3, 0) }, &[], HELD)]
     #[case::somebody_else_changed_the_template(HELD, rollout(0, 3), &[], HELD)]
     #[case::the_last_pod_is_not_replaced_yet(2, rollout(0, 3), &[], 2)]
     #[case::the_last_pod_starts(2, rollout(1, 2), &[], 2)]
@@ -153,7 +182,7 @@ mod tests {
         #[case] pods: &[FailingPod],
         #[case] expected: i32,
     ) {
-        assert_eq!(of_live(&live(at, seen), 3, pods).of_kept_pods, expected);
+        assert_eq!(partition(&live(at, seen), 3, pods, NextPod::Goes).of_kept_pods, expected);
     }
 
     #[rstest]
@@ -167,25 +196,45 @@ mod tests {
         #[case] pods: &[FailingPod],
         #[case] expected: i32,
     ) {
-        assert_eq!(of_live(&live(at, seen), 3, pods).of_new_template, expected);
+        assert_eq!(partition(&live(at, seen), 3, pods, NextPod::Goes).of_new_template, expected);
     }
 
     #[test]
     fn nothing_moves_before_the_last_write_was_observed() {
         let behind = SeenRollout { observed_generation: 0, ..rollout(1, 3) };
-        let partition = of_live(&live(2, behind), 3, &[]);
+        let partition = partition(&live(2, behind), 3, &[], NextPod::Goes);
         assert_eq!(partition, Partition { of_kept_pods: 2, of_new_template: 2 });
     }
 
     #[test]
     fn a_template_that_came_back_replaces_the_pods_that_had_left_it() {
         let back = SeenRollout { updated: 2, ..rollout(3, 3) };
-        assert_eq!(of_live(&live(HELD, back.clone()), 3, &[]).of_kept_pods, 2);
-        assert_eq!(of_live(&live(2, back), 3, &[]).of_kept_pods, 1, "the others have it already");
+        let partition = partition(&live(2, back), 3, &[], NextPod::Goes);
+        assert_eq!(partition.of_kept_pods, 1, "the others have it already");
     }
 
     #[test]
     fn fewer_pods_are_counted_as_the_fewer() {
-        assert_eq!(of_live(&live(HELD, rollout(3, 3)), 2, &[]).of_new_template, 1);
+        assert_eq!(partition(&live(HELD, rollout(3, 3)), 2, &[], NextPod::Goes).of_new_template, 1);
+    }
+
+    #[rstest]
+    #[case::at_rest(HELD, rollout(3, 3), None)]
+    #[case::nothing_was_replaced_yet(2, rollout(0, 3), None)]
+    #[case::the_new_pod_starts(2, rollout(1, 2), None)]
+    #[case::the_new_pod_serves(2, rollout(1, 3), Some(2))]
+    #[case::the_second_serves(1, rollout(2, 3), Some(1))]
+    #[case::all_may_be_replaced(0, rollout(2, 3), None)]
+    fn the_pod_that_was_replaced_last_is_waited_for_while_others_are_old(
+        #[case] at: i32,
+        #[case] seen: SeenRollout,
+        #[case] expected: Option<i32>,
+    ) {
+        let live = live(at, seen);
+        assert_eq!(replaced_last(&live), expected);
+        if expected.is_some() {
+            assert_eq!(partition(&live, 3, &[], NextPod::Waits).of_kept_pods, at);
+            assert_eq!(partition(&live, 3, &[], NextPod::Goes).of_kept_pods, at - 1);
+        }
     }
 }

@@ -1,0 +1,21 @@
+//! `status.warming`: the new pod whose warmth a rollout waits for. Pure data; the rules are in `kernel::warmth`.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The new pod of a StatefulSet that has to be warm before the next one is replaced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Warming {
+    /// Name of the pod.
+    pub pod: String,
+    /// Since when the next one waits.
+    pub since: Time,
+    /// Items that it holds, in percent of what the others hold on average, up to 100; absent before that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items_percent: Option<i32>,
+    /// Its hit ratio, in percent of that of the others, up to 100; absent before that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hit_ratio_percent: Option<i32>,
+}

@@ -1,0 +1,21 @@
+//! When the memcacheds of a StatefulSet's pods are to be asked what they count: only while a rollout waits for a pod to be
+//! warm. Pure; called by the pass where nothing else is to be sent.
+
+use super::asking::{Asking, PodQuestion};
+use super::view::View;
+use crate::api::Validated;
+
+/// What to do about the memcacheds. They are asked only for what the stored status says is waited for: what another leader
+/// finds there is what was asked for.
+#[must_use]
+pub fn asking(view: &View<'_>, spec: &Validated) -> Asking {
+    let stored = view.resource.seen.status.warming.as_ref();
+    let Some(wait) = view.awaited_warmth(spec).filter(|wait| stored == Some(&wait.warming)) else {
+        return Asking::Rest;
+    };
+    let due = match &view.resource.figures {
+        Some(figures) => figures.due(&wait.warming, view.now),
+        None => Some(view.now),
+    };
+    Asking::when(due, view.now, || PodQuestion::Figures)
+}

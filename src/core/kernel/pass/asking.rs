@@ -1,0 +1,56 @@
+//! What is to be asked of the pods of a cache, where nothing else is to be sent. Pure data; [`super::rotation`] and
+//! [`super::ask_figures`] make it, and the pass hands it on.
+
+use jiff::Timestamp;
+
+use crate::kernel::agents::Question;
+
+/// What to do about the pods.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Asking {
+    /// Nothing: nothing is under way, or an answer is.
+    Rest,
+    /// Ask them now.
+    Now(PodQuestion),
+    /// Look again at this time.
+    At(Timestamp),
+}
+
+/// A question to the pods of a cache. Nothing waits for the answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PodQuestion {
+    /// To their agents: whether they use this content of their Secrets.
+    Rotation(Question),
+    /// What their memcacheds count.
+    Figures,
+}
+
+impl Asking {
+    /// `due`: from when the pods may be asked; `None` while a question is open.
+    #[must_use]
+    pub fn when(due: Option<Timestamp>, now: Timestamp, question: impl FnOnce() -> PodQuestion) -> Self {
+        match due {
+            None => Self::Rest,
+            Some(at) if at > now => Self::At(at),
+            Some(_) => Self::Now(question()),
+        }
+    }
+
+    /// When to look again.
+    #[must_use]
+    pub const fn at(&self) -> Option<Timestamp> {
+        match self {
+            Self::At(at) => Some(*at),
+            Self::Rest | Self::Now(_) => None,
+        }
+    }
+
+    /// What to ask now.
+    #[must_use]
+    pub fn question(self) -> Option<PodQuestion> {
+        match self {
+            Self::Now(question) => Some(question),
+            Self::Rest | Self::At(_) => None,
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What the children are rendered from, as a pass sees it: the [`Intent`], with the names under which clients find the cache
+//! and the pods that may be replaced. Pure; asked by the stages that render, and by the status.
+
+use super::view::View;
+use crate::api::Validated;
+use crate::api::spec::Workload;
+use crate::kernel::desired::partition::Partition;
+use crate::kernel::desired::{Intent, Servers};
+use crate::kernel::stateful_set_rollout::{self, NextPod};
+
+impl<'a> View<'a> {
+    /// What the children are rendered from.
+    #[must_use]
+    pub fn intent<'b>(&self, spec: &'b Validated, secret_hash: Option<&'b str>) -> Intent<'b>
+    where
+        'a: 'b,
+    {
+        Intent {
+            key: &self.resource.seen.key,
+            uid: &self.resource.seen.uid,
+            spec,
+            replicas: self.replicas_to_apply(spec),
+            partition: self.partition(spec),
+            servers: self.servers(spec),
+            secret_hash,
+            restart_trigger: self.resource.seen.restart_trigger.as_deref(),
+            images: self.images,
+            listening: self.listening(),
+            operator_pods: self.operator_pods,
+        }
+    }
+
+    /// Under which names clients find the cache. A pod's own name leads to nothing while another kind runs the pods.
+    #[must_use]
+    pub fn servers(&self, spec: &Validated) -> Servers {
+        match (spec.workload, self.former_workload()) {
+            (Workload::StatefulSet, None) => Servers::Pods(self.replicas_expected(spec)),
+            (Workload::StatefulSet, Some(_)) | (Workload::Deployment, _) => Servers::Service,
+        }
+    }
+
+    /// Which pods of a StatefulSet may be replaced.
+    #[must_use]
+    pub fn partition(&self, spec: &Validated) -> Partition {
+        let live = self.our_workload().filter(|_| spec.workload == Workload::StatefulSet);
+        live.map_or(Partition::OF_NONE, |live| {
+            let failing: Vec<_> = self.failing_pods().map(|(pod, _)| pod).collect();
+            let next = match self.awaited_warmth(spec) {
+                Some(_) => NextPod::Waits,
+                None => NextPod::Goes,
+            };
+            stateful_set_rollout::partition(live, self.replicas_expected(spec), &failing, next)
+        })
+    }
+}

@@ -1,0 +1,54 @@
+//! The causes for which pods are replaced, with their words, and which of them take turns. Pure data; the pass decides which
+//! one a rollout has ([`super::pass::cause_of_apply`]).
+
+use serde::{Deserialize, Serialize};
+use strum::VariantArray;
+
+use crate::api::status::BudgetedRollout;
+
+/// Why pods are replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, VariantArray)]
+pub enum RolloutCause {
+    /// The user changed the spec.
+    Spec,
+    /// The content of a mounted Secret changed.
+    Secret,
+    /// The restart-trigger annotation changed.
+    RestartTrigger,
+    /// Somebody else changed the pod template, and it is put back.
+    Drift,
+    /// This build renders templates by newer rules, and was told to adopt them.
+    Adoption,
+    /// The spec reads otherwise than when the template was in place, but no new generation announces an edit: another
+    /// version of the CRD drops or adds fields, or this release does not know a field.
+    Definition,
+    /// Somebody else changed fields of the pod template that are not ours, and they stay.
+    Others,
+}
+
+impl RolloutCause {
+    /// Value of the metric label `cause`, and the words of the Kubernetes Event.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Spec => "spec",
+            Self::Secret => "secret",
+            Self::RestartTrigger => "restart_trigger",
+            Self::Drift => "drift",
+            Self::Adoption => "adoption",
+            Self::Definition => "definition",
+            Self::Others => "others",
+        }
+    }
+
+    /// Whether such rollouts affect many resources at once, so that each needs a turn of the rollout budget.
+    #[must_use]
+    pub const fn budgeted(self) -> Option<BudgetedRollout> {
+        match self {
+            Self::Secret => Some(BudgetedRollout::Secret),
+            Self::Adoption => Some(BudgetedRollout::Adoption),
+            Self::Definition => Some(BudgetedRollout::Definition),
+            Self::Spec | Self::RestartTrigger | Self::Drift | Self::Others => None,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! How warm a new pod of a StatefulSet has to be before the next one is replaced: the record in the status, moved on by what
+//! the pods count. Pure; the pass asks it before it decides on the partition, and the status says it in words.
+//!
+//! The wait ends when the pod has the wanted share of the others' items, or of their hit ratio, or when its time is over. So
+//! a cache without traffic, or whose pods do not answer, goes on as well. The start of the wait stands in the status, so that
+//! another leader goes on where the last one stopped.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::pod_figures::Shares;
+use crate::api::spec::Warmth;
+use crate::api::warming::Warming;
+
+/// A new pod, and what is asked of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The record for the status.
+    pub warming: Warming,
+    /// What is asked.
+    pub warmth: Warmth,
+}
+
+impl Wait {
+    /// The wait for this pod. `before` is the record in the status, `shares` are those that were measured since.
+    #[must_use]
+    pub fn new(
+        warmth: Warmth,
+        pod: String,
+        before: Option<&Warming>,
+        now: Timestamp,
+        shares: impl Fn(&Warming) -> Shares,
+    ) -> Self {
+        // A start in the future, from a clock that went wrong, would put the end off.
+        let known = before.filter(|it| it.pod == pod && it.since.0 <= now).cloned();
+        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        let begun = || Warming { pod, since: Time(now), items_percent: None, hit_ratio_percent: None };
+        let mut warming = known.unwrap_or_else(begun);
+        let Shares { items, hit_ratio } = shares(&warming);
+        warming.items_percent = items.or(warming.items_percent);
+        warming.hit_ratio_percent = hit_ratio.or(warming.hit_ratio_percent);
+        Self { warming, warmth }
+    }
+
+    /// When the next pod is replaced in any case; `None` for a time that no clock shows.
+    #[must_use]
+    pub fn ends(&self) -> Option<Timestamp> {
+        let timeout = SignedDuration::from_secs(i64::from(self.warmth.timeout_seconds));
+        self.warming.since.0.checked_add(timeout).ok()
+    }
+
+    /// Whether the next pod may be replaced.
+    #[must_use]
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        let Warming { items_percent, hit_ratio_percent, pod: _, since: _ } = &self.warming;
+        let is_warm = |share: &Option<i32>| share.is_some_and(|share| share >= self.warmth.percent);
+        is_warm(items_percent) || is_warm(hit_ratio_percent) || self.ends().is_none_or(|end| end <= now)
+    }
+
+    /// `the next pod waits until cache-2 is warm (80 %, or at 2026-01-01T00:05:00Z): it has 40 % of the items of the others and
+    /// 55 % of their hit ratio`
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let Warming { pod, items_percent, hit_ratio_percent, since: _ } = &self.warming;
+        let end = self.ends().map(|end| format!(", or at {end}")).unwrap_or_default();
+        let items = items_percent.map(|it| format!("{it} % of the items of the others"));
+        let ratio = hit_ratio_percent.map(|it| match items_percent {
+            Some(_) => format!("{it} % of their hit ratio"),
+            None => format!("{it} % of the hit ratio of the others"),
+        });
+        let has: Vec<String> = items.into_iter().chain(ratio).collect();
+        let has = match has.as_slice() {
+            [] => "how warm it is, is not known yet".to_owned(),
+            all => format!("it has {}", all.join(" and ")),
+        };
+        format!("the next pod waits until {pod} is warm ({} %{end}): {has}", self.warmth.percent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    const WARMTH: Warmth = Warmth { percent: 80, timeout_seconds: 300 };
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn wait(before: Option<&Warming>, now: i64, shares: Shares) -> Wait {
+        Wait::new(WARMTH, "c-2".into(), before, at(now), |_| shares)
+    }
+
+    fn shares(items: Option<i32>, hit_ratio: Option<i32>) -> Shares {
+        Shares { items, hit_ratio }
+    }
+
+    #[rstest]
+    #[case::nothing_is_known(shares(None, None), 0, false)]
+    #[case::too_few_items(shares(Some(79), None), 0, false)]
+    #[case::enough_items(shares(Some(80), Some(0)), 0, true)]
+    #[case::enough_hits(shares(Some(0), Some(80)), 0, true)]
+    #[case::almost_over(shares(Some(0), Some(0)), 299, false)]
+    #[case::over(shares(Some(0), Some(0)), 300, true)]
+    fn a_wait_ends_with_the_items_or_the_hits_or_the_time(
+        #[case] shares: Shares,
+        #[case] later: i64,
+        #[case] over: bool,
+    ) {
+        let begun = wait(None, 1_000, Shares::default());
+        let now = 1_000 + later;
+        assert_eq!(wait(Some(&begun.warming), now, shares).is_over(at(now)), over);
+    }
+
+    #[test]
+    fn a_wait_goes_on_under_another_leader_and_begins_anew_for_another_pod() {
+        let begun = wait(None, 1_000, shares(Some(7), None));
+        let goes_on = wait(Some(&begun.warming), 1_100, Shares::default());
+        assert_eq!(goes_on, begun);
+        let before = Warming { pod: "c-3".into(), ..begun.warming.clone() };
+        assert_eq!(wait(Some(&before), 1_100, Shares::default()), wait(None, 1_100, Shares::default()));
+        let in_the_future = wait(None, 9_000, Shares::default());
+        assert_eq!(wait(Some(&in_the_future.warming), 1_100, Shares::default()).ends(), Some(at(1_400)));
+    }
+
+    #[test]
+    fn what_is_known_is_said() {
+        let says = |shares| wait(None, 0, shares).in_words();
+        let start = "the next pod waits until c-2 is warm (80 %, or at 1970-01-01T00:05:00Z):";
+        assert_eq!(says(shares(None, None)), format!("{start} how warm it is, is not known yet"));
+        let both = "it has 40 % of the items of the others and 55 % of their hit ratio";
+        assert_eq!(says(shares(Some(40), Some(55))), format!("{start} {both}"));
+        assert_eq!(
+            says(shares(None, Some(55))),
+            format!("{start} it has 55 % of the hit ratio of the others")
+        );
+    }
+}
