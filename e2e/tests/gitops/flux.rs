@@ -87,6 +87,7 @@ impl<'a> Flux<'a> {
             .args(["--metrics-addr=0", "--health-addr=0", "--watch-all-namespaces=false"])
             .args(["--requeue-dependency=1s", "--no-remote-bases=true"])
             .env("KUBECONFIG", cluster.kubeconfig())
+            .env("KUBECACHEDIR", cluster.folder().join("kubectl-cache"))
             .env("RUNTIME_NAMESPACE", space.name())
             .envs([process::mark(cluster.folder())])
             .stdin(Stdio::null())

@@ -39,6 +39,19 @@ pub(super) struct Problem {
     pub(super) forbidden: bool,
 }
 
+impl Problem {
+    /// Whether this answer, which told of no problem, shows that this one is over. A read shows nothing about a write that
+    /// is still needed: whoever may not create the Lease reads with success, every time, that there is none.
+    pub(super) fn is_solved_by(&self, ask: &Ask, answer: &Answer) -> bool {
+        let theirs = matches!(answer, Answer::Lease(record) if record.holder.is_some());
+        match self.verb {
+            "create" => matches!(answer, Answer::Lease(_) | Answer::Conflict),
+            "update" => theirs || matches!(ask, Ask::Hold(_)),
+            _ => true,
+        }
+    }
+}
+
 impl Store {
     /// `namespace/name`.
     pub(super) fn place(&self) -> String {
@@ -171,4 +184,33 @@ fn record(object: &Value) -> Option<Record> {
         holder: holder.filter(|holder| !holder.is_empty()).map(str::to_owned),
         seconds: object.pointer("/spec/leaseDurationSeconds").and_then(Value::as_i64),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_that_succeeds_solves_no_problem_of_a_write_that_is_still_needed() {
+        let lease = |holder: Option<&str>| {
+            Answer::Lease(Record { version: "1".into(), holder: holder.map(str::to_owned), seconds: Some(15) })
+        };
+        let hold = || Ask::Hold("1".into());
+        let cases = [
+            ("get", Ask::Read, Answer::Absent, true),
+            ("create", Ask::Read, Answer::Absent, false),
+            ("create", Ask::Read, lease(None), true),
+            ("create", Ask::Create, lease(None), true),
+            ("create", Ask::Create, Answer::Conflict, true),
+            ("update", Ask::Read, Answer::Absent, false),
+            ("update", Ask::Read, lease(None), false),
+            ("update", Ask::Read, lease(Some("another")), true),
+            ("update", hold(), lease(Some("this")), true),
+            ("update", hold(), Answer::Conflict, true),
+        ];
+        for (verb, ask, answer, solved) in cases {
+            let problem = Problem { verb, message: String::new(), forbidden: true };
+            assert_eq!(problem.is_solved_by(&ask, &answer), solved, "{verb}: {ask:?} {answer:?}");
+        }
+    }
 }

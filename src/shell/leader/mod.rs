@@ -197,12 +197,7 @@ impl Candidate {
     /// would show it.
     fn take_note(&mut self, ask: &Ask, answer: &Answer, problem: Option<Problem>) {
         let Some(problem) = problem else {
-            let theirs = matches!(answer, Answer::Lease(record) if record.holder.is_some());
-            let solved = match &self.problem {
-                Some(Problem { verb, .. }) => theirs || *verb != "update" || matches!(ask, Ask::Hold(_)),
-                None => true,
-            };
-            if solved {
+            if self.problem.as_ref().is_none_or(|before| before.is_solved_by(ask, answer)) {
                 self.gates.open(&Gate::Election);
                 if self.problem.take().is_some() {
                     tracing::info!("asked for the Lease {} with success again", self.store.place());
