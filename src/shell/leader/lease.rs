@@ -193,7 +193,11 @@ mod tests {
     #[test]
     fn a_read_that_succeeds_solves_no_problem_of_a_write_that_is_still_needed() {
         let lease = |holder: Option<&str>| {
-            Answer::Lease(Record { version: "1".into(), holder: holder.map(str::to_owned), seconds: Some(15) })
+            Answer::Lease(Record {
+                version: "1".into(),
+                holder: holder.map(str::to_owned),
+                seconds: Some(15),
+            })
         };
         let hold = || Ask::Hold("1".into());
         let cases = [
