@@ -258,7 +258,8 @@ fn first_step(space: &Space) -> Result<String> {
     shell
         .args(["-euc", block])
         .env("PATH", path)
-        .env("KUBECONFIG", release::kubeconfig(space, folder.path())?);
+        .env("KUBECONFIG", release::kubeconfig(space, folder.path())?)
+        .env("KUBECACHEDIR", folder.path().join("cache"));
     // Other namespaces of this cluster come and go.
     let output = shell.env("MEMCACHED_OPERATOR_NAMESPACE", space.name()).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
