@@ -78,7 +78,7 @@ async fn run(client: Client, mut waiting: mpsc::Receiver<Publication>, metrics: 
             kind: Some(kind.clone()),
             namespace: Some(resource.namespace.clone()),
             name: Some(resource.name.clone()),
-            uid: Some(uid.0),
+            uid: Some(uid.into()),
             ..ObjectReference::default()
         };
         let problem = match timeout(DEADLINE, recorder.publish(&event(kube_event), &about)).await {

@@ -86,11 +86,11 @@ mod tests {
     fn a_patch_nulls_what_goes_from_within_a_field() {
         let of = |wanted_hash: Option<&str>| MemcachedStatus {
             observed_generation: 1,
-            secret_rotation: Some(SecretRotation {
+            secret_rotation: Some(Box::new(SecretRotation {
                 used_hash: "a".into(),
                 wanted_hash: wanted_hash.map(str::to_owned),
                 ..SecretRotation::default()
-            }),
+            })),
             ..MemcachedStatus::default()
         };
         assert_eq!(

@@ -154,7 +154,7 @@ fn take(simulation: &mut Simulation, step: &Step) {
             let key = simulation.model.resource_key().clone();
             let pod = SeenPod {
                 key: Key { name: format!("{NAME}-1"), ..key },
-                uid: Uid(String::new()),
+                uid: Uid::from(String::new()),
                 instance: NAME.to_owned(),
                 revision: None,
                 ip: None,

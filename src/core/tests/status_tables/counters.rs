@@ -293,7 +293,7 @@ fn the_numbers_mirror_the_deployment() {
         server_list: vec!["cache.shop:11211".into()],
         unserved_kinds: Vec::new(),
         secrets,
-        secret_rotation: Some(rotation),
+        secret_rotation: Some(Box::new(rotation)),
         warnings,
         budgeted_rollout: None,
         budgeted_rollout_cause: None,
@@ -302,7 +302,7 @@ fn the_numbers_mirror_the_deployment() {
         weakened_by_others: vec!["container debug".into()],
         failing_since: None,
         progressing_since: None,
-        warming: Some(warming()),
+        warming: Some(Box::new(warming())),
     };
     assert_eq!(numbers(&inputs), expected);
 }

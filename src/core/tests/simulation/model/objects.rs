@@ -63,7 +63,7 @@ pub(super) fn controller(owner: &Value) -> Controller {
         api_version: text("apiVersion"),
         kind: text("kind"),
         name: text("name"),
-        uid: Uid(text("uid")),
+        uid: Uid::from(text("uid")),
     }
 }
 
