@@ -6,12 +6,13 @@
 //! Reading is total. The API server keeps the schema, but an older or edited CRD lets anything through, and a
 //! resource must not become unreadable by what stands in its status: what has the wrong type counts as absent.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{self as meta, Time};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use super::condition::Condition;
 use super::schema::embedded;
 use super::secret_rotation::SecretRotation;
 use super::warming::Warming;
@@ -36,6 +37,7 @@ pub struct MemcachedStatus {
     /// Available, Progressing, Degraded, Ready; Reconciling or Stalled only while true.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
+        with = "Vec<meta::Condition>",
         transform = embedded,
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
     )]

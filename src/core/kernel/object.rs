@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use strum::EnumCount;
 
 use crate::api::spec::Workload;
+use crate::api::word::Word;
 use crate::api::{GROUP, KIND};
 
 pub use resource_version::ResourceVersion;
@@ -290,9 +291,9 @@ impl Scope {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Controller {
     /// `apiVersion` of the owner.
-    pub api_version: String,
+    pub api_version: Word,
     /// Kind of the owner.
-    pub kind: String,
+    pub kind: Word,
     /// Name of the owner.
     pub name: String,
     /// Uid of the owner.
@@ -310,8 +311,8 @@ impl Controller {
 impl From<&OwnerReference> for Controller {
     fn from(owner: &OwnerReference) -> Self {
         Self {
-            api_version: owner.api_version.clone(),
-            kind: owner.kind.clone(),
+            api_version: owner.api_version.as_str().into(),
+            kind: owner.kind.as_str().into(),
             name: owner.name.clone(),
             uid: Uid::from(owner.uid.clone()),
         }

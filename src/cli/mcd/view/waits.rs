@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::health::condition;
 use crate::api::MemcachedStatus;
+use crate::api::condition::Type;
 use crate::api::status::NEVER_OBSERVED;
-use crate::kernel::condition::Type;
 
 /// Something that is not as it is to be, and what it waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

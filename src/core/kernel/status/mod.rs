@@ -20,10 +20,10 @@ pub use inputs::StatusInputs;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::condition::Type;
 use super::desired::meta;
 use super::rollout_budget::TurnState;
 use crate::api::MemcachedStatus;
+use crate::api::condition::Type;
 use crate::api::status::BudgetedRollout;
 use readiness::{ReadinessPhase, STALLED_AFTER, Since};
 

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use crate::api::MemcachedStatus;
+use crate::api::condition::Reason;
 use crate::api::status::NEVER_OBSERVED;
-use crate::kernel::condition::Reason;
 
 /// The merge patch that turns `before` into `after`: the fields that differ; null for those that go. The first one
 /// holds every field: of a status that nobody wrote yet it is not known which are there, and `kubectl get` shows a

@@ -1,8 +1,9 @@
 //! Available, Progressing and Degraded, row by row, and the numbers beside them.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use memcached_operator_core::api::MemcachedStatus;
+use memcached_operator_core::api::condition::Condition;
 use memcached_operator_core::api::secret_rotation::SecretRotation;
 use memcached_operator_core::api::spec::Warmth;
 use memcached_operator_core::api::status::{
