@@ -40,7 +40,7 @@ pub fn of(status: &MemcachedStatus, generation: i64) -> Vec<Wait> {
         }
         waits.push(Wait {
             condition: Some(of.as_str()),
-            reason: Some(found.reason.clone()),
+            reason: Some(found.reason.to_string()),
             since: Some(found.last_transition_time.0),
             message: found.message.clone(),
         });
