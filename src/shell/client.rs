@@ -11,16 +11,23 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::USER_AGENT;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::Builder;
+use hyper_util::rt::TokioExecutor;
 use kube::Client;
-use kube::client::{Body, ClientBuilder};
+use kube::client::{Body, ClientBuilder, ConfigExt};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::core::Status;
+use tower::{BoxError, ServiceBuilder};
 
 /// Deadline of every request, its answer included. Of lists and watches only the head of the answer has to come within it.
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
 /// A connection without any data for this long is dead, that of a watch, too: the API server ends every watch earlier.
 const READ_TIMEOUT: Duration = Duration::from_secs(240);
+
+/// Bytes that a connection reads at a time: as many as TLS sends at a time. The head of an answer has to be shorter.
+const READ: usize = 16 * 1024;
 
 /// The name of the operator in the API server's audit log.
 const AGENT: &str = concat!("memcached-operator/", env!("CARGO_PKG_VERSION"));
@@ -88,7 +95,7 @@ impl Default for Access<'_> {
 /// # Errors
 /// As [`connect`]; also when the kubeconfig has no such context.
 pub async fn connect_to(access: &Access<'_>) -> Result<Client, ConnectError> {
-    Client::try_from(configuration(access).await?).map_err(ConnectError::Client)
+    client(configuration(access).await?, TokioExecutor::new())
 }
 
 /// Connects as [`connect`] does, but `executor` runs the connections, and may end them.
@@ -99,9 +106,32 @@ pub async fn connect_on<E>(executor: E, kubeconfig: Option<&Path>) -> Result<Cli
 where
     E: hyper::rt::Executor<Connection> + Send + Sync + Clone + 'static,
 {
-    let config = configuration(&Access { kubeconfig, ..Access::default() }).await?;
-    let builder = ClientBuilder::try_from((config, executor)).map_err(ConnectError::Client)?;
-    Ok(builder.build())
+    client(configuration(&Access { kubeconfig, ..Access::default() }).await?, executor)
+}
+
+/// As [`ClientBuilder`] makes it, but for what is read at a time. Its connections read more at a time the more there is to read,
+/// and never less again: some 200 kB for each list and watch, for as long as the operator runs.
+fn client<E>(config: Config, executor: E) -> Result<Client, ConnectError>
+where
+    E: hyper::rt::Executor<Connection> + Send + Sync + Clone + 'static,
+{
+    if config.proxy_url.is_some() {
+        let builder = ClientBuilder::try_from((config, executor)).map_err(ConnectError::Client)?;
+        return Ok(builder.build());
+    }
+    let connector = config.rustls_https_connector().map_err(ConnectError::Client)?;
+    let mut connector = TimeoutConnector::new(connector);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer().map_err(ConnectError::Client)?)
+        .layer(config.extra_headers_layer().map_err(ConnectError::Client)?)
+        .map_err(BoxError::from)
+        .service(Builder::new(executor).http1_read_buf_exact_size(READ).build(connector));
+    Ok(Client::new(service, config.default_namespace))
 }
 
 async fn configuration(access: &Access<'_>) -> Result<Config, ConnectError> {

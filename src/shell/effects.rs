@@ -141,8 +141,8 @@ fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
             (operation(CREATE, "patch", Watched::Child(kind), key), http, Expected::Child(kind))
         }
         Request::Apply { kind, key, uid, resource_version, body } => {
-            let body = with_metadata(body, "uid", &uid.0);
-            let body = with_metadata(body, "resourceVersion", &resource_version.0);
+            let body = with_metadata(body, "uid", &uid.to_string());
+            let body = with_metadata(body, "resourceVersion", &resource_version.to_string());
             let http = apply(kind, &key, body);
             (operation(("apply", "applied"), "patch", Watched::Child(kind), key), http, Expected::Child(kind))
         }
@@ -158,7 +158,7 @@ fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
         }
         Request::DeletePod { pod, uid } => {
             let params = DeleteParams::default()
-                .preconditions(Preconditions { uid: Some(uid.0), resource_version: None });
+                .preconditions(Preconditions { uid: Some(uid.into()), resource_version: None });
             let http = requests(Watched::Pod, &pod).delete(&pod.name, &params);
             (operation(("delete", "deleted"), "delete", Watched::Pod, pod), http, Expected::Pod)
         }
@@ -214,11 +214,11 @@ fn patch(
 fn delete(
     kind: ChildKind,
     key: &Key,
-    Uid(uid): Uid,
-    ResourceVersion(version): ResourceVersion,
+    uid: Uid,
+    version: ResourceVersion,
 ) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
     let params = DeleteParams::background()
-        .preconditions(Preconditions { uid: Some(uid), resource_version: Some(version) });
+        .preconditions(Preconditions { uid: Some(uid.into()), resource_version: Some(version.into()) });
     requests(Watched::Child(kind), key).delete(&key.name, &params)
 }
 

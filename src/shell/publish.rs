@@ -22,7 +22,7 @@ use crate::kernel::object::{FIELD_MANAGER, Key, Uid, Watched};
 const WAITING: usize = 1_024;
 /// How many recorders are kept: enough to count an Event that a resource repeats, with little memory. The kernel avoids
 /// repetitions itself.
-const REMEMBERED: usize = 200;
+const REMEMBERED: usize = 50;
 
 /// An Event and the resource that it is about.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ async fn run(client: Client, mut waiting: mpsc::Receiver<Publication>, metrics: 
             kind: Some(kind.clone()),
             namespace: Some(resource.namespace.clone()),
             name: Some(resource.name.clone()),
-            uid: Some(uid.0),
+            uid: Some(uid.into()),
             ..ObjectReference::default()
         };
         let problem = match timeout(DEADLINE, recorder.publish(&event(kube_event), &about)).await {

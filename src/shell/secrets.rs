@@ -48,8 +48,8 @@ pub fn digest(body: &[u8], keys: &[String]) -> Option<SecretContent> {
         not_after.extend(end.map(|end| (key.clone(), end)));
     }
     Some(SecretContent {
-        uid: Uid(metadata.uid?),
-        resource_version: ResourceVersion(metadata.resource_version?),
+        uid: Uid::from(metadata.uid?),
+        resource_version: ResourceVersion::from(metadata.resource_version?),
         requested: keys.to_vec(),
         digests: keys.iter().filter_map(|key| Some((key.clone(), digest_of(key)?))).collect(),
         findings,
@@ -90,8 +90,8 @@ mod tests {
         assert_eq!(
             read(&secret, &["password-file", "tls.key"]),
             Some(SecretContent {
-                uid: Uid("u-1".into()),
-                resource_version: ResourceVersion("7".into()),
+                uid: Uid::from("u-1"),
+                resource_version: ResourceVersion::from("7"),
                 requested: vec!["password-file".into(), "tls.key".into()],
                 digests: BTreeMap::from([(
                     "password-file".into(),

@@ -78,7 +78,7 @@ fn the_go_operators_entry_becomes_ours_and_nobody_elses() {
     };
     let of_deployment = story.sent.iter().find_map(|request| match request {
         Request::Patch { kind: ChildKind::Deployment, edits, resource_version, .. } => {
-            Some((edits.clone(), resource_version.0.clone()))
+            Some((edits.clone(), resource_version.to_string()))
         }
         _ => None,
     });

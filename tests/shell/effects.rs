@@ -112,8 +112,8 @@ async fn an_apply_carries_the_uid_and_the_version_of_the_child_it_means() {
     let request = Request::Apply {
         kind: ChildKind::Service,
         key: sessions(),
-        uid: Uid("u-7".into()),
-        resource_version: ResourceVersion("41".into()),
+        uid: Uid::from("u-7"),
+        resource_version: ResourceVersion::from("41"),
         body: json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "sessions"}}),
     };
     let (_, call) = sent(request, 200, &stored(deployment())).await;
@@ -140,7 +140,7 @@ async fn what_is_in_the_way_is_removed_from_the_version_that_was_looked_at() {
     let request = Request::Patch {
         kind: ChildKind::Service,
         key: sessions(),
-        resource_version: ResourceVersion("41".into()),
+        resource_version: ResourceVersion::from("41"),
         edits: ["2", "0"].map(|port| removal(["spec", "ports", port])).into(),
     };
     let (_, call) = sent(request, 200, &stored(deployment())).await;
@@ -165,7 +165,7 @@ async fn what_is_in_the_way_is_removed_from_the_version_that_was_looked_at() {
 #[tokio::test]
 async fn a_status_is_a_merge_patch_of_the_version_it_was_computed_from() {
     let request = Request::PatchStatus {
-        resource_version: ResourceVersion("41".into()),
+        resource_version: ResourceVersion::from("41"),
         status: json!({"observedGeneration": 2, "failingSince": null}),
     };
     let resource = json!({
@@ -220,8 +220,8 @@ async fn of_a_secret_only_digests_come_back() {
     assert_eq!(
         reply,
         Reply::Secret(Some(SecretContent {
-            uid: Uid("s-1".into()),
-            resource_version: ResourceVersion("5".into()),
+            uid: Uid::from("s-1"),
+            resource_version: ResourceVersion::from("5"),
             requested: vec!["password-file".into(), "absent".into()],
             digests: BTreeMap::from([("password-file".into(), hash::of_bytes(b"hunter2"))]),
             findings: BTreeSet::from([
@@ -283,7 +283,7 @@ async fn a_missing_permission_is_named() {
     let failure = refused(create(), 403, "Forbidden", &words.replace("cannot patch", "cannot create")).await;
     assert!(failure.message.contains("lacks the verb create on deployments.apps"), "{}", failure.message);
 
-    let status = Request::PatchStatus { resource_version: ResourceVersion("1".into()), status: json!({}) };
+    let status = Request::PatchStatus { resource_version: ResourceVersion::from("1"), status: json!({}) };
     let failure = refused(status, 403, "Forbidden", "no").await;
     assert!(
         failure.message.contains("lacks the verb patch on memcacheds.memcached.c5c3.io/status"),
@@ -327,7 +327,7 @@ async fn a_refusal_has_its_category_and_the_api_servers_words_but_for_a_lost_rac
         "cannot create Deployment shop/sessions: there is one already; looking at it"
     );
     assert_eq!(
-        conflict(Request::PatchStatus { resource_version: ResourceVersion("1".into()), status: json!({}) })
+        conflict(Request::PatchStatus { resource_version: ResourceVersion::from("1"), status: json!({}) })
             .await,
         "cannot write the status of Memcached shop/sessions: somebody changed it meanwhile; looking again"
     );

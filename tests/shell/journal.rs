@@ -59,8 +59,8 @@ impl Run {
         let name = format!("cache-{number}");
         self.step(Event::Resource(Box::new(SeenResource {
             key: Key { namespace: "shop".into(), name: name.clone() },
-            uid: Uid(name),
-            resource_version: ResourceVersion("1".into()),
+            uid: Uid::from(name),
+            resource_version: ResourceVersion::from("1"),
             created: None,
             generation: 1,
             deleting: false,

@@ -15,7 +15,7 @@ use crate::support::{Call, answer, api};
 fn said(name: &str, message: &str) -> Publication {
     Publication {
         resource: Key { namespace: "shop".to_owned(), name: name.to_owned() },
-        uid: Uid(format!("uid-of-{name}")),
+        uid: Uid::from(format!("uid-of-{name}")),
         kube_event: KubeEvent {
             severity: Severity::Normal,
             reason: "MemcachedReady".to_owned(),

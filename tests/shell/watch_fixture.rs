@@ -91,7 +91,7 @@ pub(crate) fn short(event: &Event) -> String {
     match event {
         Event::Listing(..) => "listing".into(),
         Event::Listed(..) => "listed".into(),
-        Event::Child(child) => format!("{}@{}", child.key.name, child.resource_version.0),
+        Event::Child(child) => format!("{}@{}", child.key.name, child.resource_version),
         Event::Gone { key, .. } => format!("{} gone", key.name),
         Event::Pod(pod) => pod.key.name.clone(),
         other => format!("{other:?}"),

@@ -79,5 +79,5 @@ fn merge(status: &mut Value, patch: &Value) {
 
 /// The version after this one.
 pub(super) fn newer(version: &ResourceVersion) -> ResourceVersion {
-    ResourceVersion((version.0.parse::<u64>().unwrap_or_default() + 1).to_string())
+    ResourceVersion::from((version.to_string().parse::<u64>().unwrap_or_default() + 1).to_string())
 }

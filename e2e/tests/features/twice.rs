@@ -68,7 +68,7 @@ async fn desired(space: &Space, name: &str) -> Result<Desired> {
         ["/spec/template/metadata/annotations", "/metadata/annotations"].iter().find_map(|at| {
             workload.pointer(at)?.get("memcached.c5c3.io/secret-hash")?.as_str().map(str::to_owned)
         });
-    let uid = Uid(resource.uid().context("a stored object has a uid")?);
+    let uid = Uid::from(resource.uid().context("a stored object has a uid")?);
     let live = LiveTemplate::from_deployment(&workload, None);
     let pods = workload["spec"]["replicas"].as_i64().context("a stored workload has a number of pods")?;
     let servers = match spec.workload {

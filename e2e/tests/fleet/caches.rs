@@ -103,7 +103,7 @@ pub(crate) async fn predate(space: &Space, at: usize) -> Result<()> {
     let resource = space.api::<Memcached>().get(&name(at)).await?;
     let spec = validate(&name(at), &resource.spec).map_err(|violations| anyhow::anyhow!("{violations:?}"))?;
     let key = Key { namespace: space.name().to_owned(), name: name(at) };
-    let uid = Uid(resource.uid().context("a stored object has a uid")?);
+    let uid = Uid::from(resource.uid().context("a stored object has a uid")?);
     let intent = Intent {
         key: &key,
         uid: &uid,

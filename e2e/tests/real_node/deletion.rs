@@ -5,7 +5,7 @@ use e2e::testing::await_answer;
 use e2e::testing::kstatus::Status;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{ControllerRevision, Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Resource, ResourceExt};
@@ -38,6 +38,9 @@ async fn leftovers(cache: &Cache<'_>) -> Result<Vec<String>> {
     all.extend(objects::<Pod>(cache).await?);
     all.extend(objects::<Service>(cache).await?);
     all.extend(objects::<EndpointSlice>(cache).await?);
+    // Kubernetes puts one with its own certificate into each namespace.
+    let of_kubernetes = |it: &String| it.starts_with("ConfigMap kube-root-ca.crt ");
+    all.extend(objects::<ConfigMap>(cache).await?.into_iter().filter(|it| !of_kubernetes(it)));
     Ok(all)
 }
 
@@ -48,8 +51,9 @@ async fn with_its_resource_all_of_a_cache_goes_and_no_finalizer_is_needed() -> R
         cache.ready().await?;
         let whole = await_answer("all of it is there", SOON, async || {
             let whole = leftovers(cache).await?;
-            // The resource, its workload, the record of the template, two pods, Service and what Kubernetes derives from it.
-            ensure!(whole.len() == 7, "{whole:#?}");
+            // The resource, its workload, the record of the template, two pods, Service and what Kubernetes derives from it, the
+            // ConfigMap with the servers.
+            ensure!(whole.len() == 8, "{whole:#?}");
             Ok(whole)
         })
         .await?;

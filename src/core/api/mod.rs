@@ -7,6 +7,7 @@
 //! day.
 
 pub mod admission;
+pub mod condition;
 pub mod crd;
 pub mod headroom;
 pub mod quantity;
@@ -16,6 +17,7 @@ pub mod spec;
 pub mod status;
 pub mod warming;
 pub mod warnings;
+pub mod word;
 
 pub use spec::{Memcached, MemcachedSpec, Validated};
 pub use status::MemcachedStatus;
@@ -26,5 +28,7 @@ pub const GROUP: &str = "memcached.c5c3.io";
 pub const KIND: &str = "Memcached";
 /// Versions that are served, the stored one first. They mean the same.
 pub const VERSIONS: [&str; 2] = ["v1beta1", "v1alpha1"];
+/// [`GROUP`] and each of [`VERSIONS`], as an owner is named.
+pub const API_VERSIONS: [&str; 2] = ["memcached.c5c3.io/v1beta1", "memcached.c5c3.io/v1alpha1"];
 /// Annotation on the resource whose value is copied to the pod template: a new value rolls the pods once.
 pub const RESTART_TRIGGER: &str = "memcached.c5c3.io/restart-trigger";

@@ -6,12 +6,13 @@
 //! Reading is total. The API server keeps the schema, but an older or edited CRD lets anything through, and a
 //! resource must not become unreadable by what stands in its status: what has the wrong type counts as absent.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{self as meta, Time};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use super::condition::Condition;
 use super::schema::embedded;
 use super::secret_rotation::SecretRotation;
 use super::warming::Warming;
@@ -36,6 +37,7 @@ pub struct MemcachedStatus {
     /// Available, Progressing, Degraded, Ready; Reconciling or Stalled only while true.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(
+        with = "Vec<meta::Condition>",
         transform = embedded,
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"])
     )]
@@ -66,7 +68,7 @@ pub struct MemcachedStatus {
     pub secrets: Vec<SecretVersion>,
     /// How far pods are with the content of Secrets that they take in place; absent where a changed Secret replaces pods.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub secret_rotation: Option<SecretRotation>,
+    pub secret_rotation: Option<Box<SecretRotation>>,
     /// What a person should know about the cache although it runs; Events of type Warning say the same when pods are made.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["reason"]))]
@@ -102,7 +104,7 @@ pub struct MemcachedStatus {
     pub progressing_since: Option<Time>,
     /// The new pod of a StatefulSet that has to be warm before the next one is replaced; absent while none is awaited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub warming: Option<Warming>,
+    pub warming: Option<Box<Warming>>,
 }
 
 /// Why pods roll although nobody edited the resource. That concerns many resources at once, so each waits for its turn.
@@ -314,10 +316,12 @@ fn value<T: DeserializeOwned>(raw: &Value, name: &str) -> Option<T> {
     T::deserialize(raw.get(name)?).ok()
 }
 
-/// The items that can be read.
+/// The items that can be read. They take no more room than they need: the status is kept of every resource.
 fn values<T: DeserializeOwned>(raw: &Value, name: &str) -> Vec<T> {
     let items = raw.get(name).and_then(Value::as_array).into_iter().flatten();
-    items.filter_map(|item| T::deserialize(item).ok()).collect()
+    let mut items: Vec<T> = items.filter_map(|item| T::deserialize(item).ok()).collect();
+    items.shrink_to_fit();
+    items
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::diff::{self, Differences};
 use super::failure::{Category, Failure};
+use super::hash::BodyHash;
 use super::object::{ChildKind, Key};
 use super::text::truncated;
 use crate::api::spec::{OUR_LABELS, OUR_PREFIX};
@@ -36,7 +37,7 @@ pub struct AnsweredApply<'a> {
     /// The kind of the child.
     pub kind: ChildKind,
     /// The hash of what was applied.
-    pub hash: &'a str,
+    pub hash: BodyHash,
     /// What was applied.
     pub body: &'a Value,
     /// What the API server stored.
@@ -62,7 +63,7 @@ pub fn of_answer(apply: AnsweredApply<'_>) -> Option<AlteredFields> {
     }
     (!fields.is_empty()).then(|| AlteredFields {
         kind: kind.name().to_owned(),
-        applied_hash: hash.to_owned(),
+        applied_hash: hash.to_string(),
         server_version: server_version.to_owned(),
         fields,
     })
@@ -129,7 +130,7 @@ mod tests {
     fn answered(body: &Value, answer: &Value) -> Option<AlteredFields> {
         of_answer(AnsweredApply {
             kind: ChildKind::Service,
-            hash: "hash",
+            hash: BodyHash::of(body),
             body,
             answer,
             server_version: "v1",

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::failure::{self, Category, Failure};
-use super::hash;
+use super::hash::{self, BodyHash};
 use super::object::{ResourceVersion, Uid};
 
 /// How many races in a row a write may lose before it backs off. Each lost race means that a write of somebody else
@@ -37,7 +37,7 @@ pub struct Backoff {
 /// together do not retry together, and a replay gives the same times.
 #[must_use]
 pub fn delay(category: Category, attempts: u32, uid: &Uid) -> Option<SignedDuration> {
-    let digest = hash::of_parts([uid.0.as_str(), &attempts.to_string()]);
+    let digest = hash::of_parts([uid.to_string().as_str(), &attempts.to_string()]);
     let seed = u64::from_str_radix(digest.get(..16).unwrap_or("0"), 16).unwrap_or(0);
     failure::retry_delay(category, attempts, seed)
 }
@@ -45,8 +45,9 @@ pub fn delay(category: Category, attempts: u32, uid: &Uid) -> Option<SignedDurat
 /// What was sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
-    /// Hash of the body; empty for a read and for a status.
-    pub body: String,
+    /// Hash of the body; `None` for a read and for a status.
+    #[serde(with = "hash::or_empty")]
+    pub body: Option<BodyHash>,
     /// The versions of the resource and of the child: a request that was refused for good may be accepted when one of
     /// them changes.
     pub against: String,
@@ -107,9 +108,9 @@ mod tests {
 
     fn conflict(before: Option<&Backoff>, version: Option<u32>) -> Backoff {
         let failure = Failure { category: Category::Conflict, message: String::new() };
-        let version = version.map(|version| ResourceVersion(version.to_string()));
+        let version = version.map(|version| ResourceVersion::from(version.to_string()));
         let sent = Attempt { version, ..Attempt::default() };
-        Backoff::from_failure(before, failure, sent, &Uid("u".into()), Timestamp::UNIX_EPOCH)
+        Backoff::from_failure(before, failure, sent, &Uid::from("u"), Timestamp::UNIX_EPOCH)
     }
 
     fn seconds(backoff: &Backoff) -> f64 {

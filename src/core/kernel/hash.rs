@@ -1,15 +1,77 @@
 //! Hashes. They are stored in annotations, so the hash of an input must never change. Pure.
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+
+/// SHA-256 of the body of a child, as [`of_json`] gives it. Half as long as its text, and nothing on the heap: three are kept
+/// of each child. Serialises in hexadecimal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct BodyHash([u8; 32]);
+
+impl BodyHash {
+    /// The hash of this body.
+    #[must_use]
+    pub fn of(body: &Value) -> Self {
+        Self(sha256(body).into())
+    }
+}
+
+impl fmt::Display for BodyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&hex(&self.0))
+    }
+}
+
+impl From<BodyHash> for String {
+    fn from(hash: BodyHash) -> Self {
+        hash.to_string()
+    }
+}
+
+impl TryFrom<String> for BodyHash {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let byte = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
+        let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(byte).collect();
+        let bytes = bytes.and_then(|bytes| bytes.try_into().ok());
+        bytes.map(Self).ok_or_else(|| format!("{text:?} is no SHA-256 in hexadecimal"))
+    }
+}
+
+/// How a hash is stored that may be missing: as a text, which is then empty.
+pub(crate) mod or_empty {
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::BodyHash;
+
+    #[expect(clippy::ref_option, reason = "serde asks for it")]
+    pub(crate) fn serialize<S: Serializer>(hash: &Option<BodyHash>, to: S) -> Result<S::Ok, S::Error> {
+        hash.map_or_else(String::new, String::from).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<BodyHash>, D::Error> {
+        let text = String::deserialize(from)?;
+        (!text.is_empty()).then(|| BodyHash::try_from(text)).transpose().map_err(D::Error::custom)
+    }
+}
 
 /// SHA-256 of a JSON value in hexadecimal, independent of the order in which its maps were built: a library
 /// that starts to keep insertion order must not roll a fleet.
 #[must_use]
 pub fn of_json(value: &Value) -> String {
+    hex(&sha256(value))
+}
+
+fn sha256(value: &Value) -> impl AsRef<[u8]> + Into<[u8; 32]> + std::ops::Deref<Target = [u8]> {
     let mut hasher = Sha256::new();
     feed(&mut hasher, value);
-    hex(&hasher.finalize())
+    hasher.finalize()
 }
 
 /// SHA-256 of bytes in hexadecimal.

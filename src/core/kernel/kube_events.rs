@@ -4,10 +4,9 @@
 //! Nothing here remembers earlier Events: each is made from a change (a child created, a rollout started, a status that
 //! differs from the one before), so that a settled resource publishes nothing twice.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use crate::api::condition::Condition;
 
 use super::altered;
-use super::condition::{Reason, Type};
 use super::diff::{Path, is_within};
 use super::effect::{KubeEvent, Severity};
 use super::field_managers::OtherManager;
@@ -17,6 +16,7 @@ use super::rollout_cause::RolloutCause;
 use super::rotation_record::in_words;
 use super::text::truncated;
 use super::world::secret::ChangedSecret;
+use crate::api::condition::{Reason, Type};
 use crate::api::status::{AlteredFields, OtherFieldManager};
 use crate::api::{MemcachedSpec, MemcachedStatus};
 
@@ -373,9 +373,9 @@ mod tests {
     /// A status with Ready as given, or without conditions.
     fn with_ready(ready: Option<(&str, &str, &str)>) -> MemcachedStatus {
         let condition = ready.map(|(status, reason, message)| Condition {
-            type_: "Ready".to_owned(),
-            status: status.to_owned(),
-            reason: reason.to_owned(),
+            type_: "Ready".into(),
+            status: status.into(),
+            reason: reason.into(),
             message: message.to_owned(),
             observed_generation: None,
             last_transition_time: Time(jiff::Timestamp::UNIX_EPOCH),

@@ -9,7 +9,7 @@ use super::diff::Differences;
 use super::event::{ScalingInactive, SeenChild, SeenRollout};
 use super::field_managers::{self, OtherManager};
 use super::go_operator::managed_fields::GoOperatorFields;
-use super::hash;
+use super::hash::{self, BodyHash};
 use super::object::{Controller, ResourceVersion, Uid};
 use super::orphan::Orphan;
 use super::shortcuts::comparison::Comparison;
@@ -36,7 +36,7 @@ pub struct Live {
     /// Whether the object carries our label, so that the watch shows it.
     pub in_sight: bool,
     /// Who controls it.
-    pub controller: Option<Controller>,
+    pub controller: Option<Box<Controller>>,
     /// Set if this operator made the object and nobody controls it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub orphan: Option<Orphan>,
@@ -49,7 +49,7 @@ pub struct Live {
     #[serde(default)]
     pub template_print: Option<u64>,
     /// What the annotations of a workload say about the source of its pod template.
-    pub template: Option<LiveTemplate>,
+    pub template: Option<Box<LiveTemplate>>,
     /// The pod template, if no annotation names its source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unrecorded: Option<UnrecordedTemplate>,
@@ -70,10 +70,10 @@ pub struct Live {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<i32>,
     /// The status, if the child is a Deployment or a StatefulSet.
-    pub rollout: Option<SeenRollout>,
+    pub rollout: Option<Box<SeenRollout>>,
     /// [`SeenChild::inactive`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub inactive: Option<ScalingInactive>,
+    pub inactive: Option<Box<ScalingInactive>>,
     /// How the live object compares with the desired one.
     pub comparison: Comparison,
 }
@@ -88,11 +88,11 @@ impl Live {
     /// Identifies a version of the spec: the generation or, for a kind without one, the resourceVersion.
     #[must_use]
     pub fn edition(&self) -> String {
-        if self.generation > 0 { self.generation.to_string() } else { self.resource_version.0.clone() }
+        if self.generation > 0 { self.generation.to_string() } else { self.resource_version.to_string() }
     }
 
     /// Keeps the outcome of a comparison and drops the object.
-    pub fn keep_comparison(&mut self, desired: String, differences: Differences) {
+    pub fn keep_comparison(&mut self, desired: BodyHash, differences: Differences) {
         self.comparison.keep(desired, differences);
     }
 }
@@ -155,21 +155,21 @@ impl Live {
                 .and_then(|it| it.try_into().ok()),
             owns_replicas: ours.is_some_and(|it| it.pointer(REPLICAS).is_some()),
             entry: seen.entry,
-            template,
+            template: template.map(Box::new),
             unrecorded,
             uid: seen.uid,
             resource_version: seen.resource_version,
             generation: seen.generation,
             deleting: seen.deleting,
             in_sight: carries_label(&seen.content),
-            controller: seen.controller,
+            controller: seen.controller.map(Box::new),
             orphan,
             weakened: weakened::weakened(&seen.content, &seen.managers),
             managers: field_managers::bounded(seen.managers),
-            rollout: seen.rollout,
-            inactive: seen.inactive,
+            rollout: seen.rollout.map(Box::new),
+            inactive: seen.inactive.map(Box::new),
             go_operator: go_operator.map(Box::new),
-            comparison: Comparison::Pending { content: seen.content, owned: seen.owned, before: None },
+            comparison: Comparison::pending(seen.content, seen.owned),
         }
     }
 }

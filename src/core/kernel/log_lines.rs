@@ -92,7 +92,7 @@ mod tests {
         let (mut before, mut after) = (None, None);
         for _ in 0..times {
             before = after.take();
-            let uid = Uid("u".to_owned());
+            let uid = Uid::from("u");
             let now = Timestamp::UNIX_EPOCH;
             after =
                 Some(Backoff::from_failure(before.as_ref(), failure.clone(), Attempt::default(), &uid, now));

@@ -8,7 +8,6 @@ pub mod agents;
 pub mod altered;
 pub mod asked_agents;
 pub mod backoff;
-pub mod condition;
 pub mod desired;
 pub mod diff;
 pub mod effect;

@@ -1,5 +1,8 @@
 //! Names of things: which object, which incarnation of it, which version, who controls it. Pure data.
 
+mod resource_version;
+mod uid;
+
 use std::fmt;
 use std::ops::Bound;
 
@@ -8,7 +11,11 @@ use serde::{Deserialize, Serialize};
 use strum::EnumCount;
 
 use crate::api::spec::Workload;
+use crate::api::word::Word;
 use crate::api::{GROUP, KIND};
+
+pub use resource_version::ResourceVersion;
+pub use uid::Uid;
 
 /// The one field manager, for ever: a renamed manager would leave every field it owned behind.
 pub const FIELD_MANAGER: &str = "memcached-operator";
@@ -44,34 +51,6 @@ impl TryFrom<String> for Key {
         let (namespace, name) =
             text.split_once('/').ok_or_else(|| format!("{text:?} is not namespace/name"))?;
         Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
-    }
-}
-
-/// One incarnation of an object: a new object of an old name has another uid.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Uid(pub String);
-
-impl fmt::Display for Uid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// A version of an object as the API server counts them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ResourceVersion(pub String);
-
-impl ResourceVersion {
-    /// Whether `self` is certainly older than `other`. Versions are decimal numbers that grow; anything else
-    /// is never called older, so that an unknown format costs a needless look and not a missed change.
-    #[must_use]
-    pub fn is_older_than(&self, other: &Self) -> bool {
-        match (self.0.parse::<u64>(), other.0.parse::<u64>()) {
-            (Ok(ours), Ok(theirs)) => ours < theirs,
-            _ => false,
-        }
     }
 }
 
@@ -312,9 +291,9 @@ impl Scope {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Controller {
     /// `apiVersion` of the owner.
-    pub api_version: String,
+    pub api_version: Word,
     /// Kind of the owner.
-    pub kind: String,
+    pub kind: Word,
     /// Name of the owner.
     pub name: String,
     /// Uid of the owner.
@@ -332,10 +311,10 @@ impl Controller {
 impl From<&OwnerReference> for Controller {
     fn from(owner: &OwnerReference) -> Self {
         Self {
-            api_version: owner.api_version.clone(),
-            kind: owner.kind.clone(),
+            api_version: owner.api_version.as_str().into(),
+            kind: owner.kind.as_str().into(),
             name: owner.name.clone(),
-            uid: Uid(owner.uid.clone()),
+            uid: Uid::from(owner.uid.clone()),
         }
     }
 }

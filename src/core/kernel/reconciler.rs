@@ -309,7 +309,7 @@ impl Reconciler {
             }
         }
         if rendered_hashes.is_some() {
-            resource.rendered_hashes = rendered_hashes;
+            resource.rendered_hashes = rendered_hashes.map(Box::new);
         }
     }
 
@@ -320,7 +320,7 @@ impl Reconciler {
         let panicked = |backoff: &Backoff| {
             backoff.failure.category == Category::Internal && backoff.holds(&Attempt::default(), self.now)
         };
-        if self.active_passes.is_under_way(key) || resource.backoff.as_ref().is_some_and(panicked) {
+        if self.active_passes.is_under_way(key) || resource.backoff.as_deref().is_some_and(panicked) {
             return;
         }
         let view = self.view(resource);
@@ -394,7 +394,7 @@ impl Reconciler {
         resource.former_may_stand &= settled.failure.is_some();
         for kind in &settled.unchanged {
             // The child is as desired without that write: the next conflict is a first one again.
-            let resolved = |backoff: &mut Backoff| backoff.failure.category == Category::Conflict;
+            let resolved = |backoff: &mut Box<Backoff>| backoff.failure.category == Category::Conflict;
             resource.slot_mut(*kind).backoff.take_if(resolved);
         }
         let workload = resource.workload();
@@ -428,11 +428,11 @@ impl Reconciler {
                 "the pass over Memcached {key} panicked: this is a defect of the operator, please report it"
             ),
         };
-        let before = resource.backoff.as_ref();
+        let before = resource.backoff.as_deref();
         let backoff =
             Backoff::from_failure(before, failure, Attempt::default(), &resource.seen.uid, self.now);
         self.queue.set_timer(key, backoff.retry_at);
-        resource.backoff = Some(backoff);
+        resource.backoff = Some(Box::new(backoff));
         effects.push(Effect::Observe(Observation::Reconciled {
             resource: key.clone(),
             millis: 0,

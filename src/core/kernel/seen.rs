@@ -34,8 +34,8 @@ struct Identity {
 fn identity(meta: &ObjectMeta) -> Option<Identity> {
     Some(Identity {
         key: Key { namespace: meta.namespace.clone()?, name: meta.name.clone()? },
-        uid: Uid(meta.uid.clone()?),
-        resource_version: ResourceVersion(meta.resource_version.clone()?),
+        uid: Uid::from(meta.uid.clone()?),
+        resource_version: ResourceVersion::from(meta.resource_version.clone()?),
     })
 }
 
@@ -275,8 +275,8 @@ mod tests {
             SeenChild {
                 kind: ChildKind::Deployment,
                 key: Key { namespace: "n".into(), name: "x".into() },
-                uid: Uid("u".into()),
-                resource_version: ResourceVersion("7".into()),
+                uid: Uid::from("u"),
+                resource_version: ResourceVersion::from("7"),
                 created: None,
                 generation: 3,
                 deleting: false,

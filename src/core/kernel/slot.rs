@@ -7,6 +7,7 @@ use super::altered;
 use super::backoff::Backoff;
 use super::event::SeenChild;
 use super::failure::Failure;
+use super::hash::BodyHash;
 use super::lists::Moment;
 use super::live::Live;
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
@@ -25,7 +26,7 @@ pub struct Slot {
     /// The last live object, deleted since, and its version. The answer to a request that left before the deletion may
     /// arrive after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lost: Option<(Uid, ResourceVersion)>,
+    pub lost: Option<Box<(Uid, ResourceVersion)>>,
     /// When the last request about this child was answered.
     #[serde(default)]
     pub answered: Moment,
@@ -42,7 +43,7 @@ pub struct Slot {
     pub absence: Absence,
     /// When the live object is read again, if no watch shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recheck: Option<Recheck>,
+    pub recheck: Option<Box<Recheck>>,
     /// Fields that the cluster stored otherwise than the last apply set them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub altered: Option<Box<AlteredFields>>,
@@ -50,7 +51,7 @@ pub struct Slot {
     #[serde(default)]
     pub template_changed: bool,
     /// Why the last write failed.
-    pub backoff: Option<Backoff>,
+    pub backoff: Option<Box<Backoff>>,
     /// Limits how often the changes of other writers are reverted.
     #[serde(default)]
     pub repairs: RepairLimiter,
@@ -109,7 +110,7 @@ impl Slot {
     pub fn store_from_watch(&mut self, seen: SeenChild) -> bool {
         // A list may be older than what was known and lack an object that exists: the watch then shows the object
         // again.
-        self.lost.take_if(|(lost, _)| *lost == seen.uid);
+        self.lost.take_if(|lost| lost.0 == seen.uid);
         if let Some(live) = &self.live
             && live.uid == seen.uid
             && (live.resource_version == seen.resource_version
@@ -125,7 +126,7 @@ impl Slot {
     #[must_use]
     pub fn known_versions(&self) -> KnownVersions {
         let live = self.live.as_ref().map(|live| (live.uid.clone(), live.resource_version.clone()));
-        KnownVersions { live, lost: self.lost.clone() }
+        KnownVersions { live, lost: self.lost.as_deref().cloned() }
     }
 
     /// The same at the moment when a request about this child leaves, see [`Self::on_request`].
@@ -149,7 +150,7 @@ impl Slot {
     #[must_use]
     pub fn is_ahead_of(&self, seen: &SeenChild) -> bool {
         let live = self.live.as_ref().map(|live| &live.resource_version);
-        let lost = self.lost.as_ref().map(|(_, version)| version);
+        let lost = self.lost.as_deref().map(|(_, version)| version);
         live.into_iter().chain(lost).any(|known| seen.resource_version.is_older_than(known))
     }
 
@@ -157,7 +158,7 @@ impl Slot {
     /// whatever was known. Returns whether that is news.
     pub fn store_as_truth(&mut self, seen: SeenChild) -> bool {
         self.look = false;
-        self.lost.take_if(|(lost, _)| *lost == seen.uid);
+        self.lost.take_if(|lost| lost.0 == seen.uid);
         let same = |live: &Live| live.uid == seen.uid && live.resource_version == seen.resource_version;
         if !self.doubtful && self.live.as_ref().is_some_and(same) {
             return false;
@@ -181,7 +182,7 @@ impl Slot {
 
     /// Called when the API server refused an apply as invalid. If the object was dropped before this apply was decided, it
     /// is read once, to find list items that block the apply. Otherwise such an apply would be refused for ever.
-    pub fn on_invalid_apply(&mut self, desired: &str) {
+    pub fn on_invalid_apply(&mut self, desired: Option<BodyHash>) {
         if self.live.as_ref().is_some_and(|live| !live.comparison.is_with(desired)) {
             (self.look, self.doubtful) = (true, true);
         }
@@ -200,7 +201,7 @@ impl Slot {
         let gone = |(uid, version): &(Uid, ResourceVersion)| {
             *uid == seen.uid || seen.resource_version.is_older_than(version)
         };
-        self.lost.as_ref().is_some_and(gone)
+        self.lost.as_deref().is_some_and(gone)
     }
 
     /// Stores the object that a write returned. The object is compared again even if the write changed nothing: the
@@ -244,8 +245,8 @@ impl Slot {
         self.template_changed |= before_print.is_some_and(|before| before != live.template_print);
         let live = self.live.insert(live);
         self.recheck.take_if(|_| live.in_sight);
-        if let Comparison::Pending { before, .. } = &mut live.comparison {
-            *before = known;
+        if let Comparison::Pending(object) = &mut live.comparison {
+            object.remember(known);
         }
     }
 
@@ -257,7 +258,7 @@ impl Slot {
         self.look = false;
         self.altered = None;
         self.absence = Absence::Likely;
-        self.lost = Some((live.uid.clone(), live.resource_version.clone()));
+        self.lost = Some(Box::new((live.uid.clone(), live.resource_version.clone())));
         Some(live)
     }
 
@@ -307,8 +308,8 @@ mod tests {
         SeenChild {
             kind: ChildKind::Service,
             key: Key { namespace: "n".into(), name: "x".into() },
-            uid: Uid(uid.into()),
-            resource_version: ResourceVersion(version.into()),
+            uid: Uid::from(uid),
+            resource_version: ResourceVersion::from(version),
             created: None,
             generation: 0,
             deleting: false,
@@ -358,14 +359,14 @@ mod tests {
         assert_eq!((&slot.live, slot.look), (&None, false));
         slot.store_from_watch(service("b", "3"));
         slot.store_from_read(service("a", "1"));
-        assert_eq!(slot.live.as_ref().map(|live| live.uid.0.as_str()), Some("b"));
+        assert_eq!(slot.live.as_ref().map(|live| live.uid.to_string()).as_deref(), Some("b"));
         slot.mark_deleted();
         slot.store_from_read(service("c", "4"));
-        assert_eq!(slot.live.as_ref().map(|live| live.uid.0.as_str()), Some("c"));
+        assert_eq!(slot.live.as_ref().map(|live| live.uid.to_string()).as_deref(), Some("c"));
         slot.mark_deleted();
         assert!(slot.store_from_watch(service("c", "5")), "the list that lacked it was an old one");
         slot.store_from_write(service("c", "6"));
-        assert_eq!(slot.live.map(|live| live.resource_version.0), Some("6".to_owned()));
+        assert_eq!(slot.live.map(|live| live.resource_version.to_string()), Some("6".to_owned()));
     }
 
     #[test]
@@ -389,7 +390,11 @@ mod tests {
         );
         slot.on_versions_gone_back();
         slot.store_from_write(service("b", "8"));
-        assert_eq!(slot.live.as_ref().map(|live| live.uid.0.as_str()), Some("b"), "of another history");
+        assert_eq!(
+            slot.live.as_ref().map(|live| live.uid.to_string()).as_deref(),
+            Some("b"),
+            "of another history"
+        );
         assert!(slot.store_as_truth(service("a", "9")));
     }
 
@@ -412,8 +417,13 @@ mod tests {
         slot.store_from_read(taken.clone());
         assert_eq!(slot.mark_deleted(), None);
         assert!(slot.is_out_of_sight());
-        slot.store_absence(Some(&ResourceVersion("2".into())));
+        slot.store_absence(Some(&ResourceVersion::from("2")));
         assert_eq!((slot.live, slot.absence), (None, Absence::Proven));
+    }
+
+    /// The hash of some desired object.
+    fn hash(of: &str) -> BodyHash {
+        BodyHash::of(&of.into())
     }
 
     #[test]
@@ -422,21 +432,21 @@ mod tests {
         let mut live = Live::from(service("a", "1"));
         let differences =
             |live: &Live, hash| live.comparison.differences(ChildKind::Service, hash, || &desired);
-        assert_eq!(differences(&live, "one"), Some(no_differences()));
-        live.keep_comparison("one".into(), no_differences());
-        assert_eq!(differences(&live, "one"), Some(no_differences()));
-        assert_eq!(differences(&live, "another"), None);
+        assert_eq!(differences(&live, hash("one")), Some(no_differences()));
+        live.keep_comparison(hash("one"), no_differences());
+        assert_eq!(differences(&live, hash("one")), Some(no_differences()));
+        assert_eq!(differences(&live, hash("another")), None);
     }
 
     /// What a slot finds out, and whether it had to render the desired object for that.
-    fn found(slot: &Slot, hash: &str, desired: &Value) -> (Option<Differences>, bool) {
+    fn found(slot: &Slot, name: &str, desired: &Value) -> (Option<Differences>, bool) {
         let rendered = std::cell::Cell::new(false);
         let body = || {
             rendered.set(true);
             desired
         };
         let live = slot.live.as_ref().unwrap();
-        (live.comparison.differences(ChildKind::Service, hash, body), rendered.get())
+        (live.comparison.differences(ChildKind::Service, hash(name), body), rendered.get())
     }
 
     #[test]
@@ -444,7 +454,7 @@ mod tests {
         let desired = json!({"spec": {"clusterIP": "None"}});
         let mut slot = Slot::default();
         slot.store_from_watch(service("a", "1"));
-        slot.live.as_mut().unwrap().keep_comparison("one".into(), no_differences());
+        slot.live.as_mut().unwrap().keep_comparison(hash("one"), no_differences());
         slot.store_from_watch(SeenChild { generation: 2, ..service("a", "2") });
         assert_eq!(found(&slot, "one", &desired), (Some(no_differences()), false));
         assert_eq!(found(&slot, "another", &json!({"spec": {}})), (Some(no_differences()), true));
@@ -452,7 +462,7 @@ mod tests {
         slot.store_from_watch(SeenChild { owned: Some(owned), ..service("a", "3") });
         assert_eq!(paths(found(&slot, "one", &desired)), (only("spec.type"), true));
         let differences = found(&slot, "one", &desired).0.unwrap();
-        slot.live.as_mut().unwrap().keep_comparison("one".into(), differences);
+        slot.live.as_mut().unwrap().keep_comparison(hash("one"), differences);
         slot.store_from_watch(SeenChild {
             content: json!({"spec": {"clusterIP": "10.0.0.1"}}),
             ..service("a", "4")
@@ -464,7 +474,7 @@ mod tests {
     fn the_answer_to_a_write_is_compared_again_though_it_changed_nothing() {
         let mut slot = Slot::default();
         slot.store_from_watch(service("a", "2"));
-        slot.live.as_mut().unwrap().keep_comparison("another".into(), no_differences());
+        slot.live.as_mut().unwrap().keep_comparison(hash("another"), no_differences());
         slot.store_from_write(service("a", "1"));
         assert!(!slot.is_open(), "a late answer says less than what came before it");
         slot.store_from_write(service("a", "2"));

@@ -60,7 +60,7 @@ pub fn replaced_last(live: &Live) -> Option<i32> {
 
 /// The numbers of a StatefulSet, unless they are of before the last write.
 fn observed(live: &Live) -> Option<&SeenRollout> {
-    live.rollout.as_ref().filter(|seen| seen.observed_generation >= live.generation)
+    live.rollout.as_deref().filter(|seen| seen.observed_generation >= live.generation)
 }
 
 /// A pod that does not run.
@@ -140,8 +140,8 @@ mod tests {
         Live::from(SeenChild {
             kind: ChildKind::StatefulSet,
             key: Key { namespace: "n".into(), name: "x".into() },
-            uid: Uid("u".into()),
-            resource_version: ResourceVersion("7".into()),
+            uid: Uid::from("u"),
+            resource_version: ResourceVersion::from("7"),
             created: None,
             generation: 1,
             deleting: false,

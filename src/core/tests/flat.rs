@@ -182,7 +182,7 @@ impl Operator {
         };
         let rolling = SeenResource { status, ..resource(&json!({})) };
         let named = |seen: &SeenResource, key: Key| {
-            let uid = Uid(format!("uid-of-{key}"));
+            let uid = Uid::from(format!("uid-of-{key}"));
             Event::Resource(Box::new(SeenResource { key, uid, ..seen.clone() }))
         };
         operator.list(BESIDE, Watched::Memcached, []);
@@ -265,7 +265,7 @@ impl Operator {
                     status[field] = value.clone();
                 }
                 let status = serde_json::from_value(status).unwrap();
-                let resource_version = ResourceVersion(self.version.to_string());
+                let resource_version = ResourceVersion::from(self.version.to_string());
                 Reply::Status(Box::new(SeenResource { status, resource_version, ..known.clone() }))
             }
             other => panic!("{other:?}"),
@@ -299,7 +299,7 @@ impl Operator {
 
     fn newer(&mut self) -> ResourceVersion {
         self.version += 1;
-        ResourceVersion(self.version.to_string())
+        ResourceVersion::from(self.version.to_string())
     }
 
     fn resource_again(&mut self, _: usize) -> Event {

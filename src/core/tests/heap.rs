@@ -50,7 +50,7 @@ fn a_resource_and_an_event_take_as_much_of_the_heap_as_is_written_here() {
     let deployments = deployments.all;
     let again = |version: &str, rollout: Option<&SeenRollout>| {
         let again = deployments.iter().cloned().map(|it| SeenChild {
-            resource_version: ResourceVersion(version.to_owned()),
+            resource_version: ResourceVersion::from(version),
             rollout: rollout.cloned().or(it.rollout),
             ..it
         });
@@ -67,7 +67,7 @@ fn a_resource_and_an_event_take_as_much_of_the_heap_as_is_written_here() {
     };
     found.push(operator.cost(again("300", Some(&complete))));
     let known = operator.reconciler.world().resources.values().map(|it| it.seen.clone());
-    let newer = known.map(|it| SeenResource { resource_version: ResourceVersion("400".to_owned()), ..it });
+    let newer = known.map(|it| SeenResource { resource_version: ResourceVersion::from("400"), ..it });
     let newer = newer.map(Box::new).map(Event::Resource).collect();
     found.push(operator.cost(newer));
 
@@ -171,7 +171,7 @@ fn answer(resource: &SeenResource, request: &Request) -> Reply {
                 status[field] = value.clone();
             }
             let status = serde_json::from_value(status).unwrap();
-            let resource_version = ResourceVersion("101".to_owned());
+            let resource_version = ResourceVersion::from("101");
             Reply::Status(Box::new(SeenResource { status, resource_version, ..resource.clone() }))
         }
         other => panic!("{other:?}"),

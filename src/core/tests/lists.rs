@@ -38,14 +38,14 @@ fn resource(version: u64, generation: i64, threads: i32) -> Event {
 }
 
 fn secret(version: &str) -> SeenSecret {
-    SeenSecret { key: key("users"), uid: Uid("s".into()), resource_version: ResourceVersion(version.into()) }
+    SeenSecret { key: key("users"), uid: Uid::from("s"), resource_version: ResourceVersion::from(version) }
 }
 
 fn content(version: &str) -> Reply {
     let keys = vec!["password-file".to_owned()];
     Reply::Secret(Some(SecretContent {
-        uid: Uid("s".into()),
-        resource_version: ResourceVersion(version.into()),
+        uid: Uid::from("s"),
+        resource_version: ResourceVersion::from(version),
         digests: keys.iter().map(|key| (key.clone(), version.to_owned())).collect(),
         requested: keys,
         findings: Default::default(),
@@ -117,7 +117,7 @@ impl Run {
 }
 
 fn present(version: &str) -> Presence {
-    Presence::Present(Uid("s".into()), ResourceVersion(version.into()))
+    Presence::Present(Uid::from("s"), ResourceVersion::from(version))
 }
 
 #[test]

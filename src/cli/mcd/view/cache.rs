@@ -13,9 +13,9 @@ use super::pods::{self, PodView};
 use super::waits::{self, Wait};
 use super::wanted::{Running, Wanted};
 use crate::api::MemcachedStatus;
+use crate::api::condition::Type;
 use crate::cli::others;
 use crate::kernel::altered;
-use crate::kernel::condition::Type;
 use crate::kernel::object::ChildKind;
 
 /// How many rollouts, and how many Events of rotations, are told of.

@@ -1,11 +1,11 @@
 //! How a cache does, in one word. Takes its status; gives [`Health`] and the condition Ready. Pure; called by the views.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use crate::api::condition::Condition;
 use serde::Serialize;
 
 use crate::api::MemcachedStatus;
+use crate::api::condition::Type;
 use crate::api::status::NEVER_OBSERVED;
-use crate::kernel::condition::Type;
 
 /// How a cache does, the worst first: tables are in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, strum::IntoStaticStr)]

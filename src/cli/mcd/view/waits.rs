@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::health::condition;
 use crate::api::MemcachedStatus;
+use crate::api::condition::Type;
 use crate::api::status::NEVER_OBSERVED;
-use crate::kernel::condition::Type;
 
 /// Something that is not as it is to be, and what it waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -40,7 +40,7 @@ pub fn of(status: &MemcachedStatus, generation: i64) -> Vec<Wait> {
         }
         waits.push(Wait {
             condition: Some(of.as_str()),
-            reason: Some(found.reason.clone()),
+            reason: Some(found.reason.to_string()),
             since: Some(found.last_transition_time.0),
             message: found.message.clone(),
         });

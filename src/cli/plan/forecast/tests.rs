@@ -65,7 +65,7 @@ fn forecast_with(given: Given, (name, spec): (&str, &Value), children: &[SeenChi
 }
 
 fn secret(version: u32) -> (Uid, ResourceVersion) {
-    (Uid("of-tls".to_owned()), ResourceVersion(version.to_string()))
+    (Uid::from("of-tls"), ResourceVersion::from(version.to_string()))
 }
 
 fn content(version: u32, requested: Vec<String>) -> SecretContent {

@@ -1,4 +1,5 @@
-//! Fields that hold a container image: their limits, words, CEL and check. Pure; called by the sections.
+//! Fields that hold a container image: their limits, words, CEL and check. Pure; called by the sections. `spec.image` and
+//! `monitoring.exporterImage` go by the same rules: one that only one of them has is a function of its own.
 
 use std::sync::LazyLock;
 

@@ -16,6 +16,7 @@ use regex::Regex;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use super::amounts::Amounts;
 use super::findings::{self, Findings};
 use super::memcached::MAX_MEMORY_MB;
 use crate::api::quantity;
@@ -28,9 +29,6 @@ pub(super) const QUANTITY_PATTERN: &str =
 pub const MEMORY_OVERHEAD_MB: i32 = 32;
 
 static QUANTITY: LazyLock<Regex> = LazyLock::new(|| findings::pattern(QUANTITY_PATTERN));
-
-/// Amounts by resource name: `cpu`, `memory`, or one that a device plugin offers.
-pub type Amounts = BTreeMap<String, Amount>;
 
 /// Resources of one container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -83,7 +81,7 @@ impl Resources {
     /// Whether the container requests some of that resource. A limit without a request is a request too.
     #[must_use]
     pub fn request(&self, name: &str) -> bool {
-        [&self.requests, &self.limits].into_iter().flatten().any(|amounts| amounts.contains_key(name))
+        [&self.requests, &self.limits].into_iter().flatten().any(|amounts| amounts.get(name).is_some())
     }
 
     /// The resources as the container gets them: verbatim, but nothing at all instead of empty maps.
@@ -158,7 +156,7 @@ pub(super) fn validate(
 ) -> Option<ResourceRequirements> {
     let Resources { limits, requests } = raw?;
     let mut check = |field: &str, amounts: Option<&Amounts>| {
-        for (name, amount) in amounts.into_iter().flatten() {
+        for (name, amount) in amounts.into_iter().flat_map(Amounts::iter) {
             let problem = problem(amount);
             let message = problem.clone().unwrap_or_default();
             findings.check(problem.is_none(), format!("{path}.{field}.{name}"), || message);

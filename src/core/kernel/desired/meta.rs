@@ -118,7 +118,7 @@ pub fn owner_reference(key: &Key, uid: &Uid) -> OwnerReference {
         api_version: OWNER_API_VERSION.to_owned(),
         kind: "Memcached".to_owned(),
         name: key.name.clone(),
-        uid: uid.0.clone(),
+        uid: uid.to_string(),
         controller: Some(true),
         block_owner_deletion: Some(true),
     }

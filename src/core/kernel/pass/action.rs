@@ -6,6 +6,7 @@ use super::compare::Compared;
 use crate::kernel::diff::Differences;
 use crate::kernel::event::Unavailable;
 use crate::kernel::failure::Failure;
+use crate::kernel::hash::BodyHash;
 use crate::kernel::object::{ChildKind, ResourceVersion, Uid};
 use crate::kernel::rollout_cause::RolloutCause;
 use crate::kernel::status::inputs::BlockingProblem;
@@ -129,10 +130,10 @@ impl Action {
 }
 
 impl Planned {
-    /// Hash of the desired body; empty when none is wanted.
+    /// Hash of the desired body; `None` when none is wanted.
     #[must_use]
-    pub fn hash(&self) -> &str {
-        self.compared.as_ref().map_or("", |compared| &compared.hash)
+    pub fn hash(&self) -> Option<BodyHash> {
+        self.compared.as_ref().map(|compared| compared.hash)
     }
 
     /// In what the live child differs, without what the API server made of our own apply; `None` if that is not known.

@@ -9,7 +9,7 @@ use crate::api::Validated;
 /// finds there is what was asked for.
 #[must_use]
 pub fn asking(view: &View<'_>, spec: &Validated) -> Asking {
-    let stored = view.resource.seen.status.warming.as_ref();
+    let stored = view.resource.seen.status.warming.as_deref();
     let Some(wait) = view.awaited_warmth(spec).filter(|wait| stored == Some(&wait.warming)) else {
         return Asking::Rest;
     };

@@ -8,13 +8,14 @@ use super::view::View;
 use crate::api::status::AlteredFields;
 use crate::kernel::altered::without_known;
 use crate::kernel::diff::Differences;
+use crate::kernel::hash::BodyHash;
 use crate::kernel::object::ChildKind;
 
 /// How a child that is wanted compares with what it should be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
     /// Hash of its desired body.
-    pub hash: String,
+    pub hash: BodyHash,
     /// In what the live one differs; `None` if there is none, or if it was compared with something else and dropped.
     pub found: Option<Differences>,
     /// The same without what the API server made of our own apply.
@@ -48,14 +49,14 @@ fn compare_child(view: &View<'_>, desired: &DesiredChildren<'_>, kind: ChildKind
     let differences =
         found.as_ref().map(|found| known.map_or_else(|| found.clone(), |it| without_known(found, it)));
     let unanswered = known.filter(|_| found != differences).and_then(|it| unanswered(view, it, hash));
-    Some(Compared { hash: hash.to_owned(), found, differences, unanswered })
+    Some(Compared { hash, found, differences, unanswered })
 }
 
 /// Why `known` does not say what this API server makes of the body with this hash; `None` if it does, as far as is known.
-fn unanswered(view: &View<'_>, known: &AlteredFields, hash: &str) -> Option<Unanswered> {
+fn unanswered(view: &View<'_>, known: &AlteredFields, hash: BodyHash) -> Option<Unanswered> {
     let (then, now) = (&known.server_version, view.world.server_version.as_deref().unwrap_or_default());
     let same_server = then.is_empty() || now.is_empty() || then == now;
-    match (known.applied_hash == hash, same_server) {
+    match (known.applied_hash == hash.to_string(), same_server) {
         (false, _) => Some(Unanswered::AnotherBody),
         (true, false) => Some(Unanswered::AnotherServer),
         (true, true) => None,

@@ -11,6 +11,7 @@ use super::view::View;
 use crate::api::Validated;
 use crate::kernel::desired::{self, Desired, Intent, LiveTemplate, Revision};
 use crate::kernel::diff::{self, Path};
+use crate::kernel::hash::BodyHash;
 use crate::kernel::live::Live;
 use crate::kernel::object::ChildKind;
 use crate::kernel::shortcuts::rendered_hashes::RenderedHashes;
@@ -138,8 +139,8 @@ impl<'a> DesiredChildren<'a> {
 
     /// Hash of a child's body; `None` when no such child is wanted.
     #[must_use]
-    pub fn hash(&self, kind: ChildKind) -> Option<&str> {
-        self.rendered_hashes.hashes.get(&kind).map(String::as_str)
+    pub fn hash(&self, kind: ChildKind) -> Option<BodyHash> {
+        self.rendered_hashes.hash(kind)
     }
 
     /// The whole child; null when none is wanted.
@@ -181,7 +182,7 @@ impl<'a> View<'a> {
     {
         let intent = self.intent(spec, mounted_secrets.hash.as_deref());
         let live = self.live_template(&intent, mounted_secrets.changed_unseen);
-        DesiredChildren::new(intent, live, self.resource.rendered_hashes.as_ref())
+        DesiredChildren::new(intent, live, self.resource.rendered_hashes.as_deref())
     }
 
     /// The desired children with the pod template of the newest revision, even if nothing else changed.

@@ -188,8 +188,8 @@ impl View<'_> {
             kube_events: kube_events::of_ready(before, status).into_iter().chain(others).collect(),
             rollout_by_others,
             rotation: rotation_record::result(
-                before.secret_rotation.as_ref(),
-                status.secret_rotation.as_ref(),
+                before.secret_rotation.as_deref(),
+                status.secret_rotation.as_deref(),
             ),
             attempt: self.attempt_at_status(),
             status: Box::new(status.clone()),

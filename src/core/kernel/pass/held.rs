@@ -6,13 +6,14 @@ use super::view::View;
 use crate::kernel::backoff::Attempt;
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::field_managers::OtherManager;
+use crate::kernel::hash::BodyHash;
 use crate::kernel::live::Live;
 use crate::kernel::object::{ChildKind, Key};
 use crate::kernel::unwatched::Absence;
 
-/// The action, unless something holds it back. `hash` is that of the desired body, empty if none is wanted.
+/// The action, unless something holds it back. `hash` is that of the desired body, `None` if none is wanted.
 #[must_use]
-pub fn or_held(view: &View<'_>, kind: ChildKind, hash: &str, wanted: Action) -> Action {
+pub fn or_held(view: &View<'_>, kind: ChildKind, hash: Option<BodyHash>, wanted: Action) -> Action {
     if !wanted.sends() {
         return or_look(view, kind, wanted);
     }
@@ -37,7 +38,7 @@ pub fn or_look(view: &View<'_>, kind: ChildKind, action: Action) -> Action {
         (Action::Paused | Action::Hold, None) => {
             slot.absence != Absence::Proven
                 && view.was_handled_before()
-                && held_back(view, kind, "", &Action::Look).is_none()
+                && held_back(view, kind, None, &Action::Look).is_none()
         }
         (_, None) => false,
     };
@@ -47,7 +48,7 @@ pub fn or_look(view: &View<'_>, kind: ChildKind, action: Action) -> Action {
 /// If somebody keeps changing fields that we repair, their change stays for a while and the status names them; `None`
 /// otherwise.
 #[must_use]
-pub fn repairs_exhausted(view: &View<'_>, kind: ChildKind, hash: &str) -> Option<Action> {
+pub fn repairs_exhausted(view: &View<'_>, kind: ChildKind, hash: Option<BodyHash>) -> Option<Action> {
     let slot = view.resource.slot(kind);
     slot.repairs.exhausted_until(hash, view.now)?;
     let Key { namespace, name } = &view.resource.seen.key;
@@ -63,7 +64,7 @@ pub fn repairs_exhausted(view: &View<'_>, kind: ChildKind, hash: &str) -> Option
 }
 
 /// Why the same attempt has to wait, if the last one failed.
-fn held_back(view: &View<'_>, kind: ChildKind, hash: &str, wanted: &Action) -> Option<Action> {
+fn held_back(view: &View<'_>, kind: ChildKind, hash: Option<BodyHash>, wanted: &Action) -> Option<Action> {
     let backoff = view.resource.slot(kind).backoff.as_ref()?;
     let holds = match wanted {
         // A read does not depend on what is written after it.
@@ -76,13 +77,13 @@ fn held_back(view: &View<'_>, kind: ChildKind, hash: &str, wanted: &Action) -> O
 impl View<'_> {
     /// The attempt to write the desired child with this hash.
     #[must_use]
-    pub fn attempt_at(&self, kind: ChildKind, hash: &str, action: &Action) -> Attempt {
+    pub fn attempt_at(&self, kind: ChildKind, hash: Option<BodyHash>, action: &Action) -> Attempt {
         let live = self.resource.slot(kind).live.as_ref();
         let edition = live.map(Live::edition).unwrap_or_default();
         // A patch removes what the apply was refused for.
         let prepares = if matches!(action, Action::Patch { .. }) { " patch" } else { "" };
         Attempt {
-            body: hash.to_owned(),
+            body: hash,
             against: format!("{} {edition}{prepares}", self.resource.seen.generation),
             version: live.map(|live| live.resource_version.clone()),
         }

@@ -226,12 +226,15 @@ fn contribution<'a>(
         };
     }
     let hashed = known.into_iter().flat_map(|known| &known.versions).any(|hashed| {
-        hashed.name == mounted.name && hashed.uid == uid.0 && hashed.resource_version == version.0
+        hashed.name == mounted.name
+            && hashed.uid == uid.to_string()
+            && hashed.resource_version == version.to_string()
     });
     if hashed {
         return Contribution::UnchangedSinceHashed;
     }
-    let judged = view.judged_before(&mounted.name).filter(|judged| judged.resource_version == version.0);
+    let judged =
+        view.judged_before(&mounted.name).filter(|judged| judged.resource_version == version.to_string());
     judged.map_or(Contribution::ToRead, Contribution::Invalid)
 }
 
@@ -272,13 +275,13 @@ impl View<'_> {
             |name: &str| self.resource.seen.status.secrets.iter().any(|it| it.is_hashed() && it.name == name);
         self.our_workload().is_some_and(|live| {
             let lost = live.secret_hash.is_none() && mounted.iter().any(|secret| hashed(&secret.name));
-            lost || live.template.as_ref().is_none_or(of_go_operator)
+            lost || live.template.as_deref().is_none_or(of_go_operator)
         })
     }
 
     /// The last known hash, by the rule at the top of this file.
     fn last_known_secret_hash(&self, spec: &Validated) -> Option<SecretHash> {
-        let computed = self.resource.secret_hash.as_ref();
+        let computed = self.resource.secret_hash.as_deref();
         let Some(live) = self.our_workload() else { return computed.cloned() };
         match &live.secret_hash {
             Some(hash) => {
@@ -310,7 +313,9 @@ impl View<'_> {
     /// Whether the pods were started with a key of this version of a Secret. An older release did not record the keys.
     fn pods_mount(&self, name: &str, key: &str, content: &SecretContent) -> bool {
         let is_version = |it: &&SecretVersion| {
-            it.name == name && it.uid == content.uid.0 && it.resource_version == content.resource_version.0
+            it.name == name
+                && it.uid == content.uid.to_string()
+                && it.resource_version == content.resource_version.to_string()
         };
         let mounts = |it: &SecretVersion| it.keys.is_empty() || it.keys.iter().any(|mounted| mounted == key);
         self.our_workload().is_some()

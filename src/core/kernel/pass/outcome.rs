@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::asking::PodQuestion;
 use crate::kernel::diff::Differences;
 use crate::kernel::failure::Category;
+use crate::kernel::hash::BodyHash;
 use crate::kernel::instance_metrics::InstanceMetrics;
 use crate::kernel::object::ChildKind;
 use crate::kernel::pending_request::{PlannedRequest, SecretRead};
@@ -52,7 +53,7 @@ pub struct ComparedChild {
     /// Which child.
     pub kind: ChildKind,
     /// Hash of what it was compared with.
-    pub desired: String,
+    pub desired: BodyHash,
     /// What was found.
     pub differences: Differences,
 }

@@ -46,7 +46,7 @@ pub fn plan<'a>(
             None => unwanted(view, &desired, kind)?,
         };
         let action = if action.writes() && desired.is_paused() { Action::Paused } else { action };
-        let hash = compared.as_ref().map_or("", |compared| &compared.hash);
+        let hash = compared.as_ref().map(|compared| compared.hash);
         Some(Planned { kind, action: or_held(view, kind, hash, action), compared })
     };
     let mut children: Vec<Planned> = ChildKind::ALL.into_iter().filter_map(decide).collect();

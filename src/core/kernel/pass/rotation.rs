@@ -29,7 +29,7 @@ pub fn record(
     if spec.security.rotation != Rotation::InPlace || mounted.is_empty() {
         return None;
     }
-    let before = view.resource.seen.status.secret_rotation.as_ref();
+    let before = view.resource.seen.status.secret_rotation.as_deref();
     let Some(wanted) = wanted(mounted_secrets).filter(|_| carries_template) else { return before.cloned() };
     let changed: Vec<String> =
         view.of_other_versions(mounted_secrets).into_iter().map(|it| it.name).collect();
@@ -59,7 +59,7 @@ fn wanted(mounted_secrets: &MountedSecrets) -> Option<&str> {
 /// What to do about the agents where nothing else is to be sent.
 #[must_use]
 pub fn asking(view: &View<'_>, spec: &Validated, mounted_secrets: &MountedSecrets) -> Asking {
-    let stored = view.resource.seen.status.secret_rotation.as_ref();
+    let stored = view.resource.seen.status.secret_rotation.as_deref();
     let asked_for = stored.and_then(|it| it.wanted_hash.as_deref());
     let Some(wanted) = wanted(mounted_secrets).filter(|wanted| asked_for == Some(*wanted)) else {
         return Asking::Rest;

@@ -32,8 +32,8 @@ pub fn version(name: &str, keys: &[&'static str], content: &SecretContent) -> Se
     let ends = keys.iter().filter_map(|key| content.not_after.get(*key));
     SecretVersion {
         name: name.to_owned(),
-        uid: content.uid.0.clone(),
-        resource_version: content.resource_version.0.clone(),
+        uid: content.uid.to_string(),
+        resource_version: content.resource_version.to_string(),
         keys: keys.iter().filter(|key| **key != WHOLE_SECRET).map(ToString::to_string).collect(),
         certificate_not_after: ends.min().map(|end| Time(whole_seconds(*end))),
         warnings: findings(keys, content).map(|it| it.as_str().to_owned()).collect(),
@@ -50,7 +50,7 @@ pub fn invalid(name: &str, keys: &[&'static str], content: &SecretContent) -> Op
     }
     (!wrong.is_empty()).then(|| InvalidSecret {
         name: name.to_owned(),
-        resource_version: content.resource_version.0.clone(),
+        resource_version: content.resource_version.to_string(),
         message: truncated(
             format!("Secret {name}, {}; no rollout starts with it: correct the Secret", wrong.join("; ")),
             MAX_MESSAGE,

@@ -139,7 +139,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
         blocking_problem: None,
         pod_problem: view.world.pod_problem(&seen.key).map(str::to_owned),
         secrets: seen.status.secrets.clone(),
-        rotation: seen.status.secret_rotation.clone(),
+        rotation: seen.status.secret_rotation.as_deref().cloned(),
         awaited_warmth: None,
         warnings: seen.status.warnings.clone(),
         altered: ChildKind::ALL

@@ -99,7 +99,7 @@ impl<'a> View<'a> {
         let live = self.our_workload()?;
         let unrecorded = live.unrecorded.as_ref().filter(|_| !changed_unseen);
         let recognised = || unrecorded.and_then(|unrecorded| unrecorded.recognised(intent)).map(Cow::Owned);
-        live.template.as_ref().map(Cow::Borrowed).or_else(recognised)
+        live.template.as_deref().map(Cow::Borrowed).or_else(recognised)
     }
 
     /// The rules of the template that the pods have, as far as is known: by the annotations of our workload or, where
@@ -127,7 +127,7 @@ impl<'a> View<'a> {
         let Resource { seen, figures, .. } = self.resource;
         let pod = format!("{}-{}", seen.key.name, stateful_set_rollout::replaced_last(live)?);
         let measured = |warming: &Warming| figures.as_ref().map(|it| it.shares(warming)).unwrap_or_default();
-        let wait = Wait::new(warmth, pod, seen.status.warming.as_ref(), self.now, measured);
+        let wait = Wait::new(warmth, pod, seen.status.warming.as_deref(), self.now, measured);
         (!wait.is_over(self.now)).then_some(wait)
     }
 
@@ -151,7 +151,7 @@ impl<'a> View<'a> {
     /// What is tried with a write of the status.
     #[must_use]
     pub fn attempt_at_status(&self) -> Attempt {
-        let against = self.resource.seen.resource_version.0.clone();
+        let against = self.resource.seen.resource_version.to_string();
         Attempt { against, ..Attempt::default() }
     }
 
@@ -163,7 +163,7 @@ impl<'a> View<'a> {
             matches!(it.failure.category, Category::Transient | Category::Conflict)
                 && it.sent == self.attempt_at_status()
         };
-        !self.resource.backoff.as_ref().is_some_and(in_doubt)
+        !self.resource.backoff.as_deref().is_some_and(in_doubt)
     }
 
     /// Whether the status is to be written to find out which one is stored.

@@ -350,22 +350,22 @@ struct Answer<'a> {
 fn store_written(slot: &mut Slot, answer: Answer<'_>, (uid, now): (&Uid, Timestamp)) {
     let Answer { key, kind, attempt, write, seen, version } = answer;
     let before = slot.backoff.take();
-    slot.repairs.note(&attempt.body, now);
+    slot.repairs.note(attempt.body, now);
     let Some(seen) = seen else {
         slot.store_absence(attempt.version.as_ref());
         return;
     };
-    if let Some(body) = write.applied() {
+    if let Some((body, hash)) = write.applied().zip(attempt.body) {
         let altered = altered::of_answer(altered::AnsweredApply {
             kind,
-            hash: &attempt.body,
+            hash,
             body,
             answer: &seen.content,
             server_version: version,
         });
         let refused = slot.store_altered(kind, key, altered);
-        slot.backoff =
-            refused.map(|failure| Backoff::from_failure(before.as_ref(), failure, attempt, uid, now));
+        let backoff = |failure| Backoff::from_failure(before.as_deref(), failure, attempt, uid, now);
+        slot.backoff = refused.map(backoff).map(Box::new);
     }
     slot.store_from_write(*seen);
 }
@@ -389,12 +389,12 @@ fn failed(
                 slot.on_create_without_conflict();
             }
             if failure.category == Category::Invalid {
-                slot.on_invalid_apply(&attempt.body);
+                slot.on_invalid_apply(attempt.body);
             }
             let before = slot.backoff.take();
-            let after = Backoff::from_failure(before.as_ref(), failure, attempt, uid, now);
-            let line = line(before.as_ref(), &after);
-            slot.backoff = Some(after);
+            let after = Backoff::from_failure(before.as_deref(), failure, attempt, uid, now);
+            let line = line(before.as_deref(), &after);
+            slot.backoff = Some(Box::new(after));
             line
         }
         PlannedRequest::ReadChild { kind, .. } => {
@@ -406,16 +406,16 @@ fn failed(
             }
             let before = slot.backoff.take();
             let attempt = before.as_ref().map(|backoff| backoff.sent.clone()).unwrap_or_default();
-            let after = Backoff::from_failure(before.as_ref(), failure, attempt, uid, now);
-            let line = line(before.as_ref(), &after);
-            slot.backoff = Some(after);
+            let after = Backoff::from_failure(before.as_deref(), failure, attempt, uid, now);
+            let line = line(before.as_deref(), &after);
+            slot.backoff = Some(Box::new(after));
             line
         }
         PlannedRequest::WriteStatus { attempt, .. } => {
             let before = resource.backoff.take();
-            let after = Backoff::from_failure(before.as_ref(), failure, attempt, uid, now);
-            let line = line(before.as_ref(), &after);
-            resource.backoff = Some(after);
+            let after = Backoff::from_failure(before.as_deref(), failure, attempt, uid, now);
+            let line = line(before.as_deref(), &after);
+            resource.backoff = Some(Box::new(after));
             line
         }
         // The backoffs of the Secret and of the pods count, not the resource's.

@@ -1,11 +1,9 @@
 //! Hashes of the desired children from one pass to the next. Pure; part of a resource of the world.
 
-use std::collections::BTreeMap;
-
 use crate::kernel::desired::partition::Partition;
 use crate::kernel::desired::{DefaultImages, Desired, Intent, LiveTemplate, Revision, Servers, workload};
 use crate::kernel::go_operator::pod_template::PreservedMetadata;
-use crate::kernel::hash;
+use crate::kernel::hash::BodyHash;
 use crate::kernel::object::ChildKind;
 
 /// Hashes of the desired children, and the inputs that they were rendered from. The other inputs (spec, restart
@@ -25,7 +23,7 @@ pub struct RenderedHashes {
     /// [`Desired::template_hash`].
     pub template_hash: String,
     /// Hash of each body.
-    pub hashes: BTreeMap<ChildKind, String>,
+    hashes: Box<[(ChildKind, BodyHash)]>,
 }
 
 impl RenderedHashes {
@@ -42,8 +40,14 @@ impl RenderedHashes {
             listening: intent.listening,
             revision: desired.revision,
             template_hash: desired.template_hash.clone(),
-            hashes: desired.bodies.iter().map(|(kind, body)| (*kind, hash::of_json(body))).collect(),
+            hashes: desired.bodies.iter().map(|(kind, body)| (*kind, BodyHash::of(body))).collect(),
         }
+    }
+
+    /// Hash of a child's body; `None` where no such child is wanted.
+    #[must_use]
+    pub fn hash(&self, kind: ChildKind) -> Option<BodyHash> {
+        self.hashes.iter().find(|(other, _)| *other == kind).map(|(_, hash)| *hash)
     }
 
     /// Whether rendering would give the same result.

@@ -1,10 +1,11 @@
 //! What each condition says, in words, and how a new list of conditions follows from the one before. Pure; called by
 //! [`super::status`].
 
-pub use crate::kernel::condition::Reason;
-pub use crate::kernel::condition::Type;
+pub use crate::api::condition::Reason;
+pub use crate::api::condition::Type;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use crate::api::condition::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::inputs::StatusInputs;
 use super::missing_secrets;
@@ -139,9 +140,9 @@ pub fn follow(
             let (of, status) = (value.of.as_str(), if value.holds { "True" } else { "False" });
             let before = previous.iter().find(|it| it.type_ == of).filter(|it| it.status == status);
             Condition {
-                type_: of.to_owned(),
-                status: status.to_owned(),
-                reason: value.reason.as_str().to_owned(),
+                type_: of.into(),
+                status: status.into(),
+                reason: value.reason.as_str().into(),
                 message: truncated(value.message, MAX_MESSAGE),
                 observed_generation: Some(generation),
                 last_transition_time: before.map_or(now, |it| &it.last_transition_time).clone(),

@@ -4,9 +4,9 @@
 use jiff::Timestamp;
 
 use super::rollout_progress::RolloutProgress;
+use crate::api::condition::Reason;
 use crate::api::secret_rotation::SecretRotation;
 use crate::api::status::{AlteredFields, OtherFieldManager, SecretVersion, Warning};
-use crate::kernel::condition::Reason;
 use crate::kernel::desired::Revision;
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::{ChildKind, Key};

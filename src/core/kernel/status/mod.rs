@@ -20,10 +20,10 @@ pub use inputs::StatusInputs;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::condition::Type;
 use super::desired::meta;
 use super::rollout_budget::TurnState;
 use crate::api::MemcachedStatus;
+use crate::api::condition::Type;
 use crate::api::status::BudgetedRollout;
 use readiness::{ReadinessPhase, STALLED_AFTER, Since};
 
@@ -71,7 +71,7 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
         server_list: inputs.servers.clone(),
         unserved_kinds: inputs.unserved.iter().map(ToString::to_string).collect(),
         secrets: inputs.secrets.clone(),
-        secret_rotation: inputs.rotation.clone(),
+        secret_rotation: inputs.rotation.clone().map(Box::new),
         warnings: inputs.warnings.clone(),
         budgeted_rollout: turn_cause.map(BudgetedRollout::recorded),
         budgeted_rollout_cause: turn_cause.and_then(BudgetedRollout::recorded_cause),
@@ -80,7 +80,7 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
         weakened_by_others: inputs.weakened.clone(),
         failing_since: failing_since.map(Time),
         progressing_since: progressing_since.map(Time),
-        warming: inputs.awaited_warmth.as_ref().map(|wait| wait.warming.clone()),
+        warming: inputs.awaited_warmth.as_ref().map(|wait| Box::new(wait.warming.clone())),
     }
 }
 

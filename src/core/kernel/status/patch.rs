@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use crate::api::MemcachedStatus;
+use crate::api::condition::Reason;
 use crate::api::status::NEVER_OBSERVED;
-use crate::kernel::condition::Reason;
 
 /// The merge patch that turns `before` into `after`: the fields that differ; null for those that go. The first one
 /// holds every field: of a status that nobody wrote yet it is not known which are there, and `kubectl get` shows a
@@ -86,11 +86,11 @@ mod tests {
     fn a_patch_nulls_what_goes_from_within_a_field() {
         let of = |wanted_hash: Option<&str>| MemcachedStatus {
             observed_generation: 1,
-            secret_rotation: Some(SecretRotation {
+            secret_rotation: Some(Box::new(SecretRotation {
                 used_hash: "a".into(),
                 wanted_hash: wanted_hash.map(str::to_owned),
                 ..SecretRotation::default()
-            }),
+            })),
             ..MemcachedStatus::default()
         };
         assert_eq!(

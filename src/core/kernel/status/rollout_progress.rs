@@ -34,7 +34,7 @@ impl RolloutProgress {
     /// What the counters of this workload prove.
     #[must_use]
     pub fn new(live: &Live, TemplateProgress { carries_template, held_back }: TemplateProgress) -> Self {
-        let mut seen = live.rollout.clone().unwrap_or_default();
+        let mut seen = live.rollout.as_deref().cloned().unwrap_or_default();
         // Where no pod may be replaced, those are as they should be that the last rollout brought: what somebody else changed
         // in the template since comes with the next one.
         if let Some(revisions) = seen.revisions.as_ref().filter(|_| live.partition == Some(HELD)) {

@@ -40,14 +40,14 @@ pub struct Resource {
     pub spec_before_edit: Option<Box<MemcachedSpec>>,
     /// Hashes of its desired children.
     #[serde(skip)]
-    pub rendered_hashes: Option<RenderedHashes>,
+    pub rendered_hashes: Option<Box<RenderedHashes>>,
     /// The Secret hash that was computed last while this operator leads. [`crate::kernel::pass::mounted_secrets`] says
     /// when it counts.
-    pub secret_hash: Option<SecretHash>,
+    pub secret_hash: Option<Box<SecretHash>>,
     /// The Secret hash that the pods carry, where what it was computed from was read in this run. The Kubernetes Event
     /// about the next rollout names the keys that differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub carried_secrets: Option<SecretHash>,
+    pub carried_secrets: Option<Box<SecretHash>>,
     /// What the agents of its pods said; `None` where nobody asked them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Box<AskedAgents>>,
@@ -58,7 +58,7 @@ pub struct Resource {
     #[serde(default)]
     pub answered: Moment,
     /// Why the last status write, or the last pass, failed.
-    pub backoff: Option<Backoff>,
+    pub backoff: Option<Box<Backoff>>,
     /// A status that the API server did not store as it was sent (an older CRD drops fields it does not know),
     /// and what it stored: writing it again would change nothing, for ever.
     pub unstorable: Option<Box<(MemcachedStatus, MemcachedStatus)>>,
@@ -128,9 +128,9 @@ impl Resource {
     pub fn note_secret_hash(&mut self, found: SecretHash) {
         let carried = self.live(self.workload()).and_then(|live| live.secret_hash.as_ref());
         if carried == Some(&found.hash) {
-            self.carried_secrets = Some(found.clone());
+            self.carried_secrets = Some(Box::new(found.clone()));
         }
-        self.secret_hash = Some(found);
+        self.secret_hash = Some(Box::new(found));
     }
 
     /// The kind that runs the pods, as the spec asks for it; where the spec cannot be read, the kind that is there.
@@ -168,7 +168,8 @@ impl Resource {
     pub fn recheck_later(&mut self, kind: ChildKind, now: Timestamp) {
         let Self { seen, slots, .. } = self;
         if let Some(slot) = slots.get_mut(&kind).filter(|slot| slot.is_out_of_sight()) {
-            slot.recheck = Some(Recheck::after(slot.recheck.as_ref(), seen.generation, &seen.uid, now));
+            let after = Recheck::after(slot.recheck.as_deref(), seen.generation, &seen.uid, now);
+            slot.recheck = Some(Box::new(after));
         }
     }
 

@@ -18,6 +18,7 @@ mod support;
 use jiff::Timestamp;
 use memcached_operator_core::kernel::backoff::{Attempt, Backoff};
 use memcached_operator_core::kernel::failure::{Category, Failure};
+use memcached_operator_core::kernel::hash::BodyHash;
 use memcached_operator_core::kernel::object::{ChildKind, Uid};
 use memcached_operator_core::kernel::pending_request::PlannedRequest;
 use memcached_operator_core::kernel::world::World;
@@ -42,10 +43,10 @@ fn a_look_that_failed_waits_though_something_else_is_wanted_now() {
     let slot = world.resources.values_mut().next().unwrap().slot_mut(ChildKind::Service);
     slot.look = true;
     assert_eq!(looks(&world), 1);
-    let sent = Attempt { body: "what was wanted before".to_owned(), ..Attempt::default() };
-    let uid = Uid("uid".to_owned());
+    let sent = Attempt { body: Some(BodyHash::of(&json!("what was wanted before"))), ..Attempt::default() };
+    let uid = Uid::from("uid");
     let slot = world.resources.values_mut().next().unwrap().slot_mut(ChildKind::Service);
-    slot.backoff = Some(Backoff::from_failure(None, failure, sent, &uid, Timestamp::UNIX_EPOCH));
+    slot.backoff = Some(Box::new(Backoff::from_failure(None, failure, sent, &uid, Timestamp::UNIX_EPOCH)));
     assert_eq!(looks(&world), 0);
 }
 

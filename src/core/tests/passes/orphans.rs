@@ -2,7 +2,7 @@
 
 use json_patch::{AddOperation, PatchOperation};
 use memcached_operator_core::kernel::event::SeenChild;
-use memcached_operator_core::kernel::object::{ChildKind, ResourceVersion};
+use memcached_operator_core::kernel::object::{ChildKind, ResourceVersion, Uid};
 use memcached_operator_core::kernel::pending_request::{ChildWrite, PlannedRequest, Write};
 use serde_json::{Value, json};
 
@@ -39,7 +39,10 @@ fn orphans_get_their_owner_back_and_their_pods_stay() {
         else {
             panic!("{request:?}");
         };
-        assert_eq!((uid.0, resource_version.0.as_str()), (format!("uid-{}", kind.name()), "7"));
+        assert_eq!(
+            (uid, resource_version),
+            (Uid::from(format!("uid-{}", kind.name())), ResourceVersion::from("7"))
+        );
         let cause = replaces.and_then(|it| it.cause);
         assert_eq!((cause, body["metadata"]["ownerReferences"].as_array().unwrap().len()), (None, 1));
     }
@@ -65,15 +68,12 @@ fn an_orphan_that_is_not_asked_for_is_taken_back_before_it_is_deleted() {
         else {
             panic!("{requests:?}");
         };
-        assert_eq!(resource_version.0, "7");
+        assert_eq!(*resource_version, ResourceVersion::from("7"));
         let [PatchOperation::Add(AddOperation { path: at, value })] = &edits[..] else { panic!("{edits:?}") };
         assert_eq!(at.as_str(), path);
-        assert_eq!(
-            value.pointer("/0/uid").or(value.get("uid")),
-            Some(&json!(Fixture::new(NAME, &spec).uid.0))
-        );
+        assert_eq!(value.pointer("/0/uid").or(value.get("uid")), Some(&json!(Fixture::new(NAME, &spec).uid)));
         let controlled = SeenChild {
-            resource_version: ResourceVersion("8".to_owned()),
+            resource_version: ResourceVersion::from("8"),
             ..live(ChildKind::NetworkPolicy, &guarded)
         };
         world.see_child(controlled);

@@ -3,7 +3,7 @@
 use kube_core::DynamicObject;
 use memcached_operator_core::kernel::event::SeenChild;
 use memcached_operator_core::kernel::field_managers::OtherManager;
-use memcached_operator_core::kernel::object::ChildKind;
+use memcached_operator_core::kernel::object::{ChildKind, ResourceVersion};
 use memcached_operator_core::kernel::pending_request::{Changes, ChildWrite, PlannedRequest};
 use memcached_operator_core::kernel::seen;
 use memcached_operator_core::kernel::world::World;
@@ -95,7 +95,7 @@ fn written_by(child: &mut SeenChild, manager: &str, time: &str, fields: &[&str])
         time: Some(time.parse().unwrap()),
         fields: fields.iter().map(ToString::to_string).collect(),
     });
-    child.resource_version.0.push('0');
+    child.resource_version = ResourceVersion::from(format!("{}0", child.resource_version));
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn an_edit_of_the_users_is_no_repair_and_is_told_with_its_values() {
     let resource = world.resources.values_mut().next().unwrap();
     let before = resource.seen.spec.clone().unwrap();
     resource.seen.generation = 2;
-    resource.seen.resource_version.0 = "10".to_owned();
+    resource.seen.resource_version = ResourceVersion::from("10");
     resource.spec_before_edit = Some(Box::new(before));
     resource.rendered_hashes = None;
     resource.seen.spec =

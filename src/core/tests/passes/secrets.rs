@@ -18,8 +18,8 @@ use crate::support::{complete, condition, deployment, run, sent, service, world}
 #[test]
 fn what_two_resources_read_of_one_secret_is_kept_together() {
     let read = |key: &str, finding: SecretFinding| SecretContent {
-        uid: Uid("uid".to_owned()),
-        resource_version: ResourceVersion("7".to_owned()),
+        uid: Uid::from("uid"),
+        resource_version: ResourceVersion::from("7"),
         requested: vec![key.to_owned()],
         digests: [(key.to_owned(), format!("digest of {key}"))].into(),
         findings: [finding].into(),
@@ -55,7 +55,7 @@ fn whoever_takes_the_annotations_of_a_deployment_away_moves_no_server() {
     let mut world = with_client_certificates(&[], &["tls.crt", "tls.key"]);
     let mut meddled = complete(deployment(&tls(true)), 1);
     meddled.content["metadata"]["annotations"] = json!(null);
-    meddled.resource_version = ResourceVersion("8".to_owned());
+    meddled.resource_version = ResourceVersion::from("8");
     world.see_child(meddled).unwrap();
     world.resources.values_mut().next().unwrap().seen.status.template_revision = Some(1);
     assert_eq!(sent(&world), ["apply Deployment"]);
@@ -65,7 +65,7 @@ fn whoever_takes_the_annotations_of_a_deployment_away_moves_no_server() {
 fn with_client_certificates(findings: &[SecretFinding], keys: &[&str]) -> World {
     let children = vec![service(&tls(false)), complete(deployment(&tls(false)), 1)];
     let mut world = world(&tls(true), children);
-    let (uid, resource_version) = (Uid("s".to_owned()), ResourceVersion("7".to_owned()));
+    let (uid, resource_version) = (Uid::from("s"), ResourceVersion::from("7"));
     let secret = world.secrets.values_mut().next().unwrap();
     secret.presence = Presence::Present(uid.clone(), resource_version.clone());
     let all = ["tls.crt", "tls.key", "ca.crt"];
@@ -112,7 +112,7 @@ fn who_makes_pods_is_warned_of_a_password_file_without_an_end_and_of_a_tight_lim
         "security": {"sasl": {"enabled": true, "credentialsSecretRef": {"name": "users"}}},
     });
     let mut world = world(&spec, Vec::new());
-    let (uid, resource_version) = (Uid("s".to_owned()), ResourceVersion("7".to_owned()));
+    let (uid, resource_version) = (Uid::from("s"), ResourceVersion::from("7"));
     let secret = world.secrets.values_mut().next().unwrap();
     secret.presence = Presence::Present(uid.clone(), resource_version.clone());
     secret.content = Some(SecretContent {

@@ -79,7 +79,7 @@ pub(crate) fn world(spec: &Value, children: Vec<SeenChild>) -> World {
     let Fixture { key, uid, .. } = Fixture::new(NAME, spec);
     let resource = json!({
         "metadata": {
-            "namespace": key.namespace, "name": key.name, "uid": uid.0, "resourceVersion": "9", "generation": 1,
+            "namespace": key.namespace, "name": key.name, "uid": uid, "resourceVersion": "9", "generation": 1,
             "creationTimestamp": "2026-01-02T00:00:00Z",
         },
         "spec": spec,

@@ -26,7 +26,7 @@ pub(crate) fn fixture() -> impl Strategy<Value = Fixture> {
     (name(), name(), "[0-9a-f]{8}", validated(), option::of("[0-9a-f]{64}"), option::of(".{1,20}")).prop_map(
         |(namespace, name, uid, spec, secret_hash, restart_trigger)| Fixture {
             key: Key { namespace, name },
-            uid: Uid(uid),
+            uid: Uid::from(uid),
             spec,
             secret_hash,
             restart_trigger,

@@ -31,7 +31,7 @@ fn only(path: &str) -> Vec<(String, Vec<String>)> {
 
 fn ready(simulation: &Simulation) -> (String, String) {
     let ready = simulation.model.resource().status.conditions.iter().find(|it| it.type_ == "Ready").unwrap();
-    (ready.reason.clone(), ready.message.clone())
+    (ready.reason.to_string(), ready.message.clone())
 }
 
 #[test]

@@ -135,7 +135,7 @@ impl Model {
 
     fn tick(&mut self) -> ResourceVersion {
         self.version += 1;
-        ResourceVersion((1_000 * self.version + self.history).to_string())
+        ResourceVersion::from((1_000 * self.version + self.history).to_string())
     }
 
     /// When the last object was created: they come a second apart.
@@ -145,7 +145,7 @@ impl Model {
 
     fn uid(&mut self, what: &str) -> Uid {
         self.born += 1;
-        Uid(format!("{what}-{}", self.born))
+        Uid::from(format!("{what}-{}", self.born))
     }
 
     fn tell(&mut self, kind: Watched, event: Event) {

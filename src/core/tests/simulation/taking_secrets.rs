@@ -70,7 +70,7 @@ fn pass(simulation: &mut Simulation, time: SignedDuration) {
 }
 
 fn record(simulation: &Simulation) -> SecretRotation {
-    simulation.model.resource().status.secret_rotation.clone().unwrap()
+    simulation.model.resource().status.secret_rotation.as_deref().cloned().unwrap()
 }
 
 /// A condition as one line; an empty one where there is none.

@@ -12,8 +12,8 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use memcached_operator_core::api::MemcachedStatus;
+use memcached_operator_core::api::condition::Condition;
 use memcached_operator_core::kernel::effect::{Effect, Request};
 use memcached_operator_core::kernel::event::{Event, SeenPod};
 use memcached_operator_core::kernel::failure::Category;
@@ -154,7 +154,7 @@ fn take(simulation: &mut Simulation, step: &Step) {
             let key = simulation.model.resource_key().clone();
             let pod = SeenPod {
                 key: Key { name: format!("{NAME}-1"), ..key },
-                uid: Uid(String::new()),
+                uid: Uid::from(String::new()),
                 instance: NAME.to_owned(),
                 revision: None,
                 ip: None,

@@ -1,8 +1,9 @@
 //! Available, Progressing and Degraded, row by row, and the numbers beside them.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use memcached_operator_core::api::MemcachedStatus;
+use memcached_operator_core::api::condition::Condition;
 use memcached_operator_core::api::secret_rotation::SecretRotation;
 use memcached_operator_core::api::spec::Warmth;
 use memcached_operator_core::api::status::{
@@ -293,7 +294,7 @@ fn the_numbers_mirror_the_deployment() {
         server_list: vec!["cache.shop:11211".into()],
         unserved_kinds: Vec::new(),
         secrets,
-        secret_rotation: Some(rotation),
+        secret_rotation: Some(Box::new(rotation)),
         warnings,
         budgeted_rollout: None,
         budgeted_rollout_cause: None,
@@ -302,7 +303,7 @@ fn the_numbers_mirror_the_deployment() {
         weakened_by_others: vec!["container debug".into()],
         failing_since: None,
         progressing_since: None,
-        warming: Some(warming()),
+        warming: Some(Box::new(warming())),
     };
     assert_eq!(numbers(&inputs), expected);
 }

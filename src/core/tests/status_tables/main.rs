@@ -10,8 +10,8 @@ mod readiness;
 use std::sync::LazyLock;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use memcached_operator_core::api::MemcachedStatus;
+use memcached_operator_core::api::condition::Condition;
 use memcached_operator_core::kernel::event::SeenRollout;
 use memcached_operator_core::kernel::object::{ChildKind, Key};
 use memcached_operator_core::kernel::rollout_budget::TurnState;

@@ -1,8 +1,9 @@
 //! What holds in every situation, after every status.
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use memcached_operator_core::api::MemcachedStatus;
+use memcached_operator_core::api::condition::Condition;
 use memcached_operator_core::api::secret_rotation::SecretRotation;
 use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::event::SeenRollout;
@@ -135,9 +136,9 @@ prop_compose! {
         values in prop::collection::vec((select(vec!["True", "False", "Unknown"]), -500..500_i64), 8),
     ) -> Vec<Condition> {
         types.into_iter().zip(values).map(|(of, (status, seconds))| Condition {
-            type_: of.to_owned(),
-            status: status.to_owned(),
-            reason: "Before".to_owned(),
+            type_: of.into(),
+            status: status.into(),
+            reason: "Before".into(),
             message: String::new(),
             observed_generation: None,
             last_transition_time: Time(at(seconds)),

@@ -60,10 +60,10 @@ pub(super) fn take_in(child: &mut SeenChild, content: Value, body: &Value) {
 pub(super) fn controller(owner: &Value) -> Controller {
     let text = |field: &str| owner[field].as_str().unwrap().to_owned();
     Controller {
-        api_version: text("apiVersion"),
-        kind: text("kind"),
+        api_version: text("apiVersion").into(),
+        kind: text("kind").into(),
         name: text("name"),
-        uid: Uid(text("uid")),
+        uid: Uid::from(text("uid")),
     }
 }
 

@@ -13,7 +13,7 @@ use super::specs::wanted;
 
 /// Whether somebody else made it.
 pub(super) fn is_foreign(child: &SeenChild) -> bool {
-    child.uid.0.starts_with("theirs-")
+    child.uid.to_string().starts_with("theirs-")
 }
 
 impl Model {
@@ -58,7 +58,7 @@ impl Model {
         let child = SeenChild {
             kind,
             key: self.key.clone(),
-            uid: Uid(format!("theirs-{}", resource_version.0)),
+            uid: Uid::from(format!("theirs-{}", resource_version)),
             resource_version,
             created: None,
             generation: 1,

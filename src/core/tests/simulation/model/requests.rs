@@ -7,7 +7,7 @@ use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::event::{Reply, SecretContent, SeenChild, SeenRollout};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::hash;
-use memcached_operator_core::kernel::object::{ChildKind, Key};
+use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion};
 use memcached_operator_core::kernel::secret_finding::SecretFinding;
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ impl Model {
             Request::Create { kind, body, .. } => self.create_child(*kind, body),
             // An empty version is none, to an API server.
             Request::Apply { kind, resource_version: looked_at, .. }
-                if !looked_at.0.is_empty()
+                if *looked_at != ResourceVersion::default()
                     && self.children.get(kind).is_some_and(|it| it.resource_version != *looked_at) =>
             {
                 conflict("the object has been modified")

@@ -1,6 +1,6 @@
 //! What a condition says in words, as claims that can be compared. Pure; called by the walk over all statuses.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use memcached_operator_core::api::condition::Condition;
 
 /// One thing that a message says.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@
 //! generation" while a Secret is missing. There Ready and Stalled say the rest.
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use memcached_operator_core::api::MemcachedStatus;
+use memcached_operator_core::api::condition::Condition;
 use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
 use memcached_operator_core::kernel::live::Live;
 use memcached_operator_core::kernel::object::{ChildKind, Key};

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use memcached_operator_core::api::condition::Condition;
+use memcached_operator_core::api::word::Word;
 use memcached_operator_core::kernel::effect::{KubeEvent, Severity};
 use memcached_operator_core::kernel::secret_finding::SecretFinding;
 use regex::Regex;
@@ -137,20 +138,25 @@ pub(super) fn is_known_event(KubeEvent { severity, reason, action: _, message }:
     });
 }
 
+/// Whether a cell of the page lists this word.
+fn lists(cell: &[String], word: &Word) -> bool {
+    cell.iter().any(|it| *word == **it)
+}
+
 pub(super) fn are_known_conditions(all: &[Condition]) {
     for Condition { type_, status, reason, message, .. } in all {
-        let ours = CONDITIONS.iter().any(|row| row.types.contains(type_));
+        let ours = CONDITIONS.iter().any(|row| lists(&row.types, type_));
         if !ours || NOT_OURS.contains(&reason.as_str()) {
             continue;
         }
         let rows = || {
             let is_it = |row: &&Row| {
-                row.types.contains(type_) && row.status.contains(status) && row.reasons.contains(reason)
+                lists(&row.types, type_) && lists(&row.status, status) && lists(&row.reasons, reason)
             };
             CONDITIONS.iter().filter(is_it)
         };
         let of_another = |row: &Row| match &row.words {
-            Words::MessageOf(other) => all.iter().any(|it| it.type_ == *other && it.message == *message),
+            Words::MessageOf(other) => all.iter().any(|it| it.type_ == **other && it.message == *message),
             Words::Forms(_) | Words::Theirs => false,
         };
         if rows().any(of_another) {

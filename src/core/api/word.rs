@@ -1,0 +1,117 @@
+//! A text that is nearly always one of a few: the status and the reason of a condition, the kind of an owner. Pure data.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+use super::condition::{Reason, STATUSES, Type};
+use super::{API_VERSIONS, KIND};
+
+/// A text. One that is known takes nothing of the heap: a dozen are kept of each resource.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
+pub struct Word(Cow<'static, str>);
+
+fn known(text: &str) -> Option<&'static str> {
+    let types = Type::ALL.iter().map(|it| it.as_str());
+    let reasons = Reason::ALL.iter().map(|it| it.as_str());
+    let mut all = STATUSES.into_iter().chain(types).chain(reasons).chain([KIND]).chain(API_VERSIONS);
+    all.find(|it| *it == text)
+}
+
+impl From<&str> for Word {
+    fn from(text: &str) -> Self {
+        Self(known(text).map_or_else(|| Cow::Owned(text.to_owned()), Cow::Borrowed))
+    }
+}
+
+impl From<String> for Word {
+    fn from(text: String) -> Self {
+        Self(known(&text).map_or(Cow::Owned(text), Cow::Borrowed))
+    }
+}
+
+impl Word {
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Deref for Word {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PartialEq<str> for Word {
+    fn eq(&self, other: &str) -> bool {
+        *self.0 == *other
+    }
+}
+
+impl PartialEq<&str> for Word {
+    fn eq(&self, other: &&str) -> bool {
+        *self.0 == **other
+    }
+}
+
+impl PartialEq<Word> for &str {
+    fn eq(&self, other: &Word) -> bool {
+        **self == *other.0
+    }
+}
+
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl Serialize for Word {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_known_word_is_not_copied_and_any_other_is_kept_as_it_is() {
+        for (text, is_known) in [
+            ("True", true),
+            ("Ready", true),
+            ("MemcachedReady", true),
+            ("Memcached", true),
+            ("ready", false),
+            ("", false),
+        ] {
+            for word in [Word::from(text), Word::from(text.to_owned())] {
+                assert_eq!(matches!(word.0, Cow::Borrowed(_)), is_known, "{text}");
+                assert_eq!(
+                    (word.to_string(), serde_json::to_value(&word).unwrap()),
+                    (text.to_owned(), text.into())
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_api_versions_are_those_that_are_served() {
+        let served = crate::api::VERSIONS.map(|version| format!("{}/{version}", crate::api::GROUP));
+        assert_eq!(served.each_ref().map(String::as_str), API_VERSIONS);
+    }
+}
