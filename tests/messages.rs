@@ -24,11 +24,12 @@ const MADE_IN: [&str; 9] = [
 ];
 
 /// Files whose sentences are no messages, and where they are shown or why they are not.
-const ELSEWHERE: [(&str, &str); 10] = [
+const ELSEWHERE: [(&str, &str); 11] = [
     ("src/shell/metrics/names.rs", "docs/metrics.md"),
     ("src/shell/metrics/labels.rs", "docs/metrics.md"),
     ("src/shell/metrics/instances.rs", "the form of /metrics"),
     ("src/shell/classify.rs", "words of the API server, which are read"),
+    ("src/core/kernel/hash.rs", "a journal that `replay` cannot read"),
     ("src/core/kernel/object.rs", "an argument of the command line that is no name"),
     ("src/cli/run.rs", "arguments of the command line"),
     ("src/cli/exporter.rs", "arguments of the command line"),

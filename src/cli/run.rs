@@ -83,7 +83,7 @@ pub struct Args {
         long,
         value_name = "COUNT",
         env = "MEMCACHED_OPERATOR_MAX_IN_FLIGHT",
-        default_value_t = 64,
+        default_value_t = 32,
         value_parser = clap::value_parser!(u16).range(1..=1024)
     )]
     pub max_in_flight: u16,

@@ -21,7 +21,9 @@ pub(super) async fn print(stage: &Stage) -> Result<()> {
     shell(&stage.kubectl(&format!("describe mcd {NAME}")));
     let resource = stage.memcacheds().get(NAME).await?;
     let conditions = resource.status.unwrap_or_default().conditions;
-    let rows = conditions.into_iter().map(|it| vec![it.type_, it.status, it.reason, it.message]);
+    let rows = conditions
+        .into_iter()
+        .map(|it| vec![it.type_.to_string(), it.status.to_string(), it.reason.to_string(), it.message]);
     columns(&rows.collect::<Vec<_>>());
     let about = format!("involvedObject.uid={}", resource.metadata.uid.unwrap_or_default());
     let mut events = stage.api::<Event>().list(&ListParams::default().fields(&about)).await?.items;

@@ -233,7 +233,7 @@ impl<'a> Scene<'a> {
 }
 
 fn record(resource: &memcached_operator::api::Memcached) -> Option<&SecretRotation> {
-    resource.status.as_ref()?.secret_rotation.as_ref()
+    resource.status.as_ref()?.secret_rotation.as_deref()
 }
 
 fn used(record: Option<&SecretRotation>) -> Option<String> {

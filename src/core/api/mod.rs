@@ -28,7 +28,5 @@ pub const GROUP: &str = "memcached.c5c3.io";
 pub const KIND: &str = "Memcached";
 /// Versions that are served, the stored one first. They mean the same.
 pub const VERSIONS: [&str; 2] = ["v1beta1", "v1alpha1"];
-/// [`GROUP`] and each of [`VERSIONS`], as an owner is named.
-pub const API_VERSIONS: [&str; 2] = ["memcached.c5c3.io/v1beta1", "memcached.c5c3.io/v1alpha1"];
 /// Annotation on the resource whose value is copied to the pod template: a new value rolls the pods once.
 pub const RESTART_TRIGGER: &str = "memcached.c5c3.io/restart-trigger";

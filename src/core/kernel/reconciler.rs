@@ -57,7 +57,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            max_in_flight: 64,
+            max_in_flight: 32,
             rollout_budget: BudgetSettings::default(),
             scopes: [Scope::All].into(),
             images: DefaultImages::default(),

@@ -18,7 +18,6 @@
 //! elsewhere. A failed pattern or range does not keep the API server from running the rules, so each rule guards against
 //! what the patterns exclude. Defaults are not filled in when a `default: {}` is checked, so each rule guards with `?`.
 
-mod amounts;
 mod autoscaling;
 #[cfg(any(test, feature = "cases"))]
 pub mod cases;
@@ -50,7 +49,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use self::amounts::Amounts;
 pub use self::autoscaling::{Autoscaling, AutoscalingSpec};
 use self::findings::Findings;
 pub use self::findings::{Judged, Number, Tolerated, Violation};
@@ -66,7 +64,7 @@ pub use self::names::NAME;
 pub(super) use self::names::resource_rule as name_rule;
 pub use self::pod::{PodSettings, PodSettingsSpec};
 use self::replicas::{Pods, REPLICAS};
-pub use self::resources::{Amount, MEMORY_OVERHEAD_MB, Resources};
+pub use self::resources::{Amount, Amounts, MEMORY_OVERHEAD_MB, Resources};
 pub use self::rollout::{Rollout, RolloutSpec, Warmth, WarmthSpec};
 pub use self::security::{
     IN_PLACE, NetworkPolicySpec, Plaintext, Rotation, SaslSpec, SecretReference, Security, SecuritySpec,

@@ -14,9 +14,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::Validati
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use regex::Regex;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
-use super::amounts::Amounts;
 use super::findings::{self, Findings};
 use super::memcached::MAX_MEMORY_MB;
 use crate::api::quantity;
@@ -29,6 +28,57 @@ pub(super) const QUANTITY_PATTERN: &str =
 pub const MEMORY_OVERHEAD_MB: i32 = 32;
 
 static QUANTITY: LazyLock<Regex> = LazyLock::new(|| findings::pattern(QUANTITY_PATTERN));
+
+/// Amounts by resource name: `cpu`, `memory`, or one that a device plugin offers; in the order of the names. Nearly each resource
+/// has two such lists, with one or two amounts, and the smallest map would have room for eleven.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "BTreeMap<String, Amount>")]
+pub struct Amounts(Box<[(String, Amount)]>);
+
+impl Amounts {
+    /// The amount of a resource.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Amount> {
+        self.iter().find(|(other, _)| *other == name).map(|(_, amount)| amount)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (&String, &Amount)> {
+        self.0.iter().map(|(name, amount)| (name, amount))
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl From<BTreeMap<String, Amount>> for Amounts {
+    fn from(amounts: BTreeMap<String, Amount>) -> Self {
+        Self(amounts.into_iter().collect())
+    }
+}
+
+impl Serialize for Amounts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl JsonSchema for Amounts {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Amounts".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        BTreeMap::<String, Amount>::json_schema(generator)
+    }
+}
 
 /// Resources of one container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
