@@ -1,13 +1,9 @@
-//! Conditions, and their types and reasons, which Events, metrics and the status share. Pure data.
+//! One condition of the status. Pure data; part of [`super::status`].
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
 use serde::{Deserialize, Serialize};
-use strum::EnumCount;
 
 use super::word::Word;
-
-/// What the status of a condition can be.
-pub const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
 
 /// One condition. Of the API server's own type it differs in that its words take nothing of the heap; it reads and writes as
 /// that does.
@@ -23,9 +19,9 @@ pub struct Condition {
     pub observed_generation: Option<i64>,
     /// One word about why.
     pub reason: Word,
-    /// One of [`STATUSES`].
+    /// One of [`super::reason::STATUSES`].
     pub status: Word,
-    /// What it is about: a [`Type`], or somebody else's.
+    /// What it is about: a [`super::reason::Type`], or somebody else's.
     #[serde(rename = "type")]
     pub type_: Word,
 }
@@ -41,146 +37,6 @@ impl From<meta::Condition> for Condition {
             reason: reason.into(),
             status: status.into(),
             type_: type_.into(),
-        }
-    }
-}
-
-/// The types of condition that this operator writes; all others belong to somebody else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, EnumCount)]
-pub enum Type {
-    /// At least one pod serves, or none is wanted.
-    Available,
-    /// Pods are being replaced or their number changes.
-    Progressing,
-    /// Fewer pods serve than are wanted, or an input is missing.
-    Degraded,
-    /// The spec is rolled out and every pod serves.
-    Ready,
-    /// The operator, or the cluster on its behalf, is at work. Present only while true.
-    Reconciling,
-    /// A person has to change something, or nothing moved until a deadline. Present only while true.
-    Stalled,
-    /// The user wants no child to be changed. Present only while true.
-    Paused,
-}
-
-impl Type {
-    /// Every type, in the order in which conditions are written.
-    pub const ALL: [Self; Self::COUNT] = [
-        Self::Available,
-        Self::Progressing,
-        Self::Degraded,
-        Self::Ready,
-        Self::Reconciling,
-        Self::Stalled,
-        Self::Paused,
-    ];
-
-    /// The condition's `type`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Available => "Available",
-            Self::Progressing => "Progressing",
-            Self::Degraded => "Degraded",
-            Self::Ready => "Ready",
-            Self::Reconciling => "Reconciling",
-            Self::Stalled => "Stalled",
-            Self::Paused => "Paused",
-        }
-    }
-}
-
-/// Every reason that a condition of ours, or a Kubernetes Event about a condition, can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, EnumCount)]
-#[expect(missing_docs, reason = "each is the word that `as_str` gives; the tables that use them say when")]
-pub enum Reason {
-    Available,
-    Unavailable,
-    Progressing,
-    ProgressingComplete,
-    RolloutHeldBack,
-    Degraded,
-    NotDegraded,
-    SecretNotFound,
-    MemcachedReady,
-    MemcachedNotReady,
-    InvalidSpec,
-    NameConflict,
-    ImmutableField,
-    SecretInvalid,
-    SecretUnreadable,
-    AgentUnreachable,
-    Forbidden,
-    QuotaExceeded,
-    AdmissionDenied,
-    ReplicaFailure,
-    ProgressDeadlineExceeded,
-    NewGeneration,
-    RetryingAfterError,
-    WaitingForGarbageCollection,
-    Paused,
-}
-
-impl Reason {
-    /// Every reason.
-    pub const ALL: [Self; Self::COUNT] = [
-        Self::Available,
-        Self::Unavailable,
-        Self::Progressing,
-        Self::ProgressingComplete,
-        Self::RolloutHeldBack,
-        Self::Degraded,
-        Self::NotDegraded,
-        Self::SecretNotFound,
-        Self::MemcachedReady,
-        Self::MemcachedNotReady,
-        Self::InvalidSpec,
-        Self::NameConflict,
-        Self::ImmutableField,
-        Self::SecretInvalid,
-        Self::SecretUnreadable,
-        Self::AgentUnreachable,
-        Self::Forbidden,
-        Self::QuotaExceeded,
-        Self::AdmissionDenied,
-        Self::ReplicaFailure,
-        Self::ProgressDeadlineExceeded,
-        Self::NewGeneration,
-        Self::RetryingAfterError,
-        Self::WaitingForGarbageCollection,
-        Self::Paused,
-    ];
-
-    /// The condition's `reason`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Available => "Available",
-            Self::Unavailable => "Unavailable",
-            Self::Progressing => "Progressing",
-            Self::ProgressingComplete => "ProgressingComplete",
-            Self::RolloutHeldBack => "RolloutHeldBack",
-            Self::Degraded => "Degraded",
-            Self::NotDegraded => "NotDegraded",
-            Self::SecretNotFound => "SecretNotFound",
-            Self::MemcachedReady => "MemcachedReady",
-            Self::MemcachedNotReady => "MemcachedNotReady",
-            Self::InvalidSpec => "InvalidSpec",
-            Self::NameConflict => "NameConflict",
-            Self::ImmutableField => "ImmutableField",
-            Self::SecretInvalid => "SecretInvalid",
-            Self::SecretUnreadable => "SecretUnreadable",
-            Self::AgentUnreachable => "AgentUnreachable",
-            Self::Forbidden => "Forbidden",
-            Self::QuotaExceeded => "QuotaExceeded",
-            Self::AdmissionDenied => "AdmissionDenied",
-            Self::ReplicaFailure => "ReplicaFailure",
-            Self::ProgressDeadlineExceeded => "ProgressDeadlineExceeded",
-            Self::NewGeneration => "NewGeneration",
-            Self::RetryingAfterError => "RetryingAfterError",
-            Self::WaitingForGarbageCollection => "WaitingForGarbageCollection",
-            Self::Paused => "Paused",
         }
     }
 }

@@ -11,6 +11,7 @@ pub mod condition;
 pub mod crd;
 pub mod headroom;
 pub mod quantity;
+pub mod reason;
 mod schema;
 pub mod secret_rotation;
 pub mod spec;

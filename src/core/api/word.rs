@@ -6,7 +6,7 @@ use std::ops::Deref;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::condition::{Reason, STATUSES, Type};
+use super::reason::{Reason, STATUSES, Type};
 
 /// How our own resource is named where it owns something: its kind, and its API version in each version that is served.
 const OWNER: [&str; 3] = ["Memcached", "memcached.c5c3.io/v1beta1", "memcached.c5c3.io/v1alpha1"];

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::api::MemcachedStatus;
-use crate::api::condition::{Reason, Type};
+use crate::api::reason::{Reason, Type};
 
 /// The conditions that say whether a resource is as its spec wants it and, if not, why. The other conditions repeat the
 /// numbers of pods.

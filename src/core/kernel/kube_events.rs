@@ -16,7 +16,7 @@ use super::rollout_cause::RolloutCause;
 use super::rotation_record::in_words;
 use super::text::truncated;
 use super::world::secret::ChangedSecret;
-use crate::api::condition::{Reason, Type};
+use crate::api::reason::{Reason, Type};
 use crate::api::status::{AlteredFields, OtherFieldManager};
 use crate::api::{MemcachedSpec, MemcachedStatus};
 

@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::agents::{AgentSays, PodAnswer, RefusedKey};
 use super::effect::RotationResult;
 use super::text::truncated;
-use crate::api::condition::Reason;
+use crate::api::reason::Reason;
 use crate::api::secret_rotation::{RotationProblem, SecretRotation, UntilRestart};
 
 /// How long an agent may be silent before somebody is told: containers restart and nodes are busy for less.

@@ -13,7 +13,7 @@ use super::pods::{self, PodView};
 use super::waits::{self, Wait};
 use super::wanted::{Running, Wanted};
 use crate::api::MemcachedStatus;
-use crate::api::condition::Type;
+use crate::api::reason::Type;
 use crate::cli::others;
 use crate::kernel::altered;
 use crate::kernel::object::ChildKind;

@@ -4,7 +4,7 @@ use crate::api::condition::Condition;
 use serde::Serialize;
 
 use crate::api::MemcachedStatus;
-use crate::api::condition::Type;
+use crate::api::reason::Type;
 use crate::api::status::NEVER_OBSERVED;
 
 /// How a cache does, the worst first: tables are in this order.

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::health::condition;
 use crate::api::MemcachedStatus;
-use crate::api::condition::Type;
+use crate::api::reason::Type;
 use crate::api::status::NEVER_OBSERVED;
 
 /// Something that is not as it is to be, and what it waits for.

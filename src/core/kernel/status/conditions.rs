@@ -1,8 +1,8 @@
 //! What each condition says, in words, and how a new list of conditions follows from the one before. Pure; called by
 //! [`super::status`].
 
-pub use crate::api::condition::Reason;
-pub use crate::api::condition::Type;
+pub use crate::api::reason::Reason;
+pub use crate::api::reason::Type;
 
 use crate::api::condition::Condition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

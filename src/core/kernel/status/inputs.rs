@@ -4,7 +4,7 @@
 use jiff::Timestamp;
 
 use super::rollout_progress::RolloutProgress;
-use crate::api::condition::Reason;
+use crate::api::reason::Reason;
 use crate::api::secret_rotation::SecretRotation;
 use crate::api::status::{AlteredFields, OtherFieldManager, SecretVersion, Warning};
 use crate::kernel::desired::Revision;

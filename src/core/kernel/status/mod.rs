@@ -23,7 +23,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::desired::meta;
 use super::rollout_budget::TurnState;
 use crate::api::MemcachedStatus;
-use crate::api::condition::Type;
+use crate::api::reason::Type;
 use crate::api::status::BudgetedRollout;
 use readiness::{ReadinessPhase, STALLED_AFTER, Since};
 

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::api::MemcachedStatus;
-use crate::api::condition::Reason;
+use crate::api::reason::Reason;
 use crate::api::status::NEVER_OBSERVED;
 
 /// The merge patch that turns `before` into `after`: the fields that differ; null for those that go. The first one

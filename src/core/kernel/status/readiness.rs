@@ -12,7 +12,7 @@ use super::inputs::{BlockingProblem, StatusInputs};
 use super::missing_secrets;
 use super::rollout_progress::RolloutProgress;
 use super::unfinished::unfinished;
-use crate::api::condition::{Reason, Type};
+use crate::api::reason::{Reason, Type};
 use crate::api::status::BudgetedRollout;
 use crate::kernel::failure::Category;
 use crate::kernel::rollout_budget::{Turn, TurnState};
