@@ -22,6 +22,8 @@ public class SpymemcachedRing {
                 .setHashAlg(DefaultHashAlgorithm.KETAMA_HASH)
                 .setFailureMode(FailureMode.Cancel)
                 .setOpTimeout(1000)
+                // Else a program that fails goes on for ever.
+                .setDaemon(true)
                 .build(),
             pods);
         ring.set("greeting", 0, "hello").get();

@@ -15,6 +15,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use rstest::rstest;
 use tempfile::TempDir;
 use tokio::process::Command;
+use tokio::sync::Semaphore;
 
 use memcached_process::Memcached;
 
@@ -71,8 +72,11 @@ fn hit_ratios_of_java(locator: &str) -> Command {
     command
 }
 
-/// What a program prints, and what it says when it fails.
+/// What a program prints, and what it says when it fails. No more run at once than there are processors on the smallest machine:
+/// each waits a second for an answer, as its page says, and a dozen that start keep one another from a processor for longer.
 async fn output(command: &mut Command) -> Result<String, String> {
+    static PROCESSORS: Semaphore = Semaphore::const_new(2);
+    let _processor = PROCESSORS.acquire().await.expect("it is never closed");
     let run = command.kill_on_drop(true).output();
     let output = tokio::time::timeout(DEADLINE, run).await.expect("the program took too long");
     let output = output.expect("the program starts (`scripts/prerequisites tests` installs what it needs)");
