@@ -43,6 +43,7 @@ public class HitRatios {
         builder.setLocatorType(ConnectionFactoryBuilder.Locator.valueOf(kind));
         // By default the keys of a server whose connection is not up go to another server.
         builder.setFailureMode(FailureMode.Cancel);
+        builder.setDaemon(true);
         if (kind.equals("CONSISTENT")) {
             builder.setHashAlg(DefaultHashAlgorithm.KETAMA_HASH);
         }

@@ -44,6 +44,12 @@ public class SpymemcachedNamed {
         public long getOperationTimeout() {
             return 1000;
         }
+
+        // Else a program that fails goes on for ever.
+        @Override
+        public boolean isDaemon() {
+            return true;
+        }
     }
 
     // spymemcached takes no name without an address. So the name of a pod that is away gets this one, where nobody listens.
