@@ -4,7 +4,7 @@
 //! [`Validated`] one, which the kernel builds from. [`crd`] is the schema that the API server enforces, `schema` what
 //! derived schemas lack. [`admission`] says what the API server would refuse of a new resource. [`quantity`] says what
 //! `128Mi` means, [`headroom`] how much of it memcached takes beside its items, [`warnings`] what a valid spec may cost one
-//! day.
+//! day. A [`condition`] of the status has a type and a [`reason`]; a [`word`] is a text that nearly always is one of these.
 
 pub mod admission;
 pub mod condition;

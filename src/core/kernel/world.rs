@@ -1,7 +1,8 @@
 //! All that the operator knows: a fold over events. Pure; owned by the reconciler, read by the pass.
 //!
 //! An object is kept only until a pass has compared it with the desired one. After that only the result of the
-//! comparison and a few facts are kept, a few hundred bytes for each resource.
+//! comparison and a few facts are kept, some 450 bytes for each child. With its spec and its status a resource takes less than
+//! 5 kB; the test `heap` holds the figure. What few resources have stands in a box, so that the others do not pay for it.
 
 pub mod resource;
 pub mod secret;
