@@ -21,7 +21,7 @@ pub enum LogLevel {
     Warn,
     /// Also what was written.
     Info,
-    /// Also what was read and, of the libraries, each request.
+    /// Also what was read, and each request.
     Debug,
     /// Everything.
     Trace,
@@ -34,7 +34,7 @@ impl LogLevel {
             Self::Error => "off,memcached_operator=error",
             Self::Warn => "off,memcached_operator=warn",
             Self::Info => "off,memcached_operator=info",
-            Self::Debug => "info,memcached_operator=debug,kube_client=debug,kube_runtime=debug",
+            Self::Debug => "info,memcached_operator=debug,kube_runtime=debug",
             Self::Trace => "debug,memcached_operator=trace",
         })
     }

@@ -21,8 +21,13 @@ pub fn metered(client: &Client, metrics: &Arc<Metrics>) -> Client {
         async move {
             let verb = Verb::of(request.method(), request.uri());
             let mut under_way = UnderWay { verb, code: Code::NoAnswer, sent: Instant::now(), metrics };
+            let asked = tracing::enabled!(tracing::Level::DEBUG)
+                .then(|| format!("{} {}", request.method(), request.uri()));
             let response = inner.send(request).await?;
             under_way.code = Code::of(response.status());
+            if let Some(asked) = asked {
+                tracing::debug!(code = response.status().as_u16(), "the API server answers {asked}");
+            }
             Ok::<_, BoxError>(response)
         }
     });

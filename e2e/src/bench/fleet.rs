@@ -27,7 +27,7 @@ use crate::testing::operator::{self, Operator};
 /// The namespace that holds the resources.
 pub const NAMESPACE: &str = "fleet";
 /// How many requests run at once here: the operator's default, so that both sides have the same queue.
-pub const AT_ONCE: usize = 64;
+pub const AT_ONCE: usize = 32;
 /// How long all resources together may take to be served, reported or removed, on a slow and busy machine.
 const FLEET_SETTLES_WITHIN: Duration = Duration::from_secs(600);
 

@@ -59,6 +59,9 @@ pub(crate) async fn an_operator_that_may_not_have_the_lease_says_so_writes_nothi
         let stopped = Timestamp::now();
         operator.await_readyz(503, "lacks the verb update on leases").await?;
         ensure!(arena.account()?.writes_since(&user, stopped) == 0, "it goes on");
+        let log = arena.log_of("a")?;
+        let (_, since) = log.split_once("leads: holds the Lease").context("it says that it leads")?;
+        says_each_problem_once(since)?;
         grant(&["get", "create", "update"]).await?;
         await_writes(&arena, "a", stopped).await?;
         ensure!(operator.pid() == pid, "it is the same process");

@@ -37,18 +37,44 @@ pub(super) struct Problem {
     pub(super) message: String,
     /// Whether a Role lacks this verb.
     pub(super) forbidden: bool,
+    /// The version of the Lease that was to be updated.
+    pub(super) version: Option<String>,
+}
+
+/// The RBAC verb of a request.
+pub(super) const fn verb(ask: &Ask) -> &'static str {
+    match ask {
+        Ask::Read => "get",
+        Ask::Create => "create",
+        Ask::Hold(_) => "update",
+    }
 }
 
 impl Problem {
     /// Whether this answer, which told of no problem, shows that this one is over. A read shows nothing about a write that
-    /// is still needed: whoever may not create the Lease reads with success, every time, that there is none.
+    /// is still needed: whoever may not create the Lease reads with success, every time, that there is none; whoever may not
+    /// update it reads what he could not update. What somebody else has updated since needs no update of ours.
     pub(super) fn is_solved_by(&self, ask: &Ask, answer: &Answer) -> bool {
-        let theirs = matches!(answer, Answer::Lease(record) if record.holder.is_some());
+        let is_held_anew =
+            |record: &Record| record.holder.is_some() && self.version.as_ref() != Some(&record.version);
         match self.verb {
             "create" => matches!(answer, Answer::Lease(_) | Answer::Conflict),
-            "update" => theirs || matches!(ask, Ask::Hold(_)),
+            "update" => {
+                matches!(ask, Ask::Hold(_)) || matches!(answer, Answer::Lease(it) if is_held_anew(it))
+            }
             _ => true,
         }
+    }
+
+    /// The same, of this request.
+    pub(super) fn about(self, ask: &Ask) -> Self {
+        let version = if let Ask::Hold(version) = ask { Some(version.clone()) } else { None };
+        Self { version, ..self }
+    }
+
+    /// Whether people were told this already.
+    pub(super) fn says_the_same_as(&self, other: &Self) -> bool {
+        self.message == other.message
     }
 }
 
@@ -60,12 +86,13 @@ impl Store {
 
     /// Sends the request and waits for its answer.
     pub(super) async fn ask(&mut self, ask: &Ask) -> (Answer, Option<Problem>) {
-        let (verb, request) = match ask {
-            Ask::Read => ("get", self.requests().get(&self.name, &GetParams::default())),
-            Ask::Create => ("create", self.create()),
-            Ask::Hold(version) => ("update", self.update(version, Self::hold)),
+        let request = match ask {
+            Ask::Read => self.requests().get(&self.name, &GetParams::default()),
+            Ask::Create => self.create(),
+            Ask::Hold(version) => self.update(version, Self::hold),
         };
-        self.send(verb, request).await
+        let (answer, problem) = self.send(verb(ask), request).await;
+        (answer, problem.map(|problem| problem.about(ask)))
     }
 
     /// Updates the Lease to have no holder, if it still has this version.
@@ -83,7 +110,8 @@ impl Store {
         verb: &'static str,
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> (Answer, Option<Problem>) {
-        let lost = |message, forbidden| (Answer::Lost, Some(Problem { verb, message, forbidden }));
+        let lost =
+            |message, forbidden| (Answer::Lost, Some(Problem { verb, message, forbidden, version: None }));
         let place = self.place();
         let request = match request {
             Ok(request) => request,
@@ -192,28 +220,28 @@ mod tests {
 
     #[test]
     fn a_read_that_succeeds_solves_no_problem_of_a_write_that_is_still_needed() {
-        let lease = |holder: Option<&str>| {
-            Answer::Lease(Record {
-                version: "1".into(),
-                holder: holder.map(str::to_owned),
-                seconds: Some(15),
-            })
+        let lease = |version: &str, holder: Option<&str>| {
+            let holder = holder.map(str::to_owned);
+            Answer::Lease(Record { version: version.into(), holder, seconds: Some(15) })
         };
         let hold = || Ask::Hold("1".into());
         let cases = [
             ("get", Ask::Read, Answer::Absent, true),
             ("create", Ask::Read, Answer::Absent, false),
-            ("create", Ask::Read, lease(None), true),
-            ("create", Ask::Create, lease(None), true),
+            ("create", Ask::Read, lease("1", None), true),
+            ("create", Ask::Create, lease("1", None), true),
             ("create", Ask::Create, Answer::Conflict, true),
             ("update", Ask::Read, Answer::Absent, false),
-            ("update", Ask::Read, lease(None), false),
-            ("update", Ask::Read, lease(Some("another")), true),
-            ("update", hold(), lease(Some("this")), true),
+            // It is still this operator's own, or that of one that is gone.
+            ("update", Ask::Read, lease("1", Some("any")), false),
+            ("update", Ask::Read, lease("2", None), false),
+            ("update", Ask::Read, lease("2", Some("another")), true),
+            ("update", hold(), lease("2", Some("this")), true),
             ("update", hold(), Answer::Conflict, true),
         ];
         for (verb, ask, answer, solved) in cases {
-            let problem = Problem { verb, message: String::new(), forbidden: true };
+            let problem =
+                Problem { verb, message: String::new(), forbidden: true, version: None }.about(&hold());
             assert_eq!(problem.is_solved_by(&ask, &answer), solved, "{verb}: {ask:?} {answer:?}");
         }
     }

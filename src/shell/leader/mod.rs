@@ -22,7 +22,7 @@ use tokio::time::{sleep_until, timeout};
 
 use self::elector::{Answer, Ask, Elector, RequestTimes, Step, Timing};
 use self::fence::Fence;
-use self::lease::{Problem, Store};
+use self::lease::{Problem, Store, verb};
 use super::admin::{Gate, Gates};
 use super::client::{ConnectError, DEADLINE, connect, connect_on};
 use super::clock::Clock;
@@ -183,14 +183,10 @@ impl Candidate {
     }
 
     fn too_late(&self, ask: &Ask) -> (Answer, Option<Problem>) {
-        let verb = match ask {
-            Ask::Read => "get",
-            Ask::Create => "create",
-            Ask::Hold(_) => "update",
-        };
+        let verb = verb(ask);
         let millis = self.timing.request().as_millis();
         let message = format!("cannot {verb} the Lease {}: no answer within {millis} ms", self.store.place());
-        (Answer::Lost, Some(Problem { verb, message, forbidden: false }))
+        (Answer::Lost, Some(Problem { verb, message, forbidden: false, version: None }.about(ask)))
     }
 
     /// Logs what is new, and updates readiness: an operator without permission for the Lease never leads, and nothing else
@@ -210,7 +206,7 @@ impl Candidate {
         } else {
             self.gates.explain(&Gate::Election, &problem.message);
         }
-        if self.problem.as_ref() != Some(&problem) {
+        if !self.problem.as_ref().is_some_and(|before| before.says_the_same_as(&problem)) {
             tracing::warn!("{}", problem.message);
         }
         self.problem = Some(problem);
