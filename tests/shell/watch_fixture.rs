@@ -78,6 +78,15 @@ pub(crate) fn quiet(call: &Call) -> Response<Body> {
     }
 }
 
+/// A resource as the API server shows it.
+pub(crate) fn memcached(name: &str) -> Value {
+    json!({
+        "apiVersion": "memcached.c5c3.io/v1beta1",
+        "kind": "Memcached",
+        "metadata": {"namespace": "shop", "name": name, "uid": name, "resourceVersion": "1"},
+    })
+}
+
 pub(crate) fn service(name: &str, resource_version: &str) -> Value {
     json!({
         "apiVersion": "v1",

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::support::{Frame, answer, ok, page, refusal, watch};
-use crate::watch_fixture::{MEMCACHEDS, SERVICE, SERVICES, Watches, quiet, service, watches};
+use crate::watch_fixture::{MEMCACHEDS, SERVICE, SERVICES, Watches, memcached, quiet, service, watches};
 
 /// How a list begins, and how it ends.
 const BEGIN: &str =
@@ -165,22 +165,15 @@ async fn an_error_that_comes_as_a_success_is_no_empty_list() {
 
 #[tokio::test(start_paused = true)]
 async fn after_a_list_that_was_cut_off_nothing_is_gone_and_after_the_next_whole_one_no_ghost_stays() {
-    let resource = |name: &str| {
-        json!({
-            "apiVersion": "memcached.c5c3.io/v1beta1",
-            "kind": "Memcached",
-            "metadata": {"namespace": "shop", "name": name, "uid": name, "resourceVersion": "1"},
-        })
-    };
     let mut watches =
         watches(Watched::Memcached, MEMCACHEDS, move |call, number| match (call.is_watch(), number) {
             (true, 1) => refusal(410, "Expired", "too old"),
             (true, _) => watch(vec![Frame::Hang]),
-            (false, 1) => page(&[resource("a"), resource("b")], "10", None),
+            (false, 1) => page(&[memcached("a"), memcached("b")], "10", None),
             (false, 2) => {
-                watch(vec![line(BEGIN), line(&resource("a").to_string()), next(&resource("ghost"))])
+                watch(vec![line(BEGIN), line(&memcached("a").to_string()), next(&memcached("ghost"))])
             }
-            (false, _) => page(&[resource("a")], "20", None),
+            (false, _) => page(&[memcached("a")], "20", None),
         });
     let mut reconciler = Reconciler::new(Settings::default());
     // The names that the kernel knows when a list begins and when one is complete.

@@ -10,7 +10,7 @@ use memcached_operator::shell::watches::{BACKSTOP, SILENCE};
 use serde_json::json;
 
 use crate::support::{Frame, answer, api, bookmark, event, page, refusal, watch};
-use crate::watch_fixture::{MEMCACHEDS, SERVICE, SERVICES, Watches, quiet, service, watches};
+use crate::watch_fixture::{MEMCACHEDS, SERVICE, SERVICES, Watches, memcached, quiet, service, watches};
 
 #[tokio::test(start_paused = true)]
 async fn a_410_as_http_status_lists_anew_and_so_does_one_in_the_stream() {
@@ -88,17 +88,10 @@ async fn an_event_without_a_version_lists_anew_because_no_watch_can_go_on_from_i
 
 #[tokio::test(start_paused = true)]
 async fn what_was_deleted_in_a_gap_is_gone_for_the_kernel_after_the_next_list() {
-    let resource = |name: &str| {
-        json!({
-            "apiVersion": "memcached.c5c3.io/v1beta1",
-            "kind": "Memcached",
-            "metadata": {"namespace": "shop", "name": name, "uid": name, "resourceVersion": "1"},
-        })
-    };
     let mut watches =
         watches(Watched::Memcached, MEMCACHEDS, move |call, number| match (call.is_watch(), number) {
-            (false, 1) => page(&[resource("a"), resource("b")], "10", None),
-            (false, _) => page(&[resource("a")], "20", None),
+            (false, 1) => page(&[memcached("a"), memcached("b")], "10", None),
+            (false, _) => page(&[memcached("a")], "20", None),
             (true, 1) => refusal(410, "Expired", "too old"),
             (true, _) => watch(vec![Frame::Hang]),
         });
