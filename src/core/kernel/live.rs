@@ -22,6 +22,9 @@ pub const REPLICAS: &str = "/f:spec/f:replicas";
 /// Where a StatefulSet says which of its pods may be replaced.
 const PARTITION: &str = "/spec/updateStrategy/rollingUpdate/partition";
 
+/// Where a record of ownership says that the partition is owned.
+const OWNED_PARTITION: &str = "/f:spec/f:updateStrategy/f:rollingUpdate/f:partition";
+
 /// The live object of a child.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Live {
@@ -69,6 +72,9 @@ pub struct Live {
     /// `spec.updateStrategy.rollingUpdate.partition`, see [`super::partition`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<i32>,
+    /// Whether we wrote that partition, or nobody can know. Somebody else's says nothing of how far a rollout is.
+    #[serde(default)]
+    pub owns_partition: bool,
     /// The status, if the child is a Deployment or a StatefulSet.
     pub rollout: Option<Box<SeenRollout>>,
     /// [`SeenChild::inactive`].
@@ -154,6 +160,7 @@ impl Live {
                 .and_then(Value::as_i64)
                 .and_then(|it| it.try_into().ok()),
             owns_replicas: ours.is_some_and(|it| it.pointer(REPLICAS).is_some()),
+            owns_partition: ours.is_none_or(|it| it.pointer(OWNED_PARTITION).is_some()),
             entry: seen.entry,
             template: template.map(Box::new),
             unrecorded,

@@ -35,9 +35,11 @@ pub fn partition(live: &Live, expected: i32, failing: &[FailingPod], next: NextP
         _ => (last_of(asked.min(expected)).min(any), next_step(seen, at, asked, next).min(of_older)),
     };
     // From rest only the apply of a template begins a rollout. Another template is somebody else's, and a pod that is going
-    // has the same numbers as an older one: it still counts, but not as updated.
+    // has the same numbers as an older one: it still counts, but not as updated. Who else wrote this number stopped a rollout:
+    // it goes on.
+    let at_rest = at == HELD && live.owns_partition;
     Partition {
-        of_kept_pods: if at == HELD || !is_rolling(seen) { HELD } else { at.min(step) },
+        of_kept_pods: if at_rest || !is_rolling(seen) { HELD } else { at.min(step) },
         of_new_template: at.min(first_step),
     }
 }
@@ -113,7 +115,7 @@ const fn is_there(seen: &SeenRollout, at: i32, asked: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::kernel::event::{SeenChild, SeenRevisions};
@@ -137,7 +139,11 @@ mod tests {
     }
 
     fn live(partition: i32, rollout: SeenRollout) -> Live {
-        Live::from(SeenChild {
+        Live::from(seen(partition, rollout))
+    }
+
+    fn seen(partition: i32, rollout: SeenRollout) -> SeenChild {
+        SeenChild {
             kind: ChildKind::StatefulSet,
             key: Key { namespace: "n".into(), name: "x".into() },
             uid: Uid::from("u"),
@@ -155,7 +161,7 @@ mod tests {
             managers: Vec::new(),
             rollout: Some(rollout),
             inactive: None,
-        })
+        }
     }
 
     fn failing(number: i32, revision: &str) -> FailingPod {
@@ -204,6 +210,16 @@ mod tests {
         let behind = SeenRollout { observed_generation: 0, ..rollout(1, 3) };
         let partition = partition(&live(2, behind), 3, &[], NextPod::Goes);
         assert_eq!(partition, Partition { of_kept_pods: 2, of_new_template: 2 });
+    }
+
+    #[rstest]
+    #[case::ours(&["partition"], HELD)]
+    #[case::of_somebody_else(&[], 2)]
+    fn a_rollout_that_somebody_else_stopped_goes_on(#[case] owned: &[&str], #[case] expected: i32) {
+        let fields: Value = owned.iter().map(|it| (format!("f:{it}"), json!({}))).collect();
+        let owned = json!({"f:spec": {"f:updateStrategy": {"f:rollingUpdate": fields}}});
+        let live = Live::from(SeenChild { owned: Some(owned), ..seen(HELD, rollout(1, 3)) });
+        assert_eq!(partition(&live, 3, &[], NextPod::Goes).of_kept_pods, expected);
     }
 
     #[test]

@@ -83,7 +83,7 @@ pub struct HighAvailabilitySpec {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = budget_rules()))]
 pub struct PodDisruptionBudgetSpec {
-    /// Whether drains are limited. Nothing limits them while there is at most one pod.
+    /// Whether drains are limited. A cache of at most one pod gets no PodDisruptionBudget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
     /// Pods that have to stay: a number less than replicas (minReplicas under autoscaling), or a percentage,

@@ -68,6 +68,8 @@ pub(crate) enum Op {
     RunStatefulSet,
     /// A pod of the StatefulSet dies.
     LosePod(u8),
+    /// Somebody sets the partition to what it is at rest.
+    StopRollout,
     /// Clients fill the pods of the StatefulSet so far.
     FillPods(u64),
     /// The cluster makes something else of what is applied from now on.
@@ -119,6 +121,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         3 => Just(Op::RollOut),
         6 => Just(Op::RunStatefulSet),
         1 => (0..3u8).prop_map(Op::LosePod),
+        1 => Just(Op::StopRollout),
         2 => prop_oneof![Just(50), Just(100)].prop_map(Op::FillPods),
         1 => cluster.prop_map(Op::BecomeAnother),
         1 => Just(Op::Upgrade),
@@ -162,6 +165,7 @@ impl Simulation {
             Op::TakeTemplate => self.model.take_template(),
             Op::TamperReplicas(replicas) => self.model.tamper_replicas(*replicas),
             Op::TamperPort => self.model.tamper_port(),
+            Op::StopRollout => self.model.stop_rollout(),
             Op::DeleteService => self.model.delete_service(),
             Op::TakeLabel(kind) => self.model.take_label(*kind),
             Op::Squat(kind, labelled) => self.model.squat(*kind, *labelled),

@@ -65,18 +65,30 @@ fn named_pods_are_replaced_one_by_one() {
     assert_eq!(applies, 4, "one for each pod, and one at the end");
 }
 
+#[test]
+fn a_rollout_of_named_pods_that_somebody_stops_by_hand_goes_on() {
+    let mut simulation = edited(NAMED, NAMED + 1);
+    while simulation.model.pods_of_the_new_template() < 2 {
+        one_step(&mut simulation);
+    }
+    simulation.model.stop_rollout();
+    run(&mut simulation);
+    simulation.model.check_converged();
+}
+
 /// Until nothing happens but by time, or by an answer of pods.
 fn run(simulation: &mut Simulation) {
-    loop {
-        simulation.hear();
-        if simulation.requests.is_empty() {
-            if !simulation.model.work() {
-                return;
-            }
-        } else {
-            simulation.answer(0, true, None);
-        }
+    while one_step(simulation) {}
+}
+
+/// A request is answered or, where there is none, a controller works. Says whether anything happened.
+fn one_step(simulation: &mut Simulation) -> bool {
+    simulation.hear();
+    if simulation.requests.is_empty() {
+        return simulation.model.work();
     }
+    simulation.answer(0, true, None);
+    true
 }
 
 /// Time passes, second by second, and the pods answer.

@@ -10,7 +10,7 @@ use memcached_operator_core::kernel::hash;
 use memcached_operator_core::kernel::object::{ChildKind, Key, Uid, Watched};
 use memcached_operator_core::kernel::pod_figures::PodFigures;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Model;
 use super::objects::template;
@@ -50,6 +50,9 @@ struct Set {
     update: String,
     broken: bool,
 }
+
+/// What we own of how pods are replaced.
+const OWNED_ROLLING_UPDATE: &str = "/f:spec/f:updateStrategy/f:rollingUpdate";
 
 fn partition(content: &Value) -> i32 {
     let partition = content.pointer("/spec/updateStrategy/rollingUpdate/partition").and_then(Value::as_i64);
@@ -115,6 +118,23 @@ impl Model {
     /// Pods of this kind that are ready, as its controller counts them.
     pub(crate) fn ready_pods(&self, kind: ChildKind) -> i32 {
         self.children.get(&kind).and_then(|it| it.rollout.as_ref()).map_or(0, |rollout| rollout.ready)
+    }
+
+    /// Somebody stops a rollout by hand: no further pod may go.
+    pub(crate) fn stop_rollout(&mut self) {
+        self.change_own(ChildKind::StatefulSet, |child| {
+            if partition(&child.content) != HELD {
+                child.content["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = json!(HELD);
+                let fields = child.owned.as_mut().and_then(|it| it.pointer_mut(OWNED_ROLLING_UPDATE));
+                fields.and_then(Value::as_object_mut).unwrap().remove("f:partition");
+            }
+        });
+    }
+
+    /// Pods that were made from the template of now.
+    pub(crate) fn pods_of_the_new_template(&self) -> usize {
+        let Some(set) = self.set().map(Set::read) else { return 0 };
+        self.named.pods.values().filter(|pod| pod.revision == set.update).count()
     }
 
     /// A pod dies, with what it held.
