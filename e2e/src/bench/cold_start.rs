@@ -5,13 +5,15 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use serde::{Deserialize, Serialize};
 
 use super::fleet::Fleet;
+use super::spread::Spread;
 use super::{bare, memory, settled};
 use crate::testing::operator::Operator;
 
 /// What the runs gave, in their order.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct ColdStart {
     /// From the operator's start to the last status.
     pub operator: Vec<Duration>,
@@ -21,6 +23,19 @@ pub struct ColdStart {
     pub peaks: Vec<u64>,
     /// Peak memory of each bare client, in bytes.
     pub bare_peaks: Vec<u64>,
+}
+
+impl ColdStart {
+    /// The highest peak memory of all operators, in bytes.
+    pub(super) fn peak(&self) -> u64 {
+        self.peaks.iter().copied().max().unwrap_or_default()
+    }
+
+    /// The operator's time over the bare client's, of each pair that ran one after the other.
+    pub(super) fn over_bare(&self) -> Spread {
+        let pairs = self.operator.iter().zip(&self.bare);
+        Spread::from_values(pairs.map(|(operator, bare)| operator.div_duration_f64(*bare)).collect())
+    }
 }
 
 /// Runs bare client and operator in turns, each on resources that nobody has touched. The last operator's resources

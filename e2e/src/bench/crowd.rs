@@ -136,7 +136,8 @@ impl Crowd {
         let Self { count, alone, beside, beside_secrets } = self;
         let megabytes = |bytes: u64| bytes as f64 / 1e6;
         let row = |what, (figure, must), (one, other): (&dyn fmt::Display, &dyn fmt::Display)| Row {
-            what,
+            what: str::to_owned(what),
+            resources: None,
             figure,
             must,
             hope: None,
@@ -162,7 +163,8 @@ impl Crowd {
                 (&alone.requests, &beside.requests),
             ),
             Row {
-                what: "start beside many Secrets of others: memory more, MB",
+                what: "start beside many Secrets of others: memory more, MB".to_owned(),
+                resources: None,
                 figure: megabytes(beside_secrets.memory) - megabytes(beside.memory),
                 must: Bound::AtMost(5.0),
                 hope: None,

@@ -14,8 +14,10 @@ use kube::core::PartialObjectMeta;
 use kube::runtime::{WatchStreamExt, watcher};
 use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::{ChildKind, FIELD_MANAGER, Watched};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::fleet::{self, Fleet, NAMESPACE};
 use crate::testing::await_object;
@@ -28,7 +30,7 @@ const EDIT_REPORTED_WITHIN: Duration = Duration::from_secs(30);
 const BARE: &str = "bare";
 
 /// What the rounds gave, in their order.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Edits {
     /// The times from the patch of a resource to its Deployment's new generation.
     pub(super) through_operator: Vec<Duration>,
@@ -48,8 +50,7 @@ struct Sighting {
 /// # Errors
 /// When the cluster fails, or an edit does not reach its Deployment.
 pub(super) async fn measure(fleet: &Fleet, rounds: usize) -> Result<Edits> {
-    let (sender, mut sightings) = mpsc::unbounded_channel();
-    let watch = tokio::spawn(watch(fleet.clone(), sender));
+    let (_watch, mut sightings) = watched(fleet);
     let deployments = fleet.api(Watched::Child(ChildKind::Deployment));
     let body = bare_body(&deployments).await?;
     let mut found = Edits::default();
@@ -61,8 +62,27 @@ pub(super) async fn measure(fleet: &Fleet, rounds: usize) -> Result<Edits> {
             found.through_operator.push(edit);
         }
     }
-    watch.abort();
     Ok(found)
+}
+
+/// Edits one resource after the other, until whoever called is no longer interested. The times are put where they are seen then.
+///
+/// # Errors
+/// As [`measure`].
+pub(super) async fn again_and_again(fleet: &Fleet, times: &mut Vec<Duration>) -> Result<()> {
+    let (_watch, mut sightings) = watched(fleet);
+    for round in 0.. {
+        times.push(edit(fleet, round, &mut sightings).await?);
+    }
+    Ok(())
+}
+
+/// A watch of the Deployments, for as long as the set is kept, and what it sees.
+fn watched(fleet: &Fleet) -> (JoinSet<()>, mpsc::UnboundedReceiver<Sighting>) {
+    let (sender, sightings) = mpsc::unbounded_channel();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(watch(fleet.clone(), sender));
+    (tasks, sightings)
 }
 
 async fn watch(fleet: Fleet, sightings: mpsc::UnboundedSender<Sighting>) {

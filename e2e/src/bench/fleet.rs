@@ -68,6 +68,11 @@ impl Fleet {
         self.count
     }
 
+    /// The first so many of its resources.
+    pub(super) fn first(&self, count: usize) -> Self {
+        Self { count, ..self.clone() }
+    }
+
     /// A client of the administrator.
     pub fn client(&self) -> Client {
         self.client.clone()
@@ -88,11 +93,19 @@ impl Fleet {
     /// # Errors
     /// What the API server answers.
     pub async fn fill(&self) -> Result<()> {
+        self.fill_from(0).await
+    }
+
+    /// Creates the resources from this number on.
+    ///
+    /// # Errors
+    /// What the API server answers.
+    pub(super) async fn fill_from(&self, first: usize) -> Result<()> {
         let api = &self.api(Watched::Memcached);
         let create = |number| async move {
             api.create(&PostParams::default(), &resource(number)?).await.context("cannot create a resource")
         };
-        stream::iter(0..self.count)
+        stream::iter(first..self.count)
             .map(create)
             .buffer_unordered(AT_ONCE)
             .try_for_each(|_| async { Ok(()) })

@@ -14,6 +14,7 @@ use memcached_operator::kernel::object::{ChildKind, Key, Scope, Uid, Watched};
 use memcached_operator::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator::kernel::seen;
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 
 use super::fleet::{CHILDREN, Fleet};
 use super::rehearsal::{answer, newer};
@@ -21,11 +22,22 @@ use super::rehearsal::{answer, newer};
 /// Each rate is measured for at least this long.
 const LONG_ENOUGH: Duration = Duration::from_secs(1);
 
+/// What the events are part of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum World {
+    /// Nothing is to be done.
+    Settled,
+    /// The pods of every resource come and go.
+    Rolling,
+}
+
 /// Events a second of one kind.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Rate {
+    /// What they are part of.
+    pub(super) world: World,
     /// Which events.
-    pub(super) of: &'static str,
+    pub(super) of: String,
     /// How many were folded.
     pub(super) events: usize,
     /// In which time of the processor.
@@ -46,14 +58,14 @@ impl Rate {
 pub(super) async fn measure(fleet: &Fleet) -> Result<Vec<Rate>> {
     let mut bench = Bench::settled(fleet).await?;
     let mut rates = Vec::new();
-    for (of, make) in EVENTS {
+    for (world, of, make) in EVENTS {
         let (mut events, mut took) = (0, Duration::ZERO);
         while took < LONG_ENOUGH {
             let round: Vec<Event> = make(&mut bench);
             events += round.len();
             took += bench.fold(round)?;
         }
-        rates.push(Rate { of, events, took });
+        rates.push(Rate { world, of: of.to_owned(), events, took });
     }
     Ok(rates)
 }
@@ -62,11 +74,11 @@ type Make = fn(&mut Bench) -> Vec<Event>;
 
 /// What happens in a settled world: objects come again in a new version that says nothing new to us, as after every
 /// change of a field that is not ours; and one thing that is news.
-const EVENTS: [(&str, Make); 4] = [
-    ("Deployments", |bench| bench.deployments(|_| {})),
-    ("pods", |bench| bench.pods()),
-    ("resources", |bench| bench.resources()),
-    ("Deployments that lose or gain a pod, with the status and its answer", |bench| {
+const EVENTS: [(World, &str, Make); 4] = [
+    (World::Settled, "Deployments", |bench| bench.deployments(|_| {})),
+    (World::Settled, "pods", |bench| bench.pods()),
+    (World::Settled, "resources", |bench| bench.resources()),
+    (World::Rolling, "Deployments that lose or gain a pod, with the status and its answer", |bench| {
         bench.lost = !bench.lost;
         let ready = if bench.lost { 2 } else { 3 };
         bench.deployments(|rollout| rollout.ready = ready)

@@ -5,16 +5,20 @@
 //! fleet        many resources: made, watched, taken away
 //! rehearsal    the operator's kernel in memory: which requests a cold start consists of
 //! bare         the client that sends those and does nothing else
+//! size         what a number of resources costs: the rows of starts, edits and memory
 //! cold_start   operator and bare client in turns
 //! quiet        what is sent at a cold start, at a restart, at rest
 //! edit         one edit of a resource, one bare apply
 //! memory       peak memory of a process
+//! server       what the API server has answered
 //! crowd        a start beside many objects of others
 //! rotation     Secrets that pods take in place, on a real node
 //! kernel       the kernel alone, in this process
-//! rest         when an operator is done
+//! settled      when an operator is done
 //! spread       least, median and greatest of some times
-//! report       figures, bounds, the table
+//! kept         parts that are done
+//! report       figures, bounds, the table, JSON
+//! picture      time and memory over the number of resources
 //! ```
 //!
 //! Called by the `e2e` binary; `tests/cost.rs` keeps those bounds that do not depend on the machine.
@@ -24,59 +28,65 @@ pub mod cold_start;
 mod crowd;
 mod edit;
 pub mod fleet;
+mod kept;
 mod kernel;
 mod memory;
+mod picture;
 pub mod quiet;
 mod rehearsal;
 mod report;
 mod rotation;
+mod server;
 mod settled;
+mod size;
 mod spread;
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::cold_start::ColdStart;
-use self::edit::Edits;
 use self::fleet::Fleet;
-use self::kernel::Rate;
+use self::kept::{Earlier, Kept};
+use self::kernel::{Rate, World};
 use self::quiet::Quiet;
-use self::report::{Bound, Row};
-use self::spread::Spread;
+use self::report::{Bound, Report, Row};
+use self::size::{LARGE, SMALL, Size};
 use crate::cluster::{Audit, Options, Shape, TemporaryCluster};
 use crate::programs::Kubernetes;
 
-/// Resources of every row but the large one.
-const RESOURCES: usize = 1_000;
-/// Resources of the large row.
-const MANY: usize = 5_000;
+/// Resources of every row that names no number.
+const RESOURCES: usize = SMALL.count;
 /// Resources beside a crowd.
 const FEW: usize = 100;
 /// How long the operator is left alone to see what it does then.
 const IDLE: Duration = Duration::from_secs(60);
-/// Edits whose median counts.
-const EDITS: usize = 100;
 
 /// What to measure.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Measure with 5,000 resources, and beside 60,000 objects of others, too, which takes minutes
+    /// Measure with 5,000 and 10,000 resources, and beside 60,000 objects of others, too, which takes half an hour
     #[arg(long)]
     large: bool,
-    /// Cold starts of each side
+    /// Cold starts of each side, with up to 5,000 resources
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     runs: u16,
     /// Objects of others of each kind, in the crowd
     #[arg(long, default_value_t = 20_000)]
     crowd: usize,
-    /// Only these parts [default: all but the large one and the crowd]
+    /// Only these parts [default: all but the large ones and the crowd]
     #[arg(long, value_enum)]
     only: Vec<Part>,
+    /// Measure only what an earlier run with the same operator did not get to
+    #[arg(long)]
+    resume: bool,
+    /// The folder that gets the figures of each part, and all of them as report.json and report.svg
+    #[arg(long, value_name = "FOLDER", default_value = "target/bench")]
+    output: PathBuf,
     /// Be the bare client that is measured against
     #[arg(long, value_name = "KUBECONFIG", hide = true)]
     as_bare_client: Option<PathBuf>,
@@ -85,15 +95,13 @@ pub struct Args {
 /// What can be measured alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Part {
-    /// Cold start against the bare client, and memory.
+    /// 1,000 resources: cold start and edit against a bare client, restart, memory.
     ColdStart,
     /// Counts of requests.
     Quiet,
-    /// One edit against one bare apply.
-    Edit,
     /// The kernel alone.
     Kernel,
-    /// Memory with 5,000 resources.
+    /// The same with 5,000 and 10,000 resources.
     Large,
     /// A start beside 20,000 objects of others of each kind, with 100 resources.
     Crowd,
@@ -111,7 +119,7 @@ impl Args {
     }
 }
 
-/// Measures, prints the table, and says whether every bound was kept.
+/// Measures, prints the table, writes the report, and says whether every bound was kept.
 ///
 /// # Errors
 /// When something could not be measured.
@@ -120,146 +128,105 @@ pub async fn run(args: Args) -> Result<ExitCode> {
         bare::main(kubeconfig)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let earlier = if args.resume { Earlier::Counts } else { Earlier::IsOld };
+    let kept = Kept::open(args.output.join("parts"), earlier)?;
     // Before the signals are caught: a build of minutes ends by them as any program does.
     Kubernetes::build()?;
     let mut terminated = signal(SignalKind::terminate())?;
-    let rows = tokio::select! {
+    let report = tokio::select! {
         // Whichever signal comes, the clusters and operators go as the future is dropped.
         biased;
         _ = tokio::signal::ctrl_c() => bail!("interrupted"),
         _ = terminated.recv() => bail!("terminated"),
-        rows = measure(&args) => rows?,
+        report = measure(&args, &kept) => report?,
     };
-    println!("{}\n\n{}", report::machine(), report::table(&rows));
-    Ok(if rows.iter().all(Row::is_kept) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    println!("{}\n\n{}", report.machine, report::table(&report.rows));
+    write(&args.output.join("report.json"), &report.json()?)?;
+    if !report.sizes.is_empty() {
+        write(&args.output.join("report.svg"), &picture::draw(&report.sizes)?)?;
+    }
+    Ok(if report.rows.iter().all(Row::is_kept) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn measure(args: &Args) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    if args.wants(Part::ColdStart) || args.wants(Part::Edit) || args.wants(Part::Kernel) {
-        rows.extend(told(timed(args).await?));
-    }
-    if args.wants(Part::Quiet) {
-        let cluster = TemporaryCluster::up("bench-requests", Shape::ApiServer).await?;
-        let fleet = Fleet::prepare(&cluster, RESOURCES).await?;
-        eprintln!("requests: a cold start, a restart and {} s of rest", IDLE.as_secs());
-        rows.extend(told(counted(&quiet::measure(&cluster, &fleet, IDLE).await?).into()));
-    }
-    if args.wants(Part::Large) {
-        rows.extend(told(vec![large().await?]));
-    }
-    if args.wants(Part::Crowd) {
-        let cluster = TemporaryCluster::up("bench-crowd", Shape::ApiServer).await?;
-        let fleet = Fleet::prepare(&cluster, FEW).await?;
-        rows.extend(told(crowd::measure(&cluster, &fleet, args.crowd).await?.rows().into()));
-    }
-    if args.wants(Part::Rotation) {
-        rows.extend(told(rotation::cost().await?));
-        rows.extend(told(rotation::delay().await?));
-    }
-    Ok(rows)
+fn write(file: &Path, text: &str) -> Result<()> {
+    fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    eprintln!("{}", file.display());
+    Ok(())
 }
 
-/// Rows that are done: who waits for the others, or loses them to a failure, has these.
-fn told(rows: Vec<Row>) -> Vec<Row> {
-    eprint!("{}", report::table(&rows));
-    rows
-}
-
-/// Everything that is a time, on a cluster that writes no audit log.
-async fn timed(args: &Args) -> Result<Vec<Row>> {
-    let cluster = unlogged("bench").await?;
-    let fleet = Fleet::prepare(&cluster, RESOURCES).await?;
-    let runs = if args.wants(Part::ColdStart) { args.runs } else { 0 };
-    let cold = cold_start::measure(&fleet, runs.into()).await?;
-    let mut rows = Vec::new();
-    // The bare client's resources are at rest too: what it wrote is what the operator would have.
-    let restarted = fleet.operator()?;
-    settled::after_restart(&restarted, &fleet).await?;
-    if runs > 0 {
-        rows.push(against_bare(&cold));
-        rows.push(memory_row(
-            "peak memory at 1,000 resources, MB",
-            &cold.peaks,
-            memory::peak(restarted.pid())?,
-        ));
+async fn measure(args: &Args, kept: &Kept) -> Result<Report> {
+    let mut report = Report { machine: report::machine(), ..Report::default() };
+    let small = args.wants(Part::ColdStart).then_some(SMALL);
+    let large = args.wants(Part::Large).then_some(LARGE).into_iter().flatten();
+    for resources in small.into_iter().chain(large) {
+        let part = format!("{}-resources", resources.count);
+        let runs = args.runs.into();
+        let size: Size = kept.part(&part, async || size::measure(resources, runs).await).await?;
+        report.add(size.rows(resources));
+        report.sizes.push(size.summary(resources));
     }
     if args.wants(Part::Kernel) {
-        eprintln!("the kernel alone");
-        rows.push(kernel_row(&kernel::measure(&fleet).await?));
+        report.add(kernel_rows(&kept.part("kernel", kernel_alone).await?));
     }
-    if args.wants(Part::Edit) {
-        eprintln!("{EDITS} edits");
-        rows.push(edit_row(&edit::measure(&fleet, EDITS).await?)?);
+    if args.wants(Part::Quiet) {
+        report.add(kept.part("requests", async || Ok(counted(&requests().await?).into())).await?);
     }
-    Ok(rows)
+    if args.wants(Part::Crowd) {
+        let rows = async || {
+            let cluster = TemporaryCluster::up("bench-crowd", Shape::ApiServer).await?;
+            let fleet = Fleet::prepare(&cluster, FEW).await?;
+            Ok(crowd::measure(&cluster, &fleet, args.crowd).await?.rows().into())
+        };
+        report.add(kept.part("crowd", rows).await?);
+    }
+    if args.wants(Part::Rotation) {
+        report.add(kept.part("rotation", rotation::cost).await?);
+        report.add(kept.part("rotation-delay", rotation::delay).await?);
+    }
+    Ok(report)
+}
+
+async fn requests() -> Result<Quiet> {
+    let cluster = TemporaryCluster::up("bench-requests", Shape::ApiServer).await?;
+    let fleet = Fleet::prepare(&cluster, RESOURCES).await?;
+    eprintln!("requests: a cold start, a restart and {} s of rest", IDLE.as_secs());
+    quiet::measure(&cluster, &fleet, IDLE).await
+}
+
+/// The kernel over the objects of a fleet that an operator brought to rest.
+async fn kernel_alone() -> Result<Vec<Rate>> {
+    let cluster = unlogged("bench-kernel").await?;
+    let fleet = Fleet::prepare(&cluster, RESOURCES).await?;
+    fleet.fill().await?;
+    cold_start::operator_run(&fleet).await?.0.terminate().await?;
+    eprintln!("the kernel alone");
+    kernel::measure(&fleet).await
 }
 
 async fn unlogged(name: &str) -> Result<TemporaryCluster> {
     TemporaryCluster::up(name, Options { audit: Audit::Off, ..Shape::ApiServer.into() }).await
 }
 
-async fn large() -> Result<Row> {
-    let cluster = unlogged("bench-large").await?;
-    let fleet = Fleet::prepare(&cluster, MANY).await?;
-    eprintln!("{MANY} resources");
-    fleet.fill().await?;
-    let (operator, took) = cold_start::operator_run(&fleet).await?;
-    eprintln!("cold start of {MANY}: {took:.2?}");
-    let peak = memory::peak(operator.pid())?;
-    operator.terminate().await?;
-    let restarted = fleet.operator()?;
-    settled::after_restart(&restarted, &fleet).await?;
-    let row = memory_row("peak memory at 5,000 resources, MB", &[peak], memory::peak(restarted.pid())?);
-    Ok(Row { must: Bound::AtMost(50.0), hope: Some(Bound::AtMost(30.0)), ..row })
-}
-
-fn against_bare(cold: &ColdStart) -> Row {
-    let (operator, bare) = (Spread::from_times(&cold.operator), Spread::from_times(&cold.bare));
-    Row {
-        what: "cold start of 1,000 resources, over the bare client's time",
-        figure: operator.median / bare.median,
-        must: Bound::AtMost(1.3),
-        hope: Some(Bound::AtMost(1.05)),
-        detail: format!("operator {operator}, bare client {bare}"),
-    }
-}
-
-fn memory_row(what: &'static str, cold: &[u64], restarted: u64) -> Row {
-    let megabytes = |bytes: u64| bytes as f64 / 1e6;
-    let cold = cold.iter().copied().max().unwrap_or_default();
-    Row {
-        what,
-        figure: megabytes(cold.max(restarted)),
-        must: Bound::AtMost(25.0),
-        hope: Some(Bound::AtMost(15.0)),
-        detail: format!("cold start {:.1}, restart {:.1}", megabytes(cold), megabytes(restarted)),
-    }
-}
-
-fn edit_row(edits: &Edits) -> Result<Row> {
-    ensure!(!edits.bare.is_empty(), "nothing was edited");
-    let (edit, bare) = (Spread::from_times(&edits.through_operator), Spread::from_times(&edits.bare));
-    Ok(Row {
-        what: "one edit to its Deployment, over one bare apply",
-        figure: edit.median / bare.median,
-        must: Bound::AtMost(3.0),
-        hope: Some(Bound::AtMost(1.5)),
-        detail: format!("edit {edit}, bare apply {bare}"),
-    })
-}
-
-fn kernel_row(rates: &[Rate]) -> Row {
-    let detail: Vec<_> = rates.iter().map(|rate| format!("{} {:.0}", rate.of, rate.per_second())).collect();
-    // As many events of each kind: the slow ones weigh as they do in a world.
-    let seconds: f64 = rates.iter().map(|rate| 1.0 / rate.per_second()).sum();
-    Row {
-        what: "kernel alone, events a second",
-        figure: rates.len() as f64 / seconds,
-        must: Bound::AtLeast(100_000.0),
-        hope: Some(Bound::AtLeast(1_000_000.0)),
-        detail: detail.join(", "),
-    }
+fn kernel_rows(rates: &[Rate]) -> Vec<Row> {
+    let row = |what: &str, world, (must, hope)| {
+        let rates: Vec<_> = rates.iter().filter(|rate| rate.world == world).collect();
+        let detail: Vec<_> =
+            rates.iter().map(|rate| format!("{} {:.0}", rate.of, rate.per_second())).collect();
+        // As many events of each kind: the slow ones weigh as they do in a world.
+        let seconds: f64 = rates.iter().map(|rate| 1.0 / rate.per_second()).sum();
+        Row {
+            what: what.to_owned(),
+            resources: Some(RESOURCES),
+            figure: rates.len() as f64 / seconds,
+            must: Bound::AtLeast(must),
+            hope: Some(Bound::AtLeast(hope)),
+            detail: detail.join(", "),
+        }
+    };
+    vec![
+        row("kernel alone, settled: events a second", World::Settled, (200_000.0, 1_000_000.0)),
+        row("kernel alone, all roll: events a second", World::Rolling, (50_000.0, 200_000.0)),
+    ]
 }
 
 fn counted(quiet: &Quiet) -> [Row; 3] {
@@ -268,7 +235,8 @@ fn counted(quiet: &Quiet) -> [Row; 3] {
         let parts: Vec<_> =
             counts.iter().map(|((verb, resource), count)| format!("{count} {verb} {resource}")).collect();
         Row {
-            what,
+            what: str::to_owned(what),
+            resources: Some(RESOURCES),
             figure: total as f64 / over,
             must: Bound::Exactly(must),
             hope: None,

@@ -5,8 +5,12 @@ use std::fmt::{self, Write};
 use std::fs;
 use std::thread;
 
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
 /// What a figure has to be.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) enum Bound {
     /// This or less.
     AtMost(f64),
@@ -37,10 +41,12 @@ impl fmt::Display for Bound {
 }
 
 /// One line of the table.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Row {
     /// What was measured, with its unit.
-    pub(super) what: &'static str,
+    pub(super) what: String,
+    /// With how many resources, where that is what the figure depends on.
+    pub(super) resources: Option<usize>,
     /// What came out.
     pub(super) figure: f64,
     /// What it has to be.
@@ -66,13 +72,58 @@ impl Row {
     }
 }
 
+/// Everything that was measured.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Report {
+    /// Where: [`machine`].
+    pub(super) machine: String,
+    /// The table.
+    pub(super) rows: Vec<Row>,
+    /// The figures behind it that depend on the number of resources.
+    pub(super) sizes: Vec<Summary>,
+}
+
+/// Times and memory with a number of resources, for the picture.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Summary {
+    pub(super) resources: usize,
+    /// Medians of cold starts, in seconds.
+    pub(super) operator_seconds: f64,
+    /// The same writes by the bare client.
+    pub(super) bare_seconds: f64,
+    /// The highest peak of a cold start, in MB.
+    pub(super) cold_start_megabytes: f64,
+    /// The peak of a restart.
+    pub(super) restart_megabytes: f64,
+    /// What the peak must not exceed.
+    pub(super) most_megabytes: f64,
+}
+
+impl Report {
+    /// Adds rows, and prints them: who waits for the others, or loses them to a failure, has these.
+    pub(super) fn add(&mut self, rows: Vec<Row>) {
+        eprint!("{}", table(&rows));
+        self.rows.extend(rows);
+    }
+
+    /// As a file.
+    ///
+    /// # Errors
+    /// When a figure is no number.
+    pub(super) fn json(&self) -> Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+}
+
 /// The table, for a terminal.
 pub(super) fn table(rows: &[Row]) -> String {
-    let head = ["what", "figure", "must", "hope", "", "from"].map(str::to_owned);
+    let head = ["what", "resources", "figure", "must", "hope", "", "from"].map(str::to_owned);
     let mut lines = vec![head];
     lines.extend(rows.iter().map(|row| {
         [
-            row.what.to_owned(),
+            row.what.clone(),
+            row.resources.map(|count| Figure(count as f64).to_string()).unwrap_or_default(),
             Figure(row.figure).to_string(),
             row.must.to_string(),
             row.hope.map(|hope| hope.to_string()).unwrap_or_default(),
@@ -82,7 +133,7 @@ pub(super) fn table(rows: &[Row]) -> String {
     }));
     let width =
         |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or_default();
-    let widths: [usize; 6] = std::array::from_fn(width);
+    let widths: [usize; 7] = std::array::from_fn(width);
     let mut text = String::new();
     for line in &lines {
         let cells: Vec<String> =
@@ -137,7 +188,14 @@ mod tests {
     use super::*;
 
     fn row(figure: f64, must: Bound, hope: Option<Bound>) -> Row {
-        Row { what: "speed", figure, must, hope, detail: "a, b".to_owned() }
+        Row {
+            what: "speed".to_owned(),
+            resources: Some(1_000),
+            figure,
+            must,
+            hope,
+            detail: "a, b".to_owned(),
+        }
     }
 
     #[test]
@@ -150,10 +208,10 @@ mod tests {
         let kept: Vec<bool> = rows.iter().map(Row::is_kept).collect();
         assert_eq!(kept, [true, true, false]);
         let expected = "\
-what   figure     must        hope                            from
-speed  1,234,567  >= 100,000  >= 1,000,000  ok, and the hope  a, b
-speed  1.25       <= 1.30     <= 1.05       ok                a, b
-speed  4          3                         MISSED            a, b
+what   resources  figure     must        hope                            from
+speed  1,000      1,234,567  >= 100,000  >= 1,000,000  ok, and the hope  a, b
+speed  1,000      1.25       <= 1.30     <= 1.05       ok                a, b
+speed  1,000      4          3                         MISSED            a, b
 ";
         assert_eq!(table(&rows), expected);
     }

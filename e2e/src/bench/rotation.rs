@@ -261,7 +261,8 @@ fn megabytes(bytes: u64) -> f64 {
 fn memory_row(rest: &[Rest]) -> Row {
     let most = |of: fn(&Rest) -> u64| megabytes(rest.iter().map(of).max().unwrap_or_default());
     Row {
-        what: "agent at rest: memory, MB",
+        what: "agent at rest: memory, MB".to_owned(),
+        resources: None,
         figure: most(|rest| rest.memory),
         must: Bound::AtMost(6.0),
         hope: Some(Bound::AtMost(3.0)),
@@ -276,7 +277,8 @@ fn memory_row(rest: &[Rest]) -> Row {
 fn processor_row(rest: &[Rest]) -> Row {
     let shares: Vec<_> = rest.iter().map(|rest| format!("{:.3}", 100.0 * rest.processor)).collect();
     Row {
-        what: "agent at rest: % of a core",
+        what: "agent at rest: % of a core".to_owned(),
+        resources: None,
         figure: 100.0 * rest.iter().map(|rest| rest.processor).fold(0.0, f64::max),
         must: Bound::AtMost(0.1),
         hope: Some(Bound::AtMost(0.05)),
@@ -287,7 +289,8 @@ fn processor_row(rest: &[Rest]) -> Row {
 fn latency_row(latencies: &Latencies) -> Row {
     let (without, with) = (Spread::from_times(&latencies.without), Spread::from_times(&latencies.with));
     Row {
-        what: "slowest of 100 operations while Secrets rotate, over those without",
+        what: "slowest of 100 operations while Secrets rotate, over those without".to_owned(),
+        resources: None,
         figure: with.median / without.median,
         must: Bound::AtMost(1.2),
         hope: Some(Bound::AtMost(1.0)),
@@ -298,7 +301,8 @@ fn latency_row(latencies: &Latencies) -> Row {
 fn delay_row(took: &[Duration]) -> Row {
     let spread = Spread::from_times(took);
     Row {
-        what: "from a Secret's change to its use in all pods, with the kubelet's default, s",
+        what: "from a Secret's change to its use in all pods, with the kubelet's default, s".to_owned(),
+        resources: None,
         figure: spread.max,
         must: Bound::AtMost(120.0),
         hope: None,

@@ -1,9 +1,9 @@
-//! Least, median and greatest of some times: takes durations, gives seconds. Pure; called by the measurements.
+//! Least, median and greatest of some times or ratios: takes durations, gives seconds. Pure; called by the measurements.
 
 use std::fmt;
 use std::time::Duration;
 
-/// The shape of some times, in seconds.
+/// The shape of some times, in seconds, or of other figures.
 pub(super) struct Spread {
     pub(super) min: f64,
     pub(super) median: f64,
@@ -12,7 +12,10 @@ pub(super) struct Spread {
 
 impl Spread {
     pub(super) fn from_times(times: &[Duration]) -> Self {
-        let mut times: Vec<f64> = times.iter().map(Duration::as_secs_f64).collect();
+        Self::from_values(times.iter().map(Duration::as_secs_f64).collect())
+    }
+
+    pub(super) fn from_values(mut times: Vec<f64>) -> Self {
         times.sort_by(f64::total_cmp);
         let at = |place: usize| times.get(place).copied().unwrap_or(f64::NAN);
         let middle = times.len() / 2;
