@@ -65,8 +65,9 @@ fn quoted_after<'a>(text: &'a str, marker: &str) -> Vec<&'a str> {
 fn the_page_on_performance_has_a_row_for_each_figure_of_the_benchmark_and_no_other() {
     let page = fs::read_to_string(docs().join("performance.md")).unwrap();
     let bench = docs().join("../e2e/src/bench");
-    let sources =
-        ["mod.rs", "size.rs", "crowd.rs", "rotation.rs"].map(|it| fs::read_to_string(bench.join(it)).unwrap()).concat();
+    let sources = ["mod.rs", "size.rs", "crowd.rs", "rotation.rs"]
+        .map(|it| fs::read_to_string(bench.join(it)).unwrap())
+        .concat();
     let figures = ["what:", "row("].into_iter().flat_map(|marker| quoted_after(&sources, marker));
     assert_eq!(first_cells(&page, &["| figure | bound |"]), figures.map(str::to_owned).collect());
 }

@@ -82,7 +82,7 @@ fn steady() -> StatusInputs<'static> {
         replicas_expected: 2,
         workload: ChildKind::Deployment,
         rollout: Some(pods(2, 2)),
-        former_ready: 0,
+        former_ready: None,
         servers: vec!["cache.shop:11211".into()],
         pending: Vec::new(),
         paused: None,

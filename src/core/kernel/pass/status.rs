@@ -127,7 +127,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
     StatusInputs {
         key: &seen.key,
         workload: view.resource.workload(),
-        former_ready: view.former_workload().and_then(|live| live.rollout.as_ref()).map_or(0, |it| it.ready),
+        former_ready: view.former_workload().map(|live| live.rollout.as_ref().map_or(0, |it| it.ready)),
         generation: seen.generation,
         replicas_expected,
         rollout: workload.map(|live| RolloutProgress::new(live, progress)),

@@ -31,7 +31,8 @@ pub struct ConditionValue {
 /// Whether at least one pod serves, or none is wanted.
 #[must_use]
 pub fn available(inputs: &StatusInputs<'_>) -> ConditionValue {
-    let (ready, desired, former) = (inputs.ready(), inputs.replicas_expected, inputs.former_ready);
+    let (ready, desired, former) =
+        (inputs.ready(), inputs.replicas_expected, inputs.former_ready.unwrap_or(0));
     let holds = ready + former >= 1 || desired == 0;
     let reason = if holds { Reason::Available } else { Reason::Unavailable };
     let serves = match former {

@@ -27,8 +27,8 @@ pub struct StatusInputs<'a> {
     pub workload: ChildKind,
     /// The rollout of the workload, if we control one.
     pub rollout: Option<RolloutProgress>,
-    /// Ready pods of before a change of the workload.
-    pub former_ready: i32,
+    /// Ready pods of the workload of before a change of its kind; `None` once that is gone.
+    pub former_ready: Option<i32>,
     /// Addresses of the cache for clients; empty until our Service exists.
     pub servers: Vec<String>,
     /// The kinds of children that are not as desired: a write is pending, waits or failed.

@@ -145,7 +145,8 @@ impl<'a> ReadinessPhase<'a> {
             Self::Paused(waiting) => {
                 let rollout = inputs.rollout.as_ref();
                 let complete = rollout.is_some_and(|it| it.complete(inputs.replicas_expected));
-                let serves = complete && inputs.rotating().is_none();
+                // Pods of the former workload run what was asked for before.
+                let serves = complete && inputs.rotating().is_none() && inputs.former_ready.is_none();
                 let ready =
                     if serves { steady(inputs) } else { not_ready(Reason::MemcachedNotReady, &pods()) };
                 (ready, reconciling(Reason::Paused, &paused_message(waiting)))

@@ -23,7 +23,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
 use crate::history::Op;
-use crate::model::{LACKING, Model, NAME, Report, merged};
+use crate::model::{LACKING, Model, NAME, NAMED, Report, merged};
 use crate::simulation::Simulation;
 
 /// Refuses words that contradict each other or what the kernel knew when it sent them. Returns what was claimed.
@@ -296,6 +296,17 @@ fn a_rollout_that_begins_beside_somebody_elses_service_is_in_progress() {
         let begins = requested.iter().rposition(|it| it == "apply Deployment").unwrap();
         assert_eq!(requested[begins - 1], "status", "{requested:?}");
     }
+}
+
+/// The former workload's pods serve what was asked for before, and the list for clients leads to them too.
+#[test]
+fn a_change_of_workloads_that_is_paused_half_way_is_not_ready() {
+    let any = Step::Any;
+    let run_pods = || any(Op::RunStatefulSet);
+    let half_way = [any(Op::Edit(NAMED)), Step::Quiet, run_pods(), run_pods(), Step::Pause(true)];
+    let model = run(0, &half_way).model;
+    let ready = model.resource().status.conditions.iter().find(|it| it.type_ == "Ready").unwrap();
+    assert_eq!(ready.message, "3/3 replicas are ready; not as desired yet: Deployment");
 }
 
 /// Nobody does anything for a rollout that waits for its policy, whether that is refused or somebody else's.

@@ -36,7 +36,7 @@ fn steady() -> StatusInputs<'static> {
     StatusInputs {
         key: &KEY,
         workload: ChildKind::Deployment,
-        former_ready: 0,
+        former_ready: None,
         generation: 2,
         replicas_expected: 3,
         rollout: Some(rollout(3, 3, 3)),

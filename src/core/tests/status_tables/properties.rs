@@ -65,7 +65,7 @@ prop_compose! {
         replicas_expected in 0..3,
         rollout in option::weighted(0.9, rollouts()),
         workload in select(ChildKind::WORKLOADS.to_vec()),
-        former_ready in prop_oneof![9 => Just(0), 1 => 1..3],
+        former_ready in prop_oneof![9 => Just(None), 1 => (0..3).prop_map(Some)],
         in_place in prop::bool::weighted(0.8),
         paused in option::weighted(0.2, subsequence(vec!["Service", "Deployment"], 0..=2)),
         missing_secrets in subsequence(vec!["a", "b"], 0..=1),
