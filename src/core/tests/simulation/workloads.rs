@@ -68,7 +68,7 @@ fn named_pods_are_replaced_one_by_one() {
 #[test]
 fn a_rollout_of_named_pods_that_somebody_stops_by_hand_goes_on() {
     let mut simulation = edited(NAMED, NAMED + 1);
-    while simulation.model.pods_of_the_new_template() < 2 {
+    while simulation.model.pods_of_the_new_template() != 2 {
         one_step(&mut simulation);
     }
     simulation.model.stop_rollout();
