@@ -20,7 +20,7 @@ use memcached_operator::kernel::object::{ChildKind, Key, Watched};
 use memcached_operator::shell::kinds::api_resource;
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Audit, Cluster, Options, Shape, TemporaryCluster};
 use crate::testing::await_answer;
 use crate::testing::operator::{self, Operator};
 
@@ -30,6 +30,14 @@ pub const NAMESPACE: &str = "fleet";
 pub const AT_ONCE: usize = 32;
 /// How long all resources together may take to be served, reported or removed, on a slow and busy machine.
 const FLEET_SETTLES_WITHIN: Duration = Duration::from_secs(600);
+
+/// A bare API server that writes no audit log, which costs time.
+///
+/// # Errors
+/// When it does not start.
+pub(super) async fn unlogged(name: &str) -> Result<TemporaryCluster> {
+    TemporaryCluster::up(name, Options { audit: Audit::Off, ..Shape::ApiServer.into() }).await
+}
 
 /// The resources of one cluster.
 #[derive(Clone)]

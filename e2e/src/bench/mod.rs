@@ -56,7 +56,7 @@ use self::kernel::{Rate, World};
 use self::quiet::Quiet;
 use self::report::{Bound, Report, Row};
 use self::size::{LARGE, SMALL, Size};
-use crate::cluster::{Audit, Options, Shape, TemporaryCluster};
+use crate::cluster::{Shape, TemporaryCluster};
 use crate::programs::Kubernetes;
 
 /// Resources of every row that names no number.
@@ -195,16 +195,12 @@ async fn requests() -> Result<Quiet> {
 
 /// The kernel over the objects of a fleet that an operator brought to rest.
 async fn kernel_alone() -> Result<Vec<Rate>> {
-    let cluster = unlogged("bench-kernel").await?;
+    let cluster = fleet::unlogged("bench-kernel").await?;
     let fleet = Fleet::prepare(&cluster, RESOURCES).await?;
     fleet.fill().await?;
     cold_start::operator_run(&fleet).await?.0.terminate().await?;
     eprintln!("the kernel alone");
     kernel::measure(&fleet).await
-}
-
-async fn unlogged(name: &str) -> Result<TemporaryCluster> {
-    TemporaryCluster::up(name, Options { audit: Audit::Off, ..Shape::ApiServer.into() }).await
 }
 
 fn kernel_rows(rates: &[Rate]) -> Vec<Row> {

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::cold_start::{self, ColdStart};
 use super::edit::{self, Edits};
-use super::fleet::Fleet;
+use super::fleet::{Fleet, unlogged};
 use super::report::{Bound, Row, Summary};
 use super::server::{self, Answered};
 use super::spread::Spread;
-use super::{memory, settled, unlogged};
+use super::{memory, settled};
 
 /// Edits whose median counts.
 const EDITS: usize = 100;

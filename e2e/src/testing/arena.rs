@@ -270,16 +270,17 @@ pub const NAMES: [&str; 2] = ["a", "b"];
 /// # Errors
 /// When none of them does in time, or both do.
 pub async fn roles(operators: &[Operator; 2]) -> Result<Roles> {
-    await_answer("one leads", SOON + SOON, async || {
-        let mut leaders = Vec::new();
-        for (at, operator) in operators.iter().enumerate() {
-            let (_, page) = operator.get("/metrics").await?;
-            leaders.extend(page.contains("\nmemcached_operator_leader 1\n").then_some(at));
-        }
-        ensure!(leaders.len() == 1, "{leaders:?} lead");
-        Ok(Roles { leader: leaders[0], follower: 1 - leaders[0] })
-    })
-    .await
+    await_answer("one leads", SOON + SOON, async || roles_now(operators).await).await
+}
+
+async fn roles_now(operators: &[Operator; 2]) -> Result<Roles> {
+    let mut leaders = Vec::new();
+    for (at, operator) in operators.iter().enumerate() {
+        let (_, page) = operator.get("/metrics").await?;
+        leaders.extend(page.contains("\nmemcached_operator_leader 1\n").then_some(at));
+    }
+    ensure!(leaders.len() == 1, "{leaders:?} lead");
+    Ok(Roles { leader: leaders[0], follower: 1 - leaders[0] })
 }
 
 /// Edits resources, one after the other, until it is dropped, so that the leader always has something to write.
@@ -339,6 +340,26 @@ pub async fn await_writes(arena: &Arena<'_>, name: &str, since: Timestamp) -> Re
         // A leader that was kept from renewing its Lease (a machine that stood still) does not write either: say so.
         ensure!(written > 0, "nothing yet; {}", arena.lead_of(name)?);
         Ok(())
+    })
+    .await
+}
+
+/// Waits until the one of `a` and `b` that leads has written since a moment, and gives who does. Who led at first may have lost
+/// its Lease meanwhile, as in [`roles`].
+///
+/// # Errors
+/// When none does in time.
+pub async fn await_leader_writes(
+    arena: &Arena<'_>,
+    operators: &[Operator; 2],
+    since: Timestamp,
+) -> Result<Roles> {
+    await_answer("the leader writes", SOON + SOON, async || {
+        let roles = roles_now(operators).await?;
+        let name = NAMES[roles.leader];
+        let written = arena.account()?.writes_since(&arena.user(name), since);
+        ensure!(written > 0, "nothing yet; {}", arena.lead_of(name)?);
+        Ok(roles)
     })
     .await
 }

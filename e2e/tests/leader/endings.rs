@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use e2e::testing::arena::{
-    Arena, NAMES, PACE, Roles, Traffic, await_leads, await_writes, roles, stop_and_go, two,
+    Arena, NAMES, PACE, Roles, Traffic, await_leader_writes, await_leads, await_writes, stop_and_go, two,
 };
 use jiff::{SignedDuration, Timestamp};
 use rustix::process::Signal;
@@ -54,9 +54,9 @@ pub(crate) async fn a_leader_that_is_killed_is_followed_within_its_lease() -> Re
         let _traffic = Traffic::start(space, PACE).await?;
         let mut operators = two(&arena).await?;
         for _ in 0..3 {
-            let Roles { leader, follower } = roles(&operators).await?;
+            let Roles { leader, follower } =
+                await_leader_writes(&arena, &operators, Timestamp::now()).await?;
             let takes = NAMES[follower];
-            await_writes(&arena, NAMES[leader], Timestamp::now()).await?;
             let killed = Timestamp::now();
             operators[leader].signal(Signal::KILL)?;
             await_writes(&arena, takes, killed).await?;
@@ -76,9 +76,8 @@ pub(crate) async fn a_leader_that_stood_still_for_a_minute_does_no_harm_when_it_
         let arena = Arena::new(space, 6)?;
         let _traffic = Traffic::start(space, PACE).await?;
         let operators = two(&arena).await?;
-        let roles = roles(&operators).await?;
+        let roles = await_leader_writes(&arena, &operators, Timestamp::now()).await?;
         let (stopped, other) = (NAMES[roles.leader], NAMES[roles.follower]);
-        await_writes(&arena, stopped, Timestamp::now()).await?;
         arena.stand_still(&operators, roles, Duration::from_secs(60)).await?;
         let went_on = Timestamp::now();
         await_writes(&arena, other, went_on).await?;

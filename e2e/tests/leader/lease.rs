@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use tokio::time::{interval, sleep};
 
 use crate::in_space;
-use e2e::testing::arena::{Arena, NAMES, PACE, SOON, Traffic, await_leads, await_writes, roles};
+use e2e::testing::arena::{
+    Arena, NAMES, PACE, SOON, Traffic, await_leader_writes, await_leads, await_writes, roles,
+};
 
 /// How long these Leases last, in seconds: long enough that a leader on a busy machine renews in time.
 const LEASE: u32 = 6;
@@ -34,8 +36,8 @@ pub(crate) async fn a_lease_that_is_deleted_comes_back_and_has_no_two_holders() 
         for round in 0..6_u64 {
             let deleted = Timestamp::now();
             arena.delete().await?;
-            let holder = await_held(&arena).await?;
-            await_writes(&arena, &holder, deleted).await?;
+            await_held(&arena).await?;
+            await_leader_writes(&arena, &operators, deleted).await?;
             sleep(Duration::from_millis(73 * round)).await; // at another point of the renewal each time
         }
         // The leader dies with its Lease.
@@ -63,9 +65,8 @@ async fn damaged(prefix: &str, damages: impl IntoIterator<Item = Value>) -> Resu
             let damaged = Timestamp::now();
             let led = async {
                 arena.edit(&damage).await?;
-                let leader = NAMES[roles(&operators).await?.leader];
-                await_writes(&arena, leader, damaged).await?;
-                anyhow::Ok(leader)
+                let roles = await_leader_writes(&arena, &operators, damaged).await?;
+                anyhow::Ok(NAMES[roles.leader])
             };
             let holder = led.await.with_context(|| damage.to_string())?;
             println!(
