@@ -69,7 +69,7 @@ pub struct MonitoringSpec {
         extend("x-kubernetes-validations" = [image::rule("exporterImage")])
     )]
     pub exporter_image: Option<String>,
-    /// Resource requests and limits of the exporter, or of the agent in its place.
+    /// Resource requests and limits of the exporter, or of the agent in its place; without an exporter (enabled: false) the agent has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exporter_resources: Option<Resources>,
     /// Where this section is present, a ServiceMonitor tells the Prometheus operator about the exporter.
