@@ -25,6 +25,7 @@ public class HitRatios {
     List<InetSocketAddress> addresses = List.of();
     MemcachedClient client;
     String keys;
+    int next;
 
     HitRatios(String kind) {
         this.kind = kind;
@@ -96,15 +97,37 @@ public class HitRatios {
         return 100 * done / KEYS;
     }
 
+    int work(int count) {
+        int found = 0;
+        for (int done = 0; done < count; done++) {
+            String key = keys + "-" + next;
+            next = (next + 1) % KEYS;
+            try {
+                if (client.asyncGet(key).get(100, TimeUnit.MILLISECONDS) != null) {
+                    found++;
+                } else {
+                    client.set(key, 0, "value").get(100, TimeUnit.MILLISECONDS);
+                }
+            } catch (Exception miss) {
+                // The pod is away.
+            }
+        }
+        return 100 * found / count;
+    }
+
     int order(String... words) throws Exception {
         switch (words[0]) {
             case "store":
                 keys = words[2];
+                next = 0;
                 use(words[1], true);
                 return share(key -> client.set(key, 0, "value"));
             case "find":
                 use(words[1], false);
                 return share(key -> client.asyncGet(key));
+            case "work":
+                use(words[1], false);
+                return work(Integer.parseInt(words[2]));
             case "read":
                 return share(key -> client.asyncGet(key));
             default:

@@ -9,6 +9,7 @@ Without FROM and TO it reads orders, one a line, and prints a share for each:
     find TO            the share of them that is found; with the client of before, if TO is the same
     read               the share that the client finds that there is
     again              stores the same keys with the client that there is: the share that is then found
+    work TO COUNT      reads the next COUNT keys and stores those that it misses, as an application does: the share that was found
 """
 import os
 import sys
@@ -65,7 +66,7 @@ class Client:
         return self.client.set(key, "value", **self.answered)
 
     def store(self, servers, keys):
-        self.keys = keys
+        self.keys, self.next = keys, 0
         self.use(servers)
         return self.share(self.set)
 
@@ -80,6 +81,21 @@ class Client:
     def again(self):
         self.share(self.set)
         return self.read()
+
+    def work(self, servers, count):
+        if servers != self.servers:
+            self.use(servers)
+        found = 0
+        for _ in range(int(count)):
+            key, self.next = f"{self.keys}-{self.next}", (self.next + 1) % KEYS
+            try:
+                if self.client.get(key):
+                    found += 1
+                else:
+                    self.set(key)
+            except pylibmc.Error:
+                pass
+        return 100 * found // int(count)
 
 
 client = Client(sys.argv[1])

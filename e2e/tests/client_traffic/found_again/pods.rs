@@ -10,6 +10,7 @@ use e2e::testing::memcached::Memcached as Client;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{DeleteParams, EvictParams, ListParams};
 use kube::{Api, ResourceExt};
+use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use serde_json::{Value, json};
 
 use super::rings::Machine;
@@ -130,6 +131,8 @@ impl<'a> Pods<'a> {
         json!({
             "workload": self.workload,
             "replicas": replicas,
+            // It is asked how full the pods are.
+            "monitoring": {"enabled": self.have_names(), "exporterImage": OWN_IMAGE},
             "highAvailability": {"podDisruptionBudget": {"enabled": true, "maxUnavailable": 1}},
         })
     }
@@ -140,11 +143,20 @@ impl<'a> Pods<'a> {
         Ok(())
     }
 
-    /// A rollout replaces all of them.
-    pub(crate) async fn are_replaced(&self) -> Result<()> {
+    /// A rollout replaces all of them, for a cause that was not there before.
+    pub(crate) async fn are_replaced(&self, cause: &str) -> Result<()> {
         let before = self.serving().await?;
-        self.cache.trigger("now").await?;
+        self.cache.trigger(cause).await?;
         self.become_many(before.len(), &before).await
+    }
+
+    /// The same, and each pod is so many percent as full as the others before the next one goes.
+    pub(crate) async fn are_replaced_when_warm(&self, cause: &str, percent: u16) -> Result<()> {
+        let mut spec = self.spec(self.serving().await?.len());
+        // Far longer than the clients take, and less than is waited for, also for two pods.
+        spec["rollout"] = json!({"warmth": {"percent": percent, "timeoutSeconds": 50}});
+        self.cache.apply(&spec).await?;
+        self.are_replaced(cause).await
     }
 
     /// The last two are evicted, as by a drain of the node that holds them: each as soon as the budget lets it go.

@@ -137,6 +137,11 @@ impl Ring {
         self.order("again").await
     }
 
+    /// Reads the next so many of the keys and stores those that it misses, as an application does.
+    pub(crate) async fn work(&mut self, servers: &str, count: usize) -> Result<i32> {
+        self.order(&format!("work {servers} {count}")).await
+    }
+
     async fn order(&mut self, order: &str) -> Result<i32> {
         let answer = async {
             self.input.write_all(format!("{order}\n").as_bytes()).await?;

@@ -39,8 +39,8 @@ impl Table {
         }
     }
 
-    /// Whether `docs/clients.md` has this table, the shares of each ring within so many points.
-    pub(crate) fn is_on_the_page(&self, tolerance: impl Fn(&str) -> i32) -> Result<()> {
+    /// Whether `docs/clients.md` has this table, the shares of each ring and column within so many points.
+    pub(crate) fn is_on_the_page(&self, tolerance: impl Fn(&str, &str) -> i32) -> Result<()> {
         let page = fs::read_to_string(repository().join("docs/clients.md"))?;
         let after = page.split_once(&format!("### {}\n", self.heading));
         let (_, after) = after.with_context(|| format!("the page lacks the heading {}", self.heading))?;
@@ -51,8 +51,11 @@ impl Table {
             let cells = row.with_context(|| format!("no row {ring}"))?.split('|').skip(2);
             let shares = cells.filter_map(|cell| cell.trim().strip_suffix(" %")?.parse::<i32>().ok());
             let (shown, measured): (Vec<_>, _) = (shares.collect(), self.row(number));
-            let near = |(shown, measured): (&i32, &i32)| (shown - measured).abs() <= tolerance(ring);
-            let agree = shown.len() == measured.len() && shown.iter().zip(&measured).all(near);
+            let near = |((column, _), (shown, measured)): (&(&str, _), (&i32, &i32))| {
+                (shown - measured).abs() <= tolerance(ring, column)
+            };
+            let pairs = self.columns.iter().zip(shown.iter().zip(&measured));
+            let agree = shown.len() == measured.len() && pairs.into_iter().all(near);
             ensure!(agree, "{}, {ring}: measured {measured:?}, the page says {shown:?}", self.heading);
         }
         Ok(())
