@@ -72,9 +72,9 @@ pub struct Live {
     /// `spec.updateStrategy.rollingUpdate.partition`, see [`super::partition`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<i32>,
-    /// Whether we wrote that partition, or nobody can know. Somebody else's says nothing of how far a rollout is.
+    /// Whether somebody else wrote that partition: then it says nothing of how far a rollout is.
     #[serde(default)]
-    pub owns_partition: bool,
+    pub partition_is_foreign: bool,
     /// The status, if the child is a Deployment or a StatefulSet.
     pub rollout: Option<Box<SeenRollout>>,
     /// [`SeenChild::inactive`].
@@ -160,7 +160,8 @@ impl Live {
                 .and_then(Value::as_i64)
                 .and_then(|it| it.try_into().ok()),
             owns_replicas: ours.is_some_and(|it| it.pointer(REPLICAS).is_some()),
-            owns_partition: ours.is_none_or(|it| it.pointer(OWNED_PARTITION).is_some()),
+            partition_is_foreign: seen.content.pointer(PARTITION).is_some()
+                && ours.is_some_and(|it| it.pointer(OWNED_PARTITION).is_none()),
             entry: seen.entry,
             template: template.map(Box::new),
             unrecorded,

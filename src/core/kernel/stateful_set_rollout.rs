@@ -37,7 +37,7 @@ pub fn partition(live: &Live, expected: i32, failing: &[FailingPod], next: NextP
     // From rest only the apply of a template begins a rollout. Another template is somebody else's, and a pod that is going
     // has the same numbers as an older one: it still counts, but not as updated. Who else wrote this number stopped a rollout:
     // it goes on.
-    let at_rest = at == HELD && live.owns_partition;
+    let at_rest = at == HELD && !live.partition_is_foreign;
     Partition {
         of_kept_pods: if at_rest || !is_rolling(seen) { HELD } else { at.min(step) },
         of_new_template: at.min(first_step),
