@@ -74,7 +74,7 @@ pub fn run(view: &View<'_>) -> Pass {
     };
     let present = plan(desired);
     // budget: whether pods may roll now without an edit of the user, and whether for the newest templates
-    let adoption = match mounted_secrets.invalid.is_empty() {
+    let adoption = match mounted_secrets.let_pods_start() {
         true => budget::adoption(view, &spec, &present),
         false => AdoptionState::No,
     };

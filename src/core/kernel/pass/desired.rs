@@ -180,7 +180,7 @@ impl<'a> View<'a> {
     where
         'a: 'b,
     {
-        let intent = self.intent(spec, mounted_secrets.hash.as_deref());
+        let intent = self.intent(spec, mounted_secrets.hash.as_deref(), self.next_pod(spec, mounted_secrets));
         let live = self.live_template(&intent, mounted_secrets.changed_unseen);
         DesiredChildren::new(intent, live, self.resource.rendered_hashes.as_deref())
     }
@@ -195,7 +195,7 @@ impl<'a> View<'a> {
     where
         'a: 'b,
     {
-        let intent = self.intent(spec, mounted_secrets.hash.as_deref());
+        let intent = self.intent(spec, mounted_secrets.hash.as_deref(), self.next_pod(spec, mounted_secrets));
         let live = self.live_template(&intent, mounted_secrets.changed_unseen);
         DesiredChildren::at_newest(intent, live)
     }

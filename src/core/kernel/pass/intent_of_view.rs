@@ -1,6 +1,7 @@
 //! What the children are rendered from, as a pass sees it: the [`Intent`], with the names under which clients find the cache
 //! and the pods that may be replaced. Pure; asked by the stages that render, and by the status.
 
+use super::mounted_secrets::MountedSecrets;
 use super::view::View;
 use crate::api::Validated;
 use crate::api::spec::Workload;
@@ -11,7 +12,12 @@ use crate::kernel::stateful_set_rollout::{self, NextPod};
 impl<'a> View<'a> {
     /// What the children are rendered from.
     #[must_use]
-    pub fn intent<'b>(&self, spec: &'b Validated, secret_hash: Option<&'b str>) -> Intent<'b>
+    pub fn intent<'b>(
+        &self,
+        spec: &'b Validated,
+        secret_hash: Option<&'b str>,
+        next_pod: NextPod,
+    ) -> Intent<'b>
     where
         'a: 'b,
     {
@@ -20,7 +26,7 @@ impl<'a> View<'a> {
             uid: &self.resource.seen.uid,
             spec,
             replicas: self.replicas_to_apply(spec),
-            partition: self.partition(spec),
+            partition: self.partition(spec, next_pod),
             servers: self.servers(spec),
             secret_hash,
             restart_trigger: self.resource.seen.restart_trigger.as_deref(),
@@ -39,17 +45,21 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Which pods of a StatefulSet may be replaced.
+    /// Whether the rollout of a StatefulSet goes on to its next pod once all pods are available.
     #[must_use]
-    pub fn partition(&self, spec: &Validated) -> Partition {
+    pub fn next_pod(&self, spec: &Validated, mounted_secrets: &MountedSecrets) -> NextPod {
+        match self.awaited_warmth(spec) {
+            None if mounted_secrets.let_pods_start() => NextPod::Goes,
+            Some(_) | None => NextPod::Waits,
+        }
+    }
+
+    /// Which pods of a StatefulSet may be replaced.
+    fn partition(&self, spec: &Validated, next_pod: NextPod) -> Partition {
         let live = self.our_workload().filter(|_| spec.workload == Workload::StatefulSet);
         live.map_or(Partition::OF_NONE, |live| {
             let failing: Vec<_> = self.failing_pods().map(|(pod, _)| pod).collect();
-            let next = match self.awaited_warmth(spec) {
-                Some(_) => NextPod::Waits,
-                None => NextPod::Goes,
-            };
-            stateful_set_rollout::partition(live, self.replicas_expected(spec), &failing, next)
+            stateful_set_rollout::partition(live, self.replicas_expected(spec), &failing, next_pod)
         })
     }
 }

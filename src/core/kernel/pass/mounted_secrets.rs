@@ -13,6 +13,9 @@
 //! A hash belongs to the versions of the Secrets that it was computed from. The versions of one hash prove nothing
 //! about another hash.
 //!
+//! While a Secret is missing and a pod serves, no rollout starts or goes on: the pod that takes its place would wait for the
+//! Secret, and what it cached is lost.
+//!
 //! Pods that the Go operator started carry its hash, one over every value of all their Secrets. Of a single Secret the
 //! shell computes the same, so that a change between the two operators is noticed. With two Secrets
 //! that hash cannot be computed from one Secret at a time. The content at the first read is then assumed to be what the
@@ -38,6 +41,7 @@ use crate::kernel::failure::Failure;
 use crate::kernel::go_operator::secret_hash::WHOLE_SECRET;
 use crate::kernel::live::Live;
 use crate::kernel::pending_request::SecretRead;
+use crate::kernel::stateful_set_rollout::NextPod;
 use crate::kernel::status::inputs::MissingSecret;
 use crate::kernel::world::secret::{Presence, Secret, SecretDigests, SecretHash};
 
@@ -75,6 +79,12 @@ impl MountedSecrets {
     #[must_use]
     pub const fn hold_templates(&self) -> bool {
         (self.unreadable.is_some() || self.unfounded) && self.hash.is_none()
+    }
+
+    /// Whether a pod that is started now finds what it mounts, and in it what memcached takes.
+    #[must_use]
+    pub const fn let_pods_start(&self) -> bool {
+        self.missing.is_empty() && self.invalid.is_empty()
     }
 
     /// The hash to remember: only one that was computed from content that was read.
@@ -336,7 +346,8 @@ impl View<'_> {
 
     /// Whether the live template was rendered with this hash. The Go operator's says nothing about our hash.
     fn runs_on(&self, spec: &Validated, hash: &str) -> bool {
-        let intent = self.intent(spec, Some(hash));
+        // Its hash depends on no other pod.
+        let intent = self.intent(spec, Some(hash), NextPod::Waits);
         let signed = self.our_workload().is_some_and(|live| live.template.is_some());
         self.live_template(&intent, false).is_some_and(|live| {
             live.is_of(&intent.hash(), spec.security.rotation)

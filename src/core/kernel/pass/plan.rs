@@ -55,16 +55,26 @@ pub fn plan<'a>(
         it.kind == ChildKind::NetworkPolicy && it.compared.is_some() && !it.action.is_in_place()
     };
     let guarded = !children.iter().any(open);
-    if let Some(workload) = children.iter_mut().find(|it| it.kind == desired.workload()) {
-        let action = &workload.action;
-        let makes_pods = *action == Action::Create || action.cause().is_some();
-        // Whatever a new pod is made for, it mounts the Secrets as they are now.
-        let unfit = !guarded || !mounted_secrets.invalid.is_empty();
-        if (makes_pods && unfit) || (mounted_secrets.hold_templates() && action.writes()) {
-            workload.action = or_look(view, workload.kind, Action::Hold);
-        }
+    if let Some(workload) = children.iter_mut().find(|it| it.kind == desired.workload())
+        && must_hold(view, mounted_secrets, &workload.action, guarded)
+    {
+        workload.action = or_look(view, workload.kind, Action::Hold);
     }
     Plan { desired, children }
+}
+
+/// Whether a write of the workload has to wait. `guarded`: no NetworkPolicy that the spec asks for is about to be made.
+fn must_hold(view: &View<'_>, mounted_secrets: &MountedSecrets, action: &Action, guarded: bool) -> bool {
+    let makes_pods = *action == Action::Create || action.cause().is_some();
+    // Whatever a new pod is made for, it mounts the Secrets as they are now.
+    let unfit = !guarded || !mounted_secrets.invalid.is_empty();
+    // What somebody else wrote is put back all the same: that keeps the pods of before.
+    let replaces_pods = action.cause().is_some_and(|cause| cause != RolloutCause::Drift);
+    let serves =
+        || view.our_workload().is_some_and(|live| live.rollout.as_ref().is_some_and(|it| it.ready > 0));
+    (makes_pods && unfit)
+        || (replaces_pods && !mounted_secrets.missing.is_empty() && serves())
+        || (mounted_secrets.hold_templates() && action.writes())
 }
 
 /// What to do about a child that the spec asks for.

@@ -3,7 +3,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::inputs::StatusInputs;
+use super::inputs::{BlockingProblem, StatusInputs};
 use crate::api::MemcachedStatus;
 use crate::kernel::object::ChildKind;
 
@@ -20,7 +20,8 @@ pub(super) fn progressing_since(
     reached: bool,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let is_awaited = inputs.workload == ChildKind::StatefulSet && inputs.awaited_warmth.is_none();
+    let waits = inputs.awaited_warmth.is_some() || waits_for_secrets(inputs);
+    let is_awaited = inputs.workload == ChildKind::StatefulSet && !waits;
     let of_us = inputs.rollout.as_ref().filter(|_| is_awaited);
     let desired = inputs.replicas_expected;
     let rollout = of_us.filter(|it| !it.held_back && !it.complete(desired))?;
@@ -33,6 +34,12 @@ pub(super) fn progressing_since(
         Some(_) => Some(now),
         None => (!reached || !rollout.settled(desired)).then_some(now),
     }
+}
+
+/// Whether a rollout does not go on because a new pod would not find a Secret, while all others serve.
+fn waits_for_secrets(inputs: &StatusInputs<'_>) -> bool {
+    let invalid = matches!(inputs.blocking_problem, Some(BlockingProblem::SecretInvalid(_)));
+    (invalid || !inputs.missing_secrets.is_empty()) && inputs.ready() >= inputs.replicas_expected
 }
 
 /// When the deadline ends.

@@ -24,7 +24,7 @@ use memcached_operator_core::kernel::event::{Event, SeenChild, SeenResource, See
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Uid, Watched};
 pub(crate) use objects::{Cluster, merged};
 use objects::{is_labelled, template};
-pub(crate) use specs::{NAMED, VARIANTS, WARM};
+pub(crate) use specs::{NAMED, NAMED_WITH_SECRET, VARIANTS, WARM};
 pub(crate) use stages::{LACKING, REFUSED, Report};
 use stateful_sets::is_held;
 
@@ -159,6 +159,11 @@ impl Model {
         let mut waiting: Vec<_> = self.watches.values_mut().filter(|events| !events.is_empty()).collect();
         let at = at.checked_rem(waiting.len())?;
         waiting[at].pop_front()
+    }
+
+    /// The next event of one watch.
+    pub(crate) fn next_event_of(&mut self, kind: Watched) -> Option<Event> {
+        self.watches.get_mut(&kind)?.pop_front()
     }
 
     /// A complete list of a kind; events that wait on its watch are contained in it.

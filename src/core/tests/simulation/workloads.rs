@@ -2,9 +2,10 @@
 //! meanwhile, what is waited for, and what is said of it. The model checks each partition that is written.
 
 use jiff::SignedDuration;
-use memcached_operator_core::kernel::object::ChildKind;
+use memcached_operator_core::kernel::object::{ChildKind, Watched};
+use rstest::rstest;
 
-use crate::model::{NAMED, WARM};
+use crate::model::{NAMED, NAMED_WITH_SECRET, WARM};
 use crate::simulation::Simulation;
 
 /// Edits the workload and answers requests one by one until the former one is deleted; gives how many pods of the new one
@@ -74,6 +75,81 @@ fn a_rollout_of_named_pods_that_somebody_stops_by_hand_goes_on() {
     simulation.model.stop_rollout();
     run(&mut simulation);
     simulation.model.check_converged();
+}
+
+/// Pods that mount a Secret, all full.
+fn with_a_secret(variant: u8) -> Simulation {
+    let mut simulation = Simulation::new();
+    simulation.model.set_secret(Some(0));
+    simulation.model.create_resource();
+    simulation.model.edit(variant);
+    simulation.settle();
+    simulation.model.fill_pods(100);
+    simulation.model.rollouts = 0;
+    simulation
+}
+
+/// The number of ready pods, and the reason of Ready.
+fn readiness(simulation: &Simulation, kind: ChildKind) -> (i32, String) {
+    let conditions = &simulation.model.resource().status.conditions;
+    let ready = conditions.iter().find(|it| it.type_ == "Ready").unwrap();
+    (simulation.model.ready_pods(kind), ready.reason.to_string())
+}
+
+#[rstest]
+#[case::in_a_deployment(3, ChildKind::Deployment, 1)]
+#[case::with_names(NAMED_WITH_SECRET, ChildKind::StatefulSet, 3)]
+fn no_pod_that_serves_goes_for_an_edit_while_a_secret_is_missing(
+    #[case] variant: u8,
+    #[case] kind: ChildKind,
+    #[case] pods: i32,
+) {
+    let mut simulation = with_a_secret(variant);
+    simulation.model.set_secret(None);
+    simulation.settle();
+    simulation.model.change_spec(|spec| spec.image = Some("memcached:1.6.40".to_owned()));
+    simulation.model.trigger(1);
+    simulation.settle();
+    assert_eq!(simulation.model.rollouts, 0);
+    assert_eq!(readiness(&simulation, kind), (pods, "SecretNotFound".to_owned()));
+    simulation.restart();
+    simulation.settle();
+    assert_eq!(simulation.model.rollouts, 0);
+    simulation.model.set_secret(Some(0));
+    simulation.settle();
+    simulation.model.check_converged();
+    assert_eq!(simulation.model.rollouts, 1, "the edit and the trigger, at once");
+    assert_eq!(readiness(&simulation, kind), (pods, "MemcachedReady".to_owned()));
+}
+
+#[test]
+fn a_rollout_of_named_pods_stands_still_while_a_secret_is_missing_and_that_is_no_failure() {
+    let mut simulation = with_a_secret(NAMED_WITH_SECRET);
+    simulation.model.trigger(1);
+    while simulation.model.pods_of_the_new_template() != 1 {
+        one_step(&mut simulation);
+    }
+    simulation.model.set_secret(None);
+    simulation.settle();
+    let short = readiness(&simulation, ChildKind::StatefulSet);
+    assert_eq!(short, (2, "SecretNotFound".to_owned()), "the pod that was going waits for the Secret");
+    simulation.model.set_secret(Some(0));
+    while simulation.model.ready_pods(ChildKind::StatefulSet) != 3 {
+        simulation.model.work();
+    }
+    simulation.model.set_secret(None);
+    while let Some(event) = simulation.model.next_event_of(Watched::Secret) {
+        simulation.step(event);
+    }
+    simulation.settle();
+    pass(&mut simulation, 700);
+    assert_eq!(simulation.model.pods_of_the_new_template(), 1, "the others serve");
+    assert_eq!(readiness(&simulation, ChildKind::StatefulSet), (3, "SecretNotFound".to_owned()));
+    simulation.model.set_secret(Some(0));
+    run(&mut simulation);
+    simulation.model.check_converged();
+    let failed = simulation.said.iter().any(|reason| reason == "ProgressDeadlineExceeded");
+    assert!(!failed, "{:?}", simulation.said);
 }
 
 /// Until nothing happens but by time, or by an answer of pods.

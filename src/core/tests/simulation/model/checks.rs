@@ -84,8 +84,11 @@ impl Model {
         let spec = resource.spec.as_ref().unwrap();
         let wants_secret = spec.security.as_ref().is_some_and(|it| it.sasl.is_some());
         let secret = self.secret.as_ref().map(|(_, content)| *content).filter(|_| wants_secret);
+        let lacks_secret = wants_secret && secret.is_none();
         for (kind, wanted) in wanted(resource) {
-            let held = kind.is_workload() && secret == Some(REFUSED);
+            // The pods of a former workload serve until others can start.
+            let former_waits = lacks_secret && !wanted;
+            let held = kind.is_workload() && (secret == Some(REFUSED) || former_waits);
             assert!(held || self.children.contains_key(&kind) == wanted, "{}", kind.name());
         }
         for child in self.children.values() {
@@ -101,10 +104,12 @@ impl Model {
             _ => ("True", "MemcachedReady"),
         };
         assert_eq!((ready.status.as_str(), ready.reason.as_str()), expected, "{}", ready.message);
-        if secret == Some(REFUSED) {
+        let kind = workload(resource);
+        // What replaces pods waits for the Secret.
+        let waits = lacks_secret && ChildKind::WORKLOADS.iter().any(|kind| self.ready_pods(*kind) > 0);
+        if secret == Some(REFUSED) || waits {
             return;
         }
-        let kind = workload(resource);
         let deployment = &self.children[&kind].content;
         let replicas = deployment["spec"]["replicas"].as_i64().unwrap();
         match &spec.autoscaling {

@@ -52,6 +52,8 @@ pub(super) fn wanted(resource: &SeenResource) -> [(ChildKind, bool); 5] {
 const DEPLOYMENTS: u8 = 8;
 /// The first variant that asks for a StatefulSet.
 pub(crate) const NAMED: u8 = DEPLOYMENTS;
+/// The variant of a StatefulSet whose pods mount the Secret.
+pub(crate) const NAMED_WITH_SECRET: u8 = DEPLOYMENTS + 4;
 /// The variant whose pods never become ready.
 const NEVER_SERVES: u8 = DEPLOYMENTS + 2;
 /// The first of two variants whose rollouts wait for warm pods.

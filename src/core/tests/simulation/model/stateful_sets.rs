@@ -12,9 +12,9 @@ use memcached_operator_core::kernel::pod_figures::PodFigures;
 
 use serde_json::{Value, json};
 
-use super::Model;
 use super::objects::template;
 use super::others::is_foreign;
+use super::{Model, SECRET};
 
 /// The image of which no pod ever becomes ready.
 pub(super) const BROKEN: &str = "memcached:broken";
@@ -49,6 +49,7 @@ struct Set {
     partition: i32,
     update: String,
     broken: bool,
+    mounts_secret: bool,
 }
 
 /// What we own of how pods are replaced.
@@ -67,6 +68,7 @@ impl Set {
             partition: partition(&child.content),
             update: hash::of_json(template(child).unwrap())[..8].to_owned(),
             broken: image.ends_with(BROKEN),
+            mounts_secret: template(child).unwrap()["spec"]["volumes"].to_string().contains(SECRET),
         }
     }
 }
@@ -211,8 +213,11 @@ impl Model {
             return;
         }
         let starting: Vec<i32> = {
-            let is_starting =
-                |(number, pod): (&i32, &NamedPod)| (pod.ready.is_none() && !pod.broken).then_some(*number);
+            let lacks_secret =
+                |pod: &NamedPod| pod.revision == set.update && set.mounts_secret && self.secret.is_none();
+            let is_starting = |(number, pod): (&i32, &NamedPod)| {
+                (pod.ready.is_none() && !pod.broken && !lacks_secret(pod)).then_some(*number)
+            };
             self.named.pods.iter().filter_map(is_starting).collect()
         };
         if !starting.is_empty() {

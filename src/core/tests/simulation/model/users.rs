@@ -98,12 +98,12 @@ impl Model {
         }
     }
 
-    /// The user mends a Secret that memcached would refuse, where the Deployment has lost its label or its owner: whoever may
-    /// not apply it cannot give them back, and looks at it every minute.
+    /// The user makes a Secret that is missing, or mends one that memcached would refuse, where the Deployment has lost its label
+    /// or its owner: whoever may not apply it cannot give them back, and looks at it every minute.
     pub(crate) fn mend_secret_of_lost_deployment(&mut self) {
         let is_lost = |child: &SeenChild| !is_labelled(child) || child.controller.is_none();
         let lost = ChildKind::WORKLOADS.iter().any(|kind| self.children.get(kind).is_some_and(is_lost));
-        if lost && self.secret.as_ref().is_some_and(|(_, content)| *content == REFUSED) {
+        if lost && self.secret.as_ref().is_none_or(|(_, content)| *content == REFUSED) {
             self.set_secret(Some(0));
         }
     }
