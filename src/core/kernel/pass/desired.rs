@@ -110,7 +110,7 @@ impl<'a> DesiredChildren<'a> {
         let rendered = specs.find_map(|spec| {
             let intent = Intent { spec, secret_hash, restart_trigger, ..self.intent.clone() };
             let rendered = desired::workload::workload(&intent, Some(live));
-            (rendered.template_hash == live.hash).then_some(rendered.body)
+            live.is_of(&rendered.template_hash, spec.security.rotation).then_some(rendered.body)
         })?;
         let (kind, desired) = (self.workload(), self.body(self.workload()));
         let mut paths = diff::drift(kind, desired, &rendered);

@@ -65,6 +65,8 @@ fn another_way_of_taking_secrets_replaces_the_pods_once_as_an_edit_of_the_users(
         simulation.settle();
     }
     assert_eq!(simulation.model.rollouts, 2);
+    let fields = "spec.template.spec.containers[name=agent]";
+    assert!(simulation.told.iter().all(|told| told.contains(fields)), "{:?}", simulation.told);
     simulation.model.set_secret(Some(2));
     simulation.settle();
     assert_eq!(simulation.model.rollouts, 2);
