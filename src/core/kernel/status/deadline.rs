@@ -36,10 +36,11 @@ pub(super) fn progressing_since(
     }
 }
 
-/// Whether a rollout does not go on because a new pod would not find a Secret, while all others serve.
+/// Whether new pods would not find a Secret that memcached takes: they wait for a person, and the deadline begins once it is
+/// there.
 fn waits_for_secrets(inputs: &StatusInputs<'_>) -> bool {
     let invalid = matches!(inputs.blocking_problem, Some(BlockingProblem::SecretInvalid(_)));
-    (invalid || !inputs.missing_secrets.is_empty()) && inputs.ready() >= inputs.replicas_expected
+    invalid || !inputs.missing_secrets.is_empty()
 }
 
 /// When the deadline ends.

@@ -106,7 +106,9 @@ impl Model {
         assert_eq!((ready.status.as_str(), ready.reason.as_str()), expected, "{}", ready.message);
         let kind = workload(resource);
         // What replaces pods waits for the Secret.
-        let waits = lacks_secret && ChildKind::WORKLOADS.iter().any(|kind| self.ready_pods(*kind) > 0);
+        let has_former =
+            ChildKind::WORKLOADS.iter().filter(|kind| self.children.contains_key(kind)).count() > 1;
+        let waits = lacks_secret && (has_former || self.ready_pods(kind) > 0);
         if secret == Some(REFUSED) || waits {
             return;
         }
