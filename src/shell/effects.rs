@@ -156,9 +156,11 @@ fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
             let operation = operation(("delete", "deleted"), "delete", Watched::Child(kind), key);
             (operation, http, Expected::Leftover(kind))
         }
-        Request::DeletePod { pod, uid } => {
-            let params = DeleteParams::default()
-                .preconditions(Preconditions { uid: Some(uid.into()), resource_version: None });
+        Request::DeletePod { pod, uid, resource_version } => {
+            let params = DeleteParams::default().preconditions(Preconditions {
+                uid: Some(uid.into()),
+                resource_version: Some(resource_version.into()),
+            });
             let http = requests(Watched::Pod, &pod).delete(&pod.name, &params);
             (operation(("delete", "deleted"), "delete", Watched::Pod, pod), http, Expected::Pod)
         }

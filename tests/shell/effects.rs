@@ -14,6 +14,7 @@ use memcached_operator::kernel::object::{ChildKind, Key, ResourceVersion, Uid};
 use memcached_operator::kernel::secret_finding::SecretFinding;
 use memcached_operator::kernel::seen;
 use memcached_operator::shell::effects::{Executor, execute};
+use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -133,6 +134,35 @@ async fn an_apply_carries_the_uid_and_the_version_of_the_child_it_means() {
             }),
         }
     );
+}
+
+#[rstest]
+#[case::of_a_child(
+    Request::Delete {
+        kind: ChildKind::Service,
+        key: sessions(),
+        uid: Uid::from("u-7"),
+        resource_version: ResourceVersion::from("41"),
+    },
+    "/api/v1/namespaces/shop/services/sessions",
+)]
+#[case::of_a_pod_that_may_serve_meanwhile(
+    Request::DeletePod {
+        pod: sessions(),
+        uid: Uid::from("u-7"),
+        resource_version: ResourceVersion::from("41"),
+    },
+    "/api/v1/namespaces/shop/pods/sessions",
+)]
+#[tokio::test]
+async fn a_deletion_carries_the_uid_and_the_version_that_it_means(
+    #[case] request: Request,
+    #[case] path: &str,
+) {
+    let (_, call) = sent(request, 200, &stored(deployment())).await;
+
+    assert_eq!((call.method.as_str(), call.path.as_str()), ("DELETE", path));
+    assert_eq!(call.body["preconditions"], json!({"uid": "u-7", "resourceVersion": "41"}));
 }
 
 #[tokio::test]

@@ -178,6 +178,7 @@ impl Bench {
             Event::Pod(SeenPod {
                 key: Key { namespace: namespace.clone(), name: format!("{name}-7d4b9c6f5-x2x4z") },
                 uid: Uid::default(),
+                resource_version: ResourceVersion::default(),
                 instance: name.clone(),
                 revision: None,
                 ip: Some("10.244.0.7".to_owned()),

@@ -159,6 +159,8 @@ pub enum Request {
         pod: Key,
         /// The incarnation that was looked at.
         uid: Uid,
+        /// The version that was looked at.
+        resource_version: ResourceVersion,
     },
     /// Ask the agents of a cache's pods; the answer is no part of a batch, and nothing waits for it.
     AskAgents(Question),

@@ -221,6 +221,9 @@ pub struct SeenPod {
     /// The incarnation of the pod. Pods of a StatefulSet have the name of the pod whose place they take.
     #[serde(default)]
     pub uid: Uid,
+    /// The version of the pod.
+    #[serde(default)]
+    pub resource_version: ResourceVersion,
     /// Name of the resource, from the instance label.
     pub instance: String,
     /// The revision of the StatefulSet that made it; `None` of a Deployment's pod.

@@ -48,6 +48,8 @@ pub enum PlannedRequest {
         pod: Key,
         /// The incarnation that was looked at.
         uid: Uid,
+        /// The version that was looked at: since then it may have become ready.
+        resource_version: ResourceVersion,
         /// The Kubernetes Event to publish once it is deleted.
         kube_event: KubeEvent,
     },
@@ -176,9 +178,11 @@ impl PlannedRequest {
             }
             Self::ReadChild { kind, known: _ } => Request::ReadChild { kind: *kind, key: key(*kind) },
             Self::WriteChild(ChildWrite { kind, write, .. }) => write.on_the_wire(*kind, key(*kind)),
-            Self::DeletePod { pod, uid, kube_event: _ } => {
-                Request::DeletePod { pod: pod.clone(), uid: uid.clone() }
-            }
+            Self::DeletePod { pod, uid, resource_version, kube_event: _ } => Request::DeletePod {
+                pod: pod.clone(),
+                uid: uid.clone(),
+                resource_version: resource_version.clone(),
+            },
             Self::WriteStatus { status, .. } => Request::PatchStatus {
                 resource_version: resource.resource_version.clone(),
                 status: patch::patch(&resource.status, status),

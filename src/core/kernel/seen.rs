@@ -204,7 +204,7 @@ pub fn secret(meta: &ObjectMeta) -> Option<SeenSecret> {
 /// One of our pods; `None` without the instance label.
 #[must_use]
 pub fn pod(object: &Pod) -> Option<SeenPod> {
-    let Identity { key, uid, resource_version: _ } = identity(&object.metadata)?;
+    let Identity { key, uid, resource_version } = identity(&object.metadata)?;
     let labels = object.metadata.labels.as_ref()?;
     let instance = labels.get(INSTANCE_LABEL)?.clone();
     let status = object.status.as_ref();
@@ -213,6 +213,7 @@ pub fn pod(object: &Pod) -> Option<SeenPod> {
     Some(SeenPod {
         key,
         uid,
+        resource_version,
         instance,
         // A Deployment's pods have no such label.
         revision: labels.get(REVISION_LABEL).cloned(),

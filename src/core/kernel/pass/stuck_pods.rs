@@ -39,6 +39,7 @@ pub fn request(pod: &SeenPod) -> PlannedRequest {
     PlannedRequest::DeletePod {
         pod: pod.key.clone(),
         uid: pod.uid.clone(),
+        resource_version: pod.resource_version.clone(),
         kube_event: kube_events::pod_deleted(&pod.key, pod.problem.as_deref().unwrap_or_default()),
     }
 }

@@ -33,7 +33,7 @@ impl Reconciler {
             let line = self.handle_secret_reply(read, reply, &uid);
             return effects.extend(line.map(|line| Subject { key: &key, uid: &uid }.log(line)));
         }
-        if let PlannedRequest::DeletePod { pod, uid: of_pod, kube_event } = request {
+        if let PlannedRequest::DeletePod { pod, uid: of_pod, resource_version: _, kube_event } = request {
             return effects.extend(self.handle_pod_reply((&key, &uid), (&pod, &of_pod), kube_event, reply));
         }
         let version = self.world.server_version.clone().unwrap_or_default();

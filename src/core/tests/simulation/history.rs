@@ -68,6 +68,8 @@ pub(crate) enum Op {
     RunStatefulSet,
     /// A pod of the StatefulSet dies.
     LosePod(u8),
+    /// The image that the pods of the StatefulSet wait for is there after all.
+    PushImage,
     /// Somebody sets the partition to what it is at rest.
     StopRollout,
     /// Clients fill the pods of the StatefulSet so far.
@@ -121,6 +123,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         3 => Just(Op::RollOut),
         6 => Just(Op::RunStatefulSet),
         1 => (0..3u8).prop_map(Op::LosePod),
+        1 => Just(Op::PushImage),
         1 => Just(Op::StopRollout),
         2 => prop_oneof![Just(50), Just(100)].prop_map(Op::FillPods),
         1 => cluster.prop_map(Op::BecomeAnother),
@@ -177,6 +180,7 @@ impl Simulation {
             Op::RollOut => self.model.roll_out(),
             Op::RunStatefulSet => self.model.run_stateful_set(),
             Op::LosePod(at) => self.model.lose_pod(*at),
+            Op::PushImage => self.model.push_image(),
             Op::FillPods(percent) => self.model.fill_pods(*percent),
             Op::Befall(disaster) => self.befall(disaster),
             Op::BecomeAnother(cluster) => self.model.become_another(*cluster),

@@ -17,7 +17,7 @@ use memcached_operator_core::api::condition::Condition;
 use memcached_operator_core::kernel::effect::{Effect, Request};
 use memcached_operator_core::kernel::event::{Event, SeenPod};
 use memcached_operator_core::kernel::failure::Category;
-use memcached_operator_core::kernel::object::{ChildKind, Key, Scope, Uid};
+use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Scope, Uid};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
@@ -129,9 +129,10 @@ fn beginnings() -> impl Strategy<Value = Vec<Step>> {
     let waits = vec![any(Op::Edit(2)), Step::Pause(true), Step::Quiet];
     let empty =
         vec![Step::AskFor(0), Step::Quiet, any(Op::RollOut), any(Op::RollOut), any(Op::TamperTemplate)];
+    let lacks_secret = vec![any(Op::Edit(3)), any(Op::Secret(None)), Step::Quiet];
     prop_oneof![
         6 => Just(Vec::new()),
-        1 => prop::sample::select(vec![rotates, refused, waits, empty]),
+        1 => prop::sample::select(vec![rotates, refused, waits, empty, lacks_secret]),
     ]
 }
 
@@ -155,6 +156,7 @@ fn take(simulation: &mut Simulation, step: &Step) {
             let pod = SeenPod {
                 key: Key { name: format!("{NAME}-1"), ..key },
                 uid: Uid::from(String::new()),
+                resource_version: ResourceVersion::default(),
                 instance: NAME.to_owned(),
                 revision: None,
                 ip: None,

@@ -2,10 +2,11 @@
 //! meanwhile, what is waited for, and what is said of it. The model checks each partition that is written.
 
 use jiff::SignedDuration;
+use memcached_operator_core::kernel::effect::{Effect, Request};
 use memcached_operator_core::kernel::object::{ChildKind, Watched};
 use rstest::rstest;
 
-use crate::model::{NAMED, NAMED_WITH_SECRET, WARM};
+use crate::model::{NAMED, NAMED_WITH_SECRET, NEVER_SERVES, WARM};
 use crate::simulation::Simulation;
 
 /// Edits the workload and answers requests one by one until the former one is deleted; gives how many pods of the new one
@@ -75,6 +76,36 @@ fn a_rollout_of_named_pods_that_somebody_stops_by_hand_goes_on() {
     simulation.model.stop_rollout();
     run(&mut simulation);
     simulation.model.check_converged();
+}
+
+#[test]
+fn a_pod_that_serves_after_all_is_not_deleted_by_a_request_of_before() {
+    for another_leads in [false, true] {
+        let mut simulation = edited(NAMED, NEVER_SERVES);
+        // From 1.35 on only the operator deletes such a pod.
+        simulation.model.upgrade();
+        run(&mut simulation);
+        simulation.model.edit(NAMED + 1);
+        simulation.hear();
+        while !simulation.requests.iter().any(is_deletion_of_pod) {
+            one_step(&mut simulation);
+            simulation.hear();
+        }
+        simulation.model.push_image();
+        if another_leads {
+            simulation.restart();
+            simulation.hear();
+            assert_eq!(simulation.left_behind.len(), 1);
+            simulation.execute_late(0);
+        }
+        run(&mut simulation);
+        simulation.settle();
+        simulation.model.check_converged();
+    }
+}
+
+fn is_deletion_of_pod(effect: &Effect) -> bool {
+    matches!(effect, Effect::Send { request: Request::DeletePod { .. }, .. })
 }
 
 /// Pods that mount a Secret, all full.

@@ -83,7 +83,7 @@ impl Model {
                 Some(_) => conflict("the object has been modified"),
                 None => Reply::Child(None),
             },
-            Request::DeletePod { pod, uid } => self.delete_pod(pod, uid),
+            Request::DeletePod { pod, uid, resource_version } => self.delete_pod(pod, uid, resource_version),
             Request::AskAgents(question) => self.answer_of_agents(question),
             Request::AskFigures => self.count_items(),
             Request::PatchStatus { resource_version, status } => match self.resource.clone() {

@@ -55,7 +55,7 @@ pub(crate) const NAMED: u8 = DEPLOYMENTS;
 /// The variant of a StatefulSet whose pods mount the Secret.
 pub(crate) const NAMED_WITH_SECRET: u8 = DEPLOYMENTS + 4;
 /// The variant whose pods never become ready.
-const NEVER_SERVES: u8 = DEPLOYMENTS + 2;
+pub(crate) const NEVER_SERVES: u8 = DEPLOYMENTS + 2;
 /// The first of two variants whose rollouts wait for warm pods.
 pub(crate) const WARM: u8 = DEPLOYMENTS + 6;
 /// How many variants there are.

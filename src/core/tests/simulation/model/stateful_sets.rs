@@ -7,12 +7,12 @@ use memcached_operator_core::kernel::desired::partition::HELD;
 use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::event::{Event, Reply, SeenChild, SeenPod, SeenRevisions, SeenRollout};
 use memcached_operator_core::kernel::hash;
-use memcached_operator_core::kernel::object::{ChildKind, Key, Uid, Watched};
+use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Uid, Watched};
 use memcached_operator_core::kernel::pod_figures::PodFigures;
 
 use serde_json::{Value, json};
 
-use super::objects::template;
+use super::objects::{conflict, template};
 use super::others::is_foreign;
 use super::{Model, SECRET};
 
@@ -33,6 +33,7 @@ pub(crate) struct NamedPods {
 #[derive(Clone, Debug)]
 struct NamedPod {
     uid: Uid,
+    version: ResourceVersion,
     revision: String,
     broken: bool,
     /// Since when it is ready.
@@ -92,6 +93,7 @@ impl Model {
         SeenPod {
             key: self.pod_key(number),
             uid: pod.uid.clone(),
+            resource_version: pod.version.clone(),
             instance: self.key.name.clone(),
             revision: Some(pod.revision.clone()),
             ip: None,
@@ -105,12 +107,13 @@ impl Model {
     }
 
     fn put_pod(&mut self, number: i32, pod: Option<NamedPod>) {
+        let version = self.tick();
+        let pod = pod.map(|pod| NamedPod { version, ..pod });
         let event = match &pod {
             Some(pod) => Event::Pod(self.seen_pod(number, pod)),
             None => Event::Gone { kind: Watched::Pod, key: self.pod_key(number) },
         };
         self.tell(Watched::Pod, event);
-        self.tick();
         match pod {
             Some(pod) => drop(self.named.pods.insert(number, pod)),
             None => drop(self.named.pods.remove(&number)),
@@ -165,11 +168,26 @@ impl Model {
         Reply::Figures(runs.map(figures).collect())
     }
 
-    pub(super) fn delete_pod(&mut self, key: &Key, uid: &Uid) -> Reply {
+    /// The image that pods wait for comes into the registry after all: they serve, and no other pod takes their place.
+    pub(crate) fn push_image(&mut self) {
+        let broken: Vec<_> = self
+            .named
+            .pods
+            .iter()
+            .filter(|(_, pod)| pod.broken)
+            .map(|(number, pod)| (*number, pod.clone()))
+            .collect();
+        for (number, pod) in broken {
+            self.put_pod(number, Some(NamedPod { broken: false, ready: Some(self.now), ..pod }));
+        }
+    }
+
+    pub(super) fn delete_pod(&mut self, key: &Key, uid: &Uid, version: &ResourceVersion) -> Reply {
         let found = self.named.pods.iter().find(|(number, _)| self.pod_key(**number) == *key);
-        if let Some((number, pod)) = found.map(|(number, pod)| (*number, pod.clone()))
-            && pod.uid == *uid
-        {
+        if let Some((number, pod)) = found.map(|(number, pod)| (*number, pod.clone())) {
+            if pod.uid != *uid || pod.version != *version {
+                return conflict("the pod has been modified");
+            }
             assert!(pod.ready.is_none(), "a pod that serves is deleted");
             self.put_pod(number, None);
         }
@@ -207,7 +225,8 @@ impl Model {
                 let broken = is_new && set.broken;
                 let uid = self.uid("pod");
                 let replaces_lost = self.named.lost.remove(&number);
-                let pod = NamedPod { uid, revision, broken, ready: None, items: 0, replaces_lost };
+                let version = ResourceVersion::default();
+                let pod = NamedPod { uid, version, revision, broken, ready: None, items: 0, replaces_lost };
                 self.put_pod(number, Some(pod));
             }
             return;
