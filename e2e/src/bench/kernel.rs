@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
 use memcached_operator::kernel::effect::Effect;
 use memcached_operator::kernel::event::{Event, SeenChild, SeenPod, SeenResource, SeenRollout};
-use memcached_operator::kernel::object::{ChildKind, Key, Scope, Uid, Watched};
+use memcached_operator::kernel::object::{ChildKind, Key, ResourceVersion, Scope, Uid, Watched};
 use memcached_operator::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator::kernel::seen;
 use rustix::time::{ClockId, clock_gettime};
