@@ -300,6 +300,19 @@ fn a_rollout_that_begins_beside_somebody_elses_service_is_in_progress() {
     }
 }
 
+/// The search for histories found it: the check took the kind that may have run the pods before for the one that does.
+#[test]
+fn a_rollout_begins_though_nobody_may_look_for_another_workload() {
+    let any = Step::Any;
+    let rotates =
+        [any(Op::Edit(3)), Step::Quiet, any(Op::RollOut), any(Op::RollOut), any(Op::Secret(Some(1)))];
+    let refused = [Step::Restart { waits: false }, any(Op::Execute(0)), Step::Refuse(0, Category::Forbidden)];
+    let begins = [Step::Restart { waits: true }].into_iter().chain(rotates).chain([Step::Quiet]);
+    let Simulation { model, requested, .. } = run(0, &begins.chain(refused).collect::<Vec<_>>());
+    assert!(requested.iter().any(|it| it == "apply Deployment"), "{requested:?}");
+    assert_eq!(reason(&model, "Progressing"), Some("Progressing"));
+}
+
 /// The former workload's pods serve what was asked for before, and the list for clients leads to them too.
 #[test]
 fn a_change_of_workloads_that_is_paused_half_way_is_not_ready() {

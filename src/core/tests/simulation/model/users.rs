@@ -103,9 +103,13 @@ impl Model {
     pub(crate) fn mend_secret_of_lost_deployment(&mut self) {
         let is_lost = |child: &SeenChild| !is_labelled(child) || child.controller.is_none();
         let lost = ChildKind::WORKLOADS.iter().any(|kind| self.children.get(kind).is_some_and(is_lost));
-        if lost && self.secret.as_ref().is_none_or(|(_, content)| *content == REFUSED) {
+        if lost && (self.secret.is_none() || self.has_refused_secret()) {
             self.set_secret(Some(0));
         }
+    }
+
+    pub(crate) fn has_refused_secret(&self) -> bool {
+        self.secret.as_ref().is_some_and(|(_, content)| *content == REFUSED)
     }
 
     pub(crate) fn touch_secret(&mut self) {

@@ -48,6 +48,11 @@ impl<'a> Known<'a> {
         })
     }
 
+    /// The kind that is to run the pods.
+    fn kind(&self) -> ChildKind {
+        self.reconciler.world().resources[self.key].workload()
+    }
+
     /// Whether neither the workload's own controller nor an autoscaler has anything to do. An autoscaler has where the
     /// Deployment asks for another number than it would.
     fn is_still(&self) -> bool {
@@ -114,7 +119,7 @@ pub(super) fn contradictions(status: &MemcachedStatus, known: &Known<'_>) -> Vec
     }
     let lines = || said.iter().map(|it| line(it.condition)).collect::<Vec<_>>().join("\n  ");
     let mut refuse = |why: &str| found.push(format!("{why}\n  {}", lines()));
-    let still = known.is_still();
+    let still = known.is_still().then(|| known.kind().name());
     let missing = |claim: &Claim| matches!(claim, Claim::SecretsMissing(_) | Claim::KeysMissing(_));
     let lacks_secret = said.iter().any(|it| it.claims.iter().any(missing));
     for one in &said {
@@ -184,9 +189,9 @@ fn within(one: &Said<'_>, status: &MemcachedStatus, known: &Known<'_>, refuse: &
     }
 }
 
-/// Why a claim and one of another condition exclude each other. `still`: neither the workload's own controller nor an
-/// autoscaler has anything to do.
-fn disagreement(pair: (&Claim, &Claim), still: bool, lacks_secret: bool) -> Option<&'static str> {
+/// Why a claim and one of another condition exclude each other. `still`: the workload, where neither its own
+/// controller nor an autoscaler has anything to do.
+fn disagreement(pair: (&Claim, &Claim), still: Option<&str>, lacks_secret: bool) -> Option<&'static str> {
     if let (Some(here), Some(there)) = (wanted(pair.0), wanted(pair.1))
         && here != there
     {
@@ -195,13 +200,15 @@ fn disagreement(pair: (&Claim, &Claim), still: bool, lacks_secret: bool) -> Opti
     Some(match pair {
         (Claim::InProgress(..), Claim::AllUpdated(_)) => "a rollout is in progress and over",
         (Claim::InProgress(..), Claim::Paused(kinds))
-            if still && (names(kinds, "Deployment") || names(kinds, "StatefulSet")) =>
+            if still.is_some_and(|workload| names(kinds, workload)) =>
         {
             "a rollout is in progress and paused"
         }
-        (Claim::InProgress(..), Claim::WaitsForTurn) if still => "a rollout is in progress and waits",
+        (Claim::InProgress(..), Claim::WaitsForTurn) if still.is_some() => {
+            "a rollout is in progress and waits"
+        }
         (Claim::InProgress(..), Claim::Quoted(words))
-            if still && (words.contains("Deployment") || words.contains("StatefulSet")) =>
+            if still.is_some_and(|workload| words.contains(workload)) =>
         {
             "a rollout is in progress and cannot begin"
         }
