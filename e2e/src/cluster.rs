@@ -244,7 +244,7 @@ impl Cleanup {
     ///
     /// # Errors
     /// When nothing can be started that waits for the end of the program.
-    pub fn of(name: &str) -> Result<Self> {
+    pub fn for_cluster(name: &str) -> Result<Self> {
         Ok(Self { name: name.to_owned(), remover: Some(Remover::start(name)?) })
     }
 }
@@ -274,7 +274,7 @@ impl TemporaryCluster {
     /// As [`Cluster::shared`].
     pub async fn up(name: &str, options: impl Into<Options>) -> Result<Self> {
         down(name)?;
-        let cleanup = Cleanup::of(name)?;
+        let cleanup = Cleanup::for_cluster(name)?;
         Ok(Self { cluster: Cluster::shared(name, options).await?, cleanup })
     }
 

@@ -57,7 +57,7 @@ struct Demo {
 impl Demo {
     fn new(place: &'static str, kubeconfig: &Path) -> Result<Self> {
         let name = unique("demo");
-        Ok(Self { _cleanup: Cleanup::of(&name)?, name, place, kubeconfig: kubeconfig.to_owned() })
+        Ok(Self { _cleanup: Cleanup::for_cluster(&name)?, name, place, kubeconfig: kubeconfig.to_owned() })
     }
 
     fn command(&self, arguments: &[&str]) -> Command {

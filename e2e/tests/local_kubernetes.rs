@@ -106,7 +106,7 @@ fn borrowed_cache(folder: &Path) -> Result<PathBuf> {
 async fn a_node_is_ready_in_30_seconds_and_up_and_down_can_be_repeated() -> Result<()> {
     let _machine = MACHINE.lock().await;
     let name = unique("ready");
-    let _cleanup = Cleanup::of(&name)?;
+    let _cleanup = Cleanup::for_cluster(&name)?;
     let host = Host::now();
     Kubernetes::build()?;
     let started = Instant::now();
@@ -208,7 +208,7 @@ async fn an_up_that_is_interrupted_or_killed_half_way_leaves_nothing() -> Result
     let _machine = MACHINE.lock().await;
     for signal in ["TERM", "KILL"] {
         let name = unique("half");
-        let _cleanup = Cleanup::of(&name)?;
+        let _cleanup = Cleanup::for_cluster(&name)?;
         let mut up = e2e(&["up", "--name", &name]).stderr(Stdio::null()).stdout(Stdio::null()).spawn()?;
         let half = await_answer("some of it runs", Duration::from_secs(20), async || {
             let cluster = Cluster::find(&name)?.context("no record yet")?;

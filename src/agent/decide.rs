@@ -48,9 +48,9 @@ pub struct Passwords<'a> {
 /// Whether memcached was told to read the files as they are now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// It was.
+    /// Memcached was told of these files.
     Yes,
-    /// It was not, or was told of other files.
+    /// Memcached was not told yet, or was told of other files.
     No,
 }
 
@@ -82,7 +82,7 @@ pub enum Step {
     /// Have memcached read its certificates: `refresh_certs`.
     Refresh,
     /// Nothing more to do now: wait until the files change, or some time has passed.
-    Rest {
+    Wait {
         /// What to say meanwhile.
         state: State,
         /// What did not come as it should, to be told again.
@@ -90,8 +90,8 @@ pub enum Step {
     },
 }
 
-/// What is to be done about one part.
-enum Verdict {
+/// How far memcached is with one part, which says what is to be done about it.
+enum PartState {
     Refused(Vec<Refusal>),
     NeedsRestart(String),
     Tell,
@@ -100,81 +100,81 @@ enum Verdict {
     Taken(Vec<String>),
 }
 
-/// Of both parts; `None` for what memcached does not use.
-struct Verdicts {
-    certificates: Option<Verdict>,
-    passwords: Option<Verdict>,
+/// The states of both parts; `None` for a part that memcached does not use.
+struct PartStates {
+    certificates: Option<PartState>,
+    passwords: Option<PartState>,
 }
 
 /// The next step. Passwords come before certificates: where all passwords are new, only they let the agent in.
 #[must_use]
 pub fn decide(sight: Sight<'_>) -> Step {
-    let Verdicts { certificates, passwords } = verdicts(sight);
+    let PartStates { certificates, passwords } = part_states(sight);
     // A signal may read the certificates too: they have to be good.
-    let may_signal = !matches!(certificates, Some(Verdict::Refused(_)));
+    let may_signal = !matches!(certificates, Some(PartState::Refused(_)));
     match (&passwords, &certificates) {
-        (Some(Verdict::Tell), _) if may_signal => Step::Signal,
-        (Some(Verdict::LogIn), _) => Step::LogIn,
-        (_, Some(Verdict::Tell)) => Step::Refresh,
-        _ => rest(Verdicts { certificates, passwords }),
+        (Some(PartState::Tell), _) if may_signal => Step::Signal,
+        (Some(PartState::LogIn), _) => Step::LogIn,
+        (_, Some(PartState::Tell)) => Step::Refresh,
+        _ => wait(PartStates { certificates, passwords }),
     }
 }
 
 /// What to say where the step for this part could not be done.
 #[must_use]
 pub fn after_failure(sight: Sight<'_>, part: Part, reason: String) -> Step {
-    let Verdicts { certificates, passwords } = verdicts(sight);
-    let failed = Some(Verdict::Failed(reason));
-    rest(match part {
-        Part::Certificates => Verdicts { certificates: failed, passwords },
-        Part::Passwords => Verdicts { certificates, passwords: failed },
+    let PartStates { certificates, passwords } = part_states(sight);
+    let failed = Some(PartState::Failed(reason));
+    wait(match part {
+        Part::Certificates => PartStates { certificates: failed, passwords },
+        Part::Passwords => PartStates { certificates, passwords: failed },
     })
 }
 
-fn verdicts(sight: Sight<'_>) -> Verdicts {
+fn part_states(sight: Sight<'_>) -> PartStates {
     let Sight { now, certificates, passwords } = sight;
-    Verdicts {
+    PartStates {
         certificates: certificates.map(|certificates| of_certificates(now, certificates)),
         passwords: passwords.map(of_passwords),
     }
 }
 
-fn of_passwords(passwords: Passwords<'_>) -> Verdict {
+fn of_passwords(passwords: Passwords<'_>) -> PartState {
     let Passwords { refusals, told, login } = passwords;
     match (refusals, told, login) {
-        ([_, ..], _, _) => Verdict::Refused(refusals.to_vec()),
-        ([], Told::No, _) => Verdict::Tell,
-        ([], Told::Yes, None) => Verdict::LogIn,
-        ([], Told::Yes, Some(Ok(()))) => Verdict::Taken(Vec::new()),
-        ([], Told::Yes, Some(Err(reason))) => Verdict::Failed(reason.clone()),
+        ([_, ..], _, _) => PartState::Refused(refusals.to_vec()),
+        ([], Told::No, _) => PartState::Tell,
+        ([], Told::Yes, None) => PartState::LogIn,
+        ([], Told::Yes, Some(Ok(()))) => PartState::Taken(Vec::new()),
+        ([], Told::Yes, Some(Err(reason))) => PartState::Failed(reason.clone()),
     }
 }
 
-fn of_certificates(now: Timestamp, certificates: Certificates<'_>) -> Verdict {
+fn of_certificates(now: Timestamp, certificates: Certificates<'_>) -> PartState {
     let Certificates { files, told, shown, until_restart } = certificates;
     let pair = match files {
         Ok(pair) => pair,
-        Err(refusal) => return Verdict::Refused(vec![refusal.clone()]),
+        Err(refusal) => return PartState::Refused(vec![refusal.clone()]),
     };
     // Where the file holds no chain, OpenSSL may make one of the authorities that it knows.
     let is_served = shown.as_ref().is_ok_and(|shown| shown.chain.starts_with(&pair.chain));
     match (told, is_served) {
-        (Told::Yes, true) => return Verdict::Taken(until_restart),
-        (Told::No, true) => return Verdict::Tell,
+        (Told::Yes, true) => return PartState::Taken(until_restart),
+        (Told::No, true) => return PartState::Tell,
         (_, false) => {}
     }
     if let Some(words) = not_valid(now, &pair.leaf) {
-        return Verdict::Refused(vec![Refusal::new(CERTIFICATE, words)]);
+        return PartState::Refused(vec![Refusal::new(CERTIFICATE, words)]);
     }
     let served = shown.as_ref().ok().and_then(|shown| Leaf::read(shown.chain.first()?));
     let against = served.and_then(|served| against(&pair.leaf, &served));
     match (against, told, shown) {
-        (Some(verdict), _, _) => verdict,
-        (None, Told::No, _) => Verdict::Tell,
+        (Some(state), _, _) => state,
+        (None, Told::No, _) => PartState::Tell,
         (None, Told::Yes, Ok(_)) => {
-            Verdict::Failed("memcached shows another certificate than that in tls.crt".to_owned())
+            PartState::Failed("memcached shows another certificate than that in tls.crt".to_owned())
         }
-        (None, Told::Yes, Err(reason)) => Verdict::Failed(reason.clone()),
+        (None, Told::Yes, Err(reason)) => PartState::Failed(reason.clone()),
     }
 }
 
@@ -187,9 +187,9 @@ fn not_valid(now: Timestamp, leaf: &Leaf) -> Option<String> {
 }
 
 /// What speaks against a new certificate in the place of the one that is served.
-fn against(new: &Leaf, served: &Leaf) -> Option<Verdict> {
+fn against(new: &Leaf, served: &Leaf) -> Option<PartState> {
     if new.key_type != served.key_type {
-        return Some(Verdict::NeedsRestart(format!(
+        return Some(PartState::NeedsRestart(format!(
             "the certificate in tls.crt has an {} key and the one that is served an {} key: memcached would go on to \
              show the old one to most clients, so it keeps the old one until the pods restart, also when that ends ({})",
             new.key_type, served.key_type, served.not_after,
@@ -197,7 +197,7 @@ fn against(new: &Leaf, served: &Leaf) -> Option<Verdict> {
     }
     let is_another = !served.names.is_empty() && new.names.is_disjoint(&served.names);
     is_another.then(|| {
-        Verdict::Refused(vec![Refusal::new(
+        PartState::Refused(vec![Refusal::new(
             CERTIFICATE,
             format!(
                 "the certificate is for {}, and the one that is served for {}: no client of the old would take the \
@@ -222,17 +222,17 @@ fn list(names: &BTreeSet<String>) -> String {
     }
 }
 
-fn rest(Verdicts { certificates, passwords }: Verdicts) -> Step {
+fn wait(PartStates { certificates, passwords }: PartStates) -> Step {
     let (mut refusals, mut restart, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
     let (mut until_restart, mut failed) = (Vec::new(), BTreeSet::new());
-    for (part, verdict) in [(Part::Certificates, certificates), (Part::Passwords, passwords)] {
-        match verdict {
-            // It waits for the other part, which says why.
-            None | Some(Verdict::Tell | Verdict::LogIn) => {}
-            Some(Verdict::Refused(found)) => refusals.extend(found),
-            Some(Verdict::NeedsRestart(reason)) => restart.push(reason),
-            Some(Verdict::Taken(sentences)) => until_restart.extend(sentences),
-            Some(Verdict::Failed(reason)) => {
+    for (part, state) in [(Part::Certificates, certificates), (Part::Passwords, passwords)] {
+        match state {
+            // This part waits for the other part, which says why.
+            None | Some(PartState::Tell | PartState::LogIn) => {}
+            Some(PartState::Refused(found)) => refusals.extend(found),
+            Some(PartState::NeedsRestart(reason)) => restart.push(reason),
+            Some(PartState::Taken(sentences)) => until_restart.extend(sentences),
+            Some(PartState::Failed(reason)) => {
                 failed.insert(part);
                 reasons.push(reason);
             }
@@ -247,7 +247,7 @@ fn rest(Verdicts { certificates, passwords }: Verdicts) -> Step {
     } else {
         State::Taken { until_restart }
     };
-    Step::Rest { state, failed }
+    Step::Wait { state, failed }
 }
 
 #[cfg(test)]

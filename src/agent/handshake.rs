@@ -22,7 +22,7 @@ use tokio_rustls::TlsConnector;
 use super::decide::Shown;
 
 /// How long a handshake may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+const HANDSHAKE_DEADLINE: Duration = Duration::from_secs(2);
 
 /// What memcached shows at this address.
 ///
@@ -41,7 +41,7 @@ pub async fn look(address: SocketAddr) -> Result<Shown, String> {
         let stream = TcpStream::connect(address).await?;
         TlsConnector::from(Arc::new(config)).connect(ServerName::IpAddress(address.ip().into()), stream).await
     };
-    let shaken = timeout(PATIENCE, shaken).await;
+    let shaken = timeout(HANDSHAKE_DEADLINE, shaken).await;
     let Seen { chain, authorities, proof } = witness.take();
     match (proof, shaken) {
         (Proof::Signed, _) => Ok(Shown { chain, authorities: authorities.into_iter().collect() }),

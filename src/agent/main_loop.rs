@@ -148,10 +148,10 @@ async fn round(
         }
         let step = decide(sight(&read, shown.as_ref(), memory, clock()));
         // What was checked is not what memcached would read.
-        if !matches!(step, Step::Rest { .. }) && paths.stamp() != read.stamp {
+        if !matches!(step, Step::Wait { .. }) && paths.stamp() != read.stamp {
             continue;
         }
-        let rest = match act(&step, options, &read, memory).await {
+        let outcome = match act(&step, options, &read, memory).await {
             Ok(()) => {
                 if let (Step::Signal | Step::Refresh, Some(Ok(pair))) = (&step, &read.pair) {
                     let shown = shown.as_ref().and_then(|shown| shown.as_ref().ok());
@@ -161,7 +161,7 @@ async fn round(
             }
             Err((part, reason)) => after_failure(sight(&read, shown.as_ref(), memory, clock()), part, reason),
         };
-        if let Step::Rest { state, failed } = rest {
+        if let Step::Wait { state, failed } = outcome {
             return (News { state, ..news }, failed);
         }
     }
@@ -258,7 +258,7 @@ async fn act(step: &Step, options: &Options, read: &Read, memory: &mut Memory) -
             tracing::info!("memcached was told to read its certificates (refresh_certs)");
             memory.certificates = Some(read.of(Part::Certificates));
         }
-        Step::Rest { .. } => {}
+        Step::Wait { .. } => {}
     }
     Ok(())
 }

@@ -14,8 +14,8 @@ use tokio::time::timeout;
 
 use crate::exporter::protocol::{Credentials, UNAUTHENTICATED, accepted};
 
-/// How long a conversation may take.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a connection may take, and then each answer.
+const CONVERSATION_DEADLINE: Duration = Duration::from_secs(2);
 /// The longest line that is read.
 const LONGEST: u64 = 1024;
 
@@ -26,7 +26,7 @@ pub enum NotDone {
     #[error("memcached does not answer at {0}: {1}")]
     Away(SocketAddr, io::Error),
     /// No answer in time.
-    #[error("memcached did not answer at {0} within {seconds} s", seconds = PATIENCE.as_secs())]
+    #[error("memcached did not answer at {0} within {seconds} s", seconds = CONVERSATION_DEADLINE.as_secs())]
     Slow(SocketAddr),
     /// None of the credentials is known to memcached.
     #[error("memcached knows no entry of the password file, so the agent cannot tell it anything")]
@@ -92,7 +92,7 @@ struct Talk {
 
 impl Talk {
     async fn start(address: SocketAddr) -> Result<Self, NotDone> {
-        match timeout(PATIENCE, TcpStream::connect(address)).await {
+        match timeout(CONVERSATION_DEADLINE, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => Ok(Self { address, stream: BufReader::with_capacity(256, stream) }),
             Ok(Err(error)) => Err(NotDone::Away(address, error)),
             Err(_) => Err(NotDone::Slow(address)),
@@ -100,7 +100,7 @@ impl Talk {
     }
 
     async fn ask(&mut self, request: &[u8]) -> Result<String, NotDone> {
-        match timeout(PATIENCE, self.converse(request)).await {
+        match timeout(CONVERSATION_DEADLINE, self.converse(request)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(NotDone::Away(self.address, error)),
             Err(_) => Err(NotDone::Slow(self.address)),

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::manifest::{self, Duplicate, Node, Place, Unreadable};
+use super::manifest::{self, Duplicate, Node, SourcePosition, Unreadable};
 use crate::api::spec::{Violation, validate};
 use crate::api::status::Warning;
 use crate::api::warnings::{self, SpecWarning};
@@ -25,7 +25,7 @@ pub struct Finding {
     pub file: String,
     /// Where in the file.
     #[serde(flatten)]
-    pub at: Place,
+    pub at: SourcePosition,
     /// The resource's kind; none where the file cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<&'static str>,
@@ -41,7 +41,7 @@ pub struct Finding {
 
 impl Finding {
     fn line(&self) -> String {
-        let Self { file, at: Place { line, column }, kind, name, path, message } = self;
+        let Self { file, at: SourcePosition { line, column }, kind, name, path, message } = self;
         let resource = kind.zip(name.as_ref()).map(|(kind, name)| format!("{kind}/{name}: "));
         let path = path.as_ref().map(|path| format!("{path}: "));
         format!(
@@ -89,7 +89,7 @@ impl Report {
             return;
         }
         let name = admission::name(&value);
-        let finding = |at: Place, path: String, message: String| Finding {
+        let finding = |at: SourcePosition, path: String, message: String| Finding {
             file: file.to_owned(),
             at,
             kind: Some(KIND),
@@ -102,12 +102,12 @@ impl Report {
         });
         let refused = admission::refusals(&value)
             .into_iter()
-            .map(|Violation { path, message }| finding(object.place_of(&path), path, message));
+            .map(|Violation { path, message }| finding(object.position_of(&path), path, message));
         let mut findings: Vec<_> = twice.chain(refused).collect();
         findings.sort_by_key(|finding| finding.at);
         if findings.is_empty() {
             let warned = |SpecWarning { path, warning: Warning { reason, message } }: SpecWarning| {
-                finding(object.place_of(path), path.to_owned(), format!("{reason}: {message}"))
+                finding(object.position_of(path), path.to_owned(), format!("{reason}: {message}"))
             };
             self.warnings.extend(warnings(&name, &value).into_iter().map(warned));
         }

@@ -1,7 +1,8 @@
 //! The command line: what each command takes, and how the process ends. IO; `main` calls [`main`].
 //!
-//! Every flag but `-f` has an environment twin, and clap is the only place that reads the environment. Errors are printed
-//! here and nowhere else, with their causes.
+//! Every flag of `run`, `agent` and `exporter` has an environment twin. So have those of the other commands, but for the
+//! flags that choose files or resources (`-f`, `-R`, `-A`, `-l`). The flags of `kubectl mcd` have none, like kubectl's. Clap is
+//! the only place that reads the environment. Errors are printed here and nowhere else, with their causes.
 
 pub mod agent;
 pub mod check;

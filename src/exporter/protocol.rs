@@ -131,7 +131,7 @@ impl Credentials {
         let ends = |byte: &u8| matches!(byte, b'\n' | b'\r' | b'\0');
         let line = file.split(ends).find(|line| !line.is_empty()).ok_or(NoCredentials)?;
         let colon = line.iter().position(|byte| *byte == b':').ok_or(NoCredentials)?;
-        Ok(Self::of_line(line, colon))
+        Ok(Self::from_line(line, colon))
     }
 
     /// The credentials of each line of such a file that has a colon, as [`Credentials::parse`] reads the first; at most as
@@ -141,10 +141,10 @@ impl Credentials {
         let lines = file.split(|byte| *byte == b'\n');
         let lines = lines.filter_map(|line| line.split(|byte| matches!(byte, b'\r' | b'\0')).next());
         let with_colon = lines.filter_map(|line| Some((line, line.iter().position(|byte| *byte == b':')?)));
-        with_colon.take(MOST).map(|(line, colon)| Self::of_line(line, colon)).collect()
+        with_colon.take(MOST).map(|(line, colon)| Self::from_line(line, colon)).collect()
     }
 
-    fn of_line(line: &[u8], colon: usize) -> Self {
+    fn from_line(line: &[u8], colon: usize) -> Self {
         let mut value = line.to_vec();
         if let Some(byte) = value.get_mut(colon) {
             *byte = b' ';

@@ -26,7 +26,7 @@ pub enum Verb {
 impl Verb {
     /// The verb of a request, by its method and its address.
     #[must_use]
-    pub fn of(method: &Method, uri: &Uri) -> Self {
+    pub fn from_request(method: &Method, uri: &Uri) -> Self {
         match *method {
             Method::POST => Self::Create,
             Method::PUT => Self::Update,
@@ -108,7 +108,7 @@ pub enum Code {
 impl Code {
     /// The code of an answer.
     #[must_use]
-    pub fn of(status: StatusCode) -> Self {
+    pub fn from_status(status: StatusCode) -> Self {
         let named = Self::VARIANTS.iter().copied().find(|code| code.label() == status.as_str());
         named.unwrap_or(Self::Other)
     }
@@ -159,12 +159,13 @@ mod tests {
         #[case] uri: &str,
         #[case] verb: Verb,
     ) {
-        assert_eq!(Verb::of(&method.parse().unwrap(), &uri.parse().unwrap()), verb);
+        assert_eq!(Verb::from_request(&method.parse().unwrap(), &uri.parse().unwrap()), verb);
     }
 
     #[test]
     fn a_code_without_a_name_makes_no_series_of_its_own() {
-        let codes = [200, 403, 418, 999].map(|code| Code::of(StatusCode::from_u16(code).unwrap()).label());
+        let codes =
+            [200, 403, 418, 999].map(|code| Code::from_status(StatusCode::from_u16(code).unwrap()).label());
         assert_eq!(codes, ["200", "403", "other", "other"]);
     }
 }

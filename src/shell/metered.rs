@@ -19,12 +19,12 @@ pub fn metered(client: &Client, metrics: &Arc<Metrics>) -> Client {
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let (inner, metrics) = (inner.clone(), Arc::clone(&metrics));
         async move {
-            let verb = Verb::of(request.method(), request.uri());
+            let verb = Verb::from_request(request.method(), request.uri());
             let mut under_way = UnderWay { verb, code: Code::NoAnswer, sent: Instant::now(), metrics };
             let asked = tracing::enabled!(tracing::Level::DEBUG)
                 .then(|| format!("{} {}", request.method(), request.uri()));
             let response = inner.send(request).await?;
-            under_way.code = Code::of(response.status());
+            under_way.code = Code::from_status(response.status());
             if let Some(asked) = asked {
                 tracing::debug!(code = response.status().as_u16(), "the API server answers {asked}");
             }

@@ -28,7 +28,7 @@ use crate::kernel::desired::meta::selector_text;
 use crate::kernel::object::{Key, Watched};
 
 /// How long one pod may take, from the connection to the last byte.
-pub const PATIENCE: Duration = Duration::from_secs(2);
+pub const POD_DEADLINE: Duration = Duration::from_secs(2);
 /// Pods of one cache that are asked at once.
 pub const AT_ONCE: usize = 8;
 
@@ -86,9 +86,9 @@ pub fn running(pod: &Pod, containers: &[&str]) -> Option<RunningPod> {
 /// # Errors
 /// Why there is none, in words.
 pub async fn get(address: SocketAddr, path: &str, largest: usize) -> Result<(StatusCode, Bytes), String> {
-    match timeout(PATIENCE, converse(address, path, largest)).await {
+    match timeout(POD_DEADLINE, converse(address, path, largest)).await {
         Ok(ended) => ended,
-        Err(_elapsed) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+        Err(_elapsed) => Err(format!("no answer within {} s", POD_DEADLINE.as_secs())),
     }
 }
 

@@ -73,7 +73,7 @@ pub fn monitored(client: &Client, liveness: &WatchLiveness) -> Client {
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let (inner, liveness) = (inner.clone(), liveness.clone());
         async move {
-            let is_watch = Verb::of(request.method(), request.uri()) == Verb::Watch;
+            let is_watch = Verb::from_request(request.method(), request.uri()) == Verb::Watch;
             let response =
                 timeout(DEADLINE, inner.send(request)).await.map_err(|_elapsed| Late::NextPart)??;
             let patience = (!is_watch).then(Patience::new);

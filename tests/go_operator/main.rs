@@ -52,7 +52,7 @@ fn a_takeover_patches_and_applies_each_child_once_and_rolls_nothing(
     assert_eq!(story.revision(), "0");
     assert_eq!(story.live["Memcached"]["status"]["templateRevision"], 0);
 
-    let again = Story::of(story.live, story.after).play(Until::Rest);
+    let again = Story::new(story.live, story.after).play(Until::Settled);
     assert_eq!(again.told(), Vec::<String>::new(), "a second operator has nothing to do");
 }
 
@@ -137,7 +137,7 @@ fn what_changed_while_no_operator_ran_is_rolled_out_at_the_newest_revision_with_
 ) {
     let mut live = objects(EVERYTHING[0]);
     change(&mut live);
-    let story = Story::of(live, objects(EVERYTHING[1])).play(Until::Applied);
+    let story = Story::new(live, objects(EVERYTHING[1])).play(Until::Applied);
     assert_eq!(story.rollouts, [cause], "{:?}", story.told());
     assert_eq!(story.revision(), "1");
     assert!(story.count("status") >= 1, "Ready goes before the pods do: {:?}", story.told());
@@ -175,7 +175,7 @@ fn annotations_that_somebody_took_away_come_back_and_no_pod_rolls() {
     let annotations =
         live.get_mut("Deployment").expect("it")["metadata"]["annotations"].as_object_mut().expect("a map");
     annotations.retain(|name, _| !name.starts_with("memcached.c5c3.io/"));
-    let story = Story::of(live, objects(EVERYTHING[1])).play(Until::Rest);
+    let story = Story::new(live, objects(EVERYTHING[1])).play(Until::Settled);
     assert_eq!((story.rollouts.as_slice(), story.revision()), (&[][..], &json!("0")));
     assert_eq!([story.count("patch "), story.count("apply ")], [0, 1], "{:?}", story.told());
 }
@@ -209,7 +209,7 @@ fn of_the_go_operator_after_us() -> Objects {
 
 #[test]
 fn a_go_operator_that_was_started_again_after_us_is_taken_over_once_more() {
-    let story = Story::of(of_the_go_operator_after_us(), objects(EVERYTHING[1])).play(Until::Rest);
+    let story = Story::new(of_the_go_operator_after_us(), objects(EVERYTHING[1])).play(Until::Settled);
     // The status says what was found in the Secret, which is no certificate.
     assert_eq!(story.told(), ["read Secret", "patch Deployment", "apply Deployment", "status"]);
     assert_eq!((story.rollouts.as_slice(), story.revision()), (&[][..], &json!("0")));
@@ -246,7 +246,7 @@ fn a_go_operator_that_was_started_again_after_us_is_taken_over_once_more() {
 fn while_a_resource_is_paused_nothing_is_taken_over_and_what_serves_is_ready() {
     let mut live = of_the_go_operator_after_us();
     spec(&mut live)["paused"] = json!(true);
-    let story = Story::of(live, objects(EVERYTHING[1])).play(Until::Rest);
+    let story = Story::new(live, objects(EVERYTHING[1])).play(Until::Settled);
     assert_eq!(story.told(), ["read Secret", "status"]);
     let conditions = story.live["Memcached"]["status"]["conditions"].as_array().expect("conditions");
     let says = |of: &str| conditions.iter().find(|it| it["type"] == of).map(|it| it["status"] == "True");

@@ -39,7 +39,7 @@ pub(crate) fn objects(text: &str) -> Objects {
 /// How far a story goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Until {
-    Rest,
+    Settled,
     Applied,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Story {
 
 /// What `plan` says of the objects before.
 pub(crate) fn foretold([before, after]: [&str; 2]) -> ResourcePlan {
-    let mut story = Story::of(objects(before), objects(after));
+    let mut story = Story::new(objects(before), objects(after));
     let mut forecast = Forecast::new(
         Timestamp::UNIX_EPOCH,
         Told { adoption: Adoption::Off, images: Settings::default().images, operator_pods: None },
@@ -75,8 +75,8 @@ pub(crate) fn foretold([before, after]: [&str; 2]) -> ResourcePlan {
 }
 
 impl Story {
-    /// Of an operator that starts among `live`; what it applies comes to what is in `after`.
-    pub(crate) fn of(live: Objects, after: Objects) -> Self {
+    /// The story of an operator that starts among `live`; what it applies comes to what is in `after`.
+    pub(crate) fn new(live: Objects, after: Objects) -> Self {
         let mut story = Self {
             reconciler: Reconciler::new(Settings::default()),
             live,
@@ -127,7 +127,7 @@ impl Story {
     pub(crate) fn with([before, after]: [&str; 2], change: impl FnOnce(&mut Objects)) -> Self {
         let mut live = objects(before);
         change(&mut live);
-        Self::of(live, objects(after)).play(Until::Rest)
+        Self::new(live, objects(after)).play(Until::Settled)
     }
 
     fn step(&mut self, event: Event) {

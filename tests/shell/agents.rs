@@ -18,7 +18,7 @@ use memcached_operator::kernel::hash;
 use memcached_operator::kernel::object::Key;
 use memcached_operator::secrets::rotation_check::{Digests, State};
 use memcached_operator::shell::agents::{Way, ask};
-use memcached_operator::shell::pods::PATIENCE;
+use memcached_operator::shell::pods::POD_DEADLINE;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -224,7 +224,7 @@ async fn whatever_answers_at_the_address_of_a_pod_takes_little_time_and_room() {
     let Reply::Agents(AgentsReply::Pods(answers)) = ask(&client, &question(), way(port)).await else {
         panic!("no answers")
     };
-    assert!(began.elapsed() < 2 * PATIENCE + Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < 2 * POD_DEADLINE + Duration::from_secs(2), "{:?}", began.elapsed());
     assert_eq!(answers.len(), many);
     for (at, PodAnswer { pod, says }) in answers.iter().enumerate() {
         match (at, says) {

@@ -116,7 +116,7 @@ struct Stage<'a> {
 }
 
 /// What one agent took in an idle minute.
-struct Rest {
+struct IdleUsage {
     /// In bytes: what the kernel holds the container to account for, without files that it can read again.
     memory: u64,
     /// In bytes: the same with them, as `kubectl top` counts.
@@ -194,7 +194,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Leaves the cache alone.
-    async fn rest(&self) -> Result<Vec<Rest>> {
+    async fn rest(&self) -> Result<Vec<IdleUsage>> {
         let agents = self.agents().await?;
         let pid = |agent: &Process| u32::try_from(agent.pid).context("no process id");
         let before: Vec<_> =
@@ -207,7 +207,7 @@ impl<'a> Stage<'a> {
             let group = memory_group(agent)?;
             let used = number_in(&group, &["memory.current", "memory.usage_in_bytes"])?;
             let of_files = |names: &[&str]| statistic(&group, names);
-            Ok(Rest {
+            Ok(IdleUsage {
                 memory: used.saturating_sub(of_files(&["file", "total_cache"])?),
                 working_set: used.saturating_sub(of_files(&["inactive_file", "total_inactive_file"])?),
                 processor: worked.as_secs_f64() / took,
@@ -258,8 +258,8 @@ fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }
 
-fn memory_row(rest: &[Rest]) -> Row {
-    let most = |of: fn(&Rest) -> u64| megabytes(rest.iter().map(of).max().unwrap_or_default());
+fn memory_row(rest: &[IdleUsage]) -> Row {
+    let most = |of: fn(&IdleUsage) -> u64| megabytes(rest.iter().map(of).max().unwrap_or_default());
     Row {
         what: "agent at rest: memory, MB".to_owned(),
         resources: None,
@@ -274,7 +274,7 @@ fn memory_row(rest: &[Rest]) -> Row {
     }
 }
 
-fn processor_row(rest: &[Rest]) -> Row {
+fn processor_row(rest: &[IdleUsage]) -> Row {
     let shares: Vec<_> = rest.iter().map(|rest| format!("{:.3}", 100.0 * rest.processor)).collect();
     Row {
         what: "agent at rest: % of a core".to_owned(),

@@ -19,8 +19,8 @@ const AT_REST_WITHIN: Duration = Duration::from_secs(300);
 /// When minutes are not enough: with how far it came.
 pub(super) async fn after_cold_start(operator: &Operator, fleet: &Fleet) -> Result<()> {
     // One for each child.
-    let notices = fleet.count() * CHILDREN.len();
-    wait(operator, fleet.count(), notices).await
+    let kube_events = fleet.count() * CHILDREN.len();
+    wait(operator, fleet.count(), kube_events).await
 }
 
 /// Waits until the operator, which found everything in place, has looked at every resource.
@@ -31,15 +31,18 @@ pub(super) async fn after_restart(operator: &Operator, fleet: &Fleet) -> Result<
     wait(operator, fleet.count(), 0).await
 }
 
-async fn wait(operator: &Operator, passes: usize, notices: usize) -> Result<()> {
+async fn wait(operator: &Operator, passes: usize, kube_events: usize) -> Result<()> {
     await_answer("the operator comes to rest", AT_REST_WITHIN, async || {
         let (_, text) = operator.get("/metrics").await?;
         let queued = value(&text, names::QUEUE_DEPTH);
         let passed = value(&text, names::RECONCILE);
-        let noticed = value(&text, names::KUBE_EVENTS);
+        let sent_or_dropped = value(&text, names::KUBE_EVENTS);
         ensure!(queued == 0, "{queued} resources wait for a pass");
         ensure!(passed >= passes, "{passed} of {passes} resources are at rest");
-        ensure!(noticed >= notices, "{noticed} of {notices} Kubernetes Events are sent or dropped");
+        ensure!(
+            sent_or_dropped >= kube_events,
+            "{sent_or_dropped} of {kube_events} Kubernetes Events are sent or dropped"
+        );
         Ok(())
     })
     .await

@@ -27,17 +27,18 @@ const READY_WITHIN: Duration = Duration::from_secs(120);
 pub(super) struct Resources {
     pub(super) count: usize,
     /// Peak memory, in MB.
-    memory: (f64, f64),
+    memory: AtMost,
     /// Whether a start is measured once: it takes minutes.
     is_large: bool,
 }
 
 /// What is measured without `--large`.
-pub(super) const SMALL: Resources = Resources { count: 1_000, memory: (18.0, 13.0), is_large: false };
+pub(super) const SMALL: Resources =
+    Resources { count: 1_000, memory: AtMost { must: 18.0, hope: 13.0 }, is_large: false };
 /// What is measured besides.
 pub(super) const LARGE: [Resources; 2] = [
-    Resources { count: 5_000, memory: (38.0, 25.0), is_large: false },
-    Resources { count: 10_000, memory: (63.0, 40.0), is_large: true },
+    Resources { count: 5_000, memory: AtMost { must: 38.0, hope: 25.0 }, is_large: false },
+    Resources { count: 10_000, memory: AtMost { must: 63.0, hope: 40.0 }, is_large: true },
 ];
 
 /// What was measured with a number of resources.
@@ -145,7 +146,7 @@ impl Size {
             self.row(
                 "peak memory, MB",
                 megabytes(peak.max(restart.peak)),
-                at_most(bounds.memory.0, bounds.memory.1),
+                bounds.memory.into(),
                 format!("cold start {:.1}, restart {:.1}", megabytes(peak), megabytes(restart.peak)),
             ),
             self.row(
@@ -184,19 +185,38 @@ impl Size {
             self.row(
                 "restart with nothing to do: writes",
                 *writes as f64,
-                (Bound::Exactly(0.0), None),
+                FigureBounds { must: Bound::Exactly(0.0), hope: None },
                 "the Lease aside".to_owned(),
             ),
         ]
     }
 
-    fn row(&self, what: &str, figure: f64, (must, hope): (Bound, Option<Bound>), detail: String) -> Row {
+    fn row(&self, what: &str, figure: f64, FigureBounds { must, hope }: FigureBounds, detail: String) -> Row {
         Row { what: what.to_owned(), resources: Some(self.resources), figure, must, hope, detail }
     }
 }
 
-fn at_most(must: f64, hope: f64) -> (Bound, Option<Bound>) {
-    (Bound::AtMost(must), Some(Bound::AtMost(hope)))
+/// The most that a figure may be, and the most that it may once be.
+#[derive(Debug, Clone, Copy)]
+struct AtMost {
+    must: f64,
+    hope: f64,
+}
+
+/// What a figure has to be, and what it may once be.
+struct FigureBounds {
+    must: Bound,
+    hope: Option<Bound>,
+}
+
+impl From<AtMost> for FigureBounds {
+    fn from(AtMost { must, hope }: AtMost) -> Self {
+        Self { must: Bound::AtMost(must), hope: Some(Bound::AtMost(hope)) }
+    }
+}
+
+fn at_most(must: f64, hope: f64) -> FigureBounds {
+    AtMost { must, hope }.into()
 }
 
 impl Size {
@@ -208,7 +228,7 @@ impl Size {
             bare_seconds: Spread::from_times(&self.cold.bare).median,
             cold_start_megabytes: megabytes(self.cold.peak()),
             restart_megabytes: megabytes(self.restart.peak),
-            most_megabytes: bounds.memory.0,
+            most_megabytes: bounds.memory.must,
         }
     }
 }

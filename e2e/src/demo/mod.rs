@@ -34,7 +34,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use self::narration::{chapter, say, shell};
 use self::operator::Operator;
 use self::sample::{MANAGER, NAME};
-use self::stage::{Place, Stage};
+use self::stage::{DemoCluster, Stage};
 use crate::programs::Kubernetes;
 
 /// What to show, and where.
@@ -42,7 +42,7 @@ use crate::programs::Kubernetes;
 pub struct Args {
     /// Where to run the cache
     #[arg(long, value_enum, default_value = "local")]
-    cluster: Place,
+    cluster: DemoCluster,
     /// Remove what the demo made
     #[arg(long)]
     remove: bool,
@@ -59,7 +59,7 @@ pub async fn run(args: &Args) -> Result<()> {
     if args.remove {
         return stage::remove(args.cluster, &args.name).await;
     }
-    if args.cluster == Place::Local {
+    if args.cluster == DemoCluster::Local {
         stage::node_is_possible()?;
         // Before the signals are caught: a build of minutes ends by them as any program does.
         Kubernetes::build()?;

@@ -35,7 +35,7 @@ const MADE_BY: (&str, &str) = ("app.kubernetes.io/part-of", "memcached-operator-
 
 /// Where the demo plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Place {
+pub(super) enum DemoCluster {
     /// A Kubernetes that the demo makes on this machine
     Local,
     /// The cluster that kubectl points to
@@ -59,10 +59,10 @@ impl Stage {
     ///
     /// # Errors
     /// When it does not come up, cannot be reached, or is not to be touched: with what to do.
-    pub(super) async fn open(place: Place, name: &str) -> Result<Self> {
-        match place {
-            Place::Local => Self::local(name).await,
-            Place::Current => Self::current(name).await,
+    pub(super) async fn open(cluster: DemoCluster, name: &str) -> Result<Self> {
+        match cluster {
+            DemoCluster::Local => Self::local(name).await,
+            DemoCluster::Current => Self::current(name).await,
         }
     }
 
@@ -213,9 +213,9 @@ impl Stage {
 ///
 /// # Errors
 /// When something cannot be removed.
-pub(super) async fn remove(place: Place, name: &str) -> Result<()> {
-    match place {
-        Place::Local => {
+pub(super) async fn remove(cluster: DemoCluster, name: &str) -> Result<()> {
+    match cluster {
+        DemoCluster::Local => {
             let gone = down(name)?;
             println!(
                 "{}",
@@ -223,7 +223,7 @@ pub(super) async fn remove(place: Place, name: &str) -> Result<()> {
             );
             Ok(())
         }
-        Place::Current => remove_from_current(name).await,
+        DemoCluster::Current => remove_from_current(name).await,
     }
 }
 

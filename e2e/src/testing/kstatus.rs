@@ -22,7 +22,7 @@ pub enum Status {
 
 /// A verdict with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct StatusResult {
     /// The verdict.
     pub status: Status,
     /// Why, in the library's words.
@@ -55,10 +55,10 @@ impl Kstatus {
     ///
     /// # Errors
     /// When the library cannot judge it.
-    pub fn status(&mut self, object: &Value) -> Result<Verdict> {
+    pub fn status(&mut self, object: &Value) -> Result<StatusResult> {
         let answer: Answer = self.0.ask(object)?;
         match answer.status {
-            Some(status) => Ok(Verdict { status, message: answer.message }),
+            Some(status) => Ok(StatusResult { status, message: answer.message }),
             None => bail!("kstatus cannot judge the object: {}", answer.error),
         }
     }

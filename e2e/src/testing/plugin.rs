@@ -28,8 +28,8 @@ impl Plugin {
     /// The administrator.
     ///
     /// # Errors
-    /// As [`Plugin::of`].
-    pub fn of_administrator(space: &Space) -> Result<Self> {
+    /// As [`Plugin::for_user`].
+    pub fn for_administrator(space: &Space) -> Result<Self> {
         Self::with(space, None)
     }
 
@@ -37,7 +37,7 @@ impl Plugin {
     ///
     /// # Errors
     /// When a program is missing or a file cannot be written.
-    pub fn of(space: &Space, user: &str) -> Result<Self> {
+    pub fn for_user(space: &Space, user: &str) -> Result<Self> {
         Self::with(space, Some(user))
     }
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use super::await_answer;
-use super::kstatus::{Kstatus, Status, Verdict};
+use super::kstatus::{Kstatus, Status, StatusResult};
 
 /// One version of an object as it was stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,7 +51,7 @@ pub struct Judged {
     /// The version's place among those of the resource.
     pub index: usize,
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: StatusResult,
 }
 
 impl StatusWatch {
@@ -297,7 +297,7 @@ mod tests {
         let history = StatusHistory { resource, deployment, stateful_set: vec![] };
         let statuses = [Status::InProgress, Status::Current, Status::InProgress].into_iter().enumerate();
         let judged: Vec<Judged> = statuses
-            .map(|(index, status)| Judged { index, verdict: Verdict { status, message: String::new() } })
+            .map(|(index, status)| Judged { index, verdict: StatusResult { status, message: String::new() } })
             .collect();
         history.lies(&judged).len()
     }
@@ -331,7 +331,7 @@ mod tests {
         named.object.as_mut().expect("it is there")["spec"]["workload"] = json!("StatefulSet");
         let statuses = [Status::InProgress, Status::Current].into_iter().enumerate();
         let judged: Vec<_> = statuses
-            .map(|(index, status)| Judged { index, verdict: Verdict { status, message: String::new() } })
+            .map(|(index, status)| Judged { index, verdict: StatusResult { status, message: String::new() } })
             .collect();
         let lies = |deployment, stateful_set| {
             StatusHistory { resource: vec![resource(1), named.clone()], deployment, stateful_set }
@@ -349,7 +349,7 @@ mod tests {
             deployment: vec![deployment(5, &[])],
             stateful_set: vec![],
         };
-        let verdict = Verdict { status: Status::Current, message: String::new() };
+        let verdict = StatusResult { status: Status::Current, message: String::new() };
         assert_eq!(history.lies(&[Judged { index: 0, verdict }]).len(), 1);
     }
 

@@ -260,7 +260,7 @@ async fn holds(mode: Mode, space: &Space, authorities: &Authorities) -> Result<(
 
 /// kubectl's plugin has the figures of every cache, whatever its mode, because each has an exporter.
 async fn plugin_sees_all(space: &Space) -> Result<()> {
-    let top = Plugin::of_administrator(space)?.json("top").await?;
+    let top = Plugin::for_administrator(space)?.json("top").await?;
     let rows = top["pods"].as_array().context("rows")?;
     let told: Vec<_> = rows.iter().filter(|row| row["figures"]["items"].is_number()).collect();
     ensure!(told.len() == Mode::all().len(), "{top:#}");

@@ -110,7 +110,7 @@ async fn a_resource_that_cannot_be_read_or_breaks_a_rule_says_so_harms_no_other_
 -> Result<()> {
     let cluster = up("loose", Shape::ControlPlane).await?;
     define(&Client::try_from(cluster.config("e2e-test").await?)?, &loose()?).await?;
-    let process = Process::of(&cluster).await?;
+    let process = Process::for_cluster(&cluster).await?;
     in_namespace_of(&cluster, "loose", async |space: &Space| {
         // Some are there before the operator, and some come later.
         let (early, late) = BAD.split_at(3);

@@ -28,7 +28,7 @@ struct Target {
 }
 
 impl Target {
-    fn of(space: &Space) -> Self {
+    fn for_space(space: &Space) -> Self {
         Self { client: space.client(), namespace: space.name().to_owned() }
     }
 
@@ -123,7 +123,7 @@ async fn await_refusal(target: &Target, kind: &str, object: &Value, expected: Ex
 }
 
 async fn types(space: &Space) -> Result<Vec<Status>> {
-    let target = Target::of(space);
+    let target = Target::for_space(space);
     let twice = json!({"imagePullSecrets": [{"name": "a"}, {"name": "a"}]});
     let mut unreadable = deployment("unreadable", &json!({}));
     unreadable["spec"]["template"]["spec"]["containers"][0]["resources"] =
@@ -142,7 +142,7 @@ async fn types(space: &Space) -> Result<Vec<Status>> {
 }
 
 async fn immutable(space: &Space) -> Result<Vec<Status>> {
-    let target = Target::of(space);
+    let target = Target::for_space(space);
     let before = deployment("immutable", &json!({}));
     space.apply::<Deployment>(&serde_json::from_value(before.clone())?).await?;
     let mut after = before.clone();
@@ -176,7 +176,7 @@ async fn quota(space: &Space) -> Result<Vec<Status>> {
     let quota = json!({"metadata": {"name": "none"}, "spec": {"hard": {"count/configmaps": "0"}}});
     space.apply::<ResourceQuota>(&serde_json::from_value(quota)?).await?;
     let wanted = expected(Category::QuotaExceeded, "exceeded quota: none");
-    Ok(vec![await_refusal(&Target::of(space), "ConfigMap", &config_map("one-more"), wanted).await?])
+    Ok(vec![await_refusal(&Target::for_space(space), "ConfigMap", &config_map("one-more"), wanted).await?])
 }
 
 async fn permissions(space: &Space) -> Result<Vec<Status>> {
@@ -238,7 +238,7 @@ async fn policy(space: &Space) -> Result<Vec<Status>> {
     let binding: ValidatingAdmissionPolicyBinding = serde_json::from_value(binding)?;
     bindings.patch(space.name(), &params, &Patch::Apply(binding)).await?;
     let wanted = expected(Category::AdmissionDenied, "ValidatingAdmissionPolicy '");
-    let refused = await_refusal(&Target::of(space), "ConfigMap", &config_map("policy"), wanted).await;
+    let refused = await_refusal(&Target::for_space(space), "ConfigMap", &config_map("policy"), wanted).await;
     bindings.delete(space.name(), &DeleteParams::default()).await?;
     policies.delete(space.name(), &DeleteParams::default()).await?;
     Ok(vec![refused?])
@@ -256,14 +256,14 @@ async fn webhook(space: &Space) -> Result<Vec<Status>> {
     let params = PatchParams::apply("e2e-test").force();
     configurations.patch(space.name(), &params, &Patch::Apply(configuration)).await?;
     let wanted = expected(Category::AdmissionDenied, "denied the request: exceeded quota: a test says no");
-    let refused = await_refusal(&Target::of(space), "ConfigMap", &config_map("webhook"), wanted).await;
+    let refused = await_refusal(&Target::for_space(space), "ConfigMap", &config_map("webhook"), wanted).await;
     configurations.delete(space.name(), &DeleteParams::default()).await?;
     Ok(vec![refused?])
 }
 
 /// What the API server says of namespaces and objects that are not there: no word of English is read.
 async fn absent(space: &Space) -> Result<Vec<Status>> {
-    let nowhere = Target { namespace: unique("nowhere"), ..Target::of(space) };
+    let nowhere = Target { namespace: unique("nowhere"), ..Target::for_space(space) };
     let gone = await_refusal(
         &nowhere,
         "ConfigMap",
@@ -297,7 +297,7 @@ async fn terminating(space: &Space) -> Result<Vec<Status>> {
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "finalizers": ["example.com/held"]},
     }))).await?;
     namespaces.delete(&name, &DeleteParams::default()).await?;
-    let target = Target { namespace: name.clone(), ..Target::of(space) };
+    let target = Target { namespace: name.clone(), ..Target::for_space(space) };
     let refused =
         await_refusal(&target, "ConfigMap", &config_map("new"), expected(Category::NamespaceTerminating, ""))
             .await;

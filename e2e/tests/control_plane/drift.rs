@@ -226,7 +226,7 @@ async fn lanes(space: &Space) -> Result<Vec<Lane>> {
 
 /// What went otherwise than wanted, and what was repaired.
 #[derive(Default)]
-struct Verdict {
+struct DriftReport {
     cases: usize,
     wrong: Vec<String>,
     /// How long each repair took.
@@ -242,25 +242,25 @@ async fn pods(space: &Space, name: &str) -> Result<BTreeSet<String>> {
 }
 
 impl Lane {
-    async fn run(self, space: &Space) -> Result<Verdict> {
+    async fn run(self, space: &Space) -> Result<DriftReport> {
         let Self { sample, name, cases } = self;
         sample.create(space, &name).await?;
         let before = if sample == Sample::Named { pods(space, &name).await? } else { BTreeSet::new() };
         let requests = Requests::from_now_on(space)?;
-        let (mut verdict, mut wanted_writes) = (Verdict::default(), Writes::new());
+        let (mut report, mut wanted_writes) = (DriftReport::default(), Writes::new());
         for case in cases {
             let wanted = expected(&case);
-            verdict.cases += 1;
+            report.cases += 1;
             match case.run(space, &name).await {
                 Ok(Ended { outcome, took }) if outcome == wanted => {
-                    verdict.repaired.extend(Some(took).filter(|_| wanted == Outcome::Repaired));
+                    report.repaired.extend(Some(took).filter(|_| wanted == Outcome::Repaired));
                 }
                 Ok(Ended { outcome, .. }) => {
-                    verdict.wrong.push(format!("{case:?}: {outcome:?}, wanted {wanted:?}"));
+                    report.wrong.push(format!("{case:?}: {outcome:?}, wanted {wanted:?}"));
                     break;
                 }
                 Err(error) => {
-                    verdict.wrong.push(format!("{name}: {case:?}: {error:#}"));
+                    report.wrong.push(format!("{name}: {case:?}: {error:#}"));
                     break; // what comes after it would only be its consequence
                 }
             }
@@ -270,14 +270,14 @@ impl Lane {
                 *child = child.start() + written.start()..=child.end() + written.end();
             }
             if let Err(error) = await_written(&requests, &name, &wanted_writes).await {
-                verdict.wrong.push(format!("{case:?}: {error:#}"));
+                report.wrong.push(format!("{case:?}: {error:#}"));
                 break;
             }
         }
         let lost = &before - &pods(space, &name).await?;
-        verdict.stayed = before.len() - lost.len();
-        verdict.wrong.extend((!lost.is_empty()).then(|| format!("{name}: pods {lost:?} were replaced")));
-        Ok(verdict)
+        report.stayed = before.len() - lost.len();
+        report.wrong.extend((!lost.is_empty()).then(|| format!("{name}: pods {lost:?} were replaced")));
+        Ok(report)
     }
 }
 
@@ -304,15 +304,15 @@ async fn each_field_that_we_own_is_repaired_with_one_write_whoever_changes_or_re
         let lanes = lanes(space).await?;
         let of_named = lanes.iter().filter(|lane| lane.sample == Sample::Named);
         let named = of_named.map(|lane| lane.cases.len()).sum::<usize>();
-        let verdicts = at_once(AT_ONCE, lanes.into_iter().map(|lane| lane.run(space))).await?;
-        let of_all = verdicts.into_iter().fold(Verdict::default(), |mut all, one| {
+        let reports = at_once(AT_ONCE, lanes.into_iter().map(|lane| lane.run(space))).await?;
+        let of_all = reports.into_iter().fold(DriftReport::default(), |mut all, one| {
             all.wrong.extend(one.wrong);
             all.cases += one.cases;
             all.repaired.extend(one.repaired);
             all.stayed += one.stayed;
             all
         });
-        let Verdict { cases, wrong, mut repaired, stayed } = of_all;
+        let DriftReport { cases, wrong, mut repaired, stayed } = of_all;
         repaired.sort();
         let (count, slowest) = (repaired.len(), repaired.last().copied().unwrap_or_default());
         println!("{cases} cases, {named} of a StatefulSet, {count} repaired, the slowest after {slowest:?}");

@@ -67,7 +67,7 @@ async fn await_children_of(space: &Space, resource: &Memcached) -> Result<()> {
 }
 
 /// An object that has the name of a child.
-struct Squatter {
+struct ForeignObject {
     name: &'static str,
     object: Object,
     /// Its controller: kind and name.
@@ -82,24 +82,24 @@ enum Object {
     Service,
 }
 
-impl Squatter {
+impl ForeignObject {
     fn all() -> [Self; 4] {
-        let squatter = |name, object, controller, message| Self { name, object, controller, message };
+        let foreign = |name, object, controller, message| Self { name, object, controller, message };
         [
-            squatter(
+            foreign(
                 "own-deployment",
                 Object::Deployment,
                 None,
                 "exists and is not controlled by this resource",
             ),
-            squatter("own-service", Object::Service, None, "exists and is not controlled by this resource"),
-            squatter(
+            foreign("own-service", Object::Service, None, "exists and is not controlled by this resource"),
+            foreign(
                 "of-a-config-map",
                 Object::Deployment,
                 Some(("ConfigMap", "boss")),
                 "is controlled by ConfigMap boss",
             ),
-            squatter(
+            foreign(
                 "of-another",
                 Object::Service,
                 Some(("Memcached", "other")),
@@ -167,7 +167,7 @@ impl Squatter {
     }
 
     /// The status names the object, and the operator leaves it alone. Once the object is gone, the resource becomes ready.
-    async fn squat(&self, space: &Space) -> Result<()> {
+    async fn conflict(&self, space: &Space) -> Result<()> {
         let before = self.settle(space).await?;
         space.apply(&plain(self.name, &json!({"replicas": 1}))?).await?;
         let stalled = |resource: &Memcached| {
@@ -221,12 +221,12 @@ impl Squatter {
 
 #[tokio::test]
 async fn an_object_of_somebody_else_is_named_counted_as_none_and_left_alone_to_the_byte() -> Result<()> {
-    in_space("squatters", async |space: &Space| {
+    in_space("foreign-objects", async |space: &Space| {
         let _kubelet = Kubelet::start(space);
         let operator = operator(space).await?;
         space.apply::<ConfigMap>(&serde_json::from_value(json!({"metadata": {"name": "boss"}}))?).await?;
         space.apply(&plain("other", &json!({"replicas": 0}))?).await?;
-        at_once(4, Squatter::all().iter().map(|squatter| squatter.squat(space))).await?;
+        at_once(4, ForeignObject::all().iter().map(|object| object.conflict(space))).await?;
         operator.end().await
     })
     .await

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::support::features::Features;
 
 pub(crate) fn name(kind: ChildKind) -> String {
-    format!("squatted-{}", kind.name().to_lowercase())
+    format!("conflict-{}", kind.name().to_lowercase())
 }
 
 /// An object of somebody else where the child of the resource of that name belongs.
@@ -96,13 +96,14 @@ fn essence(object: &DynamicObject) -> Value {
     essence
 }
 
-struct Squat<'a> {
+/// An object of somebody else under the name of a child.
+struct ForeignObject<'a> {
     space: &'a Space,
     kind: ChildKind,
     before: Value,
 }
 
-impl<'a> Squat<'a> {
+impl<'a> ForeignObject<'a> {
     async fn start(space: &'a Space, kind: ChildKind) -> Result<Self> {
         let api = children::api(space, kind);
         let object = api.create(&PostParams::default(), &serde_json::from_value(theirs(kind))?).await?;
@@ -203,14 +204,14 @@ async fn secret_is_only_read(space: &Space) -> Result<()> {
 
 #[tokio::test]
 async fn objects_of_somebody_else_of_every_kind_are_neither_written_nor_deleted() -> Result<()> {
-    in_space("squatted", async |space: &Space| {
+    in_space("name-conflicts", async |space: &Space| {
         let _kubelet = Kubelet::start(space);
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
-        let squat = async |kind: ChildKind| {
-            Squat::start(space, kind).await?.run().await.with_context(|| format!("{kind:?}"))
+        let conflict = async |kind: ChildKind| {
+            ForeignObject::start(space, kind).await?.run().await.with_context(|| format!("{kind:?}"))
         };
         let (name_conflicts, secret) =
-            tokio::join!(at_once(6, ChildKind::ALL.into_iter().map(squat)), secret_is_only_read(space));
+            tokio::join!(at_once(6, ChildKind::ALL.into_iter().map(conflict)), secret_is_only_read(space));
         name_conflicts?;
         secret?;
         operator.end().await

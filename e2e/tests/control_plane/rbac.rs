@@ -21,7 +21,8 @@ async fn an_operator_that_may_not_see_secrets_says_so_and_goes_on_when_it_may() 
     let cluster = up("rbac", Shape::ControlPlane).await?;
     let client = Client::try_from(cluster.config("e2e-test").await?)?;
     let folder = tempfile::TempDir::new()?;
-    let process = Process::of(&cluster).await?.with_kubeconfig(acting_as(&cluster, USER, folder.path())?);
+    let process =
+        Process::for_cluster(&cluster).await?.with_kubeconfig(acting_as(&cluster, USER, folder.path())?);
     let all = granted(RELEASE, &json!({}))?;
     let without = |verbs: &[&str]| {
         let is_left_out = |right: &Right| right.resource == "secrets" && verbs.contains(&right.verb.as_str());

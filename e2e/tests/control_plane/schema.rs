@@ -16,7 +16,7 @@ struct Document {
 }
 
 impl Document {
-    async fn of(space: &Space, kind: ChildKind) -> Result<Self> {
+    async fn for_kind(space: &Space, kind: ChildKind) -> Result<Self> {
         let root = if kind.api_version().contains('/') { "apis" } else { "api" };
         let path = format!("/openapi/v3/{root}/{}", kind.api_version());
         let mut document: Value = space.client().request(http::Request::get(path).body(Vec::new())?).await?;
@@ -121,7 +121,7 @@ async fn what_is_merged_by_which_keys_and_what_is_replaced_is_as_the_api_server_
     in_space("schema", async |space: &Space| {
         let (mut wrong, mut fields_seen, mut lists) = (Vec::new(), 0, 0);
         for kind in ChildKind::ALL {
-            let document = Document::of(space, kind).await?;
+            let document = Document::for_kind(space, kind).await?;
             document.walk(("", DEPTH), document.kind(kind)?, &mut |fields, schema| {
                 if !is_ever_ours(fields) {
                     return;

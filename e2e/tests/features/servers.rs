@@ -46,7 +46,7 @@ impl<T> Drop for Followed<T> {
 }
 
 impl<T: Clone + Debug + PartialEq + Send + 'static> Followed<T> {
-    fn of<K>(space: &Space, name: &str, says: impl Fn(&K) -> Option<T> + Send + 'static) -> Self
+    fn new<K>(space: &Space, name: &str, says: impl Fn(&K) -> Option<T> + Send + 'static) -> Self
     where
         K: Watchable + Resource<Scope = NamespaceResourceScope>,
     {
@@ -94,10 +94,10 @@ fn spec((min, max): (i32, i32)) -> Value {
 
 impl<'a> Scaled<'a> {
     fn follow(space: &'a Space, name: String) -> Self {
-        let number = Followed::of(space, &name, |it: &StatefulSet| it.spec.as_ref()?.replicas);
+        let number = Followed::new(space, &name, |it: &StatefulSet| it.spec.as_ref()?.replicas);
         let status =
-            Followed::of(space, &name, |it: &Memcached| Some(it.status.as_ref()?.server_list.join(",")));
-        let config = Followed::of(space, &format!("{name}-servers"), |it: &ConfigMap| {
+            Followed::new(space, &name, |it: &Memcached| Some(it.status.as_ref()?.server_list.join(",")));
+        let config = Followed::new(space, &format!("{name}-servers"), |it: &ConfigMap| {
             it.data.as_ref()?.get("MEMCACHED_SERVERS").cloned()
         });
         Self { space, name, number, status, config }

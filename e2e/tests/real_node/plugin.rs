@@ -34,7 +34,7 @@ async fn editor(cache: &Cache<'_>) -> Result<Plugin> {
         let bindings = cache.space.api::<RoleBinding>();
         bindings.create(&PostParams::default(), &binding(role, &user, role)?).await?;
     }
-    let plugin = Plugin::of(cache.space, &user)?;
+    let plugin = Plugin::for_user(cache.space, &user)?;
     // The API server learns of a binding a moment later.
     await_answer("the editor may see the cache", SOON, async || plugin.mcd("status").await).await?;
     Ok(plugin)
@@ -46,7 +46,7 @@ async fn as_viewer(cache: &Cache<'_>, body: impl AsyncFnOnce(Plugin) -> Result<(
     let bindings: Api<ClusterRoleBinding> = Api::all(cache.space.client());
     bindings.create(&PostParams::default(), &binding(VIEW, &user, &user)?).await?;
     let outcome = async {
-        let plugin = Plugin::of(cache.space, &user)?;
+        let plugin = Plugin::for_user(cache.space, &user)?;
         await_answer("the viewer may see all caches", SOON, async || plugin.mcd("status -A").await).await?;
         body(plugin).await
     }

@@ -45,15 +45,15 @@ fn bad() -> Refusal {
 }
 
 fn taken() -> Step {
-    Step::Rest { state: State::Taken { until_restart: Vec::new() }, failed: BTreeSet::new() }
+    Step::Wait { state: State::Taken { until_restart: Vec::new() }, failed: BTreeSet::new() }
 }
 
 fn refused(refusals: Vec<Refusal>) -> Step {
-    Step::Rest { state: State::Refused { refusals }, failed: BTreeSet::new() }
+    Step::Wait { state: State::Refused { refusals }, failed: BTreeSet::new() }
 }
 
 fn failed(part: Part, reason: &str) -> Step {
-    Step::Rest { state: State::Taking { reason: reason.to_owned() }, failed: [part].into() }
+    Step::Wait { state: State::Taking { reason: reason.to_owned() }, failed: [part].into() }
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_pair_that_clients_would_refuse_is_refused_unless_memcached_serves_it_alread
 #[test]
 fn a_key_of_another_kind_waits_for_a_restart() {
     let new = Ok(pair(2040, &PKCS_ED25519, "a.test"));
-    let Step::Rest { state: State::NeedsRestart { reason }, .. } = decided(&new, No, &shows(&good())) else {
+    let Step::Wait { state: State::NeedsRestart { reason }, .. } = decided(&new, No, &shows(&good())) else {
         panic!("it does not wait");
     };
     assert!(reason.contains("has an Ed25519 key and the one that is served an ECDSA key"), "{reason}");
@@ -175,7 +175,7 @@ fn a_step_that_failed_is_tried_again_and_a_refusal_beside_it_is_said() {
     };
     let after = |refusals| after_failure(sight(refusals), Part::Certificates, "memcached is away".to_owned());
     assert_eq!(after(&[]), failed(Part::Certificates, "memcached is away"));
-    let said = Step::Rest {
+    let said = Step::Wait {
         state: State::Refused { refusals: empty.to_vec() },
         failed: [Part::Certificates].into(),
     };

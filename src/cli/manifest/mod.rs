@@ -1,10 +1,10 @@
-//! Texts of YAML or JSON documents, read as `kubectl` reads them, with the place of every field. Takes a text, gives its
+//! Texts of YAML or JSON documents, read as `kubectl` reads them, with the position of every field. Takes a text, gives its
 //! objects and what cannot be read. Pure; called by [`super::check`].
 
 mod node;
 mod syntax;
 
-pub use self::node::{Duplicate, Node, Place};
+pub use self::node::{Duplicate, Node, SourcePosition};
 pub use self::syntax::Unreadable;
 
 /// Every object of a text, in order. A document that cannot be read hides none of the others. Lists are taken apart, empty

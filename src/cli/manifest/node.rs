@@ -18,17 +18,17 @@ const STACK: usize = 16 * 1024 * 1024;
 /// Values of one document at most: a dump of a large cluster has some hundred thousand.
 const NODES: usize = 5_000_000;
 
-/// A place in a text; both numbers count from 1.
+/// A position in a text; both numbers count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Place {
+pub struct SourcePosition {
     /// The line.
     pub line: u64,
     /// The character of the line.
     pub column: u64,
 }
 
-impl Place {
-    /// The place where a text begins.
+impl SourcePosition {
+    /// The position where a text begins.
     pub const START: Self = Self { line: 1, column: 1 };
 
     pub(super) const fn moved_down(self, lines: u64) -> Self {
@@ -36,9 +36,9 @@ impl Place {
     }
 }
 
-impl From<Location> for Place {
+impl From<Location> for SourcePosition {
     fn from(location: Location) -> Self {
-        // What has no place is said of the first: the library counts from 1.
+        // What has no position is said of the first: the library counts from 1.
         Self { line: location.line().max(1), column: location.column().max(1) }
     }
 }
@@ -46,7 +46,7 @@ impl From<Location> for Place {
 /// A value and where it begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    at: Place,
+    at: SourcePosition,
     content: Content,
 }
 
@@ -61,7 +61,7 @@ enum Content {
 struct Field {
     name: String,
     /// Where the name stands.
-    at: Place,
+    at: SourcePosition,
     value: Node,
 }
 
@@ -71,9 +71,9 @@ pub struct Duplicate {
     /// The path of the field.
     pub path: String,
     /// Where it stands again.
-    pub at: Place,
+    pub at: SourcePosition,
     /// Where it stood first.
-    pub first: Place,
+    pub first: SourcePosition,
 }
 
 /// The documents of a text. Names that stand twice in a map are kept.
@@ -100,7 +100,7 @@ fn parse(text: &str) -> Result<Vec<Node>, serde_saphyr::Error> {
 impl Node {
     /// Where the value begins.
     #[must_use]
-    pub const fn at(&self) -> Place {
+    pub const fn at(&self) -> SourcePosition {
         self.at
     }
 
@@ -117,9 +117,9 @@ impl Node {
         }
     }
 
-    /// Where a field stands: its name, or the item of a list. Of what is not there, the place of what should hold it.
+    /// Where a field stands: its name, or the item of a list. Of what is not there, the position of what should hold it.
     #[must_use]
-    pub fn place_of(&self, path: &str) -> Place {
+    pub fn position_of(&self, path: &str) -> SourcePosition {
         find(self, path, self.at)
     }
 
@@ -181,8 +181,8 @@ impl Node {
     }
 }
 
-/// The place of the rest of a path below a node that stands at `here`.
-fn find(node: &Node, path: &str, here: Place) -> Place {
+/// The position of the rest of a path below a node that stands at `here`.
+fn find(node: &Node, path: &str, here: SourcePosition) -> SourcePosition {
     match &node.content {
         Content::Map(fields) => {
             // A label's key has dots too: the longest name is the one that is meant. Of two alike the second counts.

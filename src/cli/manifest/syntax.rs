@@ -5,7 +5,7 @@
 use serde_saphyr::granit_parser::ErrorKind;
 use serde_saphyr::{Error, ExternalMessageSource, Location};
 
-use super::node::Place;
+use super::node::SourcePosition;
 
 const TAB: &str = "a tab stands where YAML takes only spaces: indent with spaces";
 const INDENTATION: &str =
@@ -34,15 +34,18 @@ const OTHER: &str = "this cannot be read as YAML";
 /// Where a text stops to make sense.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
-    /// The place of it.
-    pub at: Place,
+    /// The position of it.
+    pub at: SourcePosition,
     /// What is wrong, and what to do.
     pub message: String,
 }
 
 /// What is wrong, and where.
 pub(super) fn explain(error: &Error, text: &str) -> Unreadable {
-    let at = error.location().filter(|at| *at != Location::UNKNOWN).map_or(Place::START, Place::from);
+    let at = error
+        .location()
+        .filter(|at| *at != Location::UNKNOWN)
+        .map_or(SourcePosition::START, SourcePosition::from);
     let line = usize::try_from(at.line - 1).ok().and_then(|line| text.lines().nth(line)).unwrap_or_default();
     let message = if line.contains("{{") { TEMPLATE } else { words(error, line) };
     Unreadable { at, message: message.to_owned() }

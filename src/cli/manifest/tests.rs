@@ -10,8 +10,8 @@ fn values(text: &str) -> Vec<Value> {
     read(text).into_iter().map(|object| object.unwrap().value()).collect()
 }
 
-fn place(line: u64, column: u64) -> Place {
-    Place { line, column }
+fn position(line: u64, column: u64) -> SourcePosition {
+    SourcePosition { line, column }
 }
 
 #[test]
@@ -35,28 +35,28 @@ fn values_are_those_that_kubectl_reads() {
 }
 
 #[rstest]
-#[case("", place(2, 1))]
-#[case("metadata", place(2, 1))]
-#[case("metadata.labels.a.b/c", place(4, 5))]
-#[case("metadata.labels[a.b/c]", place(4, 5))]
-#[case("metadata.labels.a", place(5, 5))]
-#[case("metadata.name", place(2, 1))]
-#[case("list[1].c[0]", place(8, 7))]
-#[case("list[2]", place(6, 1))]
-#[case("nowhere.to.be.found", place(2, 1))]
-fn a_path_leads_to_the_name_or_to_what_should_hold_it(#[case] path: &str, #[case] expected: Place) {
+#[case("", position(2, 1))]
+#[case("metadata", position(2, 1))]
+#[case("metadata.labels.a.b/c", position(4, 5))]
+#[case("metadata.labels[a.b/c]", position(4, 5))]
+#[case("metadata.labels.a", position(5, 5))]
+#[case("metadata.name", position(2, 1))]
+#[case("list[1].c[0]", position(8, 7))]
+#[case("list[2]", position(6, 1))]
+#[case("nowhere.to.be.found", position(2, 1))]
+fn a_path_leads_to_the_name_or_to_what_should_hold_it(#[case] path: &str, #[case] expected: SourcePosition) {
     let text = "# a cache\nmetadata:\n  labels:\n    a.b/c: d\n    a: e\nlist:\n- b: 1\n- c: [{d: 1}]\n";
     let objects = read(text);
     let [Ok(object)] = &objects[..] else { panic!("{objects:?}") };
-    assert_eq!(object.place_of(path), expected);
+    assert_eq!(object.position_of(path), expected);
 }
 
 #[test]
 fn places_count_from_the_start_of_the_text_in_every_document() {
     let objects = read("a: 1\n---\n\nb:\n- c: 1\n  c: 2\n");
     let [Ok(_), Ok(object)] = &objects[..] else { panic!("{objects:?}") };
-    assert_eq!((object.at(), object.place_of("b[0].c")), (place(4, 1), place(6, 3)));
-    let again = Duplicate { path: "b[0].c".to_owned(), at: place(6, 3), first: place(5, 3) };
+    assert_eq!((object.at(), object.position_of("b[0].c")), (position(4, 1), position(6, 3)));
+    let again = Duplicate { path: "b[0].c".to_owned(), at: position(6, 3), first: position(5, 3) };
     assert_eq!(object.duplicates(), [again]);
 }
 

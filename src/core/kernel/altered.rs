@@ -130,7 +130,7 @@ mod tests {
     fn answered(body: &Value, answer: &Value) -> Option<AlteredFields> {
         of_answer(AnsweredApply {
             kind: ChildKind::Service,
-            hash: BodyHash::of(body),
+            hash: BodyHash::from_body(body),
             body,
             answer,
             server_version: "v1",

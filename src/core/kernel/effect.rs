@@ -202,13 +202,13 @@ pub enum Severity {
 pub enum RotationResult {
     /// All pods use the new content.
     Taken,
-    /// All pods took it as far as they could before a restart.
+    /// All pods took the new content as far as they could before a restart.
     RestartNeeded,
-    /// Some agent refuses it.
+    /// Some agent refuses the new content.
     Refused,
     /// Some agent does not answer.
     Unreachable,
-    /// Some pod does not take it.
+    /// Some pod does not take the new content.
     Stalled,
 }
 
@@ -229,13 +229,13 @@ impl RotationResult {
 /// What happened to a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, VariantArray)]
 pub enum ChildResult {
-    /// It was created.
+    /// The child was created.
     Created,
-    /// It was changed.
+    /// The child was changed.
     Updated,
     /// A pass looked and found nothing to do.
     Unchanged,
-    /// It was deleted, because nobody asks for it any more.
+    /// The child was deleted, because nobody asks for it any more.
     Deleted,
 }
 

@@ -15,7 +15,7 @@ pub struct BodyHash([u8; 32]);
 impl BodyHash {
     /// The hash of this body.
     #[must_use]
-    pub fn of(body: &Value) -> Self {
+    pub fn from_body(body: &Value) -> Self {
         Self(sha256(body).into())
     }
 }

@@ -69,7 +69,7 @@ pub struct Live {
     pub owns_replicas: bool,
     /// [`SeenChild::entry`].
     pub entry: Option<usize>,
-    /// `spec.updateStrategy.rollingUpdate.partition`, see [`super::partition`].
+    /// `spec.updateStrategy.rollingUpdate.partition`, see [`super::desired::partition`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<i32>,
     /// Whether somebody else wrote that partition: then it says nothing of how far a rollout is.

@@ -43,16 +43,7 @@ pub enum PlannedRequest {
     /// A write of a child.
     WriteChild(ChildWrite),
     /// The deletion of a pod, see [`super::pass::stuck_pods`].
-    DeletePod {
-        /// The pod.
-        pod: Key,
-        /// The incarnation that was looked at.
-        uid: Uid,
-        /// The version that was looked at: since then it may have become ready.
-        resource_version: ResourceVersion,
-        /// The Kubernetes Event to publish once it is deleted.
-        kube_event: KubeEvent,
-    },
+    DeletePod(PodDeletion),
     /// A write of the status.
     WriteStatus {
         /// The status as it will be stored.
@@ -81,6 +72,19 @@ pub struct SecretRead {
     pub keys: Vec<String>,
     /// What is known of the Secret when the request leaves.
     pub known: Presence,
+}
+
+/// The deletion of a pod.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PodDeletion {
+    /// The pod.
+    pub pod: Key,
+    /// The incarnation that was looked at.
+    pub uid: Uid,
+    /// The version that was looked at: since then it may have become ready.
+    pub resource_version: ResourceVersion,
+    /// The Kubernetes Event to publish once the pod is deleted.
+    pub kube_event: KubeEvent,
 }
 
 /// A write of a child.
@@ -178,11 +182,13 @@ impl PlannedRequest {
             }
             Self::ReadChild { kind, known: _ } => Request::ReadChild { kind: *kind, key: key(*kind) },
             Self::WriteChild(ChildWrite { kind, write, .. }) => write.on_the_wire(*kind, key(*kind)),
-            Self::DeletePod { pod, uid, resource_version, kube_event: _ } => Request::DeletePod {
-                pod: pod.clone(),
-                uid: uid.clone(),
-                resource_version: resource_version.clone(),
-            },
+            Self::DeletePod(PodDeletion { pod, uid, resource_version, kube_event: _ }) => {
+                Request::DeletePod {
+                    pod: pod.clone(),
+                    uid: uid.clone(),
+                    resource_version: resource_version.clone(),
+                }
+            }
             Self::WriteStatus { status, .. } => Request::PatchStatus {
                 resource_version: resource.resource_version.clone(),
                 status: patch::patch(&resource.status, status),
@@ -195,7 +201,7 @@ impl PlannedRequest {
     pub const fn child(&self) -> Option<ChildKind> {
         match self {
             Self::ReadChild { kind, .. } | Self::WriteChild(ChildWrite { kind, .. }) => Some(*kind),
-            Self::ReadSecret(_) | Self::DeletePod { .. } | Self::WriteStatus { .. } => None,
+            Self::ReadSecret(_) | Self::DeletePod(_) | Self::WriteStatus { .. } => None,
         }
     }
 }

@@ -191,7 +191,7 @@ impl Reconciler {
             Event::Gone { kind, key } => self.world.gone(kind, &key),
             Event::Done { id, reply } => {
                 match self.open_questions.remove(&id) {
-                    Some((key, uid)) => self.handle_answer(id, (&key, &uid), reply),
+                    Some((key, uid)) => self.handle_answer(id, &key, &uid, reply),
                     None => self.handle_reply(id, reply, effects),
                 }
                 BTreeSet::new()

@@ -55,7 +55,7 @@ mod tests {
     /// The hash of some body.
     #[expect(clippy::unnecessary_wraps, reason = "as the limiter takes it")]
     fn hash(body: &str) -> Option<BodyHash> {
-        Some(BodyHash::of(&body.into()))
+        Some(BodyHash::from_body(&body.into()))
     }
 
     fn at(second: i64) -> Timestamp {

@@ -24,9 +24,9 @@ pub const STALLED_AFTER: SignedDuration = SignedDuration::from_mins(10);
 /// The most bytes of a message.
 const MAX_MESSAGE: usize = 900;
 
-/// What the record is moved on by.
+/// What the record depends on, beside the answers of the agents.
 #[derive(Clone, Debug)]
-pub struct Situation<'a> {
+pub struct RotationInputs<'a> {
     /// The time, in whole seconds.
     pub now: Timestamp,
     /// Hash of the content that is wanted.
@@ -41,7 +41,7 @@ pub struct Situation<'a> {
     pub pod_template: String,
 }
 
-impl Situation<'_> {
+impl RotationInputs<'_> {
     fn now(&self) -> Option<Time> {
         Some(Time(self.now))
     }
@@ -59,33 +59,33 @@ impl Situation<'_> {
 #[must_use]
 pub fn next(
     record: Option<&SecretRotation>,
-    situation: &Situation<'_>,
+    inputs: &RotationInputs<'_>,
     answers: Option<&[PodAnswer]>,
 ) -> SecretRotation {
     // Pods that were made before there was a record started with what their Deployment carries.
-    let used_hash = situation.carried.unwrap_or(situation.wanted);
+    let used_hash = inputs.carried.unwrap_or(inputs.wanted);
     let unknown = || SecretRotation { used_hash: used_hash.to_owned(), ..SecretRotation::default() };
     let mut record = record.cloned().unwrap_or_else(unknown);
-    record.until_restart.take_if(|it| it.pod_template != situation.pod_template);
+    record.until_restart.take_if(|it| it.pod_template != inputs.pod_template);
     match record.wanted_hash.as_deref() {
-        None if record.used_hash == situation.wanted => record,
-        Some(wanted) if wanted == situation.wanted => match answers {
-            Some(answers) => answered(&record, situation, answers),
+        None if record.used_hash == inputs.wanted => record,
+        Some(wanted) if wanted == inputs.wanted => match answers {
+            Some(answers) => answered(&record, inputs, answers),
             None => record,
         },
         // What was answered before is about the time before.
-        _ => begun(record, situation),
+        _ => begun(record, inputs),
     }
 }
 
 /// Another content is wanted.
-fn begun(record: SecretRotation, situation: &Situation<'_>) -> SecretRotation {
-    let changed: BTreeSet<String> = record.secrets.into_iter().chain(situation.changed.clone()).collect();
+fn begun(record: SecretRotation, inputs: &RotationInputs<'_>) -> SecretRotation {
+    let changed: BTreeSet<String> = record.secrets.into_iter().chain(inputs.changed.clone()).collect();
     SecretRotation {
         used_hash: record.used_hash,
-        wanted_hash: Some(situation.wanted.to_owned()),
+        wanted_hash: Some(inputs.wanted.to_owned()),
         secrets: changed.into_iter().collect(),
-        since: situation.now(),
+        since: inputs.now(),
         unreachable_since: record.unreachable_since,
         until_restart: record.until_restart,
         pods: None,
@@ -94,12 +94,12 @@ fn begun(record: SecretRotation, situation: &Situation<'_>) -> SecretRotation {
     }
 }
 
-fn answered(before: &SecretRotation, situation: &Situation<'_>, answers: &[PodAnswer]) -> SecretRotation {
+fn answered(before: &SecretRotation, inputs: &RotationInputs<'_>, answers: &[PodAnswer]) -> SecretRotation {
     let updated = answers.iter().filter(|it| uses(&it.says)).count();
     if updated == answers.len() {
         return SecretRotation {
-            used_hash: situation.wanted.to_owned(),
-            until_restart: until_restart(&before.secrets, situation, answers),
+            used_hash: inputs.wanted.to_owned(),
+            until_restart: until_restart(&before.secrets, inputs, answers),
             ..SecretRotation::default()
         };
     }
@@ -109,10 +109,10 @@ fn answered(before: &SecretRotation, situation: &Situation<'_>, answers: &[PodAn
     record.pods = i32::try_from(answers.len()).ok();
     record.updated_pods = Some(updated);
     if before.updated_pods.is_some_and(|before| before < updated) {
-        record.since = situation.now();
+        record.since = inputs.now();
     }
-    record.unreachable_since = before.unreachable_since.clone().or(situation.now()).filter(|_| unreachable);
-    record.problem = problem(&record, situation, answers);
+    record.unreachable_since = before.unreachable_since.clone().or(inputs.now()).filter(|_| unreachable);
+    record.problem = problem(&record, inputs, answers);
     record
 }
 
@@ -124,12 +124,11 @@ const fn uses(says: &AgentSays) -> bool {
 /// What a person has to look at, in the order in which it is said.
 fn problem(
     record: &SecretRotation,
-    situation: &Situation<'_>,
+    inputs: &RotationInputs<'_>,
     answers: &[PodAnswer],
 ) -> Option<RotationProblem> {
-    let is_over = |since: Option<&Time>, patience| {
-        since.is_some_and(|it| situation.now.duration_since(it.0) >= patience)
-    };
+    let is_over =
+        |since: Option<&Time>, patience| since.is_some_and(|it| inputs.now.duration_since(it.0) >= patience);
     let secrets = in_words(&record.secrets);
     let said = |reason: Reason, message: String| {
         let message = truncated(message, MAX_MESSAGE);
@@ -137,7 +136,7 @@ fn problem(
     };
     let refusals: BTreeSet<&RefusedKey> = answers.iter().flat_map(|it| refusals(&it.says)).collect();
     if !refusals.is_empty() {
-        let what: Vec<_> = refusals.into_iter().map(|it| situation.in_words(it)).collect();
+        let what: Vec<_> = refusals.into_iter().map(|it| inputs.in_words(it)).collect();
         let end = "the pods keep what they have: correct the Secret";
         return said(Reason::SecretInvalid, format!("{}; {end}", what.join("; ")));
     }
@@ -181,7 +180,7 @@ fn refusals(says: &AgentSays) -> &[RefusedKey] {
 /// What the pods do until they restart, in words that are the same for each of them.
 fn until_restart(
     secrets: &[String],
-    situation: &Situation<'_>,
+    inputs: &RotationInputs<'_>,
     answers: &[PodAnswer],
 ) -> Option<UntilRestart> {
     let words: BTreeSet<&str> = answers
@@ -198,7 +197,7 @@ fn until_restart(
             format!("{}: until the pods restart: {}", in_words(secrets), words.join("; ")),
             MAX_MESSAGE,
         ),
-        pod_template: situation.pod_template.clone(),
+        pod_template: inputs.pod_template.clone(),
     })
 }
 

@@ -68,7 +68,7 @@ impl SecretFinding {
 
     /// The finding of this word; `None` for a word of another release.
     #[must_use]
-    pub fn of_word(word: &str) -> Option<Self> {
+    pub fn from_word(word: &str) -> Option<Self> {
         word.parse().ok()
     }
 
@@ -165,9 +165,9 @@ mod tests {
     #[test]
     fn every_finding_is_known_again_by_its_word_which_is_that_of_the_journal() {
         for finding in SecretFinding::VARIANTS {
-            assert_eq!(SecretFinding::of_word(finding.as_str()), Some(*finding));
+            assert_eq!(SecretFinding::from_word(finding.as_str()), Some(*finding));
             assert_eq!(serde_json::to_value(finding).unwrap(), finding.as_str());
         }
-        assert_eq!(SecretFinding::of_word("Certificate"), None);
+        assert_eq!(SecretFinding::from_word("Certificate"), None);
     }
 }

@@ -423,7 +423,7 @@ mod tests {
 
     /// The hash of some desired object.
     fn hash(of: &str) -> BodyHash {
-        BodyHash::of(&of.into())
+        BodyHash::from_body(&of.into())
     }
 
     #[test]

@@ -16,7 +16,7 @@ use serde_json::json;
 struct Run {
     reconciler: Reconciler,
     requests: Vec<(RequestId, Request)>,
-    times_listed_anew: usize,
+    relists: usize,
 }
 
 fn key(name: &str) -> Key {
@@ -56,11 +56,8 @@ fn content(version: &str) -> Reply {
 impl Run {
     /// One that leads and has listed everything: the resource and its Secret.
     fn synced() -> Self {
-        let mut run = Self {
-            reconciler: Reconciler::new(Settings::default()),
-            requests: Vec::new(),
-            times_listed_anew: 0,
-        };
+        let mut run =
+            Self { reconciler: Reconciler::new(Settings::default()), requests: Vec::new(), relists: 0 };
         run.step(Event::Leading(true));
         run.list_all(1_000);
         run
@@ -80,7 +77,7 @@ impl Run {
         for effect in self.reconciler.step(Timestamp::UNIX_EPOCH, event) {
             match effect {
                 Effect::Send { id, request, .. } => self.requests.push((id, request)),
-                Effect::RelistAll => self.times_listed_anew += 1,
+                Effect::RelistAll => self.relists += 1,
                 _ => {}
             }
         }
@@ -138,10 +135,10 @@ fn nothing_is_decided_between_the_list_that_shows_a_restore_and_those_of_all_oth
     run.refuse_all();
     for _ in 0..2 {
         run.list(Watched::Memcached, vec![resource(900, 4, 8)]);
-        assert_eq!((run.times_listed_anew, run.requests.len()), (1, 0), "{:?}", run.requests);
+        assert_eq!((run.relists, run.requests.len()), (1, 0), "{:?}", run.requests);
     }
     run.list_all(900);
-    assert_eq!(run.times_listed_anew, 1, "it is known");
+    assert_eq!(run.relists, 1, "it is known");
     assert!(!run.requests.is_empty());
 }
 
@@ -190,13 +187,13 @@ fn a_read_says_what_there_is_where_nothing_was_heard_since_it_was_asked_for() {
     let mut run = Run::synced();
     run.answer(content("900"));
     assert_eq!(run.presence(), &present("900"));
-    assert_eq!(run.times_listed_anew, 1, "versions went back");
+    assert_eq!(run.relists, 1, "versions went back");
 
     let mut run = Run::synced();
     run.step(Event::Secret(secret("1010")));
     run.answer(content("900"));
     assert_eq!(run.presence(), &present("1010"), "the watch has told something newer meanwhile");
-    assert_eq!(run.times_listed_anew, 0);
+    assert_eq!(run.relists, 0);
 }
 
 #[test]

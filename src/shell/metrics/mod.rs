@@ -618,6 +618,12 @@ mod tests {
         for Metric { name, .. } in names::ALL {
             assert!(text.contains(&format!("# TYPE {name} ")), "{name} is missing");
         }
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+        let unnamed: Vec<_> = types
+            .filter(|served| served.starts_with("memcached_operator_"))
+            .filter(|served| names::ALL.iter().all(|named| named.name != *served))
+            .collect();
+        assert!(unnamed.is_empty(), "names::ALL lacks {unnamed:?}");
         assert!(text.contains("process_resident_memory_bytes"));
     }
 }

@@ -1,4 +1,4 @@
-//! Who may read the metrics. Takes the head of a request and the API server's answers to two questions; gives a [`Verdict`].
+//! Who may read the metrics. Takes the head of a request and the API server's answers to two questions; gives an [`AccessDecision`].
 //! Pure; `reviews` asks the questions, and `mod` answers the request.
 //!
 //! The questions are those of controller-runtime: a TokenReview says whose token it is, a SubjectAccessReview whether this user
@@ -14,9 +14,9 @@ use k8s_openapi::api::authorization::v1::{
 /// The page that is guarded.
 pub const PATH: &str = "/metrics";
 
-/// What is known about a client.
+/// Whether a client may read the metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum AccessDecision {
     /// The client may read the metrics.
     Allowed,
     /// The client has shown no token that the API server takes.
@@ -46,12 +46,12 @@ pub fn whose(token: &str) -> TokenReview {
 /// The user to whom the token belongs.
 ///
 /// # Errors
-/// [`Verdict::Unauthenticated`] when it belongs to nobody.
-pub fn user(answer: TokenReview) -> Result<UserInfo, Verdict> {
+/// [`AccessDecision::Unauthenticated`] when it belongs to nobody.
+pub fn user(answer: TokenReview) -> Result<UserInfo, AccessDecision> {
     let status = answer.status.filter(|status| status.authenticated == Some(true));
     let user = status.and_then(|status| status.user);
     user.filter(|user| user.username.as_deref().is_some_and(|name| !name.is_empty()))
-        .ok_or(Verdict::Unauthenticated)
+        .ok_or(AccessDecision::Unauthenticated)
 }
 
 /// The question whether this user may read the metrics.
@@ -71,10 +71,12 @@ pub fn may_read(UserInfo { extra, groups, uid, username }: UserInfo) -> SubjectA
 
 /// Whether the user may read the metrics. An answer without a status allows nothing.
 #[must_use]
-pub fn verdict(user: String, answer: &SubjectAccessReview) -> Verdict {
+pub fn decide(user: String, answer: &SubjectAccessReview) -> AccessDecision {
     match &answer.status {
-        Some(SubjectAccessReviewStatus { allowed: true, denied: None | Some(false), .. }) => Verdict::Allowed,
-        _ => Verdict::Forbidden { user },
+        Some(SubjectAccessReviewStatus { allowed: true, denied: None | Some(false), .. }) => {
+            AccessDecision::Allowed
+        }
+        _ => AccessDecision::Forbidden { user },
     }
 }
 
@@ -108,34 +110,34 @@ mod tests {
         assert_eq!(bearer_token(&[(AUTHORIZATION, binary)].into_iter().collect()), None);
     }
 
-    /// The verdict over a token, by the statuses of both answers.
-    fn judged(token_review: Value, access_review: Value) -> Verdict {
+    /// The decision about a token, by the statuses of both answers.
+    fn judged(token_review: Value, access_review: Value) -> AccessDecision {
         let [token_review, access_review] =
             [token_review, access_review].map(|status| json!({"spec": {}, "status": status}));
         match user(serde_json::from_value(token_review).unwrap()) {
             Ok(user) => {
-                verdict(user.username.unwrap_or_default(), &serde_json::from_value(access_review).unwrap())
+                decide(user.username.unwrap_or_default(), &serde_json::from_value(access_review).unwrap())
             }
-            Err(verdict) => verdict,
+            Err(decision) => decision,
         }
     }
 
     #[rstest]
-    #[case(json!({"authenticated": true, "user": {"username": "eve"}}), json!({"allowed": true}), Verdict::Allowed)]
-    #[case(json!({"authenticated": true, "user": {"username": "eve"}}), json!({"allowed": true, "denied": false}), Verdict::Allowed)]
-    #[case(json!({"authenticated": true, "user": {"username": "eve"}}), json!({"allowed": true, "denied": true}), Verdict::Forbidden { user: "eve".into() })]
-    #[case(json!({"authenticated": true, "user": {"username": "eve"}}), json!({"allowed": false}), Verdict::Forbidden { user: "eve".into() })]
-    #[case(json!({"authenticated": true, "user": {"username": "eve"}}), Value::Null, Verdict::Forbidden { user: "eve".into() })]
-    #[case(json!({"authenticated": false, "user": {"username": "eve"}}), json!({"allowed": true}), Verdict::Unauthenticated)]
-    #[case(json!({"user": {"username": "eve"}}), json!({"allowed": true}), Verdict::Unauthenticated)]
-    #[case(json!({"error": "it has expired"}), json!({"allowed": true}), Verdict::Unauthenticated)]
-    #[case(json!({"authenticated": true}), json!({"allowed": true}), Verdict::Unauthenticated)]
-    #[case(json!({"authenticated": true, "user": {"username": ""}}), json!({"allowed": true}), Verdict::Unauthenticated)]
-    #[case(Value::Null, json!({"allowed": true}), Verdict::Unauthenticated)]
+    #[case(json!({"authenticated": true, "user": {"username": "eve"}}), json!({"allowed": true}), AccessDecision::Allowed)]
+    #[case(json!({"authenticated": true, "user": {"username": "eve"}}), json!({"allowed": true, "denied": false}), AccessDecision::Allowed)]
+    #[case(json!({"authenticated": true, "user": {"username": "eve"}}), json!({"allowed": true, "denied": true}), AccessDecision::Forbidden { user: "eve".into() })]
+    #[case(json!({"authenticated": true, "user": {"username": "eve"}}), json!({"allowed": false}), AccessDecision::Forbidden { user: "eve".into() })]
+    #[case(json!({"authenticated": true, "user": {"username": "eve"}}), Value::Null, AccessDecision::Forbidden { user: "eve".into() })]
+    #[case(json!({"authenticated": false, "user": {"username": "eve"}}), json!({"allowed": true}), AccessDecision::Unauthenticated)]
+    #[case(json!({"user": {"username": "eve"}}), json!({"allowed": true}), AccessDecision::Unauthenticated)]
+    #[case(json!({"error": "it has expired"}), json!({"allowed": true}), AccessDecision::Unauthenticated)]
+    #[case(json!({"authenticated": true}), json!({"allowed": true}), AccessDecision::Unauthenticated)]
+    #[case(json!({"authenticated": true, "user": {"username": ""}}), json!({"allowed": true}), AccessDecision::Unauthenticated)]
+    #[case(Value::Null, json!({"allowed": true}), AccessDecision::Unauthenticated)]
     fn only_a_known_user_who_may_get_the_path_is_allowed(
         #[case] token_review: Value,
         #[case] access_review: Value,
-        #[case] expected: Verdict,
+        #[case] expected: AccessDecision,
     ) {
         assert_eq!(judged(token_review, access_review), expected);
     }

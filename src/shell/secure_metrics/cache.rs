@@ -1,15 +1,15 @@
-//! Verdicts that are not older than a minute, by the hash of the token. Takes the time as an argument; keeps no token. Pure;
+//! Decisions that are not older than a minute, by the hash of the token. Takes the time as an argument; keeps no token. Pure;
 //! `mod` looks here before the API server is asked.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::access::Verdict;
+use super::access::AccessDecision;
 use crate::kernel::hash;
 
-/// How long a verdict counts. For so long somebody whose right was taken away still reads the metrics.
+/// How long a decision counts. For so long somebody whose right was taken away still reads the metrics.
 pub const LIFE: Duration = Duration::from_secs(60);
-/// How many verdicts are kept. A few Prometheus servers read the metrics, each with one token.
+/// How many decisions are kept. A few Prometheus servers read the metrics, each with one token.
 pub const MOST: usize = 256;
 
 /// SHA-256 of a token.
@@ -19,44 +19,44 @@ pub struct TokenHash(String);
 impl TokenHash {
     /// The hash of this token.
     #[must_use]
-    pub fn of(token: &str) -> Self {
+    pub fn from_token(token: &str) -> Self {
         Self(hash::of_bytes(token.as_bytes()))
     }
 }
 
-/// A verdict and when it was given.
+/// A decision and when it was given.
 #[derive(Clone, Debug)]
 struct Entry {
-    verdict: Verdict,
+    decision: AccessDecision,
     given: Duration,
 }
 
-/// The verdicts. Times are durations since any moment that is the same for all calls.
+/// The decisions. Times are durations since any moment that is the same for all calls.
 #[derive(Debug, Default)]
 pub struct Cache(HashMap<TokenHash, Entry>);
 
 impl Cache {
-    /// The verdict over a token, if it still counts.
+    /// The decision about a token, if it still counts.
     #[must_use]
-    pub fn get(&self, token: &TokenHash, now: Duration) -> Option<Verdict> {
+    pub fn get(&self, token: &TokenHash, now: Duration) -> Option<AccessDecision> {
         let entry = self.0.get(token).filter(|entry| counts(entry, now))?;
-        Some(entry.verdict.clone())
+        Some(entry.decision.clone())
     }
 
-    /// Keeps a verdict. Where there is no room, it takes the place of one that counts no more, else of the oldest refusal, and
+    /// Keeps a decision. Where there is no room, it takes the place of one that counts no more, else of the oldest refusal, and
     /// only else of the oldest: whoever sends many tokens that nobody knows must not push out those who are allowed.
-    pub fn keep(&mut self, token: TokenHash, verdict: Verdict, now: Duration) {
+    pub fn keep(&mut self, token: TokenHash, decision: AccessDecision, now: Duration) {
         if self.0.len() >= MOST && !self.0.contains_key(&token) {
             self.0.retain(|_, entry| counts(entry, now));
         }
         if self.0.len() >= MOST && !self.0.contains_key(&token) {
-            let worth = |entry: &Entry| (entry.verdict == Verdict::Allowed, entry.given);
+            let worth = |entry: &Entry| (entry.decision == AccessDecision::Allowed, entry.given);
             let least = self.0.iter().min_by_key(|(_, entry)| worth(entry));
             if let Some(least) = least.map(|(token, _)| token.clone()) {
                 self.0.remove(&least);
             }
         }
-        self.0.insert(token, Entry { verdict, given: now });
+        self.0.insert(token, Entry { decision, given: now });
     }
 }
 
@@ -72,50 +72,53 @@ mod tests {
     const MOMENT: Duration = Duration::from_millis(1);
 
     fn token(name: &impl ToString) -> TokenHash {
-        TokenHash::of(&name.to_string())
+        TokenHash::from_token(&name.to_string())
     }
 
     #[test]
-    fn a_verdict_counts_for_a_minute_and_for_its_token_alone() {
+    fn a_decision_counts_for_a_minute_and_for_its_token_alone() {
         let mut cache = Cache::default();
-        cache.keep(token(&"a"), Verdict::Allowed, START);
-        assert_eq!(cache.get(&token(&"a"), START + LIFE - MOMENT), Some(Verdict::Allowed));
+        cache.keep(token(&"a"), AccessDecision::Allowed, START);
+        assert_eq!(cache.get(&token(&"a"), START + LIFE - MOMENT), Some(AccessDecision::Allowed));
         assert_eq!(cache.get(&token(&"a"), START + LIFE), None);
         assert_eq!(cache.get(&token(&"b"), START), None);
 
-        cache.keep(token(&"a"), Verdict::Unauthenticated, START + LIFE);
-        assert_eq!(cache.get(&token(&"a"), START + LIFE), Some(Verdict::Unauthenticated));
+        cache.keep(token(&"a"), AccessDecision::Unauthenticated, START + LIFE);
+        assert_eq!(cache.get(&token(&"a"), START + LIFE), Some(AccessDecision::Unauthenticated));
     }
 
     #[test]
     fn tokens_that_nobody_knows_take_a_bounded_room_and_push_out_nobody_who_is_allowed() {
         let mut cache = Cache::default();
-        cache.keep(token(&"prometheus"), Verdict::Allowed, START);
+        cache.keep(token(&"prometheus"), AccessDecision::Allowed, START);
         for guess in 0..2 * MOST {
-            cache.keep(token(&guess), Verdict::Unauthenticated, START + MOMENT);
+            cache.keep(token(&guess), AccessDecision::Unauthenticated, START + MOMENT);
         }
         assert_eq!(cache.0.len(), MOST);
-        assert_eq!(cache.get(&token(&"prometheus"), START + MOMENT), Some(Verdict::Allowed));
+        assert_eq!(cache.get(&token(&"prometheus"), START + MOMENT), Some(AccessDecision::Allowed));
     }
 
     #[test]
     fn where_all_are_allowed_the_oldest_makes_room() {
         let mut cache = Cache::default();
         for (age, name) in (0..=MOST).enumerate() {
-            cache.keep(token(&name), Verdict::Allowed, START + u32::try_from(age).unwrap() * MOMENT);
+            cache.keep(token(&name), AccessDecision::Allowed, START + u32::try_from(age).unwrap() * MOMENT);
         }
         let now = START + LIFE / 2;
         assert_eq!(cache.0.len(), MOST);
-        assert_eq!([cache.get(&token(&0), now), cache.get(&token(&1), now)], [None, Some(Verdict::Allowed)]);
+        assert_eq!(
+            [cache.get(&token(&0), now), cache.get(&token(&1), now)],
+            [None, Some(AccessDecision::Allowed)]
+        );
     }
 
     #[test]
     fn what_counts_no_more_makes_room_first() {
         let mut cache = Cache::default();
         for name in 0..MOST {
-            cache.keep(token(&name), Verdict::Allowed, START);
+            cache.keep(token(&name), AccessDecision::Allowed, START);
         }
-        cache.keep(token(&"new"), Verdict::Unauthenticated, START + LIFE);
+        cache.keep(token(&"new"), AccessDecision::Unauthenticated, START + LIFE);
         assert_eq!(cache.0.len(), 1);
     }
 }

@@ -141,14 +141,19 @@ mod tests {
 
     use super::*;
 
-    /// A certificate and its key.
-    fn made() -> [String; 2] {
-        let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new(["operator".to_owned()]).unwrap().self_signed(&key).unwrap();
-        [certificate.pem(), key.serialize_pem()]
+    /// A certificate and its key, as PEM.
+    struct KeyPairPem {
+        certificate: String,
+        key: String,
     }
 
-    fn write(folder: &Path, [certificate, key]: &[String; 2]) {
+    fn made() -> KeyPairPem {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(["operator".to_owned()]).unwrap().self_signed(&key).unwrap();
+        KeyPairPem { certificate: certificate.pem(), key: key.serialize_pem() }
+    }
+
+    fn write(folder: &Path, KeyPairPem { certificate, key }: &KeyPairPem) {
         fs::write(folder.join(CERTIFICATE), certificate).unwrap();
         fs::write(folder.join(KEY), key).unwrap();
     }
@@ -165,15 +170,16 @@ mod tests {
         assert!(replaced().await, "the first one");
         assert!(!replaced().await, "it is the same");
 
-        let [[_, foreign_key], [certificate, key]] = [made(), made()];
-        for unusable in [&foreign_key, "", "no PEM"] {
-            write(folder.path(), &[certificate.clone(), unusable.to_owned()]);
+        let (foreign, next) = (made(), made());
+        for unusable in [&foreign.key, "", "no PEM"] {
+            let certificate = next.certificate.clone();
+            write(folder.path(), &KeyPairPem { certificate, key: unusable.to_owned() });
             assert!(!replaced().await, "{unusable}");
         }
         fs::remove_file(folder.path().join(KEY)).unwrap();
         assert!(!replaced().await, "half of it is gone");
 
-        write(folder.path(), &[certificate, key]);
+        write(folder.path(), &next);
         assert!(replaced().await, "the next one");
         assert!(newest.borrow().is_some());
     }
@@ -188,7 +194,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_or_does_not_fit_is_named() {
-        let [[certificate, key], [_, foreign_key]] = [made(), made()];
+        let (KeyPairPem { certificate, key }, foreign) = (made(), made());
         let said = |chain: &str, key: &str| {
             let pem = Pem { chain: chain.into(), key: key.into() };
             from_pem(&pem).map(|_| ()).map_err(|error| error.to_string())
@@ -197,7 +203,7 @@ mod tests {
         assert_eq!(said("", &key).unwrap_err(), "there is no certificate in PEM format in tls.crt");
         assert_eq!(said(&key, &key).unwrap_err(), "there is no certificate in PEM format in tls.crt");
         assert_eq!(said(&certificate, "").unwrap_err(), "there is no private key in PEM format in tls.key");
-        let unfit = said(&certificate, &foreign_key).unwrap_err();
+        let unfit = said(&certificate, &foreign.key).unwrap_err();
         assert!(unfit.starts_with("certificate and key cannot be used: "), "{unfit}");
     }
 }

@@ -26,7 +26,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
-use self::access::{PATH, Verdict, bearer_token};
+use self::access::{AccessDecision, PATH, bearer_token};
 use self::cache::{Cache, TokenHash};
 use self::certificate::{Source, keep_current};
 use self::reviews::{ReviewError, review};
@@ -71,17 +71,17 @@ impl SecureMetrics {
 }
 
 async fn page(State(page): State<Arc<SecureMetrics>>, head: HeaderMap) -> Response {
-    let verdict = match bearer_token(&head) {
-        Some(token) => page.gatekeeper.verdict(token).await,
-        None => Ok(Verdict::Unauthenticated),
+    let decision = match bearer_token(&head) {
+        Some(token) => page.gatekeeper.decision(token).await,
+        None => Ok(AccessDecision::Unauthenticated),
     };
-    match verdict {
-        Ok(Verdict::Allowed) => page_of(&page.metrics),
-        Ok(Verdict::Unauthenticated) => {
+    match decision {
+        Ok(AccessDecision::Allowed) => page_of(&page.metrics),
+        Ok(AccessDecision::Unauthenticated) => {
             let text = "send a token that the API server takes, as Authorization: Bearer\n";
             (StatusCode::UNAUTHORIZED, [(WWW_AUTHENTICATE, "Bearer")], text).into_response()
         }
-        Ok(Verdict::Forbidden { user }) => {
+        Ok(AccessDecision::Forbidden { user }) => {
             (StatusCode::FORBIDDEN, format!("{}\n", refused(&user))).into_response()
         }
         Err(Unknown) => {
@@ -123,31 +123,31 @@ impl Gatekeeper {
         }
     }
 
-    async fn verdict(&self, token: &str) -> Result<Verdict, Unknown> {
-        let hash = TokenHash::of(token);
-        if let Some(verdict) = self.known(&hash) {
-            return Ok(verdict);
+    async fn decision(&self, token: &str) -> Result<AccessDecision, Unknown> {
+        let hash = TokenHash::from_token(token);
+        if let Some(decision) = self.known(&hash) {
+            return Ok(decision);
         }
         // Fails only once the semaphore is closed, which it never is.
         let _turn = self.reviews.acquire().await;
         // Another request with the same token may have been answered meanwhile.
-        if let Some(verdict) = self.known(&hash) {
-            return Ok(verdict);
+        if let Some(decision) = self.known(&hash) {
+            return Ok(decision);
         }
         let reviewed = review(&self.client, token).await;
         self.tell(reviewed.as_ref());
-        let verdict = reviewed.map_err(|_told| Unknown)?;
-        lock(&self.cache).keep(hash, verdict.clone(), self.started.elapsed());
-        Ok(verdict)
+        let decision = reviewed.map_err(|_told| Unknown)?;
+        lock(&self.cache).keep(hash, decision.clone(), self.started.elapsed());
+        Ok(decision)
     }
 
-    fn known(&self, token: &TokenHash) -> Option<Verdict> {
+    fn known(&self, token: &TokenHash) -> Option<AccessDecision> {
         lock(&self.cache).get(token, self.started.elapsed())
     }
 
     /// A line for each user who is refused, once a minute for each token; and for each new problem.
-    fn tell(&self, reviewed: Result<&Verdict, &ReviewError>) {
-        if let Ok(Verdict::Forbidden { user }) = reviewed {
+    fn tell(&self, reviewed: Result<&AccessDecision, &ReviewError>) {
+        if let Ok(AccessDecision::Forbidden { user }) = reviewed {
             tracing::warn!("{}", refused(user));
         }
         let problem = reviewed.err().map(ToString::to_string);

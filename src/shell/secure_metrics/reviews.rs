@@ -1,4 +1,4 @@
-//! The two questions to the API server. Takes a client and a token; gives a [`Verdict`]. IO; `mod` calls it.
+//! The two questions to the API server. Takes a client and a token; gives an [`AccessDecision`]. IO; `mod` calls it.
 //!
 //! Neither a log line nor an error holds a part of the token: an answer repeats it, so nothing of an answer that cannot be
 //! read is said.
@@ -9,7 +9,7 @@ use kube::core::{Request, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::access::{self, Verdict};
+use super::access::{self, AccessDecision};
 use crate::shell::client::{CallError, call, said};
 
 /// The API server gave no answer that could be used.
@@ -26,13 +26,13 @@ pub struct ReviewError {
 ///
 /// # Errors
 /// When one of the questions gets no answer.
-pub async fn review(client: &Client, token: &str) -> Result<Verdict, ReviewError> {
+pub async fn review(client: &Client, token: &str) -> Result<AccessDecision, ReviewError> {
     let user = match access::user(create(client, &access::whose(token)).await?) {
         Ok(user) => user,
-        Err(verdict) => return Ok(verdict),
+        Err(decision) => return Ok(decision),
     };
     let name = user.username.clone().unwrap_or_default();
-    Ok(access::verdict(name, &create(client, &access::may_read(user)).await?))
+    Ok(access::decide(name, &create(client, &access::may_read(user)).await?))
 }
 
 async fn create<K>(client: &Client, question: &K) -> Result<K, ReviewError>

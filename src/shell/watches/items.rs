@@ -35,10 +35,10 @@ pub(super) struct ListHead {
 /// Why a body is no complete list.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoList {
-    /// It is something else, HTML for example.
+    /// The body is something else, HTML for example.
     #[error("the answer is no JSON object")]
     NoObject,
-    /// It ends too early.
+    /// The body ends too early.
     #[error("the answer was cut off")]
     CutOff,
     /// Something stands between two items, or an item is no object.
@@ -50,13 +50,13 @@ pub(super) enum NoList {
     /// What stands around the items cannot be read.
     #[error("the list cannot be read")]
     Unreadable(#[source] serde_json::Error),
-    /// It is an error that came with a status of success.
+    /// The body is an error that came with a status of success.
     #[error("the answer is an error: {0}")]
     Status(String),
-    /// It has no items, not even none.
+    /// The body has no field `items`. An empty list has one, which is empty.
     #[error("the answer has no items")]
     NoItems,
-    /// It does not say of which version it is: no watch can go on from there.
+    /// The list does not say of which version it is: no watch can go on from there.
     #[error("the list has no resourceVersion")]
     NoVersion,
 }
@@ -64,7 +64,7 @@ pub(super) enum NoList {
 /// The body of a list, as far as it has arrived.
 #[derive(Debug, Default)]
 pub(super) struct Items {
-    place: Place,
+    state: ParserState,
     /// What stands around the items.
     rest: Vec<u8>,
     /// The last string at the top: where it begins in `rest`, with its quotes.
@@ -78,9 +78,9 @@ pub(super) struct Items {
     text: Text,
 }
 
-/// Where in the body the next byte is.
+/// How far the body is parsed: where in it the next byte is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum ParserState {
     /// Before the body's first bracket.
     #[default]
     Before,
@@ -129,8 +129,8 @@ impl Items {
     pub(super) fn take(&mut self, bytes: &[u8], mut give: impl FnMut(&[u8])) -> Result<(), NoList> {
         let mut at = 0;
         while let Some(byte) = bytes.get(at).copied() {
-            match self.place {
-                Place::Item => {
+            match self.state {
+                ParserState::Item => {
                     let (part, complete) = self.rest_of_item(&bytes[at..]);
                     at += part.len();
                     if self.item.len() + part.len() > LONGEST_ITEM {
@@ -148,12 +148,12 @@ impl Items {
                     }
                     continue;
                 }
-                Place::First | Place::Next | Place::Behind => {
+                ParserState::First | ParserState::Next | ParserState::Behind => {
                     if self.is_item(byte)? {
                         continue;
                     }
                 }
-                Place::Before | Place::Around | Place::After => self.around(byte)?,
+                ParserState::Before | ParserState::Around | ParserState::After => self.around(byte)?,
             }
             at += 1;
         }
@@ -165,9 +165,9 @@ impl Items {
     /// # Errors
     /// When it is no list, or not all of one: then nothing is to be concluded from what it lacks.
     pub(super) fn end(self) -> Result<ListHead, NoList> {
-        match self.place {
-            Place::After => {}
-            Place::Before => return Err(NoList::NoObject),
+        match self.state {
+            ParserState::After => {}
+            ParserState::Before => return Err(NoList::NoObject),
             _ => return Err(NoList::CutOff),
         }
         let around: Around = serde_json::from_slice(&self.rest).map_err(NoList::Unreadable)?;
@@ -192,7 +192,7 @@ impl Items {
                 b'}' | b']' if counts => {
                     self.depth -= 1;
                     if self.depth == 0 {
-                        (self.place, self.depth) = (Place::Behind, 1);
+                        (self.state, self.depth) = (ParserState::Behind, 1);
                         return (&bytes[..=at], true);
                     }
                 }
@@ -204,15 +204,15 @@ impl Items {
 
     /// Takes a byte between items, and says whether an item begins with it instead.
     fn is_item(&mut self, byte: u8) -> Result<bool, NoList> {
-        match (self.place, byte) {
+        match (self.state, byte) {
             (_, b' ' | b'\t' | b'\r' | b'\n') => {}
-            (Place::First | Place::Next, b'{') => {
-                (self.place, self.depth) = (Place::Item, 0);
+            (ParserState::First | ParserState::Next, b'{') => {
+                (self.state, self.depth) = (ParserState::Item, 0);
                 return Ok(true);
             }
-            (Place::Behind, b',') => self.place = Place::Next,
-            (Place::First | Place::Behind, b']') => {
-                self.place = Place::Around;
+            (ParserState::Behind, b',') => self.state = ParserState::Next,
+            (ParserState::First | ParserState::Behind, b']') => {
+                self.state = ParserState::Around;
                 self.rest.push(byte);
             }
             _ => return Err(NoList::Garbled),
@@ -224,11 +224,11 @@ impl Items {
     fn around(&mut self, byte: u8) -> Result<(), NoList> {
         let (text, counts) = self.text.after(byte);
         let begins = self.text == Text::Outside && text == Text::Inside;
-        match (self.place, byte) {
-            (Place::Before | Place::After, b' ' | b'\t' | b'\r' | b'\n') => return Ok(()),
-            (Place::Before, b'{') => self.place = Place::Around,
-            (Place::Before, _) => return Err(NoList::NoObject),
-            (Place::After, _) => return Err(NoList::Garbled),
+        match (self.state, byte) {
+            (ParserState::Before | ParserState::After, b' ' | b'\t' | b'\r' | b'\n') => return Ok(()),
+            (ParserState::Before, b'{') => self.state = ParserState::Around,
+            (ParserState::Before, _) => return Err(NoList::NoObject),
+            (ParserState::After, _) => return Err(NoList::Garbled),
             _ => {}
         }
         if self.rest.len() >= LONGEST_REST {
@@ -243,20 +243,20 @@ impl Items {
                     self.items_come = key.trim_ascii_end() == br#""items""#;
                 }
                 b',' if counts => self.items_come = false,
-                b'[' if counts && self.items_come => self.place = Place::First,
+                b'[' if counts && self.items_come => self.state = ParserState::First,
                 _ => {}
             }
         }
         self.rest.push(byte);
         match byte {
             // The bracket of the items is not counted: they end with theirs.
-            b'[' if self.place == Place::First => {}
+            b'[' if self.state == ParserState::First => {}
             b'{' | b'[' if counts => self.depth += 1,
             b'}' | b']' if counts => {
                 // The first bracket is counted, and behind the last one nothing comes here.
                 self.depth = self.depth.saturating_sub(1);
                 if self.depth == 0 {
-                    self.place = Place::After;
+                    self.state = ParserState::After;
                 }
             }
             _ => {}

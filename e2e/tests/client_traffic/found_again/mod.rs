@@ -256,7 +256,7 @@ async fn of_a_deployment(cache: &Cache<'_>, machine: &Machine) -> Result<Table> 
         machine.ring("pylibmc, `ketama`", Library::Python("pylibmc"))?,
         machine.ring("spymemcached, `KETAMA_HASH`", Library::Java("CONSISTENT"))?,
     ];
-    let mut scene = Scene::new(machine, Pods::of(cache, "Deployment").await?, UNNAMED, rings).await?;
+    let mut scene = Scene::new(machine, Pods::for_cache(cache, "Deployment").await?, UNNAMED, rings).await?;
     scene.play().await?;
     Ok(scene.table)
 }
@@ -270,7 +270,7 @@ async fn of_a_stateful_set(cache: &Cache<'_>, machine: &Machine) -> Result<Table
         machine.ring(OF_ADDRESSES, Library::Java("CONSISTENT"))?,
         machine.ring(KEPT, Library::Java("KEPT"))?,
     ];
-    let mut scene = Scene::new(machine, Pods::of(cache, "StatefulSet").await?, NAMED, rings).await?;
+    let mut scene = Scene::new(machine, Pods::for_cache(cache, "StatefulSet").await?, NAMED, rings).await?;
     scene.play().await?;
     Ok(scene.table)
 }

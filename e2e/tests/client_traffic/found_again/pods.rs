@@ -49,7 +49,7 @@ pub(crate) struct Pods<'a> {
 }
 
 impl<'a> Pods<'a> {
-    pub(crate) async fn of(cache: &'a Cache<'a>, workload: &'static str) -> Result<Self> {
+    pub(crate) async fn for_cache(cache: &'a Cache<'a>, workload: &'static str) -> Result<Self> {
         let mut config = cache.space.cluster().config("e2e-test").await?;
         config.default_retry = false;
         let of_cache = ListParams::default().labels(&format!("app.kubernetes.io/instance={}", cache.name));

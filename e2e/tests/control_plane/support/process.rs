@@ -18,7 +18,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// With the permissions that the chart gives.
-    pub(crate) async fn of(cluster: &Cluster) -> Result<Self> {
+    pub(crate) async fn for_cluster(cluster: &Cluster) -> Result<Self> {
         let folder = TempDir::new()?;
         let journal = folder.path().join("journal");
         let args = ["--journal".into(), journal.into(), "--journal-max-bytes=524288".into()];

@@ -23,8 +23,8 @@ use super::cluster::{Cluster, Range};
 use super::options::ClusterArgs;
 use super::{gather, screen};
 
-/// How long a person waits for names.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a person who presses Tab waits for names.
+const COMPLETION_DEADLINE: Duration = Duration::from_secs(3);
 /// The shell completes files.
 const FILES: &str = ":0";
 /// The shell completes nothing else.
@@ -68,7 +68,7 @@ pub fn answer(mut plugin: Command, words: &[String]) -> Result<ExitCode> {
     let partial = words.last().map(String::as_str).unwrap_or_default();
     let directive = if question == Question::Files { FILES } else { NO_FILES };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let found = runtime.block_on(async { timeout(PATIENCE, find(question, &cluster)).await });
+    let found = runtime.block_on(async { timeout(COMPLETION_DEADLINE, find(question, &cluster)).await });
     let found = found.ok().and_then(Result::ok).unwrap_or_default();
     let lines = found.iter().filter(|it| it.word.starts_with(partial)).map(|Candidate { word, help }| {
         if help.is_empty() { format!("{word}\n") } else { format!("{word}\t{help}\n") }

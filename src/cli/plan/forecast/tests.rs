@@ -17,22 +17,30 @@ fn resource(name: &str, spec: &Value) -> Event {
     Event::Resource(Box::new(seen::resource(&serde_json::from_value(object).unwrap()).unwrap()))
 }
 
-/// What a test changes between two forecasts.
-#[derive(Clone, Debug, Default)]
-struct Given {
+/// What a forecast is made with: a test changes one of these between two forecasts.
+#[derive(Clone, Debug)]
+struct ForecastFixture {
+    /// The name of the resource.
+    name: &'static str,
     images: DefaultImages,
     operator_pods: Option<OperatorPods>,
     /// The version of the Secrets, each with content of its own.
     secrets: u32,
 }
 
-/// A forecast of a resource beside these children, with the answers of an API server that holds nothing else.
-fn forecast(spec: &Value, children: &[SeenChild]) -> Forecast {
-    forecast_with(Given::default(), ("cache", spec), children)
+impl Default for ForecastFixture {
+    fn default() -> Self {
+        Self { name: "cache", images: DefaultImages::default(), operator_pods: None, secrets: 0 }
+    }
 }
 
-fn forecast_with(given: Given, (name, spec): (&str, &Value), children: &[SeenChild]) -> Forecast {
-    let Given { images, operator_pods: told, secrets } = given;
+/// A forecast of a resource beside these children, with the answers of an API server that holds nothing else.
+fn forecast(spec: &Value, children: &[SeenChild]) -> Forecast {
+    forecast_with(ForecastFixture::default(), spec, children)
+}
+
+fn forecast_with(fixture: ForecastFixture, spec: &Value, children: &[SeenChild]) -> Forecast {
+    let ForecastFixture { name, images, operator_pods: told, secrets } = fixture;
     let child = |child: &SeenChild| Event::Child(Box::new(child.clone()));
     let known: Vec<_> = children.iter().map(child).chain([resource(name, spec)]).collect();
     let operator_pods = told.or_else(|| operator_pods(&known));
@@ -91,8 +99,9 @@ fn children(spec: &Value) -> Vec<SeenChild> {
 }
 
 /// What would become of a cache of the namespace `shop` whose spec was the first and is the second now.
-pub(in crate::cli::plan) fn of_edit(name: &str, before: &Value, after: &Value) -> ResourcePlan {
-    let forecast = |spec, children: &[SeenChild]| forecast_with(Given::default(), (name, spec), children);
+pub(in crate::cli::plan) fn of_edit(name: &'static str, before: &Value, after: &Value) -> ResourcePlan {
+    let fixture = ForecastFixture { name, ..ForecastFixture::default() };
+    let forecast = |spec, children: &[SeenChild]| forecast_with(fixture.clone(), spec, children);
     let running: Vec<_> = forecast(before, &[]).live.into_values().collect();
     plan(forecast(after, &running))
 }
@@ -126,14 +135,14 @@ fn other_images_change_no_cache_that_runs_and_come_with_its_next_edit() {
         DefaultImages { memcached: "registry.example/memcached:1.6".into(), ..DefaultImages::default() };
     let running = children(&json!({}));
     let unchanged = plan(forecast_with(
-        Given { images: images.clone(), ..Given::default() },
-        ("cache", &json!({})),
+        ForecastFixture { images: images.clone(), ..ForecastFixture::default() },
+        &json!({}),
         &running,
     ));
     assert_eq!((unchanged.children, unchanged.rolls), (Vec::new(), None));
     let edited = plan(forecast_with(
-        Given { images, ..Given::default() },
-        ("cache", &json!({"memcached": {"threads": 8}})),
+        ForecastFixture { images, ..ForecastFixture::default() },
+        &json!({"memcached": {"threads": 8}}),
         &running,
     ));
     let fields: Vec<_> =
@@ -154,9 +163,8 @@ fn encrypted(rotation: &str) -> Value {
 /// Which children change, why pods roll, and whether the cache rotates in place, when its Secret has other content.
 fn after_a_changed_secret(spec: &Value) -> (Vec<&'static str>, Option<&'static str>, bool) {
     let before: Vec<_> = forecast(spec, &[]).live.into_values().collect();
-    let given = Given { secrets: 1, ..Given::default() };
-    let ResourcePlan { children, rolls, rotates_in_place, .. } =
-        plan(forecast_with(given, ("cache", spec), &before));
+    let fixture = ForecastFixture { secrets: 1, ..ForecastFixture::default() };
+    let ResourcePlan { children, rolls, rotates_in_place, .. } = plan(forecast_with(fixture, spec, &before));
     (children.iter().map(|child| child.kind).collect(), rolls, rotates_in_place)
 }
 
@@ -173,9 +181,9 @@ fn a_changed_secret_rolls_pods_or_is_taken_in_place_and_then_it_is_said_so() {
 #[test]
 fn another_way_to_rotate_rolls_the_pods_and_the_plan_says_that() {
     let before = children(&encrypted("Restart"));
-    let given = Given { secrets: 1, ..Given::default() };
+    let fixture = ForecastFixture { secrets: 1, ..ForecastFixture::default() };
     let ResourcePlan { rolls, rotates_in_place, .. } =
-        plan(forecast_with(given, ("cache", &encrypted("InPlace")), &before));
+        plan(forecast_with(fixture, &encrypted("InPlace"), &before));
     assert_eq!((rolls, rotates_in_place), (Some("spec"), false));
 }
 
@@ -183,8 +191,8 @@ fn another_way_to_rotate_rolls_the_pods_and_the_plan_says_that() {
 fn whom_live_policies_let_in_to_the_agents_are_the_operators_pods() {
     let labels = [("app".to_owned(), "operator".to_owned())].into();
     let operator = OperatorPods { namespace: "ops".to_owned(), labels };
-    let given = Given { operator_pods: Some(operator), ..Given::default() };
+    let fixture = ForecastFixture { operator_pods: Some(operator), ..ForecastFixture::default() };
     let spec = encrypted("InPlace");
-    let before: Vec<_> = forecast_with(given, ("cache", &spec), &[]).live.into_values().collect();
+    let before: Vec<_> = forecast_with(fixture, &spec, &[]).live.into_values().collect();
     assert_eq!(plan(forecast(&spec, &before)).children, []);
 }

@@ -135,7 +135,7 @@ fn look_at_number(judgement: &mut Judgement, number: &Number, schema: &JSONSchem
 }
 
 fn look_at_list(judgement: &mut Judgement, items: &[Value], schema: &JSONSchemaProps, path: &str) {
-    count(judgement, items.len(), [schema.min_items, schema.max_items], path);
+    check_count(judgement, items.len(), CountLimits { min: schema.min_items, max: schema.max_items }, path);
     let Some(JSONSchemaPropsOrArray::Schema(of_items)) = &schema.items else { return };
     for (index, item) in items.iter().enumerate() {
         look(judgement, item, of_items, &format!("{path}[{index}]"));
@@ -165,7 +165,8 @@ fn look_at_object(
     path: &str,
 ) {
     let present = fields.values().filter(|field| !field.is_null()).count();
-    count(judgement, present, [schema.min_properties, schema.max_properties], path);
+    let limits = CountLimits { min: schema.min_properties, max: schema.max_properties };
+    check_count(judgement, present, limits, path);
     for name in schema.required.iter().flatten() {
         if fields.get(name).is_none_or(Value::is_null) {
             judgement.refuse(&format!("{path}.{name}"), "Required value".to_owned());
@@ -209,7 +210,13 @@ fn of_field<'a>(schema: &'a JSONSchemaProps, name: &str) -> Known<'a> {
     }
 }
 
-fn count(judgement: &mut Judgement, count: usize, [min, max]: [Option<i64>; 2], path: &str) {
+/// How many items a list may have, or how many fields an object.
+struct CountLimits {
+    min: Option<i64>,
+    max: Option<i64>,
+}
+
+fn check_count(judgement: &mut Judgement, count: usize, CountLimits { min, max }: CountLimits, path: &str) {
     let items = i64::try_from(count).unwrap_or(i64::MAX);
     if let Some(max) = max.filter(|max| items > *max) {
         judgement.refuse(path, format!("Too many: {count}: must have at most {max} items"));

@@ -14,11 +14,11 @@ use crate::kernel::status::inputs::BlockingProblem;
 /// What to do about one child.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// It is as it should be.
+    /// The child is as it should be: do nothing.
     Keep,
-    /// There is none: create it.
+    /// There is no such child: create it.
     Create,
-    /// It differs: apply. `cause` when that makes pods roll.
+    /// The child differs: apply.
     Apply {
         /// The incarnation to apply to.
         uid: Uid,
@@ -28,8 +28,8 @@ pub enum Action {
         /// Why pods roll, if they do.
         cause: Option<RolloutCause>,
     },
-    /// It differs, and an apply alone would not do: first take away what is in the way of it, or set right what the API
-    /// server says we own.
+    /// The child differs, and an apply alone would not do: first take away what is in the way of the apply, or correct what
+    /// the API server says we own.
     Patch {
         /// The version to patch.
         resource_version: ResourceVersion,
@@ -38,29 +38,30 @@ pub enum Action {
         /// Why pods roll, if they do.
         cause: Option<RolloutCause>,
     },
-    /// Read the child first: it was never read though no watch shows it, see [`crate::kernel::unwatched`], or a conflict showed
-    /// that our knowledge is old.
+    /// Read the child first: no watch shows the child and nobody has read it, see [`crate::kernel::unwatched`], or a conflict
+    /// showed that our knowledge is old.
     Look,
-    /// Nobody asks for it any more: delete exactly what was seen.
+    /// Nobody asks for the child any more: delete exactly what was seen.
     Delete {
         /// The incarnation that was looked at.
         uid: Uid,
         /// The version that was looked at.
         resource_version: ResourceVersion,
     },
-    /// An object that is not ours sits there, and stays untouched. Says whose it is.
+    /// An object that is not ours has this name, and stays untouched. The text says whose it is.
     Foreign(String),
     /// A child of an earlier resource of this name, or one of ours that is being deleted: wait until it is gone.
     Collecting(String),
     /// The last write of the same content failed, and its time has not come again.
     BackOff(Failure),
-    /// It has to wait for something else: for what it should be, or for the policy that guards it.
+    /// The child has to wait for something else: it is not known yet what it should be, the policy that guards it is not in
+    /// place, or, for a former workload, the new pods do not serve yet.
     Hold,
-    /// It would be changed, were the resource not paused.
+    /// The child would be changed, were the resource not paused.
     Paused,
-    /// Its pods would roll, and too many others do.
+    /// The pods of the child would roll, and too many others do.
     AwaitTurn,
-    /// What there is of its kind is not known.
+    /// The children of this kind are not known.
     Unavailable(Unavailable),
 }
 

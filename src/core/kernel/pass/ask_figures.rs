@@ -11,7 +11,7 @@ use crate::api::Validated;
 pub fn asking(view: &View<'_>, spec: &Validated) -> Asking {
     let stored = view.resource.seen.status.warming.as_deref();
     let Some(wait) = view.awaited_warmth(spec).filter(|wait| stored == Some(&wait.warming)) else {
-        return Asking::Rest;
+        return Asking::Nothing;
     };
     let due = match &view.resource.figures {
         Some(figures) => figures.due(&wait.warming, view.now),

@@ -8,9 +8,9 @@ use crate::kernel::agents::Question;
 /// What to do about the pods.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asking {
-    /// Nothing: nothing is under way, or an answer is.
-    Rest,
-    /// Ask them now.
+    /// Ask nothing: nothing is waited for, or the pods were asked and have not answered yet.
+    Nothing,
+    /// Ask the pods now.
     Now(PodQuestion),
     /// Look again at this time.
     At(Timestamp),
@@ -19,7 +19,7 @@ pub enum Asking {
 /// A question to the pods of a cache. Nothing waits for the answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PodQuestion {
-    /// To their agents: whether they use this content of their Secrets.
+    /// Whether the pods use this content of their Secrets; their agents answer.
     Rotation(Question),
     /// What their memcacheds count.
     Figures,
@@ -30,7 +30,7 @@ impl Asking {
     #[must_use]
     pub fn when(due: Option<Timestamp>, now: Timestamp, question: impl FnOnce() -> PodQuestion) -> Self {
         match due {
-            None => Self::Rest,
+            None => Self::Nothing,
             Some(at) if at > now => Self::At(at),
             Some(_) => Self::Now(question()),
         }
@@ -41,7 +41,7 @@ impl Asking {
     pub const fn at(&self) -> Option<Timestamp> {
         match self {
             Self::At(at) => Some(*at),
-            Self::Rest | Self::Now(_) => None,
+            Self::Nothing | Self::Now(_) => None,
         }
     }
 
@@ -50,7 +50,7 @@ impl Asking {
     pub fn question(self) -> Option<PodQuestion> {
         match self {
             Self::Now(question) => Some(question),
-            Self::Rest | Self::At(_) => None,
+            Self::Nothing | Self::At(_) => None,
         }
     }
 }

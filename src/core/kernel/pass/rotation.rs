@@ -14,7 +14,7 @@ use crate::api::secret_rotation::SecretRotation;
 use crate::api::spec::Rotation;
 use crate::kernel::agents::{AskedSecret, Question};
 use crate::kernel::desired::secrets;
-use crate::kernel::rotation_record::{self, Situation};
+use crate::kernel::rotation_record::{self, RotationInputs};
 
 /// The record for the status. `carries_template`: whether the pods are made, or about to be made, to take Secrets in place.
 #[must_use]
@@ -34,7 +34,7 @@ pub fn record(
     let changed: Vec<String> =
         view.of_other_versions(mounted_secrets).into_iter().map(|it| it.name).collect();
     let every = || mounted_secrets::mounted(spec).into_iter().map(|it| it.name).collect();
-    let situation = Situation {
+    let inputs = RotationInputs {
         now: Timestamp::from_second(view.now.as_second()).unwrap_or(view.now),
         wanted,
         carried: workload.secret_hash.as_deref(),
@@ -44,7 +44,7 @@ pub fn record(
     };
     Some(rotation_record::next(
         before,
-        &situation,
+        &inputs,
         view.resource.agents.as_ref().and_then(|it| it.about(wanted)),
     ))
 }
@@ -62,7 +62,7 @@ pub fn asking(view: &View<'_>, spec: &Validated, mounted_secrets: &MountedSecret
     let stored = view.resource.seen.status.secret_rotation.as_deref();
     let asked_for = stored.and_then(|it| it.wanted_hash.as_deref());
     let Some(wanted) = wanted(mounted_secrets).filter(|wanted| asked_for == Some(*wanted)) else {
-        return Asking::Rest;
+        return Asking::Nothing;
     };
     let has_problem = stored.is_some_and(|it| it.problem.is_some());
     let due = match &view.resource.agents {

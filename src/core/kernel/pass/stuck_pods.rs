@@ -7,7 +7,7 @@ use crate::api::Validated;
 use crate::api::spec::Workload;
 use crate::kernel::event::SeenPod;
 use crate::kernel::kube_events;
-use crate::kernel::pending_request::PlannedRequest;
+use crate::kernel::pending_request::{PlannedRequest, PodDeletion};
 use crate::kernel::stateful_set_rollout::{FailingPod, is_older, is_rolling};
 
 /// The pods that have to be deleted, so that Kubernetes makes them from the new template.
@@ -36,10 +36,10 @@ pub fn to_delete<'a>(view: &View<'a>, spec: &Validated) -> impl Iterator<Item = 
 /// The request that deletes one.
 #[must_use]
 pub fn request(pod: &SeenPod) -> PlannedRequest {
-    PlannedRequest::DeletePod {
+    PlannedRequest::DeletePod(PodDeletion {
         pod: pod.key.clone(),
         uid: pod.uid.clone(),
         resource_version: pod.resource_version.clone(),
         kube_event: kube_events::pod_deleted(&pod.key, pod.problem.as_deref().unwrap_or_default()),
-    }
+    })
 }

@@ -86,7 +86,7 @@ fn end(version: &SecretVersion) -> Option<Timestamp> {
 }
 
 fn of_content(version: &SecretVersion) -> impl Iterator<Item = Warning> {
-    let findings = version.warnings.iter().filter_map(|word| SecretFinding::of_word(word));
+    let findings = version.warnings.iter().filter_map(|word| SecretFinding::from_word(word));
     findings.map(|finding| Warning {
         reason: finding.as_str().to_owned(),
         message: format!("Secret {}, {}: {}", version.name, finding.key(), finding.words()),

@@ -10,7 +10,7 @@ use crate::kernel::failure::{Category, Failure};
 use crate::kernel::lists::Moment;
 use crate::kernel::object::{ChildKind, Key, Uid, Watched};
 use crate::kernel::pending_request::{
-    Changes, ChildWrite, PendingRequest, PlannedRequest, Replacement, SecretRead, Write,
+    Changes, ChildWrite, PendingRequest, PlannedRequest, PodDeletion, Replacement, SecretRead, Write,
 };
 use crate::kernel::queue::Lane;
 use crate::kernel::rollout_cause::RolloutCause;
@@ -28,30 +28,30 @@ impl Reconciler {
         };
         self.count_reply(&key, &uid);
         let answered = self.world.lists.answer();
+        let subject = Subject { key: &key, uid: &uid };
         // Several resources may use a Secret: what was read stays true even if the reader was deleted.
         if let PlannedRequest::ReadSecret(read) = request {
             let line = self.handle_secret_reply(read, reply, &uid);
-            return effects.extend(line.map(|line| Subject { key: &key, uid: &uid }.log(line)));
+            return effects.extend(line.map(|line| subject.log(line)));
         }
-        if let PlannedRequest::DeletePod { pod, uid: of_pod, resource_version: _, kube_event } = request {
-            return effects.extend(self.handle_pod_reply((&key, &uid), (&pod, &of_pod), kube_event, reply));
+        if let PlannedRequest::DeletePod(deletion) = request {
+            return effects.extend(self.handle_pod_reply(&subject, deletion, reply));
         }
         let version = self.world.server_version.clone().unwrap_or_default();
         let Some(resource) = self.world.resources.get_mut(&key).filter(|it| it.seen.uid == uid) else {
             return;
         };
-        let subject = Subject { key: &key, uid: &uid };
         match (request, reply) {
             (request, Reply::Failed(failure)) => {
                 let category = failure.category;
-                effects.push(subject.log(failed(resource, request, failure, (&uid, self.now))));
+                effects.push(subject.log(failed(resource, &subject, request, failure, self.now)));
                 self.note_failure(&key, category, effects);
             }
             (PlannedRequest::WriteChild(sent), Reply::Child(seen))
                 if seen.is_some() || matches!(sent.write, Write::Delete { .. }) =>
             {
                 let circumstances = Circumstances { version: &version, answered, now: self.now };
-                effects.append(&mut child_written(resource, &subject, (sent, seen), &circumstances));
+                effects.append(&mut child_written(resource, &subject, sent, seen, &circumstances));
             }
             (PlannedRequest::ReadChild { kind, known }, Reply::Child(Some(seen))) => {
                 self.world.find_child(*seen, &known);
@@ -90,18 +90,16 @@ impl Reconciler {
     /// Notes that a pod goes, or why it could not be deleted. Returns what to say.
     fn handle_pod_reply(
         &mut self,
-        (key, of_resource): (&Key, &Uid),
-        (pod, uid): (&Key, &Uid),
-        kube_event: KubeEvent,
+        subject: &Subject<'_>,
+        PodDeletion { pod, uid, resource_version: _, kube_event }: PodDeletion,
         reply: Reply,
     ) -> Vec<Effect> {
-        let subject = Subject { key, uid: of_resource };
-        let resource = self.world.resources.get_mut(key).filter(|it| it.seen.uid == *of_resource);
+        let resource = self.world.resources.get_mut(subject.key).filter(|it| it.seen.uid == *subject.uid);
         let Some(resource) = resource else { return Vec::new() };
         match reply {
             Reply::PodDeleted => {
                 resource.pod_backoff = None;
-                self.world.pod_goes(pod, uid);
+                self.world.pod_goes(&pod, &uid);
                 subject.told(vec![log_lines::of_event(&kube_event)], vec![kube_event]).collect()
             }
             Reply::Failed(failure) => {
@@ -143,7 +141,7 @@ impl Reconciler {
 
     /// Stores what the pods of a cache said, and has the resource looked at again. A question that was dropped meanwhile is
     /// not open any more.
-    pub(super) fn handle_answer(&mut self, id: RequestId, (key, uid): (&Key, &Uid), reply: Reply) {
+    pub(super) fn handle_answer(&mut self, id: RequestId, key: &Key, uid: &Uid, reply: Reply) {
         let resource = self.world.resources.get_mut(key).filter(|it| it.seen.uid == *uid);
         let Some(resource) = resource else { return };
         let (of_agents, of_figures) = match reply {
@@ -228,9 +226,10 @@ const fn counted(result: RotationResult) -> Effect {
     Effect::Observe(Observation::SecretRotation(result))
 }
 
-/// The resource of which an effect speaks.
+/// The resource that a reply and its effects are about.
 struct Subject<'a> {
     key: &'a Key,
+    /// The uid of the resource for which the request was sent.
     uid: &'a Uid,
 }
 
@@ -313,8 +312,9 @@ struct Circumstances<'a> {
 fn child_written(
     resource: &mut Resource,
     subject: &Subject<'_>,
-    (sent, seen): (ChildWrite, Option<Box<SeenChild>>),
-    Circumstances { version, answered, now }: &Circumstances<'_>,
+    sent: ChildWrite,
+    seen: Option<Box<SeenChild>>,
+    circumstances: &Circumstances<'_>,
 ) -> Vec<Effect> {
     let ChildWrite { kind, write, attempt, changes, kube_events } = sent;
     let is_another = |it: &&Replacement| {
@@ -323,17 +323,14 @@ fn child_written(
     let replaces = write.replaces().filter(is_another);
     let effects = Written { kind, write: &write, replaces, changes: &changes }.effects(subject, kube_events);
     let slot = resource.slot_mut(kind);
-    slot.answered = *answered;
-    let answer = Answer { key: subject.key, kind, attempt, write, seen, version };
-    store_written(slot, answer, (subject.uid, *now));
+    slot.answered = circumstances.answered;
+    store_written(slot, subject, Answer { kind, attempt, write, seen }, circumstances);
     slot.look_if_deleted_meanwhile();
     effects
 }
 
 /// The answer to a write of a child.
-struct Answer<'a> {
-    /// Where the child is.
-    key: &'a Key,
+struct Answer {
     /// Which child.
     kind: ChildKind,
     /// What identifies the attempt.
@@ -342,13 +339,15 @@ struct Answer<'a> {
     write: Write,
     /// The child as it is now.
     seen: Option<Box<SeenChild>>,
-    /// Of the API server.
-    version: &'a str,
 }
 
 /// Stores what the answer to a write proves about the child.
-fn store_written(slot: &mut Slot, answer: Answer<'_>, (uid, now): (&Uid, Timestamp)) {
-    let Answer { key, kind, attempt, write, seen, version } = answer;
+fn store_written(
+    slot: &mut Slot,
+    subject: &Subject<'_>,
+    Answer { kind, attempt, write, seen }: Answer,
+    &Circumstances { version, answered: _, now }: &Circumstances<'_>,
+) {
     let before = slot.backoff.take();
     slot.repairs.note(attempt.body, now);
     let Some(seen) = seen else {
@@ -363,8 +362,8 @@ fn store_written(slot: &mut Slot, answer: Answer<'_>, (uid, now): (&Uid, Timesta
             answer: &seen.content,
             server_version: version,
         });
-        let refused = slot.store_altered(kind, key, altered);
-        let backoff = |failure| Backoff::from_failure(before.as_deref(), failure, attempt, uid, now);
+        let refused = slot.store_altered(kind, subject.key, altered);
+        let backoff = |failure| Backoff::from_failure(before.as_deref(), failure, attempt, subject.uid, now);
         slot.backoff = refused.map(backoff).map(Box::new);
     }
     slot.store_from_write(*seen);
@@ -373,9 +372,10 @@ fn store_written(slot: &mut Slot, answer: Answer<'_>, (uid, now): (&Uid, Timesta
 /// Stores the failure of a request in its backoff, which says when it may be sent again. Returns the line for the log.
 fn failed(
     resource: &mut Resource,
+    subject: &Subject<'_>,
     request: PlannedRequest,
     failure: Failure,
-    (uid, now): (&Uid, Timestamp),
+    now: Timestamp,
 ) -> LogLine {
     let said = failure.clone();
     let line = |before: Option<&Backoff>, after: &Backoff| log_lines::of_failure(&said, before, Some(after));
@@ -392,7 +392,7 @@ fn failed(
                 slot.on_invalid_apply(attempt.body);
             }
             let before = slot.backoff.take();
-            let after = Backoff::from_failure(before.as_deref(), failure, attempt, uid, now);
+            let after = Backoff::from_failure(before.as_deref(), failure, attempt, subject.uid, now);
             let line = line(before.as_deref(), &after);
             slot.backoff = Some(Box::new(after));
             line
@@ -406,20 +406,20 @@ fn failed(
             }
             let before = slot.backoff.take();
             let attempt = before.as_ref().map(|backoff| backoff.sent.clone()).unwrap_or_default();
-            let after = Backoff::from_failure(before.as_deref(), failure, attempt, uid, now);
+            let after = Backoff::from_failure(before.as_deref(), failure, attempt, subject.uid, now);
             let line = line(before.as_deref(), &after);
             slot.backoff = Some(Box::new(after));
             line
         }
         PlannedRequest::WriteStatus { attempt, .. } => {
             let before = resource.backoff.take();
-            let after = Backoff::from_failure(before.as_deref(), failure, attempt, uid, now);
+            let after = Backoff::from_failure(before.as_deref(), failure, attempt, subject.uid, now);
             let line = line(before.as_deref(), &after);
             resource.backoff = Some(Box::new(after));
             line
         }
         // The backoffs of the Secret and of the pods count, not the resource's.
-        PlannedRequest::ReadSecret(_) | PlannedRequest::DeletePod { .. } => {
+        PlannedRequest::ReadSecret(_) | PlannedRequest::DeletePod(_) => {
             log_lines::of_failure(&said, None, None)
         }
     }

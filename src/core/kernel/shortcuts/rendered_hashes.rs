@@ -40,7 +40,7 @@ impl RenderedHashes {
             listening: intent.listening,
             revision: desired.revision,
             template_hash: desired.template_hash.clone(),
-            hashes: desired.bodies.iter().map(|(kind, body)| (*kind, BodyHash::of(body))).collect(),
+            hashes: desired.bodies.iter().map(|(kind, body)| (*kind, BodyHash::from_body(body))).collect(),
         }
     }
 

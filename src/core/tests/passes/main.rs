@@ -43,7 +43,8 @@ fn a_look_that_failed_waits_though_something_else_is_wanted_now() {
     let slot = world.resources.values_mut().next().unwrap().slot_mut(ChildKind::Service);
     slot.look = true;
     assert_eq!(looks(&world), 1);
-    let sent = Attempt { body: Some(BodyHash::of(&json!("what was wanted before"))), ..Attempt::default() };
+    let sent =
+        Attempt { body: Some(BodyHash::from_body(&json!("what was wanted before"))), ..Attempt::default() };
     let uid = Uid::from("uid");
     let slot = world.resources.values_mut().next().unwrap().slot_mut(ChildKind::Service);
     slot.backoff = Some(Box::new(Backoff::from_failure(None, failure, sent, &uid, Timestamp::UNIX_EPOCH)));

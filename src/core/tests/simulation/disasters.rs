@@ -223,14 +223,14 @@ fn versions_that_went_back_are_noticed_once() {
     simulation.model.trigger(1);
     simulation.settle();
     simulation.restore();
-    let before = simulation.times_listed_anew;
+    let before = simulation.relists;
     simulation.settle();
-    assert_eq!(simulation.times_listed_anew, before + 1);
+    assert_eq!(simulation.relists, before + 1);
     for kind in Watched::ALL {
         simulation.ask(kind);
     }
     assert_eq!(simulation.settle(), 0, "lists that tell nothing new");
-    assert_eq!(simulation.times_listed_anew, before + 1);
+    assert_eq!(simulation.relists, before + 1);
 }
 
 /// Whether an event changes what is known of the resources' list.

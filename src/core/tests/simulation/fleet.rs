@@ -121,7 +121,7 @@ impl Fleet {
 
     /// The other operator wins the lead. What the former one sent last comes too late to be stored, and the new one knows
     /// what there is by then.
-    pub(crate) fn take_over(&mut self) {
+    pub(crate) fn change_leader(&mut self) {
         self.step(0, Event::Leading(false));
         while !self.operators[0].requests.is_empty() {
             self.reply(0, |_, _| failed(Category::Transient));

@@ -50,10 +50,10 @@ pub(crate) enum Op {
     DeleteService,
     /// Somebody takes our label off a child.
     TakeLabel(ChildKind),
-    /// Somebody puts an object of their own in a child's place, with our label or without.
-    Squat(ChildKind, bool),
-    /// Somebody takes theirs away.
-    MakeRoom(ChildKind),
+    /// Somebody puts an object of their own under the name of a child, with our label or without.
+    PutForeign(ChildKind, bool),
+    /// Somebody deletes that object.
+    RemoveForeign(ChildKind),
     /// The user deletes the resource.
     Delete,
     /// The user deletes the resource and keeps its children.
@@ -114,8 +114,8 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::TamperPort),
         1 => Just(Op::DeleteService),
         2 => child().prop_map(Op::TakeLabel),
-        1 => (child(), any::<bool>()).prop_map(|(kind, labelled)| Op::Squat(kind, labelled)),
-        1 => child().prop_map(Op::MakeRoom),
+        1 => (child(), any::<bool>()).prop_map(|(kind, labelled)| Op::PutForeign(kind, labelled)),
+        1 => child().prop_map(Op::RemoveForeign),
         1 => Just(Op::Delete),
         1 => Just(Op::Orphan),
         2 => Just(Op::Recreate),
@@ -171,8 +171,8 @@ impl Simulation {
             Op::StopRollout => self.model.stop_rollout(),
             Op::DeleteService => self.model.delete_service(),
             Op::TakeLabel(kind) => self.model.take_label(*kind),
-            Op::Squat(kind, labelled) => self.model.squat(*kind, *labelled),
-            Op::MakeRoom(kind) => self.model.make_room(*kind),
+            Op::PutForeign(kind, labelled) => self.model.put_foreign(*kind, *labelled),
+            Op::RemoveForeign(kind) => self.model.remove_foreign(*kind),
             Op::Delete => self.model.delete_resource(),
             Op::Orphan => self.model.orphan(),
             Op::Recreate => self.model.create_resource(),

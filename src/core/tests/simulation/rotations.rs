@@ -20,7 +20,7 @@ enum Op {
     /// The operators are killed and started again.
     Restart,
     /// The other operator wins the lead.
-    TakeOver,
+    ChangeLeader,
     /// The Secret gets one of a few contents.
     Rotate(u8),
 }
@@ -32,7 +32,7 @@ fn op() -> impl Strategy<Value = Op> {
         8 => (0..64usize).prop_map(Op::Deliver),
         4 => (0..64usize).prop_map(Op::RollOut),
         2 => Just(Op::Restart),
-        2 => Just(Op::TakeOver),
+        2 => Just(Op::ChangeLeader),
         1 => (0..3u8).prop_map(Op::Rotate),
     ]
 }
@@ -46,7 +46,7 @@ impl Fleet {
             Op::Deliver(at) => drop(self.deliver(at % size)),
             Op::RollOut(at) => self.models.values_mut().nth(at % size).unwrap().roll_out(),
             Op::Restart => self.restart(BUDGET),
-            Op::TakeOver => self.take_over(),
+            Op::ChangeLeader => self.change_leader(),
             Op::Rotate(content) => self.secrets().set_secret(Some(*content)),
         }
     }
@@ -83,7 +83,7 @@ proptest! {
 
 #[test]
 fn a_turn_outlives_operators_that_are_killed_or_lose_the_lead_at_any_request_of_a_rotation_and_an_adoption() {
-    let ends: [fn(&mut Fleet); 2] = [|fleet| fleet.restart(BUDGET), Fleet::take_over];
+    let ends: [fn(&mut Fleet); 2] = [|fleet| fleet.restart(BUDGET), Fleet::change_leader];
     for end in ends {
         let mut cut = 1;
         loop {
@@ -104,7 +104,7 @@ fn a_turn_outlives_operators_that_are_killed_or_lose_the_lead_at_any_request_of_
 fn one_that_adopts_and_stalls_keeps_the_others_from_it_whoever_leads_and_until_it_is_repaired() {
     let mut fleet = Fleet::new(4, 4);
     fleet.restart(BUDGET);
-    for next in [Fleet::take_over, Fleet::take_over, |fleet: &mut Fleet| fleet.restart(BUDGET)] {
+    for next in [Fleet::change_leader, Fleet::change_leader, |fleet: &mut Fleet| fleet.restart(BUDGET)] {
         while fleet.models.values().all(|model| model.rollouts == 0) {
             if fleet.next_request().is_none() {
                 fleet.hear();

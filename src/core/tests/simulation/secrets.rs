@@ -37,7 +37,7 @@ fn hashes(fleet: &Fleet) -> Vec<String> {
 /// The first operator computed a hash, then the other led and the Secret got the content 5, and now the first leads again.
 fn led_again() -> Fleet {
     let mut fleet = Fleet::new(2, 0);
-    fleet.take_over();
+    fleet.change_leader();
     fleet.secrets().set_secret(Some(5));
     fleet.let_pass(1);
     assert_eq!(fleet.rollouts(), [1, 1]);
@@ -50,7 +50,7 @@ fn who_leads_again_believes_the_live_template_and_not_what_it_computed_before() 
         let mut fleet = led_again();
         let before = hashes(&fleet);
         begins(&mut fleet);
-        fleet.take_over();
+        fleet.change_leader();
         fleet.let_pass(5);
         assert_eq!((fleet.rollouts(), hashes(&fleet)), (vec![1, 1], before.clone()), "nobody gave a cause");
         ends(&mut fleet, 5);
@@ -68,7 +68,7 @@ fn who_leads_again_makes_no_pods_from_what_it_computed_before() {
     // Without a Secret the pods are started without a hash, and get the right one later.
     for (Absence { begins, ends }, rollouts) in ABSENCES.into_iter().zip([2, 1]) {
         let mut fleet = led_again();
-        fleet.take_over();
+        fleet.change_leader();
         begins(&mut fleet);
         fleet.secrets().delete_deployment();
         fleet.let_pass(5);
@@ -126,7 +126,7 @@ fn a_hash_that_somebody_else_wrote_into_the_template_is_not_believed() {
                 begins(&mut fleet);
                 fleet.quiet();
                 if another_leads {
-                    fleet.take_over();
+                    fleet.change_leader();
                 }
                 fleet.secrets().forge_secret_hash(forged);
                 fleet.let_pass(5);

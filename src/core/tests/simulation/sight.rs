@@ -27,9 +27,9 @@ impl Simulation {
     }
 
     /// A resource whose Service is somebody else's, and what came of it.
-    fn squatted() -> (Self, Vec<String>) {
+    fn beside_a_foreign_service() -> (Self, Vec<String>) {
         let mut simulation = Self::new();
-        simulation.model.squat(ChildKind::Service, false);
+        simulation.model.put_foreign(ChildKind::Service, false);
         simulation.model.create_resource();
         let sent = simulation.requests();
         (simulation, sent)
@@ -61,9 +61,9 @@ proptest! {
         for op in &history {
             simulation.apply(op);
         }
-        simulation.model.squat(kind, labelled);
+        simulation.model.put_foreign(kind, labelled);
         simulation.settle_beside_others(20);
-        if simulation.model.is_squatted() {
+        if simulation.model.has_foreign() {
             let (stalled, status) = (simulation.stalled(), &simulation.model.resource().status);
             // A workload that waits for a Secret is not asked for, so nobody hears whose name it is.
             let waits = kind.is_workload() && simulation.model.has_refused_secret();
@@ -104,7 +104,7 @@ fn what_lost_our_label_while_nobody_looked_is_read_and_gets_it_back() {
 
 #[test]
 fn an_object_of_somebody_else_costs_one_write_and_after_a_restart_none() {
-    let (mut simulation, sent) = Simulation::squatted();
+    let (mut simulation, sent) = Simulation::beside_a_foreign_service();
     assert_eq!(sent, ["create Service", "create ConfigMap", "create Deployment", "read Service", "status"]);
     let (reason, message) = simulation.stalled().expect("it is stalled");
     assert_eq!(reason, "NameConflict");
@@ -120,7 +120,7 @@ fn an_object_of_somebody_else_costs_one_write_and_after_a_restart_none() {
 
 #[test]
 fn an_object_of_somebody_else_is_looked_at_again_with_a_backoff_up_to_a_minute() {
-    let (mut simulation, _) = Simulation::squatted();
+    let (mut simulation, _) = Simulation::beside_a_foreign_service();
     simulation.settle_beside_others(2);
     let mut looked = Vec::new();
     while looked.len() < 12 {
@@ -134,7 +134,7 @@ fn an_object_of_somebody_else_is_looked_at_again_with_a_backoff_up_to_a_minute()
     assert!(pauses.iter().all(|pause| *pause <= minute), "{pauses:?}");
     assert!(pauses[8..].iter().all(|pause| *pause >= minute * 3 / 4), "{pauses:?}");
 
-    simulation.model.make_room(ChildKind::Service);
+    simulation.model.remove_foreign(ChildKind::Service);
     let gone = simulation.now;
     assert_eq!(simulation.requests(), Vec::<String>::new(), "no watch tells");
     let told = simulation.wake();
@@ -146,7 +146,7 @@ fn an_object_of_somebody_else_is_looked_at_again_with_a_backoff_up_to_a_minute()
 
 #[test]
 fn an_edit_is_a_reason_to_look_at_once() {
-    let (mut simulation, _) = Simulation::squatted();
+    let (mut simulation, _) = Simulation::beside_a_foreign_service();
     simulation.settle_beside_others(10);
     simulation.model.edit(1);
     assert_eq!(simulation.requests()[0], "read Service");

@@ -25,8 +25,8 @@ pub(crate) struct Simulation {
     pub(crate) asked: BTreeMap<Watched, Departure>,
     /// Whether the operator knows that it may not list the resources.
     pub(crate) barred: bool,
-    /// How often it found that versions had gone back.
-    pub(crate) times_listed_anew: usize,
+    /// How often the operator asked for every list again, because versions had gone back.
+    pub(crate) relists: usize,
     /// Whether the operator has had a complete list of the resources: before that it is told of nothing else.
     pub(crate) knows_resources: bool,
     /// Questions to pods without an answer.
@@ -65,7 +65,7 @@ impl Simulation {
             asked: BTreeMap::new(),
             barred: false,
             knows_resources: false,
-            times_listed_anew: 0,
+            relists: 0,
             questions: Vec::new(),
             questions_asked: 0,
             rotations: Vec::new(),
@@ -157,7 +157,7 @@ impl Simulation {
                 Effect::Observe(Observation::RolloutStarted { .. }) => self.counted += 1,
                 Effect::RelistAll => {
                     assert!(self.model.history > 0, "versions did not go back");
-                    self.times_listed_anew += 1;
+                    self.relists += 1;
                     Watched::ALL.into_iter().for_each(|kind| self.ask(kind));
                 }
                 Effect::PollMissingKind { .. } | Effect::Observe(_) | Effect::Log { .. } => {}
@@ -235,7 +235,7 @@ impl Simulation {
     /// Whatever is somebody else's goes, faults stop, everybody does their work, time passes. Returns the requests that
     /// were sent meanwhile.
     pub(crate) fn settle(&mut self) -> usize {
-        ChildKind::ALL.into_iter().for_each(|kind| self.model.make_room(kind));
+        ChildKind::ALL.into_iter().for_each(|kind| self.model.remove_foreign(kind));
         self.model.mend_secret_of_lost_deployment();
         self.model.agents.clear();
         self.model.mend_image();

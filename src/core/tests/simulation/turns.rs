@@ -58,7 +58,7 @@ const STOPS: [Stop; 5] = [
 ];
 
 const ONE_AT_A_TIME: BudgetSettings = BudgetSettings { limit: 1, adoption: Adoption::Off };
-const ENDS: [fn(&mut Fleet); 2] = [|fleet| fleet.restart(ONE_AT_A_TIME), Fleet::take_over];
+const ENDS: [fn(&mut Fleet); 2] = [|fleet| fleet.restart(ONE_AT_A_TIME), Fleet::change_leader];
 
 /// Caches that mount the Secret, which has just been changed.
 fn rotating(size: usize) -> Fleet {
@@ -94,7 +94,7 @@ fn who_cannot_go_on_gives_its_turn_back_once_its_pods_are_available() {
             begins(&mut fleet);
             fleet.quiet();
             if another_leads {
-                fleet.take_over();
+                fleet.change_leader();
             }
             fleet.secrets().set_secret(Some(7));
             fleet.quiet();
@@ -229,7 +229,7 @@ fn adoption_that_one_of_many_halted_stays_halted_whoever_leads() {
     for _ in 0..3 {
         assert!(fleet.is_halted());
         assert_eq!(fleet.rollouts(), [0, 0, 0, 1, 1, 1, 1, 1]);
-        fleet.take_over();
+        fleet.change_leader();
         fleet.quiet();
     }
     fleet.restart(ADOPTING);
@@ -249,7 +249,7 @@ fn adoption_that_is_refused_halts_too_and_keeps_no_secret_from_being_rotated() {
         fleet.let_pass(20);
         assert!(fleet.is_halted());
         assert_eq!(fleet.rollouts(), [0, 1, 1, 1, 1, 0, 0, 0]);
-        fleet.take_over();
+        fleet.change_leader();
     }
     fleet.refused = None;
     fleet.let_pass(10);

@@ -287,10 +287,10 @@ fn reason<'a>(model: &'a Model, of: &str) -> Option<&'a str> {
 /// where a person has to act on something else: somebody else's Service sits in the place of ours.
 #[test]
 fn a_rollout_that_begins_beside_somebody_elses_service_is_in_progress() {
-    let squat = || Step::Any(Op::Squat(ChildKind::Service, false));
+    let put_foreign = || Step::Any(Op::PutForeign(ChildKind::Service, false));
     let late = Report { ready: 0, available: 0, deadline_exceeded: true, ..ROLLED_OUT };
-    let tampered = |report| vec![squat(), Step::Any(Op::TamperTemplate), Step::Report(report)];
-    let rotated = vec![squat(), Step::Quiet, Step::Any(Op::Secret(Some(1)))];
+    let tampered = |report| vec![put_foreign(), Step::Any(Op::TamperTemplate), Step::Report(report)];
+    let rotated = vec![put_foreign(), Step::Quiet, Step::Any(Op::Secret(Some(1)))];
     for (variant, history) in [(0, tampered(ROLLED_OUT)), (0, tampered(late)), (3, rotated)] {
         let Simulation { model, requested, .. } = run(variant, &history);
         let reasons = ["Progressing", "Stalled"].map(|of| reason(&model, of));
@@ -329,11 +329,11 @@ fn a_change_of_workloads_that_is_paused_half_way_is_not_ready() {
 fn a_rollout_that_waits_for_its_policy_is_not_in_progress() {
     let hear = || Step::Any(Op::Deliver(0));
     let tampered = |labelled| {
-        let squat = Op::Squat(ChildKind::NetworkPolicy, labelled);
-        [squat, Op::TamperTemplate].into_iter().map(Step::Any).chain([Step::Report(ROLLED_OUT)])
+        let put_foreign = Op::PutForeign(ChildKind::NetworkPolicy, labelled);
+        [put_foreign, Op::TamperTemplate].into_iter().map(Step::Any).chain([Step::Report(ROLLED_OUT)])
     };
     let theirs: Vec<_> = tampered(true).collect();
-    let gone = [Step::Any(Op::MakeRoom(ChildKind::NetworkPolicy)), hear(), hear(), hear()];
+    let gone = [Step::Any(Op::RemoveForeign(ChildKind::NetworkPolicy)), hear(), hear(), hear()];
     let refused = tampered(false).chain(gone).chain([Step::Refuse(0, Category::Forbidden)]).collect();
     for history in [refused, theirs] {
         assert_eq!(reason(&run(5, &history).model, "Progressing"), Some("RolloutHeldBack"));

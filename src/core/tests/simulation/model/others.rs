@@ -46,9 +46,10 @@ impl Model {
         });
     }
 
-    /// Somebody puts an object of their own in a child's place, with our label or without: others use it too. Not in a
-    /// workload's: who had not heard of that yet would be called a liar.
-    pub(crate) fn squat(&mut self, kind: ChildKind, labelled: bool) {
+    /// Somebody puts an object of their own under the name of a child, with our label or without: others use that label too.
+    /// A workload that exists stays: an operator that has not heard of the change yet would report pods that are gone, and
+    /// the checks would call that wrong.
+    pub(crate) fn put_foreign(&mut self, kind: ChildKind, labelled: bool) {
         if kind.is_workload() && self.children.contains_key(&kind) {
             return;
         }
@@ -75,15 +76,15 @@ impl Model {
         self.put(kind, Some(child));
     }
 
-    /// Somebody takes away what they had put there.
-    pub(crate) fn make_room(&mut self, kind: ChildKind) {
+    /// Somebody deletes the object that they had put there.
+    pub(crate) fn remove_foreign(&mut self, kind: ChildKind) {
         if self.children.get(&kind).is_some_and(is_foreign) {
             self.delete_child(kind);
         }
     }
 
-    /// Whether something of somebody else sits where the resource wants a child.
-    pub(crate) fn is_squatted(&self) -> bool {
+    /// Whether an object of somebody else has the name of a child that the resource wants.
+    pub(crate) fn has_foreign(&self) -> bool {
         let Some(resource) = &self.resource else { return false };
         wanted(resource)
             .iter()
