@@ -143,14 +143,7 @@ pub fn rollout_started(cause: RolloutCause, changes: &Changes) -> KubeEvent {
             "what the stored spec means changed though nobody edited it (another definition, release or API server)",
         ),
     };
-    let of_template: Option<Vec<Path>> = fields
-        .as_ref()
-        .map(|all| all.iter().filter(|path| is_within(path, "spec.template")).cloned().collect());
-    // None of the template, though pods roll: a webhook changed the template along with an apply of other fields.
-    let changed = match of_template.filter(|fields| !fields.is_empty()) {
-        None => "which fields of the template change is not known".to_owned(),
-        Some(fields) => listed(&fields),
-    };
+    let changed = of_template(fields.as_deref());
     let words = truncated(words.to_owned(), MAX_FIELDS);
     let by = by(managers);
     normal(
@@ -158,6 +151,17 @@ pub fn rollout_started(cause: RolloutCause, changes: &Changes) -> KubeEvent {
         action,
         format!("Replacing pods, cause {}: {words} ({changed}{by})", cause.label()),
     )
+}
+
+/// The changed fields of the pod template.
+fn of_template(fields: Option<&[Path]>) -> String {
+    let of_template = fields.into_iter().flatten().filter(|path| is_within(path, "spec.template"));
+    let of_template: Vec<Path> = of_template.cloned().collect();
+    // None of the template, though pods roll: a webhook changed the template along with an apply of other fields.
+    match of_template.is_empty() {
+        true => "which fields of the template change is not known".to_owned(),
+        false => listed(&of_template),
+    }
 }
 
 /// Fields of a child that somebody else changed were put back, and no pod rolls for that.
@@ -246,16 +250,17 @@ pub fn replicas_not_used(before: &MemcachedSpec, after: &MemcachedSpec) -> Optio
     })
 }
 
-/// A rollout started because the content of these Secrets changed.
+/// A rollout started because the content of these Secrets changed. Names their keys, and the fields of the pod template.
 #[must_use]
-pub fn rollout_by_secrets(changed: &[ChangedSecret]) -> KubeEvent {
+pub fn rollout_by_secrets(changed: &[ChangedSecret], fields: Option<&[Path]>) -> KubeEvent {
     let named = |it: &ChangedSecret| match it.keys.as_slice() {
         [] => format!("Secret {} (which keys is not known)", it.name),
         keys => format!("Secret {} ({})", it.name, keys.join(", ")),
     };
     let names: Vec<String> = changed.iter().map(named).collect();
     let cause = RolloutCause::Secret.label();
-    let words = format!("Replacing pods, cause {cause}: the content changed of {}", names.join(" and "));
+    let (names, fields) = (names.join(" and "), of_template(fields));
+    let words = format!("Replacing pods, cause {cause}: the content changed of {names}: {fields}");
     normal("RolloutStarted", "RollOutSecret", words)
 }
 
@@ -364,10 +369,13 @@ mod tests {
             name: name.to_owned(),
             keys: keys.iter().map(ToString::to_string).collect(),
         };
-        let told = rollout_by_secrets(&[secret("login", &["password-file"]), secret("tls", &[])]);
+        let changed = [secret("login", &["password-file"]), secret("tls", &[])];
+        let fields = ["metadata.annotations", "spec.template.metadata.annotations"].map(Path::from);
         let words = "Replacing pods, cause secret: the content changed of Secret login (password-file) and Secret tls (which keys \
                      is not known)";
-        assert_eq!(told.message, words);
+        let told = |fields| rollout_by_secrets(&changed, fields).message;
+        assert_eq!(told(Some(&fields[..])), format!("{words}: spec.template.metadata.annotations"));
+        assert_eq!(told(None), format!("{words}: which fields of the template change is not known"));
     }
 
     /// A status with Ready as given, or without conditions.

@@ -284,7 +284,7 @@ impl Written<'_> {
         };
         let started = |it: &Replacement| match it.secrets.as_slice() {
             [] => kube_events::rollout_started(it.cause(), changes),
-            changed => kube_events::rollout_by_secrets(changed),
+            changed => kube_events::rollout_by_secrets(changed, changes.fields.as_deref()),
         };
         of_child.into_iter().chain(replaces.map(started))
     }

@@ -160,5 +160,7 @@ fn the_event_of_a_rollout_names_the_secret_and_its_key_also_after_a_restart() {
     simulation.settle();
     let changed = "Replacing pods, cause secret: the content changed of Secret credentials";
     // The pods mount one key of it, so that the second one is known although the operator had restarted.
-    assert_eq!(simulation.told, [format!("{changed} (password-file)"), format!("{changed} (password-file)")]);
+    let field = "spec.template.metadata.annotations[memcached.c5c3.io/secret-hash]";
+    let told = format!("{changed} (password-file): {field}");
+    assert_eq!(simulation.told, [told.clone(), told]);
 }

@@ -86,8 +86,11 @@ fn an_event_names_the_fields_of_the_template_that_an_edit_a_secret_and_a_trigger
     simulation.settle();
     simulation.model.edit(2);
     simulation.settle();
-    let fields =
-        |told: &String| told.split_once(" (").unwrap().1.trim_end_matches(')').replace("spec.template.", "");
+    let fields = |told: &String| {
+        let of_secret = told.split_once("(password-file): ");
+        let fields = of_secret.or_else(|| told.split_once(" (")).unwrap().1;
+        fields.trim_end_matches(')').replace("spec.template.", "")
+    };
     let told: Vec<_> = simulation.told.iter().map(fields).collect();
     let of_memcached = |field: &str| format!("spec.containers[name=memcached].{field}");
     let [args, mounts] = ["args", "volumeMounts"].map(of_memcached);
@@ -95,7 +98,7 @@ fn an_event_names_the_fields_of_the_template_that_an_edit_a_secret_and_a_trigger
         told,
         [
             format!("metadata.annotations, {args}, {mounts}, spec.volumes"),
-            "password-file".to_owned(),
+            "metadata.annotations[memcached.c5c3.io/secret-hash]".to_owned(),
             "metadata.annotations[memcached.c5c3.io/restart-trigger]".to_owned(),
             format!("{args}, metadata.annotations[memcached.c5c3.io/secret-hash], {mounts}, spec.volumes"),
         ]
