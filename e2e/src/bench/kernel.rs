@@ -183,6 +183,7 @@ impl Bench {
                 revision: None,
                 ip: Some("10.244.0.7".to_owned()),
                 ready: true,
+                deleting: false,
                 problem: None,
             })
         });

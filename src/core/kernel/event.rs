@@ -233,6 +233,9 @@ pub struct SeenPod {
     pub ip: Option<String>,
     /// Whether it is ready.
     pub ready: bool,
+    /// Whether a deletionTimestamp is set: it still counts as ready until it ends.
+    #[serde(default)]
+    pub deleting: bool,
     /// Why it does not run, see [`super::pod_problem`].
     pub problem: Option<String>,
 }

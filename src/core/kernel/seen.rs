@@ -219,6 +219,7 @@ pub fn pod(object: &Pod) -> Option<SeenPod> {
         revision: labels.get(REVISION_LABEL).cloned(),
         ip: status.and_then(|status| status.pod_ip.clone()),
         ready,
+        deleting: object.metadata.deletion_timestamp.is_some(),
         problem: pod_problem::of_pod(object),
     })
 }

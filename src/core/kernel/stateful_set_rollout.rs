@@ -49,7 +49,8 @@ pub fn partition(live: &Live, expected: i32, failing: &[FailingPod], next: NextP
 pub enum NextPod {
     /// Once all pods are available.
     Goes,
-    /// The pod that was replaced last is not warm yet, or a new one would not find a Secret that it mounts.
+    /// The pod that was replaced last is not warm yet, a new one would not find a Secret that it mounts, or another pod is
+    /// being deleted.
     Waits,
 }
 

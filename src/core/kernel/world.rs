@@ -34,9 +34,9 @@ pub struct World {
     pub resources: BTreeMap<Key, Box<Resource>>,
     /// The Secrets that resources name.
     pub secrets: BTreeMap<Key, Secret>,
-    /// The pods that do not run, with why. Of the others nothing is kept.
+    /// The pods that do not run, with why, and those of a StatefulSet that are being deleted. Of the others nothing is kept.
     #[serde(rename = "pods")]
-    failing_pods: BTreeMap<Key, SeenPod>,
+    noted_pods: BTreeMap<Key, SeenPod>,
     /// Which resources may replace pods without an edit of the user.
     pub rollout_budget: RolloutBudget,
     /// The lists that are under way, and those that have been complete.
@@ -154,7 +154,7 @@ impl World {
                 known.filter_map(lacking).collect()
             }
             Watched::Pod => {
-                let known = self.failing_pods.range(scope.keys()).map(|(key, _)| (key, Moment::default()));
+                let known = self.noted_pods.range(scope.keys()).map(|(key, _)| (key, Moment::default()));
                 known.filter_map(lacking).collect()
             }
         };
@@ -357,20 +357,21 @@ impl World {
         self.lists.note(Watched::Pod, &seen.key, Moment::default());
         let resource = Key { namespace: seen.key.namespace.clone(), name: seen.instance.clone() };
         let key = seen.key.clone();
-        let problem = seen.problem.clone();
-        let before = if problem.is_some() {
-            self.failing_pods.insert(key, seen)
+        let noteworthy = |pod: &SeenPod| (pod.problem.clone(), goes(pod));
+        let news = noteworthy(&seen);
+        let before = if news == (None, false) {
+            self.noted_pods.remove(&key)
         } else {
-            self.failing_pods.remove(&key)
+            self.noted_pods.insert(key, seen)
         };
-        (before.and_then(|pod| pod.problem) != problem && self.resources.contains_key(&resource))
-            .then_some(resource)
+        let before = before.map_or((None, false), |pod| noteworthy(&pod));
+        (before != news && self.resources.contains_key(&resource)).then_some(resource)
     }
 
     /// A pod was deleted by this operator: the watch tells later that it goes.
     pub fn pod_goes(&mut self, pod: &Key, uid: &Uid) {
-        if self.failing_pods.get(pod).is_some_and(|seen| seen.uid == *uid) {
-            self.failing_pods.remove(pod);
+        if self.noted_pods.get(pod).is_some_and(|seen| seen.uid == *uid) {
+            self.noted_pods.remove(pod);
         }
     }
 
@@ -400,7 +401,7 @@ impl World {
                 _ => BTreeSet::new(),
             },
             Watched::Pod => {
-                let pod = self.failing_pods.remove(key);
+                let pod = self.noted_pods.remove(key);
                 let resource = pod.map(|pod| Key { namespace: key.namespace.clone(), name: pod.instance });
                 resource.filter(|resource| self.resources.contains_key(resource)).into_iter().collect()
             }
@@ -418,14 +419,24 @@ impl World {
         &'a self,
         resource: &'b Key,
     ) -> impl Iterator<Item = &'a SeenPod> + use<'a, 'b> {
+        self.noted_pods_of(resource).filter(|pod| pod.problem.is_some())
+    }
+
+    /// Whether a pod of the resource's StatefulSet is being deleted.
+    #[must_use]
+    pub fn has_pod_that_goes(&self, resource: &Key) -> bool {
+        self.noted_pods_of(resource).any(goes)
+    }
+
+    fn noted_pods_of<'a, 'b>(&'a self, resource: &'b Key) -> impl Iterator<Item = &'a SeenPod> + use<'a, 'b> {
         // Most of the time every pod runs.
-        let any = (!self.failing_pods.is_empty()).then(|| {
+        let any = (!self.noted_pods.is_empty()).then(|| {
             let mut prefix = format!("{}-", resource.name);
             prefix.truncate(KEPT_OF_POD_NAMES);
             let first = Key { namespace: resource.namespace.clone(), name: prefix.clone() };
             let is_next =
                 move |key: &Key| key.namespace == resource.namespace && key.name.starts_with(&prefix);
-            self.failing_pods.range(first..).take_while(move |(key, _)| is_next(key)).map(|(_, pod)| pod)
+            self.noted_pods.range(first..).take_while(move |(key, _)| is_next(key)).map(|(_, pod)| pod)
         });
         any.into_iter().flatten().filter(|pod| pod.instance == resource.name)
     }
@@ -435,4 +446,9 @@ impl World {
     pub fn pod_problem<'a>(&'a self, resource: &Key) -> Option<&'a str> {
         self.failing_pods_of(resource).find_map(|pod| pod.problem.as_deref())
     }
+}
+
+/// Whether a pod of a StatefulSet is being deleted. A Deployment has its own ways to replace pods, so theirs are not kept.
+const fn goes(pod: &SeenPod) -> bool {
+    pod.deleting && pod.revision.is_some()
 }

@@ -49,9 +49,17 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn next_pod(&self, spec: &Validated, mounted_secrets: &MountedSecrets) -> NextPod {
         match self.awaited_warmth(spec) {
-            None if mounted_secrets.let_pods_start() => NextPod::Goes,
-            Some(_) | None => NextPod::Waits,
+            Some(_) => NextPod::Waits,
+            None if !mounted_secrets.let_pods_start() => NextPod::Waits,
+            None if self.has_pod_that_goes() => NextPod::Waits,
+            None => NextPod::Goes,
         }
+    }
+
+    /// Whether a pod of the StatefulSet is being deleted, such as by a drain of its node. Its set counts it as ready until it
+    /// ends: two would be away at once.
+    fn has_pod_that_goes(&self) -> bool {
+        self.world.has_pod_that_goes(&self.resource.seen.key)
     }
 
     /// Which pods of a StatefulSet may be replaced.

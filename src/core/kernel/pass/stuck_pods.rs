@@ -21,7 +21,8 @@ pub fn all<'a>(view: &View<'a>, spec: &Validated) -> impl Iterator<Item = &'a Se
     });
     let pods = observed.map(|(seen, at)| {
         let is_stuck = move |pod: &FailingPod| pod.number >= at && is_older(seen, pod);
-        view.failing_pods().filter_map(move |(pod, seen)| is_stuck(&pod).then_some(seen))
+        let stays = view.failing_pods().filter(|(_, seen)| !seen.deleting);
+        stays.filter_map(move |(pod, seen)| is_stuck(&pod).then_some(seen))
     });
     pods.into_iter().flatten()
 }

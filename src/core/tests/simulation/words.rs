@@ -161,6 +161,7 @@ fn take(simulation: &mut Simulation, step: &Step) {
                 revision: None,
                 ip: None,
                 ready: false,
+                deleting: false,
                 problem: problem.then(|| "CrashLoopBackOff".to_owned()),
             };
             simulation.step(Event::Pod(pod));

@@ -78,6 +78,31 @@ fn a_rollout_of_named_pods_that_somebody_stops_by_hand_goes_on() {
     simulation.model.check_converged();
 }
 
+/// A node is drained in the midst of a rollout. The pod on it counts as ready until it ends.
+#[test]
+fn the_next_named_pod_waits_while_another_is_being_deleted() {
+    let mut simulation = edited(NAMED, NAMED + 1);
+    while simulation.model.pods_of_the_new_template() != 1 {
+        one_step(&mut simulation);
+    }
+    while simulation.model.ready_pods(ChildKind::StatefulSet) != 3 {
+        simulation.model.work();
+    }
+    simulation.model.lose_pod(0);
+    while let Some(event) = simulation.model.next_event_of(Watched::Pod) {
+        simulation.step(event);
+    }
+    simulation.requested.clear();
+    simulation.hear();
+    while !simulation.requests.is_empty() {
+        simulation.answer(0, true, None);
+        simulation.hear();
+    }
+    assert!(!simulation.requested.iter().any(|it| it == "apply StatefulSet"), "{:?}", simulation.requested);
+    run(&mut simulation);
+    simulation.model.check_converged();
+}
+
 #[test]
 fn a_pod_that_serves_after_all_is_not_deleted_by_a_request_of_before() {
     for another_leads in [false, true] {

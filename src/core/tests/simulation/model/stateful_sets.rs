@@ -38,6 +38,8 @@ struct NamedPod {
     broken: bool,
     /// Since when it is ready.
     ready: Option<Timestamp>,
+    /// Whether it is being deleted. Until it ends it serves and counts as ready, but not as a pod of any template.
+    deleting: bool,
     /// How full it is, in percent.
     items: u64,
     /// Whether its predecessor was lost: the operator may take one for the other before it hears of that.
@@ -98,12 +100,21 @@ impl Model {
             revision: Some(pod.revision.clone()),
             ip: None,
             ready: pod.ready.is_some(),
+            deleting: pod.deleting,
             problem: pod.broken.then(|| "container memcached cannot pull its image".to_owned()),
         }
     }
 
     pub(super) fn list_pods(&self) -> Vec<Event> {
         self.named.pods.iter().map(|(number, pod)| Event::Pod(self.seen_pod(*number, pod))).collect()
+    }
+
+    /// Deletes a pod: one that serves goes on until the kubelet has ended it.
+    fn let_go(&mut self, number: i32) {
+        match self.named.pods[&number].clone() {
+            pod if pod.ready.is_some() => self.put_pod(number, Some(NamedPod { deleting: true, ..pod })),
+            _ => self.put_pod(number, None),
+        }
     }
 
     fn put_pod(&mut self, number: i32, pod: Option<NamedPod>) {
@@ -146,7 +157,7 @@ impl Model {
     pub(crate) fn lose_pod(&mut self, at: u8) {
         let numbers: Vec<i32> = self.named.pods.keys().copied().collect();
         if let Some(at) = usize::from(at).checked_rem(numbers.len()) {
-            self.put_pod(numbers[at], None);
+            self.let_go(numbers[at]);
             self.named.lost.insert(numbers[at]);
         }
     }
@@ -213,11 +224,15 @@ impl Model {
     }
 
     fn replace_pods(&mut self, set: &Set) {
+        let ends = self.named.pods.iter().find(|(_, pod)| pod.deleting).map(|(number, _)| *number);
+        if let Some(number) = ends {
+            return self.put_pod(number, None);
+        }
         let surplus: Vec<i32> = self.named.pods.range(set.wanted..).map(|(number, _)| *number).collect();
         let missing: Vec<i32> =
             (0..set.wanted).filter(|number| !self.named.pods.contains_key(number)).collect();
         if !surplus.is_empty() || !missing.is_empty() {
-            surplus.into_iter().for_each(|number| self.put_pod(number, None));
+            surplus.into_iter().for_each(|number| self.let_go(number));
             for number in missing {
                 let is_new = number >= set.partition || set.update == self.named.current;
                 let revision = if is_new { &set.update } else { &self.named.current }.clone();
@@ -226,7 +241,16 @@ impl Model {
                 let uid = self.uid("pod");
                 let replaces_lost = self.named.lost.remove(&number);
                 let version = ResourceVersion::default();
-                let pod = NamedPod { uid, version, revision, broken, ready: None, items: 0, replaces_lost };
+                let pod = NamedPod {
+                    uid,
+                    version,
+                    revision,
+                    broken,
+                    ready: None,
+                    deleting: false,
+                    items: 0,
+                    replaces_lost,
+                };
                 self.put_pod(number, Some(pod));
             }
             return;
@@ -254,7 +278,7 @@ impl Model {
         for number in (set.partition.min(set.wanted)..set.wanted).rev() {
             let pod = &self.named.pods[&number];
             if pod.revision != set.update {
-                self.put_pod(number, None);
+                self.let_go(number);
                 return;
             }
             if pod.ready.is_none() {
@@ -268,11 +292,11 @@ impl Model {
             i32::try_from(self.named.pods.values().filter(|pod| is(pod)).count()).unwrap()
         };
         let (replicas, ready) = (count(&|_| true), count(&|pod| pod.ready.is_some()));
-        let updated = count(&|pod| pod.revision == set.update);
+        let updated = count(&|pod| pod.revision == set.update && !pod.deleting);
         if updated == set.wanted && ready == set.wanted && replicas == set.wanted {
             self.named.current.clone_from(&set.update);
         }
-        let current_replicas = count(&|pod| pod.revision == self.named.current);
+        let current_replicas = count(&|pod| pod.revision == self.named.current && !pod.deleting);
         let revisions = SeenRevisions {
             current: self.named.current.clone(),
             update: set.update.clone(),
