@@ -115,7 +115,7 @@ async fn kubectl_describe_tells_what_happened_and_why() -> Result<()> {
             "Normal Created: Created Service told",
             "Normal MemcachedReady: All 1 replicas are ready",
             "Normal RolloutStarted: Replacing pods, cause secret: the content changed of Secret users (password-file): \
-             spec.template.metadata.annotations[memcached.c5c3.io/secret-hash]",
+             spec.template.metadata.annotations",
             "Normal RolloutStarted: Replacing pods, cause spec: memcached.maxMemoryMB 64 -> 32 \
              (spec.template.spec.containers[name=memcached].args)",
             "Warning SecretNotFound: Referenced Secrets not found: users",
