@@ -39,6 +39,11 @@ impl<'a> Known<'a> {
         Self { reconciler, key, now, workload: resource.live(resource.workload()).filter(ours), former_ready }
     }
 
+    /// What is to run the pods.
+    fn kind(&self) -> &'static str {
+        self.reconciler.world().resources[self.key].workload().name()
+    }
+
     /// Whether the workload's own controller has something to do.
     fn moves(&self) -> bool {
         self.workload.is_some_and(|live| {
@@ -107,7 +112,7 @@ pub(super) fn contradictions(status: &MemcachedStatus, known: &Known<'_>) -> Vec
     let mut found = Vec::new();
     let mut said = Vec::new();
     for condition in &status.conditions {
-        match claims(condition) {
+        match claims(condition, &status.conditions) {
             Ok(claims) => said.push(Said { condition, claims }),
             Err(text) => found.push(format!("nobody knows what this means: {text}")),
         }
@@ -121,7 +126,7 @@ pub(super) fn contradictions(status: &MemcachedStatus, known: &Known<'_>) -> Vec
         within(one, status, known, &mut refuse);
         for other in &said {
             let pairs = one.claims.iter().flat_map(|claim| other.claims.iter().map(move |it| (claim, it)));
-            for why in pairs.filter_map(|pair| disagreement(pair, still, lacks_secret)) {
+            for why in pairs.filter_map(|pair| disagreement(pair, still, lacks_secret, known.kind())) {
                 refuse(why);
             }
             if one.is_true("Ready") && other.denies_ready() {
@@ -185,8 +190,8 @@ fn within(one: &Said<'_>, status: &MemcachedStatus, known: &Known<'_>, refuse: &
 }
 
 /// Why a claim and one of another condition exclude each other. `still`: neither the workload's own controller nor an
-/// autoscaler has anything to do.
-fn disagreement(pair: (&Claim, &Claim), still: bool, lacks_secret: bool) -> Option<&'static str> {
+/// autoscaler has anything to do. `kind`: what runs the pods; words about the other one keep no rollout from beginning.
+fn disagreement(pair: (&Claim, &Claim), still: bool, lacks_secret: bool, kind: &str) -> Option<&'static str> {
     if let (Some(here), Some(there)) = (wanted(pair.0), wanted(pair.1))
         && here != there
     {
@@ -200,9 +205,7 @@ fn disagreement(pair: (&Claim, &Claim), still: bool, lacks_secret: bool) -> Opti
             "a rollout is in progress and paused"
         }
         (Claim::InProgress(..), Claim::WaitsForTurn) if still => "a rollout is in progress and waits",
-        (Claim::InProgress(..), Claim::Quoted(words))
-            if still && (words.contains("Deployment") || words.contains("StatefulSet")) =>
-        {
+        (Claim::InProgress(..), Claim::Quoted(words)) if still && words.contains(kind) => {
             "a rollout is in progress and cannot begin"
         }
         (Claim::NewGeneration(_), Claim::WaitsForTurn) => "a generation is on its way and waits",
