@@ -62,7 +62,7 @@ pub const FRAGMENTS: [Fragment; 11] = [
     Fragment {
         words: "failed to create typed patch object (",
         says: Says::WrongType,
-        why: "Code 500 without reason and details, as for any defect of the API server. The same request fails for ever.",
+        why: "Code 500 without reason and details, as for any defect of the API server. The same request fails for ever, whatever the code.",
     },
     Fragment {
         words: "failed to convert new object (",
@@ -119,17 +119,19 @@ pub enum MissingVerb {
     UpdateFinalizers,
 }
 
-/// The category of a refusal. A webhook or policy chooses its own code, so that this is asked first.
+/// The category of a refusal. A webhook or policy chooses its own code, so that this is asked first, and its words may quote
+/// any others. An object without a type is one for good: then the code says nothing more, whichever it is.
 #[must_use]
 pub fn classify(status: &Status) -> Category {
+    let denied = says(status, Says::Webhook) || says(status, Says::Policy);
     match status.code {
-        400..500 if says(status, Says::Webhook) || says(status, Says::Policy) => Category::AdmissionDenied,
+        400..500 if denied => Category::AdmissionDenied,
+        _ if !denied && says(status, Says::WrongType) => Category::Invalid,
         400 | 413 => Category::Invalid,
         403 => forbidden(status),
         404 => not_found(status),
         409 => Category::Conflict,
         422 => unprocessable(status),
-        500 if says(status, Says::WrongType) => Category::Invalid,
         // Also 401 and 408: the token is renewed, the server recovers. Other codes below 500 come from something between the
         // operator and the API server.
         _ => Category::Transient,
@@ -279,6 +281,8 @@ mod tests {
         assert_eq!(classify(&status(403, "Forbidden", message, &details)), Category::NamespaceTerminating);
     }
 
+    const NO_TYPE: &str = "failed to create typed patch object (shop/cache; apps/v1, Kind=Deployment): .spec.x: field not declared in schema";
+
     #[rstest]
     #[case::a_wrong_type(
         400,
@@ -385,6 +389,30 @@ mod tests {
         "failed to create typed patch object (shop/cache; autoscaling/v2, Kind=HorizontalPodAutoscaler): \
          .spec.behavior.scaleDown.tolerance: field not declared in schema",
         Category::Invalid
+    )]
+    #[case::a_field_that_is_unknown_forbidden(403, "Forbidden", NO_TYPE, Category::Invalid)]
+    #[case::a_field_that_is_unknown_not_found(404, "NotFound", NO_TYPE, Category::Invalid)]
+    #[case::a_field_that_is_unknown_in_conflict(409, "Conflict", NO_TYPE, Category::Invalid)]
+    #[case::a_field_that_is_unknown_unprocessable(422, "Invalid", NO_TYPE, Category::Invalid)]
+    #[case::a_field_that_is_unknown_throttled(429, "TooManyRequests", NO_TYPE, Category::Invalid)]
+    #[case::a_field_that_is_unknown_unavailable(503, "ServiceUnavailable", NO_TYPE, Category::Invalid)]
+    #[case::a_value_that_cannot_be_read(
+        503,
+        "",
+        "failed to convert new object (shop/cache; apps/v1, Kind=Deployment) to proper version: much",
+        Category::Invalid
+    )]
+    #[case::a_webhook_that_quotes_it(
+        403,
+        "Forbidden",
+        r#"admission webhook "policy.example.com" denied the request: failed to create typed patch object (it)"#,
+        Category::AdmissionDenied
+    )]
+    #[case::a_webhook_that_quotes_it_and_is_down(
+        503,
+        "",
+        r#"admission webhook "policy.example.com" denied the request: failed to create typed patch object (it)"#,
+        Category::Transient
     )]
     #[case::a_stored_object_that_fits_no_type(
         500,

@@ -1,7 +1,8 @@
 //! Sections of Kubernetes' own types that are passed on as the user wrote them, with empty strings, zeros and empty objects.
 //! The operator comes to rest: the section is in place, or refused for good. In both cases a restart writes nothing.
 //!
-//! The sections are generated from the definition's schema, so that no type that is passed on can be forgotten.
+//! The sections are generated from the definition's schema, and held against it, so that no type that is passed on can be
+//! forgotten.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use e2e::testing::{Space, await_answer};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
-use memcached_operator::api::crd::crd;
+use memcached_operator::api::crd::{crd, leaves};
 use memcached_operator::api::spec::validate;
 use memcached_operator::api::{Memcached, MemcachedSpec};
 use serde_json::{Map, Value, json};
@@ -23,17 +24,20 @@ use serde_json::{Map, Value, json};
 use crate::world;
 
 /// The sections that are passed on, as they are or as part of another.
-const SECTIONS: [&str; 14] = [
+const SECTIONS: [&str; 17] = [
     "resources",
     "highAvailability.topologySpreadConstraints",
     "monitoring.exporterResources",
+    "monitoring.serviceMonitor.additionalLabels",
     "security.podSecurityContext",
     "security.containerSecurityContext",
     "security.networkPolicy.allowedSources",
+    "security.networkPolicy.metricsSources",
     "autoscaling.metrics",
     "autoscaling.behavior",
     "service.annotations",
     "pod.labels",
+    "pod.annotations",
     "pod.nodeSelector",
     "pod.tolerations",
     "pod.affinity",
@@ -159,7 +163,7 @@ fn with(path: &str, section: Value) -> Value {
     let needed = match path.split('.').next() {
         Some("monitoring") => json!({"monitoring": {"enabled": true}}),
         Some("security") if path.contains("networkPolicy") => {
-            json!({"security": {"networkPolicy": {"enabled": true}}})
+            json!({"security": {"networkPolicy": {"enabled": true}}, "monitoring": {"enabled": true}})
         }
         Some("autoscaling") => json!({
             "autoscaling": {"enabled": true, "maxReplicas": 2}, "resources": {"requests": {"cpu": "50m"}},
@@ -168,6 +172,32 @@ fn with(path: &str, section: Value) -> Value {
     };
     json_patch::merge(&mut spec, &needed);
     spec
+}
+
+/// Lists of the spec that are not passed on: memcached's own arguments.
+const OURS: [&str; 1] = ["memcached.extraArgs"];
+
+/// A map, a list and an object without fields of ours have only the API server's meaning.
+#[test]
+fn every_map_list_and_foreign_object_of_the_definition_is_in_a_section() -> Result<()> {
+    let mut missing = Vec::new();
+    for leaf in leaves().into_iter().filter(|leaf| !OURS.contains(&leaf.as_str())) {
+        let schema = schema(&leaf)?;
+        let is_passed_on = matches!(schema.type_.as_deref(), Some("array" | "object") | None)
+            && schema.x_kubernetes_int_or_string != Some(true);
+        let is_within = |section: &&str| {
+            leaf.strip_prefix(section).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        if is_passed_on && !SECTIONS.iter().any(is_within) {
+            missing.push(leaf);
+        }
+    }
+    ensure!(missing.is_empty(), "no section has {missing:?}");
+    ensure!(
+        specs()?.len() == known().len() + EACH * SECTIONS.len(),
+        "some sections have too few valid specs"
+    );
+    Ok(())
 }
 
 fn is_valid(spec: &Value) -> bool {

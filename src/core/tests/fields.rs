@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use memcached_operator_core::api::crd::leaves;
+use memcached_operator_core::api::crd::{half, leaves};
 use memcached_operator_core::kernel::object::ChildKind;
 
 use rows::{PLAYED, Row, effects, rows};
@@ -91,7 +91,26 @@ fn a_section_that_is_new_to_a_spec_replaces_pods_in_high_availability_only() {
     let found: Vec<_> = sections_of_the_definition().into_iter().filter(replaces).collect();
     let expected =
         ["highAvailability", "highAvailability.gracefulShutdown", "highAvailability.podDisruptionBudget"];
-    assert_eq!(found, expected, "say it in the description of the section");
+    assert_eq!(found, expected);
+    for section in found {
+        let description = description(&section);
+        for field in effects(&rows::section(&section)).values().flatten() {
+            let names_it = description.contains(field.as_str()) && description.contains("replaces the pods");
+            assert!(
+                names_it,
+                "say in the description of {section} that {field} replaces the pods: {description}"
+            );
+        }
+    }
+}
+
+/// What the definition says of a section.
+fn description(section: &str) -> String {
+    let mut schema = half("spec");
+    for field in section.split('.') {
+        schema = schema.properties.unwrap().remove(field).unwrap();
+    }
+    schema.description.unwrap()
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What a forecast says of a paused resource, of the images that the operator is told, and of Secrets taken in place. The
-//! tests of the text use [`of_edit`].
+//! What a forecast says of a paused resource, of the images that the operator is told, of a section that is new, and of
+//! Secrets taken in place. The tests of the text use [`of_edit`].
 
 use serde_json::json;
 
@@ -149,6 +149,24 @@ fn other_images_change_no_cache_that_runs_and_come_with_its_next_edit() {
         edited.children.iter().flat_map(|child| &child.fields).map(|field| field.to.to_string()).collect();
     assert!(fields.contains(&"\"registry.example/memcached:1.6\"".to_owned()), "{fields:?}");
     assert_eq!(edited.rolls, Some("spec"));
+}
+
+/// `highAvailability` keeps pods off each other's nodes by being there, and the budget is within it.
+#[test]
+fn the_first_budget_replaces_pods_and_the_plan_names_the_field() {
+    let before = json!({"replicas": 3});
+    let mut after = before.clone();
+    after["highAvailability"] = json!({"podDisruptionBudget": {"enabled": true, "minAvailable": 1}});
+    let ResourcePlan { children, rolls, .. } = of_edit("cache", &before, &after);
+    let paths = |child: &ChildPlan| {
+        let all = child.fields.iter().map(|it| it.path.clone());
+        all.filter(|path| path.starts_with("spec.")).collect::<Vec<_>>()
+    };
+    let changed: Vec<_> = children.iter().map(|child| (child.kind, child.action, paths(child))).collect();
+    let affinity = vec!["spec.template.spec.affinity".to_owned()];
+    let expected =
+        [("Deployment", Verb::Change, affinity), ("PodDisruptionBudget", Verb::Create, Vec::new())];
+    assert_eq!((changed.as_slice(), rolls), (expected.as_slice(), Some("spec")));
 }
 
 /// A cache with TLS that treats a changed Secret in this way, closed by a NetworkPolicy.

@@ -49,8 +49,8 @@ const GRACE_SECONDS: Number = Number { min: 1, max: 600, default: 30 };
 
 static PERCENT: LazyLock<Regex> = LazyLock::new(|| findings::pattern(PERCENT_PATTERN));
 
-/// Where pods run, and how they go. With this section, whatever it holds, pods keep off each other's nodes: the first field
-/// in it replaces the pods.
+/// Where pods run, and how they go. The definition has the descriptions of the fields that hold these sections, not those of
+/// the types: what a section does by being there stands at the field.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HighAvailabilitySpec {
@@ -69,16 +69,17 @@ pub struct HighAvailabilitySpec {
         extend("x-kubernetes-validations" = [keyed_list::rule(&SPREAD_KEYS, SPREAD_DIFFERS)])
     )]
     pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
-    /// What a node's drain may take from the cache.
+    /// What a node's drain may take from the cache. It changes no pod by itself. Where it is the first field of
+    /// highAvailability, spec.template.spec.affinity of the workload is set, which replaces the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_disruption_budget: Option<PodDisruptionBudgetSpec>,
-    /// How a pod ends without failing requests.
+    /// How a pod ends without failing requests. To switch it on or off replaces the pods. Where it is the first field of
+    /// highAvailability, it replaces the pods in any case: spec.template.spec.affinity of the workload is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graceful_shutdown: Option<GracefulShutdownSpec>,
 }
 
-/// What a node's drain may take from the cache: exactly one of the two limits. It changes no pod; highAvailability
-/// around it does, where that was not there.
+/// What a node's drain may take from the cache: exactly one of the two limits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = budget_rules()))]

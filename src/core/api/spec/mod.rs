@@ -137,7 +137,8 @@ pub struct MemcachedSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = json!({})))]
     pub memcached: Option<MemcachedConfig>,
-    /// Where pods run, and how they go.
+    /// Where pods run, and how they go. With this section, whatever it holds, pods keep off each other's nodes: the first
+    /// field in it sets spec.template.spec.affinity of the workload, which replaces the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high_availability: Option<Box<HighAvailabilitySpec>>,
     /// The exporter beside memcached, which tells Prometheus how the cache does.

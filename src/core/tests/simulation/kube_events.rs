@@ -2,6 +2,7 @@
 
 use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::event::{Event, Reply};
+use serde_json::json;
 
 use crate::simulation::{Simulation, request_name};
 
@@ -103,4 +104,18 @@ fn an_event_names_the_fields_of_the_template_that_an_edit_a_secret_and_a_trigger
             format!("{args}, metadata.annotations[memcached.c5c3.io/secret-hash], {mounts}, spec.volumes"),
         ]
     );
+}
+
+/// `highAvailability` keeps pods off each other's nodes by being there, and the budget is within it.
+#[test]
+fn the_first_budget_replaces_pods_and_an_event_names_the_field() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.model.edit(1); // three pods
+    simulation.settle();
+    let budget = json!({"podDisruptionBudget": {"enabled": true, "minAvailable": 1}});
+    simulation.model.change_spec(|spec| spec.high_availability = serde_json::from_value(budget).unwrap());
+    simulation.settle();
+    let fields = simulation.told.iter().map(|told| told.split_once(" (").unwrap().1);
+    assert_eq!(fields.collect::<Vec<_>>(), ["spec.template.spec.affinity)"]);
 }

@@ -5,6 +5,7 @@ use memcached_operator_core::kernel::event::Event;
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
+use serde_json::json;
 
 use crate::model::NAME;
 use crate::simulation::{Simulation, request_name};
@@ -78,6 +79,39 @@ fn what_was_refused_for_good_is_tried_again_when_the_resource_or_the_child_is_an
     simulation.model.tamper_replicas(8);
     simulation.settle();
     simulation.model.check_converged();
+}
+
+#[test]
+fn a_child_that_the_api_server_finds_invalid_is_named_and_all_others_are_changed() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.settle();
+    simulation.model.change_spec(|spec| {
+        spec.service = serde_json::from_value(json!({"annotations": {"a": "b"}})).unwrap();
+        spec.memcached = serde_json::from_value(json!({"maxMemoryMB": 128})).unwrap();
+    });
+    let [service, deployment] = ["apply Service", "apply Deployment"].map(
+        |name| move |it: &Effect| matches!(it, Effect::Send { request, .. } if request_name(request) == name),
+    );
+    while !simulation.requests.iter().any(service) {
+        match simulation.model.next_event(0) {
+            Some(event) => simulation.step(event),
+            None => simulation.answer(0, true, None),
+        }
+    }
+    let at = simulation.requests.iter().position(service).unwrap();
+    simulation.answer(at, false, Some(Category::Invalid));
+    assert!(simulation.requests.iter().any(deployment), "{:?}", simulation.requests);
+    simulation.settle();
+    let args = "/spec/template/spec/containers/0/args";
+    let args = simulation.model.deployment().content.pointer(args).unwrap().to_string();
+    assert!(args.contains("128"), "{args}");
+    let conditions = &simulation.model.resource().status.conditions;
+    for (of, status) in [("Ready", "False"), ("Stalled", "True")] {
+        let found = conditions.iter().find(|it| it.type_ == of).unwrap();
+        assert_eq!((&*found.status, &*found.reason), (status, "InvalidSpec"));
+        assert_eq!(found.message, "cannot apply Service: Invalid");
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
 use crate::history::Op;
-use crate::model::{LACKING, Model, NAME, NAMED, Report, merged};
+use crate::model::{LACKING, Model, NAME, NAMED, NAMED_WITH_SECRET, Report, WARM, merged};
 use crate::simulation::Simulation;
 
 /// Refuses words that contradict each other or what the kernel knew when it sent them. Returns what was claimed.
@@ -36,7 +36,7 @@ pub(crate) fn check(reconciler: &Reconciler, now: Timestamp, effect: &Effect) ->
     assert!(found.is_empty(), "{}", found.join("\n"));
     page::are_known_conditions(&status.conditions);
     let claims = |it: &Condition| {
-        let claims = claims::claims(it).unwrap_or_default();
+        let claims = claims::claims(it, &status.conditions).unwrap_or_default();
         claims.iter().map(|claim| format!("{} {}", it.type_, claim.name())).collect::<Vec<_>>()
     };
     status.conditions.iter().flat_map(claims).collect()
@@ -57,6 +57,8 @@ enum Step {
     Any(Op),
     /// All requests are answered, all events arrive.
     Quiet,
+    /// The same, and the cluster comes to rest too.
+    Settle,
     /// A request is refused.
     Refuse(usize, Category),
     /// The user pauses the resource, or lets it go on.
@@ -67,6 +69,8 @@ enum Step {
     AskFor(u8),
     /// The Secret loses its key.
     LoseKey,
+    /// The user wants pods to take changed Secrets in place.
+    TakeInPlace,
     /// The Deployment controller tells how far it is.
     Report(Report),
     /// A pod does not run, or does.
@@ -106,6 +110,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => any::<bool>().prop_map(Step::Break),
         2 => (0..4_u8).prop_map(Step::AskFor),
         2 => Just(Step::LoseKey),
+        1 => Just(Step::TakeInPlace),
         6 => report.prop_map(Step::Report),
         1 => any::<bool>().prop_map(Step::PodProblem),
         2 => any::<bool>().prop_map(|waits| Step::Restart { waits }),
@@ -129,10 +134,31 @@ fn beginnings() -> impl Strategy<Value = Vec<Step>> {
     let waits = vec![any(Op::Edit(2)), Step::Pause(true), Step::Quiet];
     let empty =
         vec![Step::AskFor(0), Step::Quiet, any(Op::RollOut), any(Op::RollOut), any(Op::TamperTemplate)];
-    let lacks_secret = vec![any(Op::Edit(3)), any(Op::Secret(None)), Step::Quiet];
+    let missing = vec![any(Op::Edit(3)), any(Op::Secret(None)), Step::Quiet];
+    let restarts_none = vec![Step::AskFor(0), Step::Settle, any(Op::Trigger(1)), Step::Quiet];
+    let switches_none = vec![any(Op::Edit(NAMED)), Step::AskFor(0), Step::Pause(true), Step::Quiet];
+    let in_place = vec![
+        any(Op::Edit(3)),
+        Step::TakeInPlace,
+        Step::Settle,
+        any(Op::Secret(Some(1))),
+        Step::Quiet,
+        any(Op::RollOut),
+        any(Op::RollOut),
+        Step::Quiet,
+    ];
+    let one_by_one = || [any(Op::RunStatefulSet), Step::Quiet].into_iter().cycle().take(24);
+    let rotate_named =
+        [any(Op::Edit(NAMED_WITH_SECRET)), Step::Settle, any(Op::Secret(Some(1))), Step::Quiet];
+    let starts = rotate_named.into_iter().chain(one_by_one()).collect();
+    let fill = any(Op::FillPods(100));
+    let roll_warm = [any(Op::Edit(WARM)), Step::Settle, fill, any(Op::Edit(WARM + 1)), Step::Quiet];
+    let warms = roll_warm.into_iter().chain(one_by_one()).collect();
     prop_oneof![
         6 => Just(Vec::new()),
-        1 => prop::sample::select(vec![rotates, refused, waits, empty, lacks_secret]),
+        1 => prop::sample::select(vec![
+            rotates, refused, waits, empty, missing, restarts_none, switches_none, in_place, starts, warms,
+        ]),
     ]
 }
 
@@ -145,11 +171,15 @@ fn take(simulation: &mut Simulation, step: &Step) {
     match step {
         Step::Any(op) => simulation.apply(op),
         Step::Quiet => quieten(simulation),
+        Step::Settle => {
+            simulation.settle();
+        }
         Step::Refuse(at, category) => simulation.answer(*at, false, Some(*category)),
         Step::Pause(paused) => simulation.model.pause(*paused),
         Step::Break(broken) => simulation.model.break_rule(*broken),
         Step::AskFor(replicas) => simulation.model.ask_for(*replicas),
         Step::LoseKey => simulation.model.set_secret(Some(LACKING)),
+        Step::TakeInPlace => simulation.model.take_in_place(),
         Step::Report(report) => simulation.model.report(report),
         Step::PodProblem(problem) => {
             let key = simulation.model.resource_key().clone();
@@ -211,7 +241,8 @@ proptest! {
     }
 }
 
-/// What a condition can claim.
+/// What a condition can claim. How many pods of the former workload serve is said by Available only: Ready is about those
+/// that are asked for.
 const CLAIMS: &[&str] = &[
     "Available Former",
     "Available Ready",
@@ -225,22 +256,30 @@ const CLAIMS: &[&str] = &[
     "Progressing HeldBack",
     "Progressing InProgress",
     "Progressing NoWorkload",
+    "Progressing Rotating",
     "Ready AllReady",
     "Ready Available",
     "Ready Extra",
     "Ready KeysMissing",
     "Ready LacksTemplate",
+    "Ready NoWorkload",
     "Ready Older",
     "Ready Pending",
     "Ready PodProblem",
     "Ready Quoted",
     "Ready Ready",
+    "Ready Rotating",
     "Ready SecretsMissing",
     "Ready Unobserved",
+    "Ready Warming",
     "Reconciling InProgress",
     "Reconciling NewGeneration",
     "Reconciling Paused",
+    "Reconciling Pending",
     "Reconciling Quoted",
+    "Reconciling Rotating",
+    "Reconciling Starting",
+    "Reconciling Unobserved",
     "Reconciling WaitsForTurn",
     "Stalled Quoted",
 ];

@@ -1,6 +1,7 @@
 //! What has to be true: of a status that is written, and of the children once everything has come to rest.
 
 use memcached_operator_core::api::condition::Condition;
+use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::kernel::desired::files::PASSWORD_FILE;
 use memcached_operator_core::kernel::desired::secrets::{MountedKey, secret_hash};
 use memcached_operator_core::kernel::effect::Request;
@@ -31,7 +32,8 @@ impl Model {
     pub(super) fn check_servers(&self, resource: &SeenResource) {
         let status = &resource.status;
         let Ok(spec) = &resource.spec else { return };
-        if status.observed_generation != resource.generation {
+        // Under a spec that breaks a rule the list stays what it was, as the children do.
+        if status.observed_generation != resource.generation || validate(NAME, spec).is_err() {
             return;
         }
         let Key { namespace, name } = &self.key;

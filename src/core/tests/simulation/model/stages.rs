@@ -41,6 +41,15 @@ impl Model {
         self.edit_spec(|spec| spec.replicas = Some(i32::from(replicas)));
     }
 
+    /// Pods take what their Secrets hold without an end, where they have any.
+    pub(crate) fn take_in_place(&mut self) {
+        self.edit_spec(|spec| {
+            if let Some(security) = &mut spec.security {
+                security.rotation = Some("InPlace".to_owned());
+            }
+        });
+    }
+
     /// More threads than the rules allow, or as many as there were.
     pub(crate) fn break_rule(&mut self, broken: bool) {
         self.edit_spec(|spec| {

@@ -47,6 +47,8 @@ pub(super) enum Claim {
     Unobserved,
     /// `Rotating Secret tls: 1/3 pods use the new content`.
     Rotating(i32, i32),
+    /// The next pod of a StatefulSet waits until the last one is warm.
+    Warming,
     /// Why a pod does not run.
     PodProblem,
     /// Somebody else's words: a failure's, or a rule's.
@@ -61,8 +63,16 @@ impl Claim {
     }
 }
 
-/// What a condition says; the text itself where nobody knows what it means.
-pub(super) fn claims(condition: &Condition) -> Result<Vec<Claim>, String> {
+/// What a condition says beside all of its status; the text itself where nobody knows what it means.
+pub(super) fn claims(condition: &Condition, all: &[Condition]) -> Result<Vec<Claim>, String> {
+    // A trouble that passes is no reason of Ready, which says it in the words of Reconciling.
+    let passes =
+        |it: &Condition| it.reason == "RetryingAfterError" || it.reason == "WaitingForGarbageCollection";
+    if condition.reason == "MemcachedNotReady"
+        && all.iter().any(|it| passes(it) && it.message == condition.message)
+    {
+        return Ok(vec![Claim::Quoted(condition.message.clone())]);
+    }
     match condition.reason.as_str() {
         "InvalidSpec"
         | "NameConflict"
@@ -82,18 +92,15 @@ pub(super) fn claims(condition: &Condition) -> Result<Vec<Claim>, String> {
     let parts = condition.message.split("; ").map(|part| {
         // A pod's reason ends the message.
         let (part, problem) = match part.rsplit_once(": ") {
-            Some((before, "CrashLoopBackOff")) => (before, Some(Claim::PodProblem)),
+            Some((before, "CrashLoopBackOff" | "container memcached cannot pull its image")) => {
+                (before, Some(Claim::PodProblem))
+            }
             _ => (part, None),
         };
         Some([claim(part)?].into_iter().chain(problem).collect::<Vec<_>>())
     });
     let understood = parts.collect::<Option<Vec<_>>>().map(|parts| parts.concat());
-    match understood {
-        Some(claims) => Ok(claims),
-        // A trouble that has no row of its own is said by Ready in its own words.
-        None if condition.reason == "MemcachedNotReady" => Ok(vec![Claim::Quoted(condition.message.clone())]),
-        None => Err(condition.message.clone()),
-    }
+    understood.ok_or_else(|| condition.message.clone())
 }
 
 /// The sentence with a Deployment in the place of a StatefulSet: what it claims is the same.
@@ -119,6 +126,7 @@ fn claim(text: &str) -> Option<Claim> {
         | "Waiting for the Deployment to observe its newest spec" => return Some(Claim::Unobserved),
         "Waiting for the last pods to become ready" => return Some(Claim::Starting),
         "Waiting for changes to children to be confirmed" => return Some(Claim::Pending(Vec::new())),
+        _ if text.starts_with("the next pod waits until ") => return Some(Claim::Warming),
         _ if text.starts_with("pods are replaced once fewer other caches replace theirs") => {
             return Some(Claim::WaitsForTurn);
         }

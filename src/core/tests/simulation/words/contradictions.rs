@@ -39,6 +39,11 @@ impl<'a> Known<'a> {
         Self { reconciler, key, now, workload: resource.live(resource.workload()).filter(ours), former_ready }
     }
 
+    /// What is to run the pods.
+    fn kind(&self) -> &'static str {
+        self.reconciler.world().resources[self.key].workload().name()
+    }
+
     /// Whether the workload's own controller has something to do.
     fn moves(&self) -> bool {
         self.workload.is_some_and(|live| {
@@ -46,11 +51,6 @@ impl<'a> Known<'a> {
             let asked = live.replicas.and_then(|asked| i32::try_from(asked).ok()).unwrap_or(1);
             rollout.observed_generation < live.generation || [rollout.replicas, rollout.updated] != [asked; 2]
         })
-    }
-
-    /// The kind that is to run the pods.
-    fn kind(&self) -> ChildKind {
-        self.reconciler.world().resources[self.key].workload()
     }
 
     /// Whether neither the workload's own controller nor an autoscaler has anything to do. An autoscaler has where the
@@ -112,14 +112,14 @@ pub(super) fn contradictions(status: &MemcachedStatus, known: &Known<'_>) -> Vec
     let mut found = Vec::new();
     let mut said = Vec::new();
     for condition in &status.conditions {
-        match claims(condition) {
+        match claims(condition, &status.conditions) {
             Ok(claims) => said.push(Said { condition, claims }),
             Err(text) => found.push(format!("nobody knows what this means: {text}")),
         }
     }
     let lines = || said.iter().map(|it| line(it.condition)).collect::<Vec<_>>().join("\n  ");
     let mut refuse = |why: &str| found.push(format!("{why}\n  {}", lines()));
-    let still = known.is_still().then(|| known.kind().name());
+    let still = known.is_still().then(|| known.kind());
     let missing = |claim: &Claim| matches!(claim, Claim::SecretsMissing(_) | Claim::KeysMissing(_));
     let lacks_secret = said.iter().any(|it| it.claims.iter().any(missing));
     for one in &said {
