@@ -121,7 +121,7 @@ fn each_program_runs_in_one_lane_and_a_name_reaches_all() {
         ("features", 0),
         ("leader", 0),
         ("chart", 0),
-        ("demo", 1),
+        ("demo", 0),
         ("metrics", 1),
         ("simulation", 1),
     ];
