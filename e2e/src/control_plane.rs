@@ -14,6 +14,7 @@ use crate::boot::Boot;
 use crate::busy_files;
 use crate::options::{Audit, Owners, Shape};
 use crate::process::Launch;
+use crate::programs::Kubernetes;
 use crate::slot::Port;
 
 /// Starts the store and the API server and waits until it is ready.
@@ -33,7 +34,7 @@ pub(crate) async fn start_api_server(boot: &mut Boot) -> Result<()> {
 
 /// Starts the controllers that act on what the API server stores.
 pub(crate) fn start_controllers(boot: &mut Boot) -> Result<()> {
-    for launch in [controller_manager(boot), scheduler(boot)] {
+    for launch in [controller_manager(boot)?, scheduler(boot)] {
         boot.start(&launch)?;
     }
     Ok(())
@@ -165,7 +166,7 @@ fn audit(boot: &Boot, rules: &[Value]) -> Result<[String; 3]> {
     ])
 }
 
-fn controller_manager(boot: &Boot) -> Launch {
+fn controller_manager(boot: &Boot) -> Result<Launch> {
     let slot = boot.record.slot;
     let args = [
         format!("--kubeconfig={}", boot.pki.kubeconfig("kube-controller-manager").display()),
@@ -186,9 +187,12 @@ fn controller_manager(boot: &Boot) -> Launch {
         "--kube-api-qps=500".to_owned(),
         "--kube-api-burst=1000".to_owned(),
         format!("--controllers={}", controllers(boot.record.shape)),
+        // With it one pod that is not available keeps a StatefulSet from replacing any. A cluster may have it or not: it is
+        // off by default in both versions here.
+        format!("--feature-gates=MaxUnavailableStatefulSet={}", Kubernetes::is_newest()?),
     ];
     let program = boot.programs.control_plane.join("kube-controller-manager");
-    Launch { name: "kube-controller-manager", program, args: args.map(OsString::from).into() }
+    Ok(Launch { name: "kube-controller-manager", program, args: args.map(OsString::from).into() })
 }
 
 /// Two writes for each Service, and for each pod that becomes ready, are a sixth of the API server's work in the tests.

@@ -119,7 +119,8 @@ async fn ready_pods(space: &Space) -> Result<BTreeMap<String, String>> {
     Ok(pods.into_iter().filter(is_ready).map(|pod| (pod.name_any(), pod.uid().unwrap_or_default())).collect())
 }
 
-/// From 1.35 on a pod that is not available keeps a StatefulSet from replacing any: then the operator deletes it.
+/// On the newest Kubernetes here the gate MaxUnavailableStatefulSet is on: a pod that is not available keeps a StatefulSet from
+/// replacing any, and the operator deletes it.
 #[tokio::test]
 async fn a_wrong_image_of_named_pods_costs_one_pod_and_the_right_one_heals_it() -> Result<()> {
     in_space("healed", async |space: &Space| {

@@ -13,8 +13,9 @@
 //! A hash belongs to the versions of the Secrets that it was computed from. The versions of one hash prove nothing
 //! about another hash.
 //!
-//! While a Secret is missing and a pod serves, no rollout starts or goes on: the pod that takes its place would wait for the
-//! Secret, and what it cached is lost.
+//! While a Secret is missing and a pod serves, no rollout starts, and no further pod of a StatefulSet is let go: the pod that
+//! takes its place would wait for the Secret, and what it cached is lost. Pods that were let go before, Kubernetes replaces
+//! all the same.
 //!
 //! Pods that the Go operator started carry its hash, one over every value of all their Secrets. Of a single Secret the
 //! shell computes the same, so that a change between the two operators is noticed. With two Secrets

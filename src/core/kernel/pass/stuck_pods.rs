@@ -1,5 +1,5 @@
-//! Pods that a StatefulSet's rollout cannot get past: they are to be replaced, and do not run. From Kubernetes 1.35 on one
-//! pod that is not available keeps it from replacing any, and such a pod never becomes available by itself. Pure; called by
+//! Pods that a StatefulSet's rollout cannot get past: they are to be replaced, and do not run. With Kubernetes' gate
+//! MaxUnavailableStatefulSet one pod that is not available keeps it from replacing any, and such a pod never becomes available by itself. Pure; called by
 //! the pass for what is sent and for the status.
 
 use super::view::View;

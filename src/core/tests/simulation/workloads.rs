@@ -107,7 +107,7 @@ fn the_next_named_pod_waits_while_another_is_being_deleted() {
 fn a_pod_that_serves_after_all_is_not_deleted_by_a_request_of_before() {
     for another_leads in [false, true] {
         let mut simulation = edited(NAMED, NEVER_SERVES);
-        // From 1.35 on only the operator deletes such a pod.
+        // With the gate MaxUnavailableStatefulSet only the operator deletes such a pod.
         simulation.model.upgrade();
         run(&mut simulation);
         simulation.model.edit(NAMED + 1);

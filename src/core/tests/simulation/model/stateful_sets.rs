@@ -271,7 +271,7 @@ impl Model {
             return;
         }
         let unavailable = self.named.pods.values().any(|pod| pod.ready.is_none());
-        // From 1.35 on one pod that is not available keeps all others.
+        // With the gate MaxUnavailableStatefulSet, here from 1.35 on, one pod that is not available keeps all others.
         if unavailable && self.release >= 35 {
             return;
         }
