@@ -118,7 +118,12 @@ fn every_link_leads_somewhere() {
             let target = if path.is_empty() { folder.join(&page) } else { folder.join(path) };
             assert!(target.exists(), "{page}: {link}");
             if !anchor.is_empty() {
-                let slug = |line: &str| line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-");
+                // As GitHub makes it: punctuation goes.
+                let kept = |char: &char| char.is_alphanumeric() || [' ', '-', '_'].contains(char);
+                let slug = |line: &str| -> String {
+                    let heading = line.trim_start_matches(['#', ' ']).to_lowercase();
+                    heading.chars().filter(kept).collect::<String>().replace(' ', "-")
+                };
                 let text = fs::read_to_string(target).unwrap();
                 assert!(
                     text.lines().any(|line| line.starts_with('#') && slug(line) == anchor),
