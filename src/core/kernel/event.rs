@@ -17,6 +17,7 @@ use super::go_operator::entry::GoOperatorEntry;
 use super::lists::Moment;
 use super::object::{ChildKind, Controller, Key, ResourceVersion, Scope, Uid, Watched};
 use super::pod_figures::PodFigures;
+use super::pod_readiness::Readiness;
 use super::secret_finding::SecretFinding;
 use crate::api::{MemcachedSpec, MemcachedStatus};
 
@@ -231,8 +232,8 @@ pub struct SeenPod {
     pub revision: Option<String>,
     /// The address of the pod, once it has one.
     pub ip: Option<String>,
-    /// Whether it is ready.
-    pub ready: bool,
+    /// Whether it serves.
+    pub readiness: Readiness,
     /// Whether a deletionTimestamp is set: it still counts as ready until it ends.
     #[serde(default)]
     pub deleting: bool,

@@ -95,12 +95,13 @@ pub fn workload_switched(kind: ChildKind, key: &Key) -> KubeEvent {
     normal("WorkloadSwitched", &format!("Create{kind}"), words)
 }
 
-/// A pod that does not run was deleted, as it kept a rollout from going on.
+/// A pod that does not serve was deleted, as it kept a rollout from going on.
 #[must_use]
-pub fn pod_deleted(pod: &Key, problem: &str) -> KubeEvent {
+pub fn pod_deleted(pod: &Key, problem: Option<&str>) -> KubeEvent {
     let words = format!(
-        "Deleted pod {}, which is of an older template, does not run, and keeps the rollout from going on: {problem}",
-        pod.name
+        "Deleted pod {}, which is of an older template, is not ready, and keeps the rollout from going on{}",
+        pod.name,
+        problem.map(|problem| format!(": {problem}")).unwrap_or_default()
     );
     warning("StuckPodDeleted", "ReplacePods", words)
 }

@@ -27,6 +27,7 @@ pub mod pass;
 pub mod pending_request;
 pub mod pod_figures;
 pub mod pod_problem;
+pub mod pod_readiness;
 pub mod queue;
 pub mod reconciler;
 pub mod repair_limiter;

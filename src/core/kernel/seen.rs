@@ -18,6 +18,7 @@ use super::go_operator;
 use super::go_operator::entry::GoOperatorEntry;
 use super::object::{ChildKind, Controller, FIELD_MANAGER, Key, ResourceVersion, Uid, Watched};
 use super::pod_problem;
+use super::pod_readiness::Readiness;
 use super::text::truncated;
 use crate::api::{MemcachedSpec, MemcachedStatus, RESTART_TRIGGER};
 
@@ -207,9 +208,6 @@ pub fn pod(object: &Pod) -> Option<SeenPod> {
     let Identity { key, uid, resource_version } = identity(&object.metadata)?;
     let labels = object.metadata.labels.as_ref()?;
     let instance = labels.get(INSTANCE_LABEL)?.clone();
-    let status = object.status.as_ref();
-    let conditions = || status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
-    let ready = conditions().any(|it| it.type_ == "Ready" && it.status == "True");
     Some(SeenPod {
         key,
         uid,
@@ -217,8 +215,8 @@ pub fn pod(object: &Pod) -> Option<SeenPod> {
         instance,
         // A Deployment's pods have no such label.
         revision: labels.get(REVISION_LABEL).cloned(),
-        ip: status.and_then(|status| status.pod_ip.clone()),
-        ready,
+        ip: object.status.as_ref().and_then(|status| status.pod_ip.clone()),
+        readiness: Readiness::of_pod(object),
         deleting: object.metadata.deletion_timestamp.is_some(),
         problem: pod_problem::of_pod(object),
     })

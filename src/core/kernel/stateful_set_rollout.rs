@@ -8,17 +8,18 @@
 //! all pods are new it is [`HELD`] again.
 //!
 //! While pods are being replaced it never goes up: a pod below the partition that dies comes back with the old template.
-//! It goes down by more than one for pods that do not run: a pod that cannot become ready under the old template has to
-//! get the new one, wherever it stands.
+//! It goes down by more than one for pods that were given up ([`Readiness::is_given_up_at`]): a pod that cannot become ready
+//! under the old template has to get the new one, wherever it stands. Those above it are then replaced one at a time, but
+//! without the wait for warmth. Where no pod may hold keys all are replaced.
 
 use super::desired::partition::{HELD, Partition};
 use super::event::SeenRollout;
 use super::live::Live;
 
-/// The partition for a live StatefulSet. `expected` is the number of pods that the spec asks for; `failing` are the numbers of pods
-/// that do not run, with the revision of each as [`super::event::SeenPod`] has it.
+/// The partition for a live StatefulSet. `expected` is the number of pods that the spec asks for; `unready` are its pods that do
+/// not serve.
 #[must_use]
-pub fn partition(live: &Live, expected: i32, failing: &[FailingPod], next: NextPod) -> Partition {
+pub fn partition(live: &Live, expected: i32, unready: &[UnreadyPod<'_>], next: NextPod) -> Partition {
     let at = live.partition.unwrap_or(0);
     let asked = live.asked();
     let Some(seen) = observed(live) else {
@@ -26,13 +27,13 @@ pub fn partition(live: &Live, expected: i32, failing: &[FailingPod], next: NextP
         let last = last_of(asked.min(expected));
         return Partition { of_kept_pods: at, of_new_template: at.min(last) };
     };
-    let lowest = |of: &dyn Fn(&&FailingPod) -> bool| failing.iter().filter(of).map(|pod| pod.number).min();
-    let any = lowest(&|_| true).unwrap_or(HELD);
-    let of_older = lowest(&|pod| is_older(seen, pod)).unwrap_or(HELD);
-    let (first_step, step) = match seen.ready {
-        // There is no cached data to lose.
-        0 => (0, 0),
-        _ => (last_of(asked.min(expected)).min(any), next_step(seen, at, asked, next).min(of_older)),
+    let given_up = || unready.iter().filter(|pod| pod.is_given_up);
+    let lowest = |pods: &mut dyn Iterator<Item = &UnreadyPod<'_>>| pods.map(|pod| pod.number).min();
+    let any = lowest(&mut given_up()).unwrap_or(HELD);
+    let of_older = lowest(&mut given_up().filter(|pod| pod.is_older(seen))).unwrap_or(HELD);
+    let (first_step, step) = match holds_no_keys(seen, unready) {
+        true => (0, 0),
+        false => (last_of(asked.min(expected)).min(any), next_step(seen, at, asked, next).min(of_older)),
     };
     // From rest only the apply of a template begins a rollout. Another template is somebody else's, and a pod that is going
     // has the same numbers as an older one: it still counts, but not as updated. Who else wrote this number stopped a rollout:
@@ -66,13 +67,31 @@ fn observed(live: &Live) -> Option<&SeenRollout> {
     live.rollout.as_deref().filter(|seen| seen.observed_generation >= live.generation)
 }
 
-/// A pod that does not run.
+/// A pod that does not serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FailingPod {
+pub struct UnreadyPod<'a> {
     /// The number in its name.
     pub number: i32,
     /// The name of the revision of the template that it was made from.
-    pub revision: Option<String>,
+    pub revision: &'a str,
+    /// Whether keys are lost with it.
+    pub may_hold_keys: bool,
+    /// Whether it was waited for long enough.
+    pub is_given_up: bool,
+}
+
+impl UnreadyPod<'_> {
+    /// Whether it was made from another template than the StatefulSet has.
+    #[must_use]
+    pub fn is_older(&self, seen: &SeenRollout) -> bool {
+        seen.revisions.as_ref().is_none_or(|revisions| revisions.update != self.revision)
+    }
+}
+
+/// Whether no pod has keys to lose. One missed probe, of the only pod that serves, is not that.
+fn holds_no_keys(seen: &SeenRollout, unready: &[UnreadyPod<'_>]) -> bool {
+    let empty = unready.iter().filter(|pod| !pod.may_hold_keys).count();
+    seen.ready == 0 && i32::try_from(empty).is_ok_and(|empty| empty >= seen.replicas)
 }
 
 /// Whether some pods are of another template than the StatefulSet has.
@@ -86,13 +105,6 @@ fn has_another_template(seen: &SeenRollout) -> bool {
     seen.revisions.as_ref().is_some_and(|revisions| revisions.current != revisions.update)
 }
 
-/// Whether a pod was made from another template than the StatefulSet has.
-#[must_use]
-pub fn is_older(seen: &SeenRollout, pod: &FailingPod) -> bool {
-    let update = seen.revisions.as_ref().map(|revisions| revisions.update.as_str());
-    pod.revision.as_deref() != update
-}
-
 /// The number of the last of so many pods.
 fn last_of(pods: i32) -> i32 {
     (pods - 1).max(0)
@@ -100,11 +112,11 @@ fn last_of(pods: i32) -> i32 {
 
 /// Where the partition goes while pods are replaced.
 fn next_step(seen: &SeenRollout, at: i32, asked: i32, next: NextPod) -> i32 {
-    let last = last_of(asked);
-    if at > last {
-        return last;
+    match next == NextPod::Goes && is_there(seen, at, asked) {
+        // There are fewer pods than there were, or somebody else set it higher.
+        true => (at - 1).clamp(0, last_of(asked)),
+        false => at,
     }
-    if next == NextPod::Goes && is_there(seen, at, asked) { (at - 1).max(0) } else { at }
 }
 
 /// Whether all pods are available, and those that may be replaced are new.
@@ -165,8 +177,16 @@ mod tests {
         }
     }
 
-    fn failing(number: i32, revision: &str) -> FailingPod {
-        FailingPod { number, revision: Some(revision.to_owned()) }
+    const fn starting(number: i32, revision: &str) -> UnreadyPod<'_> {
+        UnreadyPod { number, revision, may_hold_keys: false, is_given_up: false }
+    }
+
+    const fn misses_probes(number: i32, revision: &str) -> UnreadyPod<'_> {
+        UnreadyPod { number, revision, may_hold_keys: true, is_given_up: false }
+    }
+
+    const fn given_up(number: i32, revision: &str) -> UnreadyPod<'_> {
+        UnreadyPod { number, revision, may_hold_keys: true, is_given_up: true }
     }
 
     #[rstest]
@@ -179,14 +199,20 @@ mod tests {
     #[case::the_last_pod_serves(2, rollout(1, 3), &[], 1)]
     #[case::the_first_pod_is_left(1, rollout(2, 3), &[], 0)]
     #[case::an_older_pod_is_away(1, rollout(2, 2), &[], 1)]
-    #[case::the_new_pod_fails(2, rollout(1, 2), &[failing(2, "new")], 2)]
-    #[case::an_older_pod_fails(2, rollout(1, 2), &[failing(0, "old")], 0)]
-    #[case::nobody_serves(2, rollout(0, 0), &[failing(2, "old")], 0)]
+    #[case::the_new_pod_was_given_up(2, rollout(1, 2), &[given_up(2, "new")], 2)]
+    #[case::an_older_pod_was_given_up(2, rollout(1, 2), &[given_up(0, "old")], 0)]
+    #[case::an_older_pod_misses_probes(2, rollout(1, 2), &[misses_probes(0, "old")], 2)]
+    #[case::an_older_pod_comes_back(2, rollout(1, 2), &[starting(0, "old")], 2)]
+    #[case::nobody_has_keys(2, rollout(0, 0), &[starting(0, "old"), starting(1, "old"), starting(2, "old")], 0)]
+    #[case::nobody_is_ready_and_one_has_keys(2, rollout(0, 0), &[misses_probes(0, "old"), starting(1, "old"), starting(2, "old")], 2)]
+    #[case::nothing_is_known_of_who_is_not_ready(2, rollout(0, 0), &[], 2)]
+    #[case::fewer_pods_and_one_is_away(5, rollout(0, 2), &[], 5)]
+    #[case::fewer_pods_that_all_serve(5, rollout(0, 3), &[], 2)]
     #[case::all_are_new(0, rollout(3, 3), &[], HELD)]
     fn the_partition_follows_the_pods(
         #[case] at: i32,
         #[case] seen: SeenRollout,
-        #[case] pods: &[FailingPod],
+        #[case] pods: &[UnreadyPod<'_>],
         #[case] expected: i32,
     ) {
         assert_eq!(partition(&live(at, seen), 3, pods, NextPod::Goes).of_kept_pods, expected);
@@ -195,12 +221,14 @@ mod tests {
     #[rstest]
     #[case::at_rest(HELD, rollout(3, 3), &[], 2)]
     #[case::in_a_rollout(1, rollout(2, 3), &[], 1)]
-    #[case::a_pod_fails(HELD, rollout(3, 2), &[failing(1, "old")], 1)]
-    #[case::nobody_serves(HELD, rollout(3, 0), &[], 0)]
+    #[case::a_pod_was_given_up(HELD, rollout(3, 2), &[given_up(1, "old")], 1)]
+    #[case::a_pod_misses_probes(HELD, rollout(3, 2), &[misses_probes(1, "old")], 2)]
+    #[case::nobody_has_keys(HELD, rollout(3, 0), &[starting(0, "old"), starting(1, "old"), starting(2, "old")], 0)]
+    #[case::nobody_is_ready_and_all_have_keys(HELD, rollout(3, 0), &[misses_probes(0, "old"), misses_probes(1, "old"), misses_probes(2, "old")], 2)]
     fn a_new_template_begins_with_the_last_pod_and_never_takes_a_step_back(
         #[case] at: i32,
         #[case] seen: SeenRollout,
-        #[case] pods: &[FailingPod],
+        #[case] pods: &[UnreadyPod<'_>],
         #[case] expected: i32,
     ) {
         assert_eq!(partition(&live(at, seen), 3, pods, NextPod::Goes).of_new_template, expected);

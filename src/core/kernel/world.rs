@@ -18,6 +18,7 @@ use super::lists::{Authority, Lists, Moment};
 use super::live::Live;
 use super::object::{ChildKind, Key, Scope, Uid, Watched};
 use super::orphan::LeftBehind;
+use super::pod_readiness::Readiness;
 use super::rollout_budget::RolloutBudget;
 use super::slot::{KnownVersions, Slot};
 use resource::Resource;
@@ -352,20 +353,20 @@ impl World {
         secret.users.clone()
     }
 
-    /// A pod was seen. Returns its resource, if its problem is news.
+    /// A pod was seen. Returns its resource, if what is noted of it is news.
     pub fn see_pod(&mut self, seen: SeenPod) -> Option<Key> {
         self.lists.note(Watched::Pod, &seen.key, Moment::default());
         let resource = Key { namespace: seen.key.namespace.clone(), name: seen.instance.clone() };
         let key = seen.key.clone();
-        let noteworthy = |pod: &SeenPod| (pod.problem.clone(), goes(pod));
-        let news = noteworthy(&seen);
-        let before = if news == (None, false) {
-            self.noted_pods.remove(&key)
-        } else {
-            self.noted_pods.insert(key, seen)
+        let is_noted = seen.problem.is_some() || goes(&seen) || is_unready(&seen);
+        // Another version alone is no news.
+        let facts = |pod: &SeenPod| (pod.uid.clone(), pod.problem.clone(), pod.readiness, pod.deleting);
+        let news = is_noted.then(|| facts(&seen));
+        let before = match is_noted {
+            true => self.noted_pods.insert(key, seen),
+            false => self.noted_pods.remove(&key),
         };
-        let before = before.map_or((None, false), |pod| noteworthy(&pod));
-        (before != news && self.resources.contains_key(&resource)).then_some(resource)
+        (before.as_ref().map(facts) != news && self.resources.contains_key(&resource)).then_some(resource)
     }
 
     /// A pod was deleted by this operator: the watch tells later that it goes.
@@ -414,12 +415,12 @@ impl World {
         self.resources.range(first..).map(|(key, _)| key).take_while(move |key| key.namespace == namespace)
     }
 
-    /// The pods of a resource that do not run, by name.
-    pub fn failing_pods_of<'a, 'b>(
+    /// The pods of the resource's StatefulSet that are not ready, by name.
+    pub fn unready_pods_of<'a, 'b>(
         &'a self,
         resource: &'b Key,
     ) -> impl Iterator<Item = &'a SeenPod> + use<'a, 'b> {
-        self.noted_pods_of(resource).filter(|pod| pod.problem.is_some())
+        self.noted_pods_of(resource).filter(|pod| is_unready(pod))
     }
 
     /// Whether a pod of the resource's StatefulSet is being deleted.
@@ -444,11 +445,16 @@ impl World {
     /// Why the worst pod of a resource is not running; among equals the first by name.
     #[must_use]
     pub fn pod_problem<'a>(&'a self, resource: &Key) -> Option<&'a str> {
-        self.failing_pods_of(resource).find_map(|pod| pod.problem.as_deref())
+        self.noted_pods_of(resource).find_map(|pod| pod.problem.as_deref())
     }
 }
 
 /// Whether a pod of a StatefulSet is being deleted. A Deployment has its own ways to replace pods, so theirs are not kept.
 const fn goes(pod: &SeenPod) -> bool {
     pod.deleting && pod.revision.is_some()
+}
+
+/// Whether a pod of a StatefulSet does not serve.
+fn is_unready(pod: &SeenPod) -> bool {
+    pod.readiness != Readiness::Ready && pod.revision.is_some()
 }

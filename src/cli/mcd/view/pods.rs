@@ -13,6 +13,7 @@ use super::stateful_set::Revision;
 use crate::api::spec::Workload;
 use crate::figures::Figures;
 use crate::kernel::event::SeenPod;
+use crate::kernel::pod_readiness::Readiness;
 use crate::kernel::seen;
 
 /// Where Kubernetes numbers the templates of a Deployment: on the Deployment the newest, on each ReplicaSet its own.
@@ -86,7 +87,7 @@ fn view(facts: &PodFacts, kind: Workload, current: Option<&str>) -> PodView {
         created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0),
         state: match &seen {
             _ if pod.metadata.deletion_timestamp.is_some() => PodState::Going,
-            Some(seen) if seen.ready => PodState::Ready,
+            Some(seen) if seen.readiness == Readiness::Ready => PodState::Ready,
             _ => PodState::NotReady,
         },
         template: template(pod, seen.as_ref(), kind, current),

@@ -7,6 +7,7 @@ use crate::api::Validated;
 use crate::api::spec::Workload;
 use crate::kernel::desired::partition::Partition;
 use crate::kernel::desired::{Intent, Servers};
+use crate::kernel::live::Live;
 use crate::kernel::stateful_set_rollout::{self, NextPod};
 
 impl<'a> View<'a> {
@@ -36,12 +37,17 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Under which names clients find the cache. A pod's own name leads to nothing while another kind runs the pods.
+    /// Under which names clients find the cache. A pod's own name leads to nothing while another kind runs the pods. While the
+    /// resource is paused, the names are those of the pods that there are.
     #[must_use]
     pub fn servers(&self, spec: &Validated) -> Servers {
+        let running = |live: Option<&Live>| live.filter(|_| spec.paused).map(Live::asked);
         match (spec.workload, self.former_workload()) {
-            (Workload::StatefulSet, None) => Servers::Pods(self.replicas_expected(spec)),
-            (Workload::StatefulSet, Some(_)) | (Workload::Deployment, _) => Servers::Service,
+            (Workload::StatefulSet, None) => {
+                Servers::Pods(running(self.our_workload()).unwrap_or_else(|| self.replicas_expected(spec)))
+            }
+            (Workload::StatefulSet, Some(_)) => Servers::Service,
+            (Workload::Deployment, former) => running(former).map_or(Servers::Service, Servers::Pods),
         }
     }
 
@@ -66,8 +72,8 @@ impl<'a> View<'a> {
     fn partition(&self, spec: &Validated, next_pod: NextPod) -> Partition {
         let live = self.our_workload().filter(|_| spec.workload == Workload::StatefulSet);
         live.map_or(Partition::OF_NONE, |live| {
-            let failing: Vec<_> = self.failing_pods().map(|(pod, _)| pod).collect();
-            stateful_set_rollout::partition(live, self.replicas_expected(spec), &failing, next_pod)
+            let unready: Vec<_> = self.unready_pods().map(|(pod, _)| pod).collect();
+            stateful_set_rollout::partition(live, self.replicas_expected(spec), &unready, next_pod)
         })
     }
 }

@@ -13,6 +13,7 @@ use crate::kernel::event::Unavailable;
 use crate::kernel::failure::Category;
 use crate::kernel::instance_metrics::InstanceMetrics;
 use crate::kernel::object::ChildKind;
+use crate::kernel::stateful_set_rollout::is_rolling;
 
 /// What a pass leaves when nothing is left to send.
 #[must_use]
@@ -34,6 +35,7 @@ pub fn of_valid(
         .iter()
         .filter_map(|it| view.resource.slot(it.kind).recheck.as_ref().map(|recheck| recheck.at));
     let of_pods = view.resource.pod_backoff.as_ref().and_then(|backoff| backoff.retry_at);
+    let of_pods = of_pods.into_iter().chain(pods_are_given_up_at(view));
     let times =
         retries.chain(rechecks).chain(of_pods).chain(retry_of_status(view)).chain(repairs).chain(*changes_at);
     Settled {
@@ -46,6 +48,13 @@ pub fn of_valid(
             Some((spec.image.clone(), view.replicas_expected(spec))),
         ),
     }
+}
+
+/// When pods that keep a rollout waiting are no longer waited for.
+fn pods_are_given_up_at(view: &View<'_>) -> impl Iterator<Item = Timestamp> {
+    let rollout = view.our_workload().and_then(|live| live.rollout.as_deref());
+    let pods = rollout.filter(|rollout| is_rolling(rollout)).map(|_| view.unready_pods());
+    pods.into_iter().flatten().filter_map(|(_, pod)| pod.readiness.is_given_up_at())
 }
 
 /// The same of a resource whose spec cannot be built from.

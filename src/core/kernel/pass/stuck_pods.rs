@@ -1,6 +1,9 @@
-//! Pods that a StatefulSet's rollout cannot get past: they are to be replaced, and do not run. With Kubernetes' gate
-//! MaxUnavailableStatefulSet one pod that is not available keeps it from replacing any, and such a pod never becomes available by itself. Pure; called by
-//! the pass for what is sent and for the status.
+//! Pods that a StatefulSet's rollout cannot get past: they are to be replaced, and do not serve. With Kubernetes' gate
+//! MaxUnavailableStatefulSet one pod that is not available keeps it from replacing any. Pure; called by the pass for what is
+//! sent and for the status.
+//!
+//! A pod without keys goes at once: nothing is lost with it. One whose memcached runs is given time to become ready, because
+//! it serves its keys again then until its turn comes.
 
 use super::view::View;
 use crate::api::Validated;
@@ -8,7 +11,7 @@ use crate::api::spec::Workload;
 use crate::kernel::event::SeenPod;
 use crate::kernel::kube_events;
 use crate::kernel::pending_request::{PlannedRequest, PodDeletion};
-use crate::kernel::stateful_set_rollout::{FailingPod, is_older, is_rolling};
+use crate::kernel::stateful_set_rollout::{UnreadyPod, is_rolling};
 
 /// The pods that have to be deleted, so that Kubernetes makes them from the new template.
 pub fn all<'a>(view: &View<'a>, spec: &Validated) -> impl Iterator<Item = &'a SeenPod> + use<'a> {
@@ -20,8 +23,10 @@ pub fn all<'a>(view: &View<'a>, spec: &Validated) -> impl Iterator<Item = &'a Se
         (is_going_on && !live.deleting).then_some((seen, at))
     });
     let pods = observed.map(|(seen, at)| {
-        let is_stuck = move |pod: &FailingPod| pod.number >= at && is_older(seen, pod);
-        let stays = view.failing_pods().filter(|(_, seen)| !seen.deleting);
+        let is_stuck = move |pod: &UnreadyPod<'_>| {
+            pod.number >= at && pod.is_older(seen) && (pod.is_given_up || !pod.may_hold_keys)
+        };
+        let stays = view.unready_pods().filter(|(_, seen)| !seen.deleting);
         stays.filter_map(move |(pod, seen)| is_stuck(&pod).then_some(seen))
     });
     pods.into_iter().flatten()
@@ -41,6 +46,6 @@ pub fn request(pod: &SeenPod) -> PlannedRequest {
         pod: pod.key.clone(),
         uid: pod.uid.clone(),
         resource_version: pod.resource_version.clone(),
-        kube_event: kube_events::pod_deleted(&pod.key, pod.problem.as_deref().unwrap_or_default()),
+        kube_event: kube_events::pod_deleted(&pod.key, pod.problem.as_deref()),
     })
 }

@@ -16,7 +16,7 @@ use crate::kernel::failure::Category;
 use crate::kernel::live::Live;
 use crate::kernel::object::{ChildKind, Key};
 use crate::kernel::orphan::Orphan;
-use crate::kernel::stateful_set_rollout::{self, FailingPod};
+use crate::kernel::stateful_set_rollout::{self, UnreadyPod};
 use crate::kernel::status;
 use crate::kernel::warmth::Wait;
 use crate::kernel::world::World;
@@ -131,12 +131,18 @@ impl<'a> View<'a> {
         (!wait.is_over(self.now)).then_some(wait)
     }
 
-    /// Pods of the StatefulSet that do not run.
-    pub fn failing_pods(&self) -> impl Iterator<Item = (FailingPod, &'a SeenPod)> + use<'a> {
-        let (world, key) = (self.world, &self.resource.seen.key);
-        world.failing_pods_of(key).filter_map(|seen| {
+    /// Pods of the StatefulSet that do not serve.
+    pub fn unready_pods(&self) -> impl Iterator<Item = (UnreadyPod<'a>, &'a SeenPod)> + use<'a> {
+        let (world, key, now) = (self.world, &self.resource.seen.key, self.now);
+        world.unready_pods_of(key).filter_map(move |seen| {
             let number = seen.key.name.strip_prefix(&key.name)?.strip_prefix('-')?.parse().ok()?;
-            Some((FailingPod { number, revision: Some(seen.revision.clone()?) }, seen))
+            let pod = UnreadyPod {
+                number,
+                revision: seen.revision.as_deref()?,
+                may_hold_keys: seen.readiness.may_hold_keys(),
+                is_given_up: seen.readiness.is_given_up_at().is_some_and(|at| at <= now),
+            };
+            Some((pod, seen))
         })
     }
 

@@ -70,6 +70,8 @@ pub(crate) enum Op {
     LosePod(u8),
     /// The image that the pods of the StatefulSet wait for is there after all.
     PushImage,
+    /// A pod of the StatefulSet is not ready for a moment, and has its keys still.
+    Stumble(u8),
     /// Somebody sets the partition to what it is at rest.
     StopRollout,
     /// Clients fill the pods of the StatefulSet so far.
@@ -124,6 +126,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         6 => Just(Op::RunStatefulSet),
         1 => (0..3u8).prop_map(Op::LosePod),
         1 => Just(Op::PushImage),
+        1 => (0..3u8).prop_map(Op::Stumble),
         1 => Just(Op::StopRollout),
         2 => prop_oneof![Just(50), Just(100)].prop_map(Op::FillPods),
         1 => cluster.prop_map(Op::BecomeAnother),
@@ -181,6 +184,7 @@ impl Simulation {
             Op::RunStatefulSet => self.model.run_stateful_set(),
             Op::LosePod(at) => self.model.lose_pod(*at),
             Op::PushImage => self.model.push_image(),
+            Op::Stumble(at) => self.model.stumble(*at),
             Op::FillPods(percent) => self.model.fill_pods(*percent),
             Op::Befall(disaster) => self.befall(disaster),
             Op::BecomeAnother(cluster) => self.model.become_another(*cluster),

@@ -18,6 +18,7 @@ use memcached_operator_core::kernel::effect::{Effect, Request};
 use memcached_operator_core::kernel::event::{Event, SeenPod};
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Scope, Uid};
+use memcached_operator_core::kernel::pod_readiness::Readiness;
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
@@ -190,7 +191,7 @@ fn take(simulation: &mut Simulation, step: &Step) {
                 instance: NAME.to_owned(),
                 revision: None,
                 ip: None,
-                ready: false,
+                readiness: Readiness::NotReady { since: Timestamp::UNIX_EPOCH },
                 deleting: false,
                 problem: problem.then(|| "CrashLoopBackOff".to_owned()),
             };

@@ -298,3 +298,83 @@ fn fewer_pods_and_another_template_at_once_replace_the_last_pod_that_stays() {
     let applies = simulation.requested.iter().filter(|it| *it == "apply StatefulSet").count();
     assert_eq!(applies, 3, "one for each of two pods, and one at the end");
 }
+
+/// The model says where a pod goes out of turn, or with keys in it.
+#[test]
+fn a_pod_that_misses_a_probe_in_a_rollout_changes_nothing_in_its_order() {
+    for at in 0..3 {
+        let mut simulation = edited(NAMED, NAMED + 1);
+        while simulation.model.pods_of_the_new_template() != 1 {
+            one_step(&mut simulation);
+        }
+        simulation.model.stumble(at);
+        let mut steps = 0;
+        while one_step(&mut simulation) {
+            if steps % 5 == 0 {
+                simulation.model.stumble(at);
+            }
+            steps += 1;
+            assert!(steps < 1_000, "the rollout does not end");
+        }
+        simulation.settle();
+        simulation.model.check_converged();
+        let deleted = simulation.said.iter().any(|reason| reason == "StuckPodDeleted");
+        assert!(!deleted, "{:?}", simulation.said);
+    }
+}
+
+#[rstest]
+#[case::with_the_gate_of_unavailable_pods(true)]
+#[case::without_it(false)]
+fn named_pods_that_never_found_their_secret_get_the_template_that_needs_none(#[case] gate: bool) {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    if gate {
+        simulation.model.upgrade();
+    }
+    simulation.model.edit(NAMED_WITH_SECRET);
+    simulation.settle();
+    assert_eq!(readiness(&simulation, ChildKind::StatefulSet).0, 0);
+    simulation.model.edit(NAMED);
+    run(&mut simulation);
+    simulation.model.check_converged();
+}
+
+/// A pod below the partition comes back with a template whose Secret was deleted: nobody else tells that it never starts.
+#[rstest]
+#[case::with_the_gate_of_unavailable_pods(true)]
+#[case::without_it(false)]
+fn a_rollout_gets_past_a_pod_that_waits_for_a_secret_of_the_template_before(#[case] gate: bool) {
+    let mut simulation = with_a_secret(NAMED_WITH_SECRET);
+    if gate {
+        simulation.model.upgrade();
+    }
+    simulation.model.edit(NAMED);
+    while simulation.model.pods_of_the_new_template() != 1 {
+        one_step(&mut simulation);
+    }
+    simulation.model.set_secret(None);
+    simulation.model.lose_pod(0);
+    pass(&mut simulation, 110);
+    assert_eq!(simulation.model.pods_of_the_new_template(), 1, "a pod is given up after two minutes");
+    pass(&mut simulation, 15);
+    run(&mut simulation);
+    simulation.model.check_converged();
+}
+
+#[test]
+fn while_a_resource_is_paused_the_list_names_the_pods_that_there_are() {
+    let mut simulation = edited(NAMED, NAMED + 1);
+    run(&mut simulation);
+    let list = |simulation: &Simulation| simulation.model.resource().status.server_list.clone();
+    let before = list(&simulation);
+    assert_eq!(before.len(), 3);
+    simulation.model.pause(true);
+    simulation.model.ask_for(4);
+    run(&mut simulation);
+    assert_eq!(list(&simulation), before);
+    simulation.model.pause(false);
+    run(&mut simulation);
+    assert_eq!(list(&simulation).len(), 4);
+    simulation.model.check_converged();
+}

@@ -10,6 +10,7 @@ use memcached_operator_core::kernel::object::{ChildKind, Key};
 use memcached_operator_core::kernel::{diff, hash};
 
 use super::objects::is_labelled;
+use super::others::is_foreign;
 use super::specs::{wanted, workload};
 use super::stages::REFUSED;
 use super::{Model, NAME, SECRET};
@@ -28,7 +29,7 @@ impl Model {
     }
 
     /// The list for clients names each pod of the number that is wanted, or the Service, or nothing before there is one; and
-    /// it never depends on which pods are there.
+    /// it never depends on which pods are there. While the resource is paused, no other number is wanted than there is.
     pub(super) fn check_servers(&self, resource: &SeenResource) {
         let status = &resource.status;
         let Ok(spec) = &resource.spec else { return };
@@ -41,10 +42,13 @@ impl Model {
         let of_pods = |count: i32| -> Vec<String> {
             (0..count).map(|pod| format!("{name}-{pod}.{name}.{namespace}.svc:11211")).collect()
         };
-        let is_named = workload(resource) == ChildKind::StatefulSet;
-        let counts = match &spec.autoscaling {
-            Some(_) => vec![0, 2, 3, 4],
-            None => vec![spec.replicas.unwrap_or(1)],
+        let set = self.children.get(&ChildKind::StatefulSet).filter(|set| !is_foreign(set));
+        let set = set.filter(|_| spec.paused == Some(true));
+        let is_named = set.is_some() || workload(resource) == ChildKind::StatefulSet;
+        let counts = match (set, &spec.autoscaling) {
+            (Some(set), _) => vec![i32::try_from(set.content["spec"]["replicas"].as_i64().unwrap()).unwrap()],
+            (None, Some(_)) => vec![0, 2, 3, 4],
+            (None, None) => vec![spec.replicas.unwrap_or(1)],
         };
         let list = &status.server_list;
         let names_pods = is_named && counts.into_iter().any(|count| *list == of_pods(count));

@@ -9,6 +9,7 @@ use memcached_operator_core::kernel::event::{Event, Reply, SeenChild, SeenPod, S
 use memcached_operator_core::kernel::hash;
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Uid, Watched};
 use memcached_operator_core::kernel::pod_figures::PodFigures;
+use memcached_operator_core::kernel::pod_readiness::Readiness;
 
 use serde_json::{Value, json};
 
@@ -25,6 +26,8 @@ pub(crate) struct NamedPods {
     /// Of which StatefulSet.
     of: Option<Uid>,
     current: String,
+    /// What is to be known of each template that it had, by its revision.
+    templates: BTreeMap<String, PodTemplate>,
     pods: BTreeMap<i32, NamedPod>,
     /// Those that were lost and are not made anew yet.
     lost: BTreeSet<i32>,
@@ -35,15 +38,41 @@ struct NamedPod {
     uid: Uid,
     version: ResourceVersion,
     revision: String,
+    /// Whether its image is missing.
     broken: bool,
     /// Since when it is ready.
     ready: Option<Timestamp>,
+    /// Since when it is not, while it is not.
+    unready: Timestamp,
+    /// Whether its memcached runs.
+    runs: bool,
     /// Whether it is being deleted. Until it ends it serves and counts as ready, but not as a pod of any template.
     deleting: bool,
     /// How full it is, in percent.
     items: u64,
-    /// Whether its predecessor was lost: the operator may take one for the other before it hears of that.
-    replaces_lost: bool,
+    /// Whether it was away, or is another than before: the operator may not have heard of that.
+    was_away: bool,
+}
+
+impl NamedPod {
+    fn readiness(&self) -> Readiness {
+        match self.ready {
+            Some(_) => Readiness::Ready,
+            None if self.runs => Readiness::NotReady { since: self.unready },
+            None => Readiness::Empty { since: self.unready },
+        }
+    }
+
+    fn is_given_up(&self, now: Timestamp) -> bool {
+        self.ready.is_none() && now.duration_since(self.unready) >= SignedDuration::from_secs(120)
+    }
+}
+
+/// A pod template, as its pods show it.
+#[derive(Clone, Debug)]
+struct PodTemplate {
+    broken: bool,
+    mounts_secret: bool,
 }
 
 /// A StatefulSet, as its controller reads it.
@@ -51,8 +80,7 @@ struct Set {
     wanted: i32,
     partition: i32,
     update: String,
-    broken: bool,
-    mounts_secret: bool,
+    template: PodTemplate,
 }
 
 /// What we own of how pods are replaced.
@@ -70,8 +98,10 @@ impl Set {
             wanted: i32::try_from(child.content["spec"]["replicas"].as_i64().unwrap()).unwrap(),
             partition: partition(&child.content),
             update: hash::of_json(template(child).unwrap())[..8].to_owned(),
-            broken: image.ends_with(BROKEN),
-            mounts_secret: template(child).unwrap()["spec"]["volumes"].to_string().contains(SECRET),
+            template: PodTemplate {
+                broken: image.ends_with(BROKEN),
+                mounts_secret: template(child).unwrap()["spec"]["volumes"].to_string().contains(SECRET),
+            },
         }
     }
 }
@@ -99,9 +129,17 @@ impl Model {
             instance: self.key.name.clone(),
             revision: Some(pod.revision.clone()),
             ip: None,
-            ready: pod.ready.is_some(),
+            readiness: pod.readiness(),
             deleting: pod.deleting,
-            problem: pod.broken.then(|| "container memcached cannot pull its image".to_owned()),
+            problem: match pod.readiness() {
+                Readiness::NotReady { .. } => {
+                    Some("container exporter last ended with exit code 1".to_owned())
+                }
+                Readiness::Empty { .. } if pod.broken => {
+                    Some("container memcached cannot pull its image".to_owned())
+                }
+                _ => None,
+            },
         }
     }
 
@@ -162,6 +200,15 @@ impl Model {
         }
     }
 
+    /// A pod misses a probe, or one of its containers ends and is started anew. It has its keys still.
+    pub(crate) fn stumble(&mut self, at: u8) {
+        let ready = self.named.pods.iter().filter(|(_, pod)| pod.ready.is_some() && !pod.deleting);
+        let ready: Vec<_> = ready.map(|(number, pod)| (*number, pod.clone())).collect();
+        if let Some((number, pod)) = usize::from(at).checked_rem(ready.len()).map(|at| ready[at].clone()) {
+            self.put_pod(number, Some(NamedPod { ready: None, unready: self.now, was_away: true, ..pod }));
+        }
+    }
+
     /// Clients fill the pods.
     pub(crate) fn fill_pods(&mut self, percent: u64) {
         self.named.pods.values_mut().for_each(|pod| pod.items = pod.items.max(percent));
@@ -189,7 +236,7 @@ impl Model {
             .map(|(number, pod)| (*number, pod.clone()))
             .collect();
         for (number, pod) in broken {
-            self.put_pod(number, Some(NamedPod { broken: false, ready: Some(self.now), ..pod }));
+            self.put_pod(number, Some(NamedPod { broken: false, runs: true, ready: Some(self.now), ..pod }));
         }
     }
 
@@ -199,7 +246,8 @@ impl Model {
             if pod.uid != *uid || pod.version != *version {
                 return conflict("the pod has been modified");
             }
-            assert!(pod.ready.is_none(), "a pod that serves is deleted");
+            let may_go = pod.ready.is_none() && (!pod.runs || pod.is_given_up(self.now));
+            assert!(may_go, "a pod with keys is deleted: {pod:?}");
             self.put_pod(number, None);
         }
         Reply::PodDeleted
@@ -219,6 +267,7 @@ impl Model {
         if self.named.current.is_empty() {
             self.named.current.clone_from(&set.update);
         }
+        self.named.templates.insert(set.update.clone(), set.template.clone());
         self.replace_pods(&set);
         self.report_pods(&set);
     }
@@ -236,20 +285,17 @@ impl Model {
             for number in missing {
                 let is_new = number >= set.partition || set.update == self.named.current;
                 let revision = if is_new { &set.update } else { &self.named.current }.clone();
-                // Of an older template the model remembers no more than that pods of it ran.
-                let broken = is_new && set.broken;
-                let uid = self.uid("pod");
-                let replaces_lost = self.named.lost.remove(&number);
-                let version = ResourceVersion::default();
                 let pod = NamedPod {
-                    uid,
-                    version,
+                    uid: self.uid("pod"),
+                    version: ResourceVersion::default(),
+                    broken: self.named.templates[&revision].broken,
                     revision,
-                    broken,
                     ready: None,
+                    unready: self.now,
+                    runs: false,
                     deleting: false,
                     items: 0,
-                    replaces_lost,
+                    was_away: self.named.lost.remove(&number),
                 };
                 self.put_pod(number, Some(pod));
             }
@@ -257,15 +303,16 @@ impl Model {
         }
         let starting: Vec<i32> = {
             let lacks_secret =
-                |pod: &NamedPod| pod.revision == set.update && set.mounts_secret && self.secret.is_none();
+                |pod: &NamedPod| self.named.templates[&pod.revision].mounts_secret && self.secret.is_none();
             let is_starting = |(number, pod): (&i32, &NamedPod)| {
-                (pod.ready.is_none() && !pod.broken && !lacks_secret(pod)).then_some(*number)
+                let comes = pod.runs || (!pod.broken && !lacks_secret(pod));
+                (pod.ready.is_none() && comes).then_some(*number)
             };
             self.named.pods.iter().filter_map(is_starting).collect()
         };
         if !starting.is_empty() {
             for number in starting {
-                let pod = NamedPod { ready: Some(self.now), ..self.named.pods[&number].clone() };
+                let pod = NamedPod { runs: true, ready: Some(self.now), ..self.named.pods[&number].clone() };
                 self.put_pod(number, Some(pod));
             }
             return;
@@ -341,10 +388,11 @@ impl Model {
         let replicas = body.pointer("/spec/replicas").and_then(Value::as_i64);
         let replicas = replicas.and_then(|it| i32::try_from(it).ok()).unwrap_or(set.wanted);
         let last = (set.wanted.min(replicas) - 1).max(0);
-        let fails = |pod: &NamedPod| pod.broken && (brings_another || pod.revision != set.update);
-        let lowest_failing = pods.iter().find(|(_, pod)| fails(pod)).map(|(number, _)| *number);
-        let nobody_serves = pods.values().all(|pod| pod.ready.is_none());
-        let may_go = nobody_serves || lowest_failing.is_some_and(|number| number <= after);
+        let is_lost =
+            |pod: &NamedPod| pod.is_given_up(self.now) && (brings_another || pod.revision != set.update);
+        let lowest_lost = pods.iter().find(|(_, pod)| is_lost(pod)).map(|(number, _)| *number);
+        let nobody_has_keys = pods.values().all(|pod| !pod.runs);
+        let may_go = nobody_has_keys || lowest_lost.is_some_and(|number| number <= after);
         if after < before.min(last) && !may_go {
             let all_serve = pods.values().all(|pod| pod.ready.is_some());
             assert!(after == before - 1 && all_serve, "{before} to {after} with {pods:?}");
@@ -359,6 +407,6 @@ impl Model {
         let waited = pod.ready.map(|since| self.now.duration_since(since));
         let fullest = self.named.pods.values().map(|pod| pod.items).max().unwrap_or(0);
         let is_over = waited.is_some_and(|it| it >= SignedDuration::from_secs(299));
-        !asked || pod.replaces_lost || pod.items * 100 >= 60 * fullest || is_over
+        !asked || pod.was_away || pod.items * 100 >= 60 * fullest || is_over
     }
 }

@@ -92,9 +92,12 @@ pub(super) fn claims(condition: &Condition, all: &[Condition]) -> Result<Vec<Cla
     let parts = condition.message.split("; ").map(|part| {
         // A pod's reason ends the message.
         let (part, problem) = match part.rsplit_once(": ") {
-            Some((before, "CrashLoopBackOff" | "container memcached cannot pull its image")) => {
-                (before, Some(Claim::PodProblem))
-            }
+            Some((
+                before,
+                "CrashLoopBackOff"
+                | "container memcached cannot pull its image"
+                | "container exporter last ended with exit code 1",
+            )) => (before, Some(Claim::PodProblem)),
             _ => (part, None),
         };
         Some([claim(part)?].into_iter().chain(problem).collect::<Vec<_>>())
