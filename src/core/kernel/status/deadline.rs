@@ -11,8 +11,8 @@ use crate::kernel::object::ChildKind;
 pub(super) const PROGRESS_DEADLINE: SignedDuration = SignedDuration::from_secs(600);
 
 /// Since when the pods make no progress; `None` where none is awaited. `reached`: whether this generation was reached
-/// before. Then pods that are lost are no rollout. A rollout that waits for a pod's warmth has an end of its own, and goes
-/// on after it.
+/// before. Then pods that are lost are no rollout. A rollout that waits for a pod's warmth, or until its pods have been ready
+/// for `minReadySeconds`, has an end of its own, and goes on after it.
 #[must_use]
 pub(super) fn progressing_since(
     inputs: &StatusInputs<'_>,
@@ -20,7 +20,7 @@ pub(super) fn progressing_since(
     reached: bool,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let waits = inputs.awaited_warmth.is_some() || waits_for_secrets(inputs);
+    let waits = inputs.awaited_warmth.is_some() || waits_for_secrets(inputs) || waits_for_time(inputs);
     let is_awaited = inputs.workload == ChildKind::StatefulSet && !waits;
     let of_us = inputs.rollout.as_ref().filter(|_| is_awaited);
     let desired = inputs.replicas_expected;
@@ -41,6 +41,15 @@ pub(super) fn progressing_since(
 fn waits_for_secrets(inputs: &StatusInputs<'_>) -> bool {
     let invalid = matches!(inputs.blocking_problem, Some(BlockingProblem::SecretInvalid(_)));
     invalid || !inputs.missing_secrets.is_empty()
+}
+
+/// Whether all pods are ready, and have to be so for longer.
+fn waits_for_time(inputs: &StatusInputs<'_>) -> bool {
+    let desired = inputs.replicas_expected;
+    let rollout = inputs.rollout.as_ref().filter(|it| it.is_current());
+    rollout.is_some_and(|it| {
+        it.seen.replicas == desired && it.seen.ready == desired && it.seen.available < desired
+    })
 }
 
 /// When the deadline ends.

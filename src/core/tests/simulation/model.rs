@@ -230,7 +230,7 @@ impl Model {
         }
     }
 
-    fn delete_child(&mut self, kind: ChildKind) {
+    pub(crate) fn delete_child(&mut self, kind: ChildKind) {
         if self.children.contains_key(&kind) {
             self.tick();
             self.put(kind, None);

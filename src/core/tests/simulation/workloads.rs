@@ -46,6 +46,26 @@ fn the_old_pods_serve_until_those_of_another_workload_do() {
     assert_eq!(switched, 2);
 }
 
+/// Somebody deletes the new one in the foreground: its pods serve until they end, and the others are needed after that.
+#[test]
+fn the_old_pods_stay_while_the_workload_that_takes_their_place_is_being_deleted() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.settle();
+    simulation.model.edit(NAMED);
+    while !simulation.model.kinds().any(|kind| kind == ChildKind::StatefulSet) {
+        one_step(&mut simulation);
+    }
+    simulation.model.begin_deletion(ChildKind::StatefulSet);
+    run(&mut simulation);
+    assert_eq!(simulation.model.ready_pods(ChildKind::StatefulSet), 3);
+    assert!(!simulation.requested.iter().any(|it| it == "delete Deployment"), "{:?}", simulation.requested);
+    simulation.model.delete_child(ChildKind::StatefulSet);
+    run(&mut simulation);
+    simulation.settle();
+    simulation.model.check_converged();
+}
+
 /// A StatefulSet of three full pods, and then an edit of its template.
 fn edited(before: u8, after: u8) -> Simulation {
     let mut simulation = Simulation::new();

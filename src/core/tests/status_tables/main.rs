@@ -1,8 +1,9 @@
 //! The resource's status against the tables that specify it ([`counters`]: Available, Progressing, Degraded;
-//! [`readiness`]: Ready, Reconciling, Stalled), against the history of a resource ([`history`]), and against properties over
-//! generated situations ([`properties`]).
+//! [`readiness`]: Ready, Reconciling, Stalled), against the history of a resource ([`history`]), against the deadline of a
+//! StatefulSet ([`deadline`]), and against properties over generated situations ([`properties`]).
 
 mod counters;
+mod deadline;
 mod history;
 mod properties;
 mod readiness;

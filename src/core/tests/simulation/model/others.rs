@@ -24,6 +24,11 @@ impl Model {
         }
     }
 
+    /// Somebody deletes a child, which stays until what it made has ended.
+    pub(crate) fn begin_deletion(&mut self, kind: ChildKind) {
+        self.change_own(kind, |child| child.deleting = true);
+    }
+
     /// Of what nobody controls nothing would be left that says whose it is.
     pub(crate) fn take_label(&mut self, kind: ChildKind) {
         self.change_own(kind, |child| {

@@ -1,0 +1,85 @@
+//! A StatefulSet whose pods make no progress: when it counts as stalled, what puts that off, and what is said of it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use memcached_operator_core::api::MemcachedStatus;
+use memcached_operator_core::kernel::event::SeenRollout;
+use memcached_operator_core::kernel::object::ChildKind;
+use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
+use memcached_operator_core::kernel::status::{StatusInputs, next_change, status};
+use rstest::rstest;
+
+use crate::{at, first, kstatus, missing, readiness_lines, rollout, steady};
+
+/// The StatefulSet of `shop/cache` with so many of three pods made, new and ready.
+fn pods(exist: i32, updated: i32, ready: i32, now: i64) -> StatusInputs<'static> {
+    let live = rollout(exist, updated, ready);
+    StatusInputs {
+        workload: ChildKind::StatefulSet,
+        rollout: Some(RolloutProgress { asked: 3, ..live }),
+        now: at(now),
+        ..steady()
+    }
+}
+
+/// The time since when there is no progress, in seconds.
+fn since(status: &MemcachedStatus) -> Option<Time> {
+    status.progressing_since.clone()
+}
+
+#[test]
+fn a_statefulset_is_stalled_after_600_seconds_without_progress_also_by_another_operator() {
+    let begun = first(&pods(3, 1, 2, 0));
+    assert_eq!(since(&begun), Some(Time(at(0))));
+    assert_eq!(next_change(&pods(3, 1, 2, 0), &MemcachedStatus::default()), Some(at(600)));
+    let almost = status(&pods(3, 1, 2, 599), &begun);
+    assert_eq!((kstatus(2, &almost), since(&almost)), ("InProgress", Some(Time(at(0)))));
+    // What another operator knows is the status, and no more.
+    let over = status(&pods(3, 1, 2, 600), &almost);
+    let words = "StatefulSet cache has made no progress for 10 minutes";
+    let expected = [
+        format!("Ready=False ProgressDeadlineExceeded: {words}"),
+        format!("Stalled=True ProgressDeadlineExceeded: {words}"),
+    ];
+    assert_eq!((kstatus(2, &over), readiness_lines(&over)), ("Failed", expected.into()));
+    assert_eq!(next_change(&pods(3, 1, 2, 600), &almost), None);
+}
+
+#[test]
+fn a_stalled_statefulset_whose_pods_are_refused_says_how_many_exist() {
+    let begun = first(&pods(1, 1, 1, 0));
+    let over = status(&pods(1, 1, 1, 600), &begun);
+    let words = "StatefulSet cache has made no progress for 10 minutes; 1/3 pods exist, and the Events of the StatefulSet \
+        say why no more";
+    assert_eq!(readiness_lines(&over)[1], format!("Stalled=True ProgressDeadlineExceeded: {words}"));
+}
+
+#[rstest]
+#[case::another_pod_is_new(pods(3, 2, 2, 500))]
+#[case::another_pod_is_ready(pods(3, 1, 3, 500))]
+#[case::another_generation(StatusInputs { generation: 3, ..pods(3, 1, 2, 500) })]
+fn progress_begins_the_600_seconds_anew(#[case] inputs: StatusInputs<'static>) {
+    let begun = first(&pods(3, 1, 2, 0));
+    assert_eq!(since(&status(&inputs, &begun)), Some(Time(at(500))));
+}
+
+#[rstest]
+#[case::for_a_secret(StatusInputs { missing_secrets: vec![missing("users", None)], ..pods(3, 1, 2, 500) })]
+#[case::until_its_pods_were_ready_for_long_enough({
+    let of_three = SeenRollout { available: 2, ..rollout(3, 2, 3).seen };
+    StatusInputs { rollout: Some(RolloutProgress { seen: of_three, ..rollout(3, 2, 3) }), ..pods(3, 2, 3, 500) }
+})]
+fn a_rollout_that_waits_for_something_else_is_not_stuck(#[case] waits: StatusInputs<'static>) {
+    let begun = first(&pods(3, 1, 2, 0));
+    let waiting = status(&waits, &begun);
+    assert_eq!(since(&waiting), None);
+    let goes_on = status(&pods(3, 2, 2, 900), &waiting);
+    assert_eq!(since(&goes_on), Some(Time(at(900))), "its 600 seconds begin when the wait is over");
+}
+
+#[test]
+fn a_deployment_has_no_deadline_of_ours_nor_has_a_statefulset_that_lost_a_pod() {
+    let of_deployment = StatusInputs { workload: ChildKind::Deployment, ..pods(3, 1, 2, 0) };
+    assert_eq!(since(&first(&of_deployment)), None);
+    let before = MemcachedStatus { reconciled_generation: Some(2), ..MemcachedStatus::default() };
+    assert_eq!(since(&status(&pods(3, 3, 2, 0), &before)), None);
+}
