@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use memcached_operator::kernel::effect::Effect;
 use memcached_operator::kernel::event::{Event, SeenChild, SeenPod, SeenResource, SeenRollout};
 use memcached_operator::kernel::object::{ChildKind, Key, ResourceVersion, Scope, Uid, Watched};
+use memcached_operator::kernel::pod_readiness::Readiness;
 use memcached_operator::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator::kernel::seen;
 use rustix::time::{ClockId, clock_gettime};
@@ -182,7 +183,7 @@ impl Bench {
                 instance: name.clone(),
                 revision: None,
                 ip: Some("10.244.0.7".to_owned()),
-                ready: true,
+                readiness: Readiness::Ready,
                 deleting: false,
                 problem: None,
             })
