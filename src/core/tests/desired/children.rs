@@ -1,5 +1,6 @@
-//! The children beside the Deployment, whole, against the files in `golden/children`.
+//! The children beside the Deployment, and a StatefulSet in its place, whole, against the files in `golden/children`.
 
+use memcached_operator_core::api::spec::Workload;
 use memcached_operator_core::kernel::desired::config_map::config_map;
 use memcached_operator_core::kernel::desired::horizontal_pod_autoscaler::horizontal_pod_autoscaler;
 use memcached_operator_core::kernel::desired::network_policy::network_policy;
@@ -7,6 +8,7 @@ use memcached_operator_core::kernel::desired::pod_disruption_budget::pod_disrupt
 use memcached_operator_core::kernel::desired::service::service;
 use memcached_operator_core::kernel::desired::service_monitor::service_monitor;
 use memcached_operator_core::kernel::desired::{Intent, OperatorPods};
+use memcached_operator_core::kernel::object::ChildKind;
 use rstest::rstest;
 use serde_json::{Map, Value, json};
 
@@ -16,7 +18,9 @@ use crate::{files, fixture, read};
 /// By kind.
 fn rendered(fixture: &Fixture) -> Value {
     let intent = fixture.intent();
+    let named = fixture.spec.workload == Workload::StatefulSet;
     let children = [
+        named.then(|| fixture.child(ChildKind::StatefulSet)),
         network_policy(&intent),
         Some(service(&intent)),
         Some(config_map(&intent)),

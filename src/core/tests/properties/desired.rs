@@ -58,6 +58,18 @@ fn labels_of_pods(fixture: &Fixture) -> Value {
     labels
 }
 
+/// Takes the label of the pods of a StatefulSet away, wherever it stands: selectors of pods name it too.
+fn without_workload_label(value: &mut Value) {
+    match value {
+        Value::Array(items) => items.iter_mut().for_each(without_workload_label),
+        Value::Object(fields) => {
+            fields.remove("memcached.c5c3.io/workload");
+            fields.values_mut().for_each(without_workload_label);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
 /// Whether every one of `fields` has the same value in `map`.
 fn holds(map: &Value, fields: &Value) -> bool {
     fields.as_object().expect("a map").iter().all(|(name, value)| map.get(name) == Some(value))
@@ -292,6 +304,18 @@ proptest! {
                 prop_assert!(!told[index + 1..].contains(item), "{list}");
             }
         }
+    }
+
+    #[test]
+    fn pods_with_names_have_the_template_of_those_without_but_for_their_label(fixture in fixture()) {
+        let of = |workload| template(&Fixture {
+            spec: Validated { workload, ..fixture.spec.clone() },
+            ..fixture.clone()
+        });
+        let (mut named, unnamed) = (of(Workload::StatefulSet), of(Workload::Deployment));
+        prop_assert_ne!(&named, &unnamed);
+        without_workload_label(&mut named);
+        prop_assert_eq!(named, unnamed);
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl Model {
     }
 
     /// The list for clients names each pod of the number that is wanted, or the Service, or nothing before there is one; and
-    /// it never depends on which pods are there. While the resource is paused, no other number is wanted than there is.
+    /// it never depends on which pods are there. While the resource is paused, what somebody else set may be the number.
     pub(super) fn check_servers(&self, resource: &SeenResource) {
         let status = &resource.status;
         let Ok(spec) = &resource.spec else { return };
@@ -46,7 +46,7 @@ impl Model {
         let set = set.filter(|_| spec.paused == Some(true));
         let is_named = set.is_some() || workload(resource) == ChildKind::StatefulSet;
         let counts = match (set, &spec.autoscaling) {
-            (Some(set), _) => vec![i32::try_from(set.content["spec"]["replicas"].as_i64().unwrap()).unwrap()],
+            (Some(_), _) => (0..=4).collect(),
             (None, Some(_)) => vec![0, 2, 3, 4],
             (None, None) => vec![spec.replicas.unwrap_or(1)],
         };

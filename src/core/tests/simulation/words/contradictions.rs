@@ -13,6 +13,7 @@ use memcached_operator_core::kernel::object::{ChildKind, Key};
 use memcached_operator_core::kernel::pass::{self, View};
 use memcached_operator_core::kernel::pending_request::PlannedRequest;
 use memcached_operator_core::kernel::reconciler::Reconciler;
+use memcached_operator_core::kernel::unwatched::Absence;
 use memcached_operator_core::kernel::world::secret::Presence;
 
 use super::claims::{Claim, claims};
@@ -65,6 +66,10 @@ impl<'a> Known<'a> {
         let mut resource = self.reconciler.world().resources[self.key].clone();
         // As the answer to its write leaves it.
         (resource.seen.status, resource.backoff) = (status.clone(), None);
+        // Children that nobody read yet are looked for first. Here there are none.
+        for kind in ChildKind::ALL {
+            resource.slot_mut(kind).absence = Absence::Proven;
+        }
         let next = pass::run(&View {
             world: self.reconciler.world(),
             resource: &resource,
