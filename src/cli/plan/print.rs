@@ -364,6 +364,18 @@ Nothing would change; resources looked at: 3. Paused: 3, of which 2 would change
     }
 
     #[test]
+    fn of_a_change_of_the_workload_people_read_that_the_cache_will_be_empty() {
+        let wanted = "\
+Memcached shop/carts: pods roll, cause spec; the cache will be empty
+  create StatefulSet
+  delete Deployment
+1 of 1 resources would change (children: 1 created, 0 changed, 1 deleted); the pods of 1 would roll.
+";
+        let edit = of_edit("carts", &json!({}), &json!({"workload": "StatefulSet"}));
+        assert_eq!(text(&[edit], Output::Text).unwrap(), wanted);
+    }
+
+    #[test]
     fn of_a_cache_that_takes_a_changed_secret_people_read_that_no_pod_rolls() {
         let hash = "metadata.annotations[memcached.c5c3.io/secret-hash]";
         let change =

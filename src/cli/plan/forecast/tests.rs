@@ -214,3 +214,16 @@ fn whom_live_policies_let_in_to_the_agents_are_the_operators_pods() {
     let before: Vec<_> = forecast_with(fixture, &spec, &[]).live.into_values().collect();
     assert_eq!(plan(forecast(&spec, &before)).children, []);
 }
+
+#[test]
+fn another_kind_of_workload_takes_the_place_of_the_one_there_is() {
+    let kinds = [json!({"workload": "Deployment"}), json!({"workload": "StatefulSet"})];
+    for (before, after) in [(0, 1), (1, 0)] {
+        let ResourcePlan { children, rolls, .. } = of_edit("carts", &kinds[before], &kinds[after]);
+        let changed = |kind| children.iter().find(|child| child.kind == kind).map(|child| child.action);
+        let names = ["Deployment", "StatefulSet"];
+        assert_eq!(changed(names[after]), Some(Verb::Create));
+        assert_eq!(changed(names[before]), Some(Verb::Delete));
+        assert_eq!(rolls, Some("spec"));
+    }
+}

@@ -10,7 +10,7 @@ use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 
 use crate::disasters::bars;
-use crate::model::{Model, START};
+use crate::model::{Model, START, check_config_map};
 use crate::words;
 
 /// The operator, the API server, and what is between them.
@@ -143,6 +143,10 @@ impl Simulation {
                 }
                 Effect::Send { ref request, .. } => {
                     assert!(self.leads, "a follower asks for {effect:?}");
+                    check_config_map(
+                        &self.reconciler.world().resources[self.model.resource_key()].seen,
+                        request,
+                    );
                     self.requested.push(request_name(request));
                     self.requests.push(effect);
                 }

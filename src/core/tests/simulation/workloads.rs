@@ -5,6 +5,7 @@ use jiff::SignedDuration;
 use memcached_operator_core::kernel::effect::{Effect, Request};
 use memcached_operator_core::kernel::object::{ChildKind, Watched};
 use rstest::rstest;
+use serde_json::json;
 
 use crate::model::{NAMED, NAMED_WITH_SECRET, NEVER_SERVES, WARM};
 use crate::simulation::Simulation;
@@ -13,8 +14,13 @@ use crate::simulation::Simulation;
 /// were ready then.
 fn ready_when_the_former_goes(simulation: &mut Simulation, variant: u8, former: ChildKind) -> i32 {
     simulation.model.edit(variant);
-    simulation.requested.clear();
     let new = if former == ChildKind::Deployment { ChildKind::StatefulSet } else { ChildKind::Deployment };
+    ready_when_the_former_is_deleted(simulation, former, new)
+}
+
+/// The same after an edit.
+fn ready_when_the_former_is_deleted(simulation: &mut Simulation, former: ChildKind, new: ChildKind) -> i32 {
+    simulation.requested.clear();
     let delete = format!("delete {}", former.name());
     for _ in 0..1_000 {
         simulation.hear();
@@ -44,6 +50,28 @@ fn the_old_pods_serve_until_those_of_another_workload_do() {
     simulation.model.check_converged();
     let switched = simulation.said.iter().filter(|reason| *reason == "WorkloadSwitched").count();
     assert_eq!(switched, 2);
+}
+
+#[test]
+fn the_old_pods_go_first_where_the_new_ones_would_find_no_node() {
+    for (before, after) in [("Deployment", "StatefulSet"), ("StatefulSet", "Deployment")] {
+        let mut simulation = Simulation::new();
+        simulation.model.create_resource();
+        simulation.model.change_spec(|spec| {
+            spec.workload = Some(before.to_owned());
+            spec.high_availability =
+                Some(serde_json::from_value(json!({"antiAffinityPreset": "hard"})).unwrap());
+        });
+        simulation.settle();
+        simulation.model.change_spec(|spec| spec.workload = Some(after.to_owned()));
+        let (former, new) = match before {
+            "Deployment" => (ChildKind::Deployment, ChildKind::StatefulSet),
+            _ => (ChildKind::StatefulSet, ChildKind::Deployment),
+        };
+        assert_eq!(ready_when_the_former_is_deleted(&mut simulation, former, new), 0);
+        simulation.settle();
+        simulation.model.check_converged();
+    }
 }
 
 /// Somebody deletes the new one in the foreground: its pods serve until they end, and the others are needed after that.

@@ -32,29 +32,16 @@ impl Model {
     /// it never depends on which pods are there. While the resource is paused, what somebody else set may be the number.
     pub(super) fn check_servers(&self, resource: &SeenResource) {
         let status = &resource.status;
-        let Ok(spec) = &resource.spec else { return };
-        // Under a spec that breaks a rule the list stays what it was, as the children do.
-        if status.observed_generation != resource.generation || validate(NAME, spec).is_err() {
+        // Of a spec that breaks a rule nothing is wanted: the list stays what it was, as the children do.
+        let breaks_a_rule = resource.spec.as_ref().map_or(true, |spec| validate(NAME, spec).is_err());
+        if status.observed_generation != resource.generation || breaks_a_rule {
             return;
         }
-        let Key { namespace, name } = &self.key;
-        let of_service = vec![format!("{name}.{namespace}:11211")];
-        let of_pods = |count: i32| -> Vec<String> {
-            (0..count).map(|pod| format!("{name}-{pod}.{name}.{namespace}.svc:11211")).collect()
-        };
-        let set = self.children.get(&ChildKind::StatefulSet).filter(|set| !is_foreign(set));
-        let set = set.filter(|_| spec.paused == Some(true));
-        let is_named = set.is_some() || workload(resource) == ChildKind::StatefulSet;
-        let counts = match (set, &spec.autoscaling) {
-            (Some(_), _) => (0..=4).collect(),
-            (None, Some(_)) => vec![0, 2, 3, 4],
-            (None, None) => vec![spec.replicas.unwrap_or(1)],
-        };
-        let list = &status.server_list;
-        let names_pods = is_named && counts.into_iter().any(|count| *list == of_pods(count));
-        assert!(list.is_empty() || *list == of_service || names_pods, "{list:?}");
+        let has_set = self.children.get(&ChildKind::StatefulSet).is_some_and(|set| !is_foreign(set));
+        let names_pods = names_pods(resource, has_set, &status.server_list);
+        let is_named = workload(resource) == ChildKind::StatefulSet;
         let ready = status.conditions.iter().any(|it| it.type_ == "Ready" && it.status == "True");
-        assert!(!ready || !is_named || names_pods, "Ready, and the list is {list:?}");
+        assert!(!ready || !is_named || names_pods, "Ready, and the list is {:?}", status.server_list);
     }
 
     /// A pod that is made now mounts what the Secret holds, whatever the template is for.
@@ -141,5 +128,37 @@ impl Model {
             &deployment["spec"]["template"]["metadata"]["annotations"]["memcached.c5c3.io/restart-trigger"];
         assert_eq!(trigger.as_str(), resource.restart_trigger.as_deref());
         assert_eq!(diff::drift(kind, deployment, deployment), Vec::<String>::new());
+    }
+}
+
+/// Whether a list names the pods of the number that the resource asks for. Else it has to name the Service, or nothing.
+/// `has_set`: whether a StatefulSet of it exists.
+fn names_pods(resource: &SeenResource, has_set: bool, list: &[String]) -> bool {
+    let Ok(spec) = &resource.spec else { return false };
+    let Key { namespace, name } = &resource.key;
+    let of_service = vec![format!("{name}.{namespace}:11211")];
+    let of_pods = |count: i32| -> Vec<String> {
+        (0..count).map(|pod| format!("{name}-{pod}.{name}.{namespace}.svc:11211")).collect()
+    };
+    let is_paused = has_set && spec.paused == Some(true);
+    let is_named = is_paused || workload(resource) == ChildKind::StatefulSet;
+    let counts = match &spec.autoscaling {
+        _ if is_paused => (0..=4).collect(),
+        Some(_) => vec![0, 2, 3, 4],
+        None => vec![spec.replicas.unwrap_or(1)],
+    };
+    let names_pods = is_named && counts.into_iter().any(|count| *list == of_pods(count));
+    assert!(list.is_empty() || *list == of_service || names_pods, "{list:?}");
+    names_pods
+}
+
+/// The ConfigMap says the same of the edit that it is written for.
+pub(crate) fn check_config_map(resource: &SeenResource, request: &Request) {
+    if let Request::Create { kind: ChildKind::ConfigMap, body, .. }
+    | Request::Apply { kind: ChildKind::ConfigMap, body, .. } = request
+    {
+        let servers = body["data"]["MEMCACHED_SERVERS"].as_str().unwrap_or_default();
+        let list: Vec<String> = servers.split(',').filter(|it| !it.is_empty()).map(str::to_owned).collect();
+        names_pods(resource, false, &list);
     }
 }
