@@ -17,7 +17,8 @@ use e2e::testing::rights::{self, Right};
 use e2e::testing::{Space, await_answer};
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::runtime::wait::await_condition;
 use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::ChildKind;
@@ -109,6 +110,16 @@ async fn named_and_back(space: &Space, kubelet: &Kubelet) -> Result<()> {
         let gone = |it: Option<&Pod>| deleted(it) || it.is_some_and(|pod| pod.metadata.uid != first);
         space.wait::<Pod>(&format!("{NAME}-{number}"), "it is replaced", SOON, gone).await?;
     }
+    await_answer("an Event says that the operator deleted one", SOON, async || {
+        let events = space.api::<Event>().list(&ListParams::default()).await?.items;
+        let says = |it: &Event| {
+            it.reason.as_deref() == Some("StuckPodDeleted")
+                && it.note.as_ref().is_some_and(|note| note.contains("cannot pull memcached:1.6: not found"))
+        };
+        ensure!(events.iter().any(says), "no Event of {} does", events.len());
+        Ok(())
+    })
+    .await?;
     kubelet.release(NAME);
     await_ready(space, NAME).await?;
     space.apply(&plain(NAME, &json!({"replicas": 1}))?).await?;
