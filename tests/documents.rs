@@ -1,7 +1,12 @@
 //! The pages of `docs` and the README against the code: whatever they name exists, and every command is where the test
 //! of a release on a real cluster (`e2e/tests/chart`) finds it, which runs the blocks `sh` of every page.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where a page is not there")]
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test ends where a page is not there")]
+
+#[path = "documents/examples.rs"]
+mod examples;
+#[path = "documents/versions.rs"]
+mod versions;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -70,33 +75,6 @@ fn the_page_on_performance_has_a_row_for_each_figure_of_the_benchmark_and_no_oth
         .concat();
     let figures = ["what:", "row("].into_iter().flat_map(|marker| quoted_after(&sources, marker));
     assert_eq!(first_cells(&page, &["| figure | bound |"]), figures.map(str::to_owned).collect());
-}
-
-/// The version of a module that a Go program of the tests is built from.
-fn built_from(program: &str, module: &str) -> String {
-    let file = docs().join("../e2e/tools").join(program).join("go.mod");
-    let text = fs::read_to_string(file).unwrap();
-    let line = text.lines().find_map(|line| line.trim_start_matches(['\t', ' ']).strip_prefix(module));
-    line.unwrap().split_whitespace().next().unwrap().trim_start_matches('v').to_owned()
-}
-
-#[test]
-fn the_page_on_compatibility_names_the_versions_that_the_tests_run() {
-    let page = fs::read_to_string(docs().join("compatibility.md")).unwrap();
-    for (program, module) in [
-        ("kubernetes", "k8s.io/kubernetes v"),
-        ("kubernetes-newest", "k8s.io/kubernetes v"),
-        ("on-client-go", "helm.sh/helm/v4 v"),
-    ] {
-        let version = built_from(program, module);
-        assert!(page.contains(&version), "{program} {version}");
-    }
-    let clients = fs::read_to_string(docs().join("clients.md")).unwrap();
-    let libraries = fs::read_to_string(docs().join("../e2e/clients/requirements.txt")).unwrap();
-    for (library, version) in libraries.lines().filter_map(|line| line.split_once("==")) {
-        assert!(page.contains(&format!("| {library} | {version} |")), "{library} {version}");
-        assert!(clients.contains(&format!("| {library} {version} ")), "clients.md: {library} {version}");
-    }
 }
 
 /// Folder, name and text of the pages in the repository's root. The README's links are held in `readme`.
