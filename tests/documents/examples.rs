@@ -21,11 +21,13 @@ fn all_pages() -> Vec<(String, String)> {
 /// block in a list stands further to the right.
 fn resources(text: &str) -> Vec<(usize, String)> {
     let lines: Vec<&str> = text.lines().collect();
-    let fences: Vec<usize> = (0..lines.len()).filter(|&at| lines[at].trim_start().starts_with("```")).collect();
+    let fences: Vec<usize> =
+        (0..lines.len()).filter(|&at| lines[at].trim_start().starts_with("```")).collect();
     let blocks = fences.chunks(2).map(|pair| {
         let (start, end) = (pair[0] + 1, *pair.get(1).expect("a block has an end"));
         let indent = lines[pair[0]].len() - lines[pair[0]].trim_start().len();
-        let block = lines[start..end].iter().map(|line| format!("{}\n", line.get(indent..).unwrap_or_default()));
+        let block =
+            lines[start..end].iter().map(|line| format!("{}\n", line.get(indent..).unwrap_or_default()));
         (start + 1, block.collect::<String>())
     });
     blocks.filter(|(_, block)| block.lines().any(|line| line.trim() == "kind: Memcached")).collect()
