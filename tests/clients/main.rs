@@ -57,6 +57,18 @@ fn java(arguments: &[&str]) -> Command {
     command
 }
 
+/// The library of Java comes with Debian, all others from `e2e/clients/requirements.txt`.
+#[test]
+fn the_page_on_compatibility_names_the_version_of_spymemcached() {
+    let mut query = std::process::Command::new("dpkg-query");
+    let query = query.args(["--show", "--showformat=${Version}", "libspymemcached-java"]).output();
+    let installed = String::from_utf8(query.expect("Debian's dpkg-query").stdout).unwrap();
+    // `2.12.3+dfsg-3`: what follows the version is Debian's.
+    let version = installed.split(['+', '-']).next().unwrap();
+    let page = fs::read_to_string(repository().join("docs/compatibility.md")).unwrap();
+    assert!(page.contains(&format!("| spymemcached | {version} |")), "{installed}");
+}
+
 /// The Java program that measures, which is of two files, so that it has to be compiled: once for all tests.
 fn hit_ratios_of_java(locator: &str) -> Command {
     static CLASSES: LazyLock<PathBuf> = LazyLock::new(|| {
