@@ -163,6 +163,21 @@ fn the_plugin_without_a_command_prints_its_help_and_the_operator_without_a_termi
     assert!(text(&output.stderr).contains("found no way to reach a Kubernetes API server"));
 }
 
+/// Whoever has set it would look for the mistake elsewhere.
+#[test]
+fn a_kubeconfig_that_is_not_there_is_named_and_nobody_is_told_to_set_the_variable_that_names_it() {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_memcached-operator"));
+    program.arg("plan").env("KUBECONFIG", "/nowhere/of-the-demo").env("HOME", "/nowhere");
+    let output = program.env_remove("KUBERNETES_SERVICE_HOST").output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), String::new()));
+    assert!(
+        said.contains("/nowhere/of-the-demo") && said.contains("name a kubeconfig that can be read"),
+        "{said}"
+    );
+    assert!(!said.contains("set KUBECONFIG"), "{said}");
+}
+
 /// What a program prints that believes that it is on a terminal.
 fn on_a_terminal(program: &str) -> String {
     let mut script = Command::new("script");

@@ -1,7 +1,19 @@
 //! The pages of `docs` and the README against the code: whatever they name exists, and every command is where the test
 //! of a release on a real cluster (`e2e/tests/chart`) finds it, which runs the blocks `sh` of every page.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where a page is not there")]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test ends where a page is not there"
+)]
+
+#[path = "documents/changing_over.rs"]
+mod changing_over;
+#[path = "documents/examples.rs"]
+mod examples;
+#[path = "documents/versions.rs"]
+mod versions;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -72,33 +84,6 @@ fn the_page_on_performance_has_a_row_for_each_figure_of_the_benchmark_and_no_oth
     assert_eq!(first_cells(&page, &["| figure | bound |"]), figures.map(str::to_owned).collect());
 }
 
-/// The version of a module that a Go program of the tests is built from.
-fn built_from(program: &str, module: &str) -> String {
-    let file = docs().join("../e2e/tools").join(program).join("go.mod");
-    let text = fs::read_to_string(file).unwrap();
-    let line = text.lines().find_map(|line| line.trim_start_matches(['\t', ' ']).strip_prefix(module));
-    line.unwrap().split_whitespace().next().unwrap().trim_start_matches('v').to_owned()
-}
-
-#[test]
-fn the_page_on_compatibility_names_the_versions_that_the_tests_run() {
-    let page = fs::read_to_string(docs().join("compatibility.md")).unwrap();
-    for (program, module) in [
-        ("kubernetes", "k8s.io/kubernetes v"),
-        ("kubernetes-newest", "k8s.io/kubernetes v"),
-        ("on-client-go", "helm.sh/helm/v4 v"),
-    ] {
-        let version = built_from(program, module);
-        assert!(page.contains(&version), "{program} {version}");
-    }
-    let clients = fs::read_to_string(docs().join("clients.md")).unwrap();
-    let libraries = fs::read_to_string(docs().join("../e2e/clients/requirements.txt")).unwrap();
-    for (library, version) in libraries.lines().filter_map(|line| line.split_once("==")) {
-        assert!(page.contains(&format!("| {library} | {version} |")), "{library} {version}");
-        assert!(clients.contains(&format!("| {library} {version} ")), "clients.md: {library} {version}");
-    }
-}
-
 /// Folder, name and text of the pages in the repository's root. The README's links are held in `readme`.
 fn pages_of_the_root() -> impl Iterator<Item = (PathBuf, String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -112,7 +97,9 @@ fn pages_of_the_root() -> impl Iterator<Item = (PathBuf, String, String)> {
 fn every_link_leads_somewhere() {
     let of_docs = pages().into_iter().map(|(page, text)| (docs(), page, text));
     for (folder, page, text) in of_docs.chain(pages_of_the_root()) {
-        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        // A pattern in code may look like a link.
+        let prose: String = text.split('`').step_by(2).collect();
+        let links = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         for link in links.filter(|link| !link.starts_with("https://")) {
             let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
             let target = if path.is_empty() { folder.join(&page) } else { folder.join(path) };

@@ -56,7 +56,7 @@ pub enum ConnectError {
     },
     /// Neither a kubeconfig nor a service account was found.
     #[error(
-        "found no way to reach a Kubernetes API server: give --kubeconfig, set KUBECONFIG, or run in a pod"
+        "found no way to reach a Kubernetes API server: name a kubeconfig that can be read, by --kubeconfig or KUBECONFIG, or run in a pod"
     )]
     Nothing(#[source] kube::config::InferConfigError),
     /// The configuration was read, but no client can be made of it: a broken certificate, for example.

@@ -9,4 +9,5 @@ mod pod;
 mod processor;
 mod program;
 mod rotations;
+mod version;
 mod world;

@@ -203,6 +203,37 @@ async fn clients_of_named_pods_check_a_name_that_stands_for_all_pods(
     }
 }
 
+/// The name of the Service is played by an answer of the resolver, which names the pods in another order each time. Printed are
+/// the servers of the client, the keys found on the connections that stored them, and those found on the next ones.
+const ONLY_THE_NAME: &str = "
+import itertools, socket, sys
+from pymemcache.client.hash import HashClient
+pods = [('127.0.0.1', int(port)) for port in sys.argv[1:]]
+look_up, orders = socket.getaddrinfo, itertools.cycle([pods, pods[::-1]])
+socket.getaddrinfo = lambda name, *more, **others: (
+    [(socket.AF_INET, socket.SOCK_STREAM, 0, '', pod) for pod in next(orders)]
+    if name == 'cache.default.svc' else look_up(name, *more, **others))
+for what, servers in [('name', [('cache.default.svc', 11211)]), ('ring', pods)]:
+    cache = HashClient(servers)
+    keys = [f'{what}-{key}' for key in range(20)]
+    for key in keys:
+        cache.set(key, b'here', noreply=False)
+    now = len(cache.get_many(keys))
+    cache.close()
+    print(what, len(cache.clients), now, len(cache.get_many(keys)))
+";
+
+/// The page says so of `cache.default.svc`, and that the client has to be given all addresses.
+#[tokio::test]
+async fn a_client_that_gets_only_the_name_is_no_ring_and_misses_what_an_earlier_connection_has_stored() {
+    let said = "A client that gets only the name is no ring. It connects to one of several addresses";
+    assert!(page().split_whitespace().collect::<Vec<_>>().join(" ").contains(said));
+    let [first, second] = [Memcached::start(&[]).await, Memcached::start(&[]).await];
+    let ports = [&first, &second].map(|it| it.address.port().to_string());
+    let printed = output(python(&["-c", ONLY_THE_NAME]).args(ports)).await;
+    assert_eq!(printed, Ok("name 1 20 0\nring 2 20 20\n".to_owned()));
+}
+
 /// The name of the Service is played by a list: the first pod, then both, then the second one.
 const PODS_COME_AND_GO: &str = "
 import sys, pymemcache_ring

@@ -60,6 +60,18 @@ async fn ready_means_that_every_gate_is_open_and_a_closed_one_says_why() {
 }
 
 #[tokio::test]
+async fn the_page_on_troubleshooting_shows_what_an_operator_that_is_ready_answers() {
+    let pages = pages().await;
+    // As the chart starts it: with an election.
+    pages.gates.close(Gate::Election, "not yet");
+    [Gate::CrdServed, Gate::Election].iter().for_each(|gate| pages.gates.open(gate));
+    Watched::ALL.into_iter().for_each(|kind| pages.gates.open(&Gate::Listed(kind, Scope::All)));
+    let page = include_str!("../../docs/troubleshooting.md");
+    let shown = page.split("<!-- readyz -->\n```text\n").nth(1).unwrap().split("```").next().unwrap();
+    assert_eq!(get(pages.address, "/readyz").await, (200, shown.to_owned()));
+}
+
+#[tokio::test]
 async fn at_the_start_every_gate_is_closed() {
     let pages = pages().await;
     let (status, body) = get(pages.address, "/readyz").await;

@@ -176,3 +176,10 @@ impl Crowd {
         ]
     }
 }
+
+/// The rows of starts that nobody measured, for their bounds.
+#[cfg(test)]
+pub(super) fn rows_of_nothing() -> [Row; 4] {
+    let start = Start { memory: 1, processor: Duration::from_secs(1), requests: 1 };
+    Crowd { count: 1, alone: start, beside: start, beside_secrets: start }.rows()
+}

@@ -19,6 +19,7 @@
 //! kept         parts that are done
 //! report       figures, bounds, the table, JSON
 //! picture      time and memory over the number of resources
+//! page         a test: the bounds on docs/performance.md
 //! ```
 //!
 //! Called by the `e2e` binary; `tests/cost.rs` keeps those bounds that do not depend on the machine.
@@ -31,6 +32,8 @@ pub mod fleet;
 mod kept;
 mod kernel;
 mod memory;
+#[cfg(test)]
+mod page;
 mod picture;
 pub mod quiet;
 mod rehearsal;

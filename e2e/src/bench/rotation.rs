@@ -309,3 +309,11 @@ fn delay_row(took: &[Duration]) -> Row {
         detail: spread.to_string(),
     }
 }
+
+/// The rows of rotations that nobody measured, for their bounds.
+#[cfg(test)]
+pub(super) fn rows_of_nothing() -> [Row; 4] {
+    let second = vec![Duration::from_secs(1)];
+    let latencies = Latencies { without: second.clone(), with: second.clone(), changes: 1 };
+    [memory_row(&[]), processor_row(&[]), latency_row(&latencies), delay_row(&second)]
+}

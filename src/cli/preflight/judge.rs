@@ -15,7 +15,7 @@ use crate::cli::plan::forecast::ResourcePlan;
 /// The name of the definition.
 pub(super) const DEFINITION: &str = "memcacheds.memcached.c5c3.io";
 /// The oldest minor version of Kubernetes 1 that this operator works with, as its chart says.
-const OLDEST_MINOR: u32 = 34;
+pub const OLDEST_MINOR: u32 = 34;
 /// The last part of the Go operator's image, wherever it is mirrored.
 const IMAGE: &str = "memcached-operator";
 /// The annotation by which helm knows the release of an object.

@@ -11,6 +11,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 
+pub use self::judge::OLDEST_MINOR;
 use self::judge::{Finding, Found, Level};
 use super::output::Output;
 use super::plan;

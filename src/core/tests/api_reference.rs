@@ -42,7 +42,9 @@ metadata:
   name: cache                           # also the name of the Service: a DNS label, at most 63 letters
 ```
 
-A type that ends with \"of Kubernetes\" is checked by Kubernetes when the children are written, not before.
+A type that ends with \"of Kubernetes\" is checked by Kubernetes when the children are written, not before. Only the bounds that
+stand here are checked at once. Bounds after \"each item\" or \"each value\" are those of the items of a list or the values of a map. Bounds
+after a name are those of the field of that name inside.
 ";
 
 /// The fields of a section that are described: ours. Those of Kubernetes' own types are not.
@@ -88,13 +90,29 @@ fn shown(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
+/// Of the field itself, then of what is in it.
 fn bounds_of(field: &JSONSchemaProps) -> String {
+    let mut inner = Vec::new();
+    collect_inner(None, field, &mut inner);
+    let inner = inner.into_iter().map(|(bounds, of)| format!("{}: {bounds}", of.join(", ")));
+    own_bounds(field).into_iter().chain(inner).collect::<Vec<_>>().join("; ")
+}
+
+/// Of one value, not of what is in it.
+fn own_bounds(field: &JSONSchemaProps) -> Vec<String> {
+    let unknown = (field.min_length, field.min_items, field.min_properties, field.multiple_of);
+    assert_eq!(unknown, (None, None, None, None), "the page does not say such a bound");
     let mut bounds = Vec::new();
+    // Only one of the two looks at a value that may be either.
+    let may_be_both = field.x_kubernetes_int_or_string == Some(true);
+    let [number, text] = if may_be_both { ["a number: ", "a text: "] } else { [""; 2] };
     match (field.minimum, field.maximum) {
         // An upper bound that is only the type's is none that a user would meet.
-        (Some(least), Some(most)) if most < f64::from(i32::MAX) => bounds.push(format!("{least} to {most}")),
-        (Some(least), _) => bounds.push(format!("at least {least}")),
-        (None, Some(most)) => bounds.push(format!("at most {most}")),
+        (Some(least), Some(most)) if most < f64::from(i32::MAX) => {
+            bounds.push(format!("{number}{least} to {most}"));
+        }
+        (Some(least), _) => bounds.push(format!("{number}at least {least}")),
+        (None, Some(most)) => bounds.push(format!("{number}at most {most}")),
         (None, None) => {}
     }
     if let Some(words) = &field.enum_ {
@@ -103,10 +121,41 @@ fn bounds_of(field: &JSONSchemaProps) -> String {
     }
     let most = |most: Option<i64>, of: &str| most.map(|most| format!("at most {most} {of}"));
     bounds.extend(most(field.max_length, "letters"));
+    bounds.extend(field.pattern.as_ref().map(|pattern| format!("{text}matches `{pattern}`")));
     bounds.extend(most(field.max_items, "items"));
     bounds.extend(most(field.max_properties, "keys"));
     bounds.extend(field.x_kubernetes_validations.iter().flatten().map(words));
-    bounds.join("; ")
+    bounds
+}
+
+/// The bounds of the items of a list, of the values of a map, and of what is in an object, each with what has them.
+fn collect_inner(name: Option<&str>, field: &JSONSchemaProps, found: &mut Vec<(String, Vec<String>)>) {
+    let mut add = |of: String, schema: &JSONSchemaProps| {
+        let bounds = own_bounds(schema).join(", ");
+        if bounds.is_empty() {
+            return;
+        }
+        match found.iter_mut().find(|(others, _)| *others == bounds) {
+            Some((_, all)) if all.contains(&of) => {}
+            Some((_, all)) => all.push(of),
+            None => found.push((bounds, vec![of])),
+        }
+    };
+    let each = |what: &str| name.map_or(format!("each {what}"), |name| format!("each {what} of `{name}`"));
+    let mut within = Vec::new();
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &field.items {
+        add(each("item"), items);
+        within.push((name, &**items));
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &field.additional_properties {
+        add(each("value"), values);
+        within.push((name, &**values));
+    }
+    for (name, property) in field.properties.iter().flatten() {
+        add(format!("`{name}`"), property);
+        within.push((Some(name), property));
+    }
+    within.into_iter().for_each(|(name, schema)| collect_inner(name, schema, found));
 }
 
 /// What a refused user reads, without the numbers of his own resource.
@@ -224,4 +273,43 @@ fn a_switch_that_is_left_out_is_off() {
         }
     }
     assert_eq!(switches, 9);
+}
+
+/// A bound of the definition that the page leaves out is one that a user meets as a refusal.
+#[test]
+fn the_page_has_every_pattern_and_every_length_of_the_definition() {
+    fn collect(schema: &JSONSchemaProps, bounds: &mut Vec<String>) {
+        bounds.extend(schema.pattern.iter().map(|it| cell(&format!("matches `{it}`"))));
+        bounds.extend(schema.max_length.iter().map(|it| format!("at most {it} letters")));
+        if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items {
+            collect(items, bounds);
+        }
+        if let Some(JSONSchemaPropsOrBool::Schema(values)) = &schema.additional_properties {
+            collect(values, bounds);
+        }
+        schema.properties.iter().flatten().for_each(|(_, field)| collect(field, bounds));
+    }
+    let page =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/api.md")).unwrap();
+    let mut described = 0;
+    for (name, section) in fields(&half("spec")) {
+        let mut bounds = Vec::new();
+        collect(section, &mut bounds);
+        let of_section = format!("\n## spec.{name}");
+        let rows: String = match page.contains(&of_section) {
+            true => page.split("\n## ").filter(|it| it.starts_with(&format!("spec.{name}"))).collect(),
+            false => page.lines().filter(|line| line.starts_with(&format!("| `{name}` "))).collect(),
+        };
+        // The words of a rule may hold those of a bound; between such signs only a bound stands alone.
+        let words: Vec<_> =
+            rows.split(" | ").flat_map(|it| it.split([';', ',', ':'])).map(str::trim).collect();
+        let said = |bound: &String| match bound.starts_with("matches ") {
+            true => rows.contains(bound),
+            false => words.contains(&bound.as_str()),
+        };
+        let missing: Vec<_> = bounds.iter().filter(|bound| !said(bound)).collect();
+        assert!(missing.is_empty(), "{name}: {missing:?}");
+        described += bounds.len();
+    }
+    assert!(described > 30, "{described} bounds");
 }

@@ -1,7 +1,9 @@
 //! Settings of the default images that are others after each restart: they alone roll nothing, at once or later.
 
+use memcached_operator_core::api::spec::MonitoringSpec;
 use memcached_operator_core::kernel::desired::DefaultImages;
 use memcached_operator_core::kernel::reconciler::Settings;
+use memcached_operator_core::kernel::rollout_budget::{Adoption, BudgetSettings};
 use proptest::prelude::*;
 
 use crate::history::op;
@@ -36,6 +38,52 @@ fn a_cache_of_before_the_settings_keeps_its_image_until_an_edit_and_then_that_of
     simulation.settle();
     let after = (image(&simulation), simulation.model.version());
     assert_eq!(after, (Some("registry-1.example/library/memcached:1.6"), edited));
+}
+
+fn exporter(simulation: &Simulation) -> Option<&str> {
+    simulation.model.deployment().content.pointer("/spec/template/spec/containers/1/image")?.as_str()
+}
+
+/// The images that the Deployment says its pods were made with.
+fn recorded(simulation: &Simulation) -> Option<DefaultImages> {
+    let record = "/metadata/annotations/memcached.c5c3.io~1default-images";
+    DefaultImages::from_annotation(simulation.model.deployment().content.pointer(record)?.as_str()?)
+}
+
+/// A cache whose spec names no image runs the Go operator's template, and the flags name images of a mirror.
+#[test]
+fn a_template_of_the_go_operator_gets_the_images_of_the_flags_and_their_record_when_its_turn_comes() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.model.change_spec(|spec| {
+        spec.monitoring = Some(Box::new(MonitoringSpec { enabled: Some(true), ..MonitoringSpec::default() }));
+    });
+    simulation.settle();
+    simulation.model.predate();
+    let images = DefaultImages {
+        memcached: "registry.example/library/memcached:1.6".into(),
+        exporter: "registry.example/prom/memcached-exporter:v0.15.4".into(),
+        ..DefaultImages::default()
+    };
+    let adoption = |adoption| Settings {
+        images: images.clone(),
+        rollout_budget: BudgetSettings { limit: 1, adoption },
+        ..Settings::default()
+    };
+    simulation.restart_with(adoption(Adoption::Off));
+    simulation.settle();
+    assert_eq!(
+        (image(&simulation), exporter(&simulation), recorded(&simulation), simulation.model.rollouts),
+        (Some("memcached:1.6"), Some("prom/memcached-exporter:v0.15.4"), None, 0),
+        "no turn came"
+    );
+    simulation.restart_with(adoption(Adoption::Budgeted));
+    simulation.settle();
+    assert_eq!(
+        (image(&simulation), exporter(&simulation), simulation.model.rollouts),
+        (Some(&*images.memcached), Some(&*images.exporter), 1)
+    );
+    assert_eq!(recorded(&simulation), Some(images));
 }
 
 proptest! {

@@ -1,0 +1,64 @@
+//! The resources that pages show: the API server takes each of them as it stands there.
+
+use std::fs;
+
+use memcached_operator::cli::check::Report;
+
+use super::{docs, pages};
+
+/// Its resources are wrong on purpose: the page shows what `validate` says of them, and `tests/commands.rs` holds it.
+const WRONG_ON_PURPOSE: &str = "command-line.md";
+
+/// Name and text of every page that may show a resource.
+fn all_pages() -> Vec<(String, String)> {
+    let root = docs().join("..");
+    let others = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "charts/memcached-operator/README.md"];
+    let others = others.map(|page| (page.to_owned(), fs::read_to_string(root.join(page)).unwrap()));
+    pages().into_iter().chain(others).collect()
+}
+
+/// The blocks of a page that hold a resource of ours, whatever their language, each with the number of its first line. A
+/// block in a list stands further to the right.
+fn resources(text: &str) -> Vec<(usize, String)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let fences: Vec<usize> =
+        (0..lines.len()).filter(|&at| lines[at].trim_start().starts_with("```")).collect();
+    let blocks = fences.chunks(2).map(|pair| {
+        let (start, end) = (pair[0] + 1, *pair.get(1).expect("a block has an end"));
+        let indent = lines[pair[0]].len() - lines[pair[0]].trim_start().len();
+        let block =
+            lines[start..end].iter().map(|line| format!("{}\n", line.get(indent..).unwrap_or_default()));
+        (start + 1, block.collect::<String>())
+    });
+    blocks.filter(|(_, block)| block.lines().any(|line| line.trim() == "kind: Memcached")).collect()
+}
+
+/// As `validate` does: unknown fields count, which the API server would drop, and so do warnings.
+#[test]
+fn every_resource_on_a_page_is_valid() {
+    let mut shown = 0;
+    for (page, text) in all_pages().into_iter().filter(|(page, _)| page != WRONG_ON_PURPOSE) {
+        for (line, block) in resources(&text) {
+            let mut report = Report::default();
+            report.check(&format!("{page}, block at line {line}"), &block);
+            let said: Vec<String> =
+                report.findings.iter().chain(&report.warnings).map(ToString::to_string).collect();
+            assert_eq!(said, Vec::<String>::new());
+            assert!(!report.resources.is_empty(), "{page}:{line}: a Memcached that is none of ours");
+            shown += report.resources.len();
+        }
+    }
+    assert!(shown >= 7, "{shown} resources");
+}
+
+/// Each page that names the kind in a block is looked at: a search that finds nothing would pass.
+#[test]
+fn a_misspelt_field_on_a_page_is_found_also_in_a_list() {
+    let page = "1. Apply this:\n   ```yaml\n   apiVersion: memcached.c5c3.io/v1beta1\n   kind: Memcached\n   \
+                metadata:\n     name: cache\n   spec:\n     replica: 3\n   ```\n";
+    let [(line, block)] = resources(page).try_into().unwrap();
+    let mut report = Report::default();
+    report.check("page", &block);
+    assert_eq!((line, report.findings.len()), (3, 1));
+    assert!(report.findings[0].to_string().contains("spec.replica"), "{:?}", report.findings);
+}
