@@ -1,12 +1,7 @@
 //! The pages of `docs` and the README against the code: whatever they name exists, and every command is where the test
 //! of a release on a real cluster (`e2e/tests/chart`) finds it, which runs the blocks `sh` of every page.
 
-#![expect(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a test ends where a page is not there"
-)]
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test ends where a page is not there")]
 
 #[path = "documents/changing_over.rs"]
 mod changing_over;

@@ -139,7 +139,7 @@ fn preflight_the_chart_the_program_and_every_page_name_the_same_oldest_kubernete
     for (page, text) in pages().into_iter().chain(others) {
         for rest in in_one_line(&text).split("Kubernetes 1.").skip(1) {
             let minor = rest.split(|char: char| !char.is_ascii_digit()).next().unwrap();
-            let is_patch = rest[minor.len()..].starts_with(|char| char == '.')
+            let is_patch = rest[minor.len()..].starts_with('.')
                 && rest[minor.len() + 1..].starts_with(|char: char| char.is_ascii_digit());
             assert!(is_patch || minor == oldest, "{page}: Kubernetes 1.{minor}");
         }
