@@ -23,7 +23,8 @@ const CARGO: &str = r#"#!/bin/sh
 case "$*" in
 *--no-run*) exit 0 ;;
 *"--test control_plane"*) part=${E2E_KUBERNETES:-oldest} ;;
-*"--test leader"*) part=waiting ;;
+*"--test leader"*) part=with-a-cluster ;;
+*"--test chart"*) part=waiting ;;
 *--doc*) part=examples ;;
 *) part=others ;;
 esac
@@ -37,7 +38,7 @@ fi
 exit "$(cat "$part")"
 "#;
 const E2E: &str = "#!/bin/sh\necho \"$1\" >> did\n";
-const PARTS: [&str; 5] = ["oldest", "newest", "waiting", "others", "examples"];
+const PARTS: [&str; 6] = ["oldest", "newest", "waiting", "with-a-cluster", "others", "examples"];
 
 /// A folder in which `make test` finds the stand-ins, and how the parts end in it; those that are not named end well.
 fn stage(ends: &[(&str, &str)]) -> (TempDir, Command) {
@@ -107,7 +108,7 @@ fn every_part_runs_also_when_another_failed_and_each_failure_counts() {
         for part in PARTS {
             assert_ne!(read(&folder, &format!("asked-{part}")), "", "{part} when {fails:?} fails: {said}");
         }
-        assert_eq!(read(&folder, "did"), "build-programs\ndown\ndown\n", "{said}");
+        assert_eq!(read(&folder, "did"), "build-programs\ndown\ndown\ndown\n", "{said}");
     }
 }
 
@@ -137,10 +138,10 @@ fn each_program_runs_in_one_lane_and_a_name_reaches_all() {
 #[test]
 fn who_interrupts_it_gets_no_further_part_and_nothing_is_left() {
     for signal in ["INT", "TERM"] {
-        let (folder, mut make) = stage(&[("oldest", "hangs"), ("waiting", "hangs"), ("others", "hangs")]);
+        let (folder, mut make) = stage(&[("oldest", "hangs"), ("waiting", "hangs"), ("newest", "hangs"), ("others", "hangs")]);
         // As a terminal does it: the whole group gets the signal.
         let mut running = make.process_group(0).stderr(Stdio::null()).spawn().unwrap();
-        let hanging = ["hanging-oldest", "hanging-waiting", "hanging-others"];
+        let hanging = ["hanging-oldest", "hanging-waiting", "hanging-newest", "hanging-others"];
         while hanging.iter().any(|name| !read(&folder, name).ends_with('\n')) {
             assert_eq!(running.try_wait().unwrap(), None, "it ended before it was interrupted");
             std::thread::yield_now();
@@ -160,8 +161,8 @@ fn who_interrupts_it_gets_no_further_part_and_nothing_is_left() {
                 std::thread::yield_now();
             }
         }
-        assert_eq!(read(&folder, "asked-newest"), "", "{signal}");
+        assert_eq!(read(&folder, "asked-with-a-cluster"), "", "{signal}");
         assert_eq!(read(&folder, "asked-examples"), "", "{signal}");
-        assert_eq!(read(&folder, "did"), "build-programs\ndown\ndown\n", "{signal}");
+        assert_eq!(read(&folder, "did"), "build-programs\ndown\ndown\ndown\n", "{signal}");
     }
 }

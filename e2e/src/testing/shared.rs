@@ -1,6 +1,7 @@
 //! The cluster that all test programs share, and names that no other test has. Called by tests and by the other files of
 //! this folder.
 
+use std::env;
 use std::hash::{BuildHasher, RandomState};
 
 use anyhow::{Result, ensure};
@@ -12,6 +13,8 @@ use crate::programs::Kubernetes;
 /// The names of the clusters that test programs share, of the oldest and of the newest Kubernetes: tests of both may run
 /// at the same time. `make test` removes both at the end.
 const SHARED: [&str; 2] = ["tests", "tests-newest"];
+/// Names another one, for programs that run beside those that share the first.
+const WHICH: &str = "E2E_SHARED_CLUSTER";
 
 /// Whether the API server is of the version that was asked for.
 ///
@@ -29,7 +32,9 @@ pub async fn is_of_the_right_version(client: &Client) -> Result<()> {
 /// As [`Cluster::shared`].
 pub async fn shared_cluster() -> Result<Cluster> {
     let [oldest, newest] = SHARED;
-    Cluster::shared(if Kubernetes::is_newest()? { newest } else { oldest }, Shape::Node).await
+    let usual = if Kubernetes::is_newest()? { newest } else { oldest };
+    let name = env::var(WHICH).unwrap_or_else(|_| usual.to_owned());
+    Cluster::shared(&name, Shape::Node).await
 }
 
 /// A name that no other test has: the prefix, a hyphen and eight characters.
