@@ -138,7 +138,8 @@ fn each_program_runs_in_one_lane_and_a_name_reaches_all() {
 #[test]
 fn who_interrupts_it_gets_no_further_part_and_nothing_is_left() {
     for signal in ["INT", "TERM"] {
-        let (folder, mut make) = stage(&[("oldest", "hangs"), ("waiting", "hangs"), ("newest", "hangs"), ("others", "hangs")]);
+        let (folder, mut make) =
+            stage(&[("oldest", "hangs"), ("waiting", "hangs"), ("newest", "hangs"), ("others", "hangs")]);
         // As a terminal does it: the whole group gets the signal.
         let mut running = make.process_group(0).stderr(Stdio::null()).spawn().unwrap();
         let hanging = ["hanging-oldest", "hanging-waiting", "hanging-newest", "hanging-others"];

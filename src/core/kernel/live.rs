@@ -97,6 +97,41 @@ impl Live {
         if self.generation > 0 { self.generation.to_string() } else { self.resource_version.to_string() }
     }
 
+    /// Whether this is the object that was seen and compared before, in another version: somebody wrote a field that is
+    /// nobody's business here. Such events are frequent, and no pass can find anything new.
+    #[must_use]
+    pub fn differs_in_version_only(&self, seen: &SeenChild) -> bool {
+        let SeenChild {
+            kind: _,
+            key: _,
+            uid,
+            resource_version: _,
+            created: _,
+            generation,
+            deleting,
+            controller,
+            content,
+            owned,
+            entry,
+            go_operator,
+            managers,
+            rollout,
+            inactive,
+        } = seen;
+        self.uid == *uid
+            && self.generation == *generation
+            && self.deleting == *deleting
+            && self.controller.as_deref() == controller.as_ref()
+            && self.orphan.is_none()
+            && self.entry == *entry
+            && self.go_operator.is_none()
+            && go_operator.is_none()
+            && self.managers == *managers
+            && self.rollout.as_deref() == rollout.as_ref()
+            && self.inactive.as_deref() == inactive.as_ref()
+            && self.comparison.is_of(content, owned.as_ref())
+    }
+
     /// Keeps the outcome of a comparison and drops the object.
     pub fn keep_comparison(&mut self, desired: BodyHash, differences: Differences) {
         self.comparison.keep(desired, differences);

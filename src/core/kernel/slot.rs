@@ -118,8 +118,35 @@ impl Slot {
         {
             return false;
         }
+        if self.is_as_decided()
+            && let Some(live) = &mut self.live
+            && live.differs_in_version_only(&seen)
+        {
+            live.resource_version = seen.resource_version;
+            return false;
+        }
         self.replace(seen);
         true
+    }
+
+    /// Whether nothing is to be done about the live object but by what a pass finds in it: the last one found nothing more.
+    fn is_as_decided(&self) -> bool {
+        let Self {
+            live: _,
+            look,
+            lost,
+            answered: _,
+            deletion_heard: _,
+            doubtful,
+            absence: _,
+            recheck,
+            altered: _,
+            template_changed,
+            backoff,
+            repairs: _,
+        } = self;
+        let is_sure = !look && !doubtful && !template_changed;
+        is_sure && lost.is_none() && recheck.is_none() && backoff.is_none()
     }
 
     /// A short record of what is known of this child now.

@@ -238,8 +238,11 @@ impl World {
                 if older(known) && !goes_back {
                     return false;
                 }
-                let news = known.seen != seen;
-                known.backoff.take_if(|_| known.seen.resource_version != seen.resource_version);
+                let is_another = known.seen.resource_version != seen.resource_version;
+                let may_write_again = is_another && known.backoff.take().is_some();
+                // A version alone is no news, unless a write waited for another one.
+                known.seen.resource_version.clone_from(&seen.resource_version);
+                let news = may_write_again || known.seen != seen;
                 let same = known.seen.spec == seen.spec && known.seen.restart_trigger == seen.restart_trigger;
                 known.rendered_hashes.take_if(|_| !same);
                 let before = std::mem::replace(&mut known.seen, seen);

@@ -23,9 +23,9 @@ const RESOURCES: usize = 100;
 const FIGURES: [(&str, usize); 5] = [
     ("allocations to bring a resource to rest", 2_913),
     ("bytes of a resource at rest", 4_780),
-    ("allocations of a Deployment that says nothing new", 149),
-    ("allocations of a Deployment that has all its pods now", 635),
-    ("allocations of a resource that says nothing new", 73),
+    ("allocations of a Deployment that says nothing new", 3),
+    ("allocations of a Deployment that has all its pods now", 639),
+    ("allocations of a resource that says nothing new", 5),
 ];
 
 #[test]

@@ -39,8 +39,9 @@ pub struct ComparisonResult {
     /// What was found; `None` where nothing was, as in nearly each child.
     #[serde(with = "none_or_some")]
     differences: Option<Box<Differences>>,
-    /// [`fingerprint`] of the live object, if it was computed.
-    #[serde(skip)]
+    /// [`fingerprint`] of the live object, if it was computed. Part of a snapshot: who knows it takes no event for news that
+    /// brings the same object again.
+    #[serde(default)]
     of: Option<u64>,
 }
 
@@ -108,6 +109,12 @@ impl Comparison {
         *self = Self::Done(ComparisonResult { desired, differences: some(differences), of });
     }
 
+    /// Whether an object that reads like this one was compared.
+    #[must_use]
+    pub fn is_of(&self, content: &Value, owned: Option<&Value>) -> bool {
+        matches!(self, Self::Done(result) if result.is_of(content, owned))
+    }
+
     /// Whether the object still has to be compared.
     #[must_use]
     pub const fn is_open(&self) -> bool {
@@ -155,7 +162,8 @@ impl Comparison {
     }
 }
 
-/// A hash of the parts of an object that are compared.
+/// A hash of the parts of an object that are compared. It has no random key, so that each process of one build finds the same:
+/// a snapshot holds it.
 fn fingerprint(content: &Value, owned: Option<&Value>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (content, owned).hash(&mut hasher);
