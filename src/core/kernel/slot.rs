@@ -328,8 +328,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::kernel::backoff::Attempt;
     use crate::kernel::desired::meta::selector_labels;
     use crate::kernel::diff::Differences;
+    use crate::kernel::failure::Category;
 
     fn service(uid: &str, version: &str) -> SeenChild {
         SeenChild {
@@ -474,6 +476,34 @@ mod tests {
         };
         let live = slot.live.as_ref().unwrap();
         (live.comparison.differences(ChildKind::Service, hash(name), body), rendered.get())
+    }
+
+    /// Whether another version of the same object is news, and whether that version is known afterwards.
+    fn another_version(prepare: impl FnOnce(&mut Slot), version: &str) -> (bool, bool) {
+        let mut slot = Slot::default();
+        slot.store_from_watch(service("a", "1"));
+        slot.live.as_mut().unwrap().keep_comparison(hash("one"), no_differences());
+        prepare(&mut slot);
+        let is_news = slot.store_from_watch(service("a", version));
+        (is_news, slot.live.unwrap().resource_version == ResourceVersion::from(version))
+    }
+
+    #[test]
+    fn another_version_of_the_same_object_is_news_only_where_something_waits_for_it() {
+        let refused = || Backoff {
+            failure: Failure { category: Category::Invalid, message: String::new() },
+            attempts: 1,
+            races: 0,
+            retry_at: None,
+            sent: Attempt::default(),
+        };
+        assert_eq!(another_version(|_| {}, "2"), (false, true));
+        assert_eq!(another_version(|slot| slot.look = true, "2"), (true, true));
+        assert_eq!(another_version(|slot| slot.doubtful = true, "2"), (true, true));
+        assert_eq!(another_version(|slot| slot.template_changed = true, "2"), (true, true));
+        assert_eq!(another_version(|slot| slot.backoff = Some(Box::new(refused())), "2"), (true, true));
+        let uncompared = |slot: &mut Slot| slot.live = Some(Live::from(service("a", "1")));
+        assert_eq!(another_version(uncompared, "2"), (true, true));
     }
 
     #[test]

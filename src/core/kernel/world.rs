@@ -461,3 +461,39 @@ const fn goes(pod: &SeenPod) -> bool {
 fn is_unready(pod: &SeenPod) -> bool {
     pod.readiness != Readiness::Ready && pod.revision.is_some()
 }
+
+#[cfg(test)]
+mod tests {
+    use kube_core::DynamicObject;
+    use serde_json::json;
+
+    use super::*;
+    use crate::kernel::backoff::{Attempt, Backoff};
+    use crate::kernel::failure::{Category, Failure};
+    use crate::kernel::seen;
+
+    fn resource(version: &str) -> SeenResource {
+        let object: DynamicObject = serde_json::from_value(json!({
+            "metadata": {"namespace": "n", "name": "x", "uid": "u", "resourceVersion": version, "generation": 1},
+            "spec": {},
+        }))
+        .unwrap();
+        seen::resource(&object).unwrap()
+    }
+
+    #[test]
+    fn another_version_of_a_resource_is_news_only_where_a_write_of_its_status_waits_for_it() {
+        let mut world = World::default();
+        assert!(world.see_resource(resource("1")));
+        assert!(!world.see_resource(resource("2")));
+        let failure = Failure { category: Category::Conflict, message: String::new() };
+        let refused = Backoff { failure, attempts: 1, races: 0, retry_at: None, sent: Attempt::default() };
+        let known = |world: &mut World| world.resources.values_mut().next().unwrap().backoff.take();
+        for resource in world.resources.values_mut() {
+            resource.backoff = Some(Box::new(refused.clone()));
+        }
+        assert!(world.see_resource(resource("3")));
+        assert_eq!(known(&mut world), None);
+        assert!(!world.see_resource(resource("4")));
+    }
+}
