@@ -7,8 +7,9 @@
 //! deleted, so that another replica of the operator knows of it, and knows whether the rollout stalled.
 //!
 //! A turn ends when all pods of the live template are available and nothing more is to be done with it: the rollout
-//! is complete, or the resource is paused, invalid, or waits for a Secret. Only the state of the Deployment decides
-//! about that, so that no exit of a pass can forget it. A resource whose apply is refused keeps its turn, which is
+//! is complete, or the resource is paused, invalid, or waits for a Secret. Only the state of the workload decides
+//! about that, so that no exit of a pass can forget it. A StatefulSet that is paused or invalid between two pods gives its turn
+//! back too; the edit that ends the pause lets it go on. A resource whose apply is refused keeps its turn, which is
 //! idle then: an idle turn does not count, and before the rollout goes on a free one is needed again. A resource that
 //! adopts a newer template and stalls or is refused blocks all further adoptions.
 //!

@@ -62,6 +62,14 @@ pub fn replaced_last(live: &Live) -> Option<i32> {
     (is_rolling(seen) && at > 0 && at < asked && is_there(seen, at, asked)).then_some(at)
 }
 
+/// Whether a rollout is between two pods: those that may be replaced are new, all are available, and nothing happens before
+/// the partition goes down.
+#[must_use]
+pub fn is_between_two_pods(live: &Live) -> bool {
+    let at = live.partition.unwrap_or(0);
+    observed(live).is_some_and(|seen| is_rolling(seen) && is_there(seen, at, live.asked()))
+}
+
 /// The numbers of a StatefulSet, unless they are of before the last write.
 fn observed(live: &Live) -> Option<&SeenRollout> {
     live.rollout.as_deref().filter(|seen| seen.observed_generation >= live.generation)

@@ -9,8 +9,10 @@ use super::view::View;
 use crate::api::Validated;
 use crate::api::status::BudgetedRollout;
 use crate::kernel::failure::Category;
+use crate::kernel::object::ChildKind;
 use crate::kernel::rollout_budget::{Turn, TurnState};
 use crate::kernel::rollout_cause::RolloutCause;
+use crate::kernel::stateful_set_rollout;
 use crate::kernel::status::rollout_progress::is_rolled_out;
 
 /// Whether a resource changes to the newest templates though its intent is unchanged.
@@ -45,7 +47,8 @@ pub struct BudgetedPlan<'a> {
 /// The turn of a resource in a pass that writes no child.
 #[must_use]
 pub fn turn_without_writes(view: &View<'_>) -> TurnState {
-    view.world.rollout_budget.turn_state(&view.resource.seen.key, None, view.pods_are_back())
+    let done = view.pods_are_back() || view.named_pods_stay();
+    view.world.rollout_budget.turn_state(&view.resource.seen.key, None, done)
 }
 
 /// Whether the resource adopts the newest templates; `present` is its plan by the revision of the live template.
@@ -86,7 +89,8 @@ pub fn apply<'a>(
         AdoptionState::Waits | AdoptionState::Begins => Some(BudgetedRollout::Adoption),
     };
     let (rollout_budget, key) = (&view.world.rollout_budget, &view.resource.seen.key);
-    let turn_state = rollout_budget.turn_state(key, reason, view.pods_are_back() && !backs_off(now));
+    let all_back = view.pods_are_back() || (present.desired.is_paused() && view.named_pods_stay());
+    let turn_state = rollout_budget.turn_state(key, reason, all_back && !backs_off(now));
     let idle = |plan: &Plan<'_>| view.pods_are_back() && backs_off(plan);
     match (turn_state, newest) {
         (TurnState::Granted(Turn { cause: BudgetedRollout::Adoption, .. }), Some(newest)) => {
@@ -113,6 +117,13 @@ fn backs_off(plan: &Plan<'_>) -> bool {
 }
 
 impl View<'_> {
+    /// Whether a rollout of the StatefulSet's pods stays where it is while nobody writes: Kubernetes goes no further by itself.
+    fn named_pods_stay(&self) -> bool {
+        let slot = self.resource.slot(ChildKind::StatefulSet);
+        let is_ours = self.resource.workload() == ChildKind::StatefulSet && !slot.look;
+        is_ours && self.our_workload().is_some_and(stateful_set_rollout::is_between_two_pods)
+    }
+
     /// Whether no rollout is under way: all pods run the live template and are available, or there are none.
     /// `false` while it is unknown whether the last write was stored.
     fn pods_are_back(&self) -> bool {

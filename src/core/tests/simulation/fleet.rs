@@ -63,6 +63,17 @@ impl Fleet {
         fleet
     }
 
+    /// Resources in order, all settled, that mount the Secret in pods with names or without.
+    pub(crate) fn mounting(size: usize, variant: u8) -> Self {
+        let mut fleet = Self::unsettled(size, |_| variant);
+        fleet.models.values_mut().skip(1).for_each(|model| model.finds_secret_elsewhere = true);
+        fleet.secrets().set_secret(Some(9));
+        fleet.restart(BudgetSettings::default());
+        fleet.settle();
+        fleet.models.values_mut().for_each(|model| model.rollouts = 0);
+        fleet
+    }
+
     /// Resources in order, all settled, in a cluster that rewrites images until now. The API server gets another version.
     pub(crate) fn with_rewritten_images(size: usize) -> Self {
         let mut fleet = Self::unsettled(size, |_| 0);
@@ -315,7 +326,7 @@ impl Fleet {
     }
 
     pub(crate) fn at(&self, pointer: &str) -> Vec<Option<&str>> {
-        let content = self.models.values().map(|model| &model.deployment().content);
+        let content = self.models.values().map(|model| &model.workload().content);
         content.map(|content| content.pointer(pointer).and_then(serde_json::Value::as_str)).collect()
     }
 

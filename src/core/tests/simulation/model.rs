@@ -63,6 +63,8 @@ pub(crate) struct Model {
     pub(crate) undone: usize,
     /// Things that somebody did which may make pods roll.
     pub(crate) causes: usize,
+    /// Whether the Secret is kept by another model, and there.
+    pub(crate) finds_secret_elsewhere: bool,
     /// Whether the definition is an older one, which knows neither `memcached` nor the newest fields of the status.
     older: bool,
     /// What the agents of the pods answer; those that are not named take everything.
@@ -103,6 +105,7 @@ impl Model {
             rollouts: 0,
             undone: 0,
             causes: 0,
+            finds_secret_elsewhere: false,
             older: false,
             agents: Vec::new(),
             judges: true,

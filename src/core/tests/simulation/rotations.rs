@@ -5,6 +5,7 @@ use memcached_operator_core::kernel::rollout_budget::BudgetSettings;
 use proptest::prelude::*;
 
 use crate::fleet::{BUDGET, Fleet, HASH, REVISION};
+use crate::model::{Model, NAMED_WITH_SECRET};
 
 /// One step of a history; numbers pick among what there is.
 #[derive(Clone, Debug)]
@@ -98,6 +99,50 @@ fn a_turn_outlives_operators_that_are_killed_or_lose_the_lead_at_any_request_of_
         }
         assert!(cut > 30, "{cut} requests are too few to show anything");
     }
+}
+
+/// Caches whose pods have names rotate as those without do: a few at a time, one pod of each after the other, whoever leads.
+#[test]
+fn caches_with_named_pods_rotate_a_few_at_a_time_wherever_the_operator_is_killed() {
+    let ends: [fn(&mut Fleet); 2] = [|fleet| fleet.restart(BUDGET), Fleet::change_leader];
+    for end in ends {
+        for requests in (1..).step_by(4) {
+            let mut fleet = Fleet::mounting(3, NAMED_WITH_SECRET);
+            fleet.restart(BUDGET);
+            fleet.secrets().set_secret(Some(5));
+            let ended = fleet.settle_after(requests, end);
+            fleet.check_records();
+            let hashes = fleet.at(HASH);
+            assert!(hashes[0].is_some() && hashes.iter().all(|hash| *hash == hashes[0]), "{hashes:?}");
+            assert_eq!((fleet.rollouts(), fleet.turns()), (vec![1; 3], vec![None; 3]), "after {requests}");
+            if !ended {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cache_with_named_pods_that_is_paused_in_its_turn_gives_the_turn_back_and_goes_on_afterwards() {
+    let mut fleet = Fleet::mounting(2, NAMED_WITH_SECRET);
+    fleet.restart(BudgetSettings { limit: 1, ..BUDGET });
+    fleet.secrets().set_secret(Some(5));
+    let first = |fleet: &mut Fleet| fleet.model("cache-00").pods_of_the_new_template();
+    while first(&mut fleet) != 1 {
+        assert!(
+            fleet.hear() || fleet.ask() || fleet.models.values_mut().any(Model::work),
+            "it does not begin"
+        );
+    }
+    fleet.model("cache-00").change_spec(|spec| spec.paused = Some(true));
+    fleet.let_pass(20);
+    assert_eq!(first(&mut fleet), 1, "paused: no further pod goes");
+    assert_eq!((fleet.rollouts(), fleet.turns()[0]), (vec![1, 1], None));
+    fleet.model("cache-00").change_spec(|spec| spec.paused = None);
+    fleet.let_pass(20);
+    assert_eq!(first(&mut fleet), 3);
+    assert_eq!(fleet.at(HASH)[0], fleet.at(HASH)[1]);
+    assert_eq!((fleet.rollouts(), fleet.turns()), (vec![1; 2], vec![None; 2]));
 }
 
 #[test]

@@ -118,7 +118,10 @@ impl Model {
 
     /// Whether its pods are being replaced: the template is another than the one that all of them run.
     pub(crate) fn is_rolling(&self) -> bool {
-        let Some(child) = self.children.get(&ChildKind::Deployment) else { return false };
+        let Some(child) = self.children.get(&self.live_workload()) else { return false };
+        if child.kind == ChildKind::StatefulSet {
+            return self.rollouts > 0 && self.named_pods_roll();
+        }
         let rollout = child.rollout.clone().unwrap_or_default();
         let behind = rollout.observed_generation < child.generation;
         self.rollouts > 0
@@ -133,6 +136,11 @@ impl Model {
     /// The Deployment, as far as a test of many asks.
     pub(crate) fn deployment(&self) -> &SeenChild {
         &self.children[&ChildKind::Deployment]
+    }
+
+    /// The Deployment or the StatefulSet.
+    pub(crate) fn workload(&self) -> &SeenChild {
+        &self.children[&self.live_workload()]
     }
 
     /// The autoscaler knows no figures, so that it keeps the number within its bounds; zero switches it off.

@@ -185,6 +185,16 @@ impl Model {
         });
     }
 
+    /// Whether pods are being replaced, or are to be.
+    pub(super) fn named_pods_roll(&self) -> bool {
+        let Some(set) = self.set().map(Set::read) else { return false };
+        let is_back = |pod: &NamedPod| pod.ready.is_some() && !pod.deleting && pod.revision == set.update;
+        let stays = self.resource().spec.as_ref().is_ok_and(|spec| spec.paused == Some(true));
+        let serves = |pod: &NamedPod| pod.ready.is_some() && !pod.deleting;
+        let pods = &self.named.pods;
+        !pods.values().all(is_back) && !(stays && pods.values().all(serves))
+    }
+
     /// Pods that were made from the template of now.
     pub(crate) fn pods_of_the_new_template(&self) -> usize {
         let Some(set) = self.set().map(Set::read) else { return 0 };
@@ -302,8 +312,9 @@ impl Model {
             return;
         }
         let starting: Vec<i32> = {
+            let has_secret = self.secret.is_some() || self.finds_secret_elsewhere;
             let lacks_secret =
-                |pod: &NamedPod| self.named.templates[&pod.revision].mounts_secret && self.secret.is_none();
+                |pod: &NamedPod| self.named.templates[&pod.revision].mounts_secret && !has_secret;
             let is_starting = |(number, pod): (&i32, &NamedPod)| {
                 let comes = pod.runs || (!pod.broken && !lacks_secret(pod));
                 (pod.ready.is_none() && comes).then_some(*number)
