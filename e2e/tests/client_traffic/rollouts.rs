@@ -71,9 +71,19 @@ fn ready_since(pod: &Pod) -> Option<Timestamp> {
 
 #[tokio::test]
 async fn the_next_pod_is_replaced_when_the_new_one_has_been_ready_for_as_long_as_asked() -> Result<()> {
-    with_cache("gradual", async |cache| {
+    futures::try_join!(
+        becomes_new_gradually("gradual", "Deployment"),
+        becomes_new_gradually("named-gradual", "StatefulSet")
+    )?;
+    Ok(())
+}
+
+/// Replaces the two pods of a cache of this kind.
+async fn becomes_new_gradually(name: &str, workload: &str) -> Result<()> {
+    with_cache(name, async |cache| {
         let spec = |threads: i32| {
-            json!({"replicas": 2, "rollout": {"minReadySeconds": 12}, "memcached": {"threads": threads}})
+            let rollout = json!({"minReadySeconds": 12});
+            json!({"workload": workload, "replicas": 2, "rollout": rollout, "memcached": {"threads": threads}})
         };
         cache.apply(&spec(1)).await?;
         cache.ready().await?;
@@ -87,7 +97,7 @@ async fn the_next_pod_is_replaced_when_the_new_one_has_been_ready_for_as_long_as
         ensure!(since.len() == 2, "{since:?}");
         let apart = since[1].duration_since(since[0]);
         // The API server keeps whole seconds.
-        assert!(apart.as_secs() >= 11, "the second pod was ready only {apart} after the first");
+        assert!(apart.as_secs() >= 11, "{workload}: the second pod was ready only {apart} after the first");
         Ok(())
     })
     .await
