@@ -192,7 +192,7 @@ impl Model {
         let stays = self.resource().spec.as_ref().is_ok_and(|spec| spec.paused == Some(true));
         let serves = |pod: &NamedPod| pod.ready.is_some() && !pod.deleting;
         let pods = &self.named.pods;
-        !pods.values().all(is_back) && !(stays && pods.values().all(serves))
+        !(pods.values().all(is_back) || stays && pods.values().all(serves))
     }
 
     /// Pods that were made from the template of now.
