@@ -102,6 +102,7 @@ fn every_part_runs_also_when_another_failed_and_each_failure_counts() {
             let names = [&*format!("test {part}::broke ... FAILED")];
             assert_eq!(end, [&whole[..], &again, &names].concat(), "{shown}");
         }
+        assert!(shown.contains("All lanes took "), "{shown}");
         for part in PARTS {
             assert!(shown.contains(&format!("test {part}::passed ... ok")), "{part}: {shown}");
         }
