@@ -114,7 +114,10 @@ fn every_link_into_the_repository_leads_somewhere() {
     for link in links.filter(|link| !link.starts_with("https://")) {
         let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
         assert!(root().join(path).exists(), "{link}");
-        let slug = |line: &str| line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-");
+        // As GitHub makes it: a question mark goes.
+        let slug = |line: &str| {
+            line.trim_start_matches(['#', ' ']).to_lowercase().replace(' ', "-").replace('?', "")
+        };
         let leads = || {
             let text = fs::read_to_string(root().join(path)).unwrap();
             text.lines().any(|line| line.starts_with('#') && slug(line) == anchor)

@@ -19,7 +19,7 @@ def say(line, value):
 
 
 # The first command of a connection logs in. Its key, flags and time mean nothing.
-assert say(b"set auth x 0", f"{user} {password}".encode()) == b"STORED"
+assert say(b"set auth x 0", f"{user} {password}".encode()) == b"STORED", "memcached refuses the login"
 if only != ["get"]:
     assert say(b"set greeting 0 0", b"hello") == b"STORED"
 connection.sendall(b"get greeting\r\n")

@@ -137,7 +137,7 @@ fn read_everything(space: &Space, folder: &Path, notes: &str) -> Result<()> {
     let open = |page: &str| Guide::open(page, kubeconfig.clone());
     let follow_notes = || -> Result<()> {
         let printed = open(INSTALLING)?.shell(&notes::commands(notes)).context("the notes")?;
-        ensure!(printed.contains("memcached.memcached.c5c3.io/sessions condition met"), "{printed}");
+        ensure!(printed.contains("memcached.memcached.c5c3.io/first-cache condition met"), "{printed}");
         Ok(())
     };
     let follow_readme = || -> Result<()> {

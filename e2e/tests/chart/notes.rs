@@ -31,9 +31,9 @@ It works in all namespaces.
 A first cache:
 
   echo '{"apiVersion": "memcached.c5c3.io/v1beta1", "kind": "Memcached",
-         "metadata": {"name": "sessions"}, "spec": {"replicas": 2, "resources":
+         "metadata": {"name": "first-cache"}, "spec": {"replicas": 2, "resources":
          {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "128Mi"}}}}' | kubectl apply --filename -
-  kubectl wait mcd/sessions --for=condition=Ready --timeout=120s
+  kubectl wait mcd/first-cache --for=condition=Ready --timeout=120s
 
 What the operator does and why:
 

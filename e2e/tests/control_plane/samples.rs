@@ -12,7 +12,7 @@ use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
 use e2e::testing::control_plane::{self, await_ready, in_space};
 use e2e::testing::kubelet::Kubelet;
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::Secret;
 use memcached_operator::api::Memcached;
 use memcached_operator::api::spec::DEFAULT_IMAGE;
@@ -34,9 +34,11 @@ const MORE_IMAGES: [(&str, &str); 2] =
 
 /// What the pods of a cache run.
 async fn images(space: &Space, name: &str) -> Result<Vec<String>> {
-    let deployment = space.api::<Deployment>().get(name).await?;
-    let pod =
-        deployment.spec.and_then(|spec| spec.template.spec).context("a Deployment has a pod template")?;
+    let template = match space.api::<StatefulSet>().get_opt(name).await? {
+        Some(named) => named.spec.map(|spec| spec.template),
+        None => space.api::<Deployment>().get(name).await?.spec.map(|spec| spec.template),
+    };
+    let pod = template.and_then(|template| template.spec).context("a workload has a pod template")?;
     let all = pod.init_containers.into_iter().flatten().chain(pod.containers);
     Ok(all.filter_map(|container| container.image).collect())
 }

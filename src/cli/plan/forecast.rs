@@ -16,7 +16,7 @@ use crate::kernel::diff;
 use crate::kernel::effect::{Effect, Observation, Request, RequestId};
 use crate::kernel::event::{Event, Reply, SeenChild, SeenResource};
 use crate::kernel::failure::{Category, Failure};
-use crate::kernel::object::{ChildKind, Key};
+use crate::kernel::object::{ChildKind, Key, Watched};
 use crate::kernel::reconciler::{Reconciler, Settings};
 use crate::kernel::rollout_budget::{Adoption, BudgetSettings};
 use crate::kernel::rollout_cause::RolloutCause;
@@ -162,6 +162,8 @@ pub struct Forecast {
     reads: VecDeque<(RequestId, Key, Request)>,
     /// Creates that wait for a read: no list shows an object without our label that may have the name already.
     creates: BTreeMap<RequestId, (Key, Request)>,
+    /// Workloads that go once those in their place have pods.
+    formers: Vec<(ChildKind, Key)>,
 }
 
 impl Forecast {
@@ -183,6 +185,7 @@ impl Forecast {
             writes: VecDeque::new(),
             reads: VecDeque::new(),
             creates: BTreeMap::new(),
+            formers: Vec::new(),
         }
     }
 
@@ -199,6 +202,11 @@ impl Forecast {
         if let Some(event) = self.answered(event) {
             self.step(event);
         }
+        self.write();
+    }
+
+    /// Answers what would be written, until nothing would be any more.
+    fn write(&mut self) {
         while let Some((id, key, request)) = self.writes.pop_front() {
             if let Some(reply) = self.pretend(&key, &request) {
                 self.step(Event::Done { id, reply });
@@ -302,7 +310,8 @@ impl Forecast {
             None => plan.children.push(ChildPlan { kind: kind.name(), action, fields }),
         }
         if let Some(former) = switched {
-            // It goes once the new pods are there, which a plan does not wait for.
+            // It goes once the new pods are there, which a plan does not wait for: `finish` tells the kernel.
+            self.formers.push((former, resource.clone()));
             plan.rolls = Some(RolloutCause::Spec.label());
             if plan.children.iter().all(|child| child.kind != former.name()) {
                 plan.children.push(ChildPlan {
@@ -329,10 +338,9 @@ impl Forecast {
 
     /// All resources, by namespace and name.
     #[must_use]
-    pub fn finish(self) -> Vec<ResourcePlan> {
-        let Self { reconciler, mut plans, .. } = self;
-        for (key, resource) in &reconciler.world().resources {
-            if let Some(plan) = plans.get_mut(key) {
+    pub fn finish(mut self) -> Vec<ResourcePlan> {
+        for (key, resource) in &self.reconciler.world().resources {
+            if let Some(plan) = self.plans.get_mut(key) {
                 let status = &resource.seen.status;
                 plan.problem = problem(status);
                 plan.rotates_in_place = plan.rolls.is_none() && plan.children.iter().any(names_new_secrets);
@@ -341,7 +349,17 @@ impl Forecast {
                 plan.weakened_by_others.clone_from(&status.weakened_by_others);
             }
         }
-        plans.into_values().collect()
+        // The list of servers names the new pods when the former ones are gone, and it is what clients go by.
+        for (kind, key) in std::mem::take(&mut self.formers) {
+            self.live.remove(&(kind, key.clone()));
+            self.step(Event::Gone { kind: Watched::Child(kind), key });
+            self.write();
+        }
+        while let Some((id, key, Request::ReadChild { kind, .. })) = self.reads.pop_front() {
+            let there = self.live.get(&(kind, key)).cloned();
+            self.learn(Event::Done { id, reply: Reply::Child(there.map(Box::new)) });
+        }
+        self.plans.into_values().collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! A plan as text for people, or as JSON. Pure; called by the command.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -103,19 +104,76 @@ fn child(plan: &ChildPlan) -> String {
         let _ = match (from, to) {
             (Value::Null, to) => writeln!(text, "    + {path}: {}", cut(&to.to_string(), 0)),
             (from, Value::Null) => writeln!(text, "    - {path}: {}", cut(&from.to_string(), 0)),
-            (from, to) => writeln!(text, "    ~ {path}: {}", transition(from, to)),
+            (from, to) => {
+                transitions(from, to).iter().try_for_each(|it| writeln!(text, "    ~ {path}: {it}"))
+            }
         };
     }
     text
 }
 
+/// Both values. Lists that are too long to be printed whole: each place where they differ, so that the first does not hide
+/// the others.
+fn transitions(from: &Value, to: &Value) -> Vec<String> {
+    match (from, to) {
+        (Value::Array(before), Value::Array(after)) if is_long(from) || is_long(to) => {
+            let places = places(before, after).into_iter();
+            places.map(|(gone, new)| transition(&part(before, gone), &part(after, new))).collect()
+        }
+        _ => vec![transition(&from.to_string(), &to.to_string())],
+    }
+}
+
+fn is_long(value: &Value) -> bool {
+    value.to_string().chars().count() > WIDTH
+}
+
+/// These items of a list, with a mark where there are more.
+fn part(list: &[Value], shown: Range<usize>) -> String {
+    let items = list.get(shown.clone()).unwrap_or_default().iter().map(Value::to_string);
+    let before = (shown.start > 0).then(|| "…".to_owned());
+    let after = (shown.end < list.len()).then(|| "…".to_owned());
+    format!("[{}]", before.into_iter().chain(items).chain(after).collect::<Vec<_>>().join(","))
+}
+
+/// Where two lists differ: which items of the first are others in the second, each with the item before them, which both
+/// have, such as the name of an argument.
+fn places(before: &[Value], after: &[Value]) -> Vec<(Range<usize>, Range<usize>)> {
+    // How many items the rests from here on have in common, in their order.
+    let mut common = vec![vec![0_usize; after.len() + 1]; before.len() + 1];
+    for (i, gone) in before.iter().enumerate().rev() {
+        for (j, new) in after.iter().enumerate().rev() {
+            common[i][j] =
+                if gone == new { common[i + 1][j + 1] + 1 } else { common[i + 1][j].max(common[i][j + 1]) };
+        }
+    }
+    let (mut i, mut j) = (0, 0);
+    let mut places: Vec<(Range<usize>, Range<usize>)> = Vec::new();
+    while i < before.len() || j < after.len() {
+        if before.get(i).is_some_and(|it| after.get(j) == Some(it)) {
+            (i, j) = (i + 1, j + 1);
+            continue;
+        }
+        let shared = usize::from(i > 0 && j > 0);
+        let (mut gone, mut new) = (i - shared..i, j - shared..j);
+        while (i < before.len() || j < after.len())
+            && !before.get(i).is_some_and(|it| after.get(j) == Some(it))
+        {
+            let goes = j == after.len() || (i < before.len() && common[i + 1][j] >= common[i][j + 1]);
+            if goes { i += 1 } else { j += 1 }
+        }
+        (gone.end, new.end) = (i, j);
+        places.push((gone, new));
+    }
+    places
+}
+
 /// Both values, from shortly before the place where they differ if one is too long to be printed whole.
-fn transition(from: &Value, to: &Value) -> String {
-    let (from, to) = (from.to_string(), to.to_string());
+fn transition(from: &str, to: &str) -> String {
     let same = from.chars().zip(to.chars()).take_while(|(from, to)| from == to).count();
     let longest = from.chars().count().max(to.chars().count());
     let skipped = if longest > WIDTH { same.saturating_sub(CONTEXT) } else { 0 };
-    format!("{} -> {}", cut(&from, skipped), cut(&to, skipped))
+    format!("{} -> {}", cut(from, skipped), cut(to, skipped))
 }
 
 /// At most [`WIDTH`] characters of a text, after the first few.
@@ -369,7 +427,11 @@ Nothing would change; resources looked at: 3. Paused: 3, of which 2 would change
 Memcached shop/carts: pods roll, cause spec; the cache will be empty
   create StatefulSet
   delete Deployment
-1 of 1 resources would change (children: 1 created, 0 changed, 1 deleted); the pods of 1 would roll.
+  change ConfigMap
+    ~ data.MEMCACHED_SERVERS: \"carts.shop:11211\" -> \"carts-0.carts.shop.svc:11211\"
+    ~ data.MEMCACHED_SERVERS_ARE: \"service\" -> \"pods\"
+    ~ data.servers: \"carts.shop:11211\\n\" -> \"carts-0.carts.shop.svc:11211\\n\"
+1 of 1 resources would change (children: 1 created, 1 changed, 1 deleted); the pods of 1 would roll.
 ";
         let edit = of_edit("carts", &json!({}), &json!({"workload": "StatefulSet"}));
         assert_eq!(text(&[edit], Output::Text).unwrap(), wanted);
@@ -417,7 +479,27 @@ Paused: 1, of which 1 would change and 0 would roll. Rotating in place: 1.
         let text = super::child(&child("Deployment", Verb::Change, wide));
         let same = "o-o-o-o-o-o-o-o-o\",\"";
         let new = &"new".repeat(60)[..WIDTH - CONTEXT];
-        let wanted = format!("  change Deployment\n    ~ args: …{same}old\",\"-v\"] -> …{same}{new}…\n");
+        let wanted = format!("  change Deployment\n    ~ args: …{same}old\",…] -> …{same}{new}…\n");
         assert_eq!(text, wanted);
+    }
+
+    #[test]
+    fn of_long_lists_each_place_that_differs_is_printed_in_a_line_of_its_own() {
+        let chain = "ssl_chain_cert=/etc/memcached/tls/tls.crt,ssl_key=/etc/memcached/tls/tls.key".repeat(2);
+        let before = json!(["-m", "64", "-c", "1024", "-o", chain, "-l", "0.0.0.0", "-v"]);
+        let after = json!(["-m", "96", "-c", "1024", "-o", chain, "-v", "-Y", "users"]);
+        let of = |from: &Value, to: &Value| {
+            super::child(&child("Deployment", Verb::Change, vec![field("args", from.clone(), to.clone())]))
+        };
+        let wanted = r#"  change Deployment
+    ~ args: ["-m","64",…] -> ["-m","96",…]
+    ~ args: …cached/tls/tls.key","-l","0.0.0.0",…] -> …cached/tls/tls.key",…]
+    ~ args: […,"-v"] -> […,"-v","-Y","users"]
+"#;
+        assert_eq!(of(&before, &after), wanted);
+        let from_nothing = of(&json!([]), &before);
+        assert!(
+            from_nothing.contains("    ~ args: [] -> [\"-m\",\"64\",") && from_nothing.lines().count() == 2
+        );
     }
 }

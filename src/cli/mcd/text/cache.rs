@@ -180,7 +180,7 @@ fn wait(wait: &Wait, now: Timestamp) -> String {
 
 fn rollouts(rollouts: &[EventView], now: Timestamp) -> Vec<String> {
     if rollouts.is_empty() {
-        return vec!["no Event about one is left; Kubernetes keeps Events for an hour".to_owned()];
+        return vec!["no Event about a rollout in the last hour".to_owned()];
     }
     events(rollouts, now)
 }

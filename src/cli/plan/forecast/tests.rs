@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::*;
 use crate::kernel::event::{SecretContent, SeenSecret};
-use crate::kernel::object::{ResourceVersion, Scope, Uid, Watched};
+use crate::kernel::object::{ResourceVersion, Scope, Uid};
 use crate::kernel::seen;
 
 fn resource(name: &str, spec: &Value) -> Event {
@@ -225,5 +225,13 @@ fn another_kind_of_workload_takes_the_place_of_the_one_there_is() {
         assert_eq!(changed(names[after]), Some(Verb::Create));
         assert_eq!(changed(names[before]), Some(Verb::Delete));
         assert_eq!(rolls, Some("spec"));
+        let list = children.iter().find(|child| child.kind == "ConfigMap").unwrap();
+        let of_servers = list.fields.iter().find(|field| field.path == "data.MEMCACHED_SERVERS_ARE").unwrap();
+        let are = [json!("service"), json!("pods")];
+        assert_eq!((&of_servers.from, &of_servers.to), (&are[before], &are[after]));
+        // The names of pods come last: while the Deployment is there they lead to nothing.
+        let order: Vec<_> = children.iter().map(|child| child.kind).collect();
+        let orders = [["ConfigMap", "Deployment", "StatefulSet"], ["StatefulSet", "Deployment", "ConfigMap"]];
+        assert_eq!(order, orders[after]);
     }
 }
