@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use similar::{Algorithm, DiffOp, DiffTag, capture_diff_slices};
 
 use super::forecast::{ChildPlan, Field, ResourcePlan, Verb, When, is_outdated};
 use crate::api::status::Warning;
@@ -117,8 +118,10 @@ fn child(plan: &ChildPlan) -> String {
 fn transitions(from: &Value, to: &Value) -> Vec<String> {
     match (from, to) {
         (Value::Array(before), Value::Array(after)) if is_long(from) || is_long(to) => {
-            let places = places(before, after).into_iter();
-            places.map(|(gone, new)| transition(&part(before, gone), &part(after, new))).collect()
+            let [before, after] =
+                [before, after].map(|list| list.iter().map(Value::to_string).collect::<Vec<_>>());
+            let places = places(&before, &after).into_iter();
+            places.map(|(gone, new)| transition(&part(&before, gone), &part(&after, new))).collect()
         }
         _ => vec![transition(&from.to_string(), &to.to_string())],
     }
@@ -129,43 +132,26 @@ fn is_long(value: &Value) -> bool {
 }
 
 /// These items of a list, with a mark where there are more.
-fn part(list: &[Value], shown: Range<usize>) -> String {
-    let items = list.get(shown.clone()).unwrap_or_default().iter().map(Value::to_string);
-    let before = (shown.start > 0).then(|| "…".to_owned());
-    let after = (shown.end < list.len()).then(|| "…".to_owned());
+fn part(list: &[String], shown: Range<usize>) -> String {
+    let items = list.get(shown.clone()).unwrap_or_default().iter().map(String::as_str);
+    let before = (shown.start > 0).then_some("…");
+    let after = (shown.end < list.len()).then_some("…");
     format!("[{}]", before.into_iter().chain(items).chain(after).collect::<Vec<_>>().join(","))
 }
 
 /// Where two lists differ: which items of the first are others in the second, each with the item before them, which both
 /// have, such as the name of an argument.
-fn places(before: &[Value], after: &[Value]) -> Vec<(Range<usize>, Range<usize>)> {
-    // How many items the rests from here on have in common, in their order.
-    let mut common = vec![vec![0_usize; after.len() + 1]; before.len() + 1];
-    for (i, gone) in before.iter().enumerate().rev() {
-        for (j, new) in after.iter().enumerate().rev() {
-            common[i][j] =
-                if gone == new { common[i + 1][j + 1] + 1 } else { common[i + 1][j].max(common[i][j + 1]) };
-        }
-    }
-    let (mut i, mut j) = (0, 0);
-    let mut places: Vec<(Range<usize>, Range<usize>)> = Vec::new();
-    while i < before.len() || j < after.len() {
-        if before.get(i).is_some_and(|it| after.get(j) == Some(it)) {
-            (i, j) = (i + 1, j + 1);
-            continue;
-        }
-        let shared = usize::from(i > 0 && j > 0);
-        let (mut gone, mut new) = (i - shared..i, j - shared..j);
-        while (i < before.len() || j < after.len())
-            && !before.get(i).is_some_and(|it| after.get(j) == Some(it))
-        {
-            let goes = j == after.len() || (i < before.len() && common[i + 1][j] >= common[i][j + 1]);
-            if goes { i += 1 } else { j += 1 }
-        }
-        (gone.end, new.end) = (i, j);
-        places.push((gone, new));
-    }
-    places
+fn places(before: &[String], after: &[String]) -> Vec<(Range<usize>, Range<usize>)> {
+    let steps = capture_diff_slices(Algorithm::Myers, before, after);
+    let runs = steps.split(|step| step.tag() == DiffTag::Equal);
+    let place = |run: &[DiffOp]| {
+        let (first, last) = (run.first()?, run.last()?);
+        let (gone, new) =
+            (first.old_range().start..last.old_range().end, first.new_range().start..last.new_range().end);
+        let shared = gone.start.min(new.start).min(1);
+        Some((gone.start - shared..gone.end, new.start - shared..new.end))
+    };
+    runs.filter_map(place).collect()
 }
 
 /// Both values, from shortly before the place where they differ if one is too long to be printed whole.
