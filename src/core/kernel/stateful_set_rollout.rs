@@ -27,10 +27,9 @@ pub fn partition(live: &Live, expected: i32, unready: &[UnreadyPod<'_>], next: N
         let last = last_of(asked.min(expected));
         return Partition { of_kept_pods: at, of_new_template: at.min(last) };
     };
-    let given_up = || unready.iter().filter(|pod| pod.is_given_up);
-    let lowest = |pods: &mut dyn Iterator<Item = &UnreadyPod<'_>>| pods.map(|pod| pod.number).min();
-    let any = lowest(&mut given_up()).unwrap_or(HELD);
-    let of_older = lowest(&mut given_up().filter(|pod| pod.is_older(seen))).unwrap_or(HELD);
+    let given_up = unready.iter().filter(|pod| pod.is_given_up);
+    let any = given_up.clone().map(|pod| pod.number).min().unwrap_or(HELD);
+    let of_older = given_up.filter(|pod| pod.is_older(seen)).map(|pod| pod.number).min().unwrap_or(HELD);
     let (first_step, step) = match holds_no_keys(seen, unready) {
         true => (0, 0),
         false => (last_of(asked.min(expected)).min(any), next_step(seen, at, asked, next).min(of_older)),

@@ -139,7 +139,8 @@ impl View<'_> {
     /// room while the others have it. Who may not make the new ones keeps the old.
     fn may_stop_former(&self, spec: &Validated) -> bool {
         let finds_no_room = scheduling::needs_room_of_its_own(spec);
-        { self.our_workload() }.is_some_and(|live| !live.deleting && (finds_no_room || is_rolled_out(live)))
+        let ours = self.our_workload().filter(|live| !live.deleting);
+        ours.is_some_and(|live| finds_no_room || is_rolled_out(live))
     }
 }
 
