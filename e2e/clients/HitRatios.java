@@ -21,14 +21,16 @@ import net.spy.memcached.MemcachedClient;
 public class HitRatios {
     static final int KEYS = 5000;
     final String kind;
+    final boolean takesOrders;
     String servers = "";
     List<InetSocketAddress> addresses = List.of();
     MemcachedClient client;
     String keys;
     int next;
 
-    HitRatios(String kind) {
+    HitRatios(String kind, boolean takesOrders) {
         this.kind = kind;
+        this.takesOrders = takesOrders;
     }
 
     ConnectionFactory factory() {
@@ -81,6 +83,9 @@ public class HitRatios {
             answers.add(ask.apply(keys + "-" + key));
             if (answers.size() < 500 && key < KEYS - 1) {
                 continue;
+            }
+            if (takesOrders) {
+                System.out.println("...");
             }
             // For all of them together: where a server goes away, spymemcached leaves some requests without an answer.
             long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(5);
@@ -140,14 +145,14 @@ public class HitRatios {
     public static void main(String[] arguments) throws Exception {
         Security.setProperty("networkaddress.cache.ttl", "0");
         Security.setProperty("networkaddress.cache.negative.ttl", "0");
-        HitRatios ratios = new HitRatios(arguments[0]);
+        HitRatios ratios = new HitRatios(arguments[0], arguments.length == 1);
         for (int pair = 1; pair < arguments.length; pair += 2) {
             if (ratios.order("store", arguments[pair], ProcessHandle.current().pid() + "-" + pair) < 100) {
                 throw new IllegalStateException("not all keys are stored");
             }
             System.out.println(ratios.order("find", arguments[pair + 1]));
         }
-        for (Scanner orders = new Scanner(System.in); arguments.length == 1 && orders.hasNextLine();) {
+        for (Scanner orders = new Scanner(System.in); ratios.takesOrders && orders.hasNextLine();) {
             System.out.println(ratios.order(orders.nextLine().split(" ")));
         }
         System.exit(0);

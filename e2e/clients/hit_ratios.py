@@ -4,7 +4,7 @@ RING is pymemcache, pylibmc or pylibmc-default; or pymemcache-named or pylibmc-n
 host:port,... of memcacheds. Prints a share for each pair: of 5,000 keys that are stored in the ring FROM, those that the ring TO
 finds. An error is a miss.
 
-Without FROM and TO it reads orders, one a line, and prints a share for each:
+Without FROM and TO it reads orders, one a line, and prints a share for each, and "..." for every 500 keys on the way to it:
     store FROM KEYS    5,000 keys whose names begin with KEYS, with a new client: the share that was stored
     find TO            the share of them that is found; with the client of before, if TO is the same
     read               the share that the client finds that there is
@@ -24,6 +24,7 @@ import pymemcache_named
 import pymemcache_ring
 
 KEYS = 5000
+TAKES_ORDERS = not sys.argv[2:]
 
 # A machine that is busy makes no miss.
 for settings in pymemcache_named.SETTINGS, pymemcache_ring.SETTINGS:
@@ -56,6 +57,8 @@ class Client:
     def share(self, ask):
         done = 0
         for key in range(KEYS):
+            if TAKES_ORDERS and key % 500 == 0:
+                print("...", flush=True)
             try:
                 done += bool(ask(f"{self.keys}-{key}"))
             except pylibmc.Error:
@@ -99,11 +102,11 @@ class Client:
 
 
 client = Client(sys.argv[1])
-if sys.argv[2:]:
-    for number, (before, after) in enumerate(zip(sys.argv[2::2], sys.argv[3::2])):
-        assert client.store(before, f"{os.getpid()}-{number}") == 100
-        print(client.find(after))
-else:
+if TAKES_ORDERS:
     for order in sys.stdin:
         name, *words = order.split()
         print(getattr(client, name)(*words), flush=True)
+else:
+    for number, (before, after) in enumerate(zip(sys.argv[2::2], sys.argv[3::2])):
+        assert client.store(before, f"{os.getpid()}-{number}") == 100
+        print(client.find(after))
