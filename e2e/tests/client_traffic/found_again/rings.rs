@@ -149,7 +149,8 @@ impl Ring {
         let answer = async {
             self.input.write_all(format!("{order}\n").as_bytes()).await?;
             loop {
-                let line = timeout(DEADLINE, self.output.next_line()).await.context("it does not go on")??;
+                let line =
+                    timeout(DEADLINE, self.output.next_line()).await.context("it does not go on")??;
                 match line.context("it has ended")?.as_str() {
                     GOES_ON => {}
                     share => return anyhow::Ok(share.parse()?),
