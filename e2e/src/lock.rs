@@ -23,12 +23,12 @@ impl FolderLock {
     /// # Errors
     /// When the folder cannot be made or opened.
     pub fn acquire(path: &Path) -> Result<Self> {
-        let mut patience = Patience::new(path);
+        let mut lock_wait = LockWait::new(path);
         loop {
             if let Some(lock) = Self::try_acquire(path)? {
                 return Ok(lock);
             }
-            std::thread::sleep(patience.pause());
+            std::thread::sleep(lock_wait.pause());
         }
     }
 
@@ -37,12 +37,12 @@ impl FolderLock {
     /// # Errors
     /// When the folder cannot be made or opened.
     pub async fn acquire_async(path: &Path) -> Result<Self> {
-        let mut patience = Patience::new(path);
+        let mut lock_wait = LockWait::new(path);
         loop {
             if let Some(lock) = Self::try_acquire(path)? {
                 return Ok(lock);
             }
-            tokio::time::sleep(patience.pause()).await;
+            tokio::time::sleep(lock_wait.pause()).await;
         }
     }
 
@@ -78,13 +78,13 @@ impl FolderLock {
 }
 
 /// Says once what is waited for, when that takes longer than a moment.
-struct Patience<'a> {
+struct LockWait<'a> {
     path: &'a Path,
     since: Instant,
     told: bool,
 }
 
-impl<'a> Patience<'a> {
+impl<'a> LockWait<'a> {
     fn new(path: &'a Path) -> Self {
         Self { path, since: Instant::now(), told: false }
     }

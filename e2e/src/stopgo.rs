@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cluster::{Audit, Options, Shape, TemporaryCluster};
 use crate::programs::Kubernetes;
-use crate::testing::account::Late;
+use crate::testing::account::LateWrites;
 use crate::testing::arena::{define, stop_and_go};
 use crate::testing::in_namespace_of;
 
@@ -66,7 +66,7 @@ pub async fn run(args: Args) -> Result<ExitCode> {
 #[derive(Debug, Default)]
 struct Outcome {
     kept: u32,
-    late: Late,
+    late: LateWrites,
     broken: Vec<String>,
     took: Duration,
 }
@@ -97,7 +97,7 @@ async fn run_all(args: &Args) -> Result<Outcome> {
     let _load = Load::start(args)?;
     let started = Instant::now();
     let scenario = async |run: u32| {
-        let mut late = Late::default();
+        let mut late = LateWrites::default();
         let body = async |space: &_| {
             late = stop_and_go(space, args.stops, PACE).await?;
             Ok(())

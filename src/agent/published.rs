@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use crate::secrets::rotation_check::{Answer, Digests, Question, State};
+use crate::secrets::rotation_check::{Answer, Digests, RotationQuestion, State};
 
 /// What is known at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl News {
 
     /// The answer to the operator.
     #[must_use]
-    pub fn answer(&self, question: &Question) -> Answer {
+    pub fn answer(&self, question: &RotationQuestion) -> Answer {
         match &self.files {
             Some(files) if question.is_about(files) => Answer::These(self.state.clone()),
             Some(_) | None => Answer::Other,

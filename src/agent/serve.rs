@@ -23,7 +23,7 @@ use super::metrics;
 use super::published::Published;
 use crate::exporter::serve::{Exporter, to_page};
 use crate::figures::AGENTS_PAGE;
-use crate::secrets::rotation_check::{PATH, Question};
+use crate::secrets::rotation_check::{PATH, RotationQuestion};
 use crate::web;
 
 /// Questions that are answered in any second.
@@ -89,7 +89,7 @@ async fn answer(State(served): State<Arc<Served>>, Path((nonce, mac)): Path<(Str
     if !served.allows() {
         return later();
     }
-    let question = match Question::read(&nonce, &mac) {
+    let question = match RotationQuestion::read(&nonce, &mac) {
         Ok(question) => question,
         Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     };

@@ -33,7 +33,7 @@ pub type Digests = BTreeMap<String, String>;
 
 /// A question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct RotationQuestion {
     nonce: [u8; BYTES],
     mac: [u8; BYTES],
 }
@@ -43,7 +43,7 @@ pub struct Question {
 #[error("a question is {PATH}/NONCE/MAC, each of 64 hexadecimal digits")]
 pub struct NoQuestion;
 
-impl Question {
+impl RotationQuestion {
     /// Asks for this content. The nonce has to be random, and another one for each question.
     #[must_use]
     pub fn new(nonce: [u8; BYTES], expected: &Digests) -> Self {
@@ -151,15 +151,15 @@ mod tests {
         of.iter().map(|(key, digest)| ((*key).to_owned(), (*digest).to_owned())).collect()
     }
 
-    fn read(path: &str) -> Result<Question, NoQuestion> {
+    fn read(path: &str) -> Result<RotationQuestion, NoQuestion> {
         let (nonce, mac) = path.strip_prefix("/rotation/").and_then(|it| it.split_once('/')).unwrap();
-        Question::read(nonce, mac)
+        RotationQuestion::read(nonce, mac)
     }
 
     #[test]
     fn a_question_is_about_the_content_that_it_was_made_of_and_about_no_other() {
         let expected = digests(&[("tls.crt", "aa"), ("tls.key", "bb")]);
-        let question = read(&Question::new([7; 32], &expected).path()).unwrap();
+        let question = read(&RotationQuestion::new([7; 32], &expected).path()).unwrap();
         assert!(question.is_about(&expected));
         for other in [
             digests(&[("tls.crt", "aa"), ("tls.key", "bc")]),
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn two_questions_about_one_content_look_different_and_neither_shows_the_digest() {
         let expected = digests(&[("password-file", "0123456789abcdef")]);
-        let paths = [1, 2].map(|nonce| Question::new([nonce; 32], &expected).path());
+        let paths = [1, 2].map(|nonce| RotationQuestion::new([nonce; 32], &expected).path());
         assert_ne!(paths[0][75..], paths[1][75..]);
         assert!(paths.iter().all(|path| !path.contains("0123456789abcdef")));
     }
@@ -208,7 +208,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_the_reader_panic(nonce in "[0-9a-fA-Fä+x]{0,70}", mac in ".{0,70}") {
-            if let Ok(question) = Question::read(&nonce, &mac) {
+            if let Ok(question) = RotationQuestion::read(&nonce, &mac) {
                 prop_assert_eq!(read(&question.path()), Ok(question));
             }
         }

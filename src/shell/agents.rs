@@ -1,4 +1,4 @@
-//! Asks the agents of a cache's pods whether they use the content that the Secrets have now. Takes a [`Question`]; gives a
+//! Asks the agents of a cache's pods whether they use the content that the Secrets have now. Takes a [`AgentsQuestion`]; gives a
 //! [`Reply`]. IO; `effects` calls it.
 //!
 //! The Secrets are read here, made into what the agents are asked ([`crate::secrets::rotation_check`]), and forgotten. What an
@@ -15,7 +15,7 @@ use kube::core::{DynamicObject, Resource as _};
 use super::client::{CallError, call};
 use super::pods::{self, AT_ONCE, RunningPod, running};
 use super::{kinds, secrets};
-use crate::kernel::agents::{AgentSays, AgentsReply, AskedSecret, PodAnswer, Question, RefusedKey};
+use crate::kernel::agents::{AgentSays, AgentsQuestion, AgentsReply, AskedSecret, PodAnswer, RefusedKey};
 use crate::kernel::desired::agent;
 use crate::kernel::desired::files::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 use crate::kernel::desired::ports::METRICS;
@@ -52,15 +52,15 @@ fn random() -> Option<[u8; 32]> {
 }
 
 /// Asks, and gives the reply.
-pub async fn ask(client: &Client, question: &Question, way: Way) -> Reply {
+pub async fn ask(client: &Client, question: &AgentsQuestion, way: Way) -> Reply {
     match answers(client, question, way).await {
         Ok(reply) => Reply::Agents(reply),
         Err(message) => Reply::Failed(Failure { category: Category::Transient, message }),
     }
 }
 
-async fn answers(client: &Client, question: &Question, way: Way) -> Result<AgentsReply, String> {
-    let Question { resource, secrets, wanted } = question;
+async fn answers(client: &Client, question: &AgentsQuestion, way: Way) -> Result<AgentsReply, String> {
+    let AgentsQuestion { resource, secrets, wanted } = question;
     let Some(digests) = content(client, &resource.namespace, secrets, wanted).await? else {
         return Ok(AgentsReply::OtherContent);
     };
@@ -70,7 +70,7 @@ async fn answers(client: &Client, question: &Question, way: Way) -> Result<Agent
     let asked = pods.into_iter().map(|RunningPod { name: pod, address, .. }| async move {
         let says = match (way.nonce)() {
             Some(nonce) => {
-                let path = rotation_check::Question::new(nonce, digests).path();
+                let path = rotation_check::RotationQuestion::new(nonce, digests).path();
                 ask_one(SocketAddr::new(address, way.port), &path).await
             }
             None => unreachable("this system has no random numbers"),

@@ -91,8 +91,18 @@ pub async fn execute(client: &Client, resource: &Key, request: Request) -> Reply
     reply
 }
 
-/// The words for a create, before and after.
-const CREATE: (&str, &str) = ("create", "created");
+/// The verb of a request, for logs and conditions: what cannot be done, and what was done.
+struct Words {
+    action: &'static str,
+    done: &'static str,
+}
+
+const READ: Words = Words { action: "read", done: "read" };
+const CREATE: Words = Words { action: "create", done: "created" };
+const APPLY: Words = Words { action: "apply", done: "applied" };
+const PREPARE: Words = Words { action: "prepare an apply to", done: "prepared an apply to" };
+const WRITE_STATUS: Words = Words { action: "write the status of", done: "wrote the status of" };
+const DELETE: Words = Words { action: "delete", done: "deleted" };
 
 /// A request in the words of logs and conditions.
 struct Operation {
@@ -125,16 +135,22 @@ struct Prepared {
 }
 
 fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
-    let operation =
-        |(action, done), verb, kind, key| Operation { action, done, verb, kind, key, generation: None };
+    let operation = |Words { action, done }, verb, kind, key| Operation {
+        action,
+        done,
+        verb,
+        kind,
+        key,
+        generation: None,
+    };
     let (operation, http, expected) = match request {
         Request::ReadSecret { secret, keys } => {
             let http = requests(Watched::Secret, &secret).get(&secret.name, &GetParams::default());
-            (operation(("read", "read"), "get", Watched::Secret, secret), http, Expected::Secret(keys))
+            (operation(READ, "get", Watched::Secret, secret), http, Expected::Secret(keys))
         }
         Request::ReadChild { kind, key } => {
             let http = requests(Watched::Child(kind), &key).get(&key.name, &GetParams::default());
-            (operation(("read", "read"), "get", Watched::Child(kind), key), http, Expected::Child(kind))
+            (operation(READ, "get", Watched::Child(kind), key), http, Expected::Child(kind))
         }
         Request::Create { kind, key, body } => {
             let http = apply(kind, &key, with_metadata(body, "resourceVersion", "1"));
@@ -144,16 +160,15 @@ fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
             let body = with_metadata(body, "uid", &uid.to_string());
             let body = with_metadata(body, "resourceVersion", &resource_version.to_string());
             let http = apply(kind, &key, body);
-            (operation(("apply", "applied"), "patch", Watched::Child(kind), key), http, Expected::Child(kind))
+            (operation(APPLY, "patch", Watched::Child(kind), key), http, Expected::Child(kind))
         }
         Request::Patch { kind, key, resource_version, edits } => {
             let http = patch(kind, &key, &resource_version, edits);
-            let words = ("prepare an apply to", "prepared an apply to");
-            (operation(words, "patch", Watched::Child(kind), key), http, Expected::Child(kind))
+            (operation(PREPARE, "patch", Watched::Child(kind), key), http, Expected::Child(kind))
         }
         Request::Delete { kind, key, uid, resource_version } => {
             let http = delete(kind, &key, uid, resource_version);
-            let operation = operation(("delete", "deleted"), "delete", Watched::Child(kind), key);
+            let operation = operation(DELETE, "delete", Watched::Child(kind), key);
             (operation, http, Expected::Leftover(kind))
         }
         Request::DeletePod { pod, uid, resource_version } => {
@@ -162,7 +177,7 @@ fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
                 resource_version: Some(resource_version.into()),
             });
             let http = requests(Watched::Pod, &pod).delete(&pod.name, &params);
-            (operation(("delete", "deleted"), "delete", Watched::Pod, pod), http, Expected::Pod)
+            (operation(DELETE, "delete", Watched::Pod, pod), http, Expected::Pod)
         }
         Request::AskAgents(_) | Request::AskFigures => {
             return Err("cannot ask pods by the API server".to_owned());
@@ -174,8 +189,7 @@ fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
                 PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
             let requests = requests(Watched::Memcached, resource);
             let http = requests.patch_subresource("status", &resource.name, &params, &Patch::Merge(body));
-            let words = ("write the status of", "wrote the status of");
-            let patch = operation(words, "patch", Watched::Memcached, resource.clone());
+            let patch = operation(WRITE_STATUS, "patch", Watched::Memcached, resource.clone());
             (Operation { generation, ..patch }, http, Expected::Resource)
         }
     };
@@ -207,8 +221,8 @@ fn patch(
 ) -> Result<http::Request<Vec<u8>>, kube::core::request::Error> {
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
     let path = PointerBuf::from_tokens(["metadata", "resourceVersion"]);
-    let fence = PatchOperation::Replace(ReplaceOperation { path, value: json!(version) });
-    let patch = json_patch::Patch(std::iter::once(fence).chain(edits).collect());
+    let precondition = PatchOperation::Replace(ReplaceOperation { path, value: json!(version) });
+    let patch = json_patch::Patch(std::iter::once(precondition).chain(edits).collect());
     requests(Watched::Child(kind), key).patch(&key.name, &params, &Patch::Json::<()>(patch))
 }
 
@@ -285,7 +299,7 @@ impl Operation {
             category => category,
         };
         match category {
-            Category::Conflict if self.action == CREATE.0 => {
+            Category::Conflict if self.action == CREATE.action => {
                 return self.failed(category, "there is one already; looking at it");
             }
             Category::Conflict => {

@@ -74,14 +74,15 @@ pub fn monitored(client: &Client, liveness: &WatchLiveness) -> Client {
         let (inner, liveness) = (inner.clone(), liveness.clone());
         async move {
             let is_watch = Verb::from_request(request.method(), request.uri()) == Verb::Watch;
-            let response =
-                timeout(DEADLINE, inner.send(request)).await.map_err(|_elapsed| Late::NextPart)??;
-            let patience = (!is_watch).then(Patience::new);
+            let response = timeout(DEADLINE, inner.send(request))
+                .await
+                .map_err(|_elapsed| ResponseTimeout::NextPart)??;
+            let response_wait = (!is_watch).then(ResponseWait::new);
             let liveness = response.status().is_success().then_some(liveness);
             if let Some(liveness) = liveness.as_ref().filter(|_| is_watch) {
                 liveness.watches.send_modify(|watches| *watches += 1);
             }
-            Ok::<_, BoxError>(response.map(|body| LivenessBody { body, liveness, patience }))
+            Ok::<_, BoxError>(response.map(|body| LivenessBody { body, liveness, response_wait }))
         }
     });
     Client::new(service, client.default_namespace())
@@ -90,12 +91,12 @@ pub fn monitored(client: &Client, liveness: &WatchLiveness) -> Client {
 /// Whether a request failed because its answer, or a part of it, did not come in time.
 #[must_use]
 pub(super) fn is_late(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Service(why) if why.is::<Late>())
+    matches!(error, kube::Error::Service(why) if why.is::<ResponseTimeout>())
 }
 
 /// What did not come in time.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-enum Late {
+enum ResponseTimeout {
     /// The head of an answer, or the next part of its body.
     #[error("no answer within {} s", DEADLINE.as_secs())]
     NextPart,
@@ -106,7 +107,7 @@ enum Late {
 
 /// How long a body may let wait. Only waiting counts: while a busy kernel takes no objects nobody looks whether more of the
 /// body is there, and a list that is slow for that reason must not be given up.
-struct Patience {
+struct ResponseWait {
     /// What is left of [`LIST_DEADLINE`].
     left: Duration,
     /// Since when the next part is waited for.
@@ -114,19 +115,19 @@ struct Patience {
     alarm: Pin<Box<Sleep>>,
 }
 
-impl Patience {
+impl ResponseWait {
     fn new() -> Self {
         Self { left: LIST_DEADLINE, since: None, alarm: Box::pin(sleep(DEADLINE)) }
     }
 
     /// Called while nothing is there.
-    fn wait(&mut self, context: &mut Context<'_>) -> Poll<Late> {
+    fn wait(&mut self, context: &mut Context<'_>) -> Poll<ResponseTimeout> {
         if self.since.is_none() {
             let now = Instant::now();
             self.since = Some(now);
             self.alarm.as_mut().reset(now + self.left.min(DEADLINE));
         }
-        let late = if self.left < DEADLINE { Late::End } else { Late::NextPart };
+        let late = if self.left < DEADLINE { ResponseTimeout::End } else { ResponseTimeout::NextPart };
         self.alarm.as_mut().poll(context).map(|()| late)
     }
 
@@ -142,7 +143,7 @@ impl Patience {
 struct LivenessBody {
     body: Body,
     liveness: Option<WatchLiveness>,
-    patience: Option<Patience>,
+    response_wait: Option<ResponseWait>,
 }
 
 impl HttpBody for LivenessBody {
@@ -156,13 +157,13 @@ impl HttpBody for LivenessBody {
         let polled = Pin::new(&mut self.body).poll_frame(context).map_err(Into::into);
         match &polled {
             Poll::Ready(came) => {
-                self.patience.iter_mut().for_each(Patience::end_wait);
+                self.response_wait.iter_mut().for_each(ResponseWait::end_wait);
                 if !matches!(came, Some(Err(_))) {
                     self.liveness.iter().for_each(WatchLiveness::heard);
                 }
             }
             Poll::Pending => {
-                if let Some(Poll::Ready(late)) = self.patience.as_mut().map(|it| it.wait(context)) {
+                if let Some(Poll::Ready(late)) = self.response_wait.as_mut().map(|it| it.wait(context)) {
                     return Poll::Ready(Some(Err(late.into())));
                 }
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use memcached_operator::kernel::desired::files::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 use memcached_operator::kernel::hash;
-use memcached_operator::secrets::rotation_check::{Answer, Digests, Question, State};
+use memcached_operator::secrets::rotation_check::{Answer, Digests, RotationQuestion, State};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::TcpStream;
@@ -71,7 +71,7 @@ impl Program {
 
     /// The answer to the question whether memcached serves this content.
     async fn ask(&self, nonce: u8, content: &Content) -> Answer {
-        let path = Question::new([nonce; 32], &digests(content)).path();
+        let path = RotationQuestion::new([nonce; 32], &digests(content)).path();
         serde_json::from_str(&self.get_limited(&path).await).unwrap()
     }
 
@@ -157,7 +157,7 @@ async fn only_a_few_questions_a_second_are_answered_and_what_is_none_is_refused(
     let content = good(&authority, 0);
     let pod = Pod::new(&authority, &content);
     let program = Program::start(&pod).await;
-    let path = Question::new([9; 32], &digests(&content)).path();
+    let path = RotationQuestion::new([9; 32], &digests(&content)).path();
     let start = Instant::now();
     let mut answered = 0;
     for _ in 0..40 {

@@ -11,7 +11,7 @@ use memcached_operator::agent::published::{News, Published};
 use memcached_operator::agent::serve::{self, Pages};
 use memcached_operator::exporter::serve::Exporter;
 use memcached_operator::exporter::target::{Address, Target};
-use memcached_operator::kernel::agents::{AgentSays, AgentsReply, AskedSecret, PodAnswer, Question};
+use memcached_operator::kernel::agents::{AgentSays, AgentsQuestion, AgentsReply, AskedSecret, PodAnswer};
 use memcached_operator::kernel::desired::secrets::{MountedKey, secret_hash};
 use memcached_operator::kernel::event::Reply;
 use memcached_operator::kernel::hash;
@@ -33,9 +33,9 @@ fn digests() -> Digests {
     BTreeMap::from([("password-file".to_owned(), hash::of_bytes(PASSWORDS))])
 }
 
-fn question() -> Question {
+fn question() -> AgentsQuestion {
     let mounted = MountedKey { secret: "users", key: "password-file" };
-    Question {
+    AgentsQuestion {
         resource: Key { namespace: "shop".into(), name: "sessions".into() },
         secrets: vec![AskedSecret { name: "users".into(), keys: vec!["password-file".into()] }],
         wanted: secret_hash([(mounted, hash::of_bytes(PASSWORDS).as_str())]),

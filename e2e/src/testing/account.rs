@@ -39,14 +39,14 @@ pub struct Pause {
 
 /// Counts the writes that a user sent after another user had taken the Lease.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Late {
+pub struct LateWrites {
     /// All of them.
     pub sent: usize,
     /// Those that changed their object: nobody else had changed it since the former leader read it.
     pub took_effect: usize,
 }
 
-impl std::ops::AddAssign for Late {
+impl std::ops::AddAssign for LateWrites {
     fn add_assign(&mut self, other: Self) {
         self.sent += other.sent;
         self.took_effect += other.took_effect;
@@ -78,8 +78,8 @@ impl Account {
     ///
     /// # Errors
     /// What broke the rule.
-    pub fn one_writer(&self) -> Result<Late> {
-        let (mut late, mut explained) = (Late::default(), BTreeSet::new());
+    pub fn one_writer(&self) -> Result<LateWrites> {
+        let (mut late, mut explained) = (LateWrites::default(), BTreeSet::new());
         for write in &self.writes {
             ensure!(write.named.is_some() || write.resource == "events", "{write:?} names no version");
             let before = self.holds.iter().rev().find(|hold| hold.answered <= write.at);
@@ -93,7 +93,7 @@ impl Account {
                 // An operator has one thread for all its requests, and that is in the midst of one of them at most.
                 ensure!(explained.insert(pause), "{write:?} is the second late one of its process");
                 self.does_no_harm(write)?;
-                late += Late { sent: 1, took_effect: write.effect().is_some().into() };
+                late += LateWrites { sent: 1, took_effect: write.effect().is_some().into() };
             }
             let during =
                 self.holds.iter().find(|hold| hold.answered > write.at && hold.answered <= write.answered);
@@ -194,7 +194,7 @@ mod tests {
         Account { writes: writes.into_iter().collect(), holds, lists: Vec::new(), pauses }
     }
 
-    fn judged(writes: impl IntoIterator<Item = Request>) -> Result<Late, String> {
+    fn judged(writes: impl IntoIterator<Item = Request>) -> Result<LateWrites, String> {
         account(writes).one_writer().map_err(|error| format!("{error:#}"))
     }
 
@@ -202,12 +202,12 @@ mod tests {
     fn a_late_write_is_harmless_where_it_changes_nothing_or_comes_before_the_next_leaders() {
         let own = request("a", 5, 200, 6, 7);
         let next = request("b", 15, 200, 7, 8);
-        let none = Late::default();
+        let none = LateWrites::default();
         assert_eq!(judged([own.clone(), next.clone()]), Ok(none));
-        let one = Late { sent: 1, took_effect: 0 };
+        let one = LateWrites { sent: 1, took_effect: 0 };
         assert_eq!(judged([own.clone(), next.clone(), request("a", 20, 409, 7, 0)]), Ok(one));
         assert_eq!(judged([next.clone(), request("a", 20, 200, 8, 8)]), Ok(one), "it stored nothing");
-        let effective = Late { sent: 1, took_effect: 1 };
+        let effective = LateWrites { sent: 1, took_effect: 1 };
         assert_eq!(judged([own, request("a", 20, 200, 7, 8)]), Ok(effective), "b has not written");
         let after = request("b", 21, 200, 8, 9);
         assert_eq!(judged([request("a", 20, 200, 7, 8), after]), Ok(effective));

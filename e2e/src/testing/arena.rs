@@ -23,7 +23,7 @@ use tokio::process::Command;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::account::{Account, Late, Pause};
+use super::account::{Account, LateWrites, Pause};
 use super::audit::{AuditLog, Request, Tail};
 use super::operator::{Launch, Operator, binary};
 use super::{Space, await_answer};
@@ -198,7 +198,7 @@ impl<'a> Arena<'a> {
     ///
     /// # Errors
     /// What broke the rule, or a journal that does not replay.
-    pub async fn judge(&self) -> Result<(Account, Late)> {
+    pub async fn judge(&self) -> Result<(Account, LateWrites)> {
         let account = self.account()?;
         let late = account.one_writer()?;
         let mut steps = 0;
@@ -385,7 +385,7 @@ const SHORT: (u32, Duration) = (4, Duration::from_secs(6));
 ///
 /// # Errors
 /// What broke the rule of one writer, or when an operator does not do its part.
-pub async fn stop_and_go(space: &Space, rounds: u32, pace: Duration) -> Result<Late> {
+pub async fn stop_and_go(space: &Space, rounds: u32, pace: Duration) -> Result<LateWrites> {
     let (seconds, time) = SHORT;
     let arena = Arena::new(space, seconds)?;
     let _traffic = Traffic::start(space, pace).await?;

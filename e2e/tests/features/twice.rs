@@ -69,7 +69,7 @@ async fn desired(space: &Space, name: &str) -> Result<Desired> {
             workload.pointer(at)?.get("memcached.c5c3.io/secret-hash")?.as_str().map(str::to_owned)
         });
     let uid = Uid::from(resource.uid().context("a stored object has a uid")?);
-    let live = LiveTemplate::from_deployment(&workload, None);
+    let live = LiveTemplate::from_workload(&workload, None);
     let pods = workload["spec"]["replicas"].as_i64().context("a stored workload has a number of pods")?;
     let servers = match spec.workload {
         Workload::Deployment => Servers::Service,

@@ -216,7 +216,7 @@ impl Forecast {
 
     fn note_child(&mut self, seen: &SeenChild) {
         if let Some(plan) = self.plans.get_mut(&seen.key).filter(|_| seen.kind.is_workload()) {
-            let live = LiveTemplate::from_deployment(&seen.content, seen.owned.as_ref());
+            let live = LiveTemplate::from_workload(&seen.content, seen.owned.as_ref());
             plan.template_revision = live.map(|live| live.revision.0);
         }
         self.live.insert((seen.kind, seen.key.clone()), seen.clone());

@@ -1,4 +1,4 @@
-//! What the operator asks the agents of a cache's pods, and what they answer. Pure data: the pass makes a [`Question`], the
+//! What the operator asks the agents of a cache's pods, and what they answer. Pure data: the pass makes a [`AgentsQuestion`], the
 //! shell asks it, and [`super::rotation_record`] reads the [`AgentsReply`].
 //!
 //! Neither holds a byte of a Secret, nor anything that could be compared with one: the shell reads the Secrets itself, makes
@@ -10,7 +10,7 @@ use super::object::Key;
 
 /// Whether the pods of a cache use a certain content of their Secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Question {
+pub struct AgentsQuestion {
     /// The resource; its pods are found by their labels.
     pub resource: Key,
     /// The Secrets that the pods mount.

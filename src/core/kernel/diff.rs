@@ -88,7 +88,7 @@ pub fn drift(kind: ChildKind, desired: &Value, live: &Value) -> Vec<Path> {
 /// Lists the same fields as [`drift`], with the live and the desired value of each.
 #[must_use]
 pub fn changes<'a>(kind: ChildKind, desired: &'a Value, live: &'a Value) -> Vec<FieldChange<'a>> {
-    let mut comparison = Comparison::new(kind);
+    let mut comparison = Differ::new(kind);
     comparison.value(desired, live);
     comparison.found
 }
@@ -171,7 +171,7 @@ pub fn is_replaced_map(kind: ChildKind, map: &str) -> bool {
     (map.split('.').any(|field| REPLACED_MAPS.contains(&field)) && !of_monitor) || of_nodes
 }
 
-struct Comparison<'a> {
+struct Differ<'a> {
     kind: ChildKind,
     trail: Trail,
     found: Vec<FieldChange<'a>>,
@@ -179,7 +179,7 @@ struct Comparison<'a> {
     replaced: bool,
 }
 
-impl<'a> Comparison<'a> {
+impl<'a> Differ<'a> {
     fn new(kind: ChildKind) -> Self {
         Self { kind, trail: Trail::default(), found: Vec::new(), replaced: false }
     }

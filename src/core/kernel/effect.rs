@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use strum::VariantArray;
 
-use super::agents::Question;
+use super::agents::AgentsQuestion;
 use super::failure::Category;
 use super::instance_metrics::InstanceMetrics;
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
@@ -163,7 +163,7 @@ pub enum Request {
         resource_version: ResourceVersion,
     },
     /// Ask the agents of a cache's pods; the answer is no part of a batch, and nothing waits for it.
-    AskAgents(Question),
+    AskAgents(AgentsQuestion),
     /// Ask the memcacheds of a cache's pods what they count; nothing waits for this answer either.
     AskFigures,
     /// Merge-patch the resource's status subresource.

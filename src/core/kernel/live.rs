@@ -48,9 +48,9 @@ pub struct Live {
     /// What the fields of others in its pod template weaken, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weakened: Vec<String>,
-    /// [`template_print`].
+    /// [`template_content_hash`].
     #[serde(default)]
-    pub template_print: Option<u64>,
+    pub template_content_hash: Option<u64>,
     /// What the annotations of a workload say about the source of its pod template.
     pub template: Option<Box<LiveTemplate>>,
     /// The pod template, if no annotation names its source.
@@ -93,7 +93,7 @@ impl Live {
 
     /// Identifies a version of the spec: the generation or, for a kind without one, the resourceVersion.
     #[must_use]
-    pub fn edition(&self) -> String {
+    pub fn spec_version(&self) -> String {
         if self.generation > 0 { self.generation.to_string() } else { self.resource_version.to_string() }
     }
 
@@ -141,23 +141,23 @@ impl Live {
 /// A short hash of the pod template, to see whether the template changed. It stands in the status of caches whose pods take
 /// Secrets in place, so it has to be the same in every process and release.
 #[must_use]
-pub fn template_print(content: &Value) -> Option<u64> {
+pub fn template_content_hash(content: &Value) -> Option<u64> {
     let hash = hash::of_json(content.pointer("/spec/template")?);
     u64::from_str_radix(hash.get(..16)?, 16).ok()
 }
 
 impl From<SeenChild> for Live {
     fn from(seen: SeenChild) -> Self {
-        let template_print = template_print(&seen.content);
-        Self::with_print(seen, template_print)
+        let template_content_hash = template_content_hash(&seen.content);
+        Self::with_content_hash(seen, template_content_hash)
     }
 }
 
 impl Live {
-    /// What is kept of a child, where its [`template_print`] is known: to find it out again at each event that changes the
+    /// What is kept of a child, where its [`template_content_hash`] is known: to find it out again at each event that changes the
     /// status only would be most of the work of that event.
     #[must_use]
-    pub fn with_print(seen: SeenChild, template_print: Option<u64>) -> Self {
+    pub fn with_content_hash(seen: SeenChild, template_content_hash: Option<u64>) -> Self {
         let orphan = Orphan::from_seen(&seen);
         let annotation = |of: &str, name: &str| {
             let annotations = seen.content.pointer(of)?.pointer("/metadata/annotations")?;
@@ -172,7 +172,7 @@ impl Live {
             .go_operator
             .map(|entry| GoOperatorFields::from_entry(entry, &seen.content, seen.owned.as_ref()));
         // The Go operator knows nothing of our annotations: where it wrote last, they speak of an earlier template.
-        let said = || LiveTemplate::from_deployment(&seen.content, seen.owned.as_ref());
+        let said = || LiveTemplate::from_workload(&seen.content, seen.owned.as_ref());
         let template = if go_operator.is_none() { said() } else { None };
         let ours = go_operator.as_ref().map(|theirs| &theirs.fields).or(seen.owned.as_ref());
         let unrecorded =
@@ -187,7 +187,7 @@ impl Live {
             // What only a newer operator knows may have it in either place.
             secret_hash: secret_hash.or_else(|| template.as_ref()?.secret_hash.clone()),
             restart_trigger: annotation("/spec/template", RESTART_TRIGGER),
-            template_print,
+            template_content_hash,
             replicas: seen.content.pointer("/spec/replicas").and_then(Value::as_i64),
             partition: seen
                 .content

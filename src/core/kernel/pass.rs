@@ -33,8 +33,8 @@ pub mod warnings;
 
 pub use budget::turn_without_writes;
 pub use outcome::ComparedChild;
-pub use outcome::Findings;
 pub use outcome::Pass;
+pub use outcome::PassFindings;
 pub use outcome::Settled;
 pub use view::View;
 
@@ -105,7 +105,7 @@ pub fn run(view: &View<'_>) -> Pass {
         secret_hash: mounted_secrets.found(),
         settled,
         questions: asking.into_iter().filter_map(Asking::question).collect(),
-        findings: Findings {
+        findings: PassFindings {
             compared_children: children.into_iter().filter_map(kept).collect(),
             rendered_hashes: desired.news(),
         },

@@ -163,7 +163,7 @@ pub struct Replacement {
     /// The Secrets whose content changed, where that is the cause.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<ChangedSecret>,
-    /// [`super::live::template_print`] of the Deployment before the write: if the answer has the same, no pod is
+    /// [`super::live::template_content_hash`] of the Deployment before the write: if the answer has the same, no pod is
     /// replaced.
     pub template: Option<u64>,
 }

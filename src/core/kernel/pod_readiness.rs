@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::desired::meta::MEMCACHED;
 
 /// How long a pod is waited for. The kubelet takes up to two minutes until it looks again for a Secret that was missing.
-const PATIENCE: SignedDuration = SignedDuration::from_secs(120);
+const GIVEN_UP_AFTER: SignedDuration = SignedDuration::from_secs(120);
 
 /// Whether a pod serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ pub enum Readiness {
 impl Readiness {
     /// What the kubelet says of a pod.
     #[must_use]
-    pub fn of_pod(pod: &Pod) -> Self {
+    pub fn from_pod(pod: &Pod) -> Self {
         let status = pod.status.as_ref();
         let mut conditions = status.iter().flat_map(|status| status.conditions.iter().flatten());
         let ready = conditions.find(|it| it.type_ == "Ready");
@@ -66,7 +66,7 @@ impl Readiness {
     pub fn is_given_up_at(self) -> Option<Timestamp> {
         match self {
             Self::Ready | Self::NodeAway => None,
-            Self::NotReady { since } | Self::Empty { since } => since.checked_add(PATIENCE).ok(),
+            Self::NotReady { since } | Self::Empty { since } => since.checked_add(GIVEN_UP_AFTER).ok(),
         }
     }
 }
@@ -103,7 +103,7 @@ mod tests {
                 ],
             },
         });
-        Readiness::of_pod(&serde_json::from_value(pod).unwrap())
+        Readiness::from_pod(&serde_json::from_value(pod).unwrap())
     }
 
     #[rstest]
@@ -126,7 +126,7 @@ mod tests {
     fn a_pod_of_which_nothing_was_said_holds_no_keys() {
         let pod =
             serde_json::from_value(json!({"metadata": {"name": "x-0", "creationTimestamp": MADE}})).unwrap();
-        assert_eq!(Readiness::of_pod(&pod), Readiness::Empty { since: at(MADE) });
+        assert_eq!(Readiness::from_pod(&pod), Readiness::Empty { since: at(MADE) });
     }
 
     #[test]

@@ -16,7 +16,7 @@ const BURST: u32 = 100;
 /// Milliseconds in which one more timer may fire.
 const REFILL_MILLIS: i64 = 20;
 /// One pass in this many belongs to the backlog.
-const BACKLOG_TURN: u32 = 4;
+const BACKLOG_EVERY: u32 = 4;
 
 /// How urgent a key is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,13 +31,13 @@ pub enum Lane {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Queue {
     /// The lane and position of each waiting key.
-    places: BTreeMap<Key, (Lane, u64)>,
+    positions: BTreeMap<Key, (Lane, u64)>,
     /// The keys of each lane by position, so that removing one leaves no gap to skip.
     fresh: BTreeMap<u64, Key>,
     backlog: BTreeMap<u64, Key>,
     /// The position of the next key.
     next: u64,
-    turn: u32,
+    passes_since_backlog: u32,
     timers: BTreeSet<(Timestamp, Key)>,
     timer_of: BTreeMap<Key, Timestamp>,
     /// Tokens in use, and since when they are being refilled.
@@ -48,22 +48,26 @@ pub struct Queue {
 impl Queue {
     /// Adds a key, or moves it from the backlog to the fresh lane.
     pub fn push(&mut self, key: &Key, lane: Lane) {
-        if self.places.get(key).is_some_and(|(now, _)| *now == Lane::Fresh || *now == lane) {
+        if self.positions.get(key).is_some_and(|(now, _)| *now == Lane::Fresh || *now == lane) {
             return;
         }
         self.leave(key);
         let number = self.next;
         self.next += 1;
-        self.places.insert(key.clone(), (lane, number));
+        self.positions.insert(key.clone(), (lane, number));
         self.lane(lane).insert(number, key.clone());
     }
 
     /// Takes the next key.
     pub fn pop(&mut self) -> Option<Key> {
-        self.turn = (self.turn + 1) % BACKLOG_TURN;
-        let order = if self.turn == 0 { [Lane::Backlog, Lane::Fresh] } else { [Lane::Fresh, Lane::Backlog] };
+        self.passes_since_backlog = (self.passes_since_backlog + 1) % BACKLOG_EVERY;
+        let order = if self.passes_since_backlog == 0 {
+            [Lane::Backlog, Lane::Fresh]
+        } else {
+            [Lane::Fresh, Lane::Backlog]
+        };
         let (_, key) = order.into_iter().find_map(|lane| self.lane(lane).pop_first())?;
-        self.places.remove(&key);
+        self.positions.remove(&key);
         Some(key)
     }
 
@@ -75,7 +79,7 @@ impl Queue {
     }
 
     fn leave(&mut self, key: &Key) {
-        if let Some((lane, number)) = self.places.remove(key) {
+        if let Some((lane, number)) = self.positions.remove(key) {
             self.lane(lane).remove(&number);
         }
     }
@@ -83,7 +87,7 @@ impl Queue {
     /// Number of keys that wait for a pass, timers aside.
     #[must_use]
     pub fn depth(&self) -> usize {
-        self.places.len()
+        self.positions.len()
     }
 
     /// Sets the timer of a key and replaces an earlier one; `None` removes it.

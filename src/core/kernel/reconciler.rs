@@ -24,7 +24,7 @@ use super::lists::Moment;
 use super::object::{ChildKind, Key, Scope, Uid, Watched};
 use super::pass;
 use super::pass::asking::PodQuestion;
-use super::pass::outcome::{ComparedChild, Findings, Pass, Settled};
+use super::pass::outcome::{ComparedChild, Pass, PassFindings, Settled};
 use super::pass::view::View;
 use super::pending_request::{PendingRequest, PlannedRequest};
 use super::pod_figures::AskedFigures;
@@ -301,7 +301,7 @@ impl Reconciler {
         }
     }
 
-    fn remember(&mut self, key: &Key, Findings { compared_children, rendered_hashes }: Findings) {
+    fn remember(&mut self, key: &Key, PassFindings { compared_children, rendered_hashes }: PassFindings) {
         let Some(resource) = self.world.resources.get_mut(key) else { return };
         for ComparedChild { kind, desired, differences } in compared_children {
             if let Some(live) = &mut resource.slot_mut(kind).live {

@@ -54,12 +54,10 @@ impl Default for BudgetSettings {
 /// Which resources have a turn and which wait for one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RolloutBudget {
-    #[serde(rename = "budget")]
     settings: BudgetSettings,
     /// Scopes whose resources have not been listed yet. They may hold turns, so until then no other turn is
     /// granted.
     unseen: BTreeSet<Scope>,
-    #[serde(rename = "permits")]
     turns: Turns,
     /// Resources that wait and have not been queued again, but for those that wait to adopt.
     waiting: BTreeMap<Key, BudgetedRollout>,

@@ -216,7 +216,7 @@ pub fn pod(object: &Pod) -> Option<SeenPod> {
         // A Deployment's pods have no such label.
         revision: labels.get(REVISION_LABEL).cloned(),
         ip: object.status.as_ref().and_then(|status| status.pod_ip.clone()),
-        readiness: Readiness::of_pod(object),
+        readiness: Readiness::from_pod(object),
         deleting: object.metadata.deletion_timestamp.is_some(),
         problem: pod_problem::of_pod(object),
     })

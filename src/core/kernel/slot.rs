@@ -22,11 +22,11 @@ pub struct Slot {
     /// The live object, as far as we know.
     pub live: Option<Live>,
     /// A conflict proved our knowledge wrong: the child is read before the next write.
-    pub look: bool,
+    pub must_read: bool,
     /// The last live object, deleted since, and its version. The answer to a request that left before the deletion may
     /// arrive after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lost: Option<Box<(Uid, ResourceVersion)>>,
+    pub lost: Option<Box<ChildVersion>>,
     /// When the last request about this child was answered.
     #[serde(default)]
     pub answered: Moment,
@@ -57,18 +57,33 @@ pub struct Slot {
     pub repairs: RepairLimiter,
 }
 
+/// One version of one incarnation of a child.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChildVersion {
+    /// The incarnation of the child.
+    pub uid: Uid,
+    /// The version of the child.
+    pub resource_version: ResourceVersion,
+}
+
+impl From<&Live> for ChildVersion {
+    fn from(live: &Live) -> Self {
+        Self { uid: live.uid.clone(), resource_version: live.resource_version.clone() }
+    }
+}
+
 /// A short record of what is known of a child, to tell later whether something was learned since.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownVersions {
-    live: Option<(Uid, ResourceVersion)>,
-    lost: Option<(Uid, ResourceVersion)>,
+    live: Option<ChildVersion>,
+    lost: Option<ChildVersion>,
 }
 
 impl KnownVersions {
     /// The version of the object; `None` where none was known.
     #[must_use]
     pub fn of_live(&self) -> Option<&ResourceVersion> {
-        self.live.as_ref().map(|(_, version)| version)
+        self.live.as_ref().map(|live| &live.resource_version)
     }
 }
 
@@ -79,7 +94,7 @@ impl Slot {
     pub fn for_another_incarnation(self) -> Self {
         let Self {
             live,
-            look,
+            must_read,
             lost,
             answered,
             deletion_heard,
@@ -91,13 +106,13 @@ impl Slot {
             backoff: _,
             repairs: _,
         } = self;
-        Self { live, look, lost, answered, deletion_heard, doubtful, ..Self::default() }
+        Self { live, must_read, lost, answered, deletion_heard, doubtful, ..Self::default() }
     }
 
     /// Whether the live object has no controller, or might have none because it has yet to be read.
     #[must_use]
     pub fn may_hold_orphan(&self) -> bool {
-        self.live.as_ref().map_or(self.look, |live| live.orphan.is_some())
+        self.live.as_ref().map_or(self.must_read, |live| live.orphan.is_some())
     }
 
     /// Whether the live object still has to be compared.
@@ -110,7 +125,7 @@ impl Slot {
     pub fn store_from_watch(&mut self, seen: SeenChild) -> bool {
         // A list may be older than what was known and lack an object that exists: the watch then shows the object
         // again.
-        self.lost.take_if(|lost| lost.0 == seen.uid);
+        self.lost.take_if(|lost| lost.uid == seen.uid);
         if let Some(live) = &self.live
             && live.uid == seen.uid
             && (live.resource_version == seen.resource_version
@@ -133,7 +148,7 @@ impl Slot {
     fn is_as_decided(&self) -> bool {
         let Self {
             live: _,
-            look,
+            must_read,
             lost,
             answered: _,
             deletion_heard: _,
@@ -145,14 +160,14 @@ impl Slot {
             backoff,
             repairs: _,
         } = self;
-        let is_sure = !look && !doubtful && !template_changed;
+        let is_sure = !must_read && !doubtful && !template_changed;
         is_sure && lost.is_none() && recheck.is_none() && backoff.is_none()
     }
 
     /// A short record of what is known of this child now.
     #[must_use]
     pub fn known_versions(&self) -> KnownVersions {
-        let live = self.live.as_ref().map(|live| (live.uid.clone(), live.resource_version.clone()));
+        let live = self.live.as_ref().map(ChildVersion::from);
         KnownVersions { live, lost: self.lost.as_deref().cloned() }
     }
 
@@ -169,23 +184,23 @@ impl Slot {
 
     /// Called when a request about this child was answered with an object: if that may be gone by now, it is read once
     /// more.
-    pub fn look_if_deleted_meanwhile(&mut self) {
-        self.look |= self.deletion_heard && self.live.is_some();
+    pub fn read_if_deleted_meanwhile(&mut self) {
+        self.must_read |= self.deletion_heard && self.live.is_some();
     }
 
     /// Whether `seen` is older than the known live object, or than the object that was deleted last.
     #[must_use]
     pub fn is_ahead_of(&self, seen: &SeenChild) -> bool {
         let live = self.live.as_ref().map(|live| &live.resource_version);
-        let lost = self.lost.as_deref().map(|(_, version)| version);
+        let lost = self.lost.as_deref().map(|lost| &lost.resource_version);
         live.into_iter().chain(lost).any(|known| seen.resource_version.is_older_than(known))
     }
 
     /// Stores the object that a list shows, or a read during which nothing else was learned: this is the truth,
     /// whatever was known. Returns whether that is news.
     pub fn store_as_truth(&mut self, seen: SeenChild) -> bool {
-        self.look = false;
-        self.lost.take_if(|lost| lost.0 == seen.uid);
+        self.must_read = false;
+        self.lost.take_if(|lost| lost.uid == seen.uid);
         let same = |live: &Live| live.uid == seen.uid && live.resource_version == seen.resource_version;
         if !self.doubtful && self.live.as_ref().is_some_and(same) {
             return false;
@@ -211,13 +226,13 @@ impl Slot {
     /// is read once, to find list items that block the apply. Otherwise such an apply would be refused for ever.
     pub fn on_invalid_apply(&mut self, desired: Option<BodyHash>) {
         if self.live.as_ref().is_some_and(|live| !live.comparison.is_with(desired)) {
-            (self.look, self.doubtful) = (true, true);
+            (self.must_read, self.doubtful) = (true, true);
         }
     }
 
     /// Stores the object that a read returned.
     pub fn store_from_read(&mut self, seen: SeenChild) {
-        self.look = false;
+        self.must_read = false;
         if !self.has_lost(&seen) {
             self.store_from_watch(seen);
         }
@@ -225,8 +240,8 @@ impl Slot {
 
     /// Whether `seen` describes an object that was deleted meanwhile.
     fn has_lost(&self, seen: &SeenChild) -> bool {
-        let gone = |(uid, version): &(Uid, ResourceVersion)| {
-            *uid == seen.uid || seen.resource_version.is_older_than(version)
+        let gone = |lost: &ChildVersion| {
+            lost.uid == seen.uid || seen.resource_version.is_older_than(&lost.resource_version)
         };
         self.lost.as_deref().is_some_and(gone)
     }
@@ -258,18 +273,18 @@ impl Slot {
     }
 
     fn replace(&mut self, seen: SeenChild) {
-        (self.look, self.doubtful) = (false, false);
+        (self.must_read, self.doubtful) = (false, false);
         let before = self.live.take();
-        let before_print = before.as_ref().map(|it| it.template_print);
+        let hash_before = before.as_ref().map(|it| it.template_content_hash);
         self.recheck.take_if(|_| before.as_ref().is_none_or(|before| before.uid != seen.uid));
         let known = before.and_then(|live| live.comparison.result());
         // Most events change the status only: the earlier result still holds for the rest, and the template is the same.
         let known = known.filter(|it| it.is_of(&seen.content, seen.owned.as_ref()));
-        let live = match before_print.filter(|_| known.is_some()) {
-            Some(print) => Live::with_print(seen, print),
+        let live = match hash_before.filter(|_| known.is_some()) {
+            Some(print) => Live::with_content_hash(seen, print),
             None => Live::from(seen),
         };
-        self.template_changed |= before_print.is_some_and(|before| before != live.template_print);
+        self.template_changed |= hash_before.is_some_and(|before| before != live.template_content_hash);
         let live = self.live.insert(live);
         self.recheck.take_if(|_| live.in_sight);
         if let Comparison::Pending(object) = &mut live.comparison {
@@ -282,10 +297,10 @@ impl Slot {
     pub fn mark_deleted(&mut self) -> Option<Live> {
         self.deletion_heard = true;
         let live = self.live.take_if(|live| live.in_sight)?;
-        self.look = false;
+        self.must_read = false;
         self.altered = None;
         self.absence = Absence::Likely;
-        self.lost = Some(Box::new((live.uid.clone(), live.resource_version.clone())));
+        self.lost = Some(Box::new(ChildVersion::from(&live)));
         Some(live)
     }
 
@@ -293,10 +308,10 @@ impl Slot {
     /// object that the watch has shown since may have come after the answer, which was late: it stays, and is read once more.
     pub fn store_absence(&mut self, known: Option<&ResourceVersion>) {
         if self.live.as_ref().is_some_and(|live| known != Some(&live.resource_version)) {
-            self.look = true;
+            self.must_read = true;
             return;
         }
-        self.look = false;
+        self.must_read = false;
         self.recheck = None;
         self.absence = Absence::Proven;
         self.altered = None;
@@ -380,12 +395,12 @@ mod tests {
 
     #[test]
     fn an_answer_about_what_is_gone_by_now_brings_nothing_back_and_a_watch_does() {
-        let mut slot = Slot { look: true, ..Slot::default() };
+        let mut slot = Slot { must_read: true, ..Slot::default() };
         slot.store_from_watch(service("a", "1"));
         slot.mark_deleted();
         slot.store_from_read(service("a", "1"));
         slot.store_from_write(service("a", "2"));
-        assert_eq!((&slot.live, slot.look), (&None, false));
+        assert_eq!((&slot.live, slot.must_read), (&None, false));
         slot.store_from_watch(service("b", "3"));
         slot.store_from_read(service("a", "1"));
         assert_eq!(slot.live.as_ref().map(|live| live.uid.to_string()).as_deref(), Some("b"));
@@ -498,7 +513,7 @@ mod tests {
             sent: Attempt::default(),
         };
         assert_eq!(another_version(|_| {}, "2"), (false, true));
-        assert_eq!(another_version(|slot| slot.look = true, "2"), (true, true));
+        assert_eq!(another_version(|slot| slot.must_read = true, "2"), (true, true));
         assert_eq!(another_version(|slot| slot.doubtful = true, "2"), (true, true));
         assert_eq!(another_version(|slot| slot.template_changed = true, "2"), (true, true));
         assert_eq!(another_version(|slot| slot.backoff = Some(Box::new(refused())), "2"), (true, true));

@@ -48,7 +48,7 @@ pub fn partition(live: &Live, expected: i32, unready: &[UnreadyPod<'_>], next: N
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextPod {
     /// Once all pods are available.
-    Goes,
+    MayBeReplaced,
     /// The pod that was replaced last is not warm yet, a new one would not find a Secret that it mounts, or another pod is
     /// being deleted.
     Waits,
@@ -119,7 +119,7 @@ fn last_of(pods: i32) -> i32 {
 
 /// Where the partition goes while pods are replaced.
 fn next_step(seen: &SeenRollout, at: i32, asked: i32, next: NextPod) -> i32 {
-    match next == NextPod::Goes && is_there(seen, at, asked) {
+    match next == NextPod::MayBeReplaced && is_there(seen, at, asked) {
         // There are fewer pods than there were, or somebody else set it higher.
         true => (at - 1).clamp(0, last_of(asked)),
         false => at,
@@ -222,7 +222,7 @@ mod tests {
         #[case] pods: &[UnreadyPod<'_>],
         #[case] expected: i32,
     ) {
-        assert_eq!(partition(&live(at, seen), 3, pods, NextPod::Goes).of_kept_pods, expected);
+        assert_eq!(partition(&live(at, seen), 3, pods, NextPod::MayBeReplaced).of_kept_pods, expected);
     }
 
     #[rstest]
@@ -238,13 +238,13 @@ mod tests {
         #[case] pods: &[UnreadyPod<'_>],
         #[case] expected: i32,
     ) {
-        assert_eq!(partition(&live(at, seen), 3, pods, NextPod::Goes).of_new_template, expected);
+        assert_eq!(partition(&live(at, seen), 3, pods, NextPod::MayBeReplaced).of_new_template, expected);
     }
 
     #[test]
     fn nothing_moves_before_the_last_write_was_observed() {
         let behind = SeenRollout { observed_generation: 0, ..rollout(1, 3) };
-        let partition = partition(&live(2, behind), 3, &[], NextPod::Goes);
+        let partition = partition(&live(2, behind), 3, &[], NextPod::MayBeReplaced);
         assert_eq!(partition, Partition { of_kept_pods: 2, of_new_template: 2 });
     }
 
@@ -255,19 +255,19 @@ mod tests {
         let fields: Value = owned.iter().map(|it| (format!("f:{it}"), json!({}))).collect();
         let owned = json!({"f:spec": {"f:updateStrategy": {"f:rollingUpdate": fields}}});
         let live = Live::from(SeenChild { owned: Some(owned), ..seen(HELD, rollout(1, 3)) });
-        assert_eq!(partition(&live, 3, &[], NextPod::Goes).of_kept_pods, expected);
+        assert_eq!(partition(&live, 3, &[], NextPod::MayBeReplaced).of_kept_pods, expected);
     }
 
     #[test]
     fn a_template_that_came_back_replaces_the_pods_that_had_left_it() {
         let back = SeenRollout { updated: 2, ..rollout(3, 3) };
-        let partition = partition(&live(2, back), 3, &[], NextPod::Goes);
+        let partition = partition(&live(2, back), 3, &[], NextPod::MayBeReplaced);
         assert_eq!(partition.of_kept_pods, 1, "the others have it already");
     }
 
     #[test]
     fn fewer_pods_are_counted_as_the_fewer() {
-        assert_eq!(partition(&live(HELD, rollout(3, 3)), 2, &[], NextPod::Goes).of_new_template, 1);
+        assert_eq!(partition(&live(HELD, rollout(3, 3)), 2, &[], NextPod::MayBeReplaced).of_new_template, 1);
     }
 
     #[rstest]
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(replaced_last(&live), expected);
         if expected.is_some() {
             assert_eq!(partition(&live, 3, &[], NextPod::Waits).of_kept_pods, at);
-            assert_eq!(partition(&live, 3, &[], NextPod::Goes).of_kept_pods, at - 1);
+            assert_eq!(partition(&live, 3, &[], NextPod::MayBeReplaced).of_kept_pods, at - 1);
         }
     }
 }

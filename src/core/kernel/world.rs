@@ -36,7 +36,6 @@ pub struct World {
     /// The Secrets that resources name.
     pub secrets: BTreeMap<Key, Secret>,
     /// The pods that do not run, with why, and those of a StatefulSet that are being deleted. Of the others nothing is kept.
-    #[serde(rename = "pods")]
     noted_pods: BTreeMap<Key, SeenPod>,
     /// Which resources may replace pods without an edit of the user.
     pub rollout_budget: RolloutBudget,
@@ -190,7 +189,7 @@ impl World {
         match kind {
             Watched::Child(kind) => {
                 let resource = self.resources.get_mut(key);
-                resource.into_iter().for_each(|resource| resource.slot_mut(kind).look = true);
+                resource.into_iter().for_each(|resource| resource.slot_mut(kind).must_read = true);
                 BTreeSet::from([key.clone()])
             }
             Watched::Secret => self.secrets.get_mut(key).map_or_else(BTreeSet::new, |secret| {
@@ -264,7 +263,7 @@ impl World {
             None => {
                 let mut fresh = Resource::new(seen);
                 for kind in self.left_behind.take(&key) {
-                    fresh.slot_mut(kind).look = true;
+                    fresh.slot_mut(kind).must_read = true;
                 }
                 self.resources.insert(key.clone(), Box::new(fresh));
             }
@@ -326,7 +325,7 @@ impl World {
             }
             slot.store_as_truth(seen);
         }
-        slot.look_if_deleted_meanwhile();
+        slot.read_if_deleted_meanwhile();
     }
 
     /// See [`Resource::recheck_later`].
@@ -373,7 +372,7 @@ impl World {
     }
 
     /// A pod was deleted by this operator: the watch tells later that it goes.
-    pub fn pod_goes(&mut self, pod: &Key, uid: &Uid) {
+    pub fn mark_pod_terminating(&mut self, pod: &Key, uid: &Uid) {
         if self.noted_pods.get(pod).is_some_and(|seen| seen.uid == *uid) {
             self.noted_pods.remove(pod);
         }
@@ -428,7 +427,7 @@ impl World {
 
     /// Whether a pod of the resource's StatefulSet is being deleted.
     #[must_use]
-    pub fn has_pod_that_goes(&self, resource: &Key) -> bool {
+    pub fn has_terminating_pod(&self, resource: &Key) -> bool {
         self.noted_pods_of(resource).any(goes)
     }
 

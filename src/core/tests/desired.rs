@@ -327,7 +327,7 @@ fn an_operator_that_does_not_know_the_field_finds_its_own_hash_and_leaves_the_po
     // To it the revision is one of the future.
     let mut live = knows.child(ChildKind::Deployment);
     live["metadata"]["annotations"]["memcached.c5c3.io/template-revision"] = json!("7");
-    let read = LiveTemplate::from_deployment(&live, None).expect("both annotations");
+    let read = LiveTemplate::from_workload(&live, None).expect("both annotations");
     let kept = children(&knows_not.intent(), Some(&read));
     assert_eq!(kept.bodies[&ChildKind::Deployment]["spec"]["template"], live["spec"]["template"]);
 }
@@ -341,7 +341,7 @@ fn a_downgrade_keeps_pods_of_the_future_that_rotate_in_place_also_when_their_sec
     live["metadata"]["annotations"]["memcached.c5c3.io/template-revision"] = json!("7");
     live["spec"]["template"]["spec"]["containers"][1]["image"] = json!("agent:9");
     for hash in ["5d1b", "e7f8"] {
-        let read = LiveTemplate::from_deployment(&live, None).expect("both annotations");
+        let read = LiveTemplate::from_workload(&live, None).expect("both annotations");
         let kept = children(&with(hash).intent(), Some(&read)).bodies[&ChildKind::Deployment].clone();
         assert_eq!(kept["spec"]["template"], live["spec"]["template"], "{hash}");
         assert_eq!(kept["metadata"]["annotations"]["memcached.c5c3.io/secret-hash"], hash);
@@ -387,7 +387,7 @@ fn from_the_future(fixture: &Fixture) -> (Value, Value) {
 fn a_downgrade_keeps_the_template_of_the_newer_operator_while_the_intent_is_unchanged() {
     let mut fixture = Fixture::new("my-cache", &json!({}));
     let (content, owned) = from_the_future(&fixture);
-    let live = LiveTemplate::from_deployment(&content, Some(&owned)).expect("both annotations");
+    let live = LiveTemplate::from_workload(&content, Some(&owned)).expect("both annotations");
     fixture.spec.replicas = 5; // reaches no pod
 
     let desired = children(&fixture.intent(), Some(&live));
@@ -405,7 +405,7 @@ fn a_downgrade_keeps_the_template_of_the_newer_operator_while_the_intent_is_unch
 fn without_a_record_of_ownership_a_downgrade_keeps_the_whole_template() {
     let fixture = Fixture::new("my-cache", &json!({}));
     let (content, _) = from_the_future(&fixture);
-    let live = LiveTemplate::from_deployment(&content, None).expect("both annotations");
+    let live = LiveTemplate::from_workload(&content, None).expect("both annotations");
     let rendered = children(&fixture.intent(), Some(&live)).bodies[&ChildKind::Deployment].clone();
     assert_eq!(rendered["spec"]["template"], content["spec"]["template"]);
 }
@@ -414,7 +414,7 @@ fn without_a_record_of_ownership_a_downgrade_keeps_the_whole_template() {
 fn a_changed_intent_is_rendered_at_the_newest_revision_whatever_is_live() {
     let mut fixture = Fixture::new("my-cache", &json!({}));
     let (content, owned) = from_the_future(&fixture);
-    let live = LiveTemplate::from_deployment(&content, Some(&owned)).expect("both annotations");
+    let live = LiveTemplate::from_workload(&content, Some(&owned)).expect("both annotations");
     fixture.spec.memcached.threads = 8;
     assert_eq!(children(&fixture.intent(), Some(&live)), fixture.children());
 }
@@ -427,8 +427,8 @@ fn a_changed_intent_is_rendered_at_the_newest_revision_whatever_is_live() {
 #[case::negative(json!({"memcached.c5c3.io/template-revision": "-1", "memcached.c5c3.io/template-hash": "abc"}))]
 #[case::no_text(json!({"memcached.c5c3.io/template-revision": 1, "memcached.c5c3.io/template-hash": "abc"}))]
 fn damaged_annotations_say_nothing(#[case] annotations: Value) {
-    assert_eq!(LiveTemplate::from_deployment(&json!({"metadata": {"annotations": annotations}}), None), None);
-    assert_eq!(LiveTemplate::from_deployment(&json!({}), None), None);
+    assert_eq!(LiveTemplate::from_workload(&json!({"metadata": {"annotations": annotations}}), None), None);
+    assert_eq!(LiveTemplate::from_workload(&json!({}), None), None);
 }
 
 #[rstest]
@@ -438,5 +438,5 @@ fn an_annotation_that_somebody_else_wrote_says_nothing(#[case] taken: &str) {
     let (content, mut owned) = from_the_future(&Fixture::new("my-cache", &json!({})));
     let ours = owned["f:metadata"]["f:annotations"].as_object_mut().expect("a map");
     ours.remove(&format!("f:memcached.c5c3.io/{taken}")).expect("it was ours");
-    assert_eq!(LiveTemplate::from_deployment(&content, Some(&owned)), None);
+    assert_eq!(LiveTemplate::from_workload(&content, Some(&owned)), None);
 }

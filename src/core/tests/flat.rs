@@ -61,7 +61,7 @@ const EVENTS: [(&str, Prepare); 5] = [
     ("a resource", Operator::resource_again),
     ("a child", Operator::deployment_again),
     ("an orphan that is deleted", Operator::orphan_goes),
-    ("an answer that the namespace goes", Operator::namespace_goes),
+    ("an answer that the namespace goes", Operator::namespace_terminates),
     ("the end of a list of an empty namespace", Operator::empty_list),
 ];
 
@@ -324,7 +324,7 @@ impl Operator {
     }
 
     /// The Service is gone, and the request that creates it anew is refused.
-    fn namespace_goes(&mut self, round: usize) -> Event {
+    fn namespace_terminates(&mut self, round: usize) -> Event {
         // A request that was refused in the same state is not sent again.
         let resource_version = self.newer();
         let mut known = self.reconciler.world().resources[&key(NEAR, "cache")].seen.clone();

@@ -55,13 +55,13 @@ impl Timing {
 
     /// How long a leader waits after a failed request.
     #[must_use]
-    pub fn retry(self) -> Duration {
+    pub fn retry_delay(self) -> Duration {
         self.lease / 15
     }
 
     /// How often a follower reads the Lease. A released Lease is taken within this time.
     #[must_use]
-    pub fn look(self) -> Duration {
+    pub fn poll_interval(self) -> Duration {
         (self.lease / 5).min(Duration::from_secs(1))
     }
 }
@@ -240,7 +240,8 @@ impl Elector {
         };
         self.known = Known::Seen;
         let may_hold_at = seen.since + self.wait_before_hold(&seen);
-        self.next = if self.may_hold(&seen, now) { now } else { may_hold_at.min(now + self.timing.look()) };
+        self.next =
+            if self.may_hold(&seen, now) { now } else { may_hold_at.min(now + self.timing.poll_interval()) };
         self.seen = Some(seen);
     }
 
@@ -260,7 +261,7 @@ impl Elector {
     }
 
     fn retry_delay(&self, now: Duration) -> Duration {
-        if self.leads(now) { self.timing.retry() } else { self.timing.look() }
+        if self.leads(now) { self.timing.retry_delay() } else { self.timing.poll_interval() }
     }
 }
 

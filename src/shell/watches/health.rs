@@ -121,7 +121,7 @@ impl Health {
     }
 
     /// Waits until the list of resources is complete or has failed. The watch of the resources itself does not wait.
-    pub(super) async fn wait_for_turn(&self) {
+    pub(super) async fn wait_for_resources(&self) {
         if self.kind == Watched::Memcached {
             return;
         }

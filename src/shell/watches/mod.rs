@@ -115,7 +115,7 @@ async fn supervise<K>(api: Api<K>, prune: impl Fn(&K) -> Option<Event>, mut heal
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    health.wait_for_turn().await;
+    health.wait_for_resources().await;
     loop {
         if health.kind == Watched::Memcached {
             version::ask(api.clone().into_client(), health.sink.events.clone());

@@ -1,4 +1,4 @@
-//! What can stand where the cursor is. Takes the command line's own definition and the words so far; gives a [`Question`]. Pure;
+//! What can stand where the cursor is. Takes the command line's own definition and the words so far; gives a [`CompletionQuestion`]. Pure;
 //! called by `complete`, which answers what only a cluster or a kubeconfig knows.
 
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ pub struct Candidate {
 
 /// What can stand at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum CompletionQuestion {
     /// One of these words.
     Words(Vec<Candidate>),
     /// The name of a cache.
@@ -35,7 +35,7 @@ pub enum Question {
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// What can stand at the cursor.
-    pub question: Question,
+    pub question: CompletionQuestion,
     /// Which cluster and namespace are named so far.
     pub cluster: ClusterArgs,
 }
@@ -66,14 +66,14 @@ pub fn asked(plugin: &Command, words: &[String]) -> Asked {
     }
     let question = match expected {
         Some(arg) => values(arg),
-        None if partial.starts_with('-') => Question::Words(flags(command)),
-        None if command.has_subcommands() => Question::Words(subcommands(command)),
-        None => positional(command, positionals).map_or(Question::Words(Vec::new()), values),
+        None if partial.starts_with('-') => CompletionQuestion::Words(flags(command)),
+        None if command.has_subcommands() => CompletionQuestion::Words(subcommands(command)),
+        None => positional(command, positionals).map_or(CompletionQuestion::Words(Vec::new()), values),
     };
     Asked { question: question.starting_with(partial), cluster }
 }
 
-impl Question {
+impl CompletionQuestion {
     /// Only the words that go on from what stands at the cursor.
     fn starting_with(self, partial: &str) -> Self {
         match self {
@@ -116,13 +116,15 @@ fn note(cluster: &mut ClusterArgs, arg: &Arg, value: &str) {
 }
 
 /// What an argument can be.
-fn values(arg: &Arg) -> Question {
+fn values(arg: &Arg) -> CompletionQuestion {
     match arg.get_id().as_str() {
-        "name" => Question::Caches,
-        "namespace" => Question::Namespaces,
-        "context" => Question::Contexts,
-        _ if matches!(arg.get_value_hint(), ValueHint::AnyPath | ValueHint::FilePath) => Question::Files,
-        _ => Question::Words(
+        "name" => CompletionQuestion::Caches,
+        "namespace" => CompletionQuestion::Namespaces,
+        "context" => CompletionQuestion::Contexts,
+        _ if matches!(arg.get_value_hint(), ValueHint::AnyPath | ValueHint::FilePath) => {
+            CompletionQuestion::Files
+        }
+        _ => CompletionQuestion::Words(
             arg.get_possible_values()
                 .iter()
                 .map(|value| candidate(value.get_name(), value.get_help().map(ToString::to_string)))
@@ -166,7 +168,7 @@ mod tests {
 
     fn words(line: &str) -> Vec<String> {
         match ask(line).question {
-            Question::Words(words) => words.into_iter().map(|it| it.word).collect(),
+            CompletionQuestion::Words(words) => words.into_iter().map(|it| it.word).collect(),
             other => panic!("{other:?}"),
         }
     }
@@ -183,17 +185,17 @@ mod tests {
     }
 
     #[rstest]
-    #[case("restart ", &Question::Caches)]
-    #[case("status -A -o json ca", &Question::Caches)]
-    #[case("status -n ", &Question::Namespaces)]
-    #[case("top --context ", &Question::Contexts)]
-    #[case("top --kubeconfig ", &Question::Files)]
-    #[case("validate -f ", &Question::Files)]
-    #[case("validate one.yaml ", &Question::Files)]
-    #[case("plan -n ", &Question::Namespaces)]
+    #[case("restart ", &CompletionQuestion::Caches)]
+    #[case("status -A -o json ca", &CompletionQuestion::Caches)]
+    #[case("status -n ", &CompletionQuestion::Namespaces)]
+    #[case("top --context ", &CompletionQuestion::Contexts)]
+    #[case("top --kubeconfig ", &CompletionQuestion::Files)]
+    #[case("validate -f ", &CompletionQuestion::Files)]
+    #[case("validate one.yaml ", &CompletionQuestion::Files)]
+    #[case("plan -n ", &CompletionQuestion::Namespaces)]
     fn names_are_asked_of_the_cluster_and_files_of_the_shell(
         #[case] line: &str,
-        #[case] expected: &Question,
+        #[case] expected: &CompletionQuestion,
     ) {
         assert_eq!(ask(line).question, *expected);
     }
@@ -209,7 +211,7 @@ mod tests {
     #[test]
     fn every_word_has_a_line_that_says_what_it_is_for() {
         for line in ["", "status --", "top --", "restart --"] {
-            let Question::Words(words) = ask(line).question else { panic!("{line}") };
+            let CompletionQuestion::Words(words) = ask(line).question else { panic!("{line}") };
             assert!(words.len() > 3 && words.iter().all(|it| !it.help.is_empty()), "{line}: {words:?}");
         }
     }

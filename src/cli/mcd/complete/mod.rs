@@ -18,7 +18,7 @@ use kube::api::ListParams;
 use kube::config::Kubeconfig;
 use tokio::time::timeout;
 
-use self::candidates::{Asked, Candidate, Question, asked};
+use self::candidates::{Asked, Candidate, CompletionQuestion, asked};
 use super::cluster::{Cluster, Range};
 use super::options::ClusterArgs;
 use super::{gather, screen};
@@ -66,7 +66,7 @@ pub fn answer(mut plugin: Command, words: &[String]) -> Result<ExitCode> {
     plugin.build();
     let Asked { question, cluster } = asked(&plugin, words);
     let partial = words.last().map(String::as_str).unwrap_or_default();
-    let directive = if question == Question::Files { FILES } else { NO_FILES };
+    let directive = if question == CompletionQuestion::Files { FILES } else { NO_FILES };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let found = runtime.block_on(async { timeout(COMPLETION_DEADLINE, find(question, &cluster)).await });
     let found = found.ok().and_then(Result::ok).unwrap_or_default();
@@ -77,24 +77,24 @@ pub fn answer(mut plugin: Command, words: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn find(question: Question, args: &ClusterArgs) -> Result<Vec<Candidate>> {
+async fn find(question: CompletionQuestion, args: &ClusterArgs) -> Result<Vec<Candidate>> {
     let names = match question {
-        Question::Words(words) => return Ok(words),
-        Question::Files => Vec::new(),
-        Question::Contexts => {
+        CompletionQuestion::Words(words) => return Ok(words),
+        CompletionQuestion::Files => Vec::new(),
+        CompletionQuestion::Contexts => {
             let kubeconfig = match &args.kubeconfig {
                 Some(path) => Kubeconfig::read_from(path)?,
                 None => Kubeconfig::read()?,
             };
             kubeconfig.contexts.into_iter().map(|context| context.name).collect()
         }
-        Question::Caches => {
+        CompletionQuestion::Caches => {
             let cluster = Cluster::connect(args).await?;
             let range = Range::Namespace(cluster.namespace.clone());
             let found = gather::resources(&cluster, &range, None).await?;
             found.into_iter().filter_map(|cache| cache.metadata.name).collect()
         }
-        Question::Namespaces => {
+        CompletionQuestion::Namespaces => {
             let namespaces: Api<Namespace> = Api::all(Cluster::connect(args).await?.client);
             let found = namespaces.list_metadata(&ListParams::default()).await?;
             found.items.into_iter().filter_map(|namespace| namespace.metadata.name).collect()

@@ -65,7 +65,7 @@ impl LiveTemplate {
     /// [`crate::kernel::event::SeenChild`]. `None` when an annotation is missing or damaged, or when somebody else
     /// wrote it: a forged revision would look like that of a newer operator, whose template is never replaced.
     #[must_use]
-    pub fn from_deployment(content: &Value, owned: Option<&Value>) -> Option<Self> {
+    pub fn from_workload(content: &Value, owned: Option<&Value>) -> Option<Self> {
         let said = |name| content.pointer("/metadata/annotations").and_then(|all| all.get(name)?.as_str());
         let by_us = |name: &str| {
             let ours =

@@ -47,7 +47,7 @@ struct ReachesPods<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     graceful_shutdown: Option<Graceful>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    exporter: Option<Exporter<'a>>,
+    exporter: Option<HashedExporter<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pod_context: Option<&'a PodSecurityContext>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,7 +67,7 @@ struct Graceful {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Exporter<'a> {
+struct HashedExporter<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     image: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -162,7 +162,7 @@ impl<'a> ReachesPods<'a> {
             }),
             spread,
             graceful_shutdown: graceful_shutdown.map(Graceful::from_spec),
-            exporter: monitoring.as_ref().map(Exporter::from_spec),
+            exporter: monitoring.as_ref().map(HashedExporter::from_spec),
             pod_context: pod_context.as_ref(),
             container_context: container_context.as_ref(),
             tls: tls.as_ref().map(Encryption::from_spec),
@@ -178,7 +178,7 @@ impl Graceful {
     }
 }
 
-impl<'a> Exporter<'a> {
+impl<'a> HashedExporter<'a> {
     fn from_spec(monitoring: &'a Monitoring) -> Self {
         let Monitoring { exporter_image, exporter_resources, service_monitor: _ } = monitoring;
         Self { image: exporter_image.as_deref(), resources: exporter_resources.as_ref() }

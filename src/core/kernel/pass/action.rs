@@ -40,7 +40,7 @@ pub enum Action {
     },
     /// Read the child first: no watch shows the child and nobody has read it, see [`crate::kernel::unwatched`], or a conflict
     /// showed that our knowledge is old.
-    Look,
+    Read,
     /// Nobody asks for the child any more: delete exactly what was seen.
     Delete {
         /// The incarnation that was looked at.
@@ -56,7 +56,7 @@ pub enum Action {
     BackOff(Failure),
     /// The child has to wait for something else: it is not known yet what it should be, the policy that guards it is not in
     /// place, or, for a former workload, the new pods do not serve yet.
-    Hold,
+    Wait,
     /// The child would be changed, were the resource not paused.
     Paused,
     /// The pods of the child would roll, and too many others do.
@@ -80,7 +80,7 @@ impl Action {
     /// Whether the action sends a request now.
     #[must_use]
     pub const fn sends(&self) -> bool {
-        self.writes() || matches!(self, Self::Look)
+        self.writes() || matches!(self, Self::Read)
     }
 
     /// Whether the action changes the child.
@@ -114,8 +114,8 @@ impl Action {
             | Self::Apply { .. }
             | Self::Patch { .. }
             | Self::Delete { .. }
-            | Self::Look
-            | Self::Hold
+            | Self::Read
+            | Self::Wait
             | Self::Paused
             | Self::AwaitTurn
             | Self::Unavailable(Unavailable::NotServed) => None,

@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use crate::kernel::agents::Question;
+use crate::kernel::agents::AgentsQuestion;
 
 /// What to do about the pods.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +20,7 @@ pub enum Asking {
 #[derive(Clone, Debug, PartialEq)]
 pub enum PodQuestion {
     /// Whether the pods use this content of their Secrets; their agents answer.
-    Rotation(Question),
+    Rotation(AgentsQuestion),
     /// What their memcacheds count.
     Figures,
 }

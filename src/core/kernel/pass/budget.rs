@@ -2,7 +2,7 @@
 //! [`crate::kernel::rollout_budget`].
 
 use super::action::{Action, Planned};
-use super::held::or_look;
+use super::held::or_read;
 use super::plan::Plan;
 use super::template_progress::is_complete;
 use super::view::View;
@@ -99,7 +99,7 @@ pub fn apply<'a>(
         (TurnState::Waiting(_), _) => {
             let rolls = |it: &&mut Planned| it.action.cause().and_then(RolloutCause::budgeted).is_some();
             if let Some(workload) = present.children.iter_mut().find(rolls) {
-                workload.action = or_look(view, workload.kind, Action::AwaitTurn);
+                workload.action = or_read(view, workload.kind, Action::AwaitTurn);
             }
             BudgetedPlan { plan: present, turn_state }
         }
@@ -120,7 +120,7 @@ impl View<'_> {
     /// Whether a rollout of the StatefulSet's pods stays where it is while nobody writes: Kubernetes goes no further by itself.
     fn named_pods_stay(&self) -> bool {
         let slot = self.resource.slot(ChildKind::StatefulSet);
-        let is_ours = self.resource.workload() == ChildKind::StatefulSet && !slot.look;
+        let is_ours = self.resource.workload() == ChildKind::StatefulSet && !slot.must_read;
         is_ours && self.our_workload().is_some_and(stateful_set_rollout::is_between_two_pods)
     }
 
@@ -131,6 +131,6 @@ impl View<'_> {
         let unanswered = slot.backoff.as_ref().is_some_and(|it| {
             it.failure.category == Category::Transient && it.retry_at.is_some_and(|at| self.now < at)
         });
-        !slot.look && !unanswered && self.our_workload().is_none_or(is_rolled_out)
+        !slot.must_read && !unanswered && self.our_workload().is_none_or(is_rolled_out)
     }
 }

@@ -22,6 +22,7 @@ use crate::kernel::rollout_cause::RolloutCause;
 use crate::kernel::rotation_record;
 use crate::kernel::spec_edits::spec_edits;
 use crate::kernel::status::patch;
+use crate::kernel::world::resource::UnstorableStatus;
 
 /// What is to be sent now: the reads, without them the writes of children, without them the status; nothing where
 /// all is as it should be, or as far as it can be.
@@ -70,7 +71,7 @@ fn request(
             Some(RolloutCause::Secret) => view.changed_secrets(mounted_secrets),
             _ => Vec::new(),
         };
-        Some(Replacement { cause, secrets, template: live.template_print })
+        Some(Replacement { cause, secrets, template: live.template_content_hash })
     };
     let write = match planned.action.clone() {
         Action::Create => Write::Create { body: body() },
@@ -81,7 +82,7 @@ fn request(
             Write::Patch { resource_version, edits, replaces: replaces(cause) }
         }
         Action::Delete { uid, resource_version } => Write::Delete { uid, resource_version },
-        Action::Look => {
+        Action::Read => {
             let known = view.resource.slot(kind).known_versions_when_asked();
             return Some(PlannedRequest::ReadChild { kind, known });
         }
@@ -89,7 +90,7 @@ fn request(
         | Action::Foreign(_)
         | Action::Collecting(_)
         | Action::BackOff(_)
-        | Action::Hold
+        | Action::Wait
         | Action::Paused
         | Action::AwaitTurn
         | Action::Unavailable(_) => return None,
@@ -158,7 +159,7 @@ impl View<'_> {
     /// Whether the stored status records the turn, or cannot, because an older CRD drops the field.
     fn records_turn(&self) -> bool {
         let says = |status: &MemcachedStatus| status.budgeted_rollout.is_some();
-        let dropped = |(sent, got): &(MemcachedStatus, MemcachedStatus)| says(sent) && !says(got);
+        let dropped = |it: &UnstorableStatus| says(&it.sent) && !says(&it.stored);
         says(&self.resource.seen.status) || self.resource.unstorable.as_deref().is_some_and(dropped)
     }
 

@@ -15,11 +15,11 @@ use crate::kernel::unwatched::Absence;
 #[must_use]
 pub fn or_held(view: &View<'_>, kind: ChildKind, hash: Option<BodyHash>, wanted: Action) -> Action {
     if !wanted.sends() {
-        return or_look(view, kind, wanted);
+        return or_read(view, kind, wanted);
     }
     let exhausted = || repairs_exhausted(view, kind, hash).filter(|_| wanted.writes());
     match held_back(view, kind, hash, &wanted).or_else(exhausted) {
-        Some(held) => or_look(view, kind, held),
+        Some(held) => or_read(view, kind, held),
         None => wanted,
     }
 }
@@ -27,7 +27,7 @@ pub fn or_held(view: &View<'_>, kind: ChildKind, hash: Option<BodyHash>, wanted:
 /// The action, which sends nothing; or a read, if the action depends on an object that no watch shows and a read is
 /// due.
 #[must_use]
-pub fn or_look(view: &View<'_>, kind: ChildKind, action: Action) -> Action {
+pub fn or_read(view: &View<'_>, kind: ChildKind, action: Action) -> Action {
     let (slot, generation) = (view.resource.slot(kind), view.resource.seen.generation);
     let due = match (&action, &slot.live) {
         (Action::Unavailable(_), _) => false,
@@ -35,14 +35,14 @@ pub fn or_look(view: &View<'_>, kind: ChildKind, action: Action) -> Action {
             !live.in_sight && slot.recheck.as_ref().is_none_or(|it| it.is_due(generation, view.now))
         }
         // The create that is held back would have found out.
-        (Action::Paused | Action::Hold, None) => {
+        (Action::Paused | Action::Wait, None) => {
             slot.absence != Absence::Proven
                 && view.was_handled_before()
-                && held_back(view, kind, None, &Action::Look).is_none()
+                && held_back(view, kind, None, &Action::Read).is_none()
         }
         (_, None) => false,
     };
-    if due { Action::Look } else { action }
+    if due { Action::Read } else { action }
 }
 
 /// If somebody keeps changing fields that we repair, their change stays for a while and the status names them; `None`
@@ -68,7 +68,7 @@ fn held_back(view: &View<'_>, kind: ChildKind, hash: Option<BodyHash>, wanted: &
     let backoff = view.resource.slot(kind).backoff.as_ref()?;
     let holds = match wanted {
         // A read does not depend on what is written after it.
-        Action::Look => backoff.retry_at.is_some_and(|at| view.now < at),
+        Action::Read => backoff.retry_at.is_some_and(|at| view.now < at),
         _ => backoff.holds(&view.attempt_at(kind, hash, wanted), view.now),
     };
     holds.then(|| Action::BackOff(backoff.failure.clone()))
@@ -79,12 +79,12 @@ impl View<'_> {
     #[must_use]
     pub fn attempt_at(&self, kind: ChildKind, hash: Option<BodyHash>, action: &Action) -> Attempt {
         let live = self.resource.slot(kind).live.as_ref();
-        let edition = live.map(Live::edition).unwrap_or_default();
+        let spec_version = live.map(Live::spec_version).unwrap_or_default();
         // A patch removes what the apply was refused for.
         let prepares = if matches!(action, Action::Patch { .. }) { " patch" } else { "" };
         Attempt {
             body: hash,
-            against: format!("{} {edition}{prepares}", self.resource.seen.generation),
+            against: format!("{} {spec_version}{prepares}", self.resource.seen.generation),
             version: live.map(|live| live.resource_version.clone()),
         }
     }

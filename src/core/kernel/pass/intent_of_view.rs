@@ -57,15 +57,15 @@ impl<'a> View<'a> {
         match self.awaited_warmth(spec) {
             Some(_) => NextPod::Waits,
             None if !mounted_secrets.let_pods_start() => NextPod::Waits,
-            None if self.has_pod_that_goes() => NextPod::Waits,
-            None => NextPod::Goes,
+            None if self.has_terminating_pod() => NextPod::Waits,
+            None => NextPod::MayBeReplaced,
         }
     }
 
     /// Whether a pod of the StatefulSet is being deleted, such as by a drain of its node. Its set counts it as ready until it
     /// ends: two would be away at once.
-    fn has_pod_that_goes(&self) -> bool {
-        self.world.has_pod_that_goes(&self.resource.seen.key)
+    fn has_terminating_pod(&self) -> bool {
+        self.world.has_terminating_pod(&self.resource.seen.key)
     }
 
     /// Which pods of a StatefulSet may be replaced.

@@ -19,7 +19,7 @@ pub struct Pass {
     /// Requests to send now, independent of each other; the next pass runs when all have been answered.
     pub requests: Vec<PlannedRequest>,
     /// What saves work later.
-    pub findings: Findings,
+    pub findings: PassFindings,
     /// A Secret hash, if the pass computed one.
     pub secret_hash: Option<SecretHash>,
     /// Its turn of the rollout budget; `None`: unchanged.
@@ -40,7 +40,7 @@ impl Pass {
 
 /// What a pass found out on its way, see [`crate::kernel::shortcuts`].
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Findings {
+pub struct PassFindings {
     /// Results of comparisons, so that the compared objects can be dropped.
     pub compared_children: Vec<ComparedChild>,
     /// Hashes of the desired children, if they are new.

@@ -9,7 +9,7 @@ use super::action::{Action, Planned};
 use super::cause_of_apply::rollout_cause;
 use super::compare::Compared;
 use super::desired::DesiredChildren;
-use super::held::{or_held, or_look};
+use super::held::{or_held, or_read};
 use super::mounted_secrets::MountedSecrets;
 use super::owner::{Owner, owner};
 use super::view::View;
@@ -58,7 +58,7 @@ pub fn plan<'a>(
     if let Some(workload) = children.iter_mut().find(|it| it.kind == desired.workload())
         && must_hold(view, mounted_secrets, &workload.action, guarded)
     {
-        workload.action = or_look(view, workload.kind, Action::Hold);
+        workload.action = or_read(view, workload.kind, Action::Wait);
     }
     Plan { desired, children }
 }
@@ -90,9 +90,9 @@ fn wanted(
         _ if let Some(why) = view.world.unavailable(kind, &view.resource.seen.key.namespace) => {
             Action::Unavailable(why.clone())
         }
-        _ if slot.look => Action::Look,
+        _ if slot.must_read => Action::Read,
         // Otherwise an object of somebody else would cost a write after every restart.
-        None if slot.absence == Absence::Unproven && view.was_handled_before() => Action::Look,
+        None if slot.absence == Absence::Unproven && view.was_handled_before() => Action::Read,
         None => Action::Create,
         Some(live) => match owner(view, kind, live) {
             Owner::Foreign(whose) => Action::Foreign(whose),
@@ -120,9 +120,9 @@ fn unwanted(view: &View<'_>, desired: &DesiredChildren<'_>, kind: ChildKind) -> 
         (None, Some(_)) => None,
         // The child may still be active, and the status has to say so.
         (Some(_), Some(why)) => Some(Action::Unavailable(why.clone())),
-        _ if slot.look || may_be_left(view, kind) => Some(Action::Look),
+        _ if slot.must_read || may_be_left(view, kind) => Some(Action::Read),
         (None, None) => None,
-        (Some(_), None) if kind.is_workload() && !view.may_stop_former(desired.spec()) => Some(Action::Hold),
+        (Some(_), None) if kind.is_workload() && !view.may_stop_former(desired.spec()) => Some(Action::Wait),
         (Some(live), None) => Some(match view.orphan(live) {
             Some(orphan) => Action::Patch {
                 resource_version: live.resource_version.clone(),

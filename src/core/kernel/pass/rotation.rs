@@ -12,7 +12,7 @@ use super::view::View;
 use crate::api::Validated;
 use crate::api::secret_rotation::SecretRotation;
 use crate::api::spec::Rotation;
-use crate::kernel::agents::{AskedSecret, Question};
+use crate::kernel::agents::{AgentsQuestion, AskedSecret};
 use crate::kernel::desired::secrets;
 use crate::kernel::rotation_record::{self, RotationInputs};
 
@@ -40,7 +40,7 @@ pub fn record(
         carried: workload.secret_hash.as_deref(),
         changed: if changed.is_empty() { every() } else { changed },
         mounted: mounted.iter().map(|it| (it.secret, it.key)).collect(),
-        pod_template: workload.template_print.map(|print| format!("{print:x}")).unwrap_or_default(),
+        pod_template: workload.template_content_hash.map(|print| format!("{print:x}")).unwrap_or_default(),
     };
     Some(rotation_record::next(
         before,
@@ -70,7 +70,7 @@ pub fn asking(view: &View<'_>, spec: &Validated, mounted_secrets: &MountedSecret
         None => Some(view.now),
     };
     Asking::when(due, view.now, || {
-        PodQuestion::Rotation(Question {
+        PodQuestion::Rotation(AgentsQuestion {
             resource: view.resource.seen.key.clone(),
             secrets: mounted_secrets::mounted(spec)
                 .into_iter()

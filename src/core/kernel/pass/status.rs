@@ -53,7 +53,7 @@ pub fn of_valid(
     inputs.pending = pending.map(|it| it.kind.name()).collect();
     inputs.unserved = unserved(planned).map(ChildKind::name).collect();
     inputs.paused = spec.paused.then(|| {
-        let waits = |it: &&Planned| matches!(it.action, Action::Paused | Action::Hold);
+        let waits = |it: &&Planned| matches!(it.action, Action::Paused | Action::Wait);
         planned.iter().filter(waits).map(|it| it.kind.name()).collect()
     });
     // What is about to be put back is no news: the Event of that names who changed it.

@@ -184,7 +184,7 @@ impl<'a> View<'a> {
     pub fn status_differs(&self, wanted: &MemcachedStatus) -> bool {
         let stored = &self.resource.seen.status;
         let unstorable =
-            self.resource.unstorable.as_deref().is_some_and(|(sent, got)| sent == wanted && got == stored);
+            self.resource.unstorable.as_deref().is_some_and(|it| it.sent == *wanted && it.stored == *stored);
         wanted != stored && !unstorable && !self.holds_status()
     }
 

@@ -16,6 +16,7 @@ use crate::kernel::queue::Lane;
 use crate::kernel::rollout_cause::RolloutCause;
 use crate::kernel::slot::Slot;
 use crate::kernel::world::resource::Resource;
+use crate::kernel::world::resource::UnstorableStatus;
 use crate::kernel::world::secret::Presence;
 use crate::kernel::{altered, kube_events, live, log_lines};
 
@@ -79,7 +80,8 @@ impl Reconciler {
                 effects.extend(rolls.into_iter().chain(rotation.map(counted)));
                 (resource.backoff, resource.answered) = (None, answered);
                 let differs = *status != stored.status;
-                resource.unstorable = differs.then(|| Box::new((*status, stored.status.clone())));
+                let unstorable = UnstorableStatus { sent: *status, stored: stored.status.clone() };
+                resource.unstorable = differs.then(|| Box::new(unstorable));
                 self.world.see_resource(*stored);
             }
             // A reply of another request's shape proves nothing; the next pass sees the world as it was.
@@ -99,7 +101,7 @@ impl Reconciler {
         match reply {
             Reply::PodDeleted => {
                 resource.pod_backoff = None;
-                self.world.pod_goes(&pod, &uid);
+                self.world.mark_pod_terminating(&pod, &uid);
                 subject.told(vec![log_lines::of_event(&kube_event)], vec![kube_event]).collect()
             }
             Reply::Failed(failure) => {
@@ -120,7 +122,11 @@ impl Reconciler {
     fn note_failure(&mut self, key: &Key, category: Category, effects: &mut Vec<Effect>) {
         if category == Category::NamespaceTerminating {
             let Self { world, reports, .. } = self;
-            reports.namespace_goes(&key.namespace, || world.resources_in(&key.namespace).count(), effects);
+            reports.namespace_terminates(
+                &key.namespace,
+                || world.resources_in(&key.namespace).count(),
+                effects,
+            );
         }
     }
 
@@ -318,19 +324,19 @@ fn child_written(
 ) -> Vec<Effect> {
     let ChildWrite { kind, write, attempt, changes, kube_events } = sent;
     let is_another = |it: &&Replacement| {
-        seen.as_ref().is_some_and(|seen| live::template_print(&seen.content) != it.template)
+        seen.as_ref().is_some_and(|seen| live::template_content_hash(&seen.content) != it.template)
     };
     let replaces = write.replaces().filter(is_another);
     let effects = Written { kind, write: &write, replaces, changes: &changes }.effects(subject, kube_events);
     let slot = resource.slot_mut(kind);
     slot.answered = circumstances.answered;
-    store_written(slot, subject, Answer { kind, attempt, write, seen }, circumstances);
-    slot.look_if_deleted_meanwhile();
+    store_written(slot, subject, WriteAnswer { kind, attempt, write, seen }, circumstances);
+    slot.read_if_deleted_meanwhile();
     effects
 }
 
 /// The answer to a write of a child.
-struct Answer {
+struct WriteAnswer {
     /// Which child.
     kind: ChildKind,
     /// What identifies the attempt.
@@ -345,7 +351,7 @@ struct Answer {
 fn store_written(
     slot: &mut Slot,
     subject: &Subject<'_>,
-    Answer { kind, attempt, write, seen }: Answer,
+    WriteAnswer { kind, attempt, write, seen }: WriteAnswer,
     &Circumstances { version, answered: _, now }: &Circumstances<'_>,
 ) {
     let before = slot.backoff.take();
@@ -384,7 +390,7 @@ fn failed(
             let slot = resource.slot_mut(kind);
             // If the watch has shown the conflicting write in the meantime, the child need not be read.
             let is_news = slot.live.as_ref().map(|live| &live.resource_version) == attempt.version.as_ref();
-            slot.look = failure.category == Category::Conflict && is_news;
+            slot.must_read = failure.category == Category::Conflict && is_news;
             if failure.category != Category::Conflict {
                 slot.on_create_without_conflict();
             }
@@ -401,7 +407,7 @@ fn failed(
             resource.recheck_later(kind, now);
             let slot = resource.slot_mut(kind);
             // What was known of the child holds until it can be read.
-            if slot.is_out_of_sight() && !slot.look {
+            if slot.is_out_of_sight() && !slot.must_read {
                 return log_lines::of_failure(&said, None, None);
             }
             let before = slot.backoff.take();

@@ -16,7 +16,7 @@ pub(super) struct Reports {
     rollouts: RolloutCounts,
     wake: Option<Timestamp>,
     /// Namespaces that are being deleted.
-    namespaces_going: BTreeSet<String>,
+    terminating_namespaces: BTreeSet<String>,
 }
 
 impl Reports {
@@ -43,14 +43,14 @@ impl Reports {
 
     /// A request was refused because its namespace is being deleted. One line tells of all of its resources, which are
     /// counted for that line only: each of them is refused.
-    pub(super) fn namespace_goes(
+    pub(super) fn namespace_terminates(
         &mut self,
         namespace: &str,
         resources: impl FnOnce() -> usize,
         effects: &mut Vec<Effect>,
     ) {
-        if !self.namespaces_going.contains(namespace) {
-            self.namespaces_going.insert(namespace.to_owned());
+        if !self.terminating_namespaces.contains(namespace) {
+            self.terminating_namespaces.insert(namespace.to_owned());
             let about = About::Namespace(namespace.to_owned());
             effects.push(Effect::Log { about, line: log_lines::of_namespace(resources()) });
         }
@@ -58,7 +58,7 @@ impl Reports {
 
     /// The last resource of a namespace is gone.
     pub(super) fn namespace_is_empty(&mut self, namespace: &str) {
-        self.namespaces_going.remove(namespace);
+        self.terminating_namespaces.remove(namespace);
     }
 
     /// How many resources have a turn, and how many wait.
@@ -84,7 +84,7 @@ mod tests {
                 counted.set(counted.get() + 1);
                 1_000
             };
-            reports.namespace_goes(namespace, count, &mut effects);
+            reports.namespace_terminates(namespace, count, &mut effects);
         };
         for _ in 0..1_000 {
             refused(&mut reports, "a");

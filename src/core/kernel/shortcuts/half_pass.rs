@@ -3,7 +3,7 @@
 use crate::kernel::object::ChildKind;
 use crate::kernel::pass::compare;
 use crate::kernel::pass::mounted_secrets;
-use crate::kernel::pass::outcome::Findings;
+use crate::kernel::pass::outcome::PassFindings;
 use crate::kernel::pass::validate;
 use crate::kernel::pass::view::View;
 
@@ -11,12 +11,12 @@ use crate::kernel::pass::view::View;
 /// serves resources that wait in the queue: the results of comparisons are kept instead of whole objects. If the guess
 /// is wrong (a Secret has changed), the next pass applies without knowing the differences.
 #[must_use]
-pub fn run(view: &View<'_>) -> Findings {
-    let Ok(spec) = validate::validated(view) else { return Findings::default() };
+pub fn run(view: &View<'_>) -> PassFindings {
+    let Ok(spec) = validate::validated(view) else { return PassFindings::default() };
     let mounted_secrets = mounted_secrets::likely(view, &spec);
     let desired = view.desired_children(&spec, &mounted_secrets);
     let compared = compare::compare(view, &desired).into_iter().filter(|(kind, _)| is_settled(view, *kind));
-    Findings {
+    PassFindings {
         compared_children: compared.filter_map(|(kind, it)| it.into_kept(view, kind)).collect(),
         rendered_hashes: desired.news(),
     }

@@ -26,6 +26,16 @@ use crate::kernel::unwatched::Recheck;
 /// The generation that the API server gives to a new object.
 const FIRST_GENERATION: i64 = 1;
 
+/// A status that the API server did not store as it was sent, because an older definition drops fields that it does not know:
+/// to write it again would change nothing, for ever.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UnstorableStatus {
+    /// What was sent.
+    pub sent: MemcachedStatus,
+    /// What was stored.
+    pub stored: MemcachedStatus,
+}
+
 /// One resource, and what is known of its children.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Resource {
@@ -59,9 +69,8 @@ pub struct Resource {
     pub answered: Moment,
     /// Why the last status write, or the last pass, failed.
     pub backoff: Option<Box<Backoff>>,
-    /// A status that the API server did not store as it was sent (an older CRD drops fields it does not know),
-    /// and what it stored: writing it again would change nothing, for ever.
-    pub unstorable: Option<Box<(MemcachedStatus, MemcachedStatus)>>,
+    /// The last status that the API server did not store as it was sent.
+    pub unstorable: Option<Box<UnstorableStatus>>,
     /// Why a pod that does not run could not be deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_backoff: Option<Box<Backoff>>,

@@ -30,7 +30,7 @@ fn with_password() -> Fixture {
 
 fn deployment(fixture: &Fixture, images: &DefaultImages, live: Option<&Value>) -> Value {
     let intent = Intent { images, ..fixture.intent() };
-    let live = live.and_then(|live| LiveTemplate::from_deployment(live, None));
+    let live = live.and_then(|live| LiveTemplate::from_workload(live, None));
     children(&intent, live.as_ref()).body(ChildKind::Deployment).expect("a Deployment").clone()
 }
 
@@ -152,7 +152,7 @@ fn a_record_that_is_damaged_or_somebody_elses_is_none() {
     let owned = json!({"f:metadata": {"f:annotations": {
         "f:memcached.c5c3.io/template-hash": {}, "f:memcached.c5c3.io/template-revision": {},
     }}});
-    assert_eq!(LiveTemplate::from_deployment(&live, Some(&owned)), None);
+    assert_eq!(LiveTemplate::from_workload(&live, Some(&owned)), None);
     *live.pointer_mut(RECORD).expect("a record") = json!("nothing");
-    assert_eq!(LiveTemplate::from_deployment(&live, None), None);
+    assert_eq!(LiveTemplate::from_workload(&live, None), None);
 }

@@ -41,7 +41,7 @@ fn a_look_that_failed_waits_though_something_else_is_wanted_now() {
     let mut world = world(&spec, vec![service(&spec), deployment(&spec)]);
     let failure = Failure { category: Category::Transient, message: "connection refused".to_owned() };
     let slot = world.resources.values_mut().next().unwrap().slot_mut(ChildKind::Service);
-    slot.look = true;
+    slot.must_read = true;
     assert_eq!(looks(&world), 1);
     let sent =
         Attempt { body: Some(BodyHash::from_body(&json!("what was wanted before"))), ..Attempt::default() };

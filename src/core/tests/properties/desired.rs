@@ -354,7 +354,7 @@ proptest! {
         TOLD_BY_THE_REVISION(&mut edited, &other);
         prop_assert_eq!(edited.intent().hash(), one.intent().hash());
         let said = rendered(&one);
-        let live = LiveTemplate::from_deployment(&said.body, None);
+        let live = LiveTemplate::from_workload(&said.body, None);
         let after = workload(&edited.intent(), live.as_ref());
         prop_assert_eq!(after.revision == said.revision, edited == one);
         prop_assert_eq!(after.body["spec"]["template"] == said.body["spec"]["template"], edited == one);
@@ -365,7 +365,7 @@ proptest! {
         one in with_secrets(), other in "[0-9a-f]{64}", registry in "[a-z]{1,5}",
     ) {
         let said = rendered(&one);
-        let live = LiveTemplate::from_deployment(&said.body, None);
+        let live = LiveTemplate::from_workload(&said.body, None);
         let changed = Fixture { secret_hash: Some(other.clone()), ..one.clone() };
         // What the operator is told to use for new pods does not matter either.
         let images = DefaultImages { operator: format!("{registry}.example/o:1").into(), ..BUILT_IN.clone() };
@@ -442,7 +442,7 @@ proptest! {
     #[test]
     fn the_annotations_say_revision_and_hash(fixture in fixture()) {
         let desired = rendered(&fixture);
-        let live = LiveTemplate::from_deployment(&desired.body, None);
+        let live = LiveTemplate::from_workload(&desired.body, None);
         let said = LiveTemplate {
             revision: desired.revision,
             hash: desired.template_hash,

@@ -82,7 +82,7 @@ fn the_live_template_is_known_by_its_annotations() {
         foreign: None,
         images: None,
     };
-    assert_eq!(LiveTemplate::from_deployment(&live(ChildKind::Deployment), None), Some(said));
+    assert_eq!(LiveTemplate::from_workload(&live(ChildKind::Deployment), None), Some(said));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The agents of the pods, which answer what they were told to answer.
 
-use memcached_operator_core::kernel::agents::{AgentSays, AgentsReply, PodAnswer, Question, RefusedKey};
+use memcached_operator_core::kernel::agents::{
+    AgentSays, AgentsQuestion, AgentsReply, PodAnswer, RefusedKey,
+};
 use memcached_operator_core::kernel::desired::files::PASSWORD_FILE;
 use memcached_operator_core::kernel::desired::secrets::{MountedKey, secret_hash};
 use memcached_operator_core::kernel::event::Reply;
@@ -54,7 +56,7 @@ impl Agent {
 
 impl Model {
     /// What comes of a question that is asked now.
-    pub(super) fn answer_of_agents(&self, question: &Question) -> Reply {
+    pub(super) fn answer_of_agents(&self, question: &AgentsQuestion) -> Reply {
         let mounted = MountedKey { secret: SECRET, key: PASSWORD_FILE };
         let hash = |content: u8| secret_hash([(mounted, hash::of_bytes(&[content]).as_str())]);
         let held = self.secret.as_ref().map(|(_, content)| hash(*content));
