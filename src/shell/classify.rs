@@ -119,8 +119,8 @@ pub enum MissingVerb {
     UpdateFinalizers,
 }
 
-/// The category of a refusal. A webhook or policy chooses its own code, so that this is asked first, and its words may quote
-/// any others. An object without a type is one for good: then the code says nothing more, whichever it is.
+/// The category of a refusal. Webhooks and policies come first: they choose any code and may quote other errors. An object
+/// that does not fit the schema never will, so its code is ignored.
 #[must_use]
 pub fn classify(status: &Status) -> Category {
     let denied = says(status, Says::Webhook) || says(status, Says::Policy);

@@ -10,8 +10,8 @@ use strum::VariantArray;
 /// Why a request failed, and so what to do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, VariantArray)]
 pub enum Category {
-    /// The API server refused the object for what it says (400, 422, 413; 500 with words about its type): wait for a
-    /// change.
+    /// The API server refused the object for what it says (400, 413, 422; any code with words about a wrong type): wait for
+    /// a change.
     Invalid,
     /// A field that cannot change would have to (422, "field is immutable"): wait for a change.
     ImmutableField,
@@ -21,7 +21,7 @@ pub enum Category {
     Forbidden,
     /// A quota says no (403).
     QuotaExceeded,
-    /// An admission policy or webhook says no (403, 422 or 400 with its name).
+    /// An admission policy or webhook says no (any 4xx with its words).
     AdmissionDenied,
     /// The namespace is being deleted (403) or gone (404): nothing can be created, and that is fine.
     NamespaceTerminating,

@@ -18,7 +18,7 @@ pub struct InstanceMetrics {
     pub wanted: Option<(String, i32)>,
     /// Pods that are ready.
     pub ready: i32,
-    /// Revision of the live pod template; `None` where there is no Deployment.
+    /// Revision of the live pod template; `None` where it is not known, as without a workload.
     pub template_revision: Option<u32>,
     /// When the certificate that memcached shows ends, or an authority of its clients does; `None` where no certificate was
     /// read.

@@ -131,7 +131,7 @@ pub fn rollout_started(cause: RolloutCause, changes: &Changes) -> KubeEvent {
         RolloutCause::Spec => ("RollOutSpec", "the spec changed"),
         RolloutCause::Secret => ("RollOutSecret", "the content of a Secret changed"),
         RolloutCause::RestartTrigger => ("RollOutRestartTrigger", "the restart-trigger annotation changed"),
-        // What others roll is no apply of ours: `replaced_by_others` tells of it.
+        // A rollout by others is no apply of ours: `replaced_by_others` reports it.
         RolloutCause::Drift | RolloutCause::Others => {
             ("RollOutDrift", "somebody else changed the pod template, and it is put back")
         }
@@ -204,7 +204,7 @@ pub fn replaced_by_others(old: &MemcachedStatus, new: &MemcachedStatus) -> Optio
             Some(now) => fields_beside(it, now),
             None => it.fields.clone(),
         };
-        // Whoever takes fields away leaves no name: an entry tells what a manager set.
+        // The managed fields name who set a field, and not who removed it.
         (!fields.is_empty()).then(|| format!("no longer there of {}: {}", it.manager, listed(&fields)))
     });
     let what: Vec<String> = set.chain(gone).collect();

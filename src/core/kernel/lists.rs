@@ -68,7 +68,7 @@ impl Listing {
 /// next list hashes otherwise.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Named {
-    /// Which list it is, for other hashes each time.
+    /// Number of the list; it salts the hashes, so that a collision does not repeat in the next list.
     number: u64,
     /// Sorted, each once, as soon as the list is complete.
     hashes: Vec<u64>,
@@ -125,7 +125,7 @@ struct InScope {
     outdated: BTreeSet<Watched>,
 }
 
-/// A scope is no text, and the keys of a map in JSON are.
+/// JSON map keys must be strings and a scope is not, so the map is stored as a list of pairs.
 mod as_pairs {
     use std::collections::BTreeMap;
 

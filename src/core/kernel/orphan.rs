@@ -3,11 +3,11 @@
 //!
 //! `kubectl delete --cascade=orphan` removes the owner reference and leaves everything else. Our labels say for which
 //! resource the child was made. The API server's record of who wrote its fields says that it was us, or the Go
-//! operator: a copy that somebody else applied has the labels and no such record. A later resource of that name adopts
-//! them, so that their pods and the cached data stay.
+//! operator: a copy that somebody else applied has the labels and no such record. A later resource of that name takes
+//! them back, so that their pods and the cached data stay.
 //!
 //! Only a later one: while a resource is being deleted, its children may be seen without their owner before the
-//! deletion of the resource is seen. If they were adopted then, they would be deleted with the resource, and the cache
+//! deletion of the resource is seen. If they were taken back then, they would be deleted with the resource, and the cache
 //! would be lost. So a child that is not older than the resource is left alone.
 
 use std::collections::BTreeSet;

@@ -134,7 +134,7 @@ pub enum Write {
         resource_version: ResourceVersion,
         /// The whole object.
         body: Value,
-        /// The rollout that the write may start; `None` for all but a Deployment.
+        /// The rollout that the write may start; `None` for all but the workload.
         replaces: Option<Replacement>,
     },
     /// [`Request::Patch`].
@@ -143,7 +143,7 @@ pub enum Write {
         resource_version: ResourceVersion,
         /// To be done one after the other.
         edits: Vec<PatchOperation>,
-        /// The rollout that the write may start; `None` for all but a Deployment.
+        /// The rollout that the write may start; `None` for all but the workload.
         replaces: Option<Replacement>,
     },
     /// [`Request::Delete`].
@@ -163,7 +163,7 @@ pub struct Replacement {
     /// The Secrets whose content changed, where that is the cause.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<ChangedSecret>,
-    /// [`super::live::template_content_hash`] of the Deployment before the write: if the answer has the same, no pod is
+    /// [`super::live::template_content_hash`] of the workload before the write: if the answer has the same, no pod is
     /// replaced.
     pub template: Option<u64>,
 }

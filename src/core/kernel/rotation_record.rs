@@ -73,7 +73,7 @@ pub fn next(
             Some(answers) => answered(&record, inputs, answers),
             None => record,
         },
-        // What was answered before is about the time before.
+        // The answers so far are about other content, so none of them counts.
         _ => begun(record, inputs),
     }
 }

@@ -1,5 +1,5 @@
-//! The place of a child: what sits there, what went wrong there, and how it takes in what is seen and answered. Pure;
-//! part of the world.
+//! What is known of one child: the live object, the last failure, and how events and replies change both. Pure; part of
+//! the world.
 
 use serde::{Deserialize, Serialize};
 
@@ -144,7 +144,8 @@ impl Slot {
         true
     }
 
-    /// Whether nothing is to be done about the live object but by what a pass finds in it: the last one found nothing more.
+    /// Whether no read, retry or recheck is pending for this child and nothing about it is in doubt, so that only a change
+    /// of the live object can need a pass.
     fn is_as_decided(&self) -> bool {
         let Self {
             live: _,

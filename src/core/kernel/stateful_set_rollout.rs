@@ -23,7 +23,7 @@ pub fn partition(live: &Live, expected: i32, unready: &[UnreadyPod<'_>], next: N
     let at = live.partition.unwrap_or(0);
     let asked = live.asked();
     let Some(seen) = observed(live) else {
-        // What the numbers say is of before the last write.
+        // The numbers in the status are older than the last write.
         let last = last_of(asked.min(expected));
         return Partition { of_kept_pods: at, of_new_template: at.min(last) };
     };
@@ -34,9 +34,8 @@ pub fn partition(live: &Live, expected: i32, unready: &[UnreadyPod<'_>], next: N
         true => (0, 0),
         false => (last_of(asked.min(expected)).min(any), next_step(seen, at, asked, next).min(of_older)),
     };
-    // From rest only the apply of a template begins a rollout. Another template is somebody else's, and a pod that is going
-    // has the same numbers as an older one: it still counts, but not as updated. Who else wrote this number stopped a rollout:
-    // it goes on.
+    // At rest (partition HELD) only our apply starts a rollout. A different template is somebody else's. A terminating pod
+    // counts as not updated. If somebody else set the partition, the stopped rollout continues.
     let at_rest = at == HELD && !live.partition_is_foreign;
     Partition {
         of_kept_pods: if at_rest || !is_rolling(seen) { HELD } else { at.min(step) },

@@ -24,8 +24,7 @@ use super::slot::{KnownVersions, Slot};
 use resource::Resource;
 use secret::{Presence, Secret, secret_names};
 
-/// Kubernetes makes a pod's name of that of its Deployment or StatefulSet, a hyphen, and more. Of a long name it keeps so
-/// many letters.
+/// A pod's name begins with the name of its workload and a hyphen, both together cut to this many characters.
 const KEPT_OF_POD_NAMES: usize = 58;
 
 /// Everything known.

@@ -51,9 +51,9 @@ pub(super) const fn verb(ask: &Ask) -> &'static str {
 }
 
 impl Problem {
-    /// Whether this answer, which told of no problem, shows that this one is over. A read shows nothing about a write that
-    /// is still needed: whoever may not create the Lease reads with success, every time, that there is none; whoever may not
-    /// update it reads what he could not update. What somebody else has updated since needs no update of ours.
+    /// Whether a successful answer ends this problem. A read that finds no Lease does not end a problem with create. A read
+    /// of the Lease does not end a problem with update. It does if somebody holds the Lease and has updated it since: then
+    /// our update is not needed.
     pub(super) fn is_solved_by(&self, ask: &Ask, answer: &Answer) -> bool {
         let is_held_anew =
             |record: &Record| record.holder.is_some() && self.version.as_ref() != Some(&record.version);

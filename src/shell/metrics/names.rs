@@ -51,7 +51,7 @@ pub const ADOPTION_HALTED: Metric = Metric {
     name: "memcached_operator_adoption_halted",
     kind: Kind::Gauge,
     labels: &[],
-    help: "1 while no resource adopts a newer pod template because one that does is stalled or refused, else 0.",
+    help: "1 while adoption is halted, because the adoption of one resource is stalled or refused.",
     usage: "1: repair the resource whose `status.budgetedRollout` is `Adoption` and that is not ready; the others go on by themselves.",
 };
 /// How long the API server takes.
@@ -230,7 +230,7 @@ pub const ROLLOUTS_WAITING: Metric = Metric {
     kind: Kind::Gauge,
     labels: &[],
     help: "Resources whose pods are to roll for a changed Secret or a newer template, and that wait for their turn.",
-    usage: "How far a rotation or an adoption is; if it does not fall, those that roll do not become available.",
+    usage: "How far a rotation or an adoption is. If it does not fall, the rolling caches are stuck.",
 };
 /// Secrets that pods take in place.
 pub const SECRET_ROTATIONS: Metric = Metric {

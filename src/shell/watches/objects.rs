@@ -79,7 +79,7 @@ where
 {
     async fn next(&mut self, state: &mut State<K>) -> Result<Event<K>, Error> {
         loop {
-            // Where an error ends this and says nothing else, a list begins at the front.
+            // An error leaves `Unlisted` behind, so that a new list begins, unless its branch sets another state.
             let (event, next) = match std::mem::take(state) {
                 State::Unlisted => (Some(Event::Init), State::Between(None)),
                 State::Between(token) => (None, State::Listing(self.page(token).await?)),

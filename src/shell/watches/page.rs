@@ -82,7 +82,7 @@ fn no_list(why: NoList) -> Error {
     }
 }
 
-/// All that is known of an object that is none of its kind.
+/// Name and namespace of an object that cannot be read as its kind.
 #[derive(Default, Deserialize, Serialize)]
 struct Named {
     metadata: Name,

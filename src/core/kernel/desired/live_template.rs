@@ -1,5 +1,5 @@
-//! What the annotations of a live Deployment say about its pod template. Pure; the world reads them from each
-//! Deployment.
+//! What the annotations of a live workload say about its pod template. Pure; the world reads them from each
+//! workload.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,7 +22,7 @@ pub struct LiveTemplate {
     /// `memcached.c5c3.io/default-images`; `None` stands for [`BUILT_IN`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<Box<DefaultImages>>,
-    /// `memcached.c5c3.io/secret-hash` of the Deployment: the Secrets that the pods are to have taken in place. `None` where
+    /// `memcached.c5c3.io/secret-hash` of the workload: the Secrets that the pods are to have taken in place. `None` where
     /// pods restart for a changed Secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_hash: Option<String>,
@@ -61,7 +61,7 @@ impl LiveTemplate {
         self.is_of(hash, rotation) || (rotation == Rotation::InPlace && but_for_secrets())
     }
 
-    /// Reads the source from a live Deployment of ours: `content` and `owned` as in
+    /// Reads the source from a live workload of ours: `content` and `owned` as in
     /// [`crate::kernel::event::SeenChild`]. `None` when an annotation is missing or damaged, or when somebody else
     /// wrote it: a forged revision would look like that of a newer operator, whose template is never replaced.
     #[must_use]

@@ -1,5 +1,6 @@
 //! Where pods may run, and how they keep off each other. Pure; called by [`super::pod`], and by
-//! [`super::deployment`] for the strategy that follows from it, and by the pass where another kind takes over the pods.
+//! [`super::deployment`] for the strategy that follows from it, and by the pass where another kind of workload replaces
+//! this one.
 
 use std::borrow::Cow;
 

@@ -40,8 +40,8 @@ pub fn workload(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Rendered {
         (meta::TEMPLATE_HASH.to_owned(), template_hash.clone()),
     ]);
     annotations.extend(images.to_annotation().map(|images| (meta::DEFAULT_IMAGES.to_owned(), images)));
-    // What the pods started with, or are to have taken, has to be known after a restart too. Theirs is the Go operator's
-    // hash, which cannot be computed again, or none.
+    // The Secret hash also stands on the workload, so that the operator knows it after a restart. The template has no usable
+    // one: only the Go operator's hash, or none.
     if revision.hash_is_on_deployment() || served.is_some_and(|live| live.secret_hash.is_some()) {
         annotations.extend(intent.secret_hash.map(|hash| (meta::SECRET_HASH.to_owned(), hash.to_owned())));
     }

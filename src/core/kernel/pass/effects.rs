@@ -63,7 +63,7 @@ fn request(
     let body = || plan.desired.body(kind).clone();
     let replaces = |cause: Option<RolloutCause>| {
         let live = view.resource.live(kind).filter(|_| kind == plan.desired.workload())?;
-        // Pods that are held stay, whatever somebody else makes of the template or of its repair.
+        // The partition HELD keeps all pods, also when somebody else changes the template and we put it back.
         if cause.is_none() && live.partition == Some(HELD) {
             return None;
         }

@@ -34,7 +34,7 @@ pub fn or_read(view: &View<'_>, kind: ChildKind, action: Action) -> Action {
         (_, Some(live)) => {
             !live.in_sight && slot.recheck.as_ref().is_none_or(|it| it.is_due(generation, view.now))
         }
-        // The create that is held back would have found out.
+        // A held-back create cannot prove that the name is free, so read the object instead.
         (Action::Paused | Action::Wait, None) => {
             slot.absence != Absence::Proven
                 && view.was_handled_before()

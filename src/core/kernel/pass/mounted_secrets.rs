@@ -3,12 +3,12 @@
 //! An unknown Secret is never treated as missing, and neither an unknown nor a missing one rolls a pod: while a Secret
 //! is missing or unreadable, the last known hash is used. That is:
 //!
-//! 1. The hash on our live Deployment, if this operator wrote it: the pods were started with it, and another replica of
+//! 1. The hash on our live workload, if this operator wrote it: the pods were started with it, and another replica of
 //!    the operator may have led in the meantime. An edit of the user does not change that.
-//! 2. If the Deployment carries none (somebody removed it), the hash that this operator computed last while it leads,
-//!    but only if the live template was rendered from it. Without a Deployment no pod can roll, and the computed hash
+//! 2. If the workload carries none (somebody removed it), the hash that this operator computed last while it leads,
+//!    but only if the live template was rendered from it. Without a workload no pod can roll, and the computed hash
 //!    is used.
-//! 3. Otherwise no hash is known. If the pods were started with some hash all the same, the Deployment is not written.
+//! 3. Otherwise no hash is known. If the pods were started with some hash all the same, the workload is not written.
 //!
 //! A hash belongs to the versions of the Secrets that it was computed from. The versions of one hash prove nothing
 //! about another hash.
@@ -24,7 +24,7 @@
 //! left as it is.
 //!
 //! A Secret whose content memcached would refuse, or would cut every client off with, is held back like a missing one, and
-//! more: no rollout starts and no Deployment is made while it is there, as a new pod would mount it. The number of pods
+//! more: no rollout starts and no workload is made while it is there, as a new pod would mount it. The number of pods
 //! still follows the spec. Content that pods already carry is never held back, whatever a newer release finds in it: then
 //! it only warns.
 
@@ -75,7 +75,7 @@ pub struct MountedSecrets {
 }
 
 impl MountedSecrets {
-    /// Whether the Deployment must not be written: no hash is known, and a Secret is unreadable or the pods were
+    /// Whether the workload must not be written: no hash is known, and a Secret is unreadable or the pods were
     /// started with one.
     #[must_use]
     pub const fn hold_templates(&self) -> bool {

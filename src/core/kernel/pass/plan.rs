@@ -135,8 +135,8 @@ fn unwanted(view: &View<'_>, desired: &DesiredChildren<'_>, kind: ChildKind) -> 
 }
 
 impl View<'_> {
-    /// Whether the pods of before a change of the workload may go: those that take their place are all there, or find no
-    /// room while the others have it. Who may not make the new ones keeps the old.
+    /// Whether the pods of the former workload may go. True when all new pods are ready, or cannot be scheduled beside the old
+    /// ones. False while the new workload does not exist, also when we may not create it.
     fn may_stop_former(&self, spec: &Validated) -> bool {
         let finds_no_room = scheduling::needs_room_of_its_own(spec);
         let ours = self.our_workload().filter(|live| !live.deleting);

@@ -39,8 +39,8 @@ pub struct ComparisonResult {
     /// What was found; `None` where nothing was, as in nearly each child.
     #[serde(with = "none_or_some")]
     differences: Option<Box<Differences>>,
-    /// [`fingerprint`] of the live object, if it was computed. Part of a snapshot: who knows it takes no event for news that
-    /// brings the same object again.
+    /// [`fingerprint`] of the live object, if it was computed. It is in the snapshot, so that a replayed kernel also ignores
+    /// an event that repeats the same object.
     #[serde(default)]
     of: Option<u64>,
 }
@@ -79,7 +79,7 @@ impl Uncompared {
 }
 
 impl ComparisonResult {
-    /// Whether it was found for an object that reads like this one.
+    /// Whether this result belongs to an object with the same content and owned fields.
     #[must_use]
     pub fn is_of(&self, content: &Value, owned: Option<&Value>) -> bool {
         self.of == Some(fingerprint(content, owned))
@@ -109,7 +109,7 @@ impl Comparison {
         *self = Self::Done(ComparisonResult { desired, differences: some(differences), of });
     }
 
-    /// Whether an object that reads like this one was compared.
+    /// Whether this is the result for an object with the same content and owned fields.
     #[must_use]
     pub fn is_of(&self, content: &Value, owned: Option<&Value>) -> bool {
         matches!(self, Self::Done(result) if result.is_of(content, owned))

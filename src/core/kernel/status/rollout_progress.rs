@@ -35,8 +35,8 @@ impl RolloutProgress {
     #[must_use]
     pub fn new(live: &Live, TemplateProgress { carries_template, held_back }: TemplateProgress) -> Self {
         let mut seen = live.rollout.as_deref().cloned().unwrap_or_default();
-        // Where no pod may be replaced, those are as they should be that the last rollout brought: what somebody else changed
-        // in the template since comes with the next one.
+        // While the partition is HELD, pods of the last rollout count as updated. Template changes by others wait for the
+        // next rollout.
         if let Some(revisions) = seen.revisions.as_ref().filter(|_| live.partition == Some(HELD)) {
             seen.updated = revisions.current_replicas;
         }

@@ -96,7 +96,7 @@ impl Resource {
         };
         let mut fresh = Self {
             may_be_unfinished: unfinished || patch::says_hindered(&seen.status),
-            // Ready is only said once it is gone.
+            // `Ready` becomes true only after the former workload is gone.
             former_may_stand: seen.generation > FIRST_GENERATION && !patch::says_ready(&seen.status),
             seen,
             slots: BTreeMap::new(),
