@@ -30,7 +30,7 @@ const ELSEWHERE: [(&str, &str); 11] = [
     ("src/shell/metrics/instances.rs", "the form of /metrics"),
     ("src/shell/classify.rs", "words of the API server, which are read"),
     ("src/core/kernel/hash.rs", "a journal that `replay` cannot read"),
-    ("src/core/kernel/object.rs", "an argument of the command line that is no name"),
+    ("src/core/kernel/object/mod.rs", "an argument of the command line that is no name"),
     ("src/cli/run.rs", "arguments of the command line"),
     ("src/cli/exporter.rs", "arguments of the command line"),
     ("src/cli/agent.rs", "arguments of the command line"),

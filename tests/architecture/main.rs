@@ -56,7 +56,7 @@ const LAYERS: [(&str, &[&str]); 9] = [
 /// Folders and files without effects.
 const PURE: [&str; 20] = [
     "agent/authorities.rs",
-    "agent/decide.rs",
+    "agent/decide/mod.rs",
     "agent/metrics.rs",
     "cli/mcd/text",
     "cli/mcd/version.rs",

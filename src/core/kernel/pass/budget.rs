@@ -2,7 +2,7 @@
 //! [`crate::kernel::rollout_budget`].
 
 use super::action::{Action, Planned};
-use super::held::or_read;
+use super::backoff_hold::or_read;
 use super::plan::Plan;
 use super::template_progress::is_complete;
 use super::view::View;

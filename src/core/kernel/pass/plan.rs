@@ -6,10 +6,10 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{PatchOperation, RemoveOperation};
 
 use super::action::{Action, Planned};
+use super::backoff_hold::{or_held, or_read};
 use super::cause_of_apply::rollout_cause;
 use super::compare::Compared;
 use super::desired::DesiredChildren;
-use super::held::{or_held, or_read};
 use super::mounted_secrets::MountedSecrets;
 use super::owner::{Owner, owner};
 use super::view::View;

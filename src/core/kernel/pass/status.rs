@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::action::{Action, Planned, unserved};
+use super::backoff_hold::repairs_exhausted;
 use super::budget::BudgetedPlan;
-use super::held::repairs_exhausted;
 use super::mounted_secrets::MountedSecrets;
 use super::rotation;
 use super::secret_content;

@@ -8,13 +8,13 @@
 pub mod action;
 pub mod ask_figures;
 pub mod asking;
+pub mod backoff_hold;
 pub mod budget;
 pub mod cause_of_apply;
 pub mod changed_secrets;
 pub mod compare;
 pub mod desired;
 pub mod effects;
-pub mod held;
 pub mod intent_of_view;
 pub mod mounted_secrets;
 pub mod outcome;
