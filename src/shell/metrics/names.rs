@@ -124,7 +124,7 @@ pub const INSTANCE_ROLLOUTS: Metric = Metric {
     name: "memcached_operator_instance_rollouts_total",
     kind: Kind::Counter,
     labels: &[labels::NAMESPACE, labels::NAME, labels::CAUSE],
-    help: "Rollouts of a resource that this process began or saw, by cause: each empties the cache.",
+    help: "Rollouts of a resource that this process began or saw, by cause: pods that are replaced are empty.",
     usage: "Which caches roll, and why. Cause spec: the resource's Event RolloutStarted names the fields that were edited.",
 };
 /// The metric of the template revision: by which rules the pods were made.
@@ -220,7 +220,7 @@ pub const ROLLOUTS: Metric = Metric {
     name: "memcached_operator_rollouts_total",
     kind: Kind::Counter,
     labels: &[labels::CAUSE],
-    help: "Rollouts begun, by cause: each empties a cache.",
+    help: "Rollouts begun, by cause: pods that are replaced are empty.",
     usage: "Cause drift: somebody else changes pod templates; the resource's Events name the cache. Cause definition: an older definition \
             or release reads the stored specs otherwise.",
 };
