@@ -106,9 +106,7 @@ const DELETE: Words = Words { action: "delete", done: "deleted" };
 
 /// A request in the words of logs and conditions.
 struct Operation {
-    /// The words for it, before and after.
-    action: &'static str,
-    done: &'static str,
+    words: Words,
     /// The RBAC verb of the operation.
     verb: &'static str,
     kind: Watched,
@@ -135,14 +133,7 @@ struct Prepared {
 }
 
 fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
-    let operation = |Words { action, done }, verb, kind, key| Operation {
-        action,
-        done,
-        verb,
-        kind,
-        key,
-        generation: None,
-    };
+    let operation = |words, verb, kind, key| Operation { words, verb, kind, key, generation: None };
     let (operation, http, expected) = match request {
         Request::ReadSecret { secret, keys } => {
             let http = requests(Watched::Secret, &secret).get(&secret.name, &GetParams::default());
@@ -195,7 +186,7 @@ fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
     };
     match http {
         Ok(http) => Ok(Prepared { operation, http, expected }),
-        Err(error) => Err(format!("cannot {} {}: {error}", operation.action, operation.object())),
+        Err(error) => Err(format!("cannot {} {}: {error}", operation.words.action, operation.object())),
     }
 }
 
@@ -288,7 +279,7 @@ impl Operation {
     fn failed(&self, category: Category, why: &str) -> Reply {
         Reply::Failed(Failure {
             category,
-            message: format!("cannot {} {}: {why}", self.action, self.object()),
+            message: format!("cannot {} {}: {why}", self.words.action, self.object()),
         })
     }
 
@@ -299,7 +290,7 @@ impl Operation {
             category => category,
         };
         match category {
-            Category::Conflict if self.action == CREATE.action => {
+            Category::Conflict if self.words.action == CREATE.action => {
                 return self.failed(category, "there is one already; looking at it");
             }
             Category::Conflict => {
@@ -329,7 +320,7 @@ impl Operation {
 
     /// Logs each request. What matters of it the kernel says at a higher level: it knows why, and whether it heals.
     fn log(&self, resource: &Key, reply: &Reply) {
-        let Self { done, generation, .. } = *self;
+        let Self { words: Words { done, .. }, generation, .. } = *self;
         let (object, resource) = (self.object(), resource.to_string());
         match reply {
             Reply::Failed(Failure { category, message }) => {

@@ -79,9 +79,7 @@ impl Reconciler {
                 let rolls = rollout_by_others.then(|| subject.rollout(RolloutCause::Others));
                 effects.extend(rolls.into_iter().chain(rotation.map(counted)));
                 (resource.backoff, resource.answered) = (None, answered);
-                let differs = *status != stored.status;
-                let unstorable = UnstorableStatus { sent: *status, stored: stored.status.clone() };
-                resource.unstorable = differs.then(|| Box::new(unstorable));
+                resource.unstorable = UnstorableStatus::from_answer(*status, &stored.status).map(Box::new);
                 self.world.see_resource(*stored);
             }
             // A reply of another request's shape proves nothing; the next pass sees the world as it was.

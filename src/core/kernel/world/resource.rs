@@ -36,6 +36,14 @@ pub struct UnstorableStatus {
     pub stored: MemcachedStatus,
 }
 
+impl UnstorableStatus {
+    /// What was sent, and what the answer shows; `None` where it was stored as it was sent.
+    #[must_use]
+    pub fn from_answer(sent: MemcachedStatus, stored: &MemcachedStatus) -> Option<Self> {
+        (sent != *stored).then(|| Self { sent, stored: stored.clone() })
+    }
+}
+
 /// One resource, and what is known of its children.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Resource {

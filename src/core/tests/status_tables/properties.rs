@@ -217,7 +217,9 @@ proptest! {
             live.seen.deadline_exceeded.is_some() || live.seen.replica_failure.is_some()
         });
         let rotates = it.rotation.as_ref().is_some_and(|record| record.wanted_hash.is_some());
-        let proven = !rotates && if waits(&it) { complete(&it) } else { all_is_proven(&it) && !refused };
+        // While a change of workloads is paused, the new ones are complete only when the former pods are gone.
+        let paused = || complete(&it) && it.former_ready.is_none();
+        let proven = !rotates && if waits(&it) { paused() } else { all_is_proven(&it) && !refused };
         prop_assert_eq!(is(&shown, "Ready"), proven);
         prop_assert_eq!(kstatus(it.generation, &shown) == "Current", proven && !waits(&it));
     }
