@@ -23,7 +23,6 @@ const CARGO: &str = r#"#!/bin/sh
 case "$*" in
 *--no-run*) exit 0 ;;
 *"--test control_plane"*) part=${E2E_KUBERNETES:-oldest} ;;
-*"--test features"*) part=features ;;
 *"--test leader"*) part=with-a-cluster ;;
 *"--test chart"*) part=waiting ;;
 *--doc*) part=examples ;;
@@ -39,7 +38,7 @@ fi
 exit "$(cat "$part")"
 "#;
 const E2E: &str = "#!/bin/sh\necho \"$1\" >> did\n";
-const PARTS: [&str; 7] = ["oldest", "newest", "waiting", "features", "with-a-cluster", "others", "examples"];
+const PARTS: [&str; 6] = ["oldest", "newest", "waiting", "with-a-cluster", "others", "examples"];
 
 /// A folder in which `make test` finds the stand-ins, and how the parts end in it; those that are not named end well.
 fn stage(ends: &[(&str, &str)]) -> (TempDir, Command) {
@@ -164,7 +163,6 @@ fn who_interrupts_it_gets_no_further_part_and_nothing_is_left() {
                 std::thread::yield_now();
             }
         }
-        assert_eq!(read(&folder, "asked-features"), "", "{signal}");
         assert_eq!(read(&folder, "asked-with-a-cluster"), "", "{signal}");
         assert_eq!(read(&folder, "asked-examples"), "", "{signal}");
         assert_eq!(read(&folder, "did"), "build-programs\ndown\ndown\ndown\n", "{signal}");
