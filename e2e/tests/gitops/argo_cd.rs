@@ -96,7 +96,7 @@ fn steady() -> StatusInputs<'static> {
         altered: Vec::new(),
         other_managers: Vec::new(),
         weakened: Vec::new(),
-        awaited_warmth: None,
+        warmth_wait: None,
         turn_state: TurnState::NotNeeded,
         template_revision: None,
         now: Timestamp::UNIX_EPOCH,

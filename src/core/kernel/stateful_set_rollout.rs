@@ -16,7 +16,7 @@ use super::desired::partition::{HELD, Partition};
 use super::event::SeenRollout;
 use super::live::Live;
 
-/// The partition for a live StatefulSet. `expected` is the number of pods that the spec asks for; `unready` are its pods that do
+/// The partition for a live StatefulSet. `expected` is the number of pods that an apply would ask for; `unready` are its pods that do
 /// not serve.
 #[must_use]
 pub fn partition(live: &Live, expected: i32, unready: &[UnreadyPod<'_>], next: NextPod) -> Partition {
@@ -37,9 +37,11 @@ pub fn partition(live: &Live, expected: i32, unready: &[UnreadyPod<'_>], next: N
     // At rest (partition HELD) only our apply starts a rollout. A different template is somebody else's. A terminating pod
     // counts as not updated. If somebody else set the partition, the stopped rollout continues.
     let at_rest = at == HELD && !live.partition_is_foreign;
+    let rolling = is_rolling(seen);
     Partition {
-        of_kept_pods: if at_rest || !is_rolling(seen) { HELD } else { at.min(step) },
-        of_new_template: at.min(first_step),
+        of_kept_pods: if at_rest || !rolling { HELD } else { at.min(step) },
+        // The partition of a rollout that is over says nothing: from 0 Kubernetes would replace all pods by itself.
+        of_new_template: if rolling { at.min(first_step) } else { first_step },
     }
 }
 
@@ -58,6 +60,17 @@ pub enum NextPod {
 pub fn replaced_last(live: &Live) -> Option<i32> {
     let (seen, at, asked) = (observed(live)?, live.partition?, live.asked());
     (is_rolling(seen) && at > 0 && at < asked && is_there(seen, at, asked)).then_some(at)
+}
+
+/// The pod that was replaced last and has its keys still, where some pod does not serve or the numbers are older than the
+/// last write.
+#[must_use]
+pub fn interrupted_at(live: &Live, unready: &[UnreadyPod<'_>]) -> Option<i32> {
+    let at = live.partition.filter(|at| 0 < *at && *at < live.asked())?;
+    // Without an updated pod there was another edit since.
+    let goes_on = observed(live).is_none_or(|seen| is_rolling(seen) && seen.updated > 0);
+    let is_empty = unready.iter().any(|pod| pod.number == at && !pod.may_hold_keys);
+    (goes_on && !is_empty).then_some(at)
 }
 
 /// Whether a rollout is between two pods: those that may be replaced are new, all are available, and nothing happens before
@@ -227,6 +240,7 @@ mod tests {
     #[rstest]
     #[case::at_rest(HELD, rollout(3, 3), &[], 2)]
     #[case::in_a_rollout(1, rollout(2, 3), &[], 1)]
+    #[case::the_last_rollout_left_it_at_the_first_pod(0, rollout(3, 3), &[], 2)]
     #[case::a_pod_was_given_up(HELD, rollout(3, 2), &[given_up(1, "old")], 1)]
     #[case::a_pod_misses_probes(HELD, rollout(3, 2), &[misses_probes(1, "old")], 2)]
     #[case::nobody_has_keys(HELD, rollout(3, 0), &[starting(0, "old"), starting(1, "old"), starting(2, "old")], 0)]
@@ -287,5 +301,22 @@ mod tests {
             assert_eq!(partition(&live, 3, &[], NextPod::Waits).of_kept_pods, at);
             assert_eq!(partition(&live, 3, &[], NextPod::MayBeReplaced).of_kept_pods, at - 1);
         }
+    }
+
+    #[rstest]
+    #[case::at_rest(HELD, rollout(3, 3), &[], None)]
+    #[case::all_may_be_replaced(0, rollout(2, 2), &[], None)]
+    #[case::no_pod_is_new(2, rollout(0, 3), &[], None)]
+    #[case::an_older_pod_misses_a_probe(2, rollout(1, 2), &[misses_probes(0, "old")], Some(2))]
+    #[case::it_misses_a_probe_itself(2, rollout(1, 2), &[misses_probes(2, "new")], Some(2))]
+    #[case::it_lost_its_keys(2, rollout(1, 2), &[starting(2, "new")], None)]
+    #[case::the_numbers_are_of_before(2, SeenRollout { observed_generation: 0, ..rollout(1, 3) }, &[], Some(2))]
+    fn a_wait_is_interrupted_while_the_new_pod_has_its_keys(
+        #[case] at: i32,
+        #[case] seen: SeenRollout,
+        #[case] pods: &[UnreadyPod<'_>],
+        #[case] expected: Option<i32>,
+    ) {
+        assert_eq!(interrupted_at(&live(at, seen), pods), expected);
     }
 }

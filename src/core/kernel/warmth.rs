@@ -19,6 +19,18 @@ pub struct Wait {
     pub warming: Warming,
     /// What is asked.
     pub warmth: Warmth,
+    /// Whether the next pod waits for this one alone.
+    pub state: WaitState,
+}
+
+/// Whether all pods serve meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitState {
+    /// They do: the next pod waits for the new one to be warm.
+    Running,
+    /// Some pod missed a probe, or the number of pods changes. That is what is waited for. The time of the wait goes on:
+    /// otherwise a pod that misses a probe now and then would put its end off for ever.
+    Interrupted,
 }
 
 impl Wait {
@@ -39,7 +51,19 @@ impl Wait {
         let Shares { items, hit_ratio } = shares(&warming);
         warming.items_percent = items.or(warming.items_percent);
         warming.hit_ratio_percent = hit_ratio.or(warming.hit_ratio_percent);
-        Self { warming, warmth }
+        Self { warming, warmth, state: WaitState::Running }
+    }
+
+    /// The wait that began before, while some pod does not serve.
+    #[must_use]
+    pub const fn interrupted(warmth: Warmth, before: Warming) -> Self {
+        Self { warming: before, warmth, state: WaitState::Interrupted }
+    }
+
+    /// Whether the next pod waits for this one to be warm, and for nothing else.
+    #[must_use]
+    pub fn is_awaited(&self, now: Timestamp) -> bool {
+        self.state == WaitState::Running && !self.is_over(now)
     }
 
     /// When the next pod is replaced in any case; `None` for a time that no clock shows.

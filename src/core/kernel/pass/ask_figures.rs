@@ -4,13 +4,15 @@
 use super::asking::{Asking, PodQuestion};
 use super::view::View;
 use crate::api::Validated;
+use crate::kernel::warmth::Wait;
 
 /// What to do about the memcacheds. They are asked only for what the stored status says is waited for: what another leader
 /// finds there is what was asked for.
 #[must_use]
 pub fn asking(view: &View<'_>, spec: &Validated) -> Asking {
     let stored = view.resource.seen.status.warming.as_deref();
-    let Some(wait) = view.awaited_warmth(spec).filter(|wait| stored == Some(&wait.warming)) else {
+    let is_asked = |wait: &Wait| stored == Some(&wait.warming) && wait.is_awaited(view.now);
+    let Some(wait) = view.warmth_wait(spec).filter(is_asked) else {
         return Asking::Nothing;
     };
     let due = match &view.resource.figures {

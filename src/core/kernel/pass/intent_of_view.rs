@@ -54,11 +54,11 @@ impl<'a> View<'a> {
     /// Whether the rollout of a StatefulSet goes on to its next pod once all pods are available.
     #[must_use]
     pub fn next_pod(&self, spec: &Validated, mounted_secrets: &MountedSecrets) -> NextPod {
-        match self.awaited_warmth(spec) {
-            Some(_) => NextPod::Waits,
-            None if !mounted_secrets.let_pods_start() => NextPod::Waits,
-            None if self.has_terminating_pod() => NextPod::Waits,
-            None => NextPod::MayBeReplaced,
+        match self.warmth_wait(spec) {
+            Some(wait) if !wait.is_over(self.now) => NextPod::Waits,
+            _ if !mounted_secrets.let_pods_start() => NextPod::Waits,
+            _ if self.has_terminating_pod() => NextPod::Waits,
+            _ => NextPod::MayBeReplaced,
         }
     }
 
@@ -68,12 +68,13 @@ impl<'a> View<'a> {
         self.world.has_terminating_pod(&self.resource.seen.key)
     }
 
-    /// Which pods of a StatefulSet may be replaced.
+    /// Which pods of a StatefulSet may be replaced. While an autoscaler decides on their number, an apply leaves it.
     fn partition(&self, spec: &Validated, next_pod: NextPod) -> Partition {
         let live = self.our_workload().filter(|_| spec.workload == Workload::StatefulSet);
         live.map_or(Partition::OF_NONE, |live| {
             let unready: Vec<_> = self.unready_pods().map(|(pod, _)| pod).collect();
-            stateful_set_rollout::partition(live, self.replicas_expected(spec), &unready, next_pod)
+            let expected = self.replicas_to_apply(spec).unwrap_or_else(|| live.asked());
+            stateful_set_rollout::partition(live, expected, &unready, next_pod)
         })
     }
 }

@@ -43,7 +43,7 @@ pub fn plan<'a>(
         let compared = compared.remove(&kind);
         let action = match &compared {
             Some(compared) => wanted(view, mounted_secrets, &desired, kind, compared),
-            None => unwanted(view, &desired, kind)?,
+            None => unwanted(view, mounted_secrets, &desired, kind)?,
         };
         let action = if action.writes() && desired.is_paused() { Action::Paused } else { action };
         let hash = compared.as_ref().map(|compared| compared.hash);
@@ -112,7 +112,13 @@ fn wanted(
 }
 
 /// What to do about a child that the spec does not ask for; `None` if we have none.
-fn unwanted(view: &View<'_>, desired: &DesiredChildren<'_>, kind: ChildKind) -> Option<Action> {
+fn unwanted(
+    view: &View<'_>,
+    mounted_secrets: &MountedSecrets,
+    desired: &DesiredChildren<'_>,
+    kind: ChildKind,
+) -> Option<Action> {
+    let stops_former = || view.may_stop_former(desired.spec(), mounted_secrets);
     let slot = view.resource.slot(kind);
     let ours = |live: &&Live| matches!(owner(view, kind, live), Owner::Us);
     let unavailable = view.world.unavailable(kind, &view.resource.seen.key.namespace);
@@ -122,7 +128,7 @@ fn unwanted(view: &View<'_>, desired: &DesiredChildren<'_>, kind: ChildKind) -> 
         (Some(_), Some(why)) => Some(Action::Unavailable(why.clone())),
         _ if slot.must_read || may_be_left(view, kind) => Some(Action::Read),
         (None, None) => None,
-        (Some(_), None) if kind.is_workload() && !view.may_stop_former(desired.spec()) => Some(Action::Wait),
+        (Some(_), None) if kind.is_workload() && !stops_former() => Some(Action::Wait),
         (Some(live), None) => Some(match view.orphan(live) {
             Some(orphan) => Action::Patch {
                 resource_version: live.resource_version.clone(),
@@ -136,9 +142,10 @@ fn unwanted(view: &View<'_>, desired: &DesiredChildren<'_>, kind: ChildKind) -> 
 
 impl View<'_> {
     /// Whether the pods of the former workload may go. True when all new pods are ready, or cannot be scheduled beside the old
-    /// ones. False while the new workload does not exist, also when we may not create it.
-    fn may_stop_former(&self, spec: &Validated) -> bool {
-        let finds_no_room = scheduling::needs_room_of_its_own(spec);
+    /// ones. False while the new workload does not exist, also when we may not create it, and while a new pod would wait for a
+    /// Secret: then nobody would serve.
+    fn may_stop_former(&self, spec: &Validated, mounted_secrets: &MountedSecrets) -> bool {
+        let finds_no_room = scheduling::needs_room_of_its_own(spec) && mounted_secrets.let_pods_start();
         let ours = self.our_workload().filter(|live| !live.deleting);
         ours.is_some_and(|live| finds_no_room || is_rolled_out(live))
     }

@@ -65,8 +65,8 @@ pub fn of_valid(
     inputs.missing_secrets.clone_from(&mounted_secrets.missing);
     let carries_template = inputs.rollout.as_ref().is_some_and(|rollout| rollout.carries_template);
     inputs.rotation = rotation::record(view, spec, mounted_secrets, carries_template);
-    inputs.awaited_warmth = view.awaited_warmth(spec);
-    let warmth_ends = inputs.awaited_warmth.as_ref().and_then(Wait::ends);
+    inputs.warmth_wait = view.warmth_wait(spec);
+    let warmth_ends = inputs.awaited_warmth().and_then(Wait::ends);
     let of_rotation = inputs.rotation.as_ref().and_then(BlockingProblem::from_rotation);
     let of_pass = worst_problem(view, mounted_secrets, planned);
     let of_pods = stuck_pods::all(view, spec).next().and(view.resource.pod_backoff.as_ref());
@@ -140,7 +140,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
         pod_problem: view.world.pod_problem(&seen.key).map(str::to_owned),
         secrets: seen.status.secrets.clone(),
         rotation: seen.status.secret_rotation.as_deref().cloned(),
-        awaited_warmth: None,
+        warmth_wait: None,
         warnings: seen.status.warnings.clone(),
         altered: ChildKind::ALL
             .into_iter()

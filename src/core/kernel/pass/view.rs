@@ -119,16 +119,24 @@ impl<'a> View<'a> {
         Some(self.template_revision().unwrap_or(Revision::GO_OPERATOR))
     }
 
-    /// The new pod that has to be warm before the next one of the StatefulSet is replaced.
+    /// The wait for the pod of the StatefulSet that was replaced last. It stays when it is over, until the next pod goes:
+    /// otherwise a next pod that may not go for another reason would begin it again and again. It stays also while some pod
+    /// does not serve.
     #[must_use]
-    pub fn awaited_warmth(&self, spec: &Validated) -> Option<Wait> {
+    pub fn warmth_wait(&self, spec: &Validated) -> Option<Wait> {
         let warmth = spec.rollout.warmth.filter(|_| !spec.paused)?;
         let live = self.our_workload().filter(|_| spec.workload == Workload::StatefulSet)?;
         let Resource { seen, figures, .. } = self.resource;
-        let pod = format!("{}-{}", seen.key.name, stateful_set_rollout::replaced_last(live)?);
-        let measured = |warming: &Warming| figures.as_ref().map(|it| it.shares(warming)).unwrap_or_default();
-        let wait = Wait::new(warmth, pod, seen.status.warming.as_deref(), self.now, measured);
-        (!wait.is_over(self.now)).then_some(wait)
+        let before = seen.status.warming.as_deref();
+        let name = |number: i32| format!("{}-{number}", seen.key.name);
+        if let Some(number) = stateful_set_rollout::replaced_last(live) {
+            let measured = |warming: &Warming| figures.as_ref().map(|it| it.shares(warming)).unwrap_or_default();
+            return Some(Wait::new(warmth, name(number), before, self.now, measured));
+        }
+        let unready: Vec<_> = self.unready_pods().map(|(pod, _)| pod).collect();
+        let number = stateful_set_rollout::interrupted_at(live, &unready)?;
+        let before = before.filter(|it| it.pod == name(number))?;
+        Some(Wait::interrupted(warmth, before.clone()))
     }
 
     /// Pods of the StatefulSet that do not serve.

@@ -91,7 +91,7 @@ impl Reconciler {
     fn handle_pod_reply(
         &mut self,
         subject: &Subject<'_>,
-        PodDeletion { pod, uid, resource_version: _, kube_event }: PodDeletion,
+        PodDeletion { pod, uid, resource_version, kube_event }: PodDeletion,
         reply: Reply,
     ) -> Vec<Effect> {
         let resource = self.world.resources.get_mut(subject.key).filter(|it| it.seen.uid == *subject.uid);
@@ -104,7 +104,7 @@ impl Reconciler {
             }
             Reply::Failed(failure) => {
                 let (before, said) = (resource.pod_backoff.take(), failure.clone());
-                let attempt = Attempt::default();
+                let attempt = Attempt::to_delete(&resource_version);
                 let after = Backoff::from_failure(before.as_deref(), failure, attempt, subject.uid, self.now);
                 let line = log_lines::of_failure(&said, before.as_deref(), Some(&after));
                 resource.pod_backoff = Some(Box::new(after));

@@ -20,7 +20,7 @@ pub(super) fn progressing_since(
     reached: bool,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let waits = inputs.awaited_warmth.is_some() || waits_for_secrets(inputs) || waits_for_time(inputs);
+    let waits = inputs.awaited_warmth().is_some() || waits_for_secrets(inputs) || waits_for_time(inputs);
     let is_awaited = inputs.workload == ChildKind::StatefulSet && !waits;
     let of_us = inputs.rollout.as_ref().filter(|_| is_awaited);
     let desired = inputs.replicas_expected;

@@ -47,8 +47,8 @@ pub struct StatusInputs<'a> {
     pub secrets: Vec<SecretVersion>,
     /// How far pods are with Secrets that they take in place.
     pub rotation: Option<SecretRotation>,
-    /// The new pod whose warmth the next one waits for.
-    pub awaited_warmth: Option<Wait>,
+    /// The wait for the pod of a StatefulSet that was replaced last, also when it is over or interrupted.
+    pub warmth_wait: Option<Wait>,
     /// What a person should know although the pods run.
     pub warnings: Vec<Warning>,
     /// Fields of children that the cluster stores otherwise than they were applied.
@@ -66,6 +66,12 @@ pub struct StatusInputs<'a> {
 }
 
 impl StatusInputs<'_> {
+    /// The new pod whose warmth the next one waits for.
+    #[must_use]
+    pub fn awaited_warmth(&self) -> Option<&Wait> {
+        self.warmth_wait.as_ref().filter(|wait| wait.is_awaited(self.now))
+    }
+
     /// How far a rotation is, in words; `None` while none is under way.
     #[must_use]
     pub fn rotating(&self) -> Option<String> {

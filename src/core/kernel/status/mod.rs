@@ -80,7 +80,7 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
         weakened_by_others: inputs.weakened.clone(),
         failing_since: failing_since.map(Time),
         progressing_since: progressing_since.map(Time),
-        warming: inputs.awaited_warmth.as_ref().map(|wait| Box::new(wait.warming.clone())),
+        warming: inputs.warmth_wait.as_ref().map(|wait| Box::new(wait.warming.clone())),
     }
 }
 

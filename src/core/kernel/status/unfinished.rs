@@ -16,7 +16,7 @@ pub(super) fn unfinished(inputs: &StatusInputs<'_>) -> Vec<String> {
         Some(rollout) => pods(rollout, desired, inputs.workload.name()),
     };
     let rotating = inputs.rotating().into_iter();
-    let warming = inputs.awaited_warmth.as_ref().map(Wait::in_words);
+    let warming = inputs.awaited_warmth().map(Wait::in_words);
     // What is said of the pods and their template is about the workload.
     let told = |kind: &&str| *kind == inputs.workload.name() && !of_pods.is_empty();
     let others: Vec<&str> = inputs.pending.iter().copied().filter(|kind| !told(kind)).collect();

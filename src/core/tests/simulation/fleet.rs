@@ -66,7 +66,6 @@ impl Fleet {
     /// Resources in order, all settled, that mount the Secret in pods with names or without.
     pub(crate) fn mounting(size: usize, variant: u8) -> Self {
         let mut fleet = Self::unsettled(size, |_| variant);
-        fleet.models.values_mut().skip(1).for_each(|model| model.finds_secret_elsewhere = true);
         fleet.secrets().set_secret(Some(9));
         fleet.restart(BudgetSettings::default());
         fleet.settle();
@@ -102,6 +101,7 @@ impl Fleet {
         for (at, model) in models.values_mut().enumerate() {
             model.create_resource();
             model.edit(variant(at));
+            model.finds_secret_elsewhere = at > 0;
         }
         let now = Timestamp::from_second(1_800_000_000).unwrap();
         let operators = [Operator::new(BudgetSettings::default()), Operator::new(BudgetSettings::default())];

@@ -29,6 +29,7 @@ mod sight;
 mod simulation;
 mod taking_secrets;
 mod turns;
+mod warmth;
 mod words;
 mod workloads;
 

@@ -3,11 +3,12 @@
 
 use jiff::SignedDuration;
 use memcached_operator_core::kernel::effect::{Effect, Request};
+use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::{ChildKind, Watched};
 use rstest::rstest;
 use serde_json::json;
 
-use crate::model::{NAMED, NAMED_WITH_SECRET, NEVER_SERVES, WARM};
+use crate::model::{NAMED, NAMED_WITH_SECRET, NEVER_SERVES};
 use crate::simulation::Simulation;
 
 /// Edits the workload and answers requests one by one until the former one is deleted; gives how many pods of the new one
@@ -74,6 +75,32 @@ fn the_old_pods_go_first_where_the_new_ones_would_find_no_node() {
     }
 }
 
+/// The new pods find no node beside the old ones, and would wait for the Secret if they did.
+#[rstest]
+#[case::to_named_pods("StatefulSet", ChildKind::Deployment)]
+#[case::to_a_deployment("Deployment", ChildKind::StatefulSet)]
+fn the_old_pods_stay_while_the_new_ones_would_wait_for_a_secret(
+    #[case] after: &str,
+    #[case] former: ChildKind,
+) {
+    let mut simulation = with_a_secret(if former == ChildKind::Deployment { 3 } else { NAMED_WITH_SECRET });
+    simulation.model.change_spec(|spec| {
+        spec.high_availability = Some(serde_json::from_value(json!({"antiAffinityPreset": "hard"})).unwrap());
+    });
+    simulation.settle();
+    simulation.model.set_secret(None);
+    simulation.settle();
+    let ready = simulation.model.ready_pods(former);
+    assert!(ready > 0);
+    simulation.model.change_spec(|spec| spec.workload = Some(after.to_owned()));
+    simulation.settle();
+    assert_eq!(simulation.model.ready_pods(former), ready);
+    simulation.model.set_secret(Some(0));
+    simulation.settle();
+    simulation.model.check_converged();
+    assert_eq!(simulation.model.ready_pods(former), 0);
+}
+
 /// Somebody deletes the new one in the foreground: its pods serve until they end, and the others are needed after that.
 #[test]
 fn the_old_pods_stay_while_the_workload_that_takes_their_place_is_being_deleted() {
@@ -95,7 +122,7 @@ fn the_old_pods_stay_while_the_workload_that_takes_their_place_is_being_deleted(
 }
 
 /// A StatefulSet of three full pods, and then an edit of its template.
-fn edited(before: u8, after: u8) -> Simulation {
+pub(crate) fn edited(before: u8, after: u8) -> Simulation {
     let mut simulation = Simulation::new();
     simulation.model.create_resource();
     simulation.model.edit(before);
@@ -177,12 +204,34 @@ fn a_pod_that_serves_after_all_is_not_deleted_by_a_request_of_before() {
     }
 }
 
+#[test]
+fn the_deletion_of_a_pod_that_is_refused_for_good_is_not_sent_again_for_the_same_pod() {
+    let mut simulation = edited(NAMED, NEVER_SERVES);
+    simulation.model.upgrade();
+    run(&mut simulation);
+    simulation.model.edit(NAMED + 1);
+    simulation.hear();
+    while !simulation.requests.iter().any(is_deletion_of_pod) {
+        one_step(&mut simulation);
+        simulation.hear();
+    }
+    let at = simulation.requests.iter().position(is_deletion_of_pod).unwrap();
+    simulation.answer(at, false, Some(Category::Invalid));
+    simulation.requested.clear();
+    pass(&mut simulation, 300);
+    assert_eq!(simulation.requested.iter().filter(|it| *it == "delete Pod").count(), 0);
+    simulation.restart();
+    run(&mut simulation);
+    simulation.settle();
+    simulation.model.check_converged();
+}
+
 fn is_deletion_of_pod(effect: &Effect) -> bool {
     matches!(effect, Effect::Send { request: Request::DeletePod { .. }, .. })
 }
 
 /// Pods that mount a Secret, all full.
-fn with_a_secret(variant: u8) -> Simulation {
+pub(crate) fn with_a_secret(variant: u8) -> Simulation {
     let mut simulation = Simulation::new();
     simulation.model.set_secret(Some(0));
     simulation.model.create_resource();
@@ -194,7 +243,7 @@ fn with_a_secret(variant: u8) -> Simulation {
 }
 
 /// The number of ready pods, and the reason of Ready.
-fn readiness(simulation: &Simulation, kind: ChildKind) -> (i32, String) {
+pub(crate) fn readiness(simulation: &Simulation, kind: ChildKind) -> (i32, String) {
     let conditions = &simulation.model.resource().status.conditions;
     let ready = conditions.iter().find(|it| it.type_ == "Ready").unwrap();
     (simulation.model.ready_pods(kind), ready.reason.to_string())
@@ -257,12 +306,12 @@ fn a_rollout_of_named_pods_stands_still_while_a_secret_is_missing_and_that_is_no
 }
 
 /// Until nothing happens but by time, or by an answer of pods.
-fn run(simulation: &mut Simulation) {
+pub(crate) fn run(simulation: &mut Simulation) {
     while one_step(simulation) {}
 }
 
 /// A request is answered or, where there is none, a controller works. Says whether anything happened.
-fn one_step(simulation: &mut Simulation) -> bool {
+pub(crate) fn one_step(simulation: &mut Simulation) -> bool {
     simulation.hear();
     if simulation.requests.is_empty() {
         return simulation.model.work();
@@ -272,70 +321,13 @@ fn one_step(simulation: &mut Simulation) -> bool {
 }
 
 /// Time passes, second by second, and the pods answer.
-fn pass(simulation: &mut Simulation, seconds: usize) {
+pub(crate) fn pass(simulation: &mut Simulation, seconds: usize) {
     for _ in 0..seconds {
         simulation.wait(SignedDuration::from_secs(1));
         run(simulation);
         simulation.answer_question(0, false);
         run(simulation);
     }
-}
-
-fn warming(simulation: &Simulation) -> Option<(String, Option<i32>)> {
-    let warming = simulation.model.resource().status.warming.clone();
-    warming.map(|it| (it.pod, it.items_percent))
-}
-
-#[test]
-fn the_next_named_pod_waits_until_the_last_one_is_warm_and_the_status_says_so() {
-    let mut simulation = edited(WARM, WARM + 1);
-    run(&mut simulation);
-    assert_eq!(warming(&simulation), Some(("cache-2".to_owned(), None)));
-    pass(&mut simulation, 60);
-    assert_eq!(warming(&simulation), Some(("cache-2".to_owned(), Some(0))));
-    assert!((25..=31).contains(&simulation.questions_asked), "{}", simulation.questions_asked);
-    let ready = simulation.model.resource().status.conditions.iter().find(|it| it.type_ == "Ready").unwrap();
-    let words = "3/3 replicas are ready; 2 pods of an older template are left; the next pod waits until cache-2 is warm \
-        (80 %, or at 2027-01-15T08:15:00Z): it has 0 % of the items of the others";
-    assert_eq!(ready.message, words);
-    simulation.model.fill_pods(79);
-    pass(&mut simulation, 10);
-    assert_eq!(warming(&simulation), Some(("cache-2".to_owned(), Some(79))));
-    simulation.model.fill_pods(90);
-    pass(&mut simulation, 5);
-    assert_eq!(warming(&simulation), Some(("cache-1".to_owned(), Some(0))));
-    simulation.model.fill_pods(90);
-    simulation.questions_asked = 0;
-    pass(&mut simulation, 600);
-    simulation.model.check_converged();
-    assert_eq!(warming(&simulation), None);
-    assert!(simulation.questions_asked <= 2, "{} after the rollout", simulation.questions_asked);
-}
-
-#[test]
-fn a_wait_for_warmth_ends_with_its_time_also_where_no_pod_answers_and_the_operator_restarts() {
-    let mut simulation = edited(WARM, WARM + 1);
-    run(&mut simulation);
-    for second in 0..298 {
-        simulation.wait(SignedDuration::from_secs(1));
-        run(&mut simulation);
-        simulation.answer_question(0, true);
-        run(&mut simulation);
-        if second % 100 == 50 {
-            simulation.restart();
-            run(&mut simulation);
-        }
-        assert_eq!(warming(&simulation), Some(("cache-2".to_owned(), None)), "after {second} s");
-    }
-    pass(&mut simulation, 5);
-    assert_eq!(warming(&simulation).map(|it| it.0).as_deref(), Some("cache-1"));
-    pass(&mut simulation, 295);
-    assert_eq!(warming(&simulation).map(|it| it.0).as_deref(), Some("cache-1"));
-    let conditions = &simulation.model.resource().status.conditions;
-    assert!(!conditions.iter().any(|it| it.type_ == "Stalled"), "{conditions:?}");
-    pass(&mut simulation, 10);
-    assert_eq!(warming(&simulation), None, "no pod waits for the last one");
-    simulation.model.check_converged();
 }
 
 #[test]

@@ -13,7 +13,7 @@ use memcached_operator_core::api::warming::Warming;
 use memcached_operator_core::kernel::desired::Revision;
 use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
 use memcached_operator_core::kernel::status::{BlockingProblem, MissingSecret, StatusInputs, status};
-use memcached_operator_core::kernel::warmth::Wait;
+use memcached_operator_core::kernel::warmth::{Wait, WaitState};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -273,10 +273,7 @@ fn the_numbers_mirror_the_deployment() {
         altered: altered.clone(),
         other_managers: others.clone(),
         weakened: vec!["container debug".into()],
-        awaited_warmth: Some(Wait {
-            warming: warming(),
-            warmth: Warmth { percent: 80, timeout_seconds: 300 },
-        }),
+        warmth_wait: Some(Wait { warming: warming(), warmth: Warmth { percent: 80, timeout_seconds: 300 }, state: WaitState::Running }),
         ..steady()
     };
     let expected = MemcachedStatus {

@@ -46,7 +46,7 @@ fn steady() -> StatusInputs<'static> {
         paused: None,
         unserved: Vec::new(),
         turn_state: TurnState::NotNeeded,
-        awaited_warmth: None,
+        warmth_wait: None,
         missing_secrets: Vec::new(),
         blocking_problem: None,
         pod_problem: None,

@@ -97,7 +97,7 @@ prop_compose! {
             },
             paused,
             turn_state,
-            awaited_warmth: None,
+            warmth_wait: None,
             unserved: Vec::new(),
             missing_secrets: missing_secrets.into_iter().map(lacks).collect(),
             blocking_problem,

@@ -4,6 +4,7 @@ use memcached_operator_core::kernel::event::SeenRollout;
 use memcached_operator_core::kernel::object::ChildKind;
 
 use super::Model;
+use super::stateful_sets::mounts_secret;
 
 impl Model {
     pub(crate) fn collect_garbage(&mut self) {
@@ -16,8 +17,9 @@ impl Model {
         }
     }
 
-    /// The Deployment controller: observes first, then everything is rolled out.
+    /// The Deployment controller: observes first, then everything is rolled out. First pods wait for a Secret that is missing.
     pub(crate) fn roll_out(&mut self) {
+        let finds_secret = self.finds_secret();
         self.change_own(ChildKind::Deployment, |child| {
             let wanted = i32::try_from(child.content["spec"]["replicas"].as_i64().unwrap()).unwrap();
             let done = SeenRollout {
@@ -32,7 +34,7 @@ impl Model {
             if rollout.observed_generation < child.generation {
                 rollout.observed_generation = child.generation;
                 rollout.updated = 0;
-            } else {
+            } else if rollout.ready > 0 || finds_secret || !mounts_secret(&child.content) {
                 *rollout = done;
             }
         });

@@ -100,7 +100,7 @@ impl Set {
             update: hash::of_json(template(child).unwrap())[..8].to_owned(),
             template: PodTemplate {
                 broken: image.ends_with(BROKEN),
-                mounts_secret: template(child).unwrap()["spec"]["volumes"].to_string().contains(SECRET),
+                mounts_secret: mounts_secret(&child.content),
             },
         }
     }
@@ -111,7 +111,17 @@ pub(super) fn is_held(child: &SeenChild) -> bool {
     child.kind == ChildKind::StatefulSet && partition(&child.content) == HELD
 }
 
+/// Whether pods of this workload mount the Secret.
+pub(super) fn mounts_secret(workload: &Value) -> bool {
+    workload["spec"]["template"]["spec"]["volumes"].to_string().contains(SECRET)
+}
+
 impl Model {
+    /// Whether the kubelet finds the Secret.
+    pub(super) const fn finds_secret(&self) -> bool {
+        self.secret.is_some() || self.finds_secret_elsewhere
+    }
+
     fn set(&self) -> Option<&SeenChild> {
         self.children.get(&ChildKind::StatefulSet).filter(|child| !is_foreign(child))
     }
@@ -312,7 +322,7 @@ impl Model {
             return;
         }
         let starting: Vec<i32> = {
-            let has_secret = self.secret.is_some() || self.finds_secret_elsewhere;
+            let has_secret = self.finds_secret();
             let lacks_secret =
                 |pod: &NamedPod| self.named.templates[&pod.revision].mounts_secret && !has_secret;
             let is_starting = |(number, pod): (&i32, &NamedPod)| {
@@ -391,14 +401,14 @@ impl Model {
             return;
         }
         let brings_another = template(child) != body.pointer("/spec/template");
-        if after > before {
-            assert_eq!(after, HELD);
-            assert!(pods.values().all(|pod| pod.revision == set.update), "the partition goes up: {pods:?}");
-        }
         // The same apply may ask for fewer pods: those that are too many go anyway.
         let replicas = body.pointer("/spec/replicas").and_then(Value::as_i64);
         let replicas = replicas.and_then(|it| i32::try_from(it).ok()).unwrap_or(set.wanted);
         let last = (set.wanted.min(replicas) - 1).max(0);
+        if after > before {
+            assert!(after == HELD || (brings_another && after <= last), "{before} to {after}");
+            assert!(pods.values().all(|pod| pod.revision == set.update), "the partition goes up: {pods:?}");
+        }
         let is_lost =
             |pod: &NamedPod| pod.is_given_up(self.now) && (brings_another || pod.revision != set.update);
         let lowest_lost = pods.iter().find(|(_, pod)| is_lost(pod)).map(|(number, _)| *number);

@@ -1,0 +1,193 @@
+//! A StatefulSet whose rollout waits for warm pods: what ends a wait, what interrupts it, and what is written meanwhile. The
+//! model checks each partition that is written.
+
+use jiff::SignedDuration;
+use memcached_operator_core::api::spec::{MonitoringSpec, RolloutSpec, WarmthSpec};
+use memcached_operator_core::kernel::effect::{Effect, Request};
+use memcached_operator_core::kernel::failure::Category;
+use memcached_operator_core::kernel::object::ChildKind;
+use rstest::rstest;
+
+use crate::model::{NAMED_WITH_SECRET, WARM};
+use crate::simulation::Simulation;
+use crate::workloads::{edited, pass, readiness, run, with_a_secret};
+
+fn warming(simulation: &Simulation) -> Option<(String, Option<i32>)> {
+    let warming = simulation.model.resource().status.warming.clone();
+    warming.map(|it| (it.pod, it.items_percent))
+}
+
+#[test]
+fn the_next_named_pod_waits_until_the_last_one_is_warm_and_the_status_says_so() {
+    let mut simulation = edited(WARM, WARM + 1);
+    run(&mut simulation);
+    assert_eq!(warming(&simulation), Some(("cache-2".to_owned(), None)));
+    pass(&mut simulation, 60);
+    assert_eq!(warming(&simulation), Some(("cache-2".to_owned(), Some(0))));
+    assert!((25..=31).contains(&simulation.questions_asked), "{}", simulation.questions_asked);
+    let ready = simulation.model.resource().status.conditions.iter().find(|it| it.type_ == "Ready").unwrap();
+    let words = "3/3 replicas are ready; 2 pods of an older template are left; the next pod waits until cache-2 is warm \
+        (80 %, or at 2027-01-15T08:15:00Z): it has 0 % of the items of the others";
+    assert_eq!(ready.message, words);
+    simulation.model.fill_pods(79);
+    pass(&mut simulation, 10);
+    assert_eq!(warming(&simulation), Some(("cache-2".to_owned(), Some(79))));
+    simulation.model.fill_pods(90);
+    pass(&mut simulation, 5);
+    assert_eq!(warming(&simulation), Some(("cache-1".to_owned(), Some(0))));
+    simulation.model.fill_pods(90);
+    simulation.questions_asked = 0;
+    pass(&mut simulation, 600);
+    simulation.model.check_converged();
+    assert_eq!(warming(&simulation), None);
+    assert!(simulation.questions_asked <= 2, "{} after the rollout", simulation.questions_asked);
+}
+
+#[test]
+fn a_wait_for_warmth_ends_with_its_time_also_where_no_pod_answers_and_the_operator_restarts() {
+    let mut simulation = edited(WARM, WARM + 1);
+    run(&mut simulation);
+    for second in 0..298 {
+        simulation.wait(SignedDuration::from_secs(1));
+        run(&mut simulation);
+        simulation.answer_question(0, true);
+        run(&mut simulation);
+        if second % 100 == 50 {
+            simulation.restart();
+            run(&mut simulation);
+        }
+        assert_eq!(warming(&simulation), Some(("cache-2".to_owned(), None)), "after {second} s");
+    }
+    pass(&mut simulation, 5);
+    assert_eq!(warming(&simulation).map(|it| it.0).as_deref(), Some("cache-1"));
+    pass(&mut simulation, 295);
+    assert_eq!(warming(&simulation).map(|it| it.0).as_deref(), Some("cache-1"));
+    let conditions = &simulation.model.resource().status.conditions;
+    assert!(!conditions.iter().any(|it| it.type_ == "Stalled"), "{conditions:?}");
+    pass(&mut simulation, 10);
+    assert_eq!(warming(&simulation), None, "no pod waits for the last one");
+    simulation.model.check_converged();
+}
+
+/// Pods that mount a Secret, in a rollout that waits for warm pods: the last one is new.
+fn warming_with_a_secret() -> Simulation {
+    let mut simulation = with_a_secret(NAMED_WITH_SECRET);
+    simulation.model.change_spec(|spec| {
+        spec.rollout = Some(RolloutSpec { warmth: Some(WarmthSpec::default()), ..RolloutSpec::default() });
+        spec.monitoring = Some(Box::new(MonitoringSpec { enabled: Some(true), ..MonitoringSpec::default() }));
+    });
+    run(&mut simulation);
+    assert_eq!(warming(&simulation), Some(("cache-2".to_owned(), None)));
+    simulation
+}
+
+/// What a minute costs: writes of the status, and questions.
+fn minute(simulation: &mut Simulation, mut second: impl FnMut(&mut Simulation)) -> (usize, usize) {
+    (simulation.requested, simulation.questions_asked) = (Vec::new(), 0);
+    for _ in 0..60 {
+        second(simulation);
+    }
+    let writes = simulation.requested.iter().filter(|it| *it == "status").count();
+    (writes, simulation.questions_asked)
+}
+
+#[test]
+fn a_pod_that_is_warm_is_asked_no_more_while_the_next_one_would_not_find_its_secret() {
+    let mut simulation = warming_with_a_secret();
+    simulation.model.set_secret(None);
+    run(&mut simulation);
+    simulation.model.fill_pods(100);
+    pass(&mut simulation, 5);
+    assert_eq!(warming(&simulation), Some(("cache-2".to_owned(), Some(100))));
+    assert_eq!(minute(&mut simulation, |it| pass(it, 1)), (0, 0));
+    assert_eq!(warming(&simulation), Some(("cache-2".to_owned(), Some(100))));
+    assert_eq!(readiness(&simulation, ChildKind::StatefulSet), (3, "SecretNotFound".to_owned()));
+    simulation.model.set_secret(Some(0));
+    pass(&mut simulation, 600);
+    simulation.model.check_converged();
+}
+
+#[test]
+fn a_pod_that_is_warm_is_asked_no_more_while_the_next_one_is_refused() {
+    let mut simulation = edited(WARM, WARM + 1);
+    run(&mut simulation);
+    simulation.model.fill_pods(100);
+    let applies = |it: &Effect| {
+        matches!(it, Effect::Send { request: Request::Apply { kind: ChildKind::StatefulSet, .. }, .. })
+    };
+    let refused = |simulation: &mut Simulation| {
+        simulation.wait(SignedDuration::from_secs(1));
+        simulation.answer_question(0, false);
+        loop {
+            simulation.hear();
+            match simulation.requests.iter().position(applies) {
+                Some(at) => simulation.answer(at, false, Some(Category::Forbidden)),
+                None if simulation.requests.is_empty() => break,
+                None => simulation.answer(0, true, None),
+            }
+        }
+    };
+    (0..10).for_each(|_| refused(&mut simulation));
+    let (writes, questions) = minute(&mut simulation, refused);
+    assert!(writes <= 10 && questions == 0, "{writes} writes, {questions} questions");
+    assert_eq!(warming(&simulation), Some(("cache-2".to_owned(), Some(100))));
+    pass(&mut simulation, 900);
+    simulation.model.check_converged();
+}
+
+#[test]
+fn a_pod_that_is_warm_is_asked_no_more_while_another_one_is_being_deleted() {
+    let mut simulation = edited(WARM, WARM + 1);
+    run(&mut simulation);
+    simulation.model.fill_pods(100);
+    simulation.model.lose_pod(0);
+    // The kubelet takes its time.
+    let no_controller = |simulation: &mut Simulation| {
+        simulation.wait(SignedDuration::from_secs(1));
+        simulation.answer_question(0, false);
+        simulation.hear();
+        while !simulation.requests.is_empty() {
+            simulation.answer(0, true, None);
+            simulation.hear();
+        }
+    };
+    (0..5).for_each(|_| no_controller(&mut simulation));
+    assert_eq!(minute(&mut simulation, no_controller), (0, 0));
+    assert_eq!(simulation.model.pods_of_the_new_template(), 1);
+    pass(&mut simulation, 600);
+    simulation.model.check_converged();
+}
+
+/// A pod misses a probe each minute, or is asked for and taken back.
+#[rstest]
+#[case::another_pod_misses_probes(|it: &mut Simulation| it.model.stumble(0))]
+#[case::the_new_pod_misses_probes(|it: &mut Simulation| it.model.stumble(2))]
+#[case::one_more_pod_is_asked_for(|it: &mut Simulation| it.model.ask_for(4))]
+fn a_wait_ends_in_time_though_it_is_interrupted(#[case] interrupt: fn(&mut Simulation)) {
+    let mut simulation = edited(WARM, WARM + 1);
+    run(&mut simulation);
+    let begun = simulation.model.resource().status.warming.clone().unwrap();
+    for second in 0..298 {
+        if second % 60 == 30 {
+            interrupt(&mut simulation);
+        }
+        pass(&mut simulation, 1);
+        let warming = simulation.model.resource().status.warming.clone().unwrap();
+        assert_eq!((&warming.pod, &warming.since), (&begun.pod, &begun.since), "after {second} s");
+    }
+    pass(&mut simulation, 5);
+    assert_eq!(warming(&simulation).map(|it| it.0).as_deref(), Some("cache-1"));
+}
+
+#[test]
+fn a_wait_begins_anew_with_a_pod_that_lost_its_keys() {
+    let mut simulation = edited(WARM, WARM + 1);
+    run(&mut simulation);
+    let begun = simulation.model.resource().status.warming.clone().unwrap();
+    pass(&mut simulation, 100);
+    simulation.model.lose_pod(2);
+    pass(&mut simulation, 5);
+    let warming = simulation.model.resource().status.warming.clone().unwrap();
+    assert_eq!(warming.pod, begun.pod);
+    assert!(warming.since.0.duration_since(begun.since.0) >= SignedDuration::from_secs(100));
+}
