@@ -223,6 +223,12 @@ impl Lists {
         self.there.entry(scope).or_default().refused.insert(kind);
     }
 
+    /// Whether any list of this scope was refused since it was last complete.
+    #[must_use]
+    pub fn has_refused(&self, scope: &Scope) -> bool {
+        self.there.get(scope).is_some_and(|it| !it.refused.is_empty())
+    }
+
     /// Whether the list of this kind and scope is complete, and neither was refused nor became stale since.
     #[must_use]
     pub fn is_complete(&self, kind: Watched, scope: &Scope) -> bool {

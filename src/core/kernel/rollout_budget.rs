@@ -58,6 +58,10 @@ pub struct RolloutBudget {
     /// Scopes whose resources have not been listed yet. They may hold turns, so until then no other turn is
     /// granted.
     unseen: BTreeSet<Scope>,
+    /// Scopes where something may not be listed any more. Nobody can tell when a turn there ends, so that it is not counted
+    /// until all is listed again.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    out_of_sight: BTreeSet<Scope>,
     turns: Turns,
     /// Resources that wait and have not been queued again, but for those that wait to adopt.
     waiting: BTreeMap<Key, BudgetedRollout>,
@@ -181,10 +185,19 @@ impl RolloutBudget {
         self.unseen.remove(scope);
     }
 
-    /// The resources in a scope cannot be listed. Known turns stay; resources that were never seen keep nobody
-    /// waiting.
+    /// The resources in a scope cannot be listed. Those that were never seen keep nobody waiting.
     pub fn pass_over(&mut self, scope: &Scope) {
         self.unseen.remove(scope);
+    }
+
+    /// Something that a pass needs cannot be listed in a scope any more: turns there keep nobody waiting.
+    pub fn lose_sight(&mut self, scope: Scope) {
+        self.out_of_sight.insert(scope);
+    }
+
+    /// All that a pass needs is listed in a scope again.
+    pub fn regain_sight(&mut self, scope: &Scope) {
+        self.out_of_sight.remove(scope);
     }
 
     /// Whether templates of older revisions are replaced.
@@ -227,10 +240,10 @@ impl RolloutBudget {
         }
     }
 
-    /// Restores the turn from the status of a resource: whether it rolls, and whether the rollout stalled.
+    /// Restores the turn from the status of a resource: whether it rolls, and whether the rollout stalled or is refused.
     pub fn restore(&mut self, key: &Key, status: &MemcachedStatus) {
         let turn = status.turn_cause().map(|cause| TurnState::Granted(Turn::new(cause)));
-        self.note(key, turn.unwrap_or_default().stalled(patch::says_stalled(status)));
+        self.note(key, turn.unwrap_or_default().stalled(patch::says_harm(status)));
     }
 
     /// Removes a resource that was deleted.
@@ -268,8 +281,15 @@ impl RolloutBudget {
 
     /// Turns in use by other resources.
     fn rolling(&self, but: Option<&Key>) -> usize {
-        let own = but.and_then(|key| self.turn(key)).filter(|own| own.is_used());
-        self.turns.rolling - usize::from(own.is_some())
+        if self.out_of_sight.is_empty() {
+            let own = but.and_then(|key| self.turn(key)).filter(|own| own.is_used());
+            return self.turns.rolling - usize::from(own.is_some());
+        }
+        let counts = |(key, turn): &(&Key, &Turn)| {
+            let hidden = self.out_of_sight.iter().any(|scope| scope.includes(&key.namespace));
+            turn.is_used() && !hidden && Some(*key) != but
+        };
+        self.turns.all.iter().filter(counts).count()
     }
 
     fn may_grant(&self, key: &Key, cause: BudgetedRollout) -> bool {
@@ -363,17 +383,29 @@ mod tests {
     }
 
     #[test]
-    fn resources_that_cannot_be_seen_keep_nobody_waiting_and_those_that_are_known_keep_their_turn() {
+    fn resources_that_cannot_be_seen_keep_nobody_waiting() {
         let scopes = ["m", "n"].map(|name| Scope::Namespace(name.into()));
         let mut rollout_budget =
             RolloutBudget::new(BudgetSettings { limit: 1, adoption: Adoption::Off }, scopes.clone().into());
         rollout_budget.saw(&scopes[1]);
         rollout_budget.pass_over(&scopes[0]);
         assert_eq!(rollout_budget.turn_state(&key("a"), Some(Secret), true), rolling(Secret));
+    }
+
+    #[test]
+    fn a_turn_that_is_out_of_sight_keeps_nobody_waiting_and_counts_again_as_soon_as_it_is_seen() {
+        let mut rollout_budget = of_one();
+        let scope = Scope::Namespace("m".into());
         let hidden = Key { namespace: "m".into(), name: "b".into() };
         rollout_budget.note(&hidden, rolling(Secret));
-        rollout_budget.pass_over(&scopes[0]);
+        rollout_budget.note(&key("a"), TurnState::Waiting(Secret));
+        assert_eq!(rollout_budget.call_next(), vec![]);
+        rollout_budget.lose_sight(scope.clone());
+        assert_eq!(rollout_budget.call_next(), vec![key("a")]);
+        assert_eq!(rollout_budget.turn_state(&key("a"), Some(Secret), true), rolling(Secret));
+        rollout_budget.regain_sight(&scope);
         assert_eq!(rollout_budget.turn_state(&key("a"), Some(Secret), true), TurnState::Waiting(Secret));
+        assert_eq!(rollout_budget.turn_state(&hidden, None, false), rolling(Secret), "it has it still");
     }
 
     #[test]

@@ -7,12 +7,12 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use memcached_operator_core::kernel::effect::Effect;
-use memcached_operator_core::kernel::event::{Event, Unavailable};
+use memcached_operator_core::kernel::event::{Event, SeenResource, Unavailable};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Key, Scope, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator_core::kernel::seen;
-use serde_json::json;
+use serde_json::{Value, json};
 
 struct Run {
     reconciler: Reconciler,
@@ -26,6 +26,19 @@ fn namespace(name: &str) -> Scope {
 
 fn key(namespace: &str) -> Key {
     Key { namespace: namespace.to_owned(), name: "cache".to_owned() }
+}
+
+fn resource(namespace: &str, version: &str, status: &Value) -> SeenResource {
+    let resource = json!({
+        "apiVersion": "memcached.c5c3.io/v1beta1",
+        "kind": "Memcached",
+        "metadata": {
+            "namespace": namespace, "name": "cache", "uid": namespace, "resourceVersion": version, "generation": 1,
+        },
+        "spec": {"paused": false},
+        "status": status,
+    });
+    seen::resource(&serde_json::from_value(resource).unwrap()).unwrap()
 }
 
 impl Run {
@@ -54,15 +67,7 @@ impl Run {
         let scope = Scope::Namespace(namespace.to_owned());
         self.step(Event::Listing(kind, scope.clone()));
         if kind == Watched::Memcached {
-            let resource = json!({
-                "apiVersion": "memcached.c5c3.io/v1beta1",
-                "kind": "Memcached",
-                "metadata": {
-                    "namespace": namespace, "name": "cache", "uid": namespace, "resourceVersion": "1", "generation": 1,
-                },
-                "spec": {"paused": false},
-            });
-            let seen = seen::resource(&serde_json::from_value(resource).unwrap()).unwrap();
+            let seen = resource(namespace, "1", &json!({}));
             self.step(Event::Resource(Box::new(seen)));
         }
         self.step(Event::Listed(kind, scope));
@@ -148,6 +153,27 @@ fn where_resources_may_not_be_listed_any_more_nothing_is_asked_for_until_they_we
     assert_eq!(run.worked_on.len(), 1, "another kind says nothing about that");
     run.list(Watched::Memcached, "b");
     assert_eq!(run.worked_on.len(), 2);
+}
+
+#[test]
+fn a_rollout_in_a_namespace_where_something_may_not_be_listed_any_more_keeps_no_others_waiting() {
+    for kind in [Watched::Memcached, Watched::Secret] {
+        let mut run = Run::leading();
+        run.step(Event::Leading(false));
+        // Without these no pass finds out that there are no pods.
+        run.list_all_but(Some(Watched::Child(ChildKind::Deployment)), "b");
+        let status = json!({"observedGeneration": 1, "budgetedRollout": "Secret"});
+        run.step(Event::Resource(Box::new(resource("b", "2", &status))));
+        run.step(Event::Leading(true));
+        let rolling = |run: &Run| run.reconciler.world().rollout_budget.counts().rolling;
+        assert_eq!(rolling(&run), 1);
+        run.step(Event::Unlistable(kind, namespace("b")));
+        assert_eq!(rolling(&run), 0, "without {kind:?}");
+        run.list(Watched::Child(ChildKind::Service), "b");
+        assert_eq!(rolling(&run), 0, "{kind:?} is still refused");
+        run.list(kind, "b");
+        assert_eq!(rolling(&run), 1);
+    }
 }
 
 #[test]

@@ -96,7 +96,7 @@ pub fn run(view: &View<'_>) -> Pass {
     // Where a child is read or written, only the answer tells.
     let turn_state = match children.iter().any(|it| it.action.sends()) {
         true => turn_state,
-        false => turn_state.stalled(patch::says_stalled(&computed.status)),
+        false => turn_state.stalled(patch::says_harm(&computed.status)),
     };
     let kept = |it: Planned| it.compared?.into_kept(view, it.kind);
     Pass {

@@ -36,8 +36,9 @@ pub fn all<'a>(view: &View<'a>, spec: &Validated) -> impl Iterator<Item = &'a Se
 /// Those that are deleted now: not while a failed attempt backs off.
 pub fn to_delete<'a>(view: &View<'a>, spec: &Validated) -> impl Iterator<Item = &'a SeenPod> + use<'a> {
     let (backoff, now) = (view.resource.pod_backoff.as_deref(), view.now);
-    all(view, spec)
-        .filter(move |pod| !backoff.is_some_and(|it| it.holds(&Attempt::to_delete(&pod.resource_version), now)))
+    all(view, spec).filter(move |pod| {
+        !backoff.is_some_and(|it| it.holds(&Attempt::to_delete(&pod.resource_version), now))
+    })
 }
 
 /// The request that deletes one.

@@ -130,7 +130,8 @@ impl<'a> View<'a> {
         let before = seen.status.warming.as_deref();
         let name = |number: i32| format!("{}-{number}", seen.key.name);
         if let Some(number) = stateful_set_rollout::replaced_last(live) {
-            let measured = |warming: &Warming| figures.as_ref().map(|it| it.shares(warming)).unwrap_or_default();
+            let measured =
+                |warming: &Warming| figures.as_ref().map(|it| it.shares(warming)).unwrap_or_default();
             return Some(Wait::new(warmth, name(number), before, self.now, measured));
         }
         let unready: Vec<_> = self.unready_pods().map(|(pod, _)| pod).collect();

@@ -41,10 +41,18 @@ pub fn says_ready(status: &MemcachedStatus) -> bool {
     status.conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-/// Whether a status tells readers that its spec is not reached until a person changes something.
+/// Whether a status tells readers that its spec is not reached until a person changes something: it is stalled, or a write
+/// of a child or the start of a pod is refused, which counts as stalled only after a while.
 #[must_use]
-pub fn says_stalled(status: &MemcachedStatus) -> bool {
-    status.conditions.iter().any(|condition| condition.type_ == "Stalled" && condition.status == "True")
+pub fn says_harm(status: &MemcachedStatus) -> bool {
+    let refusals =
+        [Reason::Forbidden, Reason::QuotaExceeded, Reason::AdmissionDenied, Reason::ReplicaFailure]
+            .map(Reason::as_str);
+    status.conditions.iter().filter(|it| it.status == "True").any(|it| match it.type_.as_str() {
+        "Stalled" => true,
+        "Reconciling" => refusals.contains(&it.reason.as_str()),
+        _ => false,
+    })
 }
 
 /// Whether a status tells readers that something may keep the operator from deleting a child.

@@ -86,6 +86,7 @@ impl World {
         if kind == Watched::Memcached {
             self.rollout_budget.pass_over(&scope);
         }
+        self.rollout_budget.lose_sight(scope.clone());
         self.lists.refuse(kind, scope);
     }
 
@@ -178,6 +179,9 @@ impl World {
         }
         if kind == Watched::Memcached {
             self.rollout_budget.saw(scope);
+        }
+        if !self.lists.has_refused(scope) {
+            self.rollout_budget.regain_sight(scope);
         }
         dirty
     }

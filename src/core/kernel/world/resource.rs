@@ -124,8 +124,10 @@ impl Resource {
         fresh
     }
 
-    /// Restores what the status says about earlier applies, of this operator or of another one.
+    /// Restores what the status says about earlier applies, of this operator or of another one. What this one remembers
+    /// of its own is older where another one led meanwhile.
     pub fn recall(&mut self) {
+        self.slots.values_mut().for_each(|slot| slot.altered = None);
         for altered in self.seen.status.altered_fields.clone() {
             if let Some(kind) = ChildKind::ALL.into_iter().find(|kind| kind.name() == altered.kind) {
                 self.slot_mut(kind).altered = Some(Box::new(altered));

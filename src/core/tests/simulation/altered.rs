@@ -3,6 +3,7 @@
 use memcached_operator_core::api::status::AlteredFields;
 use memcached_operator_core::kernel::effect::Effect;
 
+use crate::fleet::Fleet;
 use crate::model::Cluster;
 use crate::simulation::{Simulation, request_name};
 
@@ -152,4 +153,21 @@ fn pods_wait_for_a_policy_that_the_cluster_changes_and_the_status_names_the_fiel
     simulation.model.become_another(Cluster::Faithful);
     simulation.settle();
     simulation.model.check_converged();
+}
+
+#[test]
+fn who_leads_again_forgets_what_the_cluster_altered_before_another_led() {
+    let mut fleet = Fleet::with_rewritten_images(1);
+    fleet.change_leader();
+    fleet.settle();
+    let only_model =
+        |fleet: &mut Fleet| fleet.models.values_mut().next().unwrap().resource().status.altered_fields.len();
+    assert_eq!(only_model(&mut fleet), 1);
+    fleet.models.values_mut().for_each(|model| model.become_another(Cluster::Faithful));
+    fleet.models.values_mut().for_each(|model| model.trigger(1));
+    fleet.settle();
+    assert_eq!(only_model(&mut fleet), 0);
+    fleet.change_leader();
+    fleet.settle();
+    assert_eq!(only_model(&mut fleet), 0);
 }

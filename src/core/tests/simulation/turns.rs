@@ -255,6 +255,19 @@ fn adoption_that_is_refused_halts_too_and_keeps_no_secret_from_being_rotated() {
     fleet.let_pass(10);
     assert_eq!(fleet.at(REVISION), [Some("1"); 8]);
 
+    // The next leader comes a moment later: nothing is called stalled yet.
+    let mut fleet = Fleet::new(8, 8);
+    fleet.refused = Some((FIRST, Category::QuotaExceeded));
+    fleet.restart(ADOPTING);
+    fleet.quiet();
+    let rolled = fleet.rollouts();
+    for _ in 0..5 {
+        fleet.change_leader();
+        fleet.let_pass(1);
+        assert!(fleet.is_halted());
+        assert_eq!(fleet.rollouts(), rolled);
+    }
+
     let mut fleet = Fleet::new(3, 1);
     fleet.refused = Some((FIRST, Category::AdmissionDenied));
     fleet.restart(BudgetSettings { limit: 1, adoption: Adoption::Budgeted });

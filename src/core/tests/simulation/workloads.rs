@@ -8,7 +8,7 @@ use memcached_operator_core::kernel::object::{ChildKind, Watched};
 use rstest::rstest;
 use serde_json::json;
 
-use crate::model::{NAMED, NAMED_WITH_SECRET, NEVER_SERVES};
+use crate::model::{NAMED, NAMED_AND_SCALED, NAMED_WITH_SECRET, NEVER_SERVES};
 use crate::simulation::Simulation;
 
 /// Edits the workload and answers requests one by one until the former one is deleted; gives how many pods of the new one
@@ -328,6 +328,17 @@ pub(crate) fn pass(simulation: &mut Simulation, seconds: usize) {
         simulation.answer_question(0, false);
         run(simulation);
     }
+}
+
+/// The autoscaler decides on the number of pods until it is gone: the apply of the edit leaves it.
+#[test]
+fn an_edit_that_ends_the_autoscaling_replaces_one_pod_at_a_time() {
+    let mut simulation = edited(NAMED_AND_SCALED, NAMED_AND_SCALED);
+    simulation.model.tamper_replicas(4);
+    run(&mut simulation);
+    simulation.model.edit(NAMED);
+    run(&mut simulation);
+    simulation.model.check_converged();
 }
 
 #[test]

@@ -273,7 +273,11 @@ fn the_numbers_mirror_the_deployment() {
         altered: altered.clone(),
         other_managers: others.clone(),
         weakened: vec!["container debug".into()],
-        warmth_wait: Some(Wait { warming: warming(), warmth: Warmth { percent: 80, timeout_seconds: 300 }, state: WaitState::Running }),
+        warmth_wait: Some(Wait {
+            warming: warming(),
+            warmth: Warmth { percent: 80, timeout_seconds: 300 },
+            state: WaitState::Running,
+        }),
         ..steady()
     };
     let expected = MemcachedStatus {

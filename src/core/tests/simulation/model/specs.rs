@@ -54,6 +54,8 @@ const DEPLOYMENTS: u8 = 8;
 pub(crate) const NAMED: u8 = DEPLOYMENTS;
 /// The variant of a StatefulSet whose pods mount the Secret.
 pub(crate) const NAMED_WITH_SECRET: u8 = DEPLOYMENTS + 4;
+/// The variant of a StatefulSet whose number of pods an autoscaler decides on.
+pub(crate) const NAMED_AND_SCALED: u8 = DEPLOYMENTS + 5;
 /// The variant whose pods never become ready.
 pub(crate) const NEVER_SERVES: u8 = DEPLOYMENTS + 2;
 /// The first of two variants whose rollouts wait for warm pods.
