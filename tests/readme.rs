@@ -73,7 +73,7 @@ fn the_status_is_what_the_operator_writes() {
         pending: Vec::new(),
         paused: None,
         unserved: Vec::new(),
-        awaited_warmth: None,
+        warmth_wait: None,
         turn_state: TurnState::NotNeeded,
         missing_secrets: Vec::new(),
         blocking_problem: None,

@@ -15,7 +15,8 @@ use super::pending_request::Changes;
 use super::rollout_cause::RolloutCause;
 use super::rotation_record::in_words;
 use super::text::truncated;
-use super::world::secret::ChangedSecret;
+use super::world::FailingPod;
+use super::world::secret::{ChangedSecret, SecretChange};
 use crate::api::reason::{Reason, Type};
 use crate::api::status::{AlteredFields, OtherFieldManager};
 use crate::api::{MemcachedSpec, MemcachedStatus};
@@ -251,17 +252,21 @@ pub fn replicas_not_used(before: &MemcachedSpec, after: &MemcachedSpec) -> Optio
     })
 }
 
-/// A rollout started because the content of these Secrets changed. Names their keys, and the fields of the pod template.
+/// A rollout started because these Secrets came or their content changed. Names their keys, and the fields of the pod template.
 #[must_use]
 pub fn rollout_by_secrets(changed: &[ChangedSecret], fields: Option<&[Path]>) -> KubeEvent {
-    let named = |it: &ChangedSecret| match it.keys.as_slice() {
-        [] => format!("Secret {} (which keys is not known)", it.name),
-        keys => format!("Secret {} ({})", it.name, keys.join(", ")),
+    let named = |ChangedSecret { name, change }: &ChangedSecret| match change {
+        SecretChange::Came => format!("Secret {name}"),
+        SecretChange::Keys(keys) => format!("Secret {name} ({})", keys.join(", ")),
+        SecretChange::Content => format!("Secret {name} (which keys is not known)"),
     };
-    let names: Vec<String> = changed.iter().map(named).collect();
-    let cause = RolloutCause::Secret.label();
-    let (names, fields) = (names.join(" and "), of_template(fields));
-    let words = format!("Replacing pods, cause {cause}: the content changed of {names}: {fields}");
+    let names = changed.iter().map(named).collect::<Vec<_>>().join(" and ");
+    let what = match changed.iter().all(|it| it.change == SecretChange::Came) {
+        true => format!("the pods waited for {names}"),
+        false => format!("the content changed of {names}"),
+    };
+    let (cause, fields) = (RolloutCause::Secret.label(), of_template(fields));
+    let words = format!("Replacing pods, cause {cause}: {what}: {fields}");
     normal("RolloutStarted", "RollOutSecret", words)
 }
 
@@ -280,11 +285,15 @@ pub(super) fn listed(fields: &[Path]) -> String {
 /// The worst pod does not run, and the new status is the first that says so. The deadline of a rollout passes ten minutes
 /// later.
 #[must_use]
-pub fn of_pod_problem(old: &MemcachedStatus, new: &MemcachedStatus, problem: &str) -> Option<KubeEvent> {
+pub fn of_pod_problem(
+    old: &MemcachedStatus,
+    new: &MemcachedStatus,
+    FailingPod { name, problem }: FailingPod<'_>,
+) -> Option<KubeEvent> {
     let says = |status| ready(status).is_some_and(|ready| ready.message.contains(problem));
     let is_news =
         says(new) && !says(old) && !of_ready(old, new).is_some_and(|it| it.message.contains(problem));
-    is_news.then(|| warning("PodFailing", "RunPods", format!("A pod does not run: {problem}")))
+    is_news.then(|| warning("PodFailing", "RunPods", format!("Pod {name} does not run: {problem}")))
 }
 
 /// What a new status says of the cluster: a kind that is not served, fields that are stored otherwise.
@@ -366,17 +375,21 @@ mod tests {
 
     #[test]
     fn a_rollout_by_secrets_names_their_keys_where_they_are_known() {
-        let secret = |name: &str, keys: &[&str]| ChangedSecret {
-            name: name.to_owned(),
-            keys: keys.iter().map(ToString::to_string).collect(),
-        };
-        let changed = [secret("login", &["password-file"]), secret("tls", &[])];
+        let secret = |name: &str, change| ChangedSecret { name: name.to_owned(), change };
+        let changed = [
+            secret("login", SecretChange::Keys(vec!["password-file".to_owned()])),
+            secret("tls", SecretChange::Content),
+        ];
         let fields = ["metadata.annotations", "spec.template.metadata.annotations"].map(Path::from);
         let words = "Replacing pods, cause secret: the content changed of Secret login (password-file) and Secret tls (which keys \
                      is not known)";
         let told = |fields| rollout_by_secrets(&changed, fields).message;
         assert_eq!(told(Some(&fields[..])), format!("{words}: spec.template.metadata.annotations"));
         assert_eq!(told(None), format!("{words}: which fields of the template change is not known"));
+        let came = ["login", "tls"].map(|name| secret(name, SecretChange::Came));
+        let words = "Replacing pods, cause secret: the pods waited for Secret login and Secret tls: \
+                     which fields of the template change is not known";
+        assert_eq!(rollout_by_secrets(&came, None).message, words);
     }
 
     /// A status with Ready as given, or without conditions.
@@ -434,9 +447,10 @@ mod tests {
             |reason| with_ready(Some(("False", reason, &format!("0/1 replicas are ready: {PULL}"))));
         let (rolling, expired) = (failing("MemcachedNotReady"), failing("ProgressDeadlineExceeded"));
         let said = |old: &MemcachedStatus, new: &MemcachedStatus| {
-            of_pod_problem(old, new, PULL).map(|it| (it.severity, it.reason, it.message))
+            of_pod_problem(old, new, FailingPod { name: "x-0", problem: PULL })
+                .map(|it| (it.severity, it.reason, it.message))
         };
-        let words = format!("A pod does not run: {PULL}");
+        let words = format!("Pod x-0 does not run: {PULL}");
         let expected = (Severity::Warning, "PodFailing".to_owned(), words);
         assert_eq!(said(&with_ready(ROLLING), &rolling), Some(expected));
         assert_eq!(said(&rolling, &rolling), None);

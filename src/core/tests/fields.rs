@@ -52,8 +52,9 @@ fn repository() -> PathBuf {
 fn document() -> String {
     let mut text = format!(
         "# Fields\n\nEvery field of `spec`, what it changes in the children, and the test that shows it on a real \
-         cluster.\n**A change below `spec.template` of the Deployment replaces the pods**, and a replaced pod is empty. All \
-         others replace none.\n`made` is said of a child that is there only with the field. This table is made by \
+         cluster.\n**A change below `spec.template` of the Deployment replaces the pods, and so does another `workload`**; a \
+         replaced pod is empty. All others replace none.\nOf pods with names, `workload: StatefulSet`, the same fields of the \
+         StatefulSet change, and its pods are replaced one by one.\n`made` is said of a child that is there only with the field. This table is made by \
          `src/core/tests/fields.rs`;\n`{PLAYED}` plays every row.\n\n\
          | field | changes | shown by |\n|---|---|---|\n"
     );

@@ -4,22 +4,31 @@
 use super::mounted_secrets::MountedSecrets;
 use super::view::View;
 use crate::api::status::SecretVersion;
-use crate::kernel::world::secret::ChangedSecret;
+use crate::kernel::world::secret::{ChangedSecret, SecretChange};
 
 impl View<'_> {
     /// The Secrets whose content is another than that which the pods were started with. Their keys are known where that
-    /// content was read in this run, or where they mount one key; otherwise only which Secrets have another version.
+    /// content was read in this run, or where they mount one key; otherwise only which Secrets have another version. Pods that
+    /// were made before their Secrets carry no hash, and no version is on record.
     #[must_use]
     pub fn changed_secrets(&self, mounted_secrets: &MountedSecrets) -> Vec<ChangedSecret> {
         let live = self.our_workload().and_then(|live| live.secret_hash.as_ref());
+        if live.is_none() && self.resource.seen.status.secrets.is_empty() {
+            let came =
+                |it: &SecretVersion| ChangedSecret { name: it.name.clone(), change: SecretChange::Came };
+            return mounted_secrets.versions.iter().map(came).collect();
+        }
         let carried = self.resource.carried_secrets.as_ref().filter(|it| Some(&it.hash) == live);
         let Some(carried) = carried else { return self.of_other_versions(mounted_secrets) };
         let changed = mounted_secrets.digests.iter().map(|(name, digests)| {
             let before = carried.digests.get(name);
             let differs = |key: &&String| before.and_then(|before| before.get(*key)) != digests.get(*key);
-            ChangedSecret { name: name.clone(), keys: digests.keys().filter(differs).cloned().collect() }
+            (name, digests.keys().filter(differs).cloned().collect::<Vec<_>>())
         });
-        changed.filter(|secret| !secret.keys.is_empty()).collect()
+        let changed = changed.filter(|(_, keys)| !keys.is_empty());
+        changed
+            .map(|(name, keys)| ChangedSecret { name: name.clone(), change: SecretChange::Keys(keys) })
+            .collect()
     }
 
     /// The Secrets of which the status names another version, or none.
@@ -31,7 +40,10 @@ impl View<'_> {
         let others =
             mounted_secrets.versions.iter().filter(|now| !carried.iter().any(|before| is_same(before, now)));
         // Where the pods mount one key, it is the one that changed.
-        let keys = |now: &SecretVersion| if now.keys.len() == 1 { now.keys.clone() } else { Vec::new() };
-        others.map(|now| ChangedSecret { name: now.name.clone(), keys: keys(now) }).collect()
+        let change = |now: &SecretVersion| match now.keys.as_slice() {
+            [only] => SecretChange::Keys(vec![only.clone()]),
+            _ => SecretChange::Content,
+        };
+        others.map(|now| ChangedSecret { name: now.name.clone(), change: change(now) }).collect()
     }
 }

@@ -137,7 +137,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
         unserved: Vec::new(),
         missing_secrets: Vec::new(),
         blocking_problem: None,
-        pod_problem: view.world.pod_problem(&seen.key).map(str::to_owned),
+        pod_problem: view.world.failing_pod(&seen.key).map(|pod| pod.problem.to_owned()),
         secrets: seen.status.secrets.clone(),
         rotation: seen.status.secret_rotation.as_deref().cloned(),
         warmth_wait: None,

@@ -227,8 +227,12 @@ fn steady(inputs: &StatusInputs<'_>) -> ConditionValue {
 /// How many pods are ready and, if all are, what is unfinished.
 fn pods_ready(inputs: &StatusInputs<'_>) -> String {
     let counts = format!("{}/{} replicas are ready", inputs.ready(), inputs.replicas_expected);
-    let all = [counts].into_iter().chain(unfinished(inputs)).collect::<Vec<_>>();
-    with_pod_problem(&all.join("; "), inputs)
+    let unfinished = unfinished(inputs);
+    if unfinished.is_empty() {
+        return with_pod_problem(&counts, inputs);
+    }
+    let of_pod = inputs.pod_problem.iter().map(|problem| format!("a pod does not run: {problem}"));
+    [counts].into_iter().chain(unfinished).chain(of_pod).collect::<Vec<_>>().join("; ")
 }
 
 /// The message, then the worst pod's own reason where it has one.

@@ -447,11 +447,22 @@ impl World {
         any.into_iter().flatten().filter(|pod| pod.instance == resource.name)
     }
 
-    /// Why the worst pod of a resource is not running; among equals the first by name.
+    /// The worst pod of a resource; among equals the first by name.
     #[must_use]
-    pub fn pod_problem<'a>(&'a self, resource: &Key) -> Option<&'a str> {
-        self.noted_pods_of(resource).find_map(|pod| pod.problem.as_deref())
+    pub fn failing_pod<'a>(&'a self, resource: &Key) -> Option<FailingPod<'a>> {
+        let failing =
+            |pod: &'a SeenPod| Some(FailingPod { name: &pod.key.name, problem: pod.problem.as_deref()? });
+        self.noted_pods_of(resource).find_map(failing)
     }
+}
+
+/// A pod that does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FailingPod<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Why, see [`super::pod_problem`].
+    pub problem: &'a str,
 }
 
 /// Whether a pod of a StatefulSet is being deleted. A Deployment has its own ways to replace pods, so theirs are not kept.

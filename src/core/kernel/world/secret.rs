@@ -55,13 +55,24 @@ pub struct SecretHash {
 /// Digests of values, by the name of the Secret and the key in it.
 pub type SecretDigests = BTreeMap<String, BTreeMap<String, String>>;
 
-/// A Secret whose content changed.
+/// A Secret for which pods are replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedSecret {
     /// Its name.
     pub name: String,
-    /// The keys whose values changed; empty if they are not known.
-    pub keys: Vec<String>,
+    /// What changed.
+    pub change: SecretChange,
+}
+
+/// What changed in a Secret since the pods were started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SecretChange {
+    /// It is there now: the pods wait for it since they were made.
+    Came,
+    /// The values of these keys.
+    Keys(Vec<String>),
+    /// Its content; which keys is not known.
+    Content,
 }
 
 /// The Secrets that the enabled features of a resource name.

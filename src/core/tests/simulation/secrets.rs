@@ -5,6 +5,8 @@ use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::rollout_budget::BudgetSettings;
 
 use crate::fleet::{Fleet, HASH};
+use crate::model::NAMED_WITH_SECRET;
+use crate::simulation::Simulation;
 
 /// A way in which a Secret is not there to be read, and its end.
 struct Absence {
@@ -32,6 +34,30 @@ const ABSENCES: [Absence; 2] = [
 
 fn hashes(fleet: &Fleet) -> Vec<String> {
     fleet.at(HASH).into_iter().map(|hash| hash.unwrap().to_owned()).collect()
+}
+
+/// Nothing is replaced that anybody used, and nobody changed anything.
+#[test]
+fn a_cache_that_was_made_before_its_secret_says_that_its_pods_waited_for_it() {
+    for variant in [3, NAMED_WITH_SECRET] {
+        let mut simulation = Simulation::new();
+        simulation.model.create_resource();
+        simulation.model.edit(variant);
+        simulation.settle();
+        let told_with = |simulation: &mut Simulation, content: u8| {
+            simulation.told.clear();
+            simulation.model.set_secret(Some(content));
+            simulation.settle();
+            simulation.model.check_converged();
+            let without_fields = |it: &String| it.rsplit_once(": ").unwrap().0.to_owned();
+            simulation.told.iter().map(without_fields).collect::<Vec<_>>()
+        };
+        let came = "Replacing pods, cause secret: the pods waited for Secret credentials";
+        assert_eq!(told_with(&mut simulation, 0), [came]);
+        let changed =
+            "Replacing pods, cause secret: the content changed of Secret credentials (password-file)";
+        assert_eq!(told_with(&mut simulation, 5), [changed]);
+    }
 }
 
 /// The first operator computed a hash, then the other led and the Secret got the content 5, and now the first leads again.

@@ -183,9 +183,12 @@ fn a_wait_ends_in_time_though_it_is_interrupted(#[case] interrupt: fn(&mut Simul
 fn a_wait_begins_anew_with_a_pod_that_lost_its_keys() {
     let mut simulation = edited(WARM, WARM + 1);
     run(&mut simulation);
+    simulation.model.fill_pods(100);
+    pass(&mut simulation, 5);
     let begun = simulation.model.resource().status.warming.clone().unwrap();
+    assert_eq!(begun.pod, "cache-1");
     pass(&mut simulation, 100);
-    simulation.model.lose_pod(2);
+    simulation.model.lose_pod(1);
     pass(&mut simulation, 5);
     let warming = simulation.model.resource().status.warming.clone().unwrap();
     assert_eq!(warming.pod, begun.pod);

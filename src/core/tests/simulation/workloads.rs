@@ -216,8 +216,8 @@ fn the_deletion_of_a_pod_that_is_refused_for_good_is_not_sent_again_for_the_same
         simulation.hear();
     }
     let at = simulation.requests.iter().position(is_deletion_of_pod).unwrap();
-    simulation.answer(at, false, Some(Category::Invalid));
     simulation.requested.clear();
+    simulation.answer(at, false, Some(Category::Invalid));
     pass(&mut simulation, 300);
     assert_eq!(simulation.requested.iter().filter(|it| *it == "delete Pod").count(), 0);
     simulation.restart();

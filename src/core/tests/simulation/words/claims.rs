@@ -100,7 +100,8 @@ pub(super) fn claims(condition: &Condition, all: &[Condition]) -> Result<Vec<Cla
             )) => (before, Some(Claim::PodProblem)),
             _ => (part, None),
         };
-        Some([claim(part)?].into_iter().chain(problem).collect::<Vec<_>>())
+        let claimed = if part == "a pod does not run" { None } else { Some(claim(part)?) };
+        Some(claimed.into_iter().chain(problem).collect::<Vec<_>>())
     });
     let understood = parts.collect::<Option<Vec<_>>>().map(|parts| parts.concat());
     understood.ok_or_else(|| condition.message.clone())
