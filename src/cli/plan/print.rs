@@ -408,6 +408,20 @@ Nothing would change; resources looked at: 3. Paused: 3, of which 2 would change
     }
 
     #[test]
+    fn of_an_edit_of_named_pods_people_read_the_same_as_of_others() {
+        let before = json!({"workload": "StatefulSet", "replicas": 3});
+        let after = json!({"workload": "StatefulSet", "replicas": 3, "memcached": {"maxMemoryMB": 96}});
+        let wanted = "\
+Memcached shop/carts: pods roll, cause spec; the cache will be empty
+  change StatefulSet
+    ~ spec.template.spec.containers[name=memcached].args: [\"-m\",\"64\",\"-c\",\"1024\",\"-t\",\"4\",\"-I\",\"1m\"] -> [\"-m\",\"96\",\"-c\",\"1024\",\"-t\",\"4\",\"-I\",\"1m\"]
+    ~ spec.updateStrategy.rollingUpdate.partition: 2147483647 -> 2
+1 of 1 resources would change (children: 0 created, 1 changed, 0 deleted); the pods of 1 would roll.
+";
+        assert_eq!(text(&[of_edit("carts", &before, &after)], Output::Text).unwrap(), wanted);
+    }
+
+    #[test]
     fn of_a_change_of_the_workload_people_read_that_the_cache_will_be_empty() {
         let wanted = "\
 Memcached shop/carts: pods roll, cause spec; the cache will be empty

@@ -44,6 +44,27 @@ fn the_next_named_pod_waits_until_the_last_one_is_warm_and_the_status_says_so() 
 }
 
 #[test]
+fn a_pod_that_finds_as_much_as_the_others_is_warm_however_few_items_it_holds() {
+    let mut simulation = edited(WARM, WARM + 1);
+    run(&mut simulation);
+    let shares = |simulation: &Simulation| {
+        let warming = simulation.model.resource().status.warming.clone().unwrap();
+        (warming.pod, warming.items_percent, warming.hit_ratio_percent)
+    };
+    for _ in 0..10 {
+        simulation.model.read_from_pods(2, 500);
+        pass(&mut simulation, 2);
+    }
+    assert_eq!(shares(&simulation), ("cache-2".to_owned(), Some(0), Some(50)));
+    assert_eq!(simulation.model.pods_of_the_new_template(), 1);
+    for _ in 0..2 {
+        simulation.model.read_from_pods(2, 800);
+        pass(&mut simulation, 2);
+    }
+    assert!(simulation.model.pods_of_the_new_template() > 1);
+}
+
+#[test]
 fn a_wait_for_warmth_ends_with_its_time_also_where_no_pod_answers_and_the_operator_restarts() {
     let mut simulation = edited(WARM, WARM + 1);
     run(&mut simulation);

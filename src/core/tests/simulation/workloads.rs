@@ -413,6 +413,29 @@ fn a_rollout_gets_past_a_pod_that_waits_for_a_secret_of_the_template_before(#[ca
     simulation.model.check_converged();
 }
 
+/// Each step by itself: a list that changes for a moment reshuffles the ring of each client that reads it then.
+#[test]
+fn a_pod_that_is_away_changes_neither_the_list_nor_the_config_map() {
+    let mut simulation = edited(NAMED, NAMED);
+    run(&mut simulation);
+    let list = |simulation: &Simulation| simulation.model.resource().status.server_list.clone();
+    let before = list(&simulation);
+    assert_eq!(before.len(), 3);
+    simulation.requested.clear();
+    for pod in 0..3 {
+        simulation.model.lose_pod(pod);
+        while one_step(&mut simulation) {
+            assert_eq!(list(&simulation), before);
+        }
+        simulation.model.stumble(pod);
+        while one_step(&mut simulation) {
+            assert_eq!(list(&simulation), before);
+        }
+    }
+    let writes = simulation.requested.iter().filter(|it| *it != "status").collect::<Vec<_>>();
+    assert!(writes.is_empty(), "{writes:?}");
+}
+
 #[test]
 fn while_a_resource_is_paused_the_list_names_the_pods_that_there_are() {
     let mut simulation = edited(NAMED, NAMED + 1);

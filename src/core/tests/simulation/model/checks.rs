@@ -42,6 +42,17 @@ impl Model {
         let is_named = workload(resource) == ChildKind::StatefulSet;
         let ready = status.conditions.iter().any(|it| it.type_ == "Ready" && it.status == "True");
         assert!(!ready || !is_named || names_pods, "Ready, and the list is {:?}", status.server_list);
+        // Nobody edits, and no pods of another kind serve beside: whatever becomes of pods, the list goes on naming them.
+        let before = &self.resource().status;
+        let has_former = self.children.get(&ChildKind::Deployment).is_some_and(|child| !is_foreign(child));
+        let is_edited = before.observed_generation != resource.generation;
+        let named_pods = before.server_list.first().is_some_and(|it| it.contains(".svc:"));
+        assert!(
+            names_pods || !named_pods || is_edited || has_former || !is_named,
+            "the list no longer names the pods: {:?} after {:?}",
+            status.server_list,
+            before.server_list
+        );
     }
 
     /// A pod that is made now mounts what the Secret holds, whatever the template is for.
