@@ -304,6 +304,23 @@ impl Model {
         self.report_pods(&set);
     }
 
+    fn new_pod(&mut self, number: i32, revision: String) -> NamedPod {
+        NamedPod {
+            uid: self.uid("pod"),
+            version: ResourceVersion::default(),
+            broken: self.named.templates[&revision].broken,
+            revision,
+            ready: None,
+            unready: self.now,
+            runs: false,
+            deleting: false,
+            items: 0,
+            hits: 0,
+            misses: 0,
+            was_away: self.named.lost.remove(&number),
+        }
+    }
+
     fn replace_pods(&mut self, set: &Set) {
         let ends = self.named.pods.iter().find(|(_, pod)| pod.deleting).map(|(number, _)| *number);
         if let Some(number) = ends {
@@ -317,20 +334,7 @@ impl Model {
             for number in missing {
                 let is_new = number >= set.partition || set.update == self.named.current;
                 let revision = if is_new { &set.update } else { &self.named.current }.clone();
-                let pod = NamedPod {
-                    uid: self.uid("pod"),
-                    version: ResourceVersion::default(),
-                    broken: self.named.templates[&revision].broken,
-                    revision,
-                    ready: None,
-                    unready: self.now,
-                    runs: false,
-                    deleting: false,
-                    items: 0,
-                    hits: 0,
-                    misses: 0,
-                    was_away: self.named.lost.remove(&number),
-                };
+                let pod = self.new_pod(number, revision);
                 self.put_pod(number, Some(pod));
             }
             return;
