@@ -236,11 +236,9 @@ fn in_order(status: &Status) -> String {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let causes: BTreeSet<String> = causes.map(|it| format!("{}: {}", it.field, it.message)).collect();
     let causes = Vec::from_iter(causes).join(", ");
-    match status.message.split_once(" is invalid: [") {
+    match status.message.split_once('[') {
         // The same words, and none left out.
-        Some((object, list)) if list.len() == causes.len() + "]".len() => {
-            format!("{object} is invalid: [{causes}]")
-        }
+        Some((object, list)) if list.len() == causes.len() + "]".len() => format!("{object}[{causes}]"),
         _ => status.message.clone(),
     }
 }

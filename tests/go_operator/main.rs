@@ -39,7 +39,7 @@ fn containers(objects: &mut Objects) -> &mut Vec<Value> {
 #[rstest]
 #[case::everything(EVERYTHING, 5, 1)]
 #[case::autoscaled(AUTOSCALED, 3, 0)]
-fn a_takeover_patches_and_applies_each_child_once_and_rolls_nothing(
+fn a_change_over_patches_and_applies_each_child_once_and_rolls_nothing(
     #[case] files: [&str; 2],
     #[case] children: usize,
     #[case] secrets: usize,
@@ -59,7 +59,7 @@ fn a_takeover_patches_and_applies_each_child_once_and_rolls_nothing(
 #[rstest]
 #[case::everything(EVERYTHING)]
 #[case::autoscaled(AUTOSCALED)]
-fn a_plan_of_the_takeover_tells_of_no_rollout_and_no_problem(#[case] files: [&str; 2]) {
+fn a_plan_of_the_change_over_tells_of_no_rollout_and_no_problem(#[case] files: [&str; 2]) {
     let plan = foretold(files);
     assert_eq!((plan.rolls, plan.problem), (None, None));
 }
@@ -144,7 +144,7 @@ fn what_changed_while_no_operator_ran_is_rolled_out_at_the_newest_revision_with_
 }
 
 #[test]
-fn a_secret_that_is_missing_holds_the_takeover_of_the_pods_and_of_nothing_else() {
+fn a_secret_that_is_missing_holds_the_change_over_of_the_pods_and_of_nothing_else() {
     let story = Story::with(EVERYTHING, |live| drop(live.remove("Secret")));
     assert_eq!([story.count("patch Deployment"), story.count("apply Deployment")], [0, 0]);
     assert_eq!([story.count("patch "), story.count("apply ")], [4, 4], "{:?}", story.told());

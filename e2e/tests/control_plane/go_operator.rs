@@ -47,7 +47,7 @@ async fn in_space(prefix: &str, body: impl AsyncFnOnce(&Space) -> Result<()>) ->
 }
 
 async fn with_monitors() -> Result<Cluster> {
-    let cluster = up("takeover", Shape::ControlPlane).await?;
+    let cluster = up("change-over", Shape::ControlPlane).await?;
     monitors::install(&Client::try_from(cluster.config("e2e-test").await?)?).await?;
     Ok(cluster)
 }
@@ -432,7 +432,7 @@ async fn a_secret_that_changed_between_the_two_operators_is_noticed() -> Result<
     .await
 }
 
-/// Plays the takeover with a kill at every write, one after the other, until there is none. Gives how many there were.
+/// Plays the change-over with a kill at every write, one after the other, until there is none. Gives how many there were.
 async fn every_write(position: Position) -> Result<usize> {
     for number in 1.. {
         let mut points = None;
@@ -476,7 +476,7 @@ async fn every_write(position: Position) -> Result<usize> {
 }
 
 #[tokio::test]
-async fn an_operator_that_is_killed_at_any_write_of_a_takeover_rolls_nothing_and_leaves_nothing_half()
+async fn an_operator_that_is_killed_at_any_write_of_a_change_over_rolls_nothing_and_leaves_nothing_half()
 -> Result<()> {
     let points = at_once(3, Position::ALL.map(every_write)).await?;
     println!("{points:?} crash points, all with the same end");

@@ -33,6 +33,21 @@ pub enum Authority {
     EarlierList,
 }
 
+/// A list that was asked for and has shown nothing yet.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct AskedList {
+    kind: Watched,
+    scope: Scope,
+    /// When the request of the list left.
+    left: Moment,
+}
+
+impl AskedList {
+    fn is_of(&self, kind: Watched, scope: &Scope) -> bool {
+        self.kind == kind && self.scope == *scope
+    }
+}
+
 /// A list that is under way.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Listing {
@@ -104,8 +119,8 @@ pub struct Lists {
     /// How many lists have begun.
     #[serde(default)]
     begun: u64,
-    /// When the request left, for each list that has shown nothing yet.
-    asked: Vec<(Watched, Scope, Moment)>,
+    /// Lists that were asked for and have shown nothing yet.
+    asked: Vec<AskedList>,
     under_way: Vec<Listing>,
     /// By scope, because it is asked after every event whether all kinds are known somewhere.
     #[serde(with = "as_pairs")]
@@ -162,15 +177,15 @@ impl Lists {
 
     /// Notes when the request of a list left.
     pub fn ask(&mut self, kind: Watched, scope: Scope, left: Moment) {
-        self.asked.retain(|(other, there, _)| (*other, there) != (kind, &scope));
-        self.asked.push((kind, scope, left));
+        self.asked.retain(|it| !it.is_of(kind, &scope));
+        self.asked.push(AskedList { kind, scope, left });
     }
 
     /// A list begins.
     pub fn begin(&mut self, kind: Watched, scope: Scope) {
         self.under_way.retain(|it| (it.kind, &it.scope) != (kind, &scope));
-        let asked = self.asked.iter().position(|(other, there, _)| (*other, there) == (kind, &scope));
-        let left = asked.map_or(self.now, |at| self.asked.swap_remove(at).2);
+        let asked = self.asked.iter().position(|it| it.is_of(kind, &scope));
+        let left = asked.map_or(self.now, |at| self.asked.swap_remove(at).left);
         self.begun += 1;
         let named = Named { number: self.begun, hashes: Vec::new() };
         self.under_way.push(Listing { kind, scope, left, named, outdated: false });

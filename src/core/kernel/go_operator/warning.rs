@@ -30,5 +30,5 @@ fn of_spec(spec: &Validated) -> Option<KubeEvent> {
          replaces the pods mends that; to have it now, set the annotation memcached.c5c3.io/restart-trigger",
         lacks.join("; ")
     );
-    (!lacks.is_empty()).then(|| warning("OldTemplate", "TakeOver", message))
+    (!lacks.is_empty()).then(|| warning("OldTemplate", "ChangeOver", message))
 }

@@ -104,19 +104,35 @@ impl ChildKind {
         matches!(self, Self::Service | Self::Deployment)
     }
 
-    /// Kind, `apiVersion` and plural.
-    const fn names(self) -> (&'static str, &'static str, &'static str) {
+    /// How the API names it.
+    const fn names(self) -> Names {
         match self {
-            Self::NetworkPolicy => ("NetworkPolicy", "networking.k8s.io/v1", "networkpolicies"),
-            Self::Service => ("Service", "v1", "services"),
-            Self::ConfigMap => ("ConfigMap", "v1", "configmaps"),
-            Self::Deployment => ("Deployment", "apps/v1", "deployments"),
-            Self::StatefulSet => ("StatefulSet", "apps/v1", "statefulsets"),
-            Self::PodDisruptionBudget => ("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets"),
-            Self::HorizontalPodAutoscaler => {
-                ("HorizontalPodAutoscaler", "autoscaling/v2", "horizontalpodautoscalers")
+            Self::NetworkPolicy => Names {
+                kind: "NetworkPolicy",
+                api_version: "networking.k8s.io/v1",
+                plural: "networkpolicies",
+            },
+            Self::Service => Names { kind: "Service", api_version: "v1", plural: "services" },
+            Self::ConfigMap => Names { kind: "ConfigMap", api_version: "v1", plural: "configmaps" },
+            Self::Deployment => Names { kind: "Deployment", api_version: "apps/v1", plural: "deployments" },
+            Self::StatefulSet => {
+                Names { kind: "StatefulSet", api_version: "apps/v1", plural: "statefulsets" }
             }
-            Self::ServiceMonitor => ("ServiceMonitor", "monitoring.coreos.com/v1", "servicemonitors"),
+            Self::PodDisruptionBudget => Names {
+                kind: "PodDisruptionBudget",
+                api_version: "policy/v1",
+                plural: "poddisruptionbudgets",
+            },
+            Self::HorizontalPodAutoscaler => Names {
+                kind: "HorizontalPodAutoscaler",
+                api_version: "autoscaling/v2",
+                plural: "horizontalpodautoscalers",
+            },
+            Self::ServiceMonitor => Names {
+                kind: "ServiceMonitor",
+                api_version: "monitoring.coreos.com/v1",
+                plural: "servicemonitors",
+            },
         }
     }
 
@@ -164,20 +180,27 @@ impl ChildKind {
     /// The kind as manifests write it.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        self.names().0
+        self.names().kind
     }
 
     /// The `apiVersion` that we read and write.
     #[must_use]
     pub const fn api_version(self) -> &'static str {
-        self.names().1
+        self.names().api_version
     }
 
     /// The resource name in URLs and in RBAC rules, without its group.
     #[must_use]
     pub const fn plural(self) -> &'static str {
-        self.names().2
+        self.names().plural
     }
+}
+
+/// How the API names a kind.
+struct Names {
+    kind: &'static str,
+    api_version: &'static str,
+    plural: &'static str,
 }
 
 impl From<Workload> for ChildKind {

@@ -66,6 +66,15 @@ impl Default for Settings {
     }
 }
 
+/// Whose pods are asked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Asker {
+    /// The resource.
+    key: Key,
+    /// Its incarnation.
+    uid: Uid,
+}
+
 /// The state of the operator: a fold over its events.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Reconciler {
@@ -78,10 +87,9 @@ pub struct Reconciler {
     now: Timestamp,
     next_id: u64,
     pending_requests: BTreeMap<RequestId, PendingRequest>,
-    /// Questions to pods without an answer, and about which incarnation of which resource they are. No pass waits for
-    /// them, and they take no other request's place.
+    /// Questions to pods without an answer. No pass waits for them, and they take no other request's place.
     #[serde(default)]
-    open_questions: BTreeMap<RequestId, (Key, Uid)>,
+    open_questions: BTreeMap<RequestId, Asker>,
     active_passes: ActivePasses,
     missing_kinds: MissingKinds,
     reports: Reports,
@@ -191,7 +199,7 @@ impl Reconciler {
             Event::Gone { kind, key } => self.world.gone(kind, &key),
             Event::Done { id, reply } => {
                 match self.open_questions.remove(&id) {
-                    Some((key, uid)) => self.handle_answer(id, &key, &uid, reply),
+                    Some(Asker { key, uid }) => self.handle_answer(id, &key, &uid, reply),
                     None => self.handle_reply(id, reply, effects),
                 }
                 BTreeSet::new()
@@ -380,7 +388,7 @@ impl Reconciler {
             }
         };
         self.next_id += 1;
-        self.open_questions.insert(id, (key.clone(), resource.seen.uid.clone()));
+        self.open_questions.insert(id, Asker { key: key.clone(), uid: resource.seen.uid.clone() });
         effects.push(Effect::Send { id, resource: key.clone(), request });
     }
 

@@ -47,7 +47,16 @@ pub struct World {
     #[serde(default)]
     left_behind: LeftBehind,
     /// The kinds of children that cannot be listed, and why.
-    unavailable: Vec<(ChildKind, Scope, Unavailable)>,
+    unavailable: Vec<UnavailableKind>,
+}
+
+/// A kind of child that cannot be listed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct UnavailableKind {
+    kind: ChildKind,
+    /// Where.
+    scope: Scope,
+    why: Unavailable,
 }
 
 impl World {
@@ -74,8 +83,8 @@ impl World {
 
     /// Whether a kind is known in one of these scopes.
     fn is_known(&self, kind: Watched, scopes: &[Scope]) -> bool {
-        let unavailable = |(other, scope, _): &(ChildKind, Scope, Unavailable)| {
-            !kind.is_required() && Watched::Child(*other) == kind && scopes.contains(scope)
+        let unavailable = |it: &UnavailableKind| {
+            !kind.is_required() && Watched::Child(it.kind) == kind && scopes.contains(&it.scope)
         };
         scopes.iter().any(|scope| self.lists.is_complete(kind, scope))
             || self.unavailable.iter().any(unavailable)
@@ -93,16 +102,15 @@ impl World {
     /// Why a kind of child cannot be listed in a namespace; `None` if it can.
     #[must_use]
     pub fn unavailable(&self, kind: ChildKind, namespace: &str) -> Option<&Unavailable> {
-        let found =
-            self.unavailable.iter().find(|(other, scope, _)| *other == kind && scope.includes(namespace));
-        found.map(|(_, _, why)| why)
+        let found = self.unavailable.iter().find(|it| it.kind == kind && it.scope.includes(namespace));
+        found.map(|it| &it.why)
     }
 
     /// A kind of child cannot be listed. Returns the affected resources: all of that scope, because the status of each
     /// that wants such a child has to say so.
     pub fn lose_kind(&mut self, kind: ChildKind, scope: Scope, why: Unavailable) -> BTreeSet<Key> {
-        let known = self.unavailable.iter().position(|(other, there, _)| (*other, there) == (kind, &scope));
-        if known.is_some_and(|at| self.unavailable[at].2 == why) {
+        let known = self.unavailable.iter().position(|it| it.kind == kind && it.scope == scope);
+        if known.is_some_and(|at| self.unavailable[at].why == why) {
             return BTreeSet::new();
         }
         let there = self.resources.range_mut(scope.keys());
@@ -114,8 +122,8 @@ impl World {
             concerned.insert(key.clone());
         }
         match known {
-            Some(at) => self.unavailable[at].2 = why,
-            None => self.unavailable.push((kind, scope, why)),
+            Some(at) => self.unavailable[at].why = why,
+            None => self.unavailable.push(UnavailableKind { kind, scope, why }),
         }
         concerned
     }
@@ -170,9 +178,7 @@ impl World {
             let lacking = self.resources.range_mut(scope.keys()).filter(|(key, _)| listing.lacks(key));
             lacking.filter_map(|(_, it)| it.slots.get_mut(&kind)).for_each(|slot| slot.deletion_heard = true);
         }
-        let lost = |(other, there, _): &(ChildKind, Scope, Unavailable)| {
-            Watched::Child(*other) == kind && there == scope
-        };
+        let lost = |it: &UnavailableKind| Watched::Child(it.kind) == kind && it.scope == *scope;
         if let Some(at) = self.unavailable.iter().position(lost) {
             self.unavailable.swap_remove(at);
             dirty.extend(self.resources.range(scope.keys()).map(|(key, _)| key.clone()));

@@ -1,7 +1,7 @@
 //! Histories in which lists take their time, etcd is restored from a backup and the operator loses its rights.
 
 use memcached_operator_core::kernel::effect::Effect;
-use memcached_operator_core::kernel::event::{Departure, Event};
+use memcached_operator_core::kernel::event::Event;
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::{ChildKind, Watched};
 use proptest::prelude::*;
@@ -57,14 +57,11 @@ impl Simulation {
         }
     }
 
-    fn departure(&self) -> Departure {
-        Departure { answers: self.reconciler.answers(), relists: 0 }
-    }
-
     pub(crate) fn ask(&mut self, kind: Watched) {
         if kind != Watched::Memcached || self.model.has_role {
             self.model.cut(kind);
-            self.asked.insert(kind, self.departure());
+            let left = self.departure();
+            self.asked.insert(kind, left);
         }
     }
 
@@ -106,7 +103,8 @@ impl Simulation {
         let asked = || self.asked.keys().next().copied();
         let kind = resources.or_else(asked).or_else(|| self.model.any_cut());
         if let Some(kind) = kind {
-            self.asked.entry(kind).or_insert(Departure { answers: self.reconciler.answers(), relists: 0 });
+            let left = self.departure();
+            self.asked.entry(kind).or_insert(left);
             self.serve(kind);
         }
         kind.is_some()

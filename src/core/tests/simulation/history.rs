@@ -28,6 +28,8 @@ pub(crate) enum Op {
     Refuse(usize, Category),
     /// The operator is killed and started again.
     Restart,
+    /// Another operator wins the lead, and the first one remembers what it did.
+    ChangeLeader,
     /// It loses the lead, or wins it.
     Lead(bool),
     /// The user edits the spec: one of a few variants.
@@ -104,6 +106,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         2 => (0..8usize).prop_map(Op::ExecuteLate),
         2 => ((0..8usize), refusal).prop_map(|(at, why)| Op::Refuse(at, why)),
         1 => Just(Op::Restart),
+        1 => Just(Op::ChangeLeader),
         1 => Just(Op::Lead(false)),
         2 => Just(Op::Lead(true)),
         3 => (0..VARIANTS).prop_map(Op::Edit),
@@ -162,6 +165,7 @@ impl Simulation {
             Op::ExecuteLate(at) => self.execute_late(*at),
             Op::Refuse(at, category) => self.answer(*at, false, Some(*category)),
             Op::Restart => self.restart(),
+            Op::ChangeLeader => self.change_leader(),
             Op::Lead(leads) => self.lead(*leads),
             Op::Edit(variant) => self.model.edit(*variant),
             Op::Trigger(value) => self.model.trigger(*value),

@@ -14,6 +14,7 @@ mod altered;
 mod default_images;
 mod disasters;
 mod fleet;
+mod follower;
 mod history;
 mod in_place;
 mod judged_secrets;

@@ -1,6 +1,7 @@
 //! A rotated Secret and a newer template, for many resources: a few roll at a time, wherever the operator is killed.
 
 use jiff::SignedDuration;
+use memcached_operator_core::api::MemcachedSpec;
 use memcached_operator_core::kernel::rollout_budget::BudgetSettings;
 use proptest::prelude::*;
 
@@ -122,27 +123,36 @@ fn caches_with_named_pods_rotate_a_few_at_a_time_wherever_the_operator_is_killed
     }
 }
 
+type Edit = fn(&mut MemcachedSpec);
+
+/// Edits that keep a cache from going on, and those that end it.
+const STOPS: [[Edit; 2]; 2] = [
+    [|spec| spec.paused = Some(true), |spec| spec.paused = None],
+    [|spec| spec.replicas = Some(99), |spec| spec.replicas = Some(3)],
+];
+
 #[test]
-fn a_cache_with_named_pods_that_is_paused_in_its_turn_gives_the_turn_back_and_goes_on_afterwards() {
-    let mut fleet = Fleet::mounting(2, NAMED_WITH_SECRET);
-    fleet.restart(BudgetSettings { limit: 1, ..BUDGET });
-    fleet.secrets().set_secret(Some(5));
-    let first = |fleet: &mut Fleet| fleet.model("cache-00").pods_of_the_new_template();
-    while first(&mut fleet) != 1 {
-        assert!(
-            fleet.hear() || fleet.ask() || fleet.models.values_mut().any(Model::work),
-            "it does not begin"
-        );
+fn a_cache_with_named_pods_that_is_paused_or_invalid_in_its_turn_gives_the_turn_back_and_goes_on_afterwards()
+{
+    for [begins, ends] in STOPS {
+        let mut fleet = Fleet::mounting(2, NAMED_WITH_SECRET);
+        fleet.restart(BudgetSettings { limit: 1, ..BUDGET });
+        fleet.secrets().set_secret(Some(5));
+        let first = |fleet: &mut Fleet| fleet.model("cache-00").pods_of_the_new_template();
+        while first(&mut fleet) != 1 {
+            let goes_on = fleet.hear() || fleet.ask() || fleet.models.values_mut().any(Model::work);
+            assert!(goes_on, "it does not begin");
+        }
+        fleet.model("cache-00").change_spec(begins);
+        fleet.let_pass(20);
+        assert_eq!(first(&mut fleet), 1, "no further pod goes");
+        assert_eq!((fleet.rollouts(), fleet.turns()[0]), (vec![1, 1], None));
+        fleet.model("cache-00").change_spec(ends);
+        fleet.let_pass(20);
+        assert_eq!(first(&mut fleet), 3);
+        assert_eq!(fleet.at(HASH)[0], fleet.at(HASH)[1]);
+        assert_eq!((fleet.rollouts(), fleet.turns()), (vec![1; 2], vec![None; 2]));
     }
-    fleet.model("cache-00").change_spec(|spec| spec.paused = Some(true));
-    fleet.let_pass(20);
-    assert_eq!(first(&mut fleet), 1, "paused: no further pod goes");
-    assert_eq!((fleet.rollouts(), fleet.turns()[0]), (vec![1, 1], None));
-    fleet.model("cache-00").change_spec(|spec| spec.paused = None);
-    fleet.let_pass(20);
-    assert_eq!(first(&mut fleet), 3);
-    assert_eq!(fleet.at(HASH)[0], fleet.at(HASH)[1]);
-    assert_eq!((fleet.rollouts(), fleet.turns()), (vec![1; 2], vec![None; 2]));
 }
 
 #[test]

@@ -10,12 +10,16 @@ use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 
 use crate::disasters::bars;
+use crate::follower::{Departures, Follower};
 use crate::model::{Model, START, check_config_map};
 use crate::words;
 
 /// The operator, the API server, and what is between them.
 pub(crate) struct Simulation {
     pub(crate) reconciler: Reconciler,
+    /// The other operator, once the lead has changed.
+    pub(crate) follower: Option<Follower>,
+    pub(crate) departures: Departures,
     pub(crate) model: Model,
     pub(crate) now: Timestamp,
     pub(crate) requests: Vec<Effect>,
@@ -58,6 +62,8 @@ impl Simulation {
     pub(crate) fn new() -> Self {
         let mut simulation = Self {
             reconciler: Reconciler::new(Settings::default()),
+            follower: None,
+            departures: Departures::default(),
             model: Model::default(),
             now: START,
             requests: Vec::new(),
@@ -116,6 +122,7 @@ impl Simulation {
     }
 
     pub(crate) fn step(&mut self, event: Event) {
+        let event = self.tell_follower(event);
         self.knows_resources |= matches!(event, Event::Listed(Watched::Memcached, _));
         let twin = self.with_twin.then(|| {
             let snapshot = serde_json::to_vec(&self.reconciler).unwrap();
@@ -218,6 +225,9 @@ impl Simulation {
     pub(crate) fn wait(&mut self, duration: SignedDuration) {
         self.now += duration;
         self.model.now = self.now;
+        if let Some(follower) = &mut self.follower {
+            follower.wait(self.now);
+        }
         if self.wake.is_some_and(|at| at <= self.now) {
             self.wake = None;
             self.step(Event::Tick);

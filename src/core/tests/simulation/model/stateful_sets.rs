@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
+use memcached_operator_core::api::MemcachedSpec;
+use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::kernel::desired::partition::HELD;
 use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::event::{Event, Reply, SeenChild, SeenPod, SeenRevisions, SeenRollout};
@@ -202,7 +204,9 @@ impl Model {
     pub(super) fn named_pods_roll(&self) -> bool {
         let Some(set) = self.set().map(Set::read) else { return false };
         let is_back = |pod: &NamedPod| pod.ready.is_some() && !pod.deleting && pod.revision == set.update;
-        let stays = self.resource().spec.as_ref().is_ok_and(|spec| spec.paused == Some(true));
+        let is_held =
+            |spec: &MemcachedSpec| spec.paused == Some(true) || validate(&self.key.name, spec).is_err();
+        let stays = self.resource().spec.as_ref().is_ok_and(is_held);
         let serves = |pod: &NamedPod| pod.ready.is_some() && !pod.deleting;
         let pods = &self.named.pods;
         !(pods.values().all(is_back) || stays && pods.values().all(serves))
