@@ -114,7 +114,7 @@ async fn kubectl_describe_tells_what_happened_and_why() -> Result<()> {
             "Normal Created: Created ConfigMap told-servers",
             "Normal Created: Created Service told",
             "Normal MemcachedReady: All 1 replicas are ready",
-            "Normal RolloutStarted: Replacing pods, cause secret: the content changed of Secret users (password-file): \
+            "Normal RolloutStarted: Replacing pods, cause secret: the pods waited for Secret users: \
              spec.template.metadata.annotations",
             "Normal RolloutStarted: Replacing pods, cause spec: memcached.maxMemoryMB 64 -> 32 \
              (spec.template.spec.containers[name=memcached].args)",
