@@ -102,7 +102,7 @@ pub struct MemcachedStatus {
     /// resource is stalled. A Deployment counts by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progressing_since: Option<Time>,
-    /// The new pod of a StatefulSet that has to be warm before the next one is replaced; absent while none is awaited.
+    /// The new pod of a StatefulSet that has to be warm before the next one is replaced; it stays until the next one goes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warming: Option<Box<Warming>>,
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Warming {
     /// Name of the pod.
     pub pod: String,
-    /// Since when the next one waits.
+    /// Since when the next one waits, also where the wait is over and something else keeps it.
     pub since: Time,
     /// Items that it holds, in percent of what the others hold on average, up to 100; absent before that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -91,12 +91,6 @@ impl Backoff {
 }
 
 impl Attempt {
-    /// The deletion of a pod of this version.
-    #[must_use]
-    pub fn to_delete(pod: &ResourceVersion) -> Self {
-        Self { against: pod.to_string(), ..Self::default() }
-    }
-
     /// Whether the write lost a race: it conflicted, and it names another version than the attempt before, because the
     /// child was read in between.
     fn lost_race(&self, failure: &Failure, before: Option<&Backoff>) -> bool {

@@ -58,8 +58,8 @@ pub struct RolloutBudget {
     /// Scopes whose resources have not been listed yet. They may hold turns, so until then no other turn is
     /// granted.
     unseen: BTreeSet<Scope>,
-    /// Scopes where something may not be listed any more. Nobody can tell when a turn there ends, so that it is not counted
-    /// until all is listed again.
+    /// Scopes where the resources may not be listed any more. Nobody can tell when a turn there ends, so that it is not
+    /// counted until they are listed again. An adoption that was halted stays so: the template failed, wherever.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     out_of_sight: BTreeSet<Scope>,
     turns: Turns,
@@ -190,12 +190,12 @@ impl RolloutBudget {
         self.unseen.remove(scope);
     }
 
-    /// Something that a pass needs cannot be listed in a scope any more: turns there keep nobody waiting.
+    /// The resources of a scope cannot be listed any more: turns there keep nobody waiting.
     pub fn lose_sight(&mut self, scope: Scope) {
         self.out_of_sight.insert(scope);
     }
 
-    /// All that a pass needs is listed in a scope again.
+    /// The resources of a scope are listed again.
     pub fn regain_sight(&mut self, scope: &Scope) {
         self.out_of_sight.remove(scope);
     }
@@ -261,7 +261,9 @@ impl RolloutBudget {
             false => 0,
         };
         let adopting = if self.is_adoption_halted(None) { 0 } else { free };
-        let (waiting, adopting) = (self.waiting.keys().take(free), self.adopting.iter().take(adopting));
+        let seen = |key: &&Key| self.sees(key);
+        let waiting = self.waiting.keys().filter(seen).take(free);
+        let adopting = self.adopting.iter().filter(seen).take(adopting);
         let mut called: Vec<Key> = waiting.chain(adopting).cloned().collect();
         called.sort_unstable();
         called.truncate(free);
@@ -285,11 +287,12 @@ impl RolloutBudget {
             let own = but.and_then(|key| self.turn(key)).filter(|own| own.is_used());
             return self.turns.rolling - usize::from(own.is_some());
         }
-        let counts = |(key, turn): &(&Key, &Turn)| {
-            let hidden = self.out_of_sight.iter().any(|scope| scope.includes(&key.namespace));
-            turn.is_used() && !hidden && Some(*key) != but
-        };
+        let counts = |(key, turn): &(&Key, &Turn)| turn.is_used() && self.sees(key) && Some(*key) != but;
         self.turns.all.iter().filter(counts).count()
+    }
+
+    fn sees(&self, key: &Key) -> bool {
+        !self.out_of_sight.iter().any(|scope| scope.includes(&key.namespace))
     }
 
     fn may_grant(&self, key: &Key, cause: BudgetedRollout) -> bool {

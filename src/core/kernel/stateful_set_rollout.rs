@@ -62,8 +62,8 @@ pub fn replaced_last(live: &Live) -> Option<i32> {
     (is_rolling(seen) && at > 0 && at < asked && is_there(seen, at, asked)).then_some(at)
 }
 
-/// The pod that was replaced last and has its keys still, where some pod does not serve or the numbers are older than the
-/// last write.
+/// The pod that was replaced last and lost no keys as far as is known, where some pod does not serve or the numbers are
+/// older than the last write.
 #[must_use]
 pub fn interrupted_at(live: &Live, unready: &[UnreadyPod<'_>]) -> Option<i32> {
     let at = live.partition.filter(|at| 0 < *at && *at < live.asked())?;

@@ -28,7 +28,8 @@ pub struct Wait {
 pub enum WaitState {
     /// They do: the next pod waits for the new one to be warm.
     Running,
-    /// Some pod missed a probe, or the number of pods changes. That is what is waited for. The time of the wait goes on:
+    /// Some pod missed a probe, the number of pods changes, or the numbers are older than the last write. That is what is
+    /// waited for. The time of the wait goes on:
     /// otherwise a pod that misses a probe now and then would put its end off for ever.
     Interrupted,
 }

@@ -9,11 +9,12 @@ use crate::kernel::world::secret::{ChangedSecret, SecretChange};
 impl View<'_> {
     /// The Secrets whose content is another than that which the pods were started with. Their keys are known where that
     /// content was read in this run, or where they mount one key; otherwise only which Secrets have another version. Pods that
-    /// were made before their Secrets carry no hash, and no version is on record.
+    /// were made before their Secrets carry no hash, and no version is on record. Those of the Go operator have one of its own.
     #[must_use]
     pub fn changed_secrets(&self, mounted_secrets: &MountedSecrets) -> Vec<ChangedSecret> {
         let live = self.our_workload().and_then(|live| live.secret_hash.as_ref());
-        if live.is_none() && self.resource.seen.status.secrets.is_empty() {
+        let was_hashed = self.resource.seen.status.secrets.iter().any(SecretVersion::is_hashed);
+        if live.is_none() && !was_hashed && !mounted_secrets.changed_unseen {
             let came =
                 |it: &SecretVersion| ChangedSecret { name: it.name.clone(), change: SecretChange::Came };
             return mounted_secrets.versions.iter().map(came).collect();

@@ -8,7 +8,6 @@
 use super::view::View;
 use crate::api::Validated;
 use crate::api::spec::Workload;
-use crate::kernel::backoff::Attempt;
 use crate::kernel::event::SeenPod;
 use crate::kernel::kube_events;
 use crate::kernel::pending_request::{PlannedRequest, PodDeletion};
@@ -35,10 +34,9 @@ pub fn all<'a>(view: &View<'a>, spec: &Validated) -> impl Iterator<Item = &'a Se
 
 /// Those that are deleted now: not while a failed attempt backs off.
 pub fn to_delete<'a>(view: &View<'a>, spec: &Validated) -> impl Iterator<Item = &'a SeenPod> + use<'a> {
-    let (backoff, now) = (view.resource.pod_backoff.as_deref(), view.now);
-    all(view, spec).filter(move |pod| {
-        !backoff.is_some_and(|it| it.holds(&Attempt::to_delete(&pod.resource_version), now))
-    })
+    let waits =
+        view.resource.pod_backoff.as_ref().is_some_and(|it| it.retry_at.is_some_and(|at| view.now < at));
+    all(view, spec).filter(move |_| !waits)
 }
 
 /// The request that deletes one.

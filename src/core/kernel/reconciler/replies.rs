@@ -1,6 +1,6 @@
 //! The handling of replies: what each one proves. Pure; a part of [`Reconciler`], whose `fold` calls it for each reply.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::Reconciler;
 use crate::kernel::backoff::{Attempt, Backoff};
@@ -19,6 +19,9 @@ use crate::kernel::world::resource::Resource;
 use crate::kernel::world::resource::UnstorableStatus;
 use crate::kernel::world::secret::Presence;
 use crate::kernel::{altered, kube_events, live, log_lines};
+
+/// When the deletion of a pod is sent again that was refused for good: the rule that refused it may have gone.
+const REFUSED_DELETION: SignedDuration = SignedDuration::from_mins(5);
 
 impl Reconciler {
     /// Handles a reply: stores what it proves in the world, and queues the resource again after the last reply of its
@@ -91,7 +94,7 @@ impl Reconciler {
     fn handle_pod_reply(
         &mut self,
         subject: &Subject<'_>,
-        PodDeletion { pod, uid, resource_version, kube_event }: PodDeletion,
+        PodDeletion { pod, uid, resource_version: _, kube_event }: PodDeletion,
         reply: Reply,
     ) -> Vec<Effect> {
         let resource = self.world.resources.get_mut(subject.key).filter(|it| it.seen.uid == *subject.uid);
@@ -104,8 +107,11 @@ impl Reconciler {
             }
             Reply::Failed(failure) => {
                 let (before, said) = (resource.pod_backoff.take(), failure.clone());
-                let attempt = Attempt::to_delete(&resource_version);
-                let after = Backoff::from_failure(before.as_deref(), failure, attempt, subject.uid, self.now);
+                let attempt = Attempt::default();
+                let mut after =
+                    Backoff::from_failure(before.as_deref(), failure, attempt, subject.uid, self.now);
+                // The backoff is that of all pods: which of them changes says nothing about the others.
+                after.retry_at = after.retry_at.or_else(|| self.now.checked_add(REFUSED_DELETION).ok());
                 let line = log_lines::of_failure(&said, before.as_deref(), Some(&after));
                 resource.pod_backoff = Some(Box::new(after));
                 vec![subject.log(line)]

@@ -42,14 +42,21 @@ pub fn says_ready(status: &MemcachedStatus) -> bool {
 }
 
 /// Whether a status tells readers that its spec is not reached until a person changes something: it is stalled, or a write
-/// of a child or the start of a pod is refused, which counts as stalled only after a while.
+/// of a child or the start of a pod is refused, which counts as stalled only after a while. A Secret that is missing or
+/// unreadable and a pause count too: they hide whether the pods are well.
 #[must_use]
 pub fn says_harm(status: &MemcachedStatus) -> bool {
+    let unknown = [Reason::SecretNotFound, Reason::SecretUnreadable].map(Reason::as_str);
+    if status.conditions.iter().any(|it| it.type_ == "Ready" && unknown.contains(&it.reason.as_str())) {
+        return true;
+    }
+    let is_ready = says_ready(status);
     let refusals =
         [Reason::Forbidden, Reason::QuotaExceeded, Reason::AdmissionDenied, Reason::ReplicaFailure]
             .map(Reason::as_str);
     status.conditions.iter().filter(|it| it.status == "True").any(|it| match it.type_.as_str() {
         "Stalled" => true,
+        "Paused" => !is_ready,
         "Reconciling" => refusals.contains(&it.reason.as_str()),
         _ => false,
     })

@@ -453,7 +453,7 @@ impl World {
         any.into_iter().flatten().filter(|pod| pod.instance == resource.name)
     }
 
-    /// The worst pod of a resource; among equals the first by name.
+    /// The first pod of a resource, by name, that does not run.
     #[must_use]
     pub fn failing_pod<'a>(&'a self, resource: &Key) -> Option<FailingPod<'a>> {
         let failing =

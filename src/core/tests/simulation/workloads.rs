@@ -205,24 +205,26 @@ fn a_pod_that_serves_after_all_is_not_deleted_by_a_request_of_before() {
 }
 
 #[test]
-fn the_deletion_of_a_pod_that_is_refused_for_good_is_not_sent_again_for_the_same_pod() {
-    let mut simulation = edited(NAMED, NEVER_SERVES);
+fn deletions_of_pods_that_are_refused_for_good_are_sent_again_after_five_minutes() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
     simulation.model.upgrade();
-    run(&mut simulation);
-    simulation.model.edit(NAMED + 1);
+    simulation.model.edit(NAMED_WITH_SECRET);
+    simulation.settle();
+    simulation.model.edit(NAMED);
     simulation.hear();
     while !simulation.requests.iter().any(is_deletion_of_pod) {
         one_step(&mut simulation);
         simulation.hear();
     }
-    let at = simulation.requests.iter().position(is_deletion_of_pod).unwrap();
     simulation.requested.clear();
-    simulation.answer(at, false, Some(Category::Invalid));
-    pass(&mut simulation, 300);
+    for _ in 0..simulation.requests.len() {
+        simulation.answer(0, false, Some(Category::Invalid));
+    }
+    pass(&mut simulation, 290);
     assert_eq!(simulation.requested.iter().filter(|it| *it == "delete Pod").count(), 0);
-    simulation.restart();
+    pass(&mut simulation, 20);
     run(&mut simulation);
-    simulation.settle();
     simulation.model.check_converged();
 }
 
