@@ -235,8 +235,8 @@ fn adoption_that_one_of_many_halted_stays_halted_whoever_leads() {
     fleet.restart(ADOPTING);
     fleet.quiet();
     assert_eq!(fleet.rollouts(), [0, 0, 0, 1, 1, 1, 1, 1]);
-    // A pause hides what became of its pods, and mends nothing.
-    fleet.model("cache-07").change_spec(|spec| spec.paused = Some(true));
+    // A pause with a change that waits hides what became of its pods, and mends nothing.
+    fleet.model("cache-07").change_spec(|spec| (spec.paused, spec.replicas) = (Some(true), Some(3)));
     for _ in 0..2 {
         fleet.quiet();
         assert!(fleet.is_halted());
