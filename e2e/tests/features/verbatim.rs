@@ -259,7 +259,7 @@ async fn what_is_passed_on_word_for_word_comes_to_rest_and_a_restart_writes_noth
         let ends = specs
             .iter()
             .enumerate()
-            .map(|(number, spec)| async move { await_end(space, &name(number), spec).await });
+            .map(|(number, spec)| async move { Ok((number, await_end(space, &name(number), spec).await?)) });
         let ends = at_once(AT_ONCE, ends).await?;
         let altered = async |number| {
             let resource = space.api::<Memcached>().get(&name(number)).await?;
@@ -271,13 +271,12 @@ async fn what_is_passed_on_word_for_word_comes_to_rest_and_a_restart_writes_noth
         let requests = Requests::from_now_on(space)?;
         let operator = start(space, specs.len()).await?;
         ensure!(taken(&requests)?.is_empty(), "a restart cost {:?}", taken(&requests)?);
-        // What the API server stores otherwise it does not refuse, but for a tolerance of 0 where it knows tolerances.
-        let no_tolerance =
-            |spec: &Value| spec.pointer("/autoscaling/behavior/scaleUp/tolerance") == Some(&json!("0"));
-        let refused =
-            known().into_iter().zip(&ends).filter(|(spec, in_place)| !**in_place && !no_tolerance(spec));
-        let refused: Vec<Value> = refused.map(|(spec, _)| spec).collect();
+        // What the API server stores otherwise it does not refuse.
+        let is_refused = |(number, in_place): &(usize, bool)| *number < known().len() && !in_place;
+        let refused: Vec<_> =
+            ends.iter().filter(|it| is_refused(it)).map(|(number, _)| &specs[*number]).collect();
         ensure!(refused.is_empty(), "not in place: {refused:?}");
+        let ends: Vec<bool> = ends.into_iter().map(|(_, in_place)| in_place).collect();
         let count = |all: &[bool]| all.iter().filter(|it| **it).count();
         let (in_place, altered) = (count(&ends), count(&altered));
         println!("{} sections: {in_place} in place, of which the cluster alters {altered}", specs.len());
