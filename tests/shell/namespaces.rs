@@ -1,8 +1,8 @@
 //! The watches of some namespaces instead of all: what each asks for, and what a Role that goes means.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use memcached_operator::kernel::event::Event;
@@ -50,10 +50,14 @@ async fn a_namespace_whose_role_is_missing_or_goes_says_so_and_the_others_go_on(
     let _tasks = spawn(&client, &sink, &scopes);
     // The main loop opens the gates.
     let opening = gates.clone();
+    let lost = Arc::new(Mutex::new(Vec::new()));
+    let loses = Arc::clone(&lost);
     tokio::spawn(async move {
         while let Some(event) = inbox.recv().await {
-            if let Event::Listed(kind, scope) = event {
-                opening.open(&Gate::Listed(kind, scope));
+            match event {
+                Event::Listed(kind, scope) => opening.open(&Gate::Listed(kind, scope)),
+                Event::Unlistable(kind, scope) => loses.lock().unwrap().push((kind, scope)),
+                _ => {}
             }
         }
     });
@@ -81,6 +85,8 @@ async fn a_namespace_whose_role_is_missing_or_goes_says_so_and_the_others_go_on(
     assert_eq!(closed(), [why]);
     granted.store(true, Ordering::Relaxed);
     settled(0).await;
+    // The kernel is told once each time: it writes nothing there, and a rollout there keeps nobody waiting.
+    assert_eq!(*lost.lock().unwrap(), [(Watched::Secret, namespace("b")), (Watched::Secret, namespace("b"))]);
 
     let elsewhere = calls.matching(|call| {
         !["/namespaces/a/", "/namespaces/b/", "/version"].iter().any(|place| call.path.contains(place))

@@ -10,8 +10,9 @@
 //! is complete, or the resource is paused, invalid, or waits for a Secret. Only the state of the workload decides
 //! about that, so that no exit of a pass can forget it. A StatefulSet that is paused or invalid between two pods gives its turn
 //! back too; the edit that ends the pause lets it go on. A resource whose apply is refused keeps its turn, which is
-//! idle then: an idle turn does not count, and before the rollout goes on a free one is needed again. A resource that
-//! adopts a newer template and stalls or is refused blocks all further adoptions.
+//! idle then: an idle turn does not count, and before the rollout goes on a free one is needed again. The turn of a StatefulSet
+//! between two pods is idle also while a Secret is missing or StatefulSets may not be listed; it counts again as soon as the
+//! next pod goes. A resource that adopts a newer template and stalls or is refused blocks all further adoptions.
 //!
 //! A turn is released first and erased from the status afterwards, so a restart may restore more turns than the
 //! limit. So a restored turn whose pods do not roll needs a free one, as a new one does.
@@ -122,7 +123,8 @@ pub struct Turn {
     pub cause: BudgetedRollout,
     /// Whether the rollout waits for a person; also while a refused apply is retried.
     pub stalled: bool,
-    /// Whether all pods are available and the last apply that would replace them was refused.
+    /// Whether all pods are available and nothing replaces them for now: the last apply that would was refused, or the next pod
+    /// of a StatefulSet waits for a Secret or a permission.
     #[serde(default)]
     pub idle: bool,
 }

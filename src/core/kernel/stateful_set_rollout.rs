@@ -40,8 +40,13 @@ pub fn partition(live: &Live, expected: i32, unready: &[UnreadyPod<'_>], next: N
     let rolling = is_rolling(seen);
     Partition {
         of_kept_pods: if at_rest || !rolling { HELD } else { at.min(step) },
-        // The partition of a rollout that is over says nothing: from 0 Kubernetes would replace all pods by itself.
-        of_new_template: if rolling { at.min(first_step) } else { first_step },
+        // The partition of a rollout that is over says nothing: from 0 Kubernetes would replace all pods by itself. A pod that is
+        // away since then comes back with the template that all have.
+        of_new_template: if rolling && may_have_another_template(seen) {
+            at.min(first_step)
+        } else {
+            first_step
+        },
     }
 }
 
@@ -117,6 +122,11 @@ fn holds_no_keys(seen: &SeenRollout, unready: &[UnreadyPod<'_>]) -> bool {
 #[must_use]
 pub fn is_rolling(seen: &SeenRollout) -> bool {
     has_another_template(seen) || seen.updated < seen.replicas
+}
+
+/// Whether pods that come back below the partition may have another template than the others.
+fn may_have_another_template(seen: &SeenRollout) -> bool {
+    seen.revisions.is_none() || has_another_template(seen)
 }
 
 /// Whether the StatefulSet has another template than the one that all its pods had last.
@@ -241,6 +251,9 @@ mod tests {
     #[case::at_rest(HELD, rollout(3, 3), &[], 2)]
     #[case::in_a_rollout(1, rollout(2, 3), &[], 1)]
     #[case::the_last_rollout_left_it_at_the_first_pod(0, rollout(3, 3), &[], 2)]
+    #[case::and_a_pod_is_being_drained(0, SeenRollout { updated: 2, ..rollout(3, 3) }, &[], 2)]
+    #[case::the_first_pod_is_being_replaced(0, rollout(2, 2), &[], 0)]
+    #[case::it_is_not_known_what_it_is_replaced_with(0, SeenRollout { revisions: None, ..rollout(2, 2) }, &[], 0)]
     #[case::a_pod_was_given_up(HELD, rollout(3, 2), &[given_up(1, "old")], 1)]
     #[case::a_pod_misses_probes(HELD, rollout(3, 2), &[misses_probes(1, "old")], 2)]
     #[case::nobody_has_keys(HELD, rollout(3, 0), &[starting(0, "old"), starting(1, "old"), starting(2, "old")], 0)]

@@ -224,8 +224,8 @@ impl Health {
         !self.kind.is_required() && code(error) == Some(404)
     }
 
-    /// The events that tell the kernel of a failure of the resources or of an optional kind. `None` where the kernel keeps what
-    /// it knows: once a list was complete, transient failures do not concern it.
+    /// The events that tell the kernel that it may not list a kind, or of a failure of an optional kind. `None` where the kernel
+    /// keeps what it knows: once a list was complete, transient failures do not concern it.
     pub(super) fn events_of_failure(
         &mut self,
         error: &watcher::Error,
@@ -234,6 +234,7 @@ impl Health {
         let scope = self.scope.clone();
         let told = match (self.kind, code(error)) {
             (Watched::Memcached, Some(403 | 404)) => self.say_refused(left),
+            _ if self.is_taken_away(error) => self.say_refused(left),
             (Watched::Child(kind), code) if !kind.is_required() => {
                 let why = match code {
                     Some(404) => Unavailable::NotServed,
@@ -252,8 +253,8 @@ impl Health {
         Some(told)
     }
 
-    /// The list of resources is refused. The kernel is told once, and once more after each request for a new list, because a
-    /// new leader waits for the answer.
+    /// A list that is needed is refused. The kernel is told once, and once more after each request for a new list of the
+    /// resources, because a new leader waits for the answer.
     fn say_refused(&mut self, left: Departure) -> Vec<Event> {
         if self.refused.is_some_and(|known| known.relists == left.relists) {
             return Vec::new();

@@ -3,11 +3,13 @@
 
 use super::action::{Action, Planned};
 use super::backoff_hold::or_read;
+use super::mounted_secrets::MountedSecrets;
 use super::plan::Plan;
 use super::template_progress::is_complete;
 use super::view::View;
 use crate::api::Validated;
 use crate::api::status::BudgetedRollout;
+use crate::kernel::event::Unavailable;
 use crate::kernel::failure::Category;
 use crate::kernel::object::ChildKind;
 use crate::kernel::rollout_budget::{Turn, TurnState};
@@ -75,6 +77,7 @@ pub fn adoption(view: &View<'_>, spec: &Validated, present: &Plan<'_>) -> Adopti
 #[must_use]
 pub fn apply<'a>(
     view: &View<'_>,
+    mounted_secrets: &MountedSecrets,
     adoption: AdoptionState,
     mut present: Plan<'a>,
     newest: Option<Plan<'a>>,
@@ -90,8 +93,15 @@ pub fn apply<'a>(
     };
     let (rollout_budget, key) = (&view.world.rollout_budget, &view.resource.seen.key);
     let all_back = view.pods_are_back() || (present.desired.is_paused() && view.named_pods_stay());
-    let turn_state = rollout_budget.turn_state(key, reason, all_back && !backs_off(now));
-    let idle = |plan: &Plan<'_>| view.pods_are_back() && backs_off(plan);
+    let turn_state =
+        rollout_budget.turn_state(key, reason, all_back && !backs_off(now) && !is_out_of_sight(now));
+    let idle = |plan: &Plan<'_>| {
+        let named_pods_stay = view.named_pods_stay();
+        let waits_for_secret = named_pods_stay && !mounted_secrets.let_pods_start();
+        let is_refused = (named_pods_stay || view.pods_are_back()) && backs_off(plan);
+        // Of a StatefulSet that may not be seen no further pod goes.
+        waits_for_secret || is_refused || is_out_of_sight(plan)
+    };
     match (turn_state, newest) {
         (TurnState::Granted(Turn { cause: BudgetedRollout::Adoption, .. }), Some(newest)) => {
             BudgetedPlan { turn_state: turn_state.idle(idle(&newest)), plan: newest }
@@ -111,9 +121,17 @@ pub fn apply<'a>(
 
 /// Whether the API server refused the workload and the backoff has not ended yet.
 fn backs_off(plan: &Plan<'_>) -> bool {
+    workload_action(plan).is_some_and(|action| matches!(action, Action::BackOff(_)))
+}
+
+/// Whether workloads of this kind may not be listed.
+fn is_out_of_sight(plan: &Plan<'_>) -> bool {
+    workload_action(plan).is_some_and(|action| matches!(action, Action::Unavailable(Unavailable::Refused(_))))
+}
+
+fn workload_action<'a>(plan: &'a Plan<'_>) -> Option<&'a Action> {
     let workload = plan.desired.workload();
-    let refused = |it: &Planned| it.kind == workload && matches!(it.action, Action::BackOff(_));
-    plan.children.iter().any(refused)
+    plan.children.iter().find(|it| it.kind == workload).map(|it| &it.action)
 }
 
 impl View<'_> {

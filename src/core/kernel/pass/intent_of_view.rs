@@ -8,6 +8,7 @@ use crate::api::spec::Workload;
 use crate::kernel::desired::partition::Partition;
 use crate::kernel::desired::{Intent, Servers};
 use crate::kernel::live::Live;
+use crate::kernel::object::ChildKind;
 use crate::kernel::stateful_set_rollout::{self, NextPod};
 
 impl<'a> View<'a> {
@@ -49,6 +50,17 @@ impl<'a> View<'a> {
             (Workload::StatefulSet, Some(_)) => Servers::Service,
             (Workload::Deployment, former) => running(former).map_or(Servers::Service, Servers::Pods),
         }
+    }
+
+    /// Whether the names lead to the cache. A Service of ours that is away for a moment is put back, and clients that read the
+    /// list meanwhile keep their servers. Somebody else's Service of this name leads elsewhere.
+    #[must_use]
+    pub fn has_address(&self) -> bool {
+        let is_put_back = || {
+            let was_there = !self.resource.seen.status.server_list.is_empty();
+            was_there && self.resource.live(ChildKind::Service).is_none()
+        };
+        self.has(ChildKind::Service) || is_put_back()
     }
 
     /// Whether the rollout of a StatefulSet goes on to its next pod once all pods are available.

@@ -79,7 +79,7 @@ pub fn run(view: &View<'_>) -> Pass {
         false => AdoptionState::No,
     };
     let newest = adoption.has_turn().then(|| plan(view.newest_desired_children(&spec, &mounted_secrets)));
-    let budgeted = budget::apply(view, adoption, present, newest);
+    let budgeted = budget::apply(view, &mounted_secrets, adoption, present, newest);
     // status: computed from the plan
     let computed = status::of_valid(view, &spec, &mounted_secrets, &budgeted);
     // effects: what is to be sent; if nothing is, the resource is settled

@@ -45,7 +45,7 @@ pub fn of_valid(
     let planned = plan.children.as_slice();
     let mut inputs = observed(view, view.replicas_expected(spec), template_progress(plan));
     inputs.turn_state = *turn_state;
-    inputs.servers = match view.has(ChildKind::Service) {
+    inputs.servers = match view.has_address() {
         true => view.servers(spec).list(inputs.key, spec, view.listening()),
         false => Vec::new(),
     };

@@ -23,6 +23,8 @@ pub(crate) enum Disaster {
     TakeRole,
     /// It gets its Role back.
     GiveRole,
+    /// Somebody applies an older definition: the watch of the resources ends.
+    Redefine,
 }
 
 pub(crate) fn disaster() -> impl Strategy<Value = Disaster> {
@@ -33,6 +35,7 @@ pub(crate) fn disaster() -> impl Strategy<Value = Disaster> {
         1 => Just(Disaster::Restore),
         1 => Just(Disaster::TakeRole),
         2 => Just(Disaster::GiveRole),
+        1 => Just(Disaster::Redefine),
     ]
 }
 
@@ -54,6 +57,10 @@ impl Simulation {
                 self.model.take_role(left);
             }
             Disaster::GiveRole => self.give_role(),
+            Disaster::Redefine => {
+                self.model.redefine();
+                self.ask(Watched::Memcached);
+            }
         }
     }
 

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::effect::{Effect, Observation, Request};
-use memcached_operator_core::kernel::event::{Event, Reply};
+use memcached_operator_core::kernel::event::{Event, Reply, Unavailable};
 use memcached_operator_core::kernel::failure::{Category, Failure};
-use memcached_operator_core::kernel::object::{Key, Scope, Watched};
+use memcached_operator_core::kernel::object::{ChildKind, Key, Scope, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator_core::kernel::rollout_budget::{Adoption, BudgetSettings};
 
@@ -28,6 +28,8 @@ struct Operator {
     wake: Option<Timestamp>,
     /// Whether it says that no cache adopts a newer template.
     halted: bool,
+    /// How many turns count.
+    rolling: usize,
 }
 
 pub(crate) struct Fleet {
@@ -146,7 +148,14 @@ impl Fleet {
         Watched::ALL.into_iter().for_each(|kind| self.list(kind));
     }
 
-    fn list(&mut self, kind: Watched) {
+    /// Objects of this kind may not be listed any more, until the next list.
+    pub(crate) fn refuse_list(&mut self, kind: ChildKind) {
+        self.models.values_mut().for_each(|model| model.cut(Watched::Child(kind)));
+        let failure = Failure { category: Category::Forbidden, message: "no".to_owned() };
+        self.tell(&Event::Unavailable { kind, scope: Scope::All, why: Unavailable::Refused(failure) });
+    }
+
+    pub(crate) fn list(&mut self, kind: Watched) {
         self.tell(&Event::Listing(kind, Scope::All));
         let listed: Vec<Event> = self.models.values_mut().flat_map(|model| model.list(kind)).collect();
         listed.iter().for_each(|event| self.tell(event));
@@ -167,7 +176,7 @@ impl Fleet {
                 }
                 Effect::Wake(at) => operator.wake = Some(at),
                 Effect::Observe(Observation::RolloutCounts(standing)) => {
-                    operator.halted = standing.adoption_halted;
+                    (operator.halted, operator.rolling) = (standing.adoption_halted, standing.rolling);
                 }
                 Effect::Publish { .. }
                 | Effect::PollMissingKind { .. }
@@ -180,6 +189,11 @@ impl Fleet {
 
     pub(crate) const fn is_halted(&self) -> bool {
         self.operators[0].halted
+    }
+
+    /// How many turns count.
+    pub(crate) const fn rolling(&self) -> usize {
+        self.operators[0].rolling
     }
 
     /// What the leader asked for first of what is not answered.
@@ -339,7 +353,7 @@ impl Fleet {
 impl Operator {
     fn new(rollout_budget: BudgetSettings) -> Self {
         let reconciler = Reconciler::new(Settings { rollout_budget, ..Settings::default() });
-        Self { reconciler, requests: Vec::new(), wake: None, halted: false }
+        Self { reconciler, requests: Vec::new(), wake: None, halted: false, rolling: 0 }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use jiff::SignedDuration;
 use memcached_operator_core::api::MemcachedSpec;
+use memcached_operator_core::api::status::BudgetedRollout;
+use memcached_operator_core::kernel::object::{ChildKind, Watched};
 use memcached_operator_core::kernel::rollout_budget::BudgetSettings;
 use proptest::prelude::*;
 
@@ -150,6 +152,44 @@ fn a_cache_with_named_pods_that_is_paused_or_invalid_in_its_turn_gives_the_turn_
         fleet.model("cache-00").change_spec(ends);
         fleet.let_pass(20);
         assert_eq!(first(&mut fleet), 3);
+        assert_eq!(fleet.at(HASH)[0], fleet.at(HASH)[1]);
+        assert_eq!((fleet.rollouts(), fleet.turns()), (vec![1; 2], vec![None; 2]));
+    }
+}
+
+/// What keeps the next pod from going though nobody edits, and what ends that.
+const WAITS: [[fn(&mut Fleet); 2]; 2] = [
+    [
+        |fleet| {
+            fleet.secrets().set_secret(None);
+            fleet.list(Watched::Secret);
+        },
+        |fleet| fleet.secrets().set_secret(Some(5)),
+    ],
+    [
+        |fleet| fleet.refuse_list(ChildKind::StatefulSet),
+        |fleet| fleet.list(Watched::Child(ChildKind::StatefulSet)),
+    ],
+];
+
+#[test]
+fn a_cache_with_named_pods_that_cannot_go_on_for_now_takes_nobodys_turn_meanwhile() {
+    for [begins, ends] in WAITS {
+        let mut fleet = Fleet::mounting(2, NAMED_WITH_SECRET);
+        fleet.restart(BudgetSettings { limit: 1, ..BUDGET });
+        fleet.secrets().set_secret(Some(5));
+        let first = |fleet: &mut Fleet| fleet.model("cache-00").pods_of_the_new_template();
+        while first(&mut fleet) != 1 || fleet.model("cache-00").ready_pods(ChildKind::StatefulSet) != 3 {
+            let goes_on = fleet.hear() || fleet.ask() || fleet.models.values_mut().any(Model::work);
+            assert!(goes_on, "it does not begin");
+        }
+        assert_eq!(fleet.rolling(), 1);
+        begins(&mut fleet);
+        fleet.quiet();
+        assert_eq!((first(&mut fleet), fleet.rolling(), fleet.rollouts()), (1, 0, vec![1, 0]));
+        assert_eq!(fleet.turns()[0], Some(BudgetedRollout::Secret), "it goes on by it");
+        ends(&mut fleet);
+        fleet.settle();
         assert_eq!(fleet.at(HASH)[0], fleet.at(HASH)[1]);
         assert_eq!((fleet.rollouts(), fleet.turns()), (vec![1; 2], vec![None; 2]));
     }

@@ -439,6 +439,28 @@ fn a_pod_that_is_away_changes_neither_the_list_nor_the_config_map() {
 }
 
 #[test]
+fn the_list_stays_while_a_service_that_somebody_deleted_is_put_back_and_is_empty_while_it_is_somebody_elses()
+{
+    for variant in [NAMED, 0] {
+        let mut simulation = edited(variant, variant);
+        run(&mut simulation);
+        let list = |simulation: &Simulation| simulation.model.resource().status.server_list.clone();
+        let before = list(&simulation);
+        assert!(!before.is_empty());
+        simulation.model.delete_service();
+        while one_step(&mut simulation) {
+            assert_eq!(list(&simulation), before);
+        }
+        simulation.model.put_foreign(ChildKind::Service, true);
+        run(&mut simulation);
+        assert_eq!(list(&simulation), [""; 0]);
+        simulation.model.remove_foreign(ChildKind::Service);
+        run(&mut simulation);
+        assert_eq!(list(&simulation), before);
+    }
+}
+
+#[test]
 fn while_a_resource_is_paused_the_list_names_the_pods_that_there_are() {
     let mut simulation = edited(NAMED, NAMED + 1);
     run(&mut simulation);

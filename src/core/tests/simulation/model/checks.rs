@@ -42,8 +42,14 @@ impl Model {
         let is_named = workload(resource) == ChildKind::StatefulSet;
         let ready = status.conditions.iter().any(|it| it.type_ == "Ready" && it.status == "True");
         assert!(!ready || !is_named || names_pods, "Ready, and the list is {:?}", status.server_list);
-        // Nobody edits, and no pods of another kind serve beside: whatever becomes of pods, the list goes on naming them.
         let before = &self.resource().status;
+        let is_away = !self.children.get(&ChildKind::Service).is_some_and(is_foreign);
+        let becomes_empty = status.server_list.is_empty() && !before.server_list.is_empty();
+        assert!(!(becomes_empty && is_away), "the list is empty after {:?}", before.server_list);
+        if becomes_empty {
+            return;
+        }
+        // Nobody edits, and no pods of another kind serve beside: whatever becomes of pods, the list goes on naming them.
         let has_former = self.children.get(&ChildKind::Deployment).is_some_and(|child| !is_foreign(child));
         let is_edited = before.observed_generation != resource.generation;
         let named_pods = before.server_list.first().is_some_and(|it| it.contains(".svc:"));

@@ -92,7 +92,10 @@ impl Model {
                     self.prune(&mut resource);
                     self.check_claim(&resource);
                     self.check_servers(&resource);
-                    Reply::Status(Box::new(self.store_resource(resource)))
+                    // An API server gives no new version to what stays as it was.
+                    let is_changed = self.resource.as_ref() != Some(&resource);
+                    let stored = if is_changed { self.store_resource(resource) } else { resource };
+                    Reply::Status(Box::new(stored))
                 }
                 _ => conflict("the object has been modified"),
             },

@@ -21,7 +21,9 @@ impl Model {
     /// Somebody applies an older definition. What it does not know is gone for whoever looks, at the same generation and in
     /// the same version.
     pub(crate) fn redefine(&mut self) {
-        self.older = true;
+        if !std::mem::replace(&mut self.older, true) {
+            self.causes += 1;
+        }
         if let Some(mut resource) = self.resource.take() {
             self.prune(&mut resource);
             self.resource = Some(resource);
