@@ -8,6 +8,7 @@ use memcached_operator_core::kernel::object::{ChildKind, Watched};
 use rstest::rstest;
 use serde_json::json;
 
+use crate::history::Op;
 use crate::model::{NAMED, NAMED_AND_SCALED, NAMED_WITH_SECRET, NEVER_SERVES};
 use crate::simulation::Simulation;
 
@@ -448,6 +449,10 @@ fn the_list_stays_while_a_service_that_somebody_deleted_is_put_back_and_is_empty
         let before = list(&simulation);
         assert!(!before.is_empty());
         simulation.model.delete_service();
+        while let Some(event) = simulation.model.next_event(0) {
+            simulation.step(event);
+        }
+        simulation.apply(&Op::Refuse(0, Category::QuotaExceeded));
         while one_step(&mut simulation) {
             assert_eq!(list(&simulation), before);
         }
