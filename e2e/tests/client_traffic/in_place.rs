@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use anyhow::{Context, Result};
-use e2e::testing::cache::{Cache, says};
+use e2e::testing::cache::{Cache, condition, says};
 use e2e::testing::memcached::Memcached;
 use e2e::testing::tls::Authority;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::ResourceExt;
 use kube::api::ListParams;
 use memcached_operator::api::Memcached as Resource;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::with_cache;
 
@@ -72,19 +72,42 @@ async fn rotated(cache: &Cache<'_>, before: &Resource) -> Result<Resource> {
     cache.is("all pods use the new content", |it| ended(it) && says(it, "True", "MemcachedReady")).await
 }
 
+fn spec(memcached: &Value) -> Value {
+    json!({
+        "workload": "StatefulSet",
+        "replicas": PODS,
+        "memcached": memcached,
+        "security": {
+            "rotation": "InPlace",
+            "tls": {"enabled": true, "certificateSecretRef": {"name": "certificate"}},
+            "sasl": {"enabled": true, "credentialsSecretRef": {"name": "users"}},
+        },
+        "rollout": {"warmth": {"percent": 80, "timeoutSeconds": 600}},
+    })
+}
+
+/// There is no exporter: the agent says how warm a pod is.
+async fn a_rollout_waits_until_the_new_pod_is_filled(cache: &Cache<'_>, authority: &Authority) -> Result<()> {
+    cache.apply(&spec(&json!({"threads": 2}))).await?;
+    let is_empty = |it: &Resource| {
+        let warming = it.status.as_ref().and_then(|status| status.warming.as_deref());
+        warming.is_some_and(|it| (it.pod.as_str(), it.items_percent) == ("in-place-1", Some(0)))
+    };
+    let waits = cache.is("the next pod waits for the empty one", is_empty).await?;
+    println!("{}", condition(&waits, "Ready").context("it has no Ready")?.message);
+    for pod in cache.addresses(PODS).await? {
+        Client::connect(authority, pod, "three").await?.store().await?;
+    }
+    cache.ready().await.map(drop)
+}
+
 #[tokio::test]
 async fn a_renewed_certificate_and_a_changed_password_lose_no_key_and_no_connection() -> Result<()> {
     with_cache("in-place", async |cache| {
         let authority = Authority::create("our-authority")?;
         authority.fill(cache.space, "certificate").await?;
         passwords(cache, "user:one\n").await?;
-        cache
-            .apply(&json!({"workload": "StatefulSet", "replicas": PODS, "security": {
-                "rotation": "InPlace",
-                "tls": {"enabled": true, "certificateSecretRef": {"name": "certificate"}},
-                "sasl": {"enabled": true, "credentialsSecretRef": {"name": "users"}},
-            }}))
-            .await?;
+        cache.apply(&spec(&json!({"threads": 1}))).await?;
         let mut resource = cache.ready().await?;
         let before = pods(cache).await?;
         let mut clients = Vec::new();
@@ -123,7 +146,7 @@ async fn a_renewed_certificate_and_a_changed_password_lose_no_key_and_no_connect
         assert_eq!((pods(cache).await?, cache.template_records().await?), (before, 1));
         let history = format!("{:?}", cache.history().await?);
         assert!(history.contains("pods use the new content"), "{history}");
-        Ok(())
+        a_rollout_waits_until_the_new_pod_is_filled(cache, &authority).await
     })
     .await
 }

@@ -63,10 +63,11 @@ proptest! {
         }
         simulation.model.put_foreign(kind, labelled);
         simulation.settle_beside_others(20);
-        if simulation.model.has_foreign() {
+        let foreign = simulation.model.foreign();
+        if !foreign.is_empty() {
             let (stalled, status) = (simulation.stalled(), &simulation.model.resource().status);
             // A workload that waits for a Secret is not asked for, so nobody hears whose name it is.
-            let waits = kind.is_workload() && simulation.model.has_refused_secret();
+            let waits = foreign.iter().all(|kind| kind.is_workload()) && simulation.model.has_refused_secret();
             let expected = if waits { &["NameConflict", "SecretInvalid"][..] } else { &["NameConflict"] };
             prop_assert!(stalled.is_some_and(|(reason, _)| expected.contains(&reason)), "{:?}", status);
             prop_assert_eq!(status.observed_generation, simulation.model.resource().generation);

@@ -67,6 +67,8 @@ pub(crate) struct Model {
     pub(crate) finds_secret_elsewhere: bool,
     /// Whether the definition is an older one, which knows neither `memcached` nor the newest fields of the status.
     older: bool,
+    /// Whether somebody else's Service ever had the name: what the operator then sends of it may arrive when it is gone.
+    had_foreign_service: bool,
     /// What the agents of the pods answer; those that are not named take everything.
     pub(crate) agents: Vec<Agent>,
     /// Whether the operator judges the content of Secrets. Earlier releases did not.
@@ -107,6 +109,7 @@ impl Model {
             causes: 0,
             finds_secret_elsewhere: false,
             older: false,
+            had_foreign_service: false,
             agents: Vec::new(),
             judges: true,
             named: stateful_sets::NamedPods::default(),

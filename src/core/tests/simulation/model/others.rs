@@ -58,6 +58,7 @@ impl Model {
         if kind.is_workload() && self.children.contains_key(&kind) {
             return;
         }
+        self.had_foreign_service |= kind == ChildKind::Service;
         self.delete_child(kind);
         let resource_version = self.tick();
         let labels = if labelled { json!({MANAGED_BY_LABEL: LABEL}) } else { Value::Null };
@@ -88,12 +89,13 @@ impl Model {
         }
     }
 
-    /// Whether an object of somebody else has the name of a child that the resource wants.
-    pub(crate) fn has_foreign(&self) -> bool {
-        let Some(resource) = &self.resource else { return false };
-        wanted(resource)
-            .iter()
-            .any(|(kind, wanted)| *wanted && self.children.get(kind).is_some_and(is_foreign))
+    /// The children that the resource wants and whose names objects of somebody else have.
+    pub(crate) fn foreign(&self) -> Vec<ChildKind> {
+        let wanted = self.resource.as_ref().map(wanted).into_iter().flatten();
+        wanted
+            .filter(|(kind, wanted)| *wanted && self.children.get(kind).is_some_and(is_foreign))
+            .map(|(kind, _)| kind)
+            .collect()
     }
 
     /// Nothing of somebody else is ever written.
