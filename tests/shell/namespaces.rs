@@ -22,6 +22,22 @@ fn namespace(name: &str) -> Scope {
     Scope::Namespace(name.to_owned())
 }
 
+/// Opens the gates as the main loop does. Gives the lists that the kernel is told to have lost.
+fn open_gates(mut inbox: mpsc::Receiver<Event>, gates: Gates) -> Arc<Mutex<Vec<(Watched, Scope)>>> {
+    let lost = Arc::new(Mutex::new(Vec::new()));
+    let loses = Arc::clone(&lost);
+    tokio::spawn(async move {
+        while let Some(event) = inbox.recv().await {
+            match event {
+                Event::Listed(kind, scope) => gates.open(&Gate::Listed(kind, scope)),
+                Event::Unlistable(kind, scope) => loses.lock().unwrap().push((kind, scope)),
+                _ => {}
+            }
+        }
+    });
+    lost
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_namespace_whose_role_is_missing_or_goes_says_so_and_the_others_go_on() {
     let granted = Arc::new(AtomicBool::new(false));
@@ -35,7 +51,7 @@ async fn a_namespace_whose_role_is_missing_or_goes_says_so_and_the_others_go_on(
     });
     let scopes = [namespace("a"), namespace("b")];
     let (gates, metrics) = (Gates::new(&scopes), Arc::new(Metrics::new().unwrap()));
-    let (events, mut inbox) = mpsc::channel(100);
+    let (events, inbox) = mpsc::channel(100);
     let (missing_kinds, [relist_resources, relist_all]) =
         (watch::Sender::new(BTreeSet::new()), [0; 2].map(watch::Sender::new));
     let sink = WatchSink {
@@ -48,19 +64,7 @@ async fn a_namespace_whose_role_is_missing_or_goes_says_so_and_the_others_go_on(
         answers: Arc::default(),
     };
     let _tasks = spawn(&client, &sink, &scopes);
-    // The main loop opens the gates.
-    let opening = gates.clone();
-    let lost = Arc::new(Mutex::new(Vec::new()));
-    let loses = Arc::clone(&lost);
-    tokio::spawn(async move {
-        while let Some(event) = inbox.recv().await {
-            match event {
-                Event::Listed(kind, scope) => opening.open(&Gate::Listed(kind, scope)),
-                Event::Unlistable(kind, scope) => loses.lock().unwrap().push((kind, scope)),
-                _ => {}
-            }
-        }
-    });
+    let lost = open_gates(inbox, gates.clone());
     let closed = || {
         let required = Watched::ALL.into_iter().filter(|kind| kind.is_required());
         let all = required.flat_map(|kind| scopes.clone().map(|scope| Gate::Listed(kind, scope)));

@@ -85,6 +85,7 @@ async fn desired(space: &Space, name: &str) -> Result<Desired> {
         secret_hash: secret_hash.as_deref(),
         restart_trigger: None,
         images: &BUILT_IN,
+        counted: spec.workload.into(),
         listening: live.as_ref().map(|live| live.revision),
         operator_pods: None,
     };

@@ -114,6 +114,7 @@ pub(crate) async fn predate(space: &Space, at: usize) -> Result<()> {
         secret_hash: None,
         restart_trigger: None,
         images: &BUILT_IN,
+        counted: spec.workload.into(),
         listening: None,
         operator_pods: None,
     };

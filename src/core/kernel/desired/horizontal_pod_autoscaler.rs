@@ -16,7 +16,7 @@ use crate::kernel::object::ChildKind;
 #[must_use]
 pub fn horizontal_pod_autoscaler(intent: &Intent<'_>) -> Option<Value> {
     let Autoscaling { min_replicas, max_replicas, metrics, behavior } = intent.spec.autoscaling.as_ref()?;
-    let target = ChildKind::from(intent.spec.workload);
+    let target = intent.counted;
     Some(json!(HorizontalPodAutoscaler {
         metadata: meta::object_meta(ChildKind::HorizontalPodAutoscaler, intent, BTreeMap::new()),
         spec: Some(HorizontalPodAutoscalerSpec {

@@ -6,7 +6,7 @@ use super::partition::Partition;
 use super::revision::Revision;
 use super::servers::Servers;
 use crate::api::Validated;
-use crate::kernel::object::{Key, Uid};
+use crate::kernel::object::{ChildKind, Key, Uid};
 
 /// Everything that the children are rendered from.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub struct Intent<'a> {
     pub replicas: Option<i32>,
     /// Which pods of a StatefulSet may be replaced.
     pub partition: Partition,
+    /// The workload whose pods a budget and an autoscaler see. It reaches no pod.
+    pub counted: ChildKind,
     /// Under which names clients find the cache. It reaches no pod.
     pub servers: Servers,
     /// Hash of the mounted Secret keys; `None` while it is not known.

@@ -31,7 +31,7 @@ pub fn pod_disruption_budget(intent: &Intent<'_>) -> Option<Value> {
         spec: Some(PodDisruptionBudgetSpec {
             min_available,
             max_unavailable,
-            selector: Some(meta::selector_of_pods(&intent.key.name, intent.spec.workload.into())),
+            selector: Some(meta::selector_of_pods(&intent.key.name, intent.counted)),
             // A pod that is not ready serves nobody, so it must not block a drain.
             unhealthy_pod_eviction_policy: Some("AlwaysAllow".to_owned()),
         }),

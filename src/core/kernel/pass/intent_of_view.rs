@@ -2,6 +2,7 @@
 //! and the pods that may be replaced. Pure; asked by the stages that render, and by the status.
 
 use super::mounted_secrets::MountedSecrets;
+use super::owner::{Owner, owner};
 use super::view::View;
 use crate::api::Validated;
 use crate::api::spec::Workload;
@@ -29,12 +30,23 @@ impl<'a> View<'a> {
             spec,
             replicas: self.replicas_to_apply(spec),
             partition: self.partition(spec, next_pod),
+            counted: self.counted_workload(),
             servers: self.servers(spec),
             secret_hash,
             restart_trigger: self.resource.seen.restart_trigger.as_deref(),
             images: self.images,
             listening: self.listening(),
             operator_pods: self.operator_pods,
+        }
+    }
+
+    /// The workload whose pods a budget and an autoscaler see: the StatefulSet for as long as there is one. The selector of a
+    /// Deployment, which cannot change, has the pods of both, and an autoscaler would multiply by all of them.
+    #[must_use]
+    pub fn counted_workload(&self) -> ChildKind {
+        match self.former_workload() {
+            Some(_) => ChildKind::StatefulSet,
+            None => self.resource.workload(),
         }
     }
 
@@ -58,7 +70,8 @@ impl<'a> View<'a> {
     pub fn has_address(&self) -> bool {
         let is_put_back = || {
             let was_there = !self.resource.seen.status.server_list.is_empty();
-            was_there && self.resource.live(ChildKind::Service).is_none()
+            let leads_elsewhere = |live| matches!(owner(self, ChildKind::Service, live), Owner::Foreign(_));
+            was_there && !self.resource.live(ChildKind::Service).is_some_and(leads_elsewhere)
         };
         self.has(ChildKind::Service) || is_put_back()
     }

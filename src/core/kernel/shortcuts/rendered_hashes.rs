@@ -14,6 +14,7 @@ pub struct RenderedHashes {
     secret_hash: Option<String>,
     replicas: Option<i32>,
     partition: Partition,
+    counted: ChildKind,
     servers: Servers,
     listening: Option<Revision>,
     preserved: Option<PreservedMetadata>,
@@ -36,6 +37,7 @@ impl RenderedHashes {
             secret_hash: intent.secret_hash.map(str::to_owned),
             replicas: intent.replicas,
             partition: intent.partition,
+            counted: intent.counted,
             servers: intent.servers,
             listening: intent.listening,
             revision: desired.revision,
@@ -56,6 +58,7 @@ impl RenderedHashes {
         self.secret_hash.as_deref() == intent.secret_hash
             && self.replicas == intent.replicas
             && self.partition == intent.partition
+            && self.counted == intent.counted
             && self.servers == intent.servers
             && self.listening == intent.listening
             && self.preserved.as_ref() == live.map(|live| &live.preserved)

@@ -66,6 +66,17 @@ pub struct StatusInputs<'a> {
 }
 
 impl StatusInputs<'_> {
+    /// The workload whose pods an autoscaler of the resource sees, as one of ours does: [`Intent::counted`].
+    ///
+    /// [`Intent::counted`]: crate::kernel::desired::Intent::counted
+    #[must_use]
+    pub const fn counted_workload(&self) -> ChildKind {
+        match self.former_ready {
+            Some(_) => ChildKind::StatefulSet,
+            None => self.workload,
+        }
+    }
+
     /// The new pod whose warmth the next one waits for.
     #[must_use]
     pub fn awaited_warmth(&self) -> Option<&Wait> {

@@ -97,7 +97,7 @@ proptest! {
         simulation.restart();
         let sent = simulation.settle();
         prop_assert_eq!(simulation.model.version(), before, "a restart wrote something");
-        let (reads, tries) = (simulation.model.missing_reads(), simulation.model.status_tries());
-        prop_assert!(sent <= reads + tries, "{sent} requests after a restart");
+        let (reads, repeated) = (simulation.model.missing_reads(), simulation.model.repeated_requests());
+        prop_assert!(sent <= reads + repeated, "{sent} requests after a restart");
     }
 }

@@ -5,11 +5,12 @@ use jiff::SignedDuration;
 use memcached_operator_core::kernel::effect::{Effect, Request};
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::{ChildKind, Watched};
+use proptest::prelude::*;
 use rstest::rstest;
 use serde_json::json;
 
 use crate::history::Op;
-use crate::model::{NAMED, NAMED_AND_SCALED, NAMED_WITH_SECRET, NEVER_SERVES};
+use crate::model::{NAMED, NAMED_AND_SCALED, NAMED_WITH_SECRET, NEVER_SERVES, SCALED, VARIANTS};
 use crate::simulation::Simulation;
 
 /// Edits the workload and answers requests one by one until the former one is deleted; gives how many pods of the new one
@@ -463,6 +464,66 @@ fn the_list_stays_while_a_service_that_somebody_deleted_is_put_back_and_is_empty
         pass(&mut simulation, 120);
         assert_eq!(list(&simulation), before);
     }
+}
+
+/// An autoscaler multiplies by the pods that it sees, and a Deployment's selector has those of the StatefulSet too.
+#[rstest]
+#[case::to_a_deployment(NAMED_AND_SCALED, SCALED)]
+#[case::to_named_pods(SCALED, NAMED_AND_SCALED)]
+fn the_autoscaler_sees_the_named_pods_for_as_long_as_there_are_any(#[case] before: u8, #[case] after: u8) {
+    let mut simulation = edited(before, before);
+    run(&mut simulation);
+    simulation.model.edit(after);
+    let mut stood_beside = 0;
+    while one_step(&mut simulation) {
+        let [has_named, has_others] =
+            [ChildKind::StatefulSet, ChildKind::Deployment].map(|it| simulation.model.has(it));
+        if has_named && has_others && simulation.requests.is_empty() {
+            assert_eq!(simulation.model.scale_target(), "StatefulSet");
+            assert!(simulation.model.resource().status.selector.contains("StatefulSet"));
+            stood_beside += 1;
+        }
+    }
+    assert!(stood_beside > 0);
+    let expected = if after == SCALED { "Deployment" } else { "StatefulSet" };
+    assert_eq!(simulation.model.scale_target(), expected);
+    simulation.model.check_converged();
+}
+
+proptest! {
+    /// After each change, before any time passes.
+    #[test]
+    fn the_list_is_exact_after_each_change(history in proptest::collection::vec(change(), 1..30)) {
+        let mut simulation = Simulation::new();
+        simulation.model.create_resource();
+        for op in &history {
+            simulation.apply(op);
+            loop {
+                simulation.hear();
+                if simulation.requests.is_empty() {
+                    break;
+                }
+                simulation.answer(0, true, None);
+            }
+            simulation.model.check_list_is_exact();
+        }
+    }
+}
+
+/// What changes a cache, or its pods.
+fn change() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        2 => (0..VARIANTS).prop_map(Op::Edit),
+        2 => (0..5u8).prop_map(Op::TamperReplicas),
+        6 => Just(Op::RunStatefulSet),
+        2 => Just(Op::RollOut),
+        1 => (0..3u8).prop_map(Op::LosePod),
+        1 => (0..3u8).prop_map(Op::Stumble),
+        1 => proptest::option::weighted(0.75, 0..3u8).prop_map(Op::Secret),
+        1 => Just(Op::DeleteService),
+        1 => Just(Op::Restart),
+        1 => Just(Op::ChangeLeader),
+    ]
 }
 
 #[test]

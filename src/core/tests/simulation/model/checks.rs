@@ -64,6 +64,33 @@ impl Model {
         );
     }
 
+    /// The list, and the ConfigMap, where the operator knows of everything and nothing that it asked for is under way.
+    pub(crate) fn check_list_is_exact(&self) {
+        let Some(resource) = &self.resource else { return };
+        let Key { namespace, name } = &resource.key;
+        let spec = resource.spec.as_ref().unwrap();
+        let set = self.children.get(&ChildKind::StatefulSet);
+        let asked = set.and_then(|set| set.content["spec"]["replicas"].as_i64());
+        let count = match (&spec.autoscaling, asked) {
+            (None, _) => spec.replicas.unwrap_or(1).into(),
+            (Some(_), Some(0)) => 0,
+            (Some(bounds), asked) => {
+                let fewest = bounds.min_replicas.unwrap_or(1).into();
+                asked.unwrap_or(fewest).clamp(fewest, bounds.max_replicas.unwrap_or(i32::MAX).into())
+            }
+        };
+        let is_named = workload(resource) == ChildKind::StatefulSet;
+        let list = match is_named && !self.children.contains_key(&ChildKind::Deployment) {
+            true => (0..count).map(|pod| format!("{name}-{pod}.{name}.{namespace}.svc:11211")).collect(),
+            false => vec![format!("{name}.{namespace}:11211")],
+        };
+        assert_eq!(resource.status.server_list, list);
+        let config_map = &self.children[&ChildKind::ConfigMap];
+        // An empty string may be stored as none.
+        let servers = config_map.content["data"]["MEMCACHED_SERVERS"].as_str().unwrap_or_default();
+        assert_eq!(servers, list.join(","));
+    }
+
     /// A pod that is made now mounts what the Secret holds, whatever the template is for.
     pub(super) fn check_starts_no_pod_with_refused_content(&self, request: &Request) {
         let (Request::Create { kind, body, .. } | Request::Apply { kind, body, .. }) = request else {
@@ -88,9 +115,10 @@ impl Model {
         wanted(resource).iter().filter(missing).count() + usize::from(former_may_stand)
     }
 
-    /// Under an older definition a restarted operator tries once whether its status can be stored.
-    pub(crate) fn status_tries(&self) -> usize {
-        usize::from(self.older)
+    /// Under an older definition a restarted operator reads a Secret again whose refusal could not be stored, and tries once
+    /// whether its status can be.
+    pub(crate) const fn repeated_requests(&self) -> usize {
+        if self.older { 2 } else { 0 }
     }
 
     pub(crate) fn check_converged(&self) {

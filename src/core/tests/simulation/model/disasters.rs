@@ -42,7 +42,9 @@ impl Model {
         self.named = named;
         (self.version, self.resource, self.children, self.secret) = (version, resource, children, secret);
         self.undone += self.rollouts - counts.0;
-        (self.rollouts, self.causes) = counts;
+        // An edit that is undone may be carried out late, by an operator that knows of it, and is taken back then.
+        let undone = if self.causes > counts.1 { 2 } else { 0 };
+        (self.rollouts, self.causes) = (counts.0, counts.1 + undone);
         self.history += 1;
         Watched::ALL.into_iter().for_each(|kind| self.cut(kind));
     }

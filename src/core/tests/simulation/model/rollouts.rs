@@ -78,6 +78,7 @@ impl Model {
             secret_hash: None,
             restart_trigger: None,
             images: &BUILT_IN,
+            counted: ChildKind::Deployment,
             listening: None,
             operator_pods: None,
         };

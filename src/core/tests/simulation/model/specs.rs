@@ -50,6 +50,8 @@ pub(super) fn wanted(resource: &SeenResource) -> [(ChildKind, bool); 5] {
 
 /// How many variants ask for a Deployment.
 const DEPLOYMENTS: u8 = 8;
+/// The variant of a Deployment whose number of pods an autoscaler decides on.
+pub(crate) const SCALED: u8 = 6;
 /// The first variant that asks for a StatefulSet.
 pub(crate) const NAMED: u8 = DEPLOYMENTS;
 /// The variant of a StatefulSet whose pods mount the Secret.

@@ -212,6 +212,17 @@ impl Model {
         !(pods.values().all(is_back) || stays && pods.values().all(serves))
     }
 
+    /// Whether there is such a child.
+    pub(crate) fn has(&self, kind: ChildKind) -> bool {
+        self.children.contains_key(&kind)
+    }
+
+    /// The kind of workload that the autoscaler scales.
+    pub(crate) fn scale_target(&self) -> &str {
+        let autoscaler = &self.children[&ChildKind::HorizontalPodAutoscaler];
+        autoscaler.content["spec"]["scaleTargetRef"]["kind"].as_str().unwrap()
+    }
+
     /// Pods that were made from the template of now.
     pub(crate) fn pods_of_the_new_template(&self) -> usize {
         let Some(set) = self.set().map(Set::read) else { return 0 };
