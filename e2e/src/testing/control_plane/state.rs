@@ -3,7 +3,7 @@
 //! with one that was reached without a failure.
 
 use crate::testing::{Space, await_answer};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Secret, Service};
@@ -13,6 +13,7 @@ use memcached_operator::api::Memcached;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::resources::SOON;
 
@@ -129,13 +130,26 @@ fn compare(path: &str, wanted: &Value, found: &Value, paths: &mut Vec<String>) {
     }
 }
 
-/// Waits until the state is the wanted one.
+/// Waits until the state is the wanted one. Whatever stands still for [`SOON`] has ended; on a machine that does much else
+/// the controllers of Kubernetes may need longer for all their steps.
 pub async fn await_equal(space: &Space, name: &str, wanted: &Value) -> Result<()> {
-    await_answer("the same end as without a fault", SOON, async || {
-        let differences = differences(wanted, &of(space, name).await?);
-        differences.is_empty().then_some(()).with_context(|| differences.join("\n  "))
-    })
-    .await
+    let mut last = String::new();
+    let comes_to_its_end = async {
+        loop {
+            let seen = await_answer("the same end as without a fault, or a step to it", SOON, async || {
+                let seen = differences(wanted, &of(space, name).await?).join("\n  ");
+                ensure!(seen.is_empty() || seen != last, "nothing moves: {seen}");
+                Ok(seen)
+            });
+            last = seen.await?;
+            if last.is_empty() {
+                return Ok(());
+            }
+        }
+    };
+    timeout(4 * SOON, comes_to_its_end)
+        .await
+        .context("it moves for ever, and never to the end without a fault")?
 }
 
 /// Waits until nothing has changed for a while, and gives the state then.

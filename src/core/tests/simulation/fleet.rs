@@ -1,19 +1,21 @@
 //! Operators that lead in turn, and many resources: those that mount one Secret, and those whose pod template is an
 //! older operator's. What has to hold at every moment is how many of them roll at a time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::effect::{Effect, Observation, Request};
-use memcached_operator_core::kernel::event::{Event, Reply, Unavailable};
+use memcached_operator_core::kernel::event::{Departure, Event, Reply, Unavailable};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Key, Scope, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator_core::kernel::rollout_budget::{Adoption, BudgetSettings};
 
-use crate::model::{Cluster, Model};
+use crate::model::{Cluster, Model, NAMESPACE};
 
+/// A namespace without the Secret.
+const ELSEWHERE: &str = "elsewhere";
 /// Turns at a time.
 pub(crate) const LIMIT: usize = 2;
 pub(crate) const BUDGET: BudgetSettings = BudgetSettings { limit: LIMIT, adoption: Adoption::Budgeted };
@@ -43,21 +45,28 @@ pub(crate) struct Fleet {
     /// How writes of the children of this resource are refused, while they are.
     pub(crate) refused: Option<(&'static str, Category)>,
     budget: BudgetSettings,
+    /// What the operators may list.
+    scopes: BTreeSet<Scope>,
+    /// Those of which they may list nothing for now.
+    lost: BTreeSet<Scope>,
+    /// Resources that rolled when their namespace was lost, and roll still: they keep nobody waiting.
+    hidden: BTreeSet<String>,
 }
 
 impl Fleet {
     /// Resources in order, all settled, with this variant of a spec.
     pub(crate) fn with_variant(size: usize, variant: u8) -> Self {
-        let mut fleet = Self::unsettled(size, |_| variant);
+        let mut fleet = Self::unsettled(size, 0, |_| variant);
         fleet.restart(BudgetSettings::default());
         fleet.settle();
         fleet.restart(BUDGET);
         fleet
     }
 
-    /// Resources in order, all settled. Those before `old` carry the Go operator's template, those after it mount the Secret.
+    /// Resources in order, all settled. Those before `old` carry the Go operator's template, and have a namespace for themselves;
+    /// those after it mount the Secret.
     pub(crate) fn new(size: usize, old: usize) -> Self {
-        let mut fleet = Self::unsettled(size, |at| if at < old { 0 } else { 3 });
+        let mut fleet = Self::unsettled(size, old, |at| if at < old { 0 } else { 3 });
         fleet.secrets().set_secret(Some(9));
         fleet.restart(BudgetSettings::default());
         fleet.settle();
@@ -67,7 +76,7 @@ impl Fleet {
 
     /// Resources in order, all settled, that mount the Secret in pods with names or without.
     pub(crate) fn mounting(size: usize, variant: u8) -> Self {
-        let mut fleet = Self::unsettled(size, |_| variant);
+        let mut fleet = Self::unsettled(size, 0, |_| variant);
         fleet.secrets().set_secret(Some(9));
         fleet.restart(BudgetSettings::default());
         fleet.settle();
@@ -77,7 +86,7 @@ impl Fleet {
 
     /// Resources in order, all settled, in a cluster that rewrites images until now. The API server gets another version.
     pub(crate) fn with_rewritten_images(size: usize) -> Self {
-        let mut fleet = Self::unsettled(size, |_| 0);
+        let mut fleet = Self::unsettled(size, 0, |_| 0);
         fleet.models.values_mut().for_each(|model| model.become_another(Cluster::RewritesImages));
         fleet.restart(BudgetSettings::default());
         fleet.tell_version();
@@ -95,19 +104,37 @@ impl Fleet {
         self.tell(&version);
     }
 
-    fn unsettled(size: usize, variant: impl Fn(usize) -> u8) -> Self {
-        let mut models: BTreeMap<String, Model> = (0..size)
-            .map(|it| format!("cache-{it:02}"))
-            .map(|name| (name.clone(), Model::named(&name)))
-            .collect();
+    /// So many are in another namespace than the Secret; the operators may list everything where none is.
+    fn unsettled(size: usize, elsewhere: usize, variant: impl Fn(usize) -> u8) -> Self {
+        let named = |at: usize| {
+            let (name, namespace) =
+                (format!("cache-{at:02}"), if at < elsewhere { ELSEWHERE } else { NAMESPACE });
+            (name.clone(), Model::named(namespace, &name))
+        };
+        let mut models: BTreeMap<String, Model> = (0..size).map(named).collect();
         for (at, model) in models.values_mut().enumerate() {
             model.create_resource();
             model.edit(variant(at));
             model.finds_secret_elsewhere = at > 0;
         }
         let now = Timestamp::from_second(1_800_000_000).unwrap();
-        let operators = [Operator::new(BudgetSettings::default()), Operator::new(BudgetSettings::default())];
-        Self { operators, models, now, unreadable: None, refused: None, budget: BudgetSettings::default() }
+        let budget = BudgetSettings::default();
+        let scopes: BTreeSet<Scope> = match elsewhere {
+            0 => [Scope::All].into(),
+            _ => [NAMESPACE, ELSEWHERE].map(|name| Scope::Namespace(name.to_owned())).into(),
+        };
+        let operators = [Operator::new(budget, &scopes), Operator::new(budget, &scopes)];
+        Self {
+            operators,
+            models,
+            now,
+            unreadable: None,
+            refused: None,
+            budget,
+            scopes,
+            lost: BTreeSet::new(),
+            hidden: BTreeSet::new(),
+        }
     }
 
     /// Somebody applies an older definition: the watches end, and lists come anew.
@@ -126,7 +153,8 @@ impl Fleet {
     }
 
     pub(crate) fn restart(&mut self, rollout_budget: BudgetSettings) {
-        self.operators = [Operator::new(rollout_budget), Operator::new(rollout_budget)];
+        self.operators =
+            [Operator::new(rollout_budget, &self.scopes), Operator::new(rollout_budget, &self.scopes)];
         self.budget = rollout_budget;
         self.step(0, Event::Leading(true));
         self.list_all();
@@ -156,10 +184,64 @@ impl Fleet {
     }
 
     pub(crate) fn list(&mut self, kind: Watched) {
-        self.tell(&Event::Listing(kind, Scope::All));
-        let listed: Vec<Event> = self.models.values_mut().flat_map(|model| model.list(kind)).collect();
+        self.scopes.clone().iter().for_each(|scope| self.list_in(kind, scope));
+    }
+
+    fn list_in(&mut self, kind: Watched, scope: &Scope) {
+        if self.lost.contains(scope) {
+            return self.tell_refused(kind, scope);
+        }
+        self.tell(&Event::Listing(kind, scope.clone()));
+        let listed: Vec<Event> = self.keepers(kind, scope).flat_map(|model| model.list(kind)).collect();
         listed.iter().for_each(|event| self.tell(event));
-        self.tell(&Event::Listed(kind, Scope::All));
+        self.tell(&Event::Listed(kind, scope.clone()));
+    }
+
+    /// The models of whose objects of this kind some are in this scope.
+    fn keepers(&mut self, kind: Watched, scope: &Scope) -> impl Iterator<Item = &mut Model> {
+        self.models.values_mut().enumerate().filter_map(move |(at, model)| {
+            // The first one keeps everybody's Secret, wherever it is itself.
+            let namespace = if kind == Watched::Secret { NAMESPACE } else { &model.resource_key().namespace };
+            let keeps = scope.includes(namespace) && (kind != Watched::Secret || at == 0);
+            keeps.then_some(model)
+        })
+    }
+
+    /// As the shell says it.
+    fn tell_refused(&mut self, kind: Watched, scope: &Scope) {
+        let failure = Failure { category: Category::Forbidden, message: "no".to_owned() };
+        let why = Unavailable::Refused(failure);
+        match kind {
+            Watched::Child(kind) if !kind.is_required() => {
+                self.tell(&Event::Unavailable { kind, scope: scope.clone(), why });
+            }
+            _ => {
+                self.tell(&Event::Asked { kind, scope: scope.clone(), left: Departure::default() });
+                self.tell(&Event::Unlistable(kind, scope.clone()));
+            }
+        }
+    }
+
+    /// The operators may do nothing in one of the namespaces any more.
+    pub(crate) fn take_role(&mut self, at: usize) {
+        let scope = self.scopes.iter().nth(at % self.scopes.len()).unwrap().clone();
+        if !self.lost.insert(scope.clone()) {
+            return;
+        }
+        let rolls = |model: &&Model| scope.includes(&model.resource_key().namespace) && model.is_rolling();
+        let names = self.models.values().filter(rolls).map(|model| model.resource_key().name.clone());
+        self.hidden.extend(names.collect::<Vec<_>>());
+        for kind in Watched::ALL {
+            self.keepers(kind, &scope).for_each(|model| model.cut(kind));
+            self.tell_refused(kind, &scope);
+        }
+    }
+
+    /// They may again, everywhere.
+    pub(crate) fn give_roles(&mut self) {
+        for scope in std::mem::take(&mut self.lost) {
+            Watched::ALL.into_iter().for_each(|kind| self.list_in(kind, &scope));
+        }
     }
 
     fn tell(&mut self, event: &Event) {
@@ -222,6 +304,9 @@ impl Fleet {
     }
 
     fn execute(&mut self, (resource, request): &(Key, Request)) -> Reply {
+        if self.lost.iter().any(|scope| scope.includes(&resource.namespace)) {
+            return failed(Category::Forbidden);
+        }
         match (request, self.unreadable, self.refused) {
             (Request::ReadSecret { .. }, Some(category), _) => failed(category),
             (Request::Create { .. } | Request::Apply { .. }, _, Some((name, category)))
@@ -322,8 +407,10 @@ impl Fleet {
     }
 
     /// At no moment do more roll than may.
-    pub(crate) fn check(&self) {
-        let rolling = self.models.values().filter(|model| model.is_rolling()).count();
+    pub(crate) fn check(&mut self) {
+        self.hidden.retain(|name| self.models[name].is_rolling());
+        let counts = |(name, model): &(&String, &Model)| model.is_rolling() && !self.hidden.contains(*name);
+        let rolling = self.models.iter().filter(counts).count();
         assert!(rolling <= self.budget.limit, "{rolling} roll at once");
     }
 
@@ -339,6 +426,19 @@ impl Fleet {
         self.models.values().map(Model::recorded_turn).collect()
     }
 
+    /// The resources in the namespaces that may be listed which have a turn on record, or wait for one.
+    pub(crate) fn turns_in_sight(&self) -> Vec<&str> {
+        let is_lost =
+            |model: &Model| self.lost.iter().any(|scope| scope.includes(&model.resource_key().namespace));
+        let waits = |model: &Model| {
+            let conditions = &model.resource().status.conditions;
+            let ready = conditions.iter().find(|it| it.type_ == "Ready");
+            model.recorded_turn().is_some() || ready.is_none_or(|it| it.status != "True")
+        };
+        let in_sight = self.models.iter().filter(|(_, model)| !is_lost(model) && waits(model));
+        in_sight.map(|(name, _)| name.as_str()).collect()
+    }
+
     pub(crate) fn at(&self, pointer: &str) -> Vec<Option<&str>> {
         let content = self.models.values().map(|model| &model.workload().content);
         content.map(|content| content.pointer(pointer).and_then(serde_json::Value::as_str)).collect()
@@ -351,8 +451,9 @@ impl Fleet {
 }
 
 impl Operator {
-    fn new(rollout_budget: BudgetSettings) -> Self {
-        let reconciler = Reconciler::new(Settings { rollout_budget, ..Settings::default() });
+    fn new(rollout_budget: BudgetSettings, scopes: &BTreeSet<Scope>) -> Self {
+        let settings = Settings { rollout_budget, scopes: scopes.clone(), ..Settings::default() };
+        let reconciler = Reconciler::new(settings);
         Self { reconciler, requests: Vec::new(), wake: None, halted: false, rolling: 0 }
     }
 }

@@ -27,6 +27,10 @@ enum Op {
     ChangeLeader,
     /// The Secret gets one of a few contents.
     Rotate(u8),
+    /// The operators lose their Role in one of the namespaces.
+    TakeRole(usize),
+    /// They get it back.
+    GiveRoles,
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -38,6 +42,8 @@ fn op() -> impl Strategy<Value = Op> {
         2 => Just(Op::Restart),
         2 => Just(Op::ChangeLeader),
         1 => (0..3u8).prop_map(Op::Rotate),
+        1 => (0..2usize).prop_map(Op::TakeRole),
+        2 => Just(Op::GiveRoles),
     ]
 }
 
@@ -52,6 +58,8 @@ impl Fleet {
             Op::Restart => self.restart(BUDGET),
             Op::ChangeLeader => self.change_leader(),
             Op::Rotate(content) => self.secrets().set_secret(Some(*content)),
+            Op::TakeRole(at) => self.take_role(*at),
+            Op::GiveRoles => self.give_roles(),
         }
     }
 }
@@ -77,6 +85,10 @@ proptest! {
             fleet.check_records();
         }
         fleet.secrets().set_secret(Some(7));
+        fleet.settle();
+        // Who cannot be seen keeps nobody waiting.
+        prop_assert_eq!(fleet.turns_in_sight(), Vec::<&str>::new());
+        fleet.give_roles();
         fleet.settle();
         prop_assert_eq!(fleet.at(REVISION), vec![Some("1"); 8]);
         let hashes = fleet.at(HASH);

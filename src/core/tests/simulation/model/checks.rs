@@ -6,7 +6,7 @@ use memcached_operator_core::kernel::desired::files::PASSWORD_FILE;
 use memcached_operator_core::kernel::desired::secrets::{MountedKey, secret_hash};
 use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::event::SeenResource;
-use memcached_operator_core::kernel::object::{ChildKind, Key};
+use memcached_operator_core::kernel::object::{ChildKind, Key, Watched};
 use memcached_operator_core::kernel::{diff, hash};
 
 use super::objects::is_labelled;
@@ -21,7 +21,9 @@ impl Model {
         let status = &resource.status;
         let claims = status.observed_generation == resource.generation
             && status.conditions.iter().any(|it| it.type_ == "Ready" && it.status == "True");
-        if claims {
+        // After a restore nobody has heard yet that the workload is not there any more.
+        let is_heard_of = !self.cut.contains(&Watched::Child(workload(resource)));
+        if claims && is_heard_of {
             let workload = self.children.get(&workload(resource)).expect("Ready without a workload");
             let owner = workload.controller.as_ref();
             assert!(owner.is_none_or(|it| it.uid == resource.uid), "Ready on another's workload");

@@ -32,8 +32,11 @@ use stateful_sets::is_held;
 pub(crate) const NAME: &str = "cache";
 const SECRET: &str = "credentials";
 
+/// Where the resource is, and the Secret.
+pub(crate) const NAMESPACE: &str = "sim";
+
 fn key(name: &str) -> Key {
-    Key { namespace: "sim".into(), name: name.into() }
+    Key { namespace: NAMESPACE.into(), name: name.into() }
 }
 
 pub(crate) struct Model {
@@ -84,14 +87,14 @@ pub(crate) const START: Timestamp = Timestamp::constant(1_800_000_000, 0);
 
 impl Default for Model {
     fn default() -> Self {
-        Self::named(NAME)
+        Self::named(NAMESPACE, NAME)
     }
 }
 
 impl Model {
-    pub(crate) fn named(name: &str) -> Self {
+    pub(crate) fn named(namespace: &str, name: &str) -> Self {
         Self {
-            key: key(name),
+            key: Key { namespace: namespace.to_owned(), name: name.to_owned() },
             version: 0,
             history: 0,
             born: 0,
