@@ -238,6 +238,12 @@ impl Lists {
         self.there.entry(scope).or_default().refused.insert(kind);
     }
 
+    /// Whether the list of this kind was refused since it was last complete.
+    #[must_use]
+    pub fn is_refused(&self, kind: Watched, scope: &Scope) -> bool {
+        self.there.get(scope).is_some_and(|it| it.refused.contains(&kind))
+    }
+
     /// Whether any list of this scope was refused since it was last complete.
     #[must_use]
     pub fn has_refused(&self, scope: &Scope) -> bool {

@@ -171,9 +171,29 @@ fn a_rollout_in_a_namespace_where_something_may_not_be_listed_any_more_keeps_no_
         assert_eq!(rolling(&run), 0, "without {kind:?}");
         run.list(Watched::Child(ChildKind::Service), "b");
         assert_eq!(rolling(&run), 0, "{kind:?} is still refused");
-        run.list(kind, "b");
+        run.step(Event::Listing(kind, namespace("b")));
+        if kind == Watched::Memcached {
+            run.step(Event::Resource(Box::new(resource("b", "2", &status))));
+        }
+        run.step(Event::Listed(kind, namespace("b")));
         assert_eq!(rolling(&run), 1);
     }
+}
+
+#[test]
+fn a_turn_in_a_namespace_that_could_not_be_listed_when_the_lead_was_won_is_known_once_it_is() {
+    let mut run = Run::leading();
+    run.step(Event::Leading(false));
+    // Without these no pass finds out that there are no pods.
+    run.list_all_but(Some(Watched::Child(ChildKind::Deployment)), "b");
+    run.step(Event::Resource(Box::new(resource("b", "2", &json!({"observedGeneration": 1})))));
+    run.step(Event::Unlistable(Watched::Memcached, namespace("b")));
+    run.step(Event::Leading(true));
+    run.step(Event::Listing(Watched::Memcached, namespace("b")));
+    let status = json!({"observedGeneration": 1, "budgetedRollout": "Secret"});
+    run.step(Event::Resource(Box::new(resource("b", "3", &status))));
+    run.step(Event::Listed(Watched::Memcached, namespace("b")));
+    assert_eq!(run.reconciler.world().rollout_budget.counts().rolling, 1);
 }
 
 #[test]

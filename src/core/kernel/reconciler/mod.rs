@@ -246,15 +246,9 @@ impl Reconciler {
         }
     }
 
-    /// Another replica may have written in the meantime: decisions from before are dropped, and the metrics of each
-    /// resource are reported again.
+    /// Another replica may have written in the meantime: decisions from before are dropped.
     fn on_leadership_acquired(&mut self) {
-        for (key, resource) in &mut self.world.resources {
-            (resource.reported, resource.agents, resource.figures) = (None, None, None);
-            resource.recall();
-            resource.secret_hash = None;
-            self.world.rollout_budget.restore(key, &resource.seen.status);
-        }
+        self.world.follow_status(&Scope::All);
         self.open_questions.clear();
         self.queue_all();
     }

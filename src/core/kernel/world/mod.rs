@@ -142,8 +142,21 @@ impl World {
         concerned
     }
 
+    /// Another replica may have written to the resources of a scope: what their status says of the past counts, and not what this
+    /// process remembers of its own decisions. The metrics of each are reported again.
+    pub fn follow_status(&mut self, scope: &Scope) {
+        for (key, resource) in self.resources.range_mut(scope.keys()) {
+            (resource.reported, resource.agents, resource.figures) = (None, None, None);
+            resource.recall();
+            resource.secret_hash = None;
+            self.rollout_budget.restore(key, &resource.seen.status);
+        }
+    }
+
     /// A list is complete: objects that it lacks are deleted. Returns the affected resources.
     pub fn end_list(&mut self, kind: Watched, scope: &Scope) -> BTreeSet<Key> {
+        // Who wins the lead does not wait for such a scope.
+        let was_refused = kind == Watched::Memcached && self.lists.is_refused(kind, scope);
         let Some(listing) = self.lists.end(kind, scope) else { return BTreeSet::new() };
         let lacking = |(key, answered): (&Key, Moment)| listing.lacks(key).then(|| (key.clone(), answered));
         let gone: Vec<(Key, Moment)> = match kind {
@@ -185,6 +198,10 @@ impl World {
         }
         if kind == Watched::Memcached {
             self.rollout_budget.saw(scope);
+        }
+        if was_refused {
+            self.follow_status(scope);
+            dirty.extend(self.resources.range(scope.keys()).map(|(key, _)| key.clone()));
         }
         if !self.lists.has_refused(scope) {
             self.rollout_budget.regain_sight(scope);
