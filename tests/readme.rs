@@ -61,6 +61,7 @@ fn the_status_is_what_the_operator_writes() {
         generation: 1,
         replicas_expected: replicas,
         workload: ChildKind::Deployment,
+        counted: ChildKind::Deployment,
         former_ready: None,
         rollout: Some(RolloutProgress {
             seen,

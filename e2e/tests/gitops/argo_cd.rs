@@ -82,6 +82,7 @@ fn steady() -> StatusInputs<'static> {
         replicas_expected: 2,
         workload: ChildKind::Deployment,
         rollout: Some(pods(2, 2)),
+        counted: ChildKind::Deployment,
         former_ready: None,
         servers: vec!["cache.shop:11211".into()],
         pending: Vec::new(),

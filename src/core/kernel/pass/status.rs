@@ -127,6 +127,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
     StatusInputs {
         key: &seen.key,
         workload: view.resource.workload(),
+        counted: view.counted_workload(),
         former_ready: view.former_workload().map(|live| live.rollout.as_ref().map_or(0, |it| it.ready)),
         generation: seen.generation,
         replicas_expected,

@@ -55,12 +55,27 @@ impl RenderedHashes {
     /// Whether rendering would give the same result.
     #[must_use]
     pub fn holds(&self, intent: &Intent<'_>, live: Option<&LiveTemplate>) -> bool {
-        self.secret_hash.as_deref() == intent.secret_hash
-            && self.replicas == intent.replicas
-            && self.partition == intent.partition
-            && self.counted == intent.counted
-            && self.servers == intent.servers
-            && self.listening == intent.listening
+        // What does not count here belongs to the resource, or never changes while a reconciler lives.
+        let Intent {
+            key: _,
+            uid: _,
+            spec: _,
+            replicas,
+            partition,
+            counted,
+            servers,
+            secret_hash,
+            restart_trigger: _,
+            images: _,
+            listening,
+            operator_pods: _,
+        } = intent;
+        self.secret_hash.as_deref() == *secret_hash
+            && self.replicas == *replicas
+            && self.partition == *partition
+            && self.counted == *counted
+            && self.servers == *servers
+            && self.listening == *listening
             && self.preserved.as_ref() == live.map(|live| &live.preserved)
             && self.images.as_ref() == live.and_then(|live| live.images.as_ref())
             && workload::revision(live, intent, &self.template_hash) == Some(self.revision)

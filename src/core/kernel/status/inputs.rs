@@ -25,6 +25,10 @@ pub struct StatusInputs<'a> {
     pub replicas_expected: i32,
     /// The kind that runs the pods.
     pub workload: ChildKind,
+    /// The workload whose pods an autoscaler of the resource sees, as one of ours does: [`Intent::counted`].
+    ///
+    /// [`Intent::counted`]: crate::kernel::desired::Intent::counted
+    pub counted: ChildKind,
     /// The rollout of the workload, if we control one.
     pub rollout: Option<RolloutProgress>,
     /// Ready pods of the workload of before a change of its kind; `None` once that is gone.
@@ -66,17 +70,6 @@ pub struct StatusInputs<'a> {
 }
 
 impl StatusInputs<'_> {
-    /// The workload whose pods an autoscaler of the resource sees, as one of ours does: [`Intent::counted`].
-    ///
-    /// [`Intent::counted`]: crate::kernel::desired::Intent::counted
-    #[must_use]
-    pub const fn counted_workload(&self) -> ChildKind {
-        match self.former_ready {
-            Some(_) => ChildKind::StatefulSet,
-            None => self.workload,
-        }
-    }
-
     /// The new pod whose warmth the next one waits for.
     #[must_use]
     pub fn awaited_warmth(&self) -> Option<&Wait> {

@@ -37,6 +37,7 @@ fn steady() -> StatusInputs<'static> {
     StatusInputs {
         key: &KEY,
         workload: ChildKind::Deployment,
+        counted: ChildKind::Deployment,
         former_ready: None,
         generation: 2,
         replicas_expected: 3,

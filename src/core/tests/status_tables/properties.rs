@@ -87,6 +87,7 @@ prop_compose! {
             generation,
             replicas_expected,
             workload,
+            counted: workload,
             former_ready,
             rollout,
             servers: Vec::new(),
