@@ -46,7 +46,7 @@ async fn run_memcached(space: &Space, image: &str) -> Result<(Service, Pod)> {
     }))?;
     let service = space.apply(&service).await?;
     space.apply(&pod).await?;
-    let ready = space.wait::<Pod>("cache", "it is ready", Duration::from_secs(30), |pod| {
+    let ready = space.wait::<Pod>("cache", "it is ready", |pod| {
         let conditions =
             pod.and_then(|pod| pod.status.as_ref()).and_then(|status| status.conditions.as_ref());
         conditions.is_some_and(|all| all.iter().any(|one| one.type_ == "Ready" && one.status == "True"))
@@ -63,10 +63,7 @@ fn service_address(service: &Service) -> Result<IpAddr> {
 /// nothing in the API says.
 async fn connect_through(service: &Service) -> Result<Memcached> {
     let address = service_address(service)?;
-    await_answer("the Service leads to its pod", Duration::from_secs(30), async || {
-        Memcached::connect((address, 11211)).await
-    })
-    .await
+    await_answer("the Service leads to its pod", async || Memcached::connect((address, 11211)).await).await
 }
 
 fn e2e(args: &[&str]) -> Command {
@@ -210,7 +207,7 @@ async fn an_up_that_is_interrupted_or_killed_half_way_leaves_nothing() -> Result
         let name = unique("half");
         let _cleanup = Cleanup::for_cluster(&name)?;
         let mut up = e2e(&["up", "--name", &name]).stderr(Stdio::null()).stdout(Stdio::null()).spawn()?;
-        let half = await_answer("some of it runs", Duration::from_secs(20), async || {
+        let half = await_answer("some of it runs", async || {
             let cluster = Cluster::find(&name)?.context("no record yet")?;
             ensure!(cluster.processes().len() >= 3, "{} processes", cluster.processes().len());
             Ok(cluster)
@@ -239,7 +236,7 @@ async fn a_program_that_is_killed_takes_its_cluster_along() -> Result<()> {
     ensure!(Cluster::find(name)?.is_none(), "somebody else searches");
     let mut search = e2e(&["stopgo", "--times", "1"]);
     let mut search = search.stderr(Stdio::null()).stdout(Stdio::null()).spawn()?;
-    let cluster = await_answer("some of it runs", Duration::from_secs(20), async || {
+    let cluster = await_answer("some of it runs", async || {
         Cluster::find(name)?.filter(|it| !it.processes().is_empty()).context("no process yet")
     })
     .await?;
@@ -247,7 +244,7 @@ async fn a_program_that_is_killed_takes_its_cluster_along() -> Result<()> {
     rustix::process::kill_process(pid, Signal::KILL)?;
     assert!(!search.wait()?.success());
     // The record of a cluster goes before its folder does.
-    await_answer("its cluster is gone", Duration::from_secs(20), async || {
+    await_answer("its cluster is gone", async || {
         let left = leftovers_of(&cluster);
         ensure!(Cluster::find(name)?.is_none() && left.is_empty(), "it has left {left:?}");
         Ok(())
@@ -277,7 +274,7 @@ async fn a_bare_api_server_stores_objects_and_its_audit_log_has_each_request_onc
             requests
         };
         // A request is logged a little after it was answered.
-        let requests = await_answer("both requests are logged", Duration::from_secs(10), async || {
+        let requests = await_answer("both requests are logged", async || {
             let requests = mine(log.since(mark)?);
             let seen: Vec<_> =
                 requests.iter().map(|one| (one.verb.as_str(), one.name.as_str(), one.code)).collect();
@@ -288,7 +285,8 @@ async fn a_bare_api_server_stores_objects_and_its_audit_log_has_each_request_onc
         assert!(requests.iter().all(|one| one.resource == "services" && one.namespace == space.name()));
         assert_eq!(mine(log.since(log.mark()?)?), vec![]);
         let limit = Duration::from_secs(3);
-        let late = space.wait::<Service>("cache", "it is gone", limit, |service| service.is_none()).await;
+        let late =
+            space.wait_within::<Service>("cache", "it is gone", limit, |service| service.is_none()).await;
         let message = late.err().context("it is still there")?.to_string();
         assert!(message.contains("Service cache: it is gone. Seen last: {"), "{message}");
         Ok(())
@@ -308,7 +306,7 @@ async fn pods_resolve_services_by_name_and_run_images_that_were_loaded() -> Resu
         let (service, _) = run_memcached(space, tag).await?;
         let name = format!("cache.{}.svc.cluster.local", space.name());
         // CoreDNS hears of the Service as everybody does: some time after it was made.
-        let found = await_answer("the name is known", Duration::from_secs(30), async || {
+        let found = await_answer("the name is known", async || {
             let mut resolve = cluster.kubectl()?;
             resolve.args(["exec", "-n", space.name(), "cache", "--", "getent", "hosts", &name]);
             succeed(resolve)

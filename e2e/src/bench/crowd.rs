@@ -82,7 +82,7 @@ async fn cheapest(log: &AuditLog, fleet: &Fleet) -> Result<Start> {
 async fn start(log: &AuditLog, fleet: &Fleet) -> Result<Start> {
     let started = log.mark()?;
     let mut operator = fleet.operator()?;
-    operator.await_ready(Duration::from_secs(120)).await?;
+    operator.await_ready().await?;
     settled::after_restart(&operator, fleet).await?;
     let (memory, processor) = (memory::peak(operator.pid())?, memory::processor(operator.pid())?);
     operator.terminate().await?;

@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::fleet::{self, Fleet, NAMESPACE};
-use crate::testing::await_object;
+use crate::testing::await_object_within;
 
 /// Edits and applies that are not counted: the first ones open connections.
 const WARM_UP: usize = 5;
@@ -142,7 +142,7 @@ async fn edit(
         let status = it.and_then(|it| it.status.as_ref());
         status.map(|status| status.observed_generation) == edited.metadata.generation
     };
-    await_object(&resources, &name, "reports the edit", EDIT_REPORTED_WITHIN, reported).await?;
+    await_object_within(&resources, &name, "reports the edit", EDIT_REPORTED_WITHIN, reported).await?;
     Ok(seen.duration_since(started))
 }
 

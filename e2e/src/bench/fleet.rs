@@ -21,7 +21,7 @@ use memcached_operator::shell::kinds::api_resource;
 use serde_json::{Value, json};
 
 use crate::cluster::{Audit, Cluster, Options, Shape, TemporaryCluster};
-use crate::testing::await_answer;
+use crate::testing::await_answer_within;
 use crate::testing::operator::{self, Operator};
 
 /// The namespace that holds the resources.
@@ -61,7 +61,7 @@ impl Fleet {
         let definition = crd();
         let name = definition.metadata.name.as_deref().context("a definition has a name")?;
         definitions.patch(name, &PatchParams::apply("fleet").force(), &Patch::Apply(&definition)).await?;
-        await_answer("the kind is served", FLEET_SETTLES_WITHIN, async || {
+        await_answer_within("the kind is served", FLEET_SETTLES_WITHIN, async || {
             fleet.list(Watched::Memcached).await
         })
         .await?;
@@ -132,7 +132,7 @@ impl Fleet {
         }
         let events: Api<Event> = Api::namespaced(self.client.clone(), NAMESPACE);
         events.delete_collection(&params, &all).await?;
-        await_answer("nothing is left of the resources", FLEET_SETTLES_WITHIN, async || {
+        await_answer_within("nothing is left of the resources", FLEET_SETTLES_WITHIN, async || {
             let mut left = 0;
             for kind in kinds.clone() {
                 left += self.list(kind).await?.len();

@@ -40,7 +40,7 @@ pub async fn measure(cluster: &Cluster, fleet: &Fleet, idle: Duration) -> Result
 
     let restarted = log.mark()?;
     let mut operator = fleet.operator()?;
-    operator.await_ready(Duration::from_secs(120)).await?;
+    operator.await_ready().await?;
     settled::after_restart(&operator, fleet).await?;
     let looks = |it: &Request| matches!(&*it.verb, "list" | "watch") || it.resource == "/version";
     let restart = count(&log, restarted, |it| !looks(it))?;

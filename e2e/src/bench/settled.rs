@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use memcached_operator::shell::metrics::names::{self, Metric};
 
 use super::fleet::{CHILDREN, Fleet};
-use crate::testing::await_answer;
+use crate::testing::await_answer_within;
 use crate::testing::operator::Operator;
 
 /// Far more than the operator takes to come to rest.
@@ -32,7 +32,7 @@ pub(super) async fn after_restart(operator: &Operator, fleet: &Fleet) -> Result<
 }
 
 async fn wait(operator: &Operator, passes: usize, kube_events: usize) -> Result<()> {
-    await_answer("the operator comes to rest", AT_REST_WITHIN, async || {
+    await_answer_within("the operator comes to rest", AT_REST_WITHIN, async || {
         let (_, text) = operator.get("/metrics").await?;
         let queued = value(&text, names::QUEUE_DEPTH);
         let passed = value(&text, names::RECONCILE);

@@ -19,8 +19,6 @@ use super::{memory, settled};
 const EDITS: usize = 100;
 /// Resources that are edited while all others start.
 const EDITED: usize = 20;
-/// How long an operator may take to say that it is ready.
-const READY_WITHIN: Duration = Duration::from_secs(120);
 
 /// A number of resources, and what has to be and may once be with so many.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +110,7 @@ async fn edits_meanwhile(fleet: &Fleet) -> Result<Vec<Duration>> {
     fleet.fill_from(EDITED).await?;
     let start = async {
         let mut operator = fleet.operator()?;
-        operator.await_ready(READY_WITHIN).await?;
+        operator.await_ready().await?;
         Ok(operator)
     };
     let mut times = Vec::new();

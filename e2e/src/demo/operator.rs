@@ -12,7 +12,7 @@ use super::narration::{say, shell};
 use super::record;
 use super::stage::Stage;
 use crate::process::{Launch, Process, kill_all};
-use crate::testing::await_answer;
+use crate::testing::await_answer_within;
 use crate::testing::operator::{binary, get};
 
 /// A running operator.
@@ -51,7 +51,7 @@ pub(super) async fn start(stage: &Stage) -> Result<Operator> {
     known.operator = Some(process.clone());
     known.save(folder)?;
 
-    await_answer("the operator is ready", Duration::from_secs(30), async || {
+    await_answer_within("the operator is ready", Duration::from_secs(30), async || {
         if !process.is_running() {
             return Ok(false);
         }

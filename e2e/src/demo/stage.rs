@@ -172,7 +172,7 @@ impl Stage {
         let params = PatchParams::apply(MANAGER).force();
         self.definitions().patch(&name, &params, &Patch::Apply(&definition)).await?;
         let limit = Duration::from_secs(30);
-        crate::testing::await_answer("the definition is served", limit, async || {
+        crate::testing::await_answer_within("the definition is served", limit, async || {
             Ok(self.memcacheds().list(&ListParams::default()).await.map(|_| ())?)
         })
         .await?;
@@ -263,7 +263,7 @@ impl Stage {
             }
             _ => return Ok(()),
         }
-        crate::testing::await_answer("the demo's namespace is gone", DELETED_WITHIN, async || {
+        crate::testing::await_answer_within("the demo's namespace is gone", DELETED_WITHIN, async || {
             ensure!(namespaces.get_opt(NAMESPACE).await?.is_none(), "it is still there");
             Ok(())
         })
@@ -285,7 +285,7 @@ impl Stage {
             }
             Some(_) => {
                 self.definitions().delete(&name, &DeleteParams::default()).await?;
-                crate::testing::await_answer("the definition is gone", DELETED_WITHIN, async || {
+                crate::testing::await_answer_within("the definition is gone", DELETED_WITHIN, async || {
                     ensure!(self.definitions().get_opt(&name).await?.is_none(), "it is still there");
                     Ok(())
                 })

@@ -9,7 +9,7 @@ use kube::api::ListParams;
 use super::narration::say;
 use super::sample::{NAME, PODS_READY_WITHIN};
 use super::stage::Stage;
-use crate::testing::await_answer;
+use crate::testing::await_answer_within;
 use crate::testing::memcached::Memcached;
 
 const PORT: u16 = 11211;
@@ -29,7 +29,7 @@ pub(super) struct Endpoint {
 pub(super) async fn pods(stage: &Stage, count: usize) -> Result<Vec<Endpoint>> {
     let slices = stage.api::<EndpointSlice>();
     let of_service = ListParams::default().labels(&format!("kubernetes.io/service-name={NAME}"));
-    await_answer("the Service leads to the pods", PODS_READY_WITHIN, async || {
+    await_answer_within("the Service leads to the pods", PODS_READY_WITHIN, async || {
         let all = slices.list(&of_service).await?.items.into_iter().flat_map(|slice| slice.endpoints);
         let ready = all.filter(|it| it.conditions.as_ref().is_some_and(|them| them.ready == Some(true)));
         let found: Vec<Endpoint> = ready

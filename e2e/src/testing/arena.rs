@@ -29,8 +29,6 @@ use super::operator::{Launch, Operator, binary};
 use super::{Space, await_answer};
 use crate::Cluster;
 
-/// After that something hangs, also on a busy machine.
-pub const SOON: Duration = Duration::from_secs(150);
 /// The Lease in each namespace.
 const LEASE: &str = "operators";
 /// The resources that are edited.
@@ -244,7 +242,7 @@ async fn replayed(journal: &Path) -> Result<u64> {
 /// When it does not in time.
 pub async fn await_leads(operator: &Operator, leads: bool) -> Result<()> {
     let line = format!("\nmemcached_operator_leader {}\n", u8::from(leads));
-    await_answer(&format!("it leads: {leads}"), SOON, async || {
+    await_answer(&format!("it leads: {leads}"), async || {
         let (_, page) = operator.get("/metrics").await?;
         ensure!(page.contains(&line), "it does not say {}", line.trim());
         Ok(())
@@ -270,7 +268,7 @@ pub const NAMES: [&str; 2] = ["a", "b"];
 /// # Errors
 /// When none of them does in time, or both do.
 pub async fn roles(operators: &[Operator; 2]) -> Result<Roles> {
-    await_answer("one leads", SOON + SOON, async || roles_now(operators).await).await
+    await_answer("one leads", async || roles_now(operators).await).await
 }
 
 async fn roles_now(operators: &[Operator; 2]) -> Result<Roles> {
@@ -335,7 +333,7 @@ pub fn resource(name: &str, memory: usize) -> Result<Memcached> {
 /// When it does not in time.
 pub async fn await_writes(arena: &Arena<'_>, name: &str, since: Timestamp) -> Result<()> {
     let user = arena.user(name);
-    await_answer(&format!("{user} writes"), SOON, async || {
+    await_answer(&format!("{user} writes"), async || {
         let written = arena.account()?.writes_since(&user, since);
         // A leader that was kept from renewing its Lease (a machine that stood still) does not write either: say so.
         ensure!(written > 0, "nothing yet; {}", arena.lead_of(name)?);
@@ -354,7 +352,7 @@ pub async fn await_leader_writes(
     operators: &[Operator; 2],
     since: Timestamp,
 ) -> Result<Roles> {
-    await_answer("the leader writes", SOON + SOON, async || {
+    await_answer("the leader writes", async || {
         let roles = roles_now(operators).await?;
         let name = NAMES[roles.leader];
         let written = arena.account()?.writes_since(&arena.user(name), since);
@@ -410,7 +408,7 @@ pub async fn define(cluster: &Cluster) -> Result<()> {
     let (definition, definitions) = (crd::crd(), Api::<CustomResourceDefinition>::all(client.clone()));
     let name = definition.metadata.name.as_deref().context("a definition has a name")?;
     definitions.patch(name, &PatchParams::apply("e2e-test").force(), &Patch::Apply(&definition)).await?;
-    await_answer("the definition is served", SOON, async || {
+    await_answer("the definition is served", async || {
         let resources: Api<Memcached> = Api::all(client.clone());
         Ok(resources.list(&ListParams::default()).await.map(|_| ())?)
     })

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::NamespaceResourceScope;
@@ -23,9 +22,6 @@ use super::kstatus::Status;
 use super::memcached::Memcached as Client;
 use super::status_history::{StatusHistory, StatusWatch};
 use super::{Space, Watchable, await_answer};
-
-/// After that something hangs. Pods start or are replaced within 7 s, by the probes' own delays, and later on a busy machine.
-pub const SOON: Duration = Duration::from_secs(150);
 
 /// Where clients connect.
 const PORT: u16 = 11211;
@@ -89,7 +85,7 @@ impl<'a> Cache<'a> {
     /// Waits until the resource is ready as it is now.
     ///
     /// # Errors
-    /// When it is not within [`SOON`].
+    /// When it never is.
     pub async fn ready(&self) -> Result<Memcached> {
         self.is("it is ready", |resource| says(resource, "True", "MemcachedReady")).await
     }
@@ -97,12 +93,12 @@ impl<'a> Cache<'a> {
     /// Waits until the resource is as wanted and its status is about what its spec is now.
     ///
     /// # Errors
-    /// When it is not within [`SOON`].
+    /// When it never is.
     pub async fn is(&self, wanted: &str, condition: impl Fn(&Memcached) -> bool) -> Result<Memcached> {
         let current = |resource: &Memcached| {
             resource.status.as_ref().map(|status| status.observed_generation) == resource.metadata.generation
         };
-        let found = self.space.wait::<Memcached>(self.name, wanted, SOON, |resource| {
+        let found = self.space.wait::<Memcached>(self.name, wanted, |resource| {
             resource.is_some_and(|resource| current(resource) && condition(resource))
         });
         found.await?.context("the resource is gone")
@@ -111,7 +107,7 @@ impl<'a> Cache<'a> {
     /// Waits until the Deployment is as wanted.
     ///
     /// # Errors
-    /// When it is not within [`SOON`].
+    /// When it never is.
     pub async fn deployment(
         &self,
         wanted: &str,
@@ -123,7 +119,7 @@ impl<'a> Cache<'a> {
     /// Waits until the workload of this kind is as wanted, and gives it as JSON, in which both kinds are alike.
     ///
     /// # Errors
-    /// When it is not within [`SOON`].
+    /// When it never is.
     pub async fn workload(
         &self,
         kind: Workload,
@@ -145,18 +141,18 @@ impl<'a> Cache<'a> {
     where
         K: Watchable + Resource<Scope = NamespaceResourceScope>,
     {
-        let found = self.space.wait::<K>(self.name, wanted, SOON, |it| it.is_some_and(&condition)).await?;
+        let found = self.space.wait::<K>(self.name, wanted, |it| it.is_some_and(&condition)).await?;
         found.with_context(|| format!("the {} is gone", K::kind(&K::DynamicType::default())))
     }
 
     /// Addresses of the pods that clients find through the Service, once there are `count`.
     ///
     /// # Errors
-    /// When there are not within [`SOON`].
+    /// When there never are.
     pub async fn addresses(&self, count: usize) -> Result<Vec<SocketAddr>> {
         let slices = self.space.api::<EndpointSlice>();
         let of_service = ListParams::default().labels(&format!("kubernetes.io/service-name={}", self.name));
-        await_answer("the Service leads to the pods", SOON, async || {
+        await_answer("the Service leads to the pods", async || {
             let endpoints =
                 slices.list(&of_service).await?.items.into_iter().flat_map(|slice| slice.endpoints);
             let serving = endpoints.filter(|endpoint| {
@@ -181,10 +177,10 @@ impl<'a> Cache<'a> {
     /// The uid of the only pod, once those that are going are gone.
     ///
     /// # Errors
-    /// When there is not exactly one within [`SOON`].
+    /// When there never is exactly one.
     pub async fn only_pod(&self) -> Result<String> {
         let of_cache = ListParams::default().labels(&format!("app.kubernetes.io/instance={}", self.name));
-        await_answer("one pod is left", SOON, async || {
+        await_answer("one pod is left", async || {
             let pods = self.space.api::<Pod>().list(&of_cache).await?.items;
             ensure!(pods.len() == 1, "there are {}", pods.len());
             pods[0].uid().context("it has no uid")
@@ -208,7 +204,7 @@ impl<'a> Cache<'a> {
     /// the operator sends all Warnings about new pods before that Event.
     ///
     /// # Errors
-    /// When that Event is not there within [`SOON`].
+    /// When that Event never comes.
     pub async fn warnings(&self) -> Result<Vec<String>> {
         let about = |event: &Event| {
             let of = |it: &ObjectReference| {
@@ -220,7 +216,7 @@ impl<'a> Cache<'a> {
             let of_severity = events.iter().filter(|it| it.type_.as_deref() == Some(severity));
             of_severity.filter_map(|it| it.reason.clone()).collect::<Vec<_>>()
         };
-        await_answer("an Event says that it is ready", SOON, async || {
+        await_answer("an Event says that it is ready", async || {
             let mut events = self.space.api::<Event>().list(&ListParams::default()).await?.items;
             events.retain(about);
             let normal = reasons(&events, "Normal");
@@ -237,7 +233,7 @@ impl<'a> Cache<'a> {
     /// # Errors
     /// When there is none in time.
     pub async fn is_warned(&self, reason: &str, ends: &str) -> Result<()> {
-        await_answer(&format!("a Warning {reason} ends with {ends}"), Duration::from_secs(30), async || {
+        await_answer(&format!("a Warning {reason} ends with {ends}"), async || {
             let events = self.space.api::<Event>().list(&ListParams::default()).await?.items;
             let warnings = events.into_iter().filter(|it| it.type_.as_deref() == Some("Warning"));
             let of_reason = warnings.filter(|it| it.reason.as_deref() == Some(reason));
@@ -278,13 +274,13 @@ pub fn says(resource: &Memcached, status: &str, reason: &str) -> bool {
 /// Installs a definition of the resource and waits until it is served.
 ///
 /// # Errors
-/// What the API server answers, or when it is not served within [`SOON`].
+/// What the API server answers, or when it is never served.
 pub async fn install(client: &kube::Client, crd: &CustomResourceDefinition) -> Result<()> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let params = PatchParams::apply("e2e-test").force();
     definitions.patch(&crd.name_any(), &params, &Patch::Apply(crd)).await?;
     let resources: Api<Memcached> = Api::all(client.clone());
-    await_answer("the definition is served", SOON, async || {
+    await_answer("the definition is served", async || {
         Ok(resources.list(&ListParams::default()).await.map(|_| ())?)
     })
     .await

@@ -6,7 +6,7 @@
 //! async fn a_cache_answers() -> anyhow::Result<()> {
 //!     in_namespace("answers", async |space| {
 //!         space.apply(&deployment).await?;
-//!         space.wait::<Deployment>("cache", "is available", Duration::from_secs(30), |it| it.is_some_and(available)).await?;
+//!         space.wait::<Deployment>("cache", "is available", |it| it.is_some_and(available)).await?;
 //!         Ok(())
 //!     })
 //!     .await
@@ -50,4 +50,4 @@ mod wait_times;
 pub use shared::{is_of_the_right_version, shared_cluster, unique};
 pub use shared_fixture::SharedFixture;
 pub use space::{Space, in_namespace, in_namespace_called, in_namespace_of};
-pub use wait::{Watchable, await_answer, await_object};
+pub use wait::{PATIENCE, Watchable, await_answer, await_answer_within, await_object, await_object_within};

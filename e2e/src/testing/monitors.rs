@@ -3,7 +3,6 @@
 //! takes a ServiceMonitor, gives Prometheus' scrape configuration. Called by tests.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -17,7 +16,6 @@ use serde_json::{Value, json};
 use super::{await_answer, discovery};
 
 const NAME: &str = "servicemonitors.monitoring.coreos.com";
-const SOON: Duration = Duration::from_secs(60);
 
 /// A ServiceMonitor's `spec`: a field that is not known here would be a promise that nobody keeps.
 #[derive(Debug, Deserialize)]
@@ -118,7 +116,7 @@ pub async fn install(client: &Client) -> Result<()> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let params = PatchParams::apply("e2e-test").force();
     definitions.patch(NAME, &params, &Patch::Apply(definition())).await?;
-    await_answer("ServiceMonitors are served", SOON, async || {
+    await_answer("ServiceMonitors are served", async || {
         Ok(everywhere(client).list(&ListParams::default()).await.map(|_| ())?)
     })
     .await
@@ -131,7 +129,7 @@ pub async fn install(client: &Client) -> Result<()> {
 pub async fn remove(client: &Client) -> Result<()> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     definitions.delete(NAME, &DeleteParams::default()).await?;
-    await_answer("ServiceMonitors are not served", SOON, async || {
+    await_answer("ServiceMonitors are not served", async || {
         match everywhere(client).list(&ListParams::default()).await {
             Err(kube::Error::Api(status)) => ensure!(status.code == 404, "{status:?}"),
             other => bail!("{other:?}"),

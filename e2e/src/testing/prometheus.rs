@@ -10,7 +10,6 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
@@ -24,12 +23,6 @@ use crate::chart;
 use crate::image::find_program;
 use crate::packages;
 use crate::process::{Launch, Process, kill_all};
-
-/// Long enough for a Prometheus to start on a busy machine.
-const SOON: Duration = Duration::from_secs(30);
-
-/// A scrape a second, an evaluation a second, and pods that come or go.
-const ANSWER: Duration = Duration::from_secs(60);
 
 /// The chart's alerts, each with a `for` duration of 1 s, so that a test need not wait longer.
 ///
@@ -156,7 +149,7 @@ impl Prometheus {
         let log = folder.join("prometheus.log");
         let process = Process::start(&launch, cluster, &log)?;
         let prometheus = Self { process, address, folder };
-        let ready = await_answer("Prometheus is ready", SOON, async || {
+        let ready = await_answer("Prometheus is ready", async || {
             ensure!(prometheus.process.is_running(), "it ended");
             let (code, body) = get(address, "/-/ready").await?;
             ensure!(code == 200, "{code}: {body}");
@@ -184,7 +177,7 @@ impl Prometheus {
     /// # Errors
     /// When it does not within a minute: with what it gave last.
     pub async fn becomes(&self, expression: &str, value: f64) -> Result<Sample> {
-        await_answer(&format!("{expression} is {value}"), ANSWER, async || {
+        await_answer(&format!("{expression} is {value}"), async || {
             let samples = self.query(expression).await?;
             let [sample] = samples.as_slice() else { bail!("{samples:?}") };
             ensure!((sample.value()? - value).abs() < 1e-9, "{sample:?}");
@@ -205,7 +198,7 @@ impl Prometheus {
     ) -> Result<()> {
         let AlertedResource { namespace, name } = resource;
         let expression = format!("ALERTS{{alertname=\"{alert}\",namespace=\"{namespace}\",name=\"{name}\"}}");
-        await_answer(&format!("{expression} is {state:?}"), ANSWER, async || {
+        await_answer(&format!("{expression} is {state:?}"), async || {
             let samples = self.query(&expression).await?;
             let states: Vec<&str> = samples.iter().map(|sample| sample.label("alertstate")).collect();
             ensure!(states == state.into_iter().collect::<Vec<_>>(), "{states:?}");
@@ -219,7 +212,7 @@ impl Prometheus {
     /// # Errors
     /// When it does not within a minute: with the targets.
     pub async fn scrapes(&self, count: usize) -> Result<()> {
-        await_answer("all targets are up", ANSWER, async || {
+        await_answer("all targets are up", async || {
             let targets = self.targets().await?;
             ensure!(targets.len() == count && targets.iter().all(|it| it.health == "up"), "{targets:?}");
             Ok(())
@@ -254,7 +247,7 @@ impl Prometheus {
         struct Group {
             rules: Vec<Value>,
         }
-        await_answer("every rule is evaluated", ANSWER, async || {
+        await_answer("every rule is evaluated", async || {
             let Groups { groups } = self.ask("/api/v1/rules").await?;
             let rules: Vec<Value> = groups.into_iter().flat_map(|it| it.rules).collect();
             let unwell: Vec<_> = rules.iter().filter(|it| it["health"] != "ok").collect();

@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Pod, PodCondition};
@@ -17,9 +16,6 @@ use super::{Space, await_answer, unique};
 use crate::chart::{NAMESPACE, said};
 use crate::shipped::{self, Profile};
 use crate::{Cluster, Shape, TemporaryCluster, image};
-
-/// Long enough for pods to go on a busy machine.
-const SOON: Duration = Duration::from_secs(60);
 
 /// A new cluster of one node, which has the operator's image as it is shipped.
 ///
@@ -89,7 +85,7 @@ pub async fn pods(client: &Client) -> Result<Vec<OperatorPod>> {
 /// When one is left after a minute.
 pub async fn is_gone(client: &Client) -> Result<()> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    await_answer("the operator is gone", SOON, async || {
+    await_answer("the operator is gone", async || {
         let left = pods.list(&ListParams::default()).await?.items;
         ensure!(left.is_empty(), "{} pods are left", left.len());
         Ok(())

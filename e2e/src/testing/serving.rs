@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use futures::TryStreamExt;
@@ -13,9 +12,6 @@ use kube::{Api, ResourceExt};
 use tokio::task::JoinHandle;
 
 use super::{Space, await_answer};
-
-/// How long the watch may take to deliver a change, on a busy machine.
-const SOON: Duration = Duration::from_secs(30);
 
 /// The pods of a resource, followed until this is dropped.
 #[derive(Debug)]
@@ -99,7 +95,7 @@ impl Serving {
     /// # Errors
     /// When the watch ended or lags behind.
     pub async fn finish(self) -> Result<Vec<usize>> {
-        await_answer("the watch has heard of everything", SOON, async || {
+        await_answer("the watch has heard of everything", async || {
             ensure!(!self.task.is_finished(), "the watch ended");
             let there = self.pods.list(&self.of_resource).await?.items;
             let there: BTreeMap<_, _> =

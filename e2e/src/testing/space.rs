@@ -106,7 +106,7 @@ impl Space {
     async fn remove(&self) -> Result<()> {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let wanted = format!("the namespace {} is going", self.namespace);
-        await_answer(&wanted, Duration::from_secs(20), async || {
+        await_answer(&wanted, async || {
             match namespaces.delete(&self.namespace, &DeleteParams::default()).await {
                 Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
                 answer => Ok(answer.map(|_| ())?),
@@ -162,8 +162,24 @@ impl Space {
     /// Waits until the object of this name (or its absence, `None`) is as wanted, and gives it.
     ///
     /// # Errors
-    /// When `limit` passes first: with what was wanted and what was seen last.
+    /// When it never is: with what was wanted and what was seen last.
     pub async fn wait<K>(
+        &self,
+        name: &str,
+        wanted: &str,
+        condition: impl Fn(Option<&K>) -> bool,
+    ) -> Result<Option<K>>
+    where
+        K: Watchable + Resource<Scope = NamespaceResourceScope>,
+    {
+        wait::await_object(&self.api::<K>(), name, wanted, condition).await
+    }
+
+    /// [`Self::wait`], where it matters how long it takes.
+    ///
+    /// # Errors
+    /// When `limit` passes first: with what was wanted and what was seen last.
+    pub async fn wait_within<K>(
         &self,
         name: &str,
         wanted: &str,
@@ -173,6 +189,6 @@ impl Space {
     where
         K: Watchable + Resource<Scope = NamespaceResourceScope>,
     {
-        wait::await_object(&self.api::<K>(), name, wanted, limit, condition).await
+        wait::await_object_within(&self.api::<K>(), name, wanted, limit, condition).await
     }
 }

@@ -4,7 +4,6 @@
 //! The watches are put in order by resourceVersion, which counts the writes of the whole cluster.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use futures::StreamExt;
@@ -113,7 +112,7 @@ impl Follower {
     /// All versions, once the watch has delivered what is stored now.
     async fn versions(&self) -> Result<Vec<Version>> {
         let now = self.api.get_opt(&self.name).await?.as_ref().map(Version::stored).transpose()?;
-        await_answer("the watch has caught up", Duration::from_secs(10), async || {
+        await_answer("the watch has caught up", async || {
             ensure!(!self.task.is_finished(), "the watch ended, and what happened since is not known");
             let seen = lock(&self.seen).clone();
             let last = seen.last();

@@ -24,7 +24,7 @@ use crate::certs;
 
 /// The name in the caches' certificates.
 pub const SERVER: &str = "cache.test";
-const DEADLINE: Duration = Duration::from_secs(10);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// An authority and what it issues: a cache's certificate, and a client's.
 pub struct Authority {
@@ -119,7 +119,7 @@ impl Authority {
     /// Connects with TLS to a cache that this authority must have certified.
     ///
     /// # Errors
-    /// When nobody answers within 10 s, or somebody without such a certificate.
+    /// When nobody answers within a minute, or somebody without such a certificate.
     pub async fn connect(&self, to: SocketAddr, identity: Option<&Pair>) -> Result<Memcached> {
         Ok(Memcached::over(self.handshake(to, identity).await?))
     }

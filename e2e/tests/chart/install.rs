@@ -11,7 +11,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use e2e::Cluster;
 use e2e::chart::{self, NAMESPACE, RELEASE, said};
 use e2e::testing::audit::AuditLog;
-use e2e::testing::cache::{Cache, SOON};
+use e2e::testing::cache::Cache;
 use e2e::testing::{Space, await_answer, in_namespace_of, release};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
@@ -65,7 +65,7 @@ impl Site<'_> {
     /// A user with the role `view` in a namespace may view resources there.
     async fn viewers_see_resources(&self) -> Result<()> {
         let roles: Api<ClusterRole> = Api::all(self.client.clone());
-        await_answer("the role view is about resources too", SOON, async || {
+        await_answer("the role view is about resources too", async || {
             let rules = roles.get("view").await?.rules.unwrap_or_default();
             let about = |it: &String| it == "memcacheds";
             ensure!(rules.iter().any(|rule| rule.resources.iter().flatten().any(about)), "{rules:?}");
@@ -92,7 +92,7 @@ impl Site<'_> {
         let left = definitions.get_opt("memcacheds.memcached.c5c3.io").await?;
         ensure!(left.is_none(), "the definition is still there");
         let deployments = self.cache.space.api::<Deployment>();
-        await_answer("the caches go with their resources", SOON, async || {
+        await_answer("the caches go with their resources", async || {
             let left = deployments.list(&ListParams::default()).await?.items.len();
             ensure!(left == 0, "{left} Deployments are left");
             Ok(())

@@ -1,6 +1,5 @@
 //! What the containers may do: the restricted profile by default, and the user's own contexts instead of it, whole.
 
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::await_answer;
@@ -86,7 +85,7 @@ async fn the_users_contexts_replace_ours_whole() -> Result<()> {
         // Nothing of ours is mixed in: what this one lacks, the namespace misses.
         let security = json!({"containerSecurityContext": {"readOnlyRootFilesystem": true}});
         cache.apply(&json!({"security": security})).await?;
-        await_answer("the namespace refuses the pods", Duration::from_secs(30), async || {
+        await_answer("the namespace refuses the pods", async || {
             let deployment = cache.space.api::<Deployment>().get(cache.name).await?;
             let conditions = deployment.status.and_then(|status| status.conditions).unwrap_or_default();
             let failure = conditions.iter().find(|it| it.type_ == "ReplicaFailure").context("no failure")?;

@@ -11,7 +11,7 @@ use e2e::certs::NODE;
 use e2e::chart::NAMESPACE;
 use e2e::process::Process;
 use e2e::testing::cache::{Cache, install, says};
-use e2e::testing::changing_secrets::{COMMON, SOON, is_shown, lets_in, write_passwords};
+use e2e::testing::changing_secrets::{COMMON, is_shown, lets_in, write_passwords};
 use e2e::testing::container::{first_process, memory_group};
 use e2e::testing::operator::{Launch, Operator, binary};
 use e2e::testing::permissions::as_installed;
@@ -153,7 +153,7 @@ impl<'a> Scene<'a> {
     /// Waits until the operator of this name has the Lease.
     async fn leads(&self, name: &str) -> Result<()> {
         let leases: Api<Lease> = Api::namespaced(self.cache.space.client(), NAMESPACE);
-        await_answer("the other operator leads", SOON, async || {
+        await_answer("the other operator leads", async || {
             let lease = leases.get("memcached-operator").await?;
             let holder = lease.spec.and_then(|it| it.holder_identity).unwrap_or_default();
             ensure!(holder.starts_with(&format!("{name}_")), "{holder:?} holds it");
@@ -183,8 +183,8 @@ impl<'a> Scene<'a> {
 
     async fn is_served_by(&self, members: &[Member]) -> Result<()> {
         let addresses: Vec<_> = members.iter().map(|member| member.address).collect();
-        is_shown(&self.access, &addresses, &self.certificate, SOON).await?;
-        lets_in(&self.access, &addresses, self.changes, SOON).await
+        is_shown(&self.access, &addresses, &self.certificate).await?;
+        lets_in(&self.access, &addresses, self.changes).await
     }
 
     /// Waits until every pod uses the new content, and the status says so.
@@ -264,7 +264,7 @@ async fn the_agent_has_no_memory_left(scene: &mut Scene<'_>) -> Result<()> {
     // More than there is room for.
     scene.access.authority.fill_with(scene.cache.space, "certificate", &"x".repeat(900_000)).await?;
     let pods = scene.cache.space.api::<Pod>();
-    await_answer("the agent was killed for its memory", SOON, async || {
+    await_answer("the agent was killed for its memory", async || {
         let pod = pods.get(&members[1].name).await?;
         let agent = Member::from_pod(&pod).context("the pod goes on")?.agent;
         let last = agent.last_state.and_then(|it| it.terminated).and_then(|it| it.reason);

@@ -4,7 +4,6 @@
 
 use std::fs;
 use std::net::Ipv4Addr;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::Cluster;
@@ -17,9 +16,6 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-
-/// The kubelet looks at a container every 10 to 15 s.
-const SOON: Duration = Duration::from_secs(90);
 
 /// The kubelet's metrics of containers, scraped as the chart kube-prometheus-stack does.
 pub(crate) fn kubelet(cluster: &Cluster) -> Value {
@@ -101,7 +97,7 @@ pub(crate) async fn of_the_dashboard_give_data(prometheus: &Prometheus, cache: &
         for expression in of(part) {
             let expression = filled_in(expression, cache);
             asked += 1;
-            await_answer(&format!("{title}: {expression}"), SOON, async || {
+            await_answer(&format!("{title}: {expression}"), async || {
                 let samples = prometheus.query(&expression).await?;
                 let values = samples.iter().map(Sample::value).collect::<Result<Vec<_>>>()?;
                 ensure!(values.iter().any(|it| !it.is_nan()), "{samples:?}");

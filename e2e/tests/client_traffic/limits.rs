@@ -204,7 +204,7 @@ async fn the_least_limit_that_is_admitted_is_warned_of_and_too_tight_for_items_o
         cache.ready().await?;
         assert_eq!(cache.warnings().await?, ["MemoryLimitTight"]);
         assert!(fill(cache.addresses(1).await?[0], 64, 100).await.is_err());
-        await_answer("the end of the container is reported", MEMCACHED_ANSWERS_WITHIN, async || {
+        await_answer("the end of the container is reported", async || {
             let last = memcached_status(cache).await?.last_state.and_then(|last| last.terminated);
             let reason = last.and_then(|last| last.reason);
             ensure!(reason.as_deref() == Some("OOMKilled"), "{reason:?}");

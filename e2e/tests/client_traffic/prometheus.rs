@@ -1,7 +1,6 @@
 //! A real Prometheus that scrapes the exporter as the cache's ServiceMonitor says, and the operator: what it tells of a
 //! cache, and when the alerts of the chart fire.
 
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::cache::Cache;
@@ -17,8 +16,6 @@ use serde_json::{Value, json};
 use super::{SITE, expressions, with_cache};
 
 const NOT_READY: &str = "MemcachedNotReady";
-/// The operator makes it when it sees the resource.
-const SOON: Duration = Duration::from_secs(60);
 
 fn spec(image: &str) -> Value {
     // The limit is for the dashboard: it shows the share that is used.
@@ -41,8 +38,7 @@ async fn watching(cache: &Cache<'_>) -> Result<Prometheus> {
     let kind = kinds::api_resource(Watched::Child(ChildKind::ServiceMonitor));
     let of_caches: Api<DynamicObject> = Api::namespaced_with(cache.space.client(), cache.space.name(), &kind);
     let monitor =
-        await_answer("the cache has a ServiceMonitor", SOON, async || Ok(of_caches.get(cache.name).await?))
-            .await?;
+        await_answer("the cache has a ServiceMonitor", async || Ok(of_caches.get(cache.name).await?)).await?;
     let cluster = cache.space.cluster();
     let mut configs = monitors::scrape_configs(&cache.space.client(), &monitor).await?;
     configs.extend([operator()?, expressions::kubelet(cluster), expressions::state_metrics(cache).await?]);

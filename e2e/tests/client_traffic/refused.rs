@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::cache::{Cache, condition, says};
-use e2e::testing::changing_secrets::{COMMON, SOON, is_shown, lets_in};
+use e2e::testing::changing_secrets::{COMMON, is_shown, lets_in};
 use e2e::testing::tls::{Authority, Pair};
 use e2e::testing::traffic::{Access, Keys, Traffic};
 use futures::future::try_join_all;
@@ -154,8 +154,8 @@ async fn broken_contents_are_refused_by_name_in_pods_too_and_clients_notice_noth
             let written = Instant::now();
             good.write(cache).await?;
             let certificate = std::str::from_utf8(&good.certificate)?;
-            is_shown(&access, &addresses, certificate, SOON).await.context(name)?;
-            lets_in(&access, &addresses, at + 1, SOON).await.context(name)?;
+            is_shown(&access, &addresses, certificate).await.context(name)?;
+            lets_in(&access, &addresses, at + 1).await.context(name)?;
             println!("  the good content was taken after {:.1} s", written.elapsed().as_secs_f32());
             cache.ready().await.context(name)?;
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use e2e::testing::cache::Cache;
-use e2e::testing::changing_secrets::{COMMON, SOON, is_shown, lets_in, write_passwords};
+use e2e::testing::changing_secrets::{COMMON, is_shown, lets_in, write_passwords};
 use e2e::testing::tls::Authority;
 use e2e::testing::traffic::{Access, Keys, OPERATIONS_A_SECOND, Traffic};
 use futures::future::try_join_all;
@@ -56,10 +56,10 @@ async fn rotate(cache: &Cache<'_>, access: &Access, addresses: &[SocketAddr]) ->
         }
         let written = Instant::now();
         if let Some(certificate) = &certificate {
-            is_shown(access, addresses, certificate, SOON).await?;
+            is_shown(access, addresses, certificate).await?;
         }
         if changes {
-            lets_in(access, addresses, passwords + 1, SOON).await?;
+            lets_in(access, addresses, passwords + 1).await?;
         }
         took.push(written.elapsed());
         renewals += usize::from(renews);

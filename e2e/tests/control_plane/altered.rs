@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{SOON, await_ready, in_space, plain};
+use e2e::testing::control_plane::{await_ready, in_space, plain};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -74,7 +74,7 @@ async fn await_mirror(space: &Space, there: bool) -> Result<()> {
     }});
     let probe: Deployment = serde_json::from_value(probe)?;
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-    await_answer("the policy is heard", SOON, async || {
+    await_answer("the policy is heard", async || {
         let made = json!(space.api::<Deployment>().create(&dry_run, &probe).await?);
         let image = made.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str);
         ensure!(image.is_some_and(|image| image.starts_with("mirror.")) == there, "{image:?}");
@@ -110,7 +110,7 @@ async fn start(space: &Space) -> Result<Operator> {
 
 /// Waits until nothing waits for a pass any more.
 async fn await_rest(operator: &Operator) -> Result<()> {
-    await_answer("every resource has been looked at", SOON, async || {
+    await_answer("every resource has been looked at", async || {
         let page = operator.page("/metrics").await?;
         let at_rest = page.lines().any(|line| line == "memcached_operator_queue_depth 0");
         let looked = page.lines().any(|line| line.starts_with("memcached_operator_reconcile_total{"));
@@ -149,7 +149,7 @@ async fn live_with_it(space: &Space) -> Result<()> {
     let other = json!({"spec": {"template": {"spec": {"containers": [{"name": "memcached", "image": "mirror.evil:1"}]}}}});
     let before = requests.of_children()?;
     space.api::<Deployment>().patch(NAME, &PatchParams::default(), &Patch::Strategic(other)).await?;
-    await_answer("it is put back", SOON, async || {
+    await_answer("it is put back", async || {
         ensure!(image(space).await? == "mirror.example.com/memcached:1.6", "not yet");
         Ok(())
     })

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use e2e::testing::audit::count;
 use e2e::testing::control_plane::requests::Requests;
-use e2e::testing::control_plane::{SOON, at_once, await_ready, everything, plain, resource, secret, up};
+use e2e::testing::control_plane::{at_once, await_ready, everything, plain, resource, secret, up};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::operator::Operator;
 use e2e::testing::{Space, await_answer, in_namespace_of};
@@ -20,7 +20,7 @@ const RESOURCES: usize = 20;
 
 /// Waits until the operator has asked for nothing for two seconds.
 async fn at_rest(cluster: &Cluster) -> Result<()> {
-    await_answer("the operator comes to rest", SOON, async || {
+    await_answer("the operator comes to rest", async || {
         let requests = Requests::for_cluster(cluster)?;
         // A measurement: whether nothing happens shows only after a while.
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -40,7 +40,7 @@ async fn metric(operator: &Operator, name: &str) -> Result<u64> {
 
 /// Waits until every resource has been looked at since the operator's start.
 async fn await_looked_at(operator: &Operator) -> Result<()> {
-    await_answer("every resource has been looked at", SOON, async || {
+    await_answer("every resource has been looked at", async || {
         let passes = metric(operator, "memcached_operator_reconcile_total{result=\"success\"}").await?;
         let waiting = metric(operator, "memcached_operator_queue_depth").await?;
         if passes < RESOURCES as u64 || waiting > 0 {

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use e2e::Shape;
 use e2e::testing::control_plane::requests::Requests;
-use e2e::testing::control_plane::{SOON, at_once, await_ready, define, plain, up};
+use e2e::testing::control_plane::{at_once, await_ready, define, plain, up};
 use e2e::testing::{Space, await_answer, in_namespace_of};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -65,7 +65,7 @@ async fn write(space: &Space, name: &str, spec: &Value) -> Result<DynamicObject>
 
 /// Waits until the resource says `InvalidSpec` of this generation, and gives the message.
 async fn await_invalid(space: &Space, written: &DynamicObject) -> Result<String> {
-    await_answer("it is invalid", SOON, async || {
+    await_answer("it is invalid", async || {
         let object = api(space).get(&written.name_any()).await?;
         let status = &object.data["status"];
         ensure!(status["observedGeneration"] == json!(written.metadata.generation), "{status:#}");

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail, ensure};
-use e2e::testing::control_plane::{SOON, in_space};
+use e2e::testing::control_plane::in_space;
 use e2e::testing::rights::{Right, grant};
 use e2e::testing::{Space, await_answer, unique};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -111,7 +111,7 @@ fn expected(category: Category, words: &'static str) -> Expected {
 /// are read.
 async fn await_refusal(target: &Target, kind: &str, object: &Value, expected: Expected) -> Result<Status> {
     let Expected { category, words } = expected;
-    let status = await_answer(&format!("{category:?}: {words}"), SOON, async || {
+    let status = await_answer(&format!("{category:?}: {words}"), async || {
         let status = target.refusal(kind, object).await?;
         let found = classify(&status);
         ensure!(found == category && status.message.contains(words), "{found:?}: {}", json!(status));

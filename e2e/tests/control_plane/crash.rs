@@ -11,7 +11,7 @@ use e2e::testing::control_plane::kill_at_write::{AtWrite, Position};
 use e2e::testing::control_plane::operator::{Kill, Operator, REPLAYED};
 use e2e::testing::control_plane::transport::Straight;
 use e2e::testing::control_plane::{
-    SOON, at_once, await_ready, collector_is_at_work, in_space, resource, secret, state,
+    at_once, await_ready, collector_is_at_work, in_space, resource, secret, state,
 };
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
@@ -85,7 +85,7 @@ impl Scenario {
         match self {
             Self::Create | Self::Edit | Self::Rename | Self::Roll => {}
             Self::Rotate => {
-                await_answer("the pods have the new Secret", SOON, async || {
+                await_answer("the pods have the new Secret", async || {
                     let now = template_hash(space).await?;
                     ensure!(now.as_deref() != before, "the template is still of the Secret {before:?}");
                     Ok(())
@@ -150,7 +150,7 @@ async fn clear(space: &Space) -> Result<()> {
 
 /// Waits until the garbage collector has removed all children.
 async fn await_nothing_left(space: &Space) -> Result<()> {
-    await_answer("nothing is left of the last resource", SOON, async || {
+    await_answer("nothing is left of the last resource", async || {
         let all = ListParams::default();
         let left = space.api::<Deployment>().list(&all).await?.items.len()
             + space.api::<StatefulSet>().list(&all).await?.items.len()
@@ -174,7 +174,7 @@ async fn every_write(space: &Space, scenario: Scenario, position: Position) -> R
         let crash = Arc::new(AtWrite::new(number, position));
         let operator = Operator::start(space, Arc::clone(&crash) as Arc<_>, crash.kill.clone()).await?;
         scenario.play(space).await?;
-        let done = await_answer("all is done", SOON, async || {
+        let done = await_answer("all is done", async || {
             let rest = state::at_rest(space, NAME).await?;
             ensure!(rest == wanted, "{}", state::differences(&wanted, &rest).join("\n  "));
             Ok(())

@@ -19,7 +19,7 @@ use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::Straight;
 use e2e::testing::control_plane::{
-    SOON, at_once, await_ready, children, everything, in_space, reason, resource, secret,
+    at_once, await_ready, children, everything, in_space, reason, resource, secret,
 };
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
@@ -128,7 +128,7 @@ impl Case {
             return ended(Outcome::Defaulted);
         }
         let described = format!("{:?} of {}", self.meddling, self.path);
-        await_answer(&described, SOON, async || {
+        await_answer(&described, async || {
             let resource = space.api::<Memcached>().get(name).await?;
             if reason(&resource, "Stalled") == Some("NameConflict") {
                 return ended(Outcome::Released);
@@ -284,7 +284,7 @@ impl Lane {
 /// Waits until so many writes of the children of this resource are known. The API server logs a request a little after it has
 /// answered.
 async fn await_written(requests: &Requests, name: &str, wanted: &Writes) -> Result<()> {
-    await_answer("each repair is one write", SOON, async || {
+    await_answer("each repair is one write", async || {
         let mut found = requests.of_children()?;
         found.retain(|child, _| ChildKind::ALL.iter().any(|kind| written_child(*kind, name) == *child));
         let as_wanted =

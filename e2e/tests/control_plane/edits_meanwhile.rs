@@ -8,7 +8,7 @@ use e2e::testing::Space;
 use e2e::testing::await_answer;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{SOON, await_ready, children, in_space, plain};
+use e2e::testing::control_plane::{await_ready, children, in_space, plain};
 use e2e::testing::kubelet::Kubelet;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ async fn a_field_that_an_edit_drops_while_no_operator_runs_goes_from_the_child()
             for (spec, wanted) in &steps {
                 space.apply(&plain(NAME, spec)?).await?;
                 let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
-                await_answer(&format!("{place} of the {} is {wanted}", kind.name()), SOON, async || {
+                await_answer(&format!("{place} of the {} is {wanted}", kind.name()), async || {
                     let child = json!(children::of(space, kind, NAME).get().await?);
                     let live = child.pointer(place).unwrap_or(&Value::Null);
                     ensure!(live == wanted, "it is {live}");

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::testing::control_plane::faults::{Aim, Fault, Faults, Lasting};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Verb;
-use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, reason, resource, secret, state};
+use e2e::testing::control_plane::{at_once, await_ready, in_space, reason, resource, secret, state};
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, Service};
@@ -80,7 +80,7 @@ impl Phase {
                         .flatten()
                         .any(|(label, value)| label == "app.kubernetes.io/name" && value == "memcached")
                 };
-                space.wait::<Service>(name, "it is repaired", SOON, |it| it.is_some_and(ours)).await?;
+                space.wait::<Service>(name, "it is repaired", |it| it.is_some_and(ours)).await?;
                 Ok(())
             }
             Self::Touch => {
@@ -90,7 +90,7 @@ impl Phase {
                     let secrets = it.status.iter().flat_map(|status| &status.secrets);
                     secrets.into_iter().any(|it| Some(&it.resource_version) == version.as_ref())
                 };
-                space.wait::<Memcached>(name, "it has seen it", SOON, |it| it.is_some_and(noted)).await?;
+                space.wait::<Memcached>(name, "it has seen it", |it| it.is_some_and(noted)).await?;
                 Ok(())
             }
         }
@@ -243,7 +243,7 @@ impl Plan {
         let name = self.name.as_str();
         if self.target != Target::Status {
             let told = |it: &Memcached| reason(it, "Stalled") == Some("InvalidSpec");
-            space.wait::<Memcached>(name, "it says what is wrong", SOON, |it| it.is_some_and(told)).await?;
+            space.wait::<Memcached>(name, "it says what is wrong", |it| it.is_some_and(told)).await?;
         }
         match self.target {
             Target::ApplyDeployment => space.apply(&resource(name, 0, MENDED)?).await.map(|_| ()),
@@ -255,7 +255,7 @@ impl Plan {
                     it.status.as_ref().and_then(|status| status.observed_generation) == it.metadata.generation
                 };
                 let wanted = "its controller has seen it";
-                space.wait::<Deployment>(name, wanted, SOON, |it| it.is_some_and(seen)).await.map(|_| ())
+                space.wait::<Deployment>(name, wanted, |it| it.is_some_and(seen)).await.map(|_| ())
             }
             _ => Ok(()),
         }
@@ -273,7 +273,7 @@ impl Plan {
         if self.is_final() && matches!(self.target, Target::CreateDeployment | Target::ApplyDeployment) {
             return Ok(()); // its Deployment has another history: one edit more, or one template less
         }
-        await_answer("the same end as without a fault", SOON, async || {
+        await_answer("the same end as without a fault", async || {
             let end = state::anonymous(&state::of(space, &self.name).await?, &self.name);
             let differences = state::differences(&golden.end, &end);
             ensure!(differences.is_empty(), "{}", differences.join("\n  "));

@@ -15,7 +15,7 @@ use e2e::testing::control_plane::kill_at_write::{AtWrite, Position};
 use e2e::testing::control_plane::operator::{Kill, Operator, REPLAYED};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{SOON, at_once, await_ready, ready, state, up};
+use e2e::testing::control_plane::{at_once, await_ready, ready, state, up};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::operator::binary;
 use e2e::testing::release;
@@ -152,7 +152,7 @@ async fn change_over(space: &Space, file: &str) -> Result<BTreeMap<String, usize
     );
 
     edit(space).await?;
-    await_answer("the edit is rolled out", SOON, async || {
+    await_answer("the edit is rolled out", async || {
         let resource = await_ready(space, NAME).await?;
         let revision = resource.status.and_then(|status| status.template_revision);
         ensure!(revision == Some(1), "at revision {revision:?}");
@@ -198,7 +198,7 @@ async fn is_taken_over(space: &Space, kinds: &[ChildKind]) -> Result<()> {
 
 /// Waits until all is ours and at rest.
 async fn await_taken_over(space: &Space, kinds: &[ChildKind]) -> Result<()> {
-    await_answer("the operator has taken over", SOON, async || is_taken_over(space, kinds).await).await?;
+    await_answer("the operator has taken over", async || is_taken_over(space, kinds).await).await?;
     state::at_rest(space, NAME).await?;
     Ok(())
 }
@@ -278,7 +278,7 @@ async fn the_go_operator_takes_a_cache_back_without_a_rollout() -> Result<()> {
         operator.end().await?;
 
         go_operator::take_back(space, EVERYTHING).await?;
-        await_answer("the controller has seen what the Go operator wrote", SOON, async || {
+        await_answer("the controller has seen what the Go operator wrote", async || {
             let deployment = child(space, ChildKind::Deployment).await?;
             let (generation, seen) =
                 (&deployment["metadata"]["generation"], &deployment["status"]["observedGeneration"]);
@@ -364,7 +364,7 @@ async fn what_is_no_longer_wanted_goes_and_an_autoscalers_number_stays() -> Resu
         ensure!(policy["spec"]["ingress"].as_array().is_some_and(|rules| rules.len() == 2), "{policy:#}");
         let patch = json!({"spec": {"service": null}});
         space.api::<Memcached>().patch(NAME, &PatchParams::default(), &Patch::Merge(patch)).await?;
-        await_answer("the Go operator's annotation of the Service goes", SOON, async || {
+        await_answer("the Go operator's annotation of the Service goes", async || {
             let annotations = &child(space, ChildKind::Service).await?["metadata"]["annotations"];
             ensure!(annotations.is_null(), "{annotations}");
             Ok(())
@@ -396,7 +396,7 @@ async fn a_secret_that_changed_between_the_two_operators_is_noticed() -> Result<
         let before = pods(space).await?;
         space.apply(&go_operator::secret(Some("user:another\n"))?).await?;
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
-        await_answer("the new content is rolled out", SOON, async || {
+        await_answer("the new content is rolled out", async || {
             let revision = await_ready(space, NAME).await?.status.and_then(|it| it.template_revision);
             ensure!(revision == Some(1), "{revision:?}");
             Ok(())
@@ -416,7 +416,7 @@ async fn a_secret_that_changed_between_the_two_operators_is_noticed() -> Result<
         let touch = json!({"metadata": {"annotations": {"renewed": "yes"}}});
         let touched =
             space.api::<Secret>().patch(NAME, &PatchParams::default(), &Patch::Merge(touch)).await?;
-        await_answer("the operator has read the new version", SOON, async || {
+        await_answer("the operator has read the new version", async || {
             let status = space.api::<Memcached>().get(NAME).await?.status.context("a status")?;
             let read = |it: &memcached_operator::api::status::SecretVersion| {
                 Some(&it.resource_version) == touched.metadata.resource_version.as_ref()

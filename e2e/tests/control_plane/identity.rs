@@ -8,7 +8,7 @@ use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::Straight;
 use e2e::testing::control_plane::{
-    SOON, at_once, await_ready, collector_is_at_work, in_space, message, plain, reason,
+    at_once, await_ready, collector_is_at_work, in_space, message, plain, reason,
 };
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
@@ -52,7 +52,7 @@ where
 async fn await_children_of(space: &Space, resource: &Memcached) -> Result<()> {
     let name = resource.name_any();
     let uid = resource.uid();
-    await_answer("its children are its own", SOON, async || {
+    await_answer("its children are its own", async || {
         let deployment = space.api::<Deployment>().get(&name).await?.metadata.owner_references;
         let service = space.api::<Service>().get(&name).await?.metadata.owner_references;
         let servers =
@@ -143,7 +143,7 @@ impl ForeignObject {
             ready(it)
                 && conditions.into_iter().any(|it| it.reason.as_deref() == Some("NewReplicaSetAvailable"))
         };
-        space.wait::<Deployment>(self.name, "it has a pod", SOON, |it| it.is_some_and(settled)).await?;
+        space.wait::<Deployment>(self.name, "it has a pod", |it| it.is_some_and(settled)).await?;
         self.now(space).await
     }
 
@@ -176,7 +176,7 @@ impl ForeignObject {
             reason(resource, "Stalled") == Some("NameConflict")
                 && (self.object == Object::Deployment || pods == 1)
         };
-        let found = space.wait(self.name, "it is stalled", SOON, |it| it.is_some_and(stalled)).await?;
+        let found = space.wait(self.name, "it is stalled", |it| it.is_some_and(stalled)).await?;
         self.told(space, &found.context("it is there")?)?;
 
         // Neither does an edit change that.
@@ -184,7 +184,7 @@ impl ForeignObject {
         let again = |it: &Memcached| {
             it.status.as_ref().is_some_and(|status| status.observed_generation == 2) && stalled(it)
         };
-        space.wait(self.name, "it is stalled again", SOON, |it| it.is_some_and(again)).await?;
+        space.wait(self.name, "it is stalled again", |it| it.is_some_and(again)).await?;
         let after = self.now(space).await?;
         ensure!(after == before, "{}: {after:#}\ninstead of\n{before:#}", self.name);
 
@@ -282,12 +282,12 @@ async fn while_the_children_of_an_earlier_resource_are_collected_the_new_one_say
         hold(&space.api::<ConfigMap>(), SERVERS, true).await?;
         let new = replace(space).await?;
         let waits = |it: &Memcached| reason(it, "Reconciling") == Some("WaitingForGarbageCollection");
-        space.wait(NAME, "it says that it waits", SOON, |it| it.is_some_and(waits)).await?;
+        space.wait(NAME, "it says that it waits", |it| it.is_some_and(waits)).await?;
 
         operator.kill().await?;
         let requests = Requests::from_now_on(space)?;
         operator = self::operator(space).await?;
-        space.wait(NAME, "it still says so", SOON, |it| it.is_some_and(waits)).await?;
+        space.wait(NAME, "it still says so", |it| it.is_some_and(waits)).await?;
         ensure!(requests.of_children()?.is_empty(), "{:?}", requests.of_children()?);
 
         hold(&space.api::<Deployment>(), NAME, false).await?;
@@ -314,7 +314,7 @@ async fn a_child_that_somebody_deletes_comes_back_once_it_is_gone() -> Result<()
         space.api::<Deployment>().delete(NAME, &DeleteParams::background()).await?;
         space.api::<Service>().delete(NAME, &DeleteParams::background()).await?;
         let waits = |it: &Memcached| reason(it, "Reconciling") == Some("WaitingForGarbageCollection");
-        space.wait(NAME, "it says that it waits", SOON, |it| it.is_some_and(waits)).await?;
+        space.wait(NAME, "it says that it waits", |it| it.is_some_and(waits)).await?;
         hold(&space.api::<Deployment>(), NAME, false).await?;
         await_children_of(space, &resource).await?;
         await_ready(space, NAME).await?;
@@ -337,7 +337,7 @@ async fn identities(space: &Space) -> Result<[Option<String>; 3]> {
 #[expect(clippy::disallowed_methods, reason = "the API server reads the same clock")]
 async fn await_a_later_second(than: &Deployment) -> Result<()> {
     let created = than.creation_timestamp().context("when it was made")?.0;
-    await_answer("another second", SOON, async || {
+    await_answer("another second", async || {
         ensure!(Timestamp::now().as_second() > created.as_second(), "it is still the same");
         Ok(())
     })
@@ -357,7 +357,7 @@ async fn what_a_resource_left_behind_is_taken_back_whole_and_a_copy_of_it_is_not
         let orphan =
             DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
         space.api::<Memcached>().delete(NAME, &orphan).await?;
-        space.wait::<Memcached>(NAME, "it is gone", SOON, |it| it.is_none()).await?;
+        space.wait::<Memcached>(NAME, "it is gone", |it| it.is_none()).await?;
         let left = space.api::<Deployment>().get(NAME).await?;
         ensure!(left.owner_references().is_empty(), "{left:#?}");
         // Its labels, but nothing that says that we wrote it.
@@ -371,7 +371,7 @@ async fn what_a_resource_left_behind_is_taken_back_whole_and_a_copy_of_it_is_not
         await_children_of(space, &anew).await?;
         await_ready(space, NAME).await?;
         ensure!(identities(space).await? == before, "{:?} instead of {before:?}", identities(space).await?);
-        await_answer("what nobody asks for any more is gone", SOON, async || {
+        await_answer("what nobody asks for any more is gone", async || {
             let policy = space.api::<NetworkPolicy>().get_opt(NAME).await?;
             ensure!(policy.is_none(), "{policy:?}");
             Ok(())
@@ -389,7 +389,7 @@ async fn what_a_resource_left_behind_is_taken_back_whole_and_a_copy_of_it_is_not
 
         space.apply(&plain("copy", &json!({"replicas": 0}))?).await?;
         let conflict = |it: &Memcached| reason(it, "Stalled") == Some("NameConflict");
-        space.wait("copy", "it says whose it is", SOON, |it| it.is_some_and(conflict)).await?;
+        space.wait("copy", "it says whose it is", |it| it.is_some_and(conflict)).await?;
         operator.end().await
     })
     .await
@@ -406,13 +406,13 @@ async fn nothing_is_written_for_a_resource_that_waits_for_its_children_to_be_del
         await_ready(space, NAME).await?;
         let requests = Requests::from_now_on(space)?;
         space.api::<Memcached>().delete(NAME, &DeleteParams::foreground()).await?;
-        space.wait::<Service>(NAME, "its Service is gone", SOON, |it| it.is_none()).await?;
+        space.wait::<Service>(NAME, "its Service is gone", |it| it.is_none()).await?;
         operator.kill().await?;
         operator = self::operator(space).await?;
 
         hold(&space.api::<Deployment>(), NAME, false).await?;
-        space.wait::<Deployment>(NAME, "its Deployment is gone", SOON, |it| it.is_none()).await?;
-        space.wait::<Memcached>(NAME, "it is gone itself", SOON, |it| it.is_none()).await?;
+        space.wait::<Deployment>(NAME, "its Deployment is gone", |it| it.is_none()).await?;
+        space.wait::<Memcached>(NAME, "it is gone itself", |it| it.is_none()).await?;
         operator.end().await?;
         // What there was to tell before is told a little later.
         let mut writes = requests.writes()?;
@@ -447,7 +447,7 @@ async fn a_cache_that_is_named_as_the_list_of_another_has_a_list_of_its_own() ->
             ensure!(servers.as_ref() == Some(&told), "{servers:?}, and the status says {told}");
         }
         space.api::<Memcached>().delete("cache", &DeleteParams::foreground()).await?;
-        space.wait::<Memcached>("cache", "it is gone", SOON, |it| it.is_none()).await?;
+        space.wait::<Memcached>("cache", "it is gone", |it| it.is_none()).await?;
         space.api::<ConfigMap>().get("cache-servers-servers").await.context("the list of the other one")?;
         await_ready(space, "cache-servers").await?;
         space.api::<ConfigMap>().get("settings").await.context("what is nobody's")?;

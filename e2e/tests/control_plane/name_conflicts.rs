@@ -9,7 +9,7 @@ use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::Straight;
 use e2e::testing::control_plane::{
-    SOON, at_once, await_ready, children, everything, in_space, message, plain, reason,
+    at_once, await_ready, children, everything, in_space, message, plain, reason,
 };
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
@@ -131,7 +131,7 @@ impl<'a> ForeignObject<'a> {
                 && message(it, "Ready").is_some_and(|message| message.starts_with(&words))
         };
         let wanted = format!("{when}: it is stalled: {words}");
-        self.space.wait::<Memcached>(&name(self.kind), &wanted, SOON, |it| it.is_some_and(says)).await?;
+        self.space.wait::<Memcached>(&name(self.kind), &wanted, |it| it.is_some_and(says)).await?;
         self.unchanged(when).await
     }
 
@@ -140,7 +140,7 @@ impl<'a> ForeignObject<'a> {
         let name = name(self.kind);
         self.space.api::<Memcached>().delete(&name, &DeleteParams::background()).await?;
         let own = if self.kind == ChildKind::Service { ChildKind::Deployment } else { ChildKind::Service };
-        await_answer("its own children are collected", SOON, async || {
+        await_answer("its own children are collected", async || {
             ensure!(
                 children::of(self.space, own, &name).get_opt().await?.is_none(),
                 "the {} is left",
@@ -197,7 +197,7 @@ async fn secret_is_only_read(space: &Space) -> Result<()> {
     await_ready(space, name).await?;
     ensure!(secret().await? == before, "not named any more");
     space.api::<Memcached>().delete(name, &DeleteParams::foreground()).await?;
-    space.wait::<Memcached>(name, "it is gone", SOON, |it| it.is_none()).await?;
+    space.wait::<Memcached>(name, "it is gone", |it| it.is_none()).await?;
     ensure!(secret().await? == before, "without a resource");
     Ok(())
 }

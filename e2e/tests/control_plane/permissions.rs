@@ -11,10 +11,10 @@ use e2e::testing::audit::Request;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::{Answer, Call, Forward, Interposer, Verb};
-use e2e::testing::control_plane::{SOON, await_ready, children, everything, in_space, plain, reason};
+use e2e::testing::control_plane::{await_ready, children, everything, in_space, plain, reason};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::rights::{self, Right};
-use e2e::testing::{Space, await_answer};
+use e2e::testing::{PATIENCE, Space, await_answer};
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
@@ -69,7 +69,7 @@ impl Interposer for Overtaken {
                     let reported = |it: Option<&DynamicObject>| {
                         it.is_some_and(|it| it.data["status"]["observedGeneration"] == 1)
                     };
-                    tokio::time::timeout(SOON, await_condition(objects, &call.name, reported)).await??;
+                    tokio::time::timeout(PATIENCE, await_condition(objects, &call.name, reported)).await??;
                 }
             }
             forward.send().await
@@ -83,7 +83,7 @@ async fn on_and_off(space: &Space) -> Result<()> {
     await_ready(space, NAME).await?;
     space.apply(&plain(NAME, &json!({"replicas": 1}))?).await?;
     await_ready(space, NAME).await?;
-    await_answer("what was switched off is gone", SOON, async || {
+    await_answer("what was switched off is gone", async || {
         for kind in ChildKind::ALL.into_iter().filter(|kind| !children::is_of_every_resource(*kind)) {
             ensure!(children::of(space, kind, NAME).get_opt().await?.is_none(), "a {} is left", kind.name());
         }
@@ -108,9 +108,9 @@ async fn named_and_back(space: &Space, kubelet: &Kubelet) -> Result<()> {
     for number in 0..2 {
         let first = failed.get(number).cloned().unwrap_or_default();
         let gone = |it: Option<&Pod>| deleted(it) || it.is_some_and(|pod| pod.metadata.uid != first);
-        space.wait::<Pod>(&format!("{NAME}-{number}"), "it is replaced", SOON, gone).await?;
+        space.wait::<Pod>(&format!("{NAME}-{number}"), "it is replaced", gone).await?;
     }
-    await_answer("an Event says that the operator deleted one", SOON, async || {
+    await_answer("an Event says that the operator deleted one", async || {
         let events = space.api::<Event>().list(&ListParams::default()).await?.items;
         let says = |it: &Event| {
             it.reason.as_deref() == Some("StuckPodDeleted")
@@ -124,7 +124,7 @@ async fn named_and_back(space: &Space, kubelet: &Kubelet) -> Result<()> {
     await_ready(space, NAME).await?;
     space.apply(&plain(NAME, &json!({"replicas": 1}))?).await?;
     await_ready(space, NAME).await?;
-    await_answer("the StatefulSet is gone", SOON, async || {
+    await_answer("the StatefulSet is gone", async || {
         let left = children::of(space, ChildKind::StatefulSet, NAME).get_opt().await?;
         ensure!(left.is_none(), "it is there");
         Ok(())
@@ -163,11 +163,11 @@ async fn every_verb_that_the_chart_grants_is_used_and_none_beyond() -> Result<()
             let stalled = |it: &Memcached| reason(it, "Stalled") == Some("NameConflict");
             let wanted = format!("somebody's {} is in its way", kind.name());
             let name = name_conflicts::name(kind);
-            space.wait::<Memcached>(&name, &wanted, SOON, |it| it.is_some_and(stalled)).await?;
+            space.wait::<Memcached>(&name, &wanted, |it| it.is_some_and(stalled)).await?;
         }
         let granted = granted()?;
         // Events, and lines of the log, come a little later.
-        await_answer("what is used is what is granted", SOON, async || {
+        await_answer("what is used is what is granted", async || {
             let used = used(&requests)?;
             let idle: Vec<_> = granted.difference(&used).collect();
             let beyond: Vec<_> = used.difference(&granted).collect();

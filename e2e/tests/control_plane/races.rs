@@ -10,7 +10,7 @@ use e2e::testing::Space;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, plain};
+use e2e::testing::control_plane::{at_once, await_ready, in_space, plain};
 use e2e::testing::kubelet::Kubelet;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::ResourceExt;
@@ -36,7 +36,7 @@ async fn edited(space: &Space, name: String) -> Result<Vec<Duration>> {
         let spec = json!({"replicas": 3, "memcached": {"maxMemoryMB": 64 + turn}});
         let started = Instant::now();
         space.apply(&plain(&name, &spec)?).await?;
-        space.wait(&name, "it has the edit", SOON, reached).await?;
+        space.wait(&name, "it has the edit", reached).await?;
         times.push(started.elapsed());
     }
     Ok(times)

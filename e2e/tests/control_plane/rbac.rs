@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use e2e::Shape;
 use e2e::chart::RELEASE;
-use e2e::testing::control_plane::{SOON, await_ready, reason, resource, secret, up};
+use e2e::testing::control_plane::{await_ready, reason, resource, secret, up};
 use e2e::testing::rights::{Right, acting_as, grant, granted};
 use e2e::testing::{Space, in_namespace_of};
 use kube::Client;
@@ -50,8 +50,7 @@ async fn an_operator_that_may_not_see_secrets_says_so_and_goes_on_when_it_may() 
         grant(&client, None, USER, &without(&["get"])).await?;
         operator.await_readyz(200, "[+] list of Secret complete").await?;
         let unreadable = |it: &Memcached| reason(it, "Reconciling") == Some("SecretUnreadable");
-        let found =
-            space.wait("cache", "it cannot read its Secret", SOON, |it| it.is_some_and(unreadable)).await?;
+        let found = space.wait("cache", "it cannot read its Secret", |it| it.is_some_and(unreadable)).await?;
         let conditions = found.and_then(|it| it.status).context("it has a status")?.conditions;
         let told = conditions.iter().any(|it| it.message.contains("lacks the verb get on secrets"));
         ensure!(told, "{conditions:?}");

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::chart::RELEASE;
 use e2e::testing::control_plane::children::WITH_DEPLOYMENT;
 use e2e::testing::control_plane::requests::Requests;
-use e2e::testing::control_plane::{SOON, at_once, await_ready, children, everything, in_space};
+use e2e::testing::control_plane::{at_once, await_ready, children, everything, in_space};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::operator::{Launch, Operator, binary};
 use e2e::testing::rights::{Right, acting_as, grant, granted};
@@ -83,7 +83,7 @@ fn words(right: &Right, space: &Space) -> String {
 async fn await_children(space: &Space, kinds: impl IntoIterator<Item = ChildKind>) -> Result<()> {
     for kind in kinds {
         let there = async || Ok(children::of(space, kind, NAME).get().await?);
-        await_answer(&format!("the {} is there", kind.name()), SOON, there).await?;
+        await_answer(&format!("the {} is there", kind.name()), there).await?;
     }
     Ok(())
 }
@@ -94,7 +94,7 @@ async fn harms_nobody(space: &Space, kind: ChildKind) -> Result<()> {
     await_children(space, others(kind).filter(is_other)).await?;
     let pods = i32::from(kind != ChildKind::NetworkPolicy && !kind.is_workload());
     let up = |it: &Memcached| it.status.as_ref().is_some_and(|status| status.ready_replicas == pods);
-    space.wait::<Memcached>(NAME, "its pods are up", SOON, |it| it.is_some_and(up)).await?;
+    space.wait::<Memcached>(NAME, "its pods are up", |it| it.is_some_and(up)).await?;
     let requests = Requests::from_now_on(space)?;
     // A measurement, not a wait.
     tokio::time::sleep(WHILE).await;
@@ -153,7 +153,7 @@ fn launch(space: &Space, folder: &TempDir) -> Result<Launch> {
 }
 
 async fn await_logged(operator: &Operator, words: &str) -> Result<()> {
-    await_answer(&format!("the log says {words}"), SOON, async || {
+    await_answer(&format!("the log says {words}"), async || {
         ensure!(fs::read_to_string(operator.log())?.contains(words), "not yet");
         Ok(())
     })

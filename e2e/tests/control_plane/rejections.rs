@@ -8,7 +8,7 @@ use e2e::testing::control_plane::children::WITH_DEPLOYMENT;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
 use e2e::testing::control_plane::{
-    SOON, at_once, await_ready, children, everything, in_space, message, plain, reason,
+    at_once, await_ready, children, everything, in_space, message, plain, reason,
 };
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
@@ -85,13 +85,13 @@ pub(crate) async fn await_told(space: &Space, name: &str, told: (&str, &str)) ->
             && message(it, "Ready").is_some_and(|message| message.contains(words))
     };
     let wanted = format!("it says {why}: {words}");
-    let found = space.wait::<Memcached>(name, &wanted, SOON, |it| it.is_some_and(says)).await?;
+    let found = space.wait::<Memcached>(name, &wanted, |it| it.is_some_and(says)).await?;
     found.context("it is there")
 }
 
 /// Waits until all others are as they were edited, and makes sure that the refused one and whatever waits for it is not.
 async fn await_others_edited(space: &Space, refused: ChildKind) -> Result<()> {
-    await_answer("all others are as they were edited", SOON, async || {
+    await_answer("all others are as they were edited", async || {
         for kind in others(refused) {
             ensure!(is_edited(space, kind).await?, "{kind:?}");
         }
@@ -130,11 +130,11 @@ async fn quota(space: &Space, kind: ChildKind) -> Result<()> {
             .and_then(|status| status.used.as_ref())
             .is_some_and(|used| used.contains_key(&counted))
     };
-    space.wait::<ResourceQuota>("none", "it counts", SOON, |it| it.is_some_and(counts)).await?;
+    space.wait::<ResourceQuota>("none", "it counts", |it| it.is_some_and(counts)).await?;
     create(space).await?;
     await_told(space, NAME, ("QuotaExceeded", &format!("cannot create {} ", kind.name()))).await?;
     for other in others(kind) {
-        await_answer(&format!("the {} is there", other.name()), SOON, async || {
+        await_answer(&format!("the {} is there", other.name()), async || {
             Ok(children::of(space, other, NAME).get().await?)
         })
         .await?;
@@ -170,7 +170,7 @@ async fn admission(space: &Space, kind: ChildKind) -> Result<()> {
     policies.patch(space.name(), &params, &Patch::Apply(policy)).await?;
     let binding: ValidatingAdmissionPolicyBinding = serde_json::from_value(binding)?;
     bindings.patch(space.name(), &params, &Patch::Apply(binding)).await?;
-    await_answer("the policy says no", SOON, async || {
+    await_answer("the policy says no", async || {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {"try": "this"}}}));
         let tried = PatchParams { dry_run: true, ..PatchParams::default() };
         ensure!(children::of(space, kind, NAME).patch(&tried, &patch).await.is_err(), "it does not yet");

@@ -4,7 +4,6 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::certs::Authority;
@@ -30,8 +29,6 @@ use tokio::net::TcpStream;
 
 /// The name of the chart's Service, which Prometheus expects in the certificate.
 const NAME: &str = "memcached-operator-metrics.memcached-operator-system.svc";
-/// The files are read every 10 s, and the API server's own caches follow within seconds.
-const SOON: Duration = Duration::from_secs(60);
 
 /// Applies what the chart grants for secure metrics, to the operator and to the account `prometheus` of this namespace.
 async fn grant(space: &Space) -> Result<()> {
@@ -151,7 +148,7 @@ async fn who_may_reads_metrics_over_the_newest_certificate_and_nobody_else_does(
         let operator = start(space, listen, folder.path()).await?;
 
         // With a new token each time: a verdict of before the grant would count for a minute.
-        let reader = await_answer("the account prometheus may read metrics", SOON, async || {
+        let reader = await_answer("the account prometheus may read metrics", async || {
             let reader = token(space, "prometheus").await?;
             let (code, page) = get(listen, &authority, Some(&reader)).await?;
             ensure!(code == 200 && page.contains("\nmemcached_operator_leader 1\n"), "{code}: {page}");
@@ -172,7 +169,7 @@ async fn who_may_reads_metrics_over_the_newest_certificate_and_nobody_else_does(
         let old = folder.path().join("old.crt");
         fs::copy(&authority, &old)?;
         present(&Authority::create("second")?, folder.path())?;
-        await_answer("the new certificate is served", SOON, async || {
+        await_answer("the new certificate is served", async || {
             get(listen, &authority, Some(&reader)).await.map(|_| ())
         })
         .await?;

@@ -9,8 +9,8 @@ use e2e::Shape;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{SOON, await_ready, children, plain, ready, up};
-use e2e::testing::{Space, await_answer, in_namespace_of, monitors};
+use e2e::testing::control_plane::{await_ready, children, plain, ready, up};
+use e2e::testing::{Space, await_answer, await_answer_within, in_namespace_of, monitors};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::ListParams;
 use memcached_operator::api::Memcached;
@@ -30,7 +30,7 @@ async fn await_unserved(space: &Space, unserved: &[&str]) -> Result<Memcached> {
         ready(it) && it.status.as_ref().is_some_and(|status| status.unserved_kinds == unserved)
     };
     let wanted = format!("it is ready, without {unserved:?}");
-    let found = space.wait::<Memcached>(NAME, &wanted, NOTICED, |it| it.is_some_and(says)).await?;
+    let found = space.wait_within::<Memcached>(NAME, &wanted, NOTICED, |it| it.is_some_and(says)).await?;
     found.context("it is there")
 }
 
@@ -57,7 +57,7 @@ fn in_vain(requests: &Requests) -> Result<usize> {
 async fn install(space: &Space) -> Result<Duration> {
     let started = Instant::now();
     monitors::install(&space.client()).await?;
-    await_answer("the ServiceMonitor is made", NOTICED, async || {
+    await_answer_within("the ServiceMonitor is made", NOTICED, async || {
         Ok(children::of(space, ChildKind::ServiceMonitor, NAME).get().await?)
     })
     .await?;
@@ -96,7 +96,7 @@ async fn a_definition_that_comes_and_goes_is_noticed_within_a_minute_and_delays_
         await_ready(space, "other").await?;
         space.apply(&monitored(64)?).await?;
         await_unserved(space, &["ServiceMonitor"]).await?;
-        await_answer("a warning says so", SOON, async || {
+        await_answer("a warning says so", async || {
             ensure!(warnings(space).await? == 1, "{}", warnings(space).await?);
             Ok(())
         })

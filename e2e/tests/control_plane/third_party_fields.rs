@@ -8,7 +8,7 @@ use e2e::testing::control_plane::children::WITH_DEPLOYMENT;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{SOON, await_ready, children, everything, in_space, resource, secret};
+use e2e::testing::control_plane::{await_ready, children, everything, in_space, resource, secret};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -126,7 +126,7 @@ impl World<'_> {
 
     /// Waits for an Event of this reason that has all of these words.
     async fn is_told(&self, reason: &str, words: &[&str]) -> Result<()> {
-        await_answer(&format!("an Event {reason} says {words:?}"), SOON, async || {
+        await_answer(&format!("an Event {reason} says {words:?}"), async || {
             let told = self.told(reason).await?;
             let says = |message: &String| words.iter().all(|word| message.contains(word));
             ensure!(told.iter().any(says), "{told:?}");
@@ -162,7 +162,7 @@ async fn a_restart_by_kubectl_a_sidecar_and_labels_of_others_survive_edits_repai
                 && status.and_then(|status| status.updated_replicas) == Some(1)
                 && status.and_then(|status| status.replicas) == Some(1)
         };
-        space.wait::<Deployment>("cache", "it rolled out", SOON, |it| it.is_some_and(rolled)).await?;
+        space.wait::<Deployment>("cache", "it rolled out", |it| it.is_some_and(rolled)).await?;
         world.untouched("after what others did", &at, &[]).await?;
         let restart = "annotations[kubectl.kubernetes.io/restartedAt]";
         world.is_told("PodsReplacedByOthers", &["kubectl", restart]).await?;
@@ -187,7 +187,7 @@ async fn a_restart_by_kubectl_a_sidecar_and_labels_of_others_survive_edits_repai
             let containers = it.spec.iter().flat_map(|spec| spec.template.spec.iter().flat_map(|pod| &pod.containers));
             containers.into_iter().any(|one| one.image.as_deref() == Some("memcached:1.6.18"))
         };
-        space.wait::<Deployment>("cache", "the image is ours again", SOON, |it| it.is_some_and(ours)).await?;
+        space.wait::<Deployment>("cache", "the image is ours again", |it| it.is_some_and(ours)).await?;
         world.untouched("after a repair", &at, &[("deployments cache", 2)]).await?;
         world.is_told("RolloutStarted", &["cause drift", "containers[name=memcached].image; by meddler at "]).await?;
         world.kubectl(&["scale", "deployment/cache", "--replicas=3"]).await?;
@@ -250,7 +250,7 @@ async fn await_added(
         .iter()
         .map(|(kind, count)| (format!("{} {}", kind.plural(), kind.name_of_child("cache")), *count))
         .collect();
-    await_answer(when, SOON, async || {
+    await_answer(when, async || {
         let found = requests.of_children()?;
         ensure!(found == wanted, "wrote {found:?}, wanted {wanted:?}");
         Ok(())
@@ -265,7 +265,7 @@ async fn take_labels(space: &Space) -> Result<()> {
     for kind in WITH_DEPLOYMENT {
         children::of(space, kind, "cache").patch(&PatchParams::default(), &taken).await?;
     }
-    await_answer("the labels are back", SOON, async || {
+    await_answer("the labels are back", async || {
         for kind in WITH_DEPLOYMENT {
             let child = children::of(space, kind, "cache").get().await?;
             ensure!(child.labels().contains_key(label), "{kind:?}");

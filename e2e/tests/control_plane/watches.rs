@@ -9,7 +9,7 @@ use e2e::testing::control_plane::faults::{Aim, Fault, Faults, Lasting};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::{Straight, Verb};
-use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, resource, secret};
+use e2e::testing::control_plane::{at_once, await_ready, in_space, resource, secret};
 
 const NAME: &str = "cache";
 const KINDS: [&str; 5] = ["memcacheds", "deployments", "services", "secrets", "pods"];
@@ -48,7 +48,7 @@ async fn list_fails(space: &Space, aim: Aim, edit: i32) -> Result<()> {
     } else {
         space.apply(&resource(NAME, 0, edit)?).await?;
     }
-    operator.ready(SOON).await?;
+    operator.ready().await?;
     await_ready(space, NAME).await?;
     operator.end().await
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::testing::control_plane::kill_at_write::{AtWrite, Position};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{SOON, at_once, await_ready, children, in_space, ready};
+use e2e::testing::control_plane::{at_once, await_ready, children, in_space, ready};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::status_history::{StatusHistory, StatusWatch};
 use e2e::testing::{Space, await_answer};
@@ -176,7 +176,7 @@ impl Scenario {
     }
 
     async fn await_end(&self, space: &Space, name: &str) -> Result<()> {
-        await_answer(self.name, SOON, async || {
+        await_answer(self.name, async || {
             let resource = space.api::<Memcached>().get(name).await?;
             ensure!(ready(&resource), "it is not ready: {:?}", resource.status);
             let autoscaler = space.api::<HorizontalPodAutoscaler>().get_opt(name).await?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space};
+use e2e::testing::control_plane::{at_once, await_ready, in_space};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::core::v1::Pod;
@@ -84,7 +84,7 @@ async fn evict(all: &Api<Pod>, pod: &str) -> Result<bool> {
 /// Evicts every pod there is now, each as soon as it may go.
 async fn drain(all: &Api<Pod>, name: &str) -> Result<()> {
     for pod in pods(all, name).await? {
-        await_answer("the pod may go", SOON, async || {
+        await_answer("the pod may go", async || {
             evict(all, &pod).await?.then_some(()).context("the budget does not let it go")
         })
         .await
@@ -95,7 +95,7 @@ async fn drain(all: &Api<Pod>, name: &str) -> Result<()> {
 
 /// Waits until the controller has counted the pods, and says how many may go.
 async fn allowed(space: &Space, name: &str, wanted: usize) -> Result<()> {
-    await_answer("the budget has been counted", SOON, async || {
+    await_answer("the budget has been counted", async || {
         let budget = space.api::<PodDisruptionBudget>().get(name).await?;
         let status = budget.status.context("it has not been looked at")?;
         let found = usize::try_from(status.disruptions_allowed)?;

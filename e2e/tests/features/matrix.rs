@@ -10,7 +10,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, state};
+use e2e::testing::control_plane::{at_once, await_ready, in_space, state};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::core::v1::Pod;
@@ -84,7 +84,7 @@ async fn live(space: &Space, name: &str, stops: &[(&[&Feature], &Value)]) -> Res
         let on: Vec<_> = features.iter().map(|feature| feature.name).collect();
         become_ready(space, name, features).await?;
         // An autoscaler that was taken away may have its last word after the resource was ready.
-        await_answer("it is as wanted", SOON, async || {
+        await_answer("it is as wanted", async || {
             same(wanted, &world::state(space, name).await?)?;
             if changes_kind { none_of_a_former_workload(space, name).await } else { Ok(()) }
         })

@@ -8,7 +8,7 @@ use e2e::testing::Space;
 use e2e::testing::control_plane::faults::{Aim, Fault, Faults, Lasting};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Verb;
-use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, reason};
+use e2e::testing::control_plane::{at_once, await_ready, in_space, reason};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::status_history::StatusWatch;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -100,7 +100,7 @@ impl Obstacle {
             let observed = it.status.as_ref().map(|status| status.observed_generation);
             observed == wanted && reason(it, "Ready") == Some(why)
         };
-        space.wait::<Memcached>(name, "it says why", SOON, |it| it.is_some_and(says)).await?;
+        space.wait::<Memcached>(name, "it says why", |it| it.is_some_and(says)).await?;
         let live = |deployment: &Value| deployment["spec"]["replicas"].as_i64();
         let history = watch.history().await?;
         let first = history.deployment.first().and_then(|version| live(version.object.as_ref()?));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{SOON, await_ready, in_space};
+use e2e::testing::control_plane::{await_ready, in_space};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use jiff::{SignedDuration, Timestamp};
@@ -23,7 +23,7 @@ const NAME: &str = "blind";
 
 /// The condition of the autoscaler, once its controller has said that it has no metrics.
 async fn inactive(space: &Space) -> Result<Value> {
-    let found = await_answer("the autoscaler has no metrics", SOON, async || {
+    let found = await_answer("the autoscaler has no metrics", async || {
         let autoscaler = json!(space.api::<HorizontalPodAutoscaler>().get(NAME).await?);
         let conditions = autoscaler["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let is_it = |it: &Value| it["type"] == "ScalingActive" && it["status"] == "False";
@@ -63,8 +63,8 @@ async fn an_autoscaler_without_metrics_is_in_the_status_an_event_and_a_metric() 
             "reason": "AutoscalerInactive", "message": format!("The HorizontalPodAutoscaler does not scale: {why}"),
         });
         let warns = |it: &Memcached| it.status.as_ref().is_some_and(|it| json!(it.warnings) == json!([expected]));
-        space.wait::<Memcached>(NAME, "it warns", SOON, |it| it.is_some_and(warns)).await?;
-        await_answer("the Event is there", SOON, async || {
+        space.wait::<Memcached>(NAME, "it warns", |it| it.is_some_and(warns)).await?;
+        await_answer("the Event is there", async || {
             let events = space.api::<Event>().list(&ListParams::default()).await?.items;
             let is_it = |it: &&Event| it.reason.as_deref() == Some("AutoscalerInactive");
             let told: Vec<_> = events.iter().filter(is_it).map(|it| (it.type_.clone(), json!(it.note))).collect();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Result, ensure};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::{Answer, Call, Forward, Interposer, Verb};
-use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, ready, reason};
+use e2e::testing::control_plane::{at_once, await_ready, in_space, ready, reason};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use futures::future::BoxFuture;
@@ -147,7 +147,7 @@ async fn play(space: &Space, gate: &Gate, change: &Change) -> Result<()> {
     let before = template(space, name).await?;
     gate.close(name);
     let wanted = world::apply(space, name, &spec(change.after)).await?.metadata.generation;
-    await_answer("the status tells of the refusal", SOON, async || {
+    await_answer("the status tells of the refusal", async || {
         let resource = space.api::<Memcached>().get(name).await?;
         let observed = resource.status.as_ref().map(|status| status.observed_generation);
         ensure!(observed == wanted && !ready(&resource), "observed: {observed:?}");
@@ -197,7 +197,7 @@ async fn somebody_elses_policy_keeps_pods_from_being_made_and_one_that_cannot_go
         world::apply(space, "taken", &spec(&["networkPolicy"])).await?;
         let conflict =
             |it: Option<&Memcached>| it.and_then(|it| reason(it, "Stalled")) == Some("NameConflict");
-        space.wait("taken", "it tells of the conflict", SOON, conflict).await?;
+        space.wait("taken", "it tells of the conflict", conflict).await?;
         ensure!(template(space, "taken").await? == Value::Null, "nothing guards these pods");
         space.api::<NetworkPolicy>().delete("taken", &DeleteParams::default()).await?;
         await_ready(space, "taken").await?;
@@ -207,7 +207,7 @@ async fn somebody_elses_policy_keeps_pods_from_being_made_and_one_that_cannot_go
         let before = template(space, "stuck").await?;
         gate.close("stuck");
         world::apply(space, "stuck", &spec(&["extraArgs"])).await?;
-        await_answer("the pods do not wait for a policy to go", SOON, async || {
+        await_answer("the pods do not wait for a policy to go", async || {
             ensure!(template(space, "stuck").await? != before, "they do");
             Ok(())
         })

@@ -8,7 +8,7 @@ use e2e::testing::Space;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space, ready, reason, state};
+use e2e::testing::control_plane::{at_once, await_ready, in_space, ready, reason, state};
 use e2e::testing::kubelet::Kubelet;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
@@ -31,7 +31,7 @@ async fn await_paused(space: &Space, name: &str) -> Result<Memcached> {
         let observed = it.status.as_ref().map(|status| status.observed_generation);
         observed == it.metadata.generation && reason(it, "Paused").is_some()
     };
-    let found = space.wait::<Memcached>(name, "it is paused", SOON, |it| it.is_some_and(is_paused)).await?;
+    let found = space.wait::<Memcached>(name, "it is paused", |it| it.is_some_and(is_paused)).await?;
     found.context("a resource that is paused is there")
 }
 
@@ -119,7 +119,7 @@ async fn what_waits_is_in_the_status_and_is_applied_with_one_write_a_child() -> 
         let waits = ("True", "Paused", "Changes to Service, Deployment wait until spec.paused is false");
         let said =
             |it: &Memcached| ["Reconciling", "Paused"].map(|kind| condition(it, kind)) == [Some(waits); 2];
-        space.wait::<Memcached>(name, "it says what waits", SOON, |it| it.is_some_and(said)).await?;
+        space.wait::<Memcached>(name, "it says what waits", |it| it.is_some_and(said)).await?;
         let resource = await_paused(space, name).await?;
         let pods_serve = ("False", "MemcachedNotReady", "1/3 replicas are ready");
         ensure!(condition(&resource, "Ready") == Some(pods_serve), "{:?}", resource.status);

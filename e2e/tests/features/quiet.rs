@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use e2e::testing::audit::AuditLog;
-use e2e::testing::control_plane::SOON;
 use e2e::testing::{Space, await_answer};
 
 /// How long nobody may write: more than a round of the autoscaler, which goes around every 2 s here.
@@ -15,7 +14,7 @@ const QUIET: Duration = Duration::from_secs(3);
 /// Waits until for some seconds nobody has written a workload of the namespace, nor the operator anything.
 pub(crate) async fn nobody_writes(space: &Space) -> Result<()> {
     let log = AuditLog::for_cluster(space.cluster());
-    await_answer("nobody writes", SOON, async || {
+    await_answer("nobody writes", async || {
         let mark = log.mark()?;
         // A measurement, not a wait: that nothing happens shows only after a while.
         tokio::time::sleep(QUIET).await;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use e2e::Shape;
-use e2e::testing::cache::{SOON, condition};
+use e2e::testing::cache::condition;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
 use e2e::testing::control_plane::{at_once, await_ready, in_space, up};
@@ -134,7 +134,7 @@ async fn a_wrong_image_of_named_pods_costs_one_pod_and_the_right_one_heals_it() 
         let is_told = |it: Option<&Memcached>| {
             it.and_then(|it| condition(it, "Ready")).is_some_and(|it| it.message.contains("cannot pull"))
         };
-        space.wait::<Memcached>("healed", "Ready says why", SOON, is_told).await?;
+        space.wait::<Memcached>("healed", "Ready says why", is_told).await?;
         let mut kept = before.clone();
         kept.remove("healed-2");
         assert_eq!(ready_pods(space).await?, kept);

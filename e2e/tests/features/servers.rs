@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space};
+use e2e::testing::control_plane::{at_once, await_ready, in_space};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, Watchable, await_answer};
 use futures::StreamExt;
@@ -114,7 +114,7 @@ impl<'a> Scaled<'a> {
     async fn behind(&self, number: i32) -> Result<[Duration; 2]> {
         let servers = self.servers(number);
         let told = format!("{} has {number} servers", self.name);
-        let times = await_answer(&told, SOON, async || {
+        let times = await_answer(&told, async || {
             let changed = self.number.since(&number).context("the workload")?;
             let status = self.status.since(&servers).context("the status")?;
             let config = self.config.since(&servers).context("the ConfigMap")?;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{SOON, at_once, await_ready, in_space};
+use e2e::testing::control_plane::{at_once, await_ready, in_space};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use kube::ResourceExt;
@@ -47,7 +47,7 @@ async fn versions(space: &Space, name: &str) -> Result<Versions> {
 /// Waits until the controllers of some children have said what they have to say.
 async fn await_reports(space: &Space, name: &str) -> Result<()> {
     for kind in [ChildKind::PodDisruptionBudget, ChildKind::HorizontalPodAutoscaler] {
-        await_answer("its controller has reported", SOON, async || {
+        await_answer("its controller has reported", async || {
             let child = world::children(space, kind).get_opt(name).await?;
             let reported = |it: &DynamicObject| it.data["status"]["conditions"].is_array();
             ensure!(child.as_ref().is_none_or(reported), "{name}: {child:?}");
@@ -125,7 +125,7 @@ async fn start(space: &Space) -> Result<Operator> {
 
 /// Waits until an operator that has just started has looked at so many resources.
 async fn await_looked_at(operator: &Operator, resources: usize) -> Result<()> {
-    await_answer("every resource has been looked at", SOON, async || {
+    await_answer("every resource has been looked at", async || {
         let page = operator.page("/metrics").await?;
         let value = |name: &str| {
             let value =
@@ -167,7 +167,7 @@ async fn batch(space: &Space, operator: Operator, specs: &[Value]) -> Result<Ope
     let operator = start(space).await?;
     await_looked_at(&operator, specs.len()).await?;
     // Nothing but what time brings: an autoscaler without metrics is warned of after two minutes.
-    await_answer("each write of a restart is a warning that was due", SOON, async || {
+    await_answer("each write of a restart is a warning that was due", async || {
         let due = warned(space).await?.difference(&warned_before).count();
         let due = ["create events", "patch memcacheds/status"].map(|write| (write.to_owned(), due));
         let due: BTreeMap<_, _> = due.into_iter().filter(|(_, times)| *times > 0).collect();
@@ -179,7 +179,7 @@ async fn batch(space: &Space, operator: Operator, specs: &[Value]) -> Result<Ope
 
     let all = ListParams::default();
     space.api::<Memcached>().delete_collection(&DeleteParams::background(), &all).await?;
-    await_answer("the garbage is collected", SOON, async || {
+    await_answer("the garbage is collected", async || {
         for kind in ChildKind::ALL.into_iter().filter(|kind| kind.is_workload()) {
             let left = world::children(space, kind).list(&all).await?.items.len();
             ensure!(left == 0, "{left} are left of {}", kind.plural());

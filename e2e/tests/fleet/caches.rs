@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::control_plane::children::api;
@@ -78,9 +77,9 @@ pub(crate) async fn edit(space: &Space, at: usize, change: &Value) -> Result<()>
 }
 
 /// Waits until every resource says that it is ready.
-pub(crate) async fn all_ready(space: &Space, limit: Duration) -> Result<()> {
+pub(crate) async fn all_ready(space: &Space) -> Result<()> {
     let resources: Api<Memcached> = space.api();
-    await_answer("all caches are ready", limit, async || {
+    await_answer("all caches are ready", async || {
         let all = resources.list(&ListParams::default()).await?;
         let missing = all.iter().filter(|it| !ready(it)).map(ResourceExt::name_any).collect::<Vec<_>>();
         ensure!(all.items.len() == NEW.end && missing.is_empty(), "not ready: {missing:?}");
@@ -138,7 +137,7 @@ pub(crate) async fn predate(space: &Space, at: usize) -> Result<()> {
                 && status.available_replicas == Some(1)
         })
     };
-    space.wait(&name(at), "it runs the older template", Duration::from_secs(60), rolled).await?;
+    space.wait(&name(at), "it runs the older template", rolled).await?;
     Ok(())
 }
 
@@ -177,7 +176,7 @@ pub(crate) async fn define_later(space: &Space) -> Result<()> {
 
 /// Sets that field, as its user, once the API server knows it.
 pub(crate) async fn set_later(space: &Space, at: usize) -> Result<()> {
-    await_answer("the API server knows the field", Duration::from_secs(60), async || {
+    await_answer("the API server knows the field", async || {
         edit(space, at, &json!({"later": "kept"})).await?;
         ensure!(later(space, at).await? == "kept", "it prunes it");
         Ok(())

@@ -13,7 +13,7 @@ use crate::caches::{
     self, GUARDED, LIMITED, NEW, OLD, OWN, PLAIN, all_ready, edit, name, predate, rotate, state,
 };
 use crate::witness::Witness;
-use crate::{ALL_READY_WITHIN, Shipped, names};
+use crate::{Shipped, names};
 
 /// Gets another number of threads.
 const EDITED: std::ops::Range<usize> = PLAIN.start..PLAIN.start + 10;
@@ -82,8 +82,8 @@ pub(crate) async fn says_exactly_what_happens_then(space: &Space, operator: &Shi
 
     let (witness, start) = (Witness::start(space).await?, AuditLog::for_cluster(space.cluster()).mark()?);
     let running = operator.start(&[]).await?;
-    all_ready(space, ALL_READY_WITHIN).await?;
-    await_answer("every number is as asked for", ALL_READY_WITHIN, async || {
+    all_ready(space).await?;
+    await_answer("every number is as asked for", async || {
         let (rest, code) = operator.plan(&[])?;
         ensure!(code == 0, "{rest}");
         Ok(())

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::{Space, await_answer};
@@ -51,7 +50,7 @@ impl Witness {
     async fn catch_up(&self) -> Result<()> {
         let now = self.deployments.list(&ListParams::default()).await?;
         let newest = now.items.iter().map(version).max().context("there are no Deployments")?;
-        await_answer("the witness has seen everything", Duration::from_secs(30), async || {
+        await_answer("the witness has seen everything", async || {
             ensure!(self.read(|seen| seen.version) >= newest);
             Ok(())
         })

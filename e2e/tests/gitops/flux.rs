@@ -4,7 +4,6 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::process;
@@ -19,8 +18,6 @@ use serde_json::{Value, json};
 
 use crate::source;
 
-/// Pods start, and Flux looks now and then.
-const SOON: Duration = Duration::from_secs(120);
 const NAME: &str = "samples";
 /// The group, kind and plural of what the controller works with.
 const KINDS: [(&str, &str, &str); 5] = [
@@ -59,7 +56,7 @@ pub(crate) async fn install(client: &Client) -> Result<()> {
         });
         definitions.patch(&format!("{plural}.{group}"), &params, &Patch::Apply(definition)).await?;
     }
-    await_answer("Flux's kinds are served", SOON, async || {
+    await_answer("Flux's kinds are served", async || {
         for (_, name, _) in KINDS {
             let objects: Api<DynamicObject> = Api::all_with(client.clone(), &kind(name));
             objects.list(&ListParams::default()).await?;
@@ -156,7 +153,7 @@ impl<'a> Flux<'a> {
     /// Has it remove everything that it applied, and waits until it did.
     pub(crate) async fn remove(&self) -> Result<()> {
         self.objects().delete(NAME, &DeleteParams::default()).await?;
-        await_answer("the Kustomization is gone", SOON, async || {
+        await_answer("the Kustomization is gone", async || {
             ensure!(self.objects().get_opt(NAME).await?.is_none(), "it is still there");
             Ok(())
         })
@@ -164,7 +161,7 @@ impl<'a> Flux<'a> {
     }
 
     async fn says(&self, what: &str, condition: impl Fn(&Value) -> bool) -> Result<Value> {
-        let outcome = await_answer(what, SOON, async || {
+        let outcome = await_answer(what, async || {
             let status = self.objects().get(NAME).await?.data["status"].take();
             ensure!(condition(&status), "{status}");
             Ok(status)

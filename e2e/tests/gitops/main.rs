@@ -9,7 +9,6 @@ mod source;
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::process;
@@ -29,8 +28,6 @@ use serde_json::json;
 use self::flux::Flux;
 use self::source::Repository;
 
-/// Pods start, and what is gone is collected.
-const SOON: Duration = Duration::from_secs(90);
 /// Samples whose images and nodes this cluster has.
 const SAMPLES: [&str; 3] = ["minimal.yaml", "memcached.yaml", "sasl.yaml"];
 
@@ -67,7 +64,7 @@ async fn story(space: &Space) -> Result<()> {
     fs::remove_file(repository.folder().join("minimal.yaml"))?;
     repository.publish("second").await?;
     flux.reached("second").await?;
-    space.wait::<Memcached>("minimal", "it is pruned", SOON, |it| it.is_none()).await?;
+    space.wait::<Memcached>("minimal", "it is pruned", |it| it.is_none()).await?;
     ensure!(versions(space).await? == before[..2], "it changed the others too: {:?}", versions(space).await?);
 
     // A child's name is taken by another owner: no tool may call the resource ready, nor wait for it until a timeout.

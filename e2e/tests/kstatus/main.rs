@@ -6,7 +6,7 @@
 
 use anyhow::{Result, bail};
 use e2e::testing::audit::AuditLog;
-use e2e::testing::cache::{Cache, SOON, condition, install, says};
+use e2e::testing::cache::{Cache, condition, install, says};
 use e2e::testing::kstatus::Status;
 use e2e::testing::operator::{Launch, Operator, binary};
 use e2e::testing::permissions::as_installed;
@@ -303,7 +303,7 @@ async fn rules_come(cache: &Cache<'_>, invalid: &Value) -> Result<()> {
     another.metadata = ObjectMeta { name: Some("another".to_owned()), ..ObjectMeta::default() };
     another.spec = serde_json::from_value(invalid.clone())?;
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-    await_answer("the rules hold", SOON, async || match resources.create(&dry_run, &another).await {
+    await_answer("the rules hold", async || match resources.create(&dry_run, &another).await {
         Err(kube::Error::Api(status)) if status.code == 422 => Ok(()),
         other => bail!("the API server says {other:?}"),
     })

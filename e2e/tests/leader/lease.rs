@@ -11,7 +11,7 @@ use tokio::time::{interval, sleep};
 
 use crate::in_space;
 use e2e::testing::arena::{
-    Arena, NAMES, PACE, SOON, Traffic, await_leader_writes, await_leads, await_writes, roles,
+    Arena, NAMES, PACE, Traffic, await_leader_writes, await_leads, await_writes, roles,
 };
 
 /// How long these Leases last, in seconds: long enough that a leader on a busy machine renews in time.
@@ -19,7 +19,7 @@ const LEASE: u32 = 6;
 
 /// Waits until an operator of this arena holds the Lease, and says so in it.
 async fn await_held(arena: &Arena<'_>) -> Result<String> {
-    await_answer("an operator holds the Lease", SOON + SOON, async || {
+    await_answer("an operator holds the Lease", async || {
         let holder = arena.holder().await?.context("nobody does")?;
         ensure!(["a", "b"].contains(&holder.as_str()), "{holder} does");
         Ok(holder)

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 use crate::in_space;
 use crate::permissions::of_the_chart;
-use e2e::testing::arena::{SOON, resource};
+use e2e::testing::arena::resource;
 
 const GOES: &str = "the namespace is being deleted: nothing more is made in it, for 1 Memcached(s)";
 const USER: &str = "operator-of-two-namespaces";
@@ -41,7 +41,7 @@ async fn await_memory(space: &Space, memory: &str) -> Result<()> {
     let has =
         |it: &Deployment| serde_json::to_string(it).is_ok_and(|text| text.contains(&format!("\"{memory}\"")));
     let wanted = format!("its memcached gets -m {memory}");
-    space.wait::<Deployment>("cache", &wanted, SOON, |it| it.is_some_and(has)).await?;
+    space.wait::<Deployment>("cache", &wanted, |it| it.is_some_and(has)).await?;
     Ok(())
 }
 
@@ -71,8 +71,8 @@ async fn one_line_tells_that_it_goes(space: &Space, folder: &TempDir) -> Result<
     space.api::<Deployment>().delete("cache", &DeleteParams::default()).await?;
     let status = "it says why";
     let is_told = |it: &Memcached| says(it, "False", "MemcachedNotReady");
-    space.wait::<Memcached>("cache", status, SOON, |it| it.is_some_and(is_told)).await?;
-    let told = await_answer("the log tells", SOON, async || {
+    space.wait::<Memcached>("cache", status, |it| it.is_some_and(is_told)).await?;
+    let told = await_answer("the log tells", async || {
         let told = lines()?.split_off(before);
         ensure!(told.iter().any(|line| line.contains(GOES)), "{told:#?}");
         Ok(told)

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, ensure};
 use e2e::chart::{self, NAMESPACE, RELEASE, said};
 use e2e::shipped;
 use e2e::testing::audit::AuditLog;
-use e2e::testing::cache::{Cache, SOON, condition, says};
+use e2e::testing::cache::{Cache, condition, says};
 use e2e::testing::release::OperatorPod;
 use e2e::testing::{Space, await_answer, in_namespace_of, monitors, release};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -66,7 +66,7 @@ impl<'a> Newcomer<'a> {
     /// The operator's two pods, of which, soon, exactly one leads.
     async fn operators(&self) -> Result<Vec<OperatorPod>> {
         let client = self.space.client();
-        await_answer("exactly one of two operators leads", SOON, async || {
+        await_answer("exactly one of two operators leads", async || {
             let pods = release::pods(&client).await?;
             let leaders = pods.iter().filter(|pod| pod.leads()).count();
             ensure!((pods.len(), leaders) == (2, 1), "{} pods, {leaders} leaders", pods.len());

@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use e2e::testing::cache::{Cache, SOON};
+use e2e::testing::PATIENCE;
+use e2e::testing::cache::Cache;
 use e2e::testing::memcached::Memcached;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -31,7 +32,7 @@ impl Traffic {
     /// Every answer until now was right, and they go on.
     pub(crate) async fn flows(&mut self) -> Result<()> {
         let before = *self.rounds.borrow_and_update();
-        match timeout(SOON, self.rounds.changed()).await {
+        match timeout(PATIENCE, self.rounds.changed()).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_ended)) => {
                 let Err(why) = (&mut self.task).await.context("the client panicked")?;

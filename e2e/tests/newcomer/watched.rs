@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 use e2e::chart::{NAMESPACE, RELEASE};
-use e2e::testing::cache::{Cache, SOON};
+use e2e::testing::cache::Cache;
 use e2e::testing::prometheus::{AlertedResource, Prometheus, rules};
 use e2e::testing::{await_answer, monitors};
 use kube::Api;
@@ -28,7 +28,7 @@ impl<'a> Watch<'a> {
         let mut configs = Vec::new();
         for (namespace, name, pods) in [(NAMESPACE, RELEASE, 2), (cache.space.name(), cache.name, 1)] {
             let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
-            let monitor = await_answer(name, SOON, async || Ok(api.get(name).await?)).await?;
+            let monitor = await_answer(name, async || Ok(api.get(name).await?)).await?;
             for mut config in monitors::scrape_configs(&client, &monitor).await? {
                 // The sample's half a minute is for those who have time.
                 config["scrape_interval"] = json!("1s");

@@ -5,7 +5,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::testing::await_answer;
@@ -20,8 +19,6 @@ use memcached_operator::kernel::status::conditions::{Reason, Type};
 use memcached_operator::shell::metrics::Metrics;
 use memcached_operator::shell::metrics::names::{self, Metric};
 use serde_json::{Value, json};
-
-const SOON: Duration = Duration::from_secs(30);
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace is above")
@@ -161,7 +158,7 @@ async fn promtool_finds_nothing_wrong_with_the_exporters_metrics_but_upstreams_n
         format!("--listen=127.0.0.1:{exporter}"),
     ];
     let _exporter = start(&binary()?, &arguments)?;
-    let page = await_answer("the exporter reaches memcached", SOON, async || {
+    let page = await_answer("the exporter reaches memcached", async || {
         // With an item there is a slab class to tell of.
         Memcached::connect(([127, 0, 0, 1], cache)).await?.set("a", b"b").await?;
         match get(([127, 0, 0, 1], exporter).into(), "/metrics").await? {

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use super::{with_each_workload, with_workload};
-use e2e::testing::cache::{Cache, SOON, says};
+use e2e::testing::cache::{Cache, says};
 
 /// Kind, name and finalizers of every object of a kind.
 async fn objects<K>(cache: &Cache<'_>) -> Result<Vec<String>>
@@ -49,7 +49,7 @@ async fn with_its_resource_all_of_a_cache_goes_and_no_finalizer_is_needed() -> R
     with_each_workload("deletion", async |cache, kind| {
         cache.apply(&with_workload(kind, json!({"replicas": 2}))).await?;
         cache.ready().await?;
-        let whole = await_answer("all of it is there", SOON, async || {
+        let whole = await_answer("all of it is there", async || {
             let whole = leftovers(cache).await?;
             // The resource, its workload, the record of the template, two pods, Service and what Kubernetes derives from it, the
             // ConfigMap with the servers.
@@ -60,7 +60,7 @@ async fn with_its_resource_all_of_a_cache_goes_and_no_finalizer_is_needed() -> R
         assert!(whole.iter().all(|object| object.ends_with("[]")), "{whole:#?}");
 
         cache.space.api::<Memcached>().delete(cache.name, &DeleteParams::background()).await?;
-        await_answer("nothing of it is left", SOON, async || {
+        await_answer("nothing of it is left", async || {
             let left = leftovers(cache).await?;
             ensure!(left.is_empty(), "{left:#?}");
             Ok(())
@@ -122,7 +122,7 @@ async fn kubectl_describe_tells_what_happened_and_why() -> Result<()> {
         ];
         expected.sort_unstable();
         let cluster = cache.space.cluster();
-        await_answer("all events are told", SOON, async || {
+        await_answer("all events are told", async || {
             let mut describe = cluster.kubectl()?;
             describe.args(["describe", "memcached", cache.name, "-n", cache.space.name()]);
             let output = describe.output()?;

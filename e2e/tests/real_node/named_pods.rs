@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::await_answer;
-use e2e::testing::cache::{Cache, SOON, condition};
+use e2e::testing::cache::{Cache, condition};
 use e2e::testing::memcached::Memcached as Client;
 use e2e::testing::serving::Serving;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
@@ -30,7 +30,7 @@ fn named(replicas: usize, more: &Value) -> Value {
 /// Connects to the pod of this number, once it is ready.
 async fn connect(cache: &Cache<'_>, number: usize) -> Result<Client> {
     let name = format!("{}-{number}", cache.name);
-    let address = await_answer("the pod is ready", SOON, async || {
+    let address = await_answer("the pod is ready", async || {
         let pod = cache.space.api::<Pod>().get(&name).await?;
         let status = pod.status.context("it has a status")?;
         let ready = status.conditions.iter().flatten().any(|it| it.type_ == "Ready" && it.status == "True");
@@ -138,11 +138,11 @@ async fn a_living_cache_gets_pods_with_names_and_again_pods_without_and_serves_a
         let serving = Serving::follow(cache.space, cache.name).await?;
         cache.apply(&named(2, &json!({}))).await?;
         let resource = cache.ready().await?;
-        cache.space.wait::<Deployment>(cache.name, "it is gone", SOON, |it| it.is_none()).await?;
+        cache.space.wait::<Deployment>(cache.name, "it is gone", |it| it.is_none()).await?;
         assert_eq!(servers(cache, &resource).await?, names(cache, 2));
         cache.apply(&json!({"replicas": 2, "workload": "Deployment"})).await?;
         let resource = cache.ready().await?;
-        cache.space.wait::<StatefulSet>(cache.name, "it is gone", SOON, |it| it.is_none()).await?;
+        cache.space.wait::<StatefulSet>(cache.name, "it is gone", |it| it.is_none()).await?;
         assert_eq!(servers(cache, &resource).await?, of_service);
         let counts = serving.finish().await?;
         println!("ready pods while the workload of 2 pods changes twice: {counts:?}");

@@ -1,7 +1,7 @@
 //! A resource goes and leaves its cache behind: made anew it takes the cache back, with every key.
 
 use anyhow::{Context, Result};
-use e2e::testing::cache::{Cache, SOON};
+use e2e::testing::cache::Cache;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, PropagationPolicy};
 use memcached_operator::api::Memcached;
@@ -22,7 +22,7 @@ async fn orphan(cache: &Cache<'_>) -> Result<()> {
     let orphan =
         DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
     cache.space.api::<Memcached>().delete(cache.name, &orphan).await?;
-    cache.space.wait::<Memcached>(cache.name, "it is gone", SOON, |it| it.is_none()).await.map(|_| ())
+    cache.space.wait::<Memcached>(cache.name, "it is gone", |it| it.is_none()).await.map(|_| ())
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::await_answer;
-use e2e::testing::cache::{Cache, SOON};
+use e2e::testing::cache::Cache;
 use e2e::testing::plugin::Plugin;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding};
@@ -36,7 +36,7 @@ async fn editor(cache: &Cache<'_>) -> Result<Plugin> {
     }
     let plugin = Plugin::for_user(cache.space, &user)?;
     // The API server learns of a binding a moment later.
-    await_answer("the editor may see the cache", SOON, async || plugin.mcd("status").await).await?;
+    await_answer("the editor may see the cache", async || plugin.mcd("status").await).await?;
     Ok(plugin)
 }
 
@@ -47,7 +47,7 @@ async fn as_viewer(cache: &Cache<'_>, body: impl AsyncFnOnce(Plugin) -> Result<(
     bindings.create(&PostParams::default(), &binding(VIEW, &user, &user)?).await?;
     let outcome = async {
         let plugin = Plugin::for_user(cache.space, &user)?;
-        await_answer("the viewer may see all caches", SOON, async || plugin.mcd("status -A").await).await?;
+        await_answer("the viewer may see all caches", async || plugin.mcd("status -A").await).await?;
         body(plugin).await
     }
     .await;
@@ -111,7 +111,7 @@ async fn sees_and_changes(editor: &Plugin, cache: &Cache<'_>) -> Result<()> {
 
 /// Waits until the pod is another one than before, and serves.
 async fn await_another_pod(cache: &Cache<'_>, before: &str) -> Result<()> {
-    await_answer("the pod is another one", SOON, async || {
+    await_answer("the pod is another one", async || {
         let pod = cache.only_pod().await?;
         ensure!(pod != before, "it is the same");
         Ok(())
@@ -150,7 +150,7 @@ async fn sees_named_pods(editor: &Plugin, cache: &Cache<'_>) -> Result<()> {
     let (name, pod_name) = (cache.name, format!("{}-0", cache.name));
     cache.apply(&json!({"replicas": 1, "workload": "StatefulSet"})).await?;
     cache.ready().await?;
-    cache.space.wait::<Deployment>(name, "it is gone", SOON, |it| it.is_none()).await?;
+    cache.space.wait::<Deployment>(name, "it is gone", |it| it.is_none()).await?;
     let before = cache.only_pod().await?;
     let status = editor.json(&format!("status {name}")).await?;
     let pod = only(&status["pods"], "the pods")?;

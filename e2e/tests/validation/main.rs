@@ -11,7 +11,6 @@ mod generate;
 mod ratcheting;
 mod rules;
 
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use e2e::testing::{Space, await_answer, in_namespace, is_of_the_right_version};
@@ -22,9 +21,6 @@ use kube::core::response::StatusCause;
 use kube::{Api, Client};
 use memcached_operator::api::{GROUP, KIND, VERSIONS, crd};
 use serde_json::{Value, json};
-
-/// Long enough for a slow machine; what is awaited takes milliseconds.
-const SOON: Duration = Duration::from_secs(30);
 
 /// The resources of a namespace in one of the served versions.
 fn resources(client: &Client, namespace: &str, version: &str) -> Api<DynamicObject> {
@@ -52,7 +48,7 @@ async fn install(client: &Client, crd: &CustomResourceDefinition) -> Result<()> 
     let name = crd.metadata.name.as_deref().context("a definition has a name")?;
     definitions.patch(name, &PatchParams::apply("e2e-test").force(), &Patch::Apply(crd)).await?;
     for version in VERSIONS {
-        await_answer("the definition is served", SOON, async || {
+        await_answer("the definition is served", async || {
             Ok(resources(client, "default", version).list(&kube::api::ListParams::default()).await?)
         })
         .await?;

@@ -11,7 +11,7 @@ use kube::{Api, Client};
 use memcached_operator::api::{VERSIONS, crd};
 use serde_json::{Value, json};
 
-use super::{SOON, dry_run, install, resource, resources};
+use super::{dry_run, install, resource, resources};
 
 /// The definition without a single rule beside the types.
 fn loose() -> Result<CustomResourceDefinition> {
@@ -120,7 +120,7 @@ async fn a_stored_resource_that_breaks_a_new_rule_takes_a_status_and_goes() -> R
     install(&client, &loose()?).await?;
     let violators = violators();
     try_join_all(violators.iter().map(async |(name, spec, _)| {
-        await_answer("it is stored", SOON, async || {
+        await_answer("it is stored", async || {
             let object = resource(name, VERSIONS[0], &json!({"spec": spec}));
             Ok(api.create(&PostParams::default(), &object).await?)
         })
@@ -136,7 +136,7 @@ async fn a_stored_resource_that_breaks_a_new_rule_takes_a_status_and_goes() -> R
 /// What happens to a stored resource: its operator reports, its owner edits, and in the end it goes.
 async fn live(api: &Api<DynamicObject>, name: &str, spec: &Value, elsewhere: Elsewhere) -> Result<()> {
     let again = resource(&format!("{name}-2"), VERSIONS[0], &json!({"spec": spec}));
-    await_answer("a new one like it is refused", SOON, async || {
+    await_answer("a new one like it is refused", async || {
         ensure!(dry_run(api, &again).await?.is_err(), "{name} is taken");
         Ok(())
     })
@@ -194,7 +194,7 @@ async fn an_older_definition_hides_a_field_and_the_first_write_of_a_status_loses
     let is = |name: &'static str, expected: Value| {
         let api = api.clone();
         async move {
-            await_answer("the definition is in effect", SOON, async || {
+            await_answer("the definition is in effect", async || {
                 let (field, ..) = read(&api, name).await?;
                 ensure!(field == expected, "{name}: {field}");
                 Ok(())

@@ -173,7 +173,13 @@ mod tests {
     const START: Timestamp = Timestamp::UNIX_EPOCH;
 
     fn warming() -> Warming {
-        Warming { pod: "c-2".into(), since: Time(START), items_percent: None, hit_ratio_percent: None }
+        Warming {
+            pod: "c-2".into(),
+            revision: "r".into(),
+            since: Time(START),
+            items_percent: None,
+            hit_ratio_percent: None,
+        }
     }
 
     fn figures(pod: &str, items: u64, hits: u64, misses: u64) -> PodFigures {

@@ -23,6 +23,24 @@ pub struct Wait {
     pub state: WaitState,
 }
 
+/// The pod that was replaced last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewPod {
+    /// Its name.
+    pub pod: String,
+    /// The revision of the template that it has; empty where the StatefulSet says none.
+    pub revision: String,
+}
+
+impl NewPod {
+    /// Whether this is the record of this pod. One of an older template that had its name had other keys.
+    #[must_use]
+    pub fn is_of(&self, warming: &Warming) -> bool {
+        let Warming { pod, revision, since: _, items_percent: _, hit_ratio_percent: _ } = warming;
+        (&self.pod, &self.revision) == (pod, revision)
+    }
+}
+
 /// Whether all pods serve meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitState {
@@ -39,15 +57,17 @@ impl Wait {
     #[must_use]
     pub fn new(
         warmth: Warmth,
-        pod: String,
+        new: NewPod,
         before: Option<&Warming>,
         now: Timestamp,
         shares: impl Fn(&Warming) -> Shares,
     ) -> Self {
         // A start in the future, from a clock that went wrong, would put the end off.
-        let known = before.filter(|it| it.pod == pod && it.since.0 <= now).cloned();
+        let known = before.filter(|it| new.is_of(it) && it.since.0 <= now).cloned();
         let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
-        let begun = || Warming { pod, since: Time(now), items_percent: None, hit_ratio_percent: None };
+        let NewPod { pod, revision } = new;
+        let begun =
+            || Warming { pod, revision, since: Time(now), items_percent: None, hit_ratio_percent: None };
         let mut warming = known.unwrap_or_else(begun);
         let Shares { items, hit_ratio } = shares(&warming);
         warming.items_percent = items.or(warming.items_percent);
@@ -77,7 +97,7 @@ impl Wait {
     /// Whether the next pod may be replaced.
     #[must_use]
     pub fn is_over(&self, now: Timestamp) -> bool {
-        let Warming { items_percent, hit_ratio_percent, pod: _, since: _ } = &self.warming;
+        let Warming { items_percent, hit_ratio_percent, pod: _, revision: _, since: _ } = &self.warming;
         let is_warm = |share: &Option<i32>| share.is_some_and(|share| share >= self.warmth.percent);
         is_warm(items_percent) || is_warm(hit_ratio_percent) || self.ends().is_none_or(|end| end <= now)
     }
@@ -86,7 +106,7 @@ impl Wait {
     /// 55 % of their hit ratio`
     #[must_use]
     pub fn in_words(&self) -> String {
-        let Warming { pod, items_percent, hit_ratio_percent, since: _ } = &self.warming;
+        let Warming { pod, items_percent, hit_ratio_percent, revision: _, since: _ } = &self.warming;
         let end = self.ends().map(|end| format!(", or at {end}")).unwrap_or_default();
         let items = items_percent.map(|it| format!("{it} % of the items of the others"));
         let ratio = hit_ratio_percent.map(|it| match items_percent {
@@ -115,7 +135,8 @@ mod tests {
     }
 
     fn wait(before: Option<&Warming>, now: i64, shares: Shares) -> Wait {
-        Wait::new(WARMTH, "c-2".into(), before, at(now), |_| shares)
+        let new = NewPod { pod: "c-2".into(), revision: "r".into() };
+        Wait::new(WARMTH, new, before, at(now), |_| shares)
     }
 
     fn shares(items: Option<i32>, hit_ratio: Option<i32>) -> Shares {
@@ -140,12 +161,17 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_goes_on_under_another_leader_and_begins_anew_for_another_pod() {
+    fn a_wait_goes_on_under_another_leader_and_begins_anew_for_another_pod_or_template() {
         let begun = wait(None, 1_000, shares(Some(7), None));
         let goes_on = wait(Some(&begun.warming), 1_100, Shares::default());
         assert_eq!(goes_on, begun);
-        let before = Warming { pod: "c-3".into(), ..begun.warming.clone() };
-        assert_eq!(wait(Some(&before), 1_100, Shares::default()), wait(None, 1_100, Shares::default()));
+        let others = [
+            Warming { pod: "c-3".into(), ..begun.warming.clone() },
+            Warming { revision: "older".into(), ..begun.warming.clone() },
+        ];
+        for before in others {
+            assert_eq!(wait(Some(&before), 1_100, Shares::default()), wait(None, 1_100, Shares::default()));
+        }
         let in_the_future = wait(None, 9_000, Shares::default());
         assert_eq!(wait(Some(&in_the_future.warming), 1_100, Shares::default()).ends(), Some(at(1_400)));
     }

@@ -1,8 +1,6 @@
 //! A cluster with controllers and without a node: takes a prefix for names, gives a namespace of a cluster that all tests of
 //! a program share, or a cluster of the test's own. Called by the tests of `control_plane`, `features` and `fleet`.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -12,7 +10,7 @@ use memcached_operator::api::{Memcached, crd};
 use serde_json::json;
 use tokio::sync::OnceCell;
 
-use super::resources::{SOON, plain};
+use super::resources::plain;
 use crate::testing::{Space, await_answer, in_namespace_of, monitors, unique};
 use crate::{Cluster, Options, Owners, Shape, TemporaryCluster};
 
@@ -46,7 +44,7 @@ async fn resources_may_own(client: &Client) -> Result<()> {
         serde_json::from_value(json!({"metadata": {"name": "owned", "ownerReferences": [owner]}}))?;
     let objects: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
-    await_answer("a Memcached may own something", SOON, async || {
+    await_answer("a Memcached may own something", async || {
         Ok(objects.create(&dry_run, &owned).await.map(|_| ())?)
     })
     .await
@@ -64,7 +62,7 @@ pub async fn collector_is_at_work(space: &Space) -> Result<()> {
         let owned = json!({"metadata": {"name": "owned", "ownerReferences": [reference]}});
         space.apply(&serde_json::from_value::<ConfigMap>(owned)?).await?;
         space.api::<Memcached>().delete("owner", &DeleteParams::background()).await?;
-        await_answer("the garbage collector knows our kind", Duration::from_secs(180), async || {
+        await_answer("the garbage collector knows our kind", async || {
             ensure!(space.api::<ConfigMap>().get_opt("owned").await?.is_none(), "nothing is collected yet");
             Ok(())
         })
@@ -85,7 +83,7 @@ pub async fn define(client: &Client, definition: &CustomResourceDefinition) -> R
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let name = definition.metadata.name.as_deref().context("a definition has a name")?;
     definitions.patch(name, &PatchParams::apply("e2e-test").force(), &Patch::Apply(definition)).await?;
-    await_answer("the definition is served", SOON, async || {
+    await_answer("the definition is served", async || {
         let resources: Api<Memcached> = Api::all(client.clone());
         Ok(resources.list(&ListParams::default()).await.map(|_| ())?)
     })

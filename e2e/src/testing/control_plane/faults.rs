@@ -12,7 +12,6 @@ use http::Response;
 use kube::client::Body;
 use serde_json::json;
 
-use super::resources::SOON;
 use super::transport::{Answer, Call, Forward, Interposer, Verb};
 
 /// Ways in which a request fails.
@@ -154,7 +153,7 @@ impl Faults {
     /// Waits until the fault that was armed last for this resource has struck this often.
     pub async fn await_fired(&self, aim: &Aim, times: usize) -> Result<()> {
         // Events are sent one after the other, behind those of all other lives, and some of these get no answer.
-        await_answer("the fault strikes", 3 * SOON, async || {
+        await_answer("the fault strikes", async || {
             let fired =
                 self.with(|armed| armed.iter().rfind(|it| it.aim.name == aim.name).map_or(0, |it| it.fired));
             ensure!(fired >= times, "it struck {fired} times of {times}");

@@ -27,5 +27,5 @@ pub mod transport;
 
 pub use cluster::{collector_is_at_work, define, in_space, up};
 pub use resources::{
-    SOON, at_once, await_ready, certificates, everything, message, plain, ready, reason, resource, secret,
+    at_once, await_ready, certificates, everything, message, plain, ready, reason, resource, secret,
 };

@@ -11,10 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use crate::testing::permissions::as_installed;
-use crate::testing::{Space, await_answer};
+use crate::testing::{PATIENCE, Space, await_answer};
 use anyhow::{Context, Result, anyhow};
 use memcached_operator::cli::replay::{ReplayError, replay};
 use memcached_operator::kernel::reconciler::Settings;
@@ -58,7 +57,7 @@ impl Operator {
     /// Starts one and waits until it is ready.
     pub async fn start(space: &Space, interposer: Arc<dyn Interposer>, kill: Kill) -> Result<Self> {
         let operator = Self::spawn(space, interposer, kill).await?;
-        operator.ready(Duration::from_secs(30)).await?;
+        operator.ready().await?;
         Ok(operator)
     }
 
@@ -85,8 +84,8 @@ impl Operator {
     }
 
     /// Waits until `/readyz` says so.
-    pub async fn ready(&self, limit: Duration) -> Result<()> {
-        await_answer("the operator is ready", limit, async || {
+    pub async fn ready(&self) -> Result<()> {
+        await_answer("the operator is ready", async || {
             let page = self.readyz().await?;
             page.starts_with("HTTP/1.0 200").then_some(()).with_context(|| page)
         })
@@ -123,13 +122,11 @@ impl Operator {
     /// Waits until it is gone, and replays its journal.
     pub async fn gone(mut self) -> Result<()> {
         let ended = self.ended.take().context("it is waited for once")?;
-        let ended =
-            tokio::time::timeout(Duration::from_secs(30), ended).await.context("the operator hangs")?;
+        let ended = tokio::time::timeout(PATIENCE, ended).await.context("the operator hangs")?;
         ended.context("the operator panicked")??;
         // The journal's own thread may still have a line in hand.
         let path = self.journal.path().join("journal");
-        await_answer("the journal can be read", Duration::from_secs(5), async || Ok(File::open(&path)?))
-            .await?;
+        await_answer("the journal can be read", async || Ok(File::open(&path)?)).await?;
         REPLAYED.fetch_add(replayed(&path)?, Ordering::Relaxed);
         Ok(())
     }

@@ -3,7 +3,6 @@
 
 use std::future::Future;
 use std::sync::OnceLock;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Secret;
@@ -13,10 +12,6 @@ use serde_json::{Value, json};
 
 use crate::certs;
 use crate::testing::Space;
-
-/// After that something hangs. What is awaited takes a second or two, and on a machine where forty threads wait for two
-/// processors more than a minute was seen.
-pub const SOON: Duration = Duration::from_secs(150);
 
 /// The key of a Secret that memcached reads its passwords from.
 const PASSWORD_FILE: &str = "password-file";
@@ -103,7 +98,7 @@ pub fn message<'a>(resource: &'a Memcached, kind: &str) -> Option<&'a str> {
 
 /// Waits until a resource is ready.
 pub async fn await_ready(space: &Space, name: &str) -> Result<Memcached> {
-    let found = space.wait::<Memcached>(name, "it is ready", SOON, |it| it.is_some_and(ready)).await?;
+    let found = space.wait::<Memcached>(name, "it is ready", |it| it.is_some_and(ready)).await?;
     found.context("a resource that is ready is there")
 }
 

@@ -13,9 +13,6 @@ use memcached_operator::api::Memcached;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::time::timeout;
-
-use super::resources::SOON;
 
 /// Fields that differ from one run to the next and mean nothing.
 const MASKED: [&str; 6] =
@@ -130,32 +127,20 @@ fn compare(path: &str, wanted: &Value, found: &Value, paths: &mut Vec<String>) {
     }
 }
 
-/// Waits until the state is the wanted one. Whatever stands still for [`SOON`] has ended; on a machine that does much else
-/// the controllers of Kubernetes may need longer for all their steps.
+/// Waits until the state is the wanted one.
 pub async fn await_equal(space: &Space, name: &str, wanted: &Value) -> Result<()> {
-    let mut last = String::new();
-    let comes_to_its_end = async {
-        loop {
-            let seen = await_answer("the same end as without a fault, or a step to it", SOON, async || {
-                let seen = differences(wanted, &of(space, name).await?).join("\n  ");
-                ensure!(seen.is_empty() || seen != last, "nothing moves: {seen}");
-                Ok(seen)
-            });
-            last = seen.await?;
-            if last.is_empty() {
-                return Ok(());
-            }
-        }
-    };
-    timeout(4 * SOON, comes_to_its_end)
-        .await
-        .context("it moves for ever, and never to the end without a fault")?
+    await_answer("the same end as without a fault", async || {
+        let differences = differences(wanted, &of(space, name).await?);
+        ensure!(differences.is_empty(), "{}", differences.join("\n  "));
+        Ok(())
+    })
+    .await
 }
 
 /// Waits until nothing has changed for a while, and gives the state then.
 pub async fn at_rest(space: &Space, name: &str) -> Result<Value> {
     let (mut last, mut same) = (Value::Null, 0);
-    await_answer("it comes to rest", SOON, async || {
+    await_answer("it comes to rest", async || {
         let state = of(space, name).await?;
         same = if state == last { same + 1 } else { 0 };
         last = state.clone();

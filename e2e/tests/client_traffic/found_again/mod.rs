@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use e2e::testing::cache::{Cache, SOON};
+use e2e::testing::cache::Cache;
 use e2e::testing::{Space, await_answer};
 use futures::future::try_join_all;
 use tokio::time::{Instant, interval};
@@ -72,7 +72,7 @@ async fn find(rings: &mut [Ring], servers: &str) -> Result<Vec<i32>> {
 
 /// A client stores its keys, once it has come to all pods.
 async fn stores_all(ring: &mut Ring, put: impl AsyncFn(&mut Ring) -> Result<i32>) -> Result<()> {
-    await_answer("a client stores all its keys", SOON, async || {
+    await_answer("a client stores all its keys", async || {
         let stored = put(ring).await?;
         ensure!(stored == 100, "{}: {stored} %", ring.title);
         Ok(())

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::await_answer;
-use e2e::testing::cache::{Cache, SOON};
+use e2e::testing::cache::Cache;
 use e2e::testing::memcached::Memcached as Client;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{DeleteParams, EvictParams, ListParams};
@@ -91,7 +91,7 @@ impl<'a> Pods<'a> {
 
     /// Waits until this many serve, none is on its way out, and none of `gone` is left.
     pub(crate) async fn become_many(&self, count: usize, gone: &[Member]) -> Result<()> {
-        await_answer("the pods serve", SOON, async || {
+        await_answer("the pods serve", async || {
             let (serving, there) = (self.serving().await?, self.all().await?.len());
             let left = serving.iter().filter(|it| gone.iter().any(|gone| gone.uid == it.uid)).count();
             ensure!((serving.len(), there, left) == (count, count, 0), "{there} are there: {serving:?}");
@@ -107,7 +107,7 @@ impl<'a> Pods<'a> {
         if !self.have_names() {
             return Ok(());
         }
-        await_answer("the name server knows the pods", SOON, async || {
+        await_answer("the name server knows the pods", async || {
             for Member { name, address, .. } in self.serving().await? {
                 let found = machine.address_of(&format!(
                     "{name}.{}.{}.svc",
@@ -166,7 +166,7 @@ impl<'a> Pods<'a> {
         let mut refused = false;
         for pod in held {
             refused = false;
-            await_answer("the pod may go", SOON, async || {
+            await_answer("the pod may go", async || {
                 let answer = self.to_evict.evict(&pod.name, &EvictParams::default()).await;
                 refused |= matches!(&answer, Err(kube::Error::Api(status)) if status.code == 429);
                 Ok(answer.map(|_| ())?)

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, ensure};
-use e2e::testing::control_plane::{SOON, certificates};
+use e2e::testing::control_plane::certificates;
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
@@ -88,7 +88,7 @@ async fn reconcile(space: &Space, kind: ChildKind, object: Value) -> Result<()> 
 /// What it does at every turn: the whole of what the object should be goes into the one that is there.
 async fn turn(api: &Api<DynamicObject>, wanted: &DynamicObject) -> Result<()> {
     let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
-    await_answer("the Go operator's turn meets nobody", SOON, async || {
+    await_answer("the Go operator's turn meets nobody", async || {
         let mut live = api.get(NAME).await?;
         live.data["spec"] = wanted.data["spec"].clone();
         live.metadata.labels.clone_from(&wanted.metadata.labels);
@@ -134,7 +134,7 @@ async fn report(space: &Space, resource: &Memcached) -> Result<()> {
         .and_then(|it| it.min_replicas)
         .or(resource.spec.replicas)
         .unwrap_or(1);
-    await_answer("the Go operator's pods are ready", SOON, async || {
+    await_answer("the Go operator's pods are ready", async || {
         let deployment = space.api::<Deployment>().get(NAME).await?;
         let ready = deployment.status.and_then(|status| status.ready_replicas).unwrap_or_default();
         ensure!(ready == wanted, "{ready} are");

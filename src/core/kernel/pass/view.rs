@@ -18,7 +18,7 @@ use crate::kernel::object::{ChildKind, Key};
 use crate::kernel::orphan::Orphan;
 use crate::kernel::stateful_set_rollout::{self, UnreadyPod};
 use crate::kernel::status;
-use crate::kernel::warmth::Wait;
+use crate::kernel::warmth::{NewPod, Wait};
 use crate::kernel::world::World;
 use crate::kernel::world::resource::Resource;
 
@@ -128,15 +128,19 @@ impl<'a> View<'a> {
         let live = self.our_workload().filter(|_| spec.workload == Workload::StatefulSet)?;
         let Resource { seen, figures, .. } = self.resource;
         let before = seen.status.warming.as_deref();
-        let name = |number: i32| format!("{}-{number}", seen.key.name);
+        let revisions = live.rollout.as_deref().and_then(|rollout| rollout.revisions.as_deref());
+        let new = |number: i32| NewPod {
+            pod: format!("{}-{number}", seen.key.name),
+            revision: revisions.map(|it| it.update.clone()).unwrap_or_default(),
+        };
         if let Some(number) = stateful_set_rollout::replaced_last(live) {
             let measured =
                 |warming: &Warming| figures.as_ref().map(|it| it.shares(warming)).unwrap_or_default();
-            return Some(Wait::new(warmth, name(number), before, self.now, measured));
+            return Some(Wait::new(warmth, new(number), before, self.now, measured));
         }
         let unready: Vec<_> = self.unready_pods().map(|(pod, _)| pod).collect();
         let number = stateful_set_rollout::interrupted_at(live, &unready)?;
-        let before = before.filter(|it| it.pod == name(number))?;
+        let before = before.filter(|it| new(number).is_of(it))?;
         Some(Wait::interrupted(warmth, before.clone()))
     }
 

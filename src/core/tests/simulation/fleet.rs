@@ -49,8 +49,12 @@ pub(crate) struct Fleet {
     scopes: BTreeSet<Scope>,
     /// Those of which they may list nothing for now.
     lost: BTreeSet<Scope>,
-    /// Resources that rolled when their namespace was lost, and roll still: they keep nobody waiting.
+    /// Resources that rolled when their namespace was lost or etcd was restored, and roll still: they keep nobody waiting.
     hidden: BTreeSet<String>,
+    /// Kinds that nobody hears of until they are listed, because etcd was restored.
+    unheard: BTreeSet<Watched>,
+    /// What operators asked for before they were killed or lost the lead: it is on its way.
+    left_behind: Vec<(Key, Request)>,
 }
 
 impl Fleet {
@@ -134,6 +138,8 @@ impl Fleet {
             scopes,
             lost: BTreeSet::new(),
             hidden: BTreeSet::new(),
+            unheard: BTreeSet::new(),
+            left_behind: Vec::new(),
         }
     }
 
@@ -152,7 +158,11 @@ impl Fleet {
         self.models.get_mut(name).unwrap()
     }
 
+    /// The operators are killed, and others start. What was asked for is on its way.
     pub(crate) fn restart(&mut self, rollout_budget: BudgetSettings) {
+        while !self.operators[0].requests.is_empty() {
+            self.leave_behind();
+        }
         self.operators =
             [Operator::new(rollout_budget, &self.scopes), Operator::new(rollout_budget, &self.scopes)];
         self.budget = rollout_budget;
@@ -160,19 +170,65 @@ impl Fleet {
         self.list_all();
     }
 
-    /// The other operator wins the lead. What the former one sent last comes too late to be stored, and the new one knows
-    /// what there is by then.
+    /// The other operator wins the lead, and knows what there is by then. What the former one sent last is on its way.
     pub(crate) fn change_leader(&mut self) {
         self.step(0, Event::Leading(false));
         while !self.operators[0].requests.is_empty() {
-            self.reply(0, |_, _| failed(Category::Transient));
+            self.leave_behind();
         }
         self.operators.swap(0, 1);
         self.list_all();
         self.step(0, Event::Leading(true));
     }
 
+    /// A request of the leader gets no answer, and arrives some time or never.
+    fn leave_behind(&mut self) {
+        self.reply(0, |fleet, sent| {
+            fleet.left_behind.push(sent.clone());
+            failed(Category::Transient)
+        });
+    }
+
+    /// A request arrives of an operator that was killed or has lost the lead since.
+    pub(crate) fn execute_late(&mut self, at: usize) {
+        let Some(at) = at.checked_rem(self.left_behind.len()) else { return };
+        let sent = self.left_behind.remove(at);
+        self.execute(&sent);
+    }
+
+    /// All that is on its way arrives.
+    pub(crate) fn execute_all_late(&mut self) {
+        (0..self.left_behind.len()).for_each(|_| self.execute_late(0));
+    }
+
+    pub(crate) fn back_up(&mut self) {
+        self.models.values_mut().for_each(Model::back_up);
+    }
+
+    /// Etcd is as it was at the last backup. What is under way fails, and nobody hears of anything until it is listed.
+    pub(crate) fn restore(&mut self) {
+        if self.models.values().any(|model| !model.is_backed_up()) {
+            return;
+        }
+        self.left_behind.clear();
+        while !self.operators[0].requests.is_empty() {
+            self.fail(0);
+        }
+        self.models.values_mut().for_each(Model::restore);
+        self.unheard = Watched::ALL.into();
+        let rolling = self.models.iter().filter(|(_, model)| model.is_rolling());
+        self.hidden = rolling.map(|(name, _)| name.clone()).collect();
+    }
+
+    /// Lists one of the kinds that nobody hears of; the resources come first. Returns whether there was one.
+    pub(crate) fn list_unheard(&mut self) -> bool {
+        let next = self.unheard.pop_first();
+        next.iter().for_each(|kind| self.list(*kind));
+        next.is_some()
+    }
+
     fn list_all(&mut self) {
+        self.unheard.clear();
         Watched::ALL.into_iter().for_each(|kind| self.list(kind));
     }
 
@@ -190,6 +246,10 @@ impl Fleet {
     fn list_in(&mut self, kind: Watched, scope: &Scope) {
         if self.lost.contains(scope) {
             return self.tell_refused(kind, scope);
+        }
+        for who in 0..self.operators.len() {
+            let left = Departure { answers: self.operators[who].reconciler.answers(), relists: 0 };
+            self.step(who, Event::Asked { kind, scope: scope.clone(), left });
         }
         self.tell(&Event::Listing(kind, scope.clone()));
         let listed: Vec<Event> = self.keepers(kind, scope).flat_map(|model| model.list(kind)).collect();
@@ -260,9 +320,9 @@ impl Fleet {
                 Effect::Observe(Observation::RolloutCounts(standing)) => {
                     (operator.halted, operator.rolling) = (standing.adoption_halted, standing.rolling);
                 }
+                Effect::RelistAll => self.unheard = Watched::ALL.into(),
                 Effect::Publish { .. }
                 | Effect::PollMissingKind { .. }
-                | Effect::RelistAll
                 | Effect::Observe(_)
                 | Effect::Log { .. } => {}
             }
@@ -361,7 +421,7 @@ impl Fleet {
         let mut then = Some(then);
         let mut left = requests;
         for _ in 0..100_000 {
-            if self.hear() {
+            if self.hear() || self.list_unheard() {
             } else if self.ask() {
                 left = left.saturating_sub(1);
                 if left == 0

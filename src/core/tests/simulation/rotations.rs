@@ -8,7 +8,7 @@ use memcached_operator_core::kernel::rollout_budget::BudgetSettings;
 use proptest::prelude::*;
 
 use crate::fleet::{BUDGET, Fleet, HASH, REVISION};
-use crate::model::{Model, NAMED_WITH_SECRET};
+use crate::model::{Cluster, Model, NAMED_WITH_SECRET};
 
 /// One step of a history; numbers pick among what there is.
 #[derive(Clone, Debug)]
@@ -31,6 +31,20 @@ enum Op {
     TakeRole(usize),
     /// They get it back.
     GiveRoles,
+    /// A resource is paused.
+    Pause(usize),
+    /// It is not any more.
+    Resume(usize),
+    /// A request arrives of an operator that was killed or has lost the lead since.
+    ExecuteLate(usize),
+    /// Somebody backs etcd up.
+    BackUp,
+    /// Etcd is restored.
+    Restore,
+    /// One of the kinds is listed that nobody hears of since.
+    List,
+    /// The cluster begins to rewrite images.
+    RewriteImages,
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -44,6 +58,13 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..3u8).prop_map(Op::Rotate),
         1 => (0..2usize).prop_map(Op::TakeRole),
         2 => Just(Op::GiveRoles),
+        1 => (0..8usize).prop_map(Op::Pause),
+        2 => (0..8usize).prop_map(Op::Resume),
+        2 => (0..8usize).prop_map(Op::ExecuteLate),
+        1 => Just(Op::BackUp),
+        1 => Just(Op::Restore),
+        4 => Just(Op::List),
+        1 => Just(Op::RewriteImages),
     ]
 }
 
@@ -51,6 +72,15 @@ impl Fleet {
     fn apply(&mut self, op: &Op) {
         let size = self.models.len();
         match op {
+            Op::Pause(at) => self.pause(*at, Some(true)),
+            Op::Resume(at) => self.pause(*at, None),
+            Op::ExecuteLate(at) => self.execute_late(*at),
+            Op::BackUp => self.back_up(),
+            Op::Restore => self.restore(),
+            Op::List => drop(self.list_unheard()),
+            Op::RewriteImages => {
+                self.models.values_mut().for_each(|model| model.become_another(Cluster::RewritesImages));
+            }
             Op::Execute(at) => self.answer(*at),
             Op::LoseReply(at) => self.lose_reply(*at),
             Op::Deliver(at) => drop(self.deliver(at % size)),
@@ -61,6 +91,11 @@ impl Fleet {
             Op::TakeRole(at) => self.take_role(*at),
             Op::GiveRoles => self.give_roles(),
         }
+    }
+
+    fn pause(&mut self, at: usize, paused: Option<bool>) {
+        let model = self.models.values_mut().nth(at).unwrap();
+        model.change_spec(|spec| spec.paused = paused);
     }
 }
 
@@ -84,6 +119,8 @@ proptest! {
             fleet.check();
             fleet.check_records();
         }
+        fleet.execute_all_late();
+        (0..8).for_each(|at| fleet.pause(at, None));
         fleet.secrets().set_secret(Some(7));
         fleet.settle();
         // Who cannot be seen keeps nobody waiting.

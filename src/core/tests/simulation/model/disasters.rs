@@ -34,6 +34,10 @@ impl Model {
         }));
     }
 
+    pub(crate) const fn is_backed_up(&self) -> bool {
+        self.backup.is_some()
+    }
+
     /// All is as it was then, and versions go on from there; no watch hears of anything any more. Versions are not given
     /// out a second time: nobody could tell two writes of the same version apart.
     pub(crate) fn restore(&mut self) {
