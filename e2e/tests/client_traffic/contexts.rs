@@ -1,6 +1,5 @@
 //! What the containers may do: the restricted profile by default, and the user's own contexts instead of it, whole.
 
-
 use anyhow::{Context, Result, ensure};
 use e2e::testing::await_answer;
 use e2e::testing::cache::{Cache, condition};

@@ -1,7 +1,6 @@
 //! A real Prometheus that scrapes the exporter as the cache's ServiceMonitor says, and the operator: what it tells of a
 //! cache, and when the alerts of the chart fire.
 
-
 use anyhow::{Context, Result, ensure};
 use e2e::testing::cache::Cache;
 use e2e::testing::prometheus::{AlertedResource, Prometheus, rules};

@@ -11,7 +11,6 @@ mod generate;
 mod ratcheting;
 mod rules;
 
-
 use anyhow::{Context, Result, bail};
 use e2e::testing::{Space, await_answer, in_namespace, is_of_the_right_version};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;

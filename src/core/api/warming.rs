@@ -11,9 +11,9 @@ pub struct Warming {
     /// Name of the pod.
     pub pod: String,
     /// Revision of the StatefulSet's template that the pod has. A later edit replaces the pod under the same name, and its
-    /// wait begins anew.
-    #[serde(default)]
-    pub revision: String,
+    /// wait begins anew. Absent where the StatefulSet says none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
     /// Since when the next one waits, also where the wait is over and something else keeps it.
     pub since: Time,
     /// Items that it holds, in percent of what the others hold on average, up to 100; absent before that is known.

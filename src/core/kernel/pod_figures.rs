@@ -175,7 +175,7 @@ mod tests {
     fn warming() -> Warming {
         Warming {
             pod: "c-2".into(),
-            revision: "r".into(),
+            revision: Some("r".into()),
             since: Time(START),
             items_percent: None,
             hit_ratio_percent: None,

@@ -28,8 +28,8 @@ pub struct Wait {
 pub struct NewPod {
     /// Its name.
     pub pod: String,
-    /// The revision of the template that it has; empty where the StatefulSet says none.
-    pub revision: String,
+    /// The revision of the template that it has, where the StatefulSet says one.
+    pub revision: Option<String>,
 }
 
 impl NewPod {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     fn wait(before: Option<&Warming>, now: i64, shares: Shares) -> Wait {
-        let new = NewPod { pod: "c-2".into(), revision: "r".into() };
+        let new = NewPod { pod: "c-2".into(), revision: Some("r".into()) };
         Wait::new(WARMTH, new, before, at(now), |_| shares)
     }
 
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(goes_on, begun);
         let others = [
             Warming { pod: "c-3".into(), ..begun.warming.clone() },
-            Warming { revision: "older".into(), ..begun.warming.clone() },
+            Warming { revision: Some("older".into()), ..begun.warming.clone() },
         ];
         for before in others {
             assert_eq!(wait(Some(&before), 1_100, Shares::default()), wait(None, 1_100, Shares::default()));

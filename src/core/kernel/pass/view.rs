@@ -131,7 +131,7 @@ impl<'a> View<'a> {
         let revisions = live.rollout.as_deref().and_then(|rollout| rollout.revisions.as_deref());
         let new = |number: i32| NewPod {
             pod: format!("{}-{number}", seen.key.name),
-            revision: revisions.map(|it| it.update.clone()).unwrap_or_default(),
+            revision: revisions.map(|it| it.update.clone()),
         };
         if let Some(number) = stateful_set_rollout::replaced_last(live) {
             let measured =

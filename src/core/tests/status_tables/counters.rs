@@ -233,7 +233,7 @@ fn numbers(inputs: &StatusInputs<'_>) -> MemcachedStatus {
 fn warming() -> Warming {
     Warming {
         pod: "cache-2".into(),
-        revision: "cache-5c1f".into(),
+        revision: Some("cache-5c1f".into()),
         since: Time(Timestamp::UNIX_EPOCH),
         items_percent: Some(7),
         hit_ratio_percent: None,
