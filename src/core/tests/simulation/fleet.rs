@@ -49,12 +49,21 @@ pub(crate) struct Fleet {
     scopes: BTreeSet<Scope>,
     /// Those of which they may list nothing for now.
     lost: BTreeSet<Scope>,
-    /// Resources that rolled when their namespace was lost or etcd was restored, and roll still: they keep nobody waiting.
+    /// Resources that rolled when their namespace was lost or etcd was restored, or that roll since a request of a former
+    /// leader arrived whose turn may be gone. While they roll still, they keep nobody waiting.
     hidden: BTreeSet<String>,
     /// Kinds that nobody hears of until they are listed, because etcd was restored.
     unheard: BTreeSet<Watched>,
     /// What operators asked for before they were killed or lost the lead: it is on its way.
-    left_behind: Vec<(Key, Request)>,
+    left_behind: Vec<LeftBehind>,
+}
+
+/// A request of an operator that was killed or has lost the lead since.
+struct LeftBehind {
+    sent: (Key, Request),
+    /// Whether the resource was paused or out of sight since it left. The next leader takes its turn back then, and may give
+    /// it to another: no version of the workload says that.
+    turn_may_be_gone: bool,
 }
 
 impl Fleet {
@@ -184,16 +193,42 @@ impl Fleet {
     /// A request of the leader gets no answer, and arrives some time or never.
     fn leave_behind(&mut self) {
         self.reply(0, |fleet, sent| {
-            fleet.left_behind.push(sent.clone());
+            let turn_may_be_gone = fleet.is_stopped(&sent.0);
+            fleet.left_behind.push(LeftBehind { sent: sent.clone(), turn_may_be_gone });
             failed(Category::Transient)
         });
+    }
+
+    /// Whether a resource is paused or out of sight.
+    fn is_stopped(&self, key: &Key) -> bool {
+        let is_paused =
+            self.models[&key.name].resource().spec.as_ref().is_ok_and(|it| it.paused == Some(true));
+        is_paused || self.lost.iter().any(|scope| scope.includes(&key.namespace))
+    }
+
+    /// Looks at who is stopped now, among those of whom requests are on their way.
+    fn note_stopped(&mut self) {
+        let stopped: Vec<bool> = self.left_behind.iter().map(|it| self.is_stopped(&it.sent.0)).collect();
+        for (late, stopped) in self.left_behind.iter_mut().zip(stopped) {
+            late.turn_may_be_gone |= stopped;
+        }
+    }
+
+    pub(crate) fn pause(&mut self, at: usize, paused: Option<bool>) {
+        let model = self.models.values_mut().nth(at).unwrap();
+        model.change_spec(|spec| spec.paused = paused);
+        self.note_stopped();
     }
 
     /// A request arrives of an operator that was killed or has lost the lead since.
     pub(crate) fn execute_late(&mut self, at: usize) {
         let Some(at) = at.checked_rem(self.left_behind.len()) else { return };
-        let sent = self.left_behind.remove(at);
+        let LeftBehind { sent, turn_may_be_gone } = self.left_behind.remove(at);
         self.execute(&sent);
+        let (Key { name, .. }, _) = sent;
+        if turn_may_be_gone && self.models[&name].is_rolling() {
+            self.hidden.insert(name);
+        }
     }
 
     /// All that is on its way arrives.
@@ -295,6 +330,7 @@ impl Fleet {
             self.keepers(kind, &scope).for_each(|model| model.cut(kind));
             self.tell_refused(kind, &scope);
         }
+        self.note_stopped();
     }
 
     /// They may again, everywhere.
@@ -476,8 +512,10 @@ impl Fleet {
 
     /// Whoever leads next knows of all that roll.
     pub(crate) fn check_records(&self) {
-        let unrecorded = |model: &&Model| model.is_rolling() && model.recorded_turn().is_none();
-        let names: Vec<_> = self.models.values().filter(unrecorded).map(Model::resource_key).collect();
+        let unrecorded = |(name, model): &(&String, &Model)| {
+            model.is_rolling() && model.recorded_turn().is_none() && !self.hidden.contains(*name)
+        };
+        let names: Vec<_> = self.models.iter().filter(unrecorded).map(|(name, _)| name).collect();
         assert!(names.is_empty(), "{names:?} roll and have no turn on record");
     }
 

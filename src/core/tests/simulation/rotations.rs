@@ -92,11 +92,6 @@ impl Fleet {
             Op::GiveRoles => self.give_roles(),
         }
     }
-
-    fn pause(&mut self, at: usize, paused: Option<bool>) {
-        let model = self.models.values_mut().nth(at).unwrap();
-        model.change_spec(|spec| spec.paused = paused);
-    }
 }
 
 proptest! {
