@@ -49,21 +49,15 @@ pub(crate) struct Fleet {
     scopes: BTreeSet<Scope>,
     /// Those of which they may list nothing for now.
     lost: BTreeSet<Scope>,
-    /// Resources that rolled when their namespace was lost or etcd was restored, or that roll since a request of a former
-    /// leader arrived whose turn may be gone. While they roll still, they keep nobody waiting.
+    /// Resources that rolled when their namespace was lost or etcd was restored, and roll still: they keep nobody waiting.
     hidden: BTreeSet<String>,
+    /// Resources that roll since a request of the former leader arrived. The leader may have taken their turn back by then:
+    /// it saw no pod go, and no version of the workload says who has a turn.
+    late: BTreeSet<String>,
     /// Kinds that nobody hears of until they are listed, because etcd was restored.
     unheard: BTreeSet<Watched>,
-    /// What operators asked for before they were killed or lost the lead: it is on its way.
-    left_behind: Vec<LeftBehind>,
-}
-
-/// A request of an operator that was killed or has lost the lead since.
-struct LeftBehind {
-    sent: (Key, Request),
-    /// Whether the resource was paused or out of sight since it left. The next leader takes its turn back then, and may give
-    /// it to another: no version of the workload says that.
-    turn_may_be_gone: bool,
+    /// What the former leader asked for before it lost the lead: it is on its way.
+    left_behind: Vec<(Key, Request)>,
 }
 
 impl Fleet {
@@ -148,6 +142,7 @@ impl Fleet {
             lost: BTreeSet::new(),
             hidden: BTreeSet::new(),
             unheard: BTreeSet::new(),
+            late: BTreeSet::new(),
             left_behind: Vec::new(),
         }
     }
@@ -167,11 +162,9 @@ impl Fleet {
         self.models.get_mut(name).unwrap()
     }
 
-    /// The operators are killed, and others start. What was asked for is on its way.
+    /// The operators are killed, and others start. What was asked for never arrives.
     pub(crate) fn restart(&mut self, rollout_budget: BudgetSettings) {
-        while !self.operators[0].requests.is_empty() {
-            self.leave_behind();
-        }
+        self.left_behind.clear();
         self.operators =
             [Operator::new(rollout_budget, &self.scopes), Operator::new(rollout_budget, &self.scopes)];
         self.budget = rollout_budget;
@@ -181,6 +174,7 @@ impl Fleet {
 
     /// The other operator wins the lead, and knows what there is by then. What the former one sent last is on its way.
     pub(crate) fn change_leader(&mut self) {
+        self.left_behind.clear();
         self.step(0, Event::Leading(false));
         while !self.operators[0].requests.is_empty() {
             self.leave_behind();
@@ -193,41 +187,32 @@ impl Fleet {
     /// A request of the leader gets no answer, and arrives some time or never.
     fn leave_behind(&mut self) {
         self.reply(0, |fleet, sent| {
-            let turn_may_be_gone = fleet.is_stopped(&sent.0);
-            fleet.left_behind.push(LeftBehind { sent: sent.clone(), turn_may_be_gone });
+            fleet.left_behind.push(sent.clone());
             failed(Category::Transient)
         });
-    }
-
-    /// Whether a resource is paused or out of sight.
-    fn is_stopped(&self, key: &Key) -> bool {
-        let is_paused =
-            self.models[&key.name].resource().spec.as_ref().is_ok_and(|it| it.paused == Some(true));
-        is_paused || self.lost.iter().any(|scope| scope.includes(&key.namespace))
-    }
-
-    /// Looks at who is stopped now, among those of whom requests are on their way.
-    fn note_stopped(&mut self) {
-        let stopped: Vec<bool> = self.left_behind.iter().map(|it| self.is_stopped(&it.sent.0)).collect();
-        for (late, stopped) in self.left_behind.iter_mut().zip(stopped) {
-            late.turn_may_be_gone |= stopped;
-        }
     }
 
     pub(crate) fn pause(&mut self, at: usize, paused: Option<bool>) {
         let model = self.models.values_mut().nth(at).unwrap();
         model.change_spec(|spec| spec.paused = paused);
-        self.note_stopped();
     }
 
-    /// A request arrives of an operator that was killed or has lost the lead since.
+    /// Whether the resource rolls though the leader knows of no turn, and should not.
+    fn is_excused(&self, name: &str) -> bool {
+        let budget = &self.operators[0].reconciler.world().rollout_budget;
+        let has_turn = budget.turn(self.models[name].resource_key()).is_some_and(|turn| !turn.idle);
+        self.hidden.contains(name) || (self.late.contains(name) && !has_turn)
+    }
+
+    /// A request of the former leader arrives.
     pub(crate) fn execute_late(&mut self, at: usize) {
         let Some(at) = at.checked_rem(self.left_behind.len()) else { return };
-        let LeftBehind { sent, turn_may_be_gone } = self.left_behind.remove(at);
+        let sent = self.left_behind.remove(at);
+        let was_rolling = self.models[&sent.0.name].is_rolling();
         self.execute(&sent);
         let (Key { name, .. }, _) = sent;
-        if turn_may_be_gone && self.models[&name].is_rolling() {
-            self.hidden.insert(name);
+        if !was_rolling && self.models[&name].is_rolling() {
+            self.late.insert(name);
         }
     }
 
@@ -330,7 +315,6 @@ impl Fleet {
             self.keepers(kind, &scope).for_each(|model| model.cut(kind));
             self.tell_refused(kind, &scope);
         }
-        self.note_stopped();
     }
 
     /// They may again, everywhere.
@@ -505,7 +489,8 @@ impl Fleet {
     /// At no moment do more roll than may.
     pub(crate) fn check(&mut self) {
         self.hidden.retain(|name| self.models[name].is_rolling());
-        let counts = |(name, model): &(&String, &Model)| model.is_rolling() && !self.hidden.contains(*name);
+        self.late.retain(|name| self.models[name].is_rolling());
+        let counts = |(name, model): &(&String, &Model)| model.is_rolling() && !self.is_excused(name);
         let rolling = self.models.iter().filter(counts).count();
         assert!(rolling <= self.budget.limit, "{rolling} roll at once");
     }
@@ -513,7 +498,8 @@ impl Fleet {
     /// Whoever leads next knows of all that roll.
     pub(crate) fn check_records(&self) {
         let unrecorded = |(name, model): &(&String, &Model)| {
-            model.is_rolling() && model.recorded_turn().is_none() && !self.hidden.contains(*name)
+            let is_excused = self.hidden.contains(*name) || self.late.contains(*name);
+            model.is_rolling() && model.recorded_turn().is_none() && !is_excused
         };
         let names: Vec<_> = self.models.iter().filter(unrecorded).map(|(name, _)| name).collect();
         assert!(names.is_empty(), "{names:?} roll and have no turn on record");

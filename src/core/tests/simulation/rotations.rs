@@ -35,7 +35,7 @@ enum Op {
     Pause(usize),
     /// It is not any more.
     Resume(usize),
-    /// A request arrives of an operator that was killed or has lost the lead since.
+    /// A request of the former leader arrives.
     ExecuteLate(usize),
     /// Somebody backs etcd up.
     BackUp,
