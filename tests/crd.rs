@@ -177,6 +177,18 @@ fn each_description_ends_with_the_default_of_its_field() {
     }
 }
 
+/// The name of the field says something else.
+#[test]
+fn the_description_of_sasl_says_that_it_is_memcacheds_own_and_not_that_of_the_binary_protocol() {
+    for schema in schemas() {
+        let security = &schema["properties"]["spec"]["properties"]["security"];
+        let described = security["properties"]["sasl"]["description"].as_str().unwrap();
+        let described = described.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(described.contains("It is memcached's own, of the ASCII protocol (-Y):"), "{described}");
+        assert!(described.contains("It is not the SASL of the binary protocol:"), "{described}");
+    }
+}
+
 #[test]
 fn neither_a_spec_nor_any_part_of_it_or_of_the_status_has_to_be_written() {
     for schema in schemas() {

@@ -16,6 +16,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use memcached_operator::api::Validated;
+use memcached_operator::api::headroom::headroom;
+use memcached_operator::api::spec::{Plaintext, Security, Tls};
 use memcached_operator::kernel::secret_finding::SecretFinding;
 use memcached_operator::kernel::status::conditions::{Reason, Type};
 use strum::VariantArray as _;
@@ -77,6 +80,20 @@ fn the_page_on_performance_has_a_row_for_each_figure_of_the_benchmark_and_no_oth
         .concat();
     let figures = ["what:", "row("].into_iter().flat_map(|marker| quoted_after(&sources, marker));
     assert_eq!(first_cells(&page, &["| figure | bound |"]), figures.map(str::to_owned).collect());
+}
+
+/// All that memcached may take with every default, in steps of 32 MiB.
+#[test]
+fn the_limits_that_the_page_on_sizing_gives_the_defaults_are_enough_for_memcached_and_not_a_step_more() {
+    let limit = |tls: Option<Tls>| {
+        let security = Security { tls, ..Security::default() };
+        let spec = Validated { security, ..Validated::default() };
+        u32::try_from(spec.memcached.max_memory_mb + headroom(&spec)).unwrap().next_multiple_of(32)
+    };
+    let tls = Tls { secret: "tls".to_owned(), client_certificates: false, plaintext: Plaintext::Disabled };
+    let said = format!("that is {}Mi without TLS and {}Mi with TLS.", limit(None), limit(Some(tls)));
+    let page = fs::read_to_string(docs().join("sizing.md")).unwrap();
+    assert!(page.split_whitespace().collect::<Vec<_>>().join(" ").contains(&said), "{said}");
 }
 
 /// Folder, name and text of the pages in the repository's root. The README's links are held in `readme`.

@@ -8,11 +8,13 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use e2e::testing::cache::install;
 use e2e::testing::control_plane::certificates;
+use e2e::testing::guide::{Guide, TUTORIAL};
 use e2e::testing::unique;
 use e2e::{Cleanup, Cluster, Shape, TemporaryCluster, down, paths, process};
 use k8s_openapi::api::core::v1::Namespace;
@@ -27,6 +29,9 @@ use tokio::sync::RwLock;
 
 /// Locked while a demo is timed: the promised time is for a machine that does nothing else.
 static MACHINE: RwLock<()> = RwLock::const_new(());
+
+/// A page that says of each of its commands that it works on the demo.
+const ROTATION: &str = "docs/rotation.md";
 
 /// What the demo has to show, in this order.
 const SHOWN: [&str; 12] = [
@@ -160,6 +165,23 @@ fn every_sample_becomes_ready(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
+/// Pages say that their commands work on the demo's own cluster too: readers of two such pages type all of them, at once. The
+/// tutorial may be followed on another cluster meanwhile: so its port of this machine is another one here.
+fn pages_work_on_the_demo(cluster: &Cluster) -> Result<()> {
+    let desk = tempfile::TempDir::new()?;
+    let kubeconfig = desk.path().join("kubeconfig");
+    std::fs::copy(cluster.kubeconfig(), &kubeconfig)?;
+    let tutorial = Guide::open(TUTORIAL, kubeconfig.clone())?
+        .with("port-forward service/shop 11212", "port-forward service/shop 21212:11212")?
+        .with("127.0.0.1 11212", "127.0.0.1 21212")?;
+    let rotation = Guide::open(ROTATION, kubeconfig)?;
+    thread::scope(|scope| {
+        let typing = scope.spawn(|| tutorial.type_tutorial(desk.path()));
+        rotation.run_all().context(ROTATION)?;
+        typing.join().map_err(|_| anyhow!("a reader panicked"))?.context(TUTORIAL)
+    })
+}
+
 #[test]
 fn the_demo_takes_less_than_90_seconds_can_be_shown_again_and_leaves_nothing() -> Result<()> {
     let alone = MACHINE.blocking_write();
@@ -193,6 +215,7 @@ fn the_demo_takes_less_than_90_seconds_can_be_shown_again_and_leaves_nothing() -
     let again = apply(&cluster, &samples().join("memcached.yaml"))?;
     assert_eq!(again, "memcached.memcached.c5c3.io/memcached configured\n");
     every_sample_becomes_ready(&cluster)?;
+    pages_work_on_the_demo(&cluster)?;
 
     assert!(demo.remove()?.contains("are gone"));
     assert_eq!(leftovers_of(&cluster), Vec::<String>::new());

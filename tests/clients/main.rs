@@ -341,27 +341,42 @@ async fn a_ring_of_pymemcache_logs_in_over_tls_at_each_pod_and_says_when_it_is_r
     assert_eq!(output(&mut alone).await, Ok("hello\n".to_owned()));
 }
 
+/// A tool of libmemcached, with the server as its last argument.
+fn memccat(arguments: &[&str]) -> Command {
+    let mut command = Command::new("memccat");
+    command.args(["-u", "app", "-p", "secret", "a"]).args(arguments).arg("-s");
+    command
+}
+
 /// What the page says of libraries that cannot log in.
 #[rstest]
 #[case::looks_empty(
-    "import bmemcached, sys; c = bmemcached.Client((sys.argv[1],), 'app', 'secret', socket_timeout=2); print(c.set('a', '1'), c.get('a'))",
+    python(&[
+        "-c",
+        "import bmemcached, sys; c = bmemcached.Client((sys.argv[1],), 'app', 'secret', socket_timeout=2); print(c.set('a', '1'), c.get('a'))",
+    ]),
     Ok("False None\n")
 )]
 #[case::times_out(
-    "import pylibmc, sys; pylibmc.Client([sys.argv[1]], binary=True, username='app', password='secret', behaviors={'receive_timeout': 1000}).set('a', '1')",
+    python(&[
+        "-c",
+        "import pylibmc, sys; pylibmc.Client([sys.argv[1]], binary=True, username='app', password='secret', behaviors={'receive_timeout': 1000}).set('a', '1')",
+    ]),
     Err("A TIMEOUT OCCURRED")
 )]
+#[case::a_tool_times_out(memccat(&["-b"]), Err("A TIMEOUT OCCURRED"))]
+#[case::a_tool_of_the_ascii_protocol(memccat(&[]), Err("INVALID ARGUMENTS"))]
 #[case::without_a_password(
-    "import pymemcache, sys; pymemcache.Client(sys.argv[1]).get('a')",
+    python(&["-c", "import pymemcache, sys; pymemcache.Client(sys.argv[1]).get('a')"]),
     Err("unauthenticated")
 )]
 #[tokio::test]
 async fn a_library_that_cannot_log_in_shows_it_as_the_page_says(
-    #[case] program: &str,
+    #[case] mut program: Command,
     #[case] shown: Result<&str, &str>,
 ) {
     let secured = Secured::start(false).await;
-    let printed = output(&mut python(&["-c", program, &secured.memcached.address.to_string()])).await;
+    let printed = output(program.arg(secured.memcached.address.to_string())).await;
     match (printed, shown) {
         (Ok(printed), Ok(shown)) => assert_eq!(printed, shown),
         (Err(printed), Err(shown)) => assert!(printed.contains(shown), "{printed}"),

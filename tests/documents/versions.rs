@@ -112,7 +112,7 @@ fn the_page_on_clients_names_the_versions_of_the_libraries_that_its_programs_run
 
 /// Where the oldest Kubernetes is named, and in which words.
 const OLDEST_IS_SAID: [(&str, &str); 9] = [
-    ("README.md", "It needs Kubernetes 1.{} or newer"),
+    ("README.md", "You need Kubernetes 1.{} or newer"),
     ("charts/memcached-operator/Chart.yaml", "kubeVersion: \">=1.{}.0-0\""),
     ("charts/memcached-operator/README.md", "Needs Kubernetes 1.{} or newer"),
     ("docs/install.md", "They need Kubernetes 1.{} or newer"),

@@ -23,6 +23,7 @@ pub mod container;
 pub mod control_plane;
 mod discovery;
 mod dump;
+pub mod guide;
 pub mod kstatus;
 pub mod kubelet;
 mod line_program;

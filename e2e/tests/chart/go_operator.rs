@@ -1,5 +1,7 @@
 //! The values of the Go operator's chart, as its users have them in their files.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, ensure};
 use e2e::chart;
 use serde_json::{Value, json};
@@ -110,8 +112,12 @@ fn page() -> Result<String> {
 
 /// What the page says of both charts in the row that begins with this cell: there, and here.
 fn cells(first: &str) -> Result<(String, String)> {
-    let page = page()?;
-    let row = page.lines().find_map(|line| line.strip_prefix(&format!("| {first} | ")));
+    cells_of(&page()?, first)
+}
+
+/// The same in a part of the page.
+fn cells_of(text: &str, first: &str) -> Result<(String, String)> {
+    let row = text.lines().find_map(|line| line.strip_prefix(&format!("| {first} | ")));
     let row = row.with_context(|| format!("no row {first}"))?;
     let (there, here) = row.trim_end_matches(" |").split_once(" | ").context("two cells")?;
     Ok((there.to_owned(), here.to_owned()))
@@ -212,6 +218,90 @@ fn the_page_says_of_the_other_chart_what_its_values_are() -> Result<()> {
     ] {
         assert_eq!(cells(first)?.0, expected, "{first}");
     }
+    Ok(())
+}
+
+/// How a row begins that says a value of the other chart in words.
+fn begins(first: &str, words: &str) -> Result<()> {
+    let there = cells(first)?.0;
+    ensure!(there.split([';', ',']).next() == Some(words), "{first}: {there}");
+    Ok(())
+}
+
+#[test]
+fn the_page_says_in_words_what_the_other_values_of_that_chart_are() -> Result<()> {
+    let values = as_written()?;
+    let at = |pointer: &str| values.pointer(pointer).with_context(|| pointer.to_owned());
+    let switches = [
+        ("`serviceAccount`, `rbac`", "/serviceAccount/create", ["made", "not made"]),
+        ("`serviceAccount`, `rbac`", "/rbac/create", ["made", "not made"]),
+        ("`webhook`, `certmanager`", "/webhook/enabled", ["on", "off"]),
+        ("`webhook`, `certmanager`", "/certmanager/enabled", ["on", "off"]),
+        ("`serviceMonitor`", "/serviceMonitor/enabled", ["on", "off"]),
+        ("`networkPolicy`", "/networkPolicy/enabled", ["on", "off"]),
+        ("`crds`", "/crds/managedByHelm", ["`managedByHelm: true`", "`managedByHelm: false`"]),
+    ];
+    for (first, pointer, [on, off]) in switches {
+        let is_on = at(pointer)?.as_bool().with_context(|| pointer.to_owned())?;
+        begins(first, if is_on { on } else { off }).with_context(|| pointer.to_owned())?;
+    }
+    let scheduling = "`nodeSelector`, `tolerations`, `affinity`";
+    for (first, pointer, words, empty) in [
+        ("`imagePullSecrets`", "/imagePullSecrets", "empty", json!([])),
+        ("`watchNamespaces`", "/watchNamespaces", "all", json!([])),
+        (scheduling, "/nodeSelector", "empty", json!({})),
+        (scheduling, "/tolerations", "empty", json!([])),
+        (scheduling, "/affinity", "empty", json!({})),
+    ] {
+        assert_eq!(at(pointer)?, &empty, "{pointer}");
+        begins(first, words)?;
+    }
+    for time in ["/serviceMonitor/interval", "/serviceMonitor/scrapeTimeout"] {
+        assert_eq!(at(time)?, "", "{time}");
+    }
+    assert_eq!(cells("`serviceMonitor`")?.0, "off, times empty");
+    Ok(())
+}
+
+/// Without the image's user, which the values do not say.
+#[test]
+fn the_page_says_of_the_other_charts_security_what_its_values_are() -> Result<()> {
+    let values = as_written()?;
+    let (pod, container) = (&values["podSecurityContext"], &values["securityContext"]);
+    assert_eq!(pod["runAsNonRoot"], true);
+    assert_eq!(pod["seccompProfile"]["type"], "RuntimeDefault");
+    assert_eq!(container["allowPrivilegeEscalation"], false);
+    assert_eq!(container["capabilities"], json!({"drop": ["ALL"]}));
+    assert!(pod["runAsUser"].is_null() && container["runAsUser"].is_null(), "{values:#}");
+    let user = cells("user")?.0;
+    let there = cells("`podSecurityContext`, `securityContext`")?.0;
+    assert_eq!(there, format!("the *restricted* profile; the user of the image, {user}"));
+    Ok(())
+}
+
+/// The numbers in a text: ports, where a cell has no other.
+fn numbers(text: &str) -> BTreeSet<u16> {
+    text.split(|char: char| !char.is_ascii_digit()).filter_map(|it| it.parse().ok()).collect()
+}
+
+/// No file of this repository has that chart's templates, so only the tables hold each other.
+#[test]
+fn the_tables_name_the_same_ports_and_the_same_lease_of_the_other_operator() -> Result<()> {
+    let ports = numbers(&cells("ports of the container")?.0);
+    let policy = cells("`networkPolicy`")?.0;
+    let (ingress, _) = policy.split_once("egress").context("two directions")?;
+    assert_eq!(numbers(ingress), ports);
+    let page = page()?;
+    let process = page.split("\n## ").find(|it| it.starts_with("The process\n")).context("a section")?;
+    let mut of_process = BTreeSet::new();
+    for first in ["metrics", "probes", "webhooks"] {
+        of_process.extend(numbers(&cells_of(process, first)?.0));
+    }
+    assert_eq!(of_process, ports);
+    let lease = cells("`leaderElection`")?.0;
+    let name = lease.split('`').nth(1).context("a name")?;
+    let said = cells_of(process, "leader")?.0;
+    assert!(said.contains(&format!("Lease `{name}`")), "{said}");
     Ok(())
 }
 

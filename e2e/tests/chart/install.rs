@@ -2,7 +2,6 @@
 //! profile, with the operator's image and the chart's permissions. Nothing that happens to it harms a cache.
 
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use e2e::Cluster;
 use e2e::chart::{self, NAMESPACE, RELEASE, said};
 use e2e::testing::audit::AuditLog;
 use e2e::testing::cache::Cache;
+use e2e::testing::guide::{Guide, TUTORIAL, blocks, pages, read};
 use e2e::testing::{Space, await_answer, in_namespace_of, release};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
@@ -23,13 +23,12 @@ use memcached_operator::api::Memcached;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::guide::{Guide, blocks, pages, read};
 use crate::notes;
 
 /// The page whose commands are the test's own.
 const INSTALLING: &str = "docs/install.md";
-/// The page that is typed at a prompt.
-const TUTORIAL: &str = "docs/tutorial.md";
+/// The page whose restore writes every resource of the cluster.
+const BACKUP: &str = "docs/backup.md";
 /// The cache that the documentation makes.
 const CACHE: &str = "minimal";
 
@@ -130,8 +129,35 @@ openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -su
 kubectl create secret generic cache-tls --from-file=ca.crt=$authority
 rm $authority $authority.key";
 
+/// What a restore has to leave as it is: what people and the operator wrote into resources.
+const RESOURCES: &str = "kubectl get mcd --output=jsonpath=\
+    '{range .items[*]}{.metadata.name} {.metadata.generation} {.metadata.labels} {.metadata.annotations}{\"\\n\"}{end}'";
+/// The pods of two caches that no page edits.
+const PODS: &str = "kubectl get pods --selector='app.kubernetes.io/instance in (minimal, first-cache)' \
+    --output=jsonpath='{range .items[*]}{.metadata.name} {.metadata.uid}{\"\\n\"}{end}'";
+
+/// What somebody does who has the cluster for himself: backs up, restores while all is there, moves a cache, restarts one.
+fn back_up_and_move(guide: &mut Guide) -> Result<()> {
+    let beginning = "# Backing up";
+    guide.run(beginning)?;
+    let [resources, pods] = [guide.shell(RESOURCES)?, guide.shell(PODS)?];
+    ensure!(pods.lines().count() == 3, "{pods}");
+    let restored = guide.run(beginning)?;
+    ensure!(restored.contains("memcached.memcached.c5c3.io/minimal serverside-applied"), "{restored}");
+    let left = guide.shell(RESOURCES)?;
+    ensure!(left == resources, "the restore changes {resources} to {left}");
+    // The operator sees the restore before it makes another cache ready.
+    guide.run("To another namespace")?;
+    let kept = guide.shell(PODS)?;
+    ensure!(kept == pods, "the restore replaces {pods} by {kept}");
+    for section in ["To another namespace", "To another namespace", "Restarting a cache"] {
+        guide.run(section)?;
+    }
+    guide.is_done()
+}
+
 /// What people do who have the release and the cache: one follows the notes, one the README, one the tutorial, one every
-/// other page. All at once, because most of it is waiting for pods.
+/// other page. All at once, because most of it is waiting for pods; but for the page whose restore would undo their edits.
 fn read_everything(space: &Space, folder: &Path, notes: &str) -> Result<()> {
     let kubeconfig = release::kubeconfig(space, folder)?;
     let open = |page: &str| Guide::open(page, kubeconfig.clone());
@@ -148,14 +174,11 @@ fn read_everything(space: &Space, folder: &Path, notes: &str) -> Result<()> {
     let follow_tutorial = || -> Result<()> {
         let desk = folder.join("tutorial");
         fs::create_dir(&desk)?;
-        fs::write(desk.join("shop.yaml"), blocks(&read(TUTORIAL)?, "yaml").concat())?;
-        // Its reader is in a clone, which the test does not write to.
-        symlink(chart::repository().join("e2e"), desk.join("e2e"))?;
-        open(TUTORIAL)?.type_in(&desk).context(TUTORIAL)
+        open(TUTORIAL)?.type_tutorial(&desk).context(TUTORIAL)
     };
     let follow_pages = || -> Result<()> {
         open(INSTALLING)?.shell(THERE)?;
-        for page in pages()?.iter().filter(|page| *page != INSTALLING) {
+        for page in pages()?.iter().filter(|page| ![INSTALLING, BACKUP].contains(&page.as_str())) {
             open(page)?.run_all().with_context(|| page.clone())?;
         }
         Ok(())
@@ -164,7 +187,8 @@ fn read_everything(space: &Space, folder: &Path, notes: &str) -> Result<()> {
         let others = [scope.spawn(follow_notes), scope.spawn(follow_readme), scope.spawn(follow_tutorial)];
         follow_pages()?;
         others.into_iter().try_for_each(|it| it.join().map_err(|_| anyhow!("a reader panicked"))?)
-    })
+    })?;
+    back_up_and_move(&mut open(BACKUP)?).context(BACKUP)
 }
 
 async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {

@@ -1,7 +1,6 @@
 //! The chart: what helm makes of its values, which values it refuses, and a release's life on a real node.
 
 mod go_operator;
-mod guide;
 mod image;
 mod install;
 mod notes;

@@ -24,8 +24,10 @@ use e2e::{Cluster, Shape};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{ListParams, Patch, PatchParams};
-use kube::{Client, ResourceExt};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+};
+use kube::{Api, Client, ResourceExt};
 use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
@@ -243,11 +245,12 @@ fn preflight(space: &Space) -> Result<(String, Option<i32>)> {
     Ok((String::from_utf8(output.stdout)? + &String::from_utf8(output.stderr)?, output.status.code()))
 }
 
-/// Types the commands of the first step on the page; gives what is printed.
-fn first_step(space: &Space) -> Result<String> {
+/// Types the commands of a step on the page; gives what is printed. Each of the first steps has one block.
+fn step(space: &Space, number: usize) -> Result<String> {
     let page = include_str!("../../../docs/changing-over.md");
     let steps = page.split("## The steps").nth(1).context("the steps")?;
-    let block = steps.split("```").nth(1).and_then(|it| it.strip_prefix("sh\n")).context("a block")?;
+    let block = steps.split("```").skip(1).step_by(2).nth(number - 1);
+    let block = block.and_then(|it| it.strip_prefix("sh\n")).context("a block")?;
     let folder = TempDir::new()?;
     let kubectl = Family::Kubernetes.build()?;
     let program = binary()?;
@@ -334,11 +337,11 @@ async fn the_preflight_names_the_go_operator_and_every_cache_that_would_roll() -
         });
         space.apply::<Deployment>(&serde_json::from_value(theirs)?).await?;
         let name = space.name();
-        let step = format!("do   Deployment {name}/theirs: runs the Go operator (mirror.example/memcached-operator:0.4.0)");
+        let line = format!("do   Deployment {name}/theirs: runs the Go operator (mirror.example/memcached-operator:0.4.0)");
         let (said, code) = preflight(space)?;
-        ensure!(code == Some(0) && said.contains(&step), "{code:?} {said}");
+        ensure!(code == Some(0) && said.contains(&line), "{code:?} {said}");
         ensure!(said.contains("Memcacheds looked at: 1. The change is safe once"), "{said}");
-        let typed = first_step(space)?;
+        let typed = step(space, 1)?;
         ensure!(typed.contains("scale deployment theirs --replicas=0"), "{typed}");
         let stopped = space.api::<Deployment>().get("theirs").await?.spec.and_then(|spec| spec.replicas);
         ensure!(stopped == Some(0), "{stopped:?}");
@@ -349,6 +352,77 @@ async fn the_preflight_names_the_go_operator_and_every_cache_that_would_roll() -
         let rolls = format!("!    Memcached {name}/{NAME}: its pods would be replaced, cause secret");
         ensure!(code == Some(1) && said.contains(&rolls), "{code:?} {said}");
         Ok(())
+    })
+    .await
+}
+
+/// Both kinds of webhooks. They belong to the whole cluster, which is these tests' own.
+fn webhooks(space: &Space) -> [(&'static str, Api<DynamicObject>); 2] {
+    ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"].map(|kind| {
+        let resource =
+            ApiResource::from_gvk(&GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind));
+        (kind, Api::all_with(space.client(), &resource))
+    })
+}
+
+/// Webhooks like the Go operator's. No namespace has their label: no other test meets them.
+async fn leave_webhooks(space: &Space) -> Result<()> {
+    for (kind, api) in webhooks(space) {
+        let object = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind,
+            "metadata": {"name": space.name(), "labels": {"app.kubernetes.io/name": "memcached-operator"}},
+            "webhooks": [{
+                "name": "memcached.webhook.test",
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+                "failurePolicy": "Ignore",
+                "clientConfig": {"url": "https://127.0.0.1:9443/"},
+                "namespaceSelector": {"matchLabels": {"e2e": "nobody"}},
+                "rules": [{
+                    "apiGroups": ["memcached.c5c3.io"], "apiVersions": ["*"],
+                    "operations": ["CREATE", "UPDATE"], "resources": ["memcacheds"],
+                }],
+            }],
+        });
+        api.create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+    }
+    Ok(())
+}
+
+/// Where they are gone already, there is nothing to do.
+async fn remove_webhooks(space: &Space) -> Result<()> {
+    for (_, api) in webhooks(space) {
+        match api.delete(space.name(), &DeleteParams::default()).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            answer => answer.map(|_| ())?,
+        }
+    }
+    Ok(())
+}
+
+async fn webhooks_are_named_and_taken_away(space: &Space) -> Result<()> {
+    leave_webhooks(space).await?;
+    let line = |kind: &str| format!("do   {kind} {}: nobody answers it", space.name());
+    let (said, code) = preflight(space)?;
+    ensure!(code == Some(0), "{code:?} {said}");
+    for (kind, _) in webhooks(space) {
+        ensure!(said.contains(&line(kind)), "{kind}: {said}");
+    }
+    step(space, 2)?;
+    let (said, code) = preflight(space)?;
+    ensure!(code == Some(0), "{code:?} {said}");
+    for (kind, api) in webhooks(space) {
+        ensure!(api.get_opt(space.name()).await?.is_none(), "{kind} is left");
+        ensure!(!said.contains(&line(kind)), "{kind}: {said}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_preflight_names_the_go_operators_webhooks_and_the_second_step_takes_them_away() -> Result<()> {
+    in_space("webhooks", async |space: &Space| {
+        let outcome = webhooks_are_named_and_taken_away(space).await;
+        outcome.and(remove_webhooks(space).await)
     })
     .await
 }

@@ -44,7 +44,7 @@ const SECTIONS: [&str; 17] = [
     "pod.imagePullSecrets",
 ];
 /// Specs of each section.
-const EACH: usize = 5;
+const EACH: usize = 8;
 const AT_ONCE: usize = 10;
 
 /// Sections that API servers are known to store otherwise than they are written.
@@ -99,6 +99,7 @@ fn words(field: &str) -> &'static [&'static str] {
         "selectPolicy" => &["Max", "Min", "Disabled"],
         "procMount" => &["Default"],
         "cidr" => &["10.0.0.0/8"],
+        "except" => &["10.1.0.0/16"],
         "type" => &["RuntimeDefault", "Pods", "Resource", "AverageValue"],
         "name" => &["cpu", "memory", ""],
         _ => &["", "a"],
@@ -126,13 +127,22 @@ fn sample(dice: &mut Dice, field: &str, schema: &JSONSchemaProps) -> Value {
         Some("boolean") => dice.pick(&[json!(false), json!(true)]),
         Some("integer" | "number") => dice.pick(&[json!(0), json!(1), json!(1)]),
         Some("string") => json!(dice.pick(words(field))),
-        _ => object(dice, schema),
+        _ => object(dice, field, schema),
     }
 }
 
-fn object(dice: &mut Dice, schema: &JSONSchemaProps) -> Value {
+/// Keys that the API server takes in a map of that name.
+fn keys(field: &str) -> [&'static str; 2] {
+    match field {
+        "limits" | "requests" => ["memory", "cpu"],
+        _ => ["k0", "k1"],
+    }
+}
+
+fn object(dice: &mut Dice, field: &str, schema: &JSONSchemaProps) -> Value {
     if let Some(JSONSchemaPropsOrBool::Schema(values)) = &schema.additional_properties {
-        return (0..dice.roll(3)).map(|at| (format!("k{at}"), sample(dice, "", values))).collect();
+        let keys = keys(field).into_iter().take(dice.roll(3));
+        return keys.map(|key| (key.to_owned(), sample(dice, "", values))).collect();
     }
     let required = schema.required.as_deref().unwrap_or_default();
     let mut fields = Map::new();

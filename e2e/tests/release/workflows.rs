@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use e2e::chart::{repository, said};
 use e2e::programs::Family;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{names, read, yaml};
 
@@ -147,6 +147,64 @@ fn both_architectures_are_built_on_machines_of_their_own_kind() -> Result<()> {
     let ci: Value = yaml(format!("{WORKFLOWS}/ci.yaml"))?;
     let runners: BTreeSet<_> = values(&ci["jobs"], "runs-on").into_iter().collect();
     assert_eq!(runners, both.into());
+    Ok(())
+}
+
+/// The step of a job that runs a command with this end.
+fn step<'a>(job: &'a Value, end: &str) -> Result<&'a Value> {
+    let runs = |step: &&Value| step["run"].as_str().is_some_and(|it| it.trim_end().ends_with(end));
+    let steps = job["steps"].as_array().context("steps")?;
+    steps.iter().find(runs).with_context(|| format!("no step runs {end}: {job:#}"))
+}
+
+#[test]
+fn ci_runs_the_tests_that_everybody_runs_and_heeds_what_they_say() -> Result<()> {
+    let ci: Value = yaml(format!("{WORKFLOWS}/ci.yaml"))?;
+    let job = &ci["jobs"]["test"];
+    let step = step(job, " .ci/run")?;
+    for field in ["if", "continue-on-error"] {
+        ensure!(job.get(field).is_none() && step.get(field).is_none(), "{field} in {job:#}");
+    }
+    assert_eq!(read(".ci/run")?.lines().last(), Some("exec make test"));
+    Ok(())
+}
+
+/// What the job attests: the files by their sums, the index, the chart, and the image of each architecture with what is in it.
+fn attested_things() -> [Value; 5] {
+    let pushed = |output: &str| format!("${{{{ steps.pushed.outputs.{output} }}}}");
+    let file = |name: &str| format!("${{{{ env.FOLDER }}}}/release/{name}");
+    let pushed_to = |name: &str, digest: &str| {
+        let [name, digest] = [name, digest].map(pushed);
+        json!({"subject-name": name, "subject-digest": digest, "push-to-registry": true})
+    };
+    let image = |architecture: &str| {
+        let mut it = pushed_to("image", architecture);
+        it["sbom-path"] = json!(file(&format!("memcached-operator_linux_{architecture}.cdx.json")));
+        it
+    };
+    [
+        json!({"subject-checksums": file("SHA256SUMS")}),
+        pushed_to("image", "index"),
+        pushed_to("charts", "chart"),
+        image("amd64"),
+        image("arm64"),
+    ]
+}
+
+/// What is in the folder that the last step uploads, and in the sums, `publish` holds.
+#[test]
+fn a_release_waits_for_the_tests_attests_all_that_it_pushes_and_uploads_its_files_last() -> Result<()> {
+    let release: Value = yaml(format!("{WORKFLOWS}/release.yaml"))?;
+    assert_eq!(release["jobs"]["test"]["uses"], "./.github/workflows/ci.yaml");
+    let publish = &release["jobs"]["publish"];
+    assert_eq!(publish["needs"], json!(["test", "build"]));
+    let steps = publish["steps"].as_array().context("steps")?;
+    let attests = |step: &&Value| step["uses"].as_str().is_some_and(|it| it.starts_with("actions/attest@"));
+    let attested: Vec<_> = steps.iter().filter(attests).map(|step| step["with"].clone()).collect();
+    assert_eq!(attested, attested_things());
+    assert_eq!(steps.last(), Some(step(publish, " \"$FOLDER\"/release/*")?));
+    let upload = steps.last().and_then(|it| it["run"].as_str()).context("the last step")?;
+    ensure!(upload.contains("\ngh release create \"$GITHUB_REF_NAME\" "), "{upload}");
     Ok(())
 }
 

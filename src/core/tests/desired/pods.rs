@@ -8,7 +8,8 @@ use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
 use memcached_operator_core::kernel::desired::exporter::Exporter;
 use memcached_operator_core::kernel::desired::secrets::mounted;
 use memcached_operator_core::kernel::desired::workload::workload;
-use memcached_operator_core::kernel::desired::{Revision, args, ports};
+use memcached_operator_core::kernel::desired::{Revision, Servers, args, ports};
+use memcached_operator_core::kernel::object::Key;
 use rstest::rstest;
 use serde_json::json;
 
@@ -177,6 +178,9 @@ fn clients_should_use_the_port_that_is_encrypted_for_good(
     let spec = secured(false, plaintext.map(|plaintext| (plaintext, false)));
     assert_eq!(ports::to_use(&spec, Some(Revision::NEWEST)).number, port);
     assert_eq!(ports::to_use(&spec, Some(Revision::GO_OPERATOR)).number, 11211, "its pods answer there only");
+    let key = Key { namespace: "n".into(), name: "a".into() };
+    let pods = Servers::Pods(2).list(&key, &spec, Some(Revision::NEWEST));
+    assert_eq!(pods, [0, 1].map(|pod| format!("a-{pod}.a.n.svc:{port}")));
 }
 
 /// What memcached's arguments say of a port.

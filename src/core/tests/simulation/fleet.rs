@@ -51,8 +51,8 @@ pub(crate) struct Fleet {
     lost: BTreeSet<Scope>,
     /// Resources that rolled when their namespace was lost or etcd was restored, and roll still: they keep nobody waiting.
     hidden: BTreeSet<String>,
-    /// Resources that roll since a request of the former leader arrived. The leader may have taken their turn back by then:
-    /// it saw no pod go, and no version of the workload says who has a turn.
+    /// Resources that roll since a request of the former leader arrived, or whose turn such a request took off the record. The
+    /// leader may have taken their turn back by then: it saw no pod go, and no version of the workload says who has a turn.
     late: BTreeSet<String>,
     /// Kinds that nobody hears of until they are listed, because etcd was restored.
     unheard: BTreeSet<Watched>,
@@ -208,10 +208,16 @@ impl Fleet {
     pub(crate) fn execute_late(&mut self, at: usize) {
         let Some(at) = at.checked_rem(self.left_behind.len()) else { return };
         let sent = self.left_behind.remove(at);
+        let is_known = |fleet: &Self, name: &str| {
+            let model = &fleet.models[name];
+            !model.is_rolling() || model.recorded_turn().is_some()
+        };
         let was_rolling = self.models[&sent.0.name].is_rolling();
+        let was_known = is_known(self, &sent.0.name);
         self.execute(&sent);
         let (Key { name, .. }, _) = sent;
-        if !was_rolling && self.models[&name].is_rolling() {
+        let begins = !was_rolling && self.models[&name].is_rolling();
+        if begins || (was_known && !is_known(self, &name)) {
             self.late.insert(name);
         }
     }

@@ -1,22 +1,26 @@
 //! A page of the documentation as a program: takes its commands and values apart, runs the commands as a reader would,
-//! and says at the end whether any was left out. Called by the tests of the chart.
+//! and says at the end whether any was left out. Called by the tests of the chart and of the demo.
 
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use e2e::chart;
-use e2e::programs::Family;
-use e2e::testing::operator::binary;
-use rustix::process::{Pid, Signal, kill_process};
+
+use super::operator::binary;
+use crate::chart;
+use crate::programs::Family;
+
+/// The page that is typed at a prompt.
+pub const TUTORIAL: &str = "docs/tutorial.md";
 
 /// A page, and what a reader has in the shell.
-pub(crate) struct Guide {
+pub struct Guide {
     text: String,
     path: OsString,
     kubeconfig: PathBuf,
@@ -25,7 +29,10 @@ pub(crate) struct Guide {
 
 impl Guide {
     /// A page of this repository, for a reader whose kubectl and helm use this kubeconfig.
-    pub(crate) fn open(page: &str, kubeconfig: PathBuf) -> Result<Self> {
+    ///
+    /// # Errors
+    /// When there is no such page, or kubectl or helm cannot be built.
+    pub fn open(page: &str, kubeconfig: PathBuf) -> Result<Self> {
         let operator = binary()?.parent().context("a program is in a folder")?.to_owned();
         let folders = [Family::Helm.build()?, Family::Kubernetes.build()?, operator];
         let usual = env::var_os("PATH").unwrap_or_default();
@@ -33,8 +40,21 @@ impl Guide {
         Ok(Self { text: read(page)?, path, kubeconfig, done: BTreeSet::new() })
     }
 
+    /// The page of a reader who puts other words in the place of these.
+    ///
+    /// # Errors
+    /// When the page does not have them.
+    pub fn with(mut self, words: &str, others: &str) -> Result<Self> {
+        ensure!(self.text.contains(words), "the page has no {words:?}");
+        self.text = self.text.replace(words, others);
+        Ok(self)
+    }
+
     /// Runs the first commands of a section that were not run yet; gives what they print.
-    pub(crate) fn run(&mut self, section: &str) -> Result<String> {
+    ///
+    /// # Errors
+    /// When all were run already, or as [`Guide::shell`].
+    pub fn run(&mut self, section: &str) -> Result<String> {
         let text = self.text.split("\n## ").find(|text| text.starts_with(section));
         let mut commands = blocks(text.with_context(|| format!("no section {section}"))?, "sh").into_iter();
         let block = commands.find(|block| !self.done.contains(block)).context("all was run already")?;
@@ -44,7 +64,10 @@ impl Guide {
     }
 
     /// What these commands print.
-    pub(crate) fn shell(&self, block: &str) -> Result<String> {
+    ///
+    /// # Errors
+    /// When one fails or warns.
+    pub fn shell(&self, block: &str) -> Result<String> {
         // Not the caches of whoever runs the tests.
         let home = chart::helm()?;
         let own = home.get_envs().filter(|(name, _)| name.to_string_lossy().starts_with("HELM_"));
@@ -57,13 +80,19 @@ impl Guide {
     }
 
     /// Runs all commands of the page in one shell, from its beginning to its end.
-    pub(crate) fn run_all(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// As [`Guide::shell`].
+    pub fn run_all(&self) -> Result<()> {
         self.shell(&blocks(&self.text, "sh").concat()).map(|_| ())
     }
 
     /// Runs what a reader types at a prompt, in this folder, and finds in what is printed all that the page shows but
     /// ages. A line that begins with a space goes on with the command above it.
-    pub(crate) fn type_in(&self, folder: &Path) -> Result<()> {
+    ///
+    /// # Errors
+    /// When something else is printed, or as [`Guide::shell`].
+    pub fn type_in(&self, folder: &Path) -> Result<()> {
         let shown = blocks(&self.text, "console").concat();
         let (typed, shown): (Vec<_>, Vec<_>) =
             shown.lines().partition(|line| line.starts_with("$ ") || line.starts_with(' '));
@@ -81,8 +110,21 @@ impl Guide {
         Ok(())
     }
 
+    /// Types the tutorial in this folder, where its reader has a clone, which is not written to, and saves the resource.
+    ///
+    /// # Errors
+    /// As [`Guide::type_in`].
+    pub fn type_tutorial(&self, folder: &Path) -> Result<()> {
+        std::fs::write(folder.join("shop.yaml"), blocks(&self.text, "yaml").concat())?;
+        symlink(chart::repository().join("e2e"), folder.join("e2e"))?;
+        self.type_in(folder)
+    }
+
     /// Every command of the page was run.
-    pub(crate) fn is_done(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// When one was not.
+    pub fn is_done(&self) -> Result<()> {
         let rest: Vec<_> =
             blocks(&self.text, "sh").into_iter().filter(|it| !self.done.contains(it)).collect();
         ensure!(rest.is_empty(), "never run: {rest:?}");
@@ -109,7 +151,10 @@ fn quiet(program: &mut Command) -> Result<String> {
 }
 
 /// The pages of `docs` that have commands, in their order.
-pub(crate) fn pages() -> Result<Vec<String>> {
+///
+/// # Errors
+/// When they cannot be read.
+pub fn pages() -> Result<Vec<String>> {
     let mut pages = Vec::new();
     for entry in std::fs::read_dir(chart::repository().join("docs"))? {
         let page = format!("docs/{}", entry?.file_name().display());
@@ -122,43 +167,53 @@ pub(crate) fn pages() -> Result<Vec<String>> {
 }
 
 /// The text of a page.
-pub(crate) fn read(page: &str) -> Result<String> {
+///
+/// # Errors
+/// When it cannot be read.
+pub fn read(page: &str) -> Result<String> {
     let path = chart::repository().join(page);
     std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// The blocks of code in this language.
-pub(crate) fn blocks(text: &str, language: &str) -> Vec<String> {
+pub fn blocks(text: &str, language: &str) -> Vec<String> {
     let fenced = text.split("```").skip(1).step_by(2);
     let of_language = fenced.filter_map(|block| block.strip_prefix(language)?.strip_prefix('\n'));
     of_language.map(str::to_owned).collect()
 }
 
-/// A page of which somebody who has no cluster types everything.
-fn typed(page: &str) -> Result<()> {
-    let folder = tempfile::TempDir::new()?;
-    let path = env::var_os("PATH").unwrap_or_default();
-    let kubeconfig = folder.path().join("none");
-    Guide { text: page.to_owned(), path, kubeconfig, done: BTreeSet::new() }.type_in(folder.path())
-}
+#[cfg(test)]
+mod tests {
+    use rustix::process::{Pid, Signal, kill_process};
 
-#[test]
-fn what_a_page_shows_is_printed_and_a_warning_is_a_failure() -> Result<()> {
-    typed("```console\n$ say() {\n    echo \"$1, 9s\"\n }\n$ say here\nhere, 7s\n```")?;
-    let other = typed("```console\n$ echo here\nthere\n```").err().context("another word is printed")?;
-    assert!(other.to_string().contains("no line \"there\""), "{other:#}");
-    let warned = typed("```console\n$ echo Warning: old >&2\n```").err().context("it warns")?;
-    assert!(format!("{warned:#}").contains("a command warns"), "{warned:#}");
-    Ok(())
-}
+    use super::*;
 
-#[test]
-fn a_page_that_fails_is_told_of_though_something_of_it_goes_on_in_the_background() -> Result<()> {
-    let failed = typed("```console\n$ sleep 600 &\n$ echo \"left: $!\" >&2\n$ false\n```")
-        .err()
-        .context("it fails")?;
-    let failed = format!("{failed:#}");
-    let left = failed.lines().find_map(|line| line.trim().strip_prefix("left: ")?.parse().ok());
-    let left = left.and_then(Pid::from_raw).with_context(|| failed.clone())?;
-    kill_process(left, Signal::TERM).context("it was waited for")
+    /// A page of which somebody who has no cluster types everything.
+    fn typed(page: &str) -> Result<()> {
+        let folder = tempfile::TempDir::new()?;
+        let path = env::var_os("PATH").unwrap_or_default();
+        let kubeconfig = folder.path().join("none");
+        Guide { text: page.to_owned(), path, kubeconfig, done: BTreeSet::new() }.type_in(folder.path())
+    }
+
+    #[test]
+    fn what_a_page_shows_is_printed_and_a_warning_is_a_failure() -> Result<()> {
+        typed("```console\n$ say() {\n    echo \"$1, 9s\"\n }\n$ say here\nhere, 7s\n```")?;
+        let other = typed("```console\n$ echo here\nthere\n```").err().context("another word is printed")?;
+        assert!(other.to_string().contains("no line \"there\""), "{other:#}");
+        let warned = typed("```console\n$ echo Warning: old >&2\n```").err().context("it warns")?;
+        assert!(format!("{warned:#}").contains("a command warns"), "{warned:#}");
+        Ok(())
+    }
+
+    #[test]
+    fn a_page_that_fails_is_told_of_though_something_of_it_goes_on_in_the_background() -> Result<()> {
+        let failed = typed("```console\n$ sleep 600 &\n$ echo \"left: $!\" >&2\n$ false\n```")
+            .err()
+            .context("it fails")?;
+        let failed = format!("{failed:#}");
+        let left = failed.lines().find_map(|line| line.trim().strip_prefix("left: ")?.parse().ok());
+        let left = left.and_then(Pid::from_raw).with_context(|| failed.clone())?;
+        kill_process(left, Signal::TERM).context("it was waited for")
+    }
 }
