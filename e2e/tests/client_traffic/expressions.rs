@@ -32,7 +32,7 @@ pub(crate) fn kubelet(cluster: &Cluster) -> Value {
 }
 
 /// Stands in for kube-state-metrics, which does not run here: says, in its form, that memcached in the pods of this cache was
-/// ended for memory. The kubelet's own `container_oom_events_total` is no help: the series goes with the container.
+/// ended for memory. The metric and its labels are those of its `docs/metrics/workload/pod-metrics.md`. The kubelet's own `container_oom_events_total` is no help: the series goes with the container.
 pub(crate) async fn state_metrics(cache: &Cache<'_>) -> Result<Value> {
     let of_cache = ListParams::default().labels(&format!("app.kubernetes.io/instance={}", cache.name));
     let pods = cache.space.api::<Pod>().list(&of_cache).await?.items;

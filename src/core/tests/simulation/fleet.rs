@@ -51,8 +51,9 @@ pub(crate) struct Fleet {
     lost: BTreeSet<Scope>,
     /// Resources that rolled when their namespace was lost or etcd was restored, and roll still: they keep nobody waiting.
     hidden: BTreeSet<String>,
-    /// Resources that roll since a request of the former leader arrived, or whose turn such a request took off the record. The
-    /// leader may have taken their turn back by then: it saw no pod go, and no version of the workload says who has a turn.
+    /// Resources that roll since a request of the former leader arrived, or whose turn such a request wrote or took off the
+    /// record. The leader may have taken their turn back by then: it saw no pod go, and no version of the workload says who has
+    /// a turn. Or it rolls them by a turn that is off the record until the leader hears of that.
     late: BTreeSet<String>,
     /// Kinds that nobody hears of until they are listed, because etcd was restored.
     unheard: BTreeSet<Watched>,
@@ -197,27 +198,34 @@ impl Fleet {
         model.change_spec(|spec| spec.paused = paused);
     }
 
+    /// Whether the leader counts the turn of a resource.
+    fn has_turn(&self, name: &str) -> bool {
+        let budget = &self.operators[0].reconciler.world().rollout_budget;
+        budget.turn(self.models[name].resource_key()).is_some_and(|turn| !turn.idle)
+    }
+
+    /// Whether a resource rolls, or the leader may roll it.
+    fn is_under_way(&self, name: &str) -> bool {
+        self.models[name].is_rolling() || self.has_turn(name)
+    }
+
     /// Whether the resource rolls though the leader knows of no turn, and should not.
     fn is_excused(&self, name: &str) -> bool {
-        let budget = &self.operators[0].reconciler.world().rollout_budget;
-        let has_turn = budget.turn(self.models[name].resource_key()).is_some_and(|turn| !turn.idle);
-        self.hidden.contains(name) || (self.late.contains(name) && !has_turn)
+        self.hidden.contains(name) || (self.late.contains(name) && !self.has_turn(name))
     }
 
     /// A request of the former leader arrives.
     pub(crate) fn execute_late(&mut self, at: usize) {
         let Some(at) = at.checked_rem(self.left_behind.len()) else { return };
         let sent = self.left_behind.remove(at);
-        let is_known = |fleet: &Self, name: &str| {
+        let state = |fleet: &Self, name: &str| {
             let model = &fleet.models[name];
-            !model.is_rolling() || model.recorded_turn().is_some()
+            (model.is_rolling(), model.recorded_turn())
         };
-        let was_rolling = self.models[&sent.0.name].is_rolling();
-        let was_known = is_known(self, &sent.0.name);
+        let before = state(self, &sent.0.name);
         self.execute(&sent);
         let (Key { name, .. }, _) = sent;
-        let begins = !was_rolling && self.models[&name].is_rolling();
-        if begins || (was_known && !is_known(self, &name)) {
+        if before != state(self, &name) {
             self.late.insert(name);
         }
     }
@@ -495,7 +503,8 @@ impl Fleet {
     /// At no moment do more roll than may.
     pub(crate) fn check(&mut self) {
         self.hidden.retain(|name| self.models[name].is_rolling());
-        self.late.retain(|name| self.models[name].is_rolling());
+        let late = std::mem::take(&mut self.late);
+        self.late = late.into_iter().filter(|name| self.is_under_way(name)).collect();
         let counts = |(name, model): &(&String, &Model)| model.is_rolling() && !self.is_excused(name);
         let rolling = self.models.iter().filter(counts).count();
         assert!(rolling <= self.budget.limit, "{rolling} roll at once");
