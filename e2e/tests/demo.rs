@@ -171,9 +171,7 @@ fn pages_work_on_the_demo(cluster: &Cluster) -> Result<()> {
     let desk = tempfile::TempDir::new()?;
     let kubeconfig = desk.path().join("kubeconfig");
     std::fs::copy(cluster.kubeconfig(), &kubeconfig)?;
-    let tutorial = Guide::open(TUTORIAL, kubeconfig.clone())?
-        .with("port-forward service/shop 11212", "port-forward service/shop 21212:11212")?
-        .with("127.0.0.1 11212", "127.0.0.1 21212")?;
+    let tutorial = Guide::open(TUTORIAL, kubeconfig.clone())?.with("port=11212", "port=21212")?;
     let rotation = Guide::open(ROTATION, kubeconfig)?;
     thread::scope(|scope| {
         let typing = scope.spawn(|| tutorial.type_tutorial(desk.path()));
