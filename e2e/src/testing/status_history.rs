@@ -3,6 +3,7 @@
 //!
 //! The watches are put in order by resourceVersion, which counts the writes of the whole cluster.
 
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -101,10 +102,8 @@ impl Follower {
         let seen = Arc::new(Mutex::new(list.items.iter().map(Version::stored).collect::<Result<Vec<_>>>()?));
         let (watched, kept) = (api.clone(), Arc::clone(&seen));
         let task = tokio::spawn(async move {
-            match watch(&watched, &only, &from, &kept).await {
-                Ok(()) => anyhow::anyhow!("the watch of {only} ended"),
-                Err(error) => error.context(format!("the watch of {only}")),
-            }
+            let Err(error) = watch(&watched, &only, from, &kept).await;
+            error.context(format!("the watch of {only}"))
         });
         Ok(Self { api, name: name.to_owned(), seen, task })
     }
@@ -136,19 +135,31 @@ fn lock(versions: &Mutex<Vec<Version>>) -> std::sync::MutexGuard<'_, Vec<Version
     versions.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-async fn watch(api: &Api<DynamicObject>, only: &str, from: &str, seen: &Mutex<Vec<Version>>) -> Result<()> {
+/// Takes every version from there on. A watch that the API server ends in its time goes on where it ended: bookmarks say
+/// where, when nothing happens to this object.
+async fn watch(
+    api: &Api<DynamicObject>,
+    only: &str,
+    mut from: String,
+    seen: &Mutex<Vec<Version>>,
+) -> Result<Infallible> {
     let params = WatchParams::default().fields(only).timeout(290);
-    let mut events = std::pin::pin!(api.watch(&params, from).await?);
-    while let Some(event) = events.next().await {
-        let version = match event? {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => Version::stored(&object)?,
-            WatchEvent::Deleted(object) => Version { object: None, ..Version::stored(&object)? },
-            WatchEvent::Bookmark(_) => continue,
-            WatchEvent::Error(error) => bail!("{error}"),
-        };
-        lock(seen).push(version);
+    loop {
+        let mut events = Box::pin(api.watch(&params, &from).await?);
+        while let Some(event) = events.next().await {
+            let version = match event? {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => Version::stored(&object)?,
+                WatchEvent::Deleted(object) => Version { object: None, ..Version::stored(&object)? },
+                WatchEvent::Bookmark(bookmark) => {
+                    from = bookmark.metadata.resource_version;
+                    continue;
+                }
+                WatchEvent::Error(error) => bail!("{error}"),
+            };
+            from = version.at.to_string();
+            lock(seen).push(version);
+        }
     }
-    Ok(())
 }
 
 impl Version {

@@ -96,7 +96,10 @@ where
                     WatchEvent::Error(error) => {
                         seen.lock().unwrap_or_else(PoisonError::into_inner).broken = Some(error.to_string());
                     }
-                    WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => {}
+                    // Where all is quiet here, only bookmarks tell how far the watch is. The API server forgets what was long
+                    // before, by what happens to this kind in all namespaces.
+                    WatchEvent::Bookmark(bookmark) => version = bookmark.metadata.resource_version,
+                    WatchEvent::Deleted(object) => version = object.resource_version().unwrap_or(version),
                 }
             }
         }
