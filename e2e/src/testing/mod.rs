@@ -23,6 +23,7 @@ pub mod container;
 pub mod control_plane;
 mod discovery;
 mod dump;
+mod every_change;
 pub mod guide;
 pub mod kstatus;
 pub mod kubelet;
@@ -48,6 +49,7 @@ pub mod traffic;
 mod wait;
 mod wait_times;
 
+pub use every_change::{Change, every_change};
 pub use shared::{is_of_the_right_version, shared_cluster, unique};
 pub use shared_fixture::SharedFixture;
 pub use space::{Space, in_namespace, in_namespace_called, in_namespace_of};

@@ -14,8 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::await_answer;
 use super::loopback::free_address;
+use super::{await_answer, await_answer_within};
 use crate::paths;
 
 /// How an operator is started.
@@ -177,12 +177,15 @@ impl Operator {
     /// Asks it to end (SIGTERM) and waits until it did.
     ///
     /// # Errors
-    /// When it never is gone.
+    /// When it is still there after 15 s.
     pub async fn terminate(mut self) -> Result<ExitStatus> {
         self.signal(Signal::TERM)?;
         let child = &mut self.child;
-        await_answer("the operator ends after SIGTERM", async || child.try_wait()?.context("it still runs"))
-            .await
+        let limit = Duration::from_secs(15);
+        await_answer_within("the operator ends after SIGTERM", limit, async || {
+            child.try_wait()?.context("it still runs")
+        })
+        .await
     }
 
     /// Kills it (SIGKILL), as a machine that fails would.

@@ -118,7 +118,7 @@ impl Prometheus {
     /// killed, it goes with the cluster. `scrape_configs` as in Prometheus' configuration; `rules` is a rules file.
     ///
     /// # Errors
-    /// When it cannot be had or started, or is not ready within 30 s: with the end of its log.
+    /// When it cannot be had or started, or is never ready: with the end of its log.
     pub async fn start(
         folder: PathBuf,
         cluster: &Path,

@@ -2,16 +2,16 @@
 //! Called by the tests of rollouts.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context, Result, bail, ensure};
-use futures::TryStreamExt;
+use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::api::{ListParams, WatchParams};
 use kube::{Api, ResourceExt};
 use tokio::task::JoinHandle;
 
-use super::{Space, await_answer};
+use super::{Change, Space, await_answer, every_change};
 
 /// The pods of a resource, followed until this is dropped.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Serving {
     pods: Api<Pod>,
     of_resource: ListParams,
     seen: Arc<Mutex<Seen>>,
-    task: JoinHandle<Result<()>>,
+    task: JoinHandle<Result<Infallible>>,
 }
 
 #[derive(Debug, Default)]
@@ -73,19 +73,17 @@ impl Serving {
         let seen = Arc::new(Mutex::new(first));
         let (watched, kept) = (pods.clone(), Arc::clone(&seen));
         let task = tokio::spawn(async move {
-            let params = WatchParams::default().labels(&selector).timeout(290);
-            let mut events = std::pin::pin!(watched.watch(&params, &from).await?);
-            while let Some(event) = events.try_next().await? {
+            let params = WatchParams::default().labels(&selector);
+            let see = |change| {
                 let mut seen = lock(&kept);
-                match event {
-                    WatchEvent::Added(pod) | WatchEvent::Modified(pod) => seen.see(&pod),
-                    WatchEvent::Deleted(pod) => drop(seen.pods.remove(&pod.name_any())),
-                    WatchEvent::Bookmark(_) => {}
-                    WatchEvent::Error(error) => bail!("{error}"),
+                match change {
+                    Change::Stored(pod) => seen.see(&pod),
+                    Change::Deleted(pod) => drop(seen.pods.remove(&pod.name_any())),
                 }
                 seen.count();
-            }
-            bail!("the watch ended")
+                Ok(())
+            };
+            every_change(&watched, &params, from, see).await
         });
         Ok(Self { pods, of_resource, seen, task })
     }

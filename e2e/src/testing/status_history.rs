@@ -3,19 +3,17 @@
 //!
 //! The watches are put in order by resourceVersion, which counts the writes of the whole cluster.
 
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context, Result, bail, ensure};
-use futures::StreamExt;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, WatchEvent, WatchParams};
+use anyhow::{Context, Result, ensure};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, WatchParams};
 use kube::{Api, Client};
 use memcached_operator::api::spec::STATEFUL_SET;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use super::await_answer;
 use super::kstatus::{Kstatus, Status, StatusResult};
+use super::{Change, await_answer, every_change};
 
 /// One version of an object as it was stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,7 +100,16 @@ impl Follower {
         let seen = Arc::new(Mutex::new(list.items.iter().map(Version::stored).collect::<Result<Vec<_>>>()?));
         let (watched, kept) = (api.clone(), Arc::clone(&seen));
         let task = tokio::spawn(async move {
-            let Err(error) = watch(&watched, &only, from, &kept).await;
+            let params = WatchParams::default().fields(&only);
+            let keep = |change| {
+                let version = match change {
+                    Change::Stored(object) => Version::stored(&object)?,
+                    Change::Deleted(object) => Version { object: None, ..Version::stored(&object)? },
+                };
+                lock(&kept).push(version);
+                Ok(())
+            };
+            let Err(error) = every_change(&watched, &params, from, keep).await;
             error.context(format!("the watch of {only}"))
         });
         Ok(Self { api, name: name.to_owned(), seen, task })
@@ -133,33 +140,6 @@ impl Drop for Follower {
 
 fn lock(versions: &Mutex<Vec<Version>>) -> std::sync::MutexGuard<'_, Vec<Version>> {
     versions.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-/// Takes every version from there on. A watch that the API server ends in its time goes on where it ended: bookmarks say
-/// where, when nothing happens to this object.
-async fn watch(
-    api: &Api<DynamicObject>,
-    only: &str,
-    mut from: String,
-    seen: &Mutex<Vec<Version>>,
-) -> Result<Infallible> {
-    let params = WatchParams::default().fields(only).timeout(290);
-    loop {
-        let mut events = Box::pin(api.watch(&params, &from).await?);
-        while let Some(event) = events.next().await {
-            let version = match event? {
-                WatchEvent::Added(object) | WatchEvent::Modified(object) => Version::stored(&object)?,
-                WatchEvent::Deleted(object) => Version { object: None, ..Version::stored(&object)? },
-                WatchEvent::Bookmark(bookmark) => {
-                    from = bookmark.metadata.resource_version;
-                    continue;
-                }
-                WatchEvent::Error(error) => bail!("{error}"),
-            };
-            from = version.at.to_string();
-            lock(seen).push(version);
-        }
-    }
 }
 
 impl Version {

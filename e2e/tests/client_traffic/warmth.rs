@@ -24,6 +24,8 @@ const KEYS: usize = 9_000;
 /// How many keys of each pod the client asks for every tenth of a second: so many that chance moves the ratio of a second by
 /// less than a hundredth, also on a machine where a second has few ticks.
 const A_TICK: usize = 100;
+/// Longer than three pods take to start and to be filled, on a busy machine.
+const ROLLOUT: Duration = Duration::from_secs(240);
 /// `rollout.warmth.percent`.
 const PERCENT: u16 = 80;
 
@@ -137,7 +139,7 @@ async fn ratios_of_a_rollout(cache: &Cache<'_>, edit: &Value) -> Result<Vec<f64>
         let observed = |it: &Memcached| it.status.as_ref().map(|it| it.observed_generation) == generation;
         it.is_some_and(|it| observed(it) && says(it, "True", "MemcachedReady"))
     };
-    let rollout = cache.space.wait::<Memcached>(cache.name, "all pods are new", is_over);
+    let rollout = cache.space.wait_within::<Memcached>(cache.name, "all pods are new", ROLLOUT, is_over);
     tokio::pin!(rollout);
     let mut ticks = interval(Duration::from_millis(100));
     let (mut seconds, mut second, mut found, mut asked) = (Vec::new(), Instant::now(), 0, 0);

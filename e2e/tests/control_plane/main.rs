@@ -13,6 +13,7 @@ mod go_operator;
 mod identity;
 mod name_conflicts;
 mod permissions;
+mod preflight;
 mod races;
 mod rbac;
 mod refusals;

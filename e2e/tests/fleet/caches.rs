@@ -6,7 +6,7 @@ use std::ops::Range;
 use anyhow::{Context, Result, ensure};
 use e2e::testing::control_plane::children::api;
 use e2e::testing::control_plane::{at_once, define, plain, ready, secret};
-use e2e::testing::{Space, await_answer};
+use e2e::testing::{Space, await_answer, await_answer_within};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
@@ -23,6 +23,8 @@ use memcached_operator::kernel::go_operator::pod_template::PreservedMetadata;
 use memcached_operator::kernel::object::{ChildKind, FIELD_MANAGER, Key, Uid, Watched};
 use memcached_operator::shell::kinds;
 use serde_json::{Value, json};
+
+use crate::ALL_READY_WITHIN;
 
 /// Those that mount the Secret `shared`.
 pub(crate) const SHARED: Range<usize> = 0..50;
@@ -79,7 +81,7 @@ pub(crate) async fn edit(space: &Space, at: usize, change: &Value) -> Result<()>
 /// Waits until every resource says that it is ready.
 pub(crate) async fn all_ready(space: &Space) -> Result<()> {
     let resources: Api<Memcached> = space.api();
-    await_answer("all caches are ready", async || {
+    await_answer_within("all caches are ready", ALL_READY_WITHIN, async || {
         let all = resources.list(&ListParams::default()).await?;
         let missing = all.iter().filter(|it| !ready(it)).map(ResourceExt::name_any).collect::<Vec<_>>();
         ensure!(all.items.len() == NEW.end && missing.is_empty(), "not ready: {missing:?}");

@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use caches::{NEW, OLD, PLAIN, SHARED, all_ready, edit, name, rotate, state};
@@ -36,6 +37,8 @@ use witness::Witness;
 const LIMIT: usize = 5;
 /// The newest template revision of the later build: after 1 comes 2, which is for pods that rotate in place only.
 const NEXT_REVISION: u32 = 3;
+/// How long two hundred caches may take to be ready on a busy machine.
+const ALL_READY_WITHIN: Duration = Duration::from_secs(180);
 
 /// The operator's process, to be started as often as it takes.
 struct Shipped {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::operator::Operator;
@@ -82,7 +83,7 @@ async fn cut_off(prefix: &str, way: Way) -> Result<()> {
         let proxy = Proxy::to(server_of(&arena)?).await?;
         let url = format!("https://{}", proxy.address);
         let first = Operator::start(&arena.launch("a", &["system:masters"], Some(&url))?).await?;
-        await_leads(&first, true).await?;
+        tokio::time::timeout(Duration::from_secs(60), await_leads(&first, true)).await??;
         await_writes(&arena, "a", Timestamp::now()).await?;
         // Only now: where the machine stands still for some seconds, the first may lose the Lease to the second.
         let second = arena.start("b").await?;

@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use crate::testing::permissions::as_installed;
-use crate::testing::{PATIENCE, Space, await_answer};
+use crate::testing::{Space, await_answer};
 use anyhow::{Context, Result, anyhow};
 use memcached_operator::cli::replay::{ReplayError, replay};
 use memcached_operator::kernel::reconciler::Settings;
@@ -122,7 +123,8 @@ impl Operator {
     /// Waits until it is gone, and replays its journal.
     pub async fn gone(mut self) -> Result<()> {
         let ended = self.ended.take().context("it is waited for once")?;
-        let ended = tokio::time::timeout(PATIENCE, ended).await.context("the operator hangs")?;
+        let ended =
+            tokio::time::timeout(Duration::from_secs(30), ended).await.context("the operator hangs")?;
         ended.context("the operator panicked")??;
         // The journal's own thread may still have a line in hand.
         let path = self.journal.path().join("journal");

@@ -2,14 +2,13 @@
 //! delivers. Called by the tests that hold that something never happens.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result};
-use e2e::testing::Space;
 use e2e::testing::control_plane::reason;
-use futures::TryStreamExt;
+use e2e::testing::{Change, Space, every_change};
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::api::{ListParams, WatchParams};
 use kube::{Api, ResourceExt};
 use memcached_operator::api::Memcached;
 use serde_json::{Value, json};
@@ -68,7 +67,7 @@ impl Record {
     }
 
     fn read<T>(&self, look: impl FnOnce(&Seen) -> T) -> Result<T> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = lock(&self.seen);
         match &seen.broken {
             Some(why) => Err(anyhow::anyhow!("the record is not complete: {why}")),
             None => Ok(look(&seen)),
@@ -76,33 +75,26 @@ impl Record {
     }
 }
 
-/// Takes everything from now on. A bare watch, which goes on where it ended: unlike a watcher it never skips a state.
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes everything from now on.
 async fn follow<K>(api: Api<K>, seen: &Arc<Mutex<Seen>>, take: fn(&mut Seen, &K)) -> Result<JoinHandle<()>>
 where
     K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
 {
     let now = api.list_metadata(&ListParams::default()).await?;
-    let mut version = now.metadata.resource_version.context("a list has a version")?;
+    let version = now.metadata.resource_version.context("a list has a version")?;
     let seen = Arc::clone(seen);
     Ok(tokio::spawn(async move {
-        while let Ok(events) = api.watch(&WatchParams::default(), &version).await {
-            let mut events = Box::pin(events);
-            while let Ok(Some(event)) = events.try_next().await {
-                match event {
-                    WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                        version = object.resource_version().unwrap_or(version);
-                        take(&mut seen.lock().unwrap_or_else(PoisonError::into_inner), &object);
-                    }
-                    WatchEvent::Error(error) => {
-                        seen.lock().unwrap_or_else(PoisonError::into_inner).broken = Some(error.to_string());
-                    }
-                    // Where all is quiet here, only bookmarks tell how far the watch is. The API server forgets what was long
-                    // before, by what happens to this kind in all namespaces.
-                    WatchEvent::Bookmark(bookmark) => version = bookmark.metadata.resource_version,
-                    WatchEvent::Deleted(object) => version = object.resource_version().unwrap_or(version),
-                }
+        let keep = |change| {
+            if let Change::Stored(object) = change {
+                take(&mut lock(&seen), &object);
             }
-        }
-        seen.lock().unwrap_or_else(PoisonError::into_inner).broken = Some("cannot watch".to_owned());
+            Ok(())
+        };
+        let Err(error) = every_change(&api, &WatchParams::default(), version, keep).await;
+        lock(&seen).broken = Some(format!("{error:#}"));
     }))
 }

@@ -1,6 +1,8 @@
 //! Operators that lead in turn, and many resources: those that mount one Secret, and those whose pod template is an
 //! older operator's. What has to hold at every moment is how many of them roll at a time.
 
+mod late;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
@@ -185,54 +187,9 @@ impl Fleet {
         self.step(0, Event::Leading(true));
     }
 
-    /// A request of the leader gets no answer, and arrives some time or never.
-    fn leave_behind(&mut self) {
-        self.reply(0, |fleet, sent| {
-            fleet.left_behind.push(sent.clone());
-            failed(Category::Transient)
-        });
-    }
-
     pub(crate) fn pause(&mut self, at: usize, paused: Option<bool>) {
         let model = self.models.values_mut().nth(at).unwrap();
         model.change_spec(|spec| spec.paused = paused);
-    }
-
-    /// Whether the leader counts the turn of a resource.
-    fn has_turn(&self, name: &str) -> bool {
-        let budget = &self.operators[0].reconciler.world().rollout_budget;
-        budget.turn(self.models[name].resource_key()).is_some_and(|turn| !turn.idle)
-    }
-
-    /// Whether a resource rolls, or the leader may roll it.
-    fn is_under_way(&self, name: &str) -> bool {
-        self.models[name].is_rolling() || self.has_turn(name)
-    }
-
-    /// Whether the resource rolls though the leader knows of no turn, and should not.
-    fn is_excused(&self, name: &str) -> bool {
-        self.hidden.contains(name) || (self.late.contains(name) && !self.has_turn(name))
-    }
-
-    /// A request of the former leader arrives.
-    pub(crate) fn execute_late(&mut self, at: usize) {
-        let Some(at) = at.checked_rem(self.left_behind.len()) else { return };
-        let sent = self.left_behind.remove(at);
-        let state = |fleet: &Self, name: &str| {
-            let model = &fleet.models[name];
-            (model.is_rolling(), model.recorded_turn())
-        };
-        let before = state(self, &sent.0.name);
-        self.execute(&sent);
-        let (Key { name, .. }, _) = sent;
-        if before != state(self, &name) {
-            self.late.insert(name);
-        }
-    }
-
-    /// All that is on its way arrives.
-    pub(crate) fn execute_all_late(&mut self) {
-        (0..self.left_behind.len()).for_each(|_| self.execute_late(0));
     }
 
     pub(crate) fn back_up(&mut self) {
@@ -503,8 +460,7 @@ impl Fleet {
     /// At no moment do more roll than may.
     pub(crate) fn check(&mut self) {
         self.hidden.retain(|name| self.models[name].is_rolling());
-        let late = std::mem::take(&mut self.late);
-        self.late = late.into_iter().filter(|name| self.is_under_way(name)).collect();
+        self.forget_late();
         let counts = |(name, model): &(&String, &Model)| model.is_rolling() && !self.is_excused(name);
         let rolling = self.models.iter().filter(counts).count();
         assert!(rolling <= self.budget.limit, "{rolling} roll at once");
@@ -513,7 +469,7 @@ impl Fleet {
     /// Whoever leads next knows of all that roll.
     pub(crate) fn check_records(&self) {
         let unrecorded = |(name, model): &(&String, &Model)| {
-            let is_excused = self.hidden.contains(*name) || self.late.contains(*name);
+            let is_excused = self.hidden.contains(*name) || self.is_late(name);
             model.is_rolling() && model.recorded_turn().is_none() && !is_excused
         };
         let names: Vec<_> = self.models.iter().filter(unrecorded).map(|(name, _)| name).collect();

@@ -1,0 +1,64 @@
+//! Requests of a former leader that arrive after another one leads, and what they excuse. Part of the fleet.
+
+use memcached_operator_core::kernel::failure::Category;
+use memcached_operator_core::kernel::object::Key;
+
+use super::{Fleet, failed};
+
+impl Fleet {
+    /// A request of the leader gets no answer, and arrives some time or never.
+    pub(super) fn leave_behind(&mut self) {
+        self.reply(0, |fleet, sent| {
+            fleet.left_behind.push(sent.clone());
+            failed(Category::Transient)
+        });
+    }
+
+    /// Whether the leader counts the turn of a resource.
+    fn has_turn(&self, name: &str) -> bool {
+        let budget = &self.operators[0].reconciler.world().rollout_budget;
+        budget.turn(self.models[name].resource_key()).is_some_and(|turn| !turn.idle)
+    }
+
+    /// Whether a resource rolls, or the leader may roll it.
+    fn is_under_way(&self, name: &str) -> bool {
+        self.models[name].is_rolling() || self.has_turn(name)
+    }
+
+    /// Whether the resource rolls though the leader knows of no turn, and should not.
+    pub(super) fn is_excused(&self, name: &str) -> bool {
+        self.hidden.contains(name) || (self.late.contains(name) && !self.has_turn(name))
+    }
+
+    /// A request of the former leader arrives.
+    pub(crate) fn execute_late(&mut self, at: usize) {
+        let Some(at) = at.checked_rem(self.left_behind.len()) else { return };
+        let sent = self.left_behind.remove(at);
+        let state = |fleet: &Self, name: &str| {
+            let model = &fleet.models[name];
+            (model.is_rolling(), model.recorded_turn())
+        };
+        let before = state(self, &sent.0.name);
+        self.execute(&sent);
+        let (Key { name, .. }, _) = sent;
+        if before != state(self, &name) {
+            self.late.insert(name);
+        }
+    }
+
+    /// All that is on its way arrives.
+    pub(crate) fn execute_all_late(&mut self) {
+        (0..self.left_behind.len()).for_each(|_| self.execute_late(0));
+    }
+
+    /// Whether a late request changed what the leader decided on.
+    pub(super) fn is_late(&self, name: &str) -> bool {
+        self.late.contains(name)
+    }
+
+    /// Those that neither roll nor may roll are as all others again.
+    pub(super) fn forget_late(&mut self) {
+        let late = std::mem::take(&mut self.late);
+        self.late = late.into_iter().filter(|name| self.is_under_way(name)).collect();
+    }
+}
