@@ -10,8 +10,12 @@ Without FROM and TO it reads orders, one a line, and prints a share for each, an
     read               the share that the client finds that there is
     again              stores the same keys with the client that there is: the share that is then found
     work TO COUNT      reads the next COUNT keys and stores those that it misses, as an application does: the share that was found
+pymemcache only:
+    fill FROM COUNT    COUNT keys in each server, with a new client: the share that was stored
+    any COUNT          reads COUNT of them in each server, whichever, and stores those that it misses: how many were found
 """
 import os
+import random
 import sys
 
 sys.dont_write_bytecode = True
@@ -48,6 +52,8 @@ RINGS = {
 class Client:
     def __init__(self, ring):
         self.ring, self.servers = ring, None
+        # The same choice in every run.
+        self.random, self.in_server = random.Random(1), {}
         # Without an answer of its own pymemcache would go on before memcached has read all, and another connection may be first.
         self.answered = {"noreply": False} if ring.startswith("pymemcache") else {}
 
@@ -99,6 +105,38 @@ class Client:
             except pylibmc.Error:
                 pass
         return 100 * found // int(count)
+
+    def fill(self, servers, count):
+        self.use(servers)
+        count, number = int(count), 0
+        keys = {server: [] for server in servers.split(",")}
+        # The ring takes its time for a key: where it is the same one, so are the keys.
+        if keys.keys() == self.in_server.keys():
+            keys = self.in_server
+        while any(len(it) < count for it in keys.values()):
+            if number % 500 == 0:
+                print("...", flush=True)
+            of_server = keys[self.client.hasher.get_node(f"key-{number}")]
+            if len(of_server) < count:
+                of_server.append(f"key-{number}")
+            number += 1
+        self.in_server, stored = keys, 0
+        for of_server in keys.values():
+            for start in range(0, count, 500):
+                some = of_server[start:start + 500]
+                # With `ignore_exc` pymemcache does not tell of each that it could not store.
+                self.client.set_many(dict.fromkeys(some, "value"), **self.answered)
+                stored += len(self.client.get_many(some))
+                print("...", flush=True)
+        return 100 * stored // (count * len(keys))
+
+    def any(self, count):
+        keys = [key for of_server in self.in_server.values() for key in self.random.sample(of_server, int(count))]
+        found = self.client.get_many(keys)
+        missed = dict.fromkeys((key for key in keys if key not in found), "value")
+        if missed:
+            self.client.set_many(missed, **self.answered)
+        return len(found)
 
 
 client = Client(sys.argv[1])

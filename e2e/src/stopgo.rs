@@ -83,6 +83,7 @@ impl Outcome {
             ("runs that kept the rule", kept.to_string()),
             ("late writes in them", late.sent.to_string()),
             ("of which took effect, harmlessly", late.took_effect.to_string()),
+            ("of which made a child again that was deleted", late.brought_back.to_string()),
             ("runs that failed", broken.len().to_string()),
         ];
         let rows = rows.map(|(what, figure)| format!("{what:<45}{figure:>8}"));

@@ -4,6 +4,9 @@
 //! The rule: whoever writes holds the Lease. A process that is stopped by the system in the midst of a system call sends
 //! what it had prepared when it goes on, before any of its own checks can run: such a request may arrive, but it must do no
 //! harm. No write of a former leader takes effect on an object on which a write of the next one did.
+//!
+//! One case is excused, and counted as [`LateWrites::brought_back`]: the next leader deleted a child, and a late create
+//! makes it again. A version fences a write of an object that exists, and there is none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,6 +17,12 @@ use super::audit::Request;
 
 /// A process that goes on has sent what it had prepared within this time, or never does.
 const AWAKE: SignedDuration = SignedDuration::from_secs(5);
+
+/// The version that a creation names. No object has it, so that an apply with it can only create.
+const OF_A_CREATION: u64 = 1;
+
+/// The status of an answer to who may not write.
+const FORBIDDEN: u16 = 403;
 
 /// What the operators did.
 #[derive(Debug, Default)]
@@ -44,13 +53,24 @@ pub struct LateWrites {
     pub sent: usize,
     /// Those that changed their object: nobody else had changed it since the former leader read it.
     pub took_effect: usize,
+    /// Those that made a child again which the next leader had deleted. It sees that and deletes it once more.
+    pub brought_back: usize,
 }
 
 impl std::ops::AddAssign for LateWrites {
     fn add_assign(&mut self, other: Self) {
         self.sent += other.sent;
         self.took_effect += other.took_effect;
+        self.brought_back += other.brought_back;
     }
+}
+
+/// What became of a late write that broke no rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Late {
+    ChangedNothing,
+    TookEffect,
+    BroughtBack,
 }
 
 impl Request {
@@ -62,13 +82,16 @@ impl Request {
 
     /// The version of the object at which the write took effect, or may have. `None` when the write changed nothing.
     fn effect(&self) -> Option<(u64, bool)> {
-        match (self.code, self.named, self.answer) {
+        // What the answer to a deletion shows is the object that was there.
+        let answer = self.answer.filter(|_| self.verb != "delete");
+        match (self.code, self.named, answer) {
             (200..300, Some(named), Some(answer)) if named == answer => None,
             (200..300, _, Some(answer)) => Some((answer, false)),
             (400..500, ..) => None,
+            // A creation whose answer does not say: nobody knows when.
+            (_, Some(OF_A_CREATION) | None, _) => Some((u64::MAX, true)),
             // A deletion, or an answer that does not say: right after the version that it was for.
             (_, Some(named), _) => Some((named, true)),
-            _ => Some((u64::MAX, true)),
         }
     }
 }
@@ -81,7 +104,9 @@ impl Account {
     pub fn one_writer(&self) -> Result<LateWrites> {
         let (mut late, mut explained) = (LateWrites::default(), BTreeSet::new());
         for write in &self.writes {
-            ensure!(write.named.is_some() || write.resource == "events", "{write:?} names no version");
+            // Of what a user may not write the API server reads no body, and so logs none.
+            let is_read = write.resource != "events" && write.code != FORBIDDEN;
+            ensure!(write.named.is_some() || !is_read, "{write:?} names no version");
             let before = self.holds.iter().rev().find(|hold| hold.answered <= write.at);
             let before = before.with_context(|| format!("{write:?} before anybody held the Lease"))?;
             if before.user != write.user {
@@ -92,8 +117,12 @@ impl Account {
                 })?;
                 // An operator has one thread for all its requests, and that is in the midst of one of them at most.
                 ensure!(explained.insert(pause), "{write:?} is the second late one of its process");
-                self.does_no_harm(write)?;
-                late += LateWrites { sent: 1, took_effect: write.effect().is_some().into() };
+                let became = self.harmless(write)?;
+                late += LateWrites {
+                    sent: 1,
+                    took_effect: usize::from(became == Late::TookEffect),
+                    brought_back: usize::from(became == Late::BroughtBack),
+                };
             }
             let during =
                 self.holds.iter().find(|hold| hold.answered > write.at && hold.answered <= write.answered);
@@ -110,22 +139,22 @@ impl Account {
         self.pauses.iter().rposition(explains)
     }
 
-    /// Whether no other user's write took effect on the same object between the loss of the Lease and this write.
-    fn does_no_harm(&self, late: &Request) -> Result<()> {
-        let Some(effect) = late.effect() else { return Ok(()) };
+    /// What became of a late write, of which no other user's write may have taken effect on the same object since the loss of
+    /// the Lease. Where the last such write deleted the object, a creation is excused.
+    fn harmless(&self, late: &Request) -> Result<Late> {
+        let Some(effect) = late.effect() else { return Ok(Late::ChangedNothing) };
         let own = self.holds.iter().rev().find(|hold| hold.user == late.user && hold.answered <= late.at);
         let own = own.with_context(|| format!("{late:?} by one that never held the Lease"))?;
-        let overwritten = self.writes.iter().find(|it| {
+        let overwritten = self.writes.iter().filter(|it| {
             it.user != late.user
                 && it.at >= own.answered
                 && it.object() == late.object()
                 && it.effect().is_some_and(|earlier| earlier < effect)
         });
-        ensure!(
-            overwritten.is_none(),
-            "{late:?} took effect, after one of the next leader had: {overwritten:?}"
-        );
-        Ok(())
+        let Some(last) = overwritten.max_by_key(|it| it.effect()) else { return Ok(Late::TookEffect) };
+        let brings_back = late.named == Some(OF_A_CREATION) && last.verb == "delete";
+        ensure!(brings_back, "{late:?} took effect, after one of the next leader had: {last:?}");
+        Ok(Late::BroughtBack)
     }
 
     /// How often each user wrote.
@@ -183,7 +212,7 @@ mod tests {
             name: "cache".into(),
             code,
             named: Some(named),
-            answer: (code == 200).then_some(answer),
+            answer: (200..300).contains(&code).then_some(answer),
         }
     }
 
@@ -204,10 +233,10 @@ mod tests {
         let next = request("b", 15, 200, 7, 8);
         let none = LateWrites::default();
         assert_eq!(judged([own.clone(), next.clone()]), Ok(none));
-        let one = LateWrites { sent: 1, took_effect: 0 };
+        let one = LateWrites { sent: 1, ..none };
         assert_eq!(judged([own.clone(), next.clone(), request("a", 20, 409, 7, 0)]), Ok(one));
         assert_eq!(judged([next.clone(), request("a", 20, 200, 8, 8)]), Ok(one), "it stored nothing");
-        let effective = LateWrites { sent: 1, took_effect: 1 };
+        let effective = LateWrites { took_effect: 1, ..one };
         assert_eq!(judged([own, request("a", 20, 200, 7, 8)]), Ok(effective), "b has not written");
         let after = request("b", 21, 200, 8, 9);
         assert_eq!(judged([request("a", 20, 200, 7, 8), after]), Ok(effective));
@@ -226,6 +255,33 @@ mod tests {
         let mut part = request("a", 20, 200, 8, 9);
         part.resource = "deployments/status".into();
         assert!(judged([next, part]).is_err(), "it is the same object");
+    }
+
+    #[test]
+    fn a_late_create_may_bring_back_what_the_next_leader_deleted_and_is_counted() {
+        let deletion = Request { verb: "delete".into(), answer: None, ..request("b", 15, 200, 7, 0) };
+        let create = request("a", 20, 201, OF_A_CREATION, 9);
+        let back = LateWrites { sent: 1, brought_back: 1, took_effect: 0 };
+        assert_eq!(judged([deletion.clone(), create.clone()]), Ok(back));
+        let again = request("b", 21, 200, 9, 10);
+        assert_eq!(judged([deletion.clone(), create.clone(), again]), Ok(back), "b goes on from there");
+        assert_eq!(judged([create.clone()]), Ok(LateWrites { sent: 1, took_effect: 1, brought_back: 0 }));
+        assert!(judged([deletion.clone(), request("a", 20, 200, 8, 9)]).is_err(), "an apply is no create");
+        let made = request("b", 16, 201, OF_A_CREATION, 8);
+        assert!(judged([deletion.clone(), made.clone(), create.clone()]).is_err(), "it was there again");
+        let unknown = request("a", 20, 504, OF_A_CREATION, 0);
+        assert!(judged([deletion, made.clone(), unknown.clone()]).is_err(), "nobody knows");
+        assert!(judged([made, unknown]).is_err(), "nobody knows");
+    }
+
+    #[test]
+    fn a_late_deletion_is_harmless_only_of_what_the_next_leader_left_alone() {
+        let deletion =
+            |named| Request { verb: "delete".into(), answer: None, ..request("a", 20, 200, named, 0) };
+        let effective = LateWrites { sent: 1, took_effect: 1, brought_back: 0 };
+        assert_eq!(judged([deletion(7)]), Ok(effective), "b has not written");
+        let broken = judged([request("b", 15, 200, 7, 8), deletion(8)]).unwrap_err();
+        assert!(broken.contains("took effect, after one of the next leader"), "{broken}");
     }
 
     #[test]
@@ -248,6 +304,8 @@ mod tests {
         let mut unnamed = request("a", 5, 200, 6, 7);
         unnamed.named = None;
         assert!(judged([unnamed.clone()]).unwrap_err().contains("names no version"));
+        let forbidden = Request { code: FORBIDDEN, answer: None, ..unnamed.clone() };
+        assert!(judged([forbidden]).is_ok(), "nobody knows what it names, and it changed nothing");
         unnamed.resource = "events".into();
         assert!(judged([unnamed]).is_ok(), "an Event is an object of its own");
     }

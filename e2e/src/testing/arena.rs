@@ -11,10 +11,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use memcached_operator::api::{Memcached, crd};
+use memcached_operator::kernel::object::ChildKind;
 use memcached_operator::shell::leader::elector::RELEASED_SECONDS;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -281,7 +283,8 @@ async fn roles_now(operators: &[Operator; 2]) -> Result<Roles> {
     Ok(Roles { leader: leaders[0], follower: 1 - leaders[0] })
 }
 
-/// Edits resources, one after the other, until it is dropped, so that the leader always has something to write.
+/// Edits resources, one after the other, until it is dropped, so that the leader always has something to write: a Deployment
+/// and a status with each edit, and a NetworkPolicy that is made, and with the next edit deleted. It costs no rollout.
 #[derive(Debug)]
 pub struct Traffic(JoinHandle<Result<()>>);
 
@@ -298,20 +301,27 @@ impl Traffic {
     /// What the API server answers.
     pub async fn start(space: &Space, pace: Duration) -> Result<Self> {
         for number in 0..RESOURCES {
-            space.apply(&resource(&format!("cache-{number}"), 64)?).await?;
+            space.apply(&edited(number)?).await?;
         }
         let space = space.clone();
         Ok(Self(tokio::spawn(async move {
             let mut pace = tokio::time::interval(pace);
             for turn in 0.. {
                 pace.tick().await;
-                let name = format!("cache-{}", turn % RESOURCES);
                 // Its answer may be an error while the API server is busy; the next edit comes soon.
-                drop(space.apply(&resource(&name, 64 + turn % 100)?).await);
+                drop(space.apply(&edited(turn)?).await);
             }
             bail!("edits never end")
         })))
     }
+}
+
+/// What is applied in a turn: resource by resource, each time with other memory, and with a NetworkPolicy every other time.
+fn edited(turn: usize) -> Result<Memcached> {
+    let mut resource = resource(&format!("cache-{}", turn % RESOURCES), 64 + turn % 100)?;
+    let enabled = (turn / RESOURCES) % 2 == 1;
+    resource.spec.security = serde_json::from_value(json!({"networkPolicy": {"enabled": enabled}}))?;
+    Ok(resource)
 }
 
 /// A small resource of a name, whose pods are others with other memory.
@@ -386,7 +396,7 @@ const SHORT: (u32, Duration) = (4, Duration::from_secs(6));
 pub async fn stop_and_go(space: &Space, rounds: u32, pace: Duration) -> Result<LateWrites> {
     let (seconds, time) = SHORT;
     let arena = Arena::new(space, seconds)?;
-    let _traffic = Traffic::start(space, pace).await?;
+    let traffic = Traffic::start(space, pace).await?;
     let operators = two(&arena).await?;
     for round in 0..rounds {
         // Whoever leads, and at another point of its work each time.
@@ -394,9 +404,29 @@ pub async fn stop_and_go(space: &Space, rounds: u32, pace: Duration) -> Result<L
         sleep(Duration::from_millis(37) * round).await;
         arena.stand_still(&operators, roles, time).await?;
     }
+    drop(traffic);
+    await_as_wanted(space).await?;
     let (account, late) = arena.judge().await?;
     ensure!(account.by_user().len() == 2, "both have led");
     Ok(late)
+}
+
+/// Waits until each resource has a NetworkPolicy or has none, as its spec wants: what a late request made or deleted does not
+/// stay so.
+async fn await_as_wanted(space: &Space) -> Result<()> {
+    let (resources, policies) = (space.api::<Memcached>(), space.api::<NetworkPolicy>());
+    await_answer("each NetworkPolicy is as its resource wants", async || {
+        for number in 0..RESOURCES {
+            let name = format!("cache-{number}");
+            let spec = json!(resources.get(&name).await?.spec);
+            let wanted = spec.pointer("/security/networkPolicy/enabled") == Some(&json!(true));
+            let policy = ChildKind::NetworkPolicy.name_of_child(&name);
+            let is_there = policies.get_opt(&policy).await?.is_some();
+            ensure!(is_there == wanted, "{name}: wanted is {wanted}, and {is_there} is there");
+        }
+        Ok(())
+    })
+    .await
 }
 
 /// Has a cluster serve our kind.

@@ -211,8 +211,11 @@ async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
 
     age_the_definition(cluster, folder.path())?;
     ensure!(site.short_names().await?.is_empty(), "the definition is an older one");
+    // An older release of the same name took it along: `docs/changing-over.md` says that an upgrade brings it back.
+    guide.shell("kubectl delete clusterrole memcached-operator-view")?;
     guide.run("Upgrading")?;
     ensure!(site.short_names().await? == ["mcd"], "the definition is upgraded with the chart");
+    site.viewers_see_resources().await?;
     site.is_installed().await?;
     site.serves(&pod).await?;
     release::nothing_was_forbidden(cluster, start)?;

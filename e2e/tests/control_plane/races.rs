@@ -43,7 +43,8 @@ async fn edited(space: &Space, name: String) -> Result<Vec<Duration>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edit_in_the_midst_of_a_rollout_costs_a_conflict_at_times_and_waits_for_no_clock() -> Result<()> {
+async fn an_edit_in_the_midst_of_a_rollout_costs_one_apply_and_at_most_a_look_for_each_conflict() -> Result<()>
+{
     in_space("races", async |space| {
         let _kubelet = Kubelet::start(space);
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;

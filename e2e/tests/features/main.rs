@@ -2,6 +2,7 @@
 //! order it comes to the same objects, costs nothing when nothing changes, and never harms what runs meanwhile.
 
 mod autoscaling;
+mod dead_node;
 mod evictions;
 mod fields;
 #[path = "../../../src/core/tests/fixture/mod.rs"]

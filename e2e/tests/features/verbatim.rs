@@ -1,12 +1,15 @@
 //! Sections of Kubernetes' own types that are passed on as the user wrote them, with empty strings, zeros and empty objects.
-//! The operator comes to rest: the section is in place, or refused for good. In both cases a restart writes nothing.
+//! The operator comes to rest: the section is in place, or the API server refuses it. In both cases each child was written
+//! once, and a restart writes nothing.
 //!
 //! The sections are generated from the definition's schema, and held against it, so that no type that is passed on can be
 //! forgotten.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
+use e2e::testing::audit::Request;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::Straight;
@@ -19,6 +22,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use memcached_operator::api::crd::{crd, leaves};
 use memcached_operator::api::spec::validate;
 use memcached_operator::api::{Memcached, MemcachedSpec};
+use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Map, Value, json};
 
 use crate::world;
@@ -45,6 +49,12 @@ const SECTIONS: [&str; 17] = [
 ];
 /// Specs of each section.
 const EACH: usize = 8;
+/// So many of them the API server takes at least: what it refuses shows nothing of how a section is stored.
+const LEAST: usize = 2;
+/// Where the dice of the first section begin. With others a section may have fewer that the API server takes.
+const SEED: u64 = 4_514;
+/// The metric of templates that were put back.
+const DRIFT: &str = "memcached_operator_rollouts_total{cause=\"drift\"}";
 const AT_ONCE: usize = 10;
 
 /// Sections that API servers are known to store otherwise than they are written.
@@ -91,6 +101,7 @@ fn words(field: &str) -> &'static [&'static str] {
     match field {
         "operator" => &["Exists", "In", "Equal", ""],
         "effect" => &["", "NoSchedule", "NoExecute"],
+        "key" => &["a", "b"],
         "topologyKey" => &["zone", "node"],
         "whenUnsatisfiable" => &["DoNotSchedule", "ScheduleAnyway"],
         "nodeAffinityPolicy" | "nodeTaintsPolicy" => &["Honor", "Ignore"],
@@ -139,10 +150,46 @@ fn keys(field: &str) -> [&'static str; 2] {
     }
 }
 
+/// The sources of a metric, and the type that names each.
+const SOURCES: [(&str, &str); 5] = [
+    ("resource", "Resource"),
+    ("pods", "Pods"),
+    ("containerResource", "ContainerResource"),
+    ("external", "External"),
+    ("object", "Object"),
+];
+
+/// A metric with the one source that its type names: drawn field by field, it would hardly ever be one. `None` where the
+/// schema is of something else.
+fn metric(dice: &mut Dice, schema: &JSONSchemaProps) -> Option<Value> {
+    let sources = schema.properties.as_ref().filter(|it| it.contains_key("containerResource"))?;
+    let (source, kind) = dice.pick(&SOURCES);
+    let mut drawn = sample(dice, source, sources.get(source)?);
+    let amount = dice.pick(&[json!("0.5"), json!("1500m"), json!("1Gi"), json!(1), json!("1024Ki")]);
+    drawn["target"] = json!({"type": "AverageValue", "averageValue": amount});
+    Some(json!({"type": kind, source: drawn}))
+}
+
+/// Makes fields agree of which the API server takes only some together.
+fn agree(fields: &mut Map<String, Value>, schema: &JSONSchemaProps) {
+    let has = |field: &str| schema.properties.as_ref().is_some_and(|all| all.contains_key(field));
+    if has("localhostProfile") {
+        fields.insert("type".to_owned(), json!("RuntimeDefault"));
+    }
+    if has("operator") && has("values") {
+        let values = fields.get("values").and_then(Value::as_array);
+        let operator = if values.is_some_and(|it| !it.is_empty()) { "In" } else { "Exists" };
+        fields.insert("operator".to_owned(), json!(operator));
+    }
+}
+
 fn object(dice: &mut Dice, field: &str, schema: &JSONSchemaProps) -> Value {
     if let Some(JSONSchemaPropsOrBool::Schema(values)) = &schema.additional_properties {
         let keys = keys(field).into_iter().take(dice.roll(3));
         return keys.map(|key| (key.to_owned(), sample(dice, "", values))).collect();
+    }
+    if let Some(metric) = metric(dice, schema) {
+        return metric;
     }
     let required = schema.required.as_deref().unwrap_or_default();
     let mut fields = Map::new();
@@ -154,7 +201,17 @@ fn object(dice: &mut Dice, field: &str, schema: &JSONSchemaProps) -> Value {
             _ => {}
         }
     }
+    agree(&mut fields, schema);
     fields.into()
+}
+
+/// Whether there is a value in it: an empty list is in place whatever becomes of the others.
+fn says_something(section: &Value) -> bool {
+    match section {
+        Value::Array(items) => items.iter().any(says_something),
+        Value::Object(fields) => fields.values().any(says_something),
+        value => !value.is_null(),
+    }
 }
 
 /// The schema of a section, found by its dotted path.
@@ -217,19 +274,68 @@ fn is_valid(spec: &Value) -> bool {
 /// The known specs, and then those of each section, in the order of the sections.
 fn specs() -> Result<Vec<Value>> {
     let mut specs = known();
-    let mut dice = Dice(7);
-    for path in SECTIONS {
+    for (path, mut dice) in SECTIONS.into_iter().zip((SEED..).map(Dice)) {
         let schema = schema(path)?;
-        let drawn = std::iter::repeat_with(|| with(path, sample(&mut dice, "", &schema)));
-        specs.extend(drawn.take(40 * EACH).filter(is_valid).take(EACH));
+        let drawn = std::iter::repeat_with(|| sample(&mut dice, "", &schema)).take(40 * EACH);
+        let specs_of_it = drawn.filter(says_something).map(|section| with(path, section));
+        specs.extend(specs_of_it.filter(is_valid).take(EACH));
     }
     Ok(specs)
 }
 
-/// Sections of which nothing is in place: what was refused as a whole shows nothing of how a section is stored.
-fn never_in_place(ends: &[bool]) -> Vec<&'static str> {
-    let of_sections = SECTIONS.into_iter().zip(ends[known().len()..].chunks(EACH));
-    of_sections.filter(|(_, ends)| !ends.contains(&true)).map(|(section, _)| section).collect()
+fn count(all: &[bool]) -> usize {
+    all.iter().filter(|it| **it).count()
+}
+
+/// Sections of which too few are in place, and how many.
+fn rarely_in_place(ends: &[bool]) -> Vec<(&'static str, usize)> {
+    let of_sections = SECTIONS.into_iter().zip(ends[known().len()..].chunks(EACH).map(count));
+    of_sections.filter(|(_, in_place)| *in_place < LEAST).collect()
+}
+
+/// The name of the resource with the spec of this number.
+fn name(number: usize) -> String {
+    format!("cache-{number:03}")
+}
+
+/// Holds that the operator fought with nobody: it has put no template back, and written no child again that the API server
+/// took.
+async fn no_fight(operator: &Operator, requests: &Requests, specs: &[Value]) -> Result<()> {
+    let page = operator.page("/metrics").await?;
+    let put_back: Vec<_> = page.lines().filter(|line| line.starts_with(DRIFT)).collect();
+    ensure!(put_back == [format!("{DRIFT} 0")], "templates were put back: {put_back:?}");
+    let written = requests.of_children()?;
+    ensure!(written.len() >= specs.len(), "{} children say little", written.len());
+    for (number, spec) in specs.iter().enumerate() {
+        for kind in ChildKind::ALL {
+            let child = format!("{} {}", kind.plural(), kind.name_of_child(&name(number)));
+            // A second write leaves the number of pods to the autoscaler.
+            let handed_over = kind == ChildKind::Deployment && spec["autoscaling"].is_object();
+            let times = written.get(&child).copied().unwrap_or_default();
+            ensure!(times <= 1 + usize::from(handed_over), "{child} was written {times} times: {spec}");
+        }
+    }
+    Ok(())
+}
+
+/// The resource of which the API server refused a child; `None` if the request tells of no refusal.
+fn refused(request: &Request) -> Option<String> {
+    let kind = ChildKind::ALL.into_iter().find(|kind| kind.plural() == request.resource)?;
+    let is_refused = request.is_write() && request.code >= 400 && request.code != 409;
+    kind.name_of_resource(&request.name).filter(|_| is_refused).map(str::to_owned)
+}
+
+/// Waits until the API server's own account says of each resource that is not in place that it refused a child. It logs a
+/// request a little after it has answered.
+async fn await_refusals(requests: &Requests, ends: &[(usize, bool)]) -> Result<()> {
+    await_answer("the API server refused what is not in place", async || {
+        let refused: BTreeSet<_> = requests.all()?.iter().filter_map(refused).collect();
+        let left_out = ends.iter().filter(|(_, in_place)| !in_place).map(|(number, _)| name(*number));
+        let unexplained: Vec<_> = left_out.filter(|it| !refused.contains(it)).collect();
+        ensure!(unexplained.is_empty(), "it took all children of {unexplained:?}");
+        Ok(())
+    })
+    .await
 }
 
 /// What became of a resource: whether it is in place, or else refused.
@@ -271,18 +377,21 @@ async fn what_is_passed_on_word_for_word_comes_to_rest_and_a_restart_writes_noth
     in_space("verbatim", async |space: &Space| {
         let _kubelet = Kubelet::start(space);
         let specs = specs()?;
+        let requests = Requests::from_now_on(space)?;
         let operator = start(space, 0).await?;
-        let name = |number| format!("cache-{number:03}");
         let ends = specs
             .iter()
             .enumerate()
             .map(|(number, spec)| async move { Ok((number, await_end(space, &name(number), spec).await?)) });
-        let ends = at_once(AT_ONCE, ends).await?;
+        let mut ends = at_once(AT_ONCE, ends).await?;
+        ends.sort_unstable(); // they come as they end, and belong to sections by their number
         let altered = async |number| {
             let resource = space.api::<Memcached>().get(&name(number)).await?;
             anyhow::Ok(resource.status.is_some_and(|status| !status.altered_fields.is_empty()))
         };
         let altered = at_once(AT_ONCE, (0..specs.len()).map(altered)).await?;
+        no_fight(&operator, &requests, &specs).await?;
+        await_refusals(&requests, &ends).await?;
         operator.end().await?;
 
         let requests = Requests::from_now_on(space)?;
@@ -294,10 +403,9 @@ async fn what_is_passed_on_word_for_word_comes_to_rest_and_a_restart_writes_noth
             ends.iter().filter(|it| is_refused(it)).map(|(number, _)| &specs[*number]).collect();
         ensure!(refused.is_empty(), "not in place: {refused:?}");
         let ends: Vec<bool> = ends.into_iter().map(|(_, in_place)| in_place).collect();
-        let count = |all: &[bool]| all.iter().filter(|it| **it).count();
         let (in_place, altered) = (count(&ends), count(&altered));
         println!("{} sections: {in_place} in place, of which the cluster alters {altered}", specs.len());
-        ensure!(never_in_place(&ends).is_empty(), "never in place: {:?}", never_in_place(&ends));
+        ensure!(rarely_in_place(&ends).is_empty(), "rarely in place: {:?}", rarely_in_place(&ends));
         ensure!(altered > 4, "{altered} altered say little");
         operator.end().await
     })

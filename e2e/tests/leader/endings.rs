@@ -13,8 +13,8 @@ use crate::in_space;
 
 /// How long the Lease of a killed leader lasts, in seconds, and the longest time without a leader: a follower reads the Lease
 /// every second, so that it may see the last renewal a second late. A busy machine may add half a lease.
-const LEASE: u32 = 8;
-const LEADERLESS: SignedDuration = SignedDuration::from_millis(8_000 + 1_000 + 4_000);
+pub(crate) const LEASE: u32 = 8;
+pub(crate) const LEADERLESS: SignedDuration = SignedDuration::from_millis(8_000 + 1_000 + 4_000);
 
 pub(crate) async fn a_leader_that_is_asked_to_end_is_followed_within_3_s() -> Result<()> {
     in_space("ends", async |space| {

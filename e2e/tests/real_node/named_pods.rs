@@ -152,6 +152,32 @@ async fn a_living_cache_gets_pods_with_names_and_again_pods_without_and_serves_a
     .await
 }
 
+/// There is one node, and under hard anti-affinity the cache's pod keeps every other one off it: a new pod that had to be ready
+/// first would never be.
+#[tokio::test]
+async fn where_a_new_pod_finds_no_node_beside_the_old_one_the_old_workload_goes_first() -> Result<()> {
+    with_cache("apart", async |cache| {
+        let apart = json!({"highAvailability": {"antiAffinityPreset": "hard"}});
+        let mut unnamed = json!({"replicas": 1, "workload": "Deployment"});
+        json_patch::merge(&mut unnamed, &apart);
+        cache.apply(&unnamed).await?;
+        cache.ready().await?;
+        let serving = Serving::follow(cache.space, cache.name).await?;
+        cache.apply(&named(1, &apart)).await?;
+        let resource = cache.ready().await?;
+        cache.space.wait::<Deployment>(cache.name, "it is gone", |it| it.is_none()).await?;
+        assert_eq!(servers(cache, &resource).await?, names(cache, 1));
+        cache.apply(&unnamed).await?;
+        cache.ready().await?;
+        cache.space.wait::<StatefulSet>(cache.name, "it is gone", |it| it.is_none()).await?;
+        let counts = serving.finish().await?;
+        println!("ready pods while the workload of one pod changes twice on the only node: {counts:?}");
+        assert_eq!(counts, [1, 0, 1, 0, 1], "each time the old pod went first");
+        cache.verdicts().await.map(|_| ())
+    })
+    .await
+}
+
 /// Kubernetes gives each pod a label of the cache's name and a hash, which is refused where it is too long, and then no pod
 /// comes up.
 #[tokio::test]

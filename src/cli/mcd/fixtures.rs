@@ -253,7 +253,8 @@ pub(super) fn rolling() -> CacheFacts {
     let conditions = [
         condition("Available", "True", "Available", "2/2 replicas are ready"),
         condition("Ready", "False", "MemcachedNotReady", ready),
-        condition("Reconciling", "True", "Progressing", message),
+        condition("Reconciling", "True", "NewGeneration", "Reconciling new generation 3"),
+        condition("Progressing", "True", "Progressing", message),
     ];
     CacheFacts {
         resource: resource("carts", &spec(), &status(2, &since("10:29:40", conditions))),
@@ -276,7 +277,8 @@ pub(super) fn rolling_stateful_set() -> CacheFacts {
     let conditions = [
         condition("Available", "True", "Available", "2/3 replicas are ready"),
         condition("Ready", "False", "MemcachedNotReady", "2/3 replicas are ready"),
-        condition("Reconciling", "True", "Progressing", "Rollout in progress: 2/3 replicas updated"),
+        condition("Reconciling", "True", "NewGeneration", "Reconciling new generation 3"),
+        condition("Progressing", "True", "Progressing", "Rollout in progress: 2/3 replicas updated"),
     ];
     let mut status = status(2, &since("10:29:20", conditions));
     status["replicas"] = json!(3);

@@ -30,8 +30,8 @@ pub struct MemcachedStatus {
     /// The last generation that was fully reached or ended stalled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reconciled_generation: Option<i64>,
-    /// The last generation at which the pods' template was in place, where that is not reconciledGeneration; 0 where it
-    /// never was. Only a newer generation announces another template as the user's own edit.
+    /// The last generation at which the pods' template was in place; 0 where it never was. Only a newer generation
+    /// announces another template as the user's own edit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template_generation: Option<i64>,
     /// Available, Progressing, Degraded, Ready; Reconciling or Stalled only while true.

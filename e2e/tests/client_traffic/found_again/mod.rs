@@ -2,7 +2,7 @@
 //! fewer, and when a node is drained: one table for each kind of cache, measured, and held against the page.
 
 mod pods;
-mod rings;
+pub(crate) mod rings;
 mod table;
 
 use std::cell::Cell;
@@ -71,7 +71,7 @@ async fn find(rings: &mut [Ring], servers: &str) -> Result<Vec<i32>> {
 }
 
 /// A client stores its keys, once it has come to all pods.
-async fn stores_all(ring: &mut Ring, put: impl AsyncFn(&mut Ring) -> Result<i32>) -> Result<()> {
+pub(crate) async fn stores_all(ring: &mut Ring, put: impl AsyncFn(&mut Ring) -> Result<i32>) -> Result<()> {
     await_answer("a client stores all its keys", async || {
         let stored = put(ring).await?;
         ensure!(stored == 100, "{}: {stored} %", ring.title);
@@ -322,7 +322,7 @@ fn only_what_the_new_pod_takes_is_missed(table: &Table) -> Result<()> {
 #[tokio::test]
 async fn each_client_finds_after_each_change_of_pods_the_share_of_keys_that_the_page_says() -> Result<()> {
     in_restricted_called(NAMESPACE, async |space: &Space| {
-        let machine = Machine::new(space)?;
+        let machine = Machine::new(space)?.with_java()?;
         let plain = Cache::follow(space, "cache").await?;
         let named = Cache::follow(space, "sessions").await?;
         let both = (of_a_deployment(&plain, &machine), of_a_stateful_set(&named, &machine));

@@ -41,7 +41,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Writes the resolver's file, and compiles the Java program once for all rings.
+    /// Writes the resolver's file.
     pub(crate) fn new(space: &Space) -> Result<Self> {
         let machine = Self { folder: TempDir::new()? };
         let resolver = format!(
@@ -50,12 +50,17 @@ impl Machine {
             space.name()
         );
         fs::write(machine.resolver(), resolver)?;
+        Ok(machine)
+    }
+
+    /// Compiles the Java program once for all rings.
+    pub(crate) fn with_java(self) -> Result<Self> {
         let mut javac = std::process::Command::new("javac");
-        javac.args(["-cp", JAR, "-d"]).arg(machine.folder.path());
+        javac.args(["-cp", JAR, "-d"]).arg(self.folder.path());
         javac.args(["HitRatios.java", "SpymemcachedNamed.java"].map(program));
         let output = javac.output().context("no javac: run `scripts/prerequisites tests`")?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        Ok(machine)
+        Ok(self)
     }
 
     fn resolver(&self) -> PathBuf {
@@ -143,6 +148,18 @@ impl Ring {
     /// Reads the next so many of the keys and stores those that it misses, as an application does.
     pub(crate) async fn work(&mut self, servers: &str, count: usize) -> Result<i32> {
         self.order(&format!("work {servers} {count}")).await
+    }
+
+    /// Stores so many keys in each of these servers, with a new client; gives the share that was stored, in percent. Only where
+    /// the library is pymemcache.
+    pub(crate) async fn fill(&mut self, servers: &str, count: usize) -> Result<i32> {
+        self.order(&format!("fill {servers} {count}")).await
+    }
+
+    /// Reads so many of these keys in each server, any of them as likely as another, and stores those that it misses. Gives how
+    /// many were found.
+    pub(crate) async fn any(&mut self, count: usize) -> Result<i32> {
+        self.order(&format!("any {count}")).await
     }
 
     async fn order(&mut self, order: &str) -> Result<i32> {

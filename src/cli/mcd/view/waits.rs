@@ -26,8 +26,14 @@ pub struct Wait {
 }
 
 /// The conditions that say that something waits, and the status with which each says so.
-const OF_STATUS: [(Type, &str); 4] =
-    [(Type::Stalled, "True"), (Type::Ready, "False"), (Type::Reconciling, "True"), (Type::Paused, "True")];
+const OF_STATUS: [(Type, &str); 5] = [
+    (Type::Stalled, "True"),
+    (Type::Ready, "False"),
+    (Type::Reconciling, "True"),
+    // After an edit Reconciling names the generation, and only this says how far the rollout is.
+    (Type::Progressing, "True"),
+    (Type::Paused, "True"),
+];
 
 /// All that waits. Two conditions with the same words are one.
 #[must_use]
@@ -104,6 +110,9 @@ mod tests {
         );
         assert_eq!(messages(&status(2, &[("Ready", "True", "well")]), 2), Vec::<String>::new());
         assert_eq!(messages(&status(2, &[("Ready", "False", "no Secret")]), 2), ["no Secret"]);
+        let edited =
+            status(2, &[("Progressing", "True", "1/2"), ("Reconciling", "True", "new generation 2")]);
+        assert_eq!(messages(&edited, 2), ["new generation 2", "1/2"]);
     }
 
     #[test]

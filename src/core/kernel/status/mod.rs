@@ -24,7 +24,7 @@ use super::desired::meta;
 use super::rollout_budget::TurnState;
 use crate::api::MemcachedStatus;
 use crate::api::reason::Type;
-use crate::api::status::BudgetedRollout;
+use crate::api::status::{BudgetedRollout, NEVER_OBSERVED};
 use readiness::{ReadinessPhase, STALLED_AFTER, Since};
 
 /// Computes the status. `previous` is what stands there now, of the same incarnation: conditions of types that
@@ -61,7 +61,7 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
     MemcachedStatus {
         observed_generation: inputs.generation,
         reconciled_generation,
-        template_generation: stored_template_generation(inputs, previous, reconciled_generation),
+        template_generation: Some(current_template_generation(inputs, previous)),
         conditions: conditions::follow(&previous.conditions, values, inputs.generation, &Time(now)),
         replicas: rollout.map_or(0, |rollout| rollout.seen.replicas),
         ready_replicas: inputs.ready(),
@@ -86,26 +86,23 @@ pub fn status(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Memcache
 
 /// The last generation whose template was in place, by the status; `None` if the status does not say.
 ///
-/// If no such generation is stored, it is `reconciledGeneration`. This is the safe reading of a status that an older
-/// operator wrote, or of which an older CRD drops the field: a generation that was reached had its template in place.
-/// If that is wrong for a generation that ended stalled, its cache only waits for a turn. The opposite error
-/// would roll many caches at once. A resource that was never reconciled is new, and one whose numbers are from before a restore rolls when it
-/// is edited.
+/// Every status of ours has this field. Without it, another operator wrote the status, or an older CRD drops the field:
+/// then it is the generation that was seen last, because nobody knows whether its template was in place. If it was not,
+/// the cache only waits for a turn. The opposite error would roll many caches at once. A resource that was never seen is
+/// new, and one whose numbers are from before a restore rolls when it is edited.
 #[must_use]
 pub fn template_generation(status: &MemcachedStatus, generation: i64) -> Option<i64> {
-    status.template_generation.or(status.reconciled_generation).filter(|it| *it <= generation)
+    let seen = Some(status.observed_generation).filter(|it| *it != NEVER_OBSERVED);
+    status.template_generation.or(seen).filter(|it| *it <= generation)
 }
 
-/// The value to store: nothing if it equals `reconciledGeneration`, so that a settled resource needs no extra write.
-fn stored_template_generation(
-    inputs: &StatusInputs<'_>,
-    previous: &MemcachedStatus,
-    reconciled: Option<i64>,
-) -> Option<i64> {
+/// This generation, if its template is in place; otherwise the last one before; 0 if there was none.
+fn current_template_generation(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> i64 {
     let in_place = inputs.rollout.as_ref().is_some_and(|rollout| rollout.carries_template);
-    let before = template_generation(previous, inputs.generation);
-    let last = if in_place { Some(inputs.generation) } else { before.or(reconciled.map(|_| 0)) };
-    last.filter(|_| last != reconciled)
+    if in_place {
+        return inputs.generation;
+    }
+    template_generation(previous, inputs.generation).unwrap_or(0)
 }
 
 /// Since when the operator is refused what it needs. The start is kept while the refusal lasts. It is kept, but not

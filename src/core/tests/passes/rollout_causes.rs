@@ -47,7 +47,7 @@ fn small_and_large() -> [Value; 2] {
 #[case::several_while_nobody_looked(9, json!({"observedGeneration": 3, "reconciledGeneration": 3}), "spec")]
 #[case::of_one_that_is_new(2, json!({"observedGeneration": 1, "templateGeneration": 1}), "spec")]
 #[case::of_one_that_nobody_observed(1, json!({}), "spec")]
-#[case::of_the_go_operators(2, json!({"observedGeneration": 2}), "spec")]
+#[case::of_the_go_operators(3, json!({"observedGeneration": 2}), "spec")]
 #[case::of_one_that_stalled_before_it_was_in_place(
     4, json!({"observedGeneration": 4, "reconciledGeneration": 4, "templateGeneration": 3}), "spec"
 )]
@@ -61,6 +61,10 @@ fn small_and_large() -> [Value; 2] {
 #[case::no_edit_while_the_last_one_rolls(
     4, json!({"observedGeneration": 4, "reconciledGeneration": 3, "templateGeneration": 4}), TURN
 )]
+#[case::no_edit_while_the_last_one_rolls_by_a_status_without_the_field(
+    4, json!({"observedGeneration": 4, "reconciledGeneration": 3}), TURN
+)]
+#[case::no_edit_of_the_go_operators(2, json!({"observedGeneration": 2}), TURN)]
 #[case::no_edit_and_a_turn_on_record(
     4,
     json!({"observedGeneration": 4, "reconciledGeneration": 4, "budgetedRollout": "Secret"}),

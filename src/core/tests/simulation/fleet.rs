@@ -286,6 +286,12 @@ impl Fleet {
             self.keepers(kind, &scope).for_each(|model| model.cut(kind));
             self.tell_refused(kind, &scope);
         }
+        // What is on its way arrives while it is refused.
+        let is_there = |effect: &Effect| matches!(effect, Effect::Send { resource, .. } if scope.includes(&resource.namespace));
+        for _ in 0..self.operators[0].requests.iter().filter(|it| is_there(it)).count() {
+            let first = self.operators[0].requests.iter().position(is_there);
+            first.into_iter().for_each(|at| self.answer(at));
+        }
     }
 
     /// They may again, everywhere.

@@ -2,7 +2,7 @@
 //! They take turns, and an edit of one of them does not wait.
 
 use crate::fleet::{BUDGET, Fleet};
-use crate::model::Cluster;
+use crate::model::{Cluster, Model};
 
 /// The variant of a spec that asks for more memory, and what asks for it.
 const MORE_MEMORY: u8 = 2;
@@ -31,6 +31,21 @@ fn an_older_definition_that_drops_a_field_of_many_rolls_a_few_at_a_time_wherever
         cut += 1;
     }
     assert!(cut > 12, "{cut} requests are too few to show anything");
+}
+
+/// Each edit is in place, and not reached. The definition drops what says that it is in place, too.
+#[test]
+fn an_older_definition_that_comes_while_edits_of_many_still_roll_adds_a_few_at_a_time() {
+    let mut fleet = Fleet::with_variant(6, 0);
+    fleet.models.values_mut().for_each(|model| model.edit(MORE_MEMORY));
+    fleet.quiet();
+    assert_eq!((fleet.at(ARGS), fleet.rollouts()), (vec![Some("128"); 6], vec![1; 6]));
+    fleet.redefine();
+    fleet.quiet();
+    assert_eq!(fleet.rollouts(), [2, 2, 1, 1, 1, 1]);
+    while fleet.models.values_mut().any(Model::work) {}
+    fleet.settle();
+    assert_eq!((fleet.at(ARGS), fleet.rollouts()), (vec![Some("64"); 6], vec![2; 6]));
 }
 
 #[test]
