@@ -74,9 +74,14 @@ test: test-prerequisites ## All tests, those on a real Kubernetes included (T=na
 	@$(HERE)scripts/memcacheds
 	@$(HERE)scripts/suite $(T)
 
+# Three properties take as long as many others, and try a part of the cases only: of rotations a 16th.
+SEARCH = cargo test --release -p memcached-operator-core --locked --test simulation --test properties --
 .PHONY: search
-search: ## Look for a history or a resource that breaks a property: 20,000 cases, others each time
-	@PROPTEST_CASES=20000 cargo test --release -p memcached-operator-core --locked --test simulation --test properties
+search: ## Look for a history or a resource that breaks a property: 20,000 cases of each, others each time (hours)
+	@PROPTEST_CASES=20000 $(SEARCH)
+	@PROPTEST_CASES=320000 $(SEARCH) rotations::
+	@PROPTEST_CASES=80000 $(SEARCH) taking_secrets::
+	@PROPTEST_CASES=200000 $(SEARCH) diff::
 
 .PHONY: mutants
 mutants: test-prerequisites ## Put old defects back, one at a time, and see that their tests find them

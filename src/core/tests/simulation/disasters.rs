@@ -25,6 +25,8 @@ pub(crate) enum Disaster {
     GiveRole,
     /// Somebody applies an older definition: the watch of the resources ends.
     Redefine,
+    /// Somebody applies the newer one again.
+    Restate,
 }
 
 pub(crate) fn disaster() -> impl Strategy<Value = Disaster> {
@@ -36,6 +38,7 @@ pub(crate) fn disaster() -> impl Strategy<Value = Disaster> {
         1 => Just(Disaster::TakeRole),
         2 => Just(Disaster::GiveRole),
         1 => Just(Disaster::Redefine),
+        1 => Just(Disaster::Restate),
     ]
 }
 
@@ -59,6 +62,10 @@ impl Simulation {
             Disaster::GiveRole => self.give_role(),
             Disaster::Redefine => {
                 self.model.redefine();
+                self.ask(Watched::Memcached);
+            }
+            Disaster::Restate => {
+                self.model.restate();
                 self.ask(Watched::Memcached);
             }
         }

@@ -53,14 +53,16 @@ pub(crate) struct Fleet {
     lost: BTreeSet<Scope>,
     /// Resources that rolled when their namespace was lost or etcd was restored, and roll still: they keep nobody waiting.
     hidden: BTreeSet<String>,
-    /// Resources that roll since a request of the former leader arrived, or whose turn such a request wrote or took off the
-    /// record. The leader may have taken their turn back by then: it saw no pod go, and no version of the workload says who has
-    /// a turn. Or it rolls them by a turn that is off the record until the leader hears of that.
+    /// Resources that roll since a request of the former leader arrived, where the leader may have taken their turn back by
+    /// then: it saw no pod go, and no version of the workload says who has a turn. And those whose turn such a request wrote or
+    /// took off the record: they roll by a turn that is off the record until the leader hears of that.
     late: BTreeSet<String>,
     /// Kinds that nobody hears of until they are listed, because etcd was restored.
     unheard: BTreeSet<Watched>,
     /// What the former leader asked for before it lost the lead: it is on its way.
     left_behind: Vec<(Key, Request)>,
+    /// Resources that were paused at some time: a leader may have taken their turn back.
+    were_paused: BTreeSet<String>,
 }
 
 impl Fleet {
@@ -147,6 +149,7 @@ impl Fleet {
             unheard: BTreeSet::new(),
             late: BTreeSet::new(),
             left_behind: Vec::new(),
+            were_paused: BTreeSet::new(),
         }
     }
 
@@ -190,6 +193,7 @@ impl Fleet {
     pub(crate) fn pause(&mut self, at: usize, paused: Option<bool>) {
         let model = self.models.values_mut().nth(at).unwrap();
         model.change_spec(|spec| spec.paused = paused);
+        self.were_paused.insert(model.resource_key().name.clone());
     }
 
     pub(crate) fn back_up(&mut self) {

@@ -34,9 +34,26 @@ mod warmth;
 mod words;
 mod workloads;
 
-use history::op;
+use history::{Op, op};
+use model::NAMED_AND_SCALED;
 use proptest::prelude::*;
 use simulation::Simulation;
+
+/// Whether the operator that sends a request is there when the answer comes, hears it, and knows the resource still.
+const fn is_told_all(op: &Op) -> bool {
+    let may_go = matches!(op, Op::Delete | Op::Orphan);
+    let may_miss =
+        matches!(op, Op::LoseReply(_) | Op::Restart | Op::ChangeLeader | Op::Lead(_) | Op::Befall(_));
+    // The model's record of ownership counts a list as a whole: it does not show what goes within one when an exporter or
+    // requests of a StatefulSet are no longer asked for.
+    let may_shed = matches!(op, Op::Edit(NAMED_AND_SCALED..));
+    !may_go && !may_miss && !may_shed
+}
+
+/// Whether the API server does then what the operator asks for.
+const fn answers(op: &Op) -> bool {
+    matches!(op, Op::Execute(_) | Op::Delay(_))
+}
 
 proptest! {
     // 256 histories each; PROPTEST_CASES=20000 for a long night.
@@ -80,6 +97,22 @@ proptest! {
         prop_assert!(rollouts <= causes, "{rollouts} rollouts for {causes} causes");
         let (counted, happened) = (simulation.counted, rollouts + simulation.model.undone);
         prop_assert!(counted <= happened, "{counted} rollouts are counted, and {happened} happened");
+    }
+
+    /// The metrics count those of the operator; somebody else's change of a template is none until it is put back.
+    #[test]
+    fn where_every_answer_arrives_each_rollout_is_counted(history in proptest::collection::vec(op(), 0..60)) {
+        let mut simulation = Simulation::new();
+        simulation.model.create_resource();
+        let mut by_others = 0;
+        for op in history.iter().filter(|op| is_told_all(op)) {
+            let before = simulation.model.rollouts;
+            simulation.apply(op);
+            by_others += if answers(op) { 0 } else { simulation.model.rollouts - before };
+        }
+        simulation.settle();
+        let happened = simulation.model.rollouts - by_others;
+        prop_assert_eq!(simulation.counted, happened, "rollouts are counted, and happened");
     }
 
     #[test]

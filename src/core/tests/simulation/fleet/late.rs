@@ -41,7 +41,9 @@ impl Fleet {
         let before = state(self, &sent.0.name);
         self.execute(&sent);
         let (Key { name, .. }, _) = sent;
-        if before != state(self, &name) {
+        let after = state(self, &name);
+        let rolls_in_spite = before.0 != after.0 && self.were_paused.contains(&name);
+        if rolls_in_spite || before.1 != after.1 {
             self.late.insert(name);
         }
     }

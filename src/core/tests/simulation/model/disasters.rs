@@ -50,6 +50,7 @@ impl Model {
         let undone = if self.causes > counts.1 { 2 } else { 0 };
         (self.rollouts, self.causes) = (counts.0, counts.1 + undone);
         self.history += 1;
+        self.hide();
         Watched::ALL.into_iter().for_each(|kind| self.cut(kind));
     }
 

@@ -70,6 +70,8 @@ pub(crate) struct Model {
     pub(crate) finds_secret_elsewhere: bool,
     /// Whether the definition is an older one, which knows neither `memcached` nor the newest fields of the status.
     older: bool,
+    /// The resource as it is stored, while the older definition hides a part of it.
+    unpruned: Option<SeenResource>,
     /// Whether somebody else's Service ever had the name: what the operator then sends of it may arrive when it is gone.
     had_foreign_service: bool,
     /// What the agents of the pods answer; those that are not named take everything.
@@ -112,6 +114,7 @@ impl Model {
             causes: 0,
             finds_secret_elsewhere: false,
             older: false,
+            unpruned: None,
             had_foreign_service: false,
             agents: Vec::new(),
             judges: true,
@@ -195,6 +198,7 @@ impl Model {
 
     fn store_resource(&mut self, mut resource: SeenResource) -> SeenResource {
         resource.resource_version = self.tick();
+        self.unpruned = None;
         self.tell(Watched::Memcached, Event::Resource(Box::new(resource.clone())));
         self.resource = Some(resource.clone());
         resource

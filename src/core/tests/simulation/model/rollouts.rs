@@ -23,7 +23,21 @@ impl Model {
     pub(crate) fn redefine(&mut self) {
         if !std::mem::replace(&mut self.older, true) {
             self.causes += 1;
+            self.hide();
         }
+    }
+
+    /// Somebody applies the newer definition again. What nobody has stored since is as it was.
+    pub(crate) fn restate(&mut self) {
+        if std::mem::take(&mut self.older) {
+            self.causes += 1;
+            self.resource = self.unpruned.take().or(self.resource.take());
+        }
+    }
+
+    /// Leaves out of the resource what an older definition does not know, until somebody stores it so.
+    pub(super) fn hide(&mut self) {
+        self.unpruned = self.resource.clone().filter(|_| self.older);
         if let Some(mut resource) = self.resource.take() {
             self.prune(&mut resource);
             self.resource = Some(resource);

@@ -17,12 +17,12 @@ pub(super) enum Claim {
     HeldBack(i32, i32),
     /// `All 3 replicas are updated`.
     AllUpdated(i32),
-    /// Something is said to be waited for that is not there: what runs the pods.
-    NoWorkload,
+    /// Something is said to be waited for that is not there: what runs the pods, of this kind.
+    NoWorkload(&'static str),
     /// All pods are there, and some are not ready.
     Starting,
     /// So many pods of the kind serve that ran the pods before.
-    Former(i32),
+    Former(i32, &'static str),
     /// `Reconciling new generation 3`.
     NewGeneration(i64),
     /// Secrets that are not there.
@@ -41,18 +41,18 @@ pub(super) enum Claim {
     Extra(i32),
     /// `only 2/3 replicas are available`.
     Available(i32, i32),
-    /// What runs the pods does not carry the template.
-    LacksTemplate,
+    /// What runs the pods, of this kind, does not carry the template.
+    LacksTemplate(&'static str),
     /// It has not seen its own spec.
-    Unobserved,
+    Unobserved(&'static str),
     /// `Rotating Secret tls: 1/3 pods use the new content`.
     Rotating(i32, i32),
     /// The next pod of a StatefulSet waits until the last one is warm.
     Warming,
     /// Why a pod does not run.
     PodProblem,
-    /// Somebody else's words: a failure's, or a rule's.
-    Quoted(String),
+    /// The words of a failure, of a rule, or of the workload's controller, and the reason that they stand under.
+    Quoted(String, String),
 }
 
 impl Claim {
@@ -69,9 +69,9 @@ pub(super) fn claims(condition: &Condition, all: &[Condition]) -> Result<Vec<Cla
     let passes =
         |it: &Condition| it.reason == "RetryingAfterError" || it.reason == "WaitingForGarbageCollection";
     if condition.reason == "MemcachedNotReady"
-        && all.iter().any(|it| passes(it) && it.message == condition.message)
+        && let Some(it) = all.iter().find(|it| passes(it) && it.message == condition.message)
     {
-        return Ok(vec![Claim::Quoted(condition.message.clone())]);
+        return Ok(vec![Claim::Quoted(it.reason.to_string(), condition.message.clone())]);
     }
     match condition.reason.as_str() {
         "InvalidSpec"
@@ -86,7 +86,9 @@ pub(super) fn claims(condition: &Condition, all: &[Condition]) -> Result<Vec<Cla
         | "ReplicaFailure"
         | "ProgressDeadlineExceeded"
         | "RetryingAfterError"
-        | "WaitingForGarbageCollection" => return Ok(vec![Claim::Quoted(condition.message.clone())]),
+        | "WaitingForGarbageCollection" => {
+            return Ok(vec![Claim::Quoted(condition.reason.to_string(), condition.message.clone())]);
+        }
         _ => {}
     }
     let parts = condition.message.split("; ").map(|part| {
@@ -107,9 +109,10 @@ pub(super) fn claims(condition: &Condition, all: &[Condition]) -> Result<Vec<Cla
     understood.ok_or_else(|| condition.message.clone())
 }
 
-/// The sentence with a Deployment in the place of a StatefulSet: what it claims is the same.
-fn of_deployment(text: &str) -> String {
-    text.replace("StatefulSet", "Deployment").replace("statefulset", "deployment")
+/// A kind that runs pods, and the sentence with a Deployment in its place.
+fn of_deployment(text: &str) -> (&'static str, String) {
+    let kind = if text.to_lowercase().contains("statefulset") { "StatefulSet" } else { "Deployment" };
+    (kind, text.replace("StatefulSet", "Deployment").replace("statefulset", "deployment"))
 }
 
 /// `2 pods of the Deployment serve meanwhile`.
@@ -117,27 +120,36 @@ fn former(text: &str) -> Option<Claim> {
     let said = text.strip_suffix(" serve meanwhile").or_else(|| text.strip_suffix(" serves meanwhile"))?;
     let (pods, kind) = said.split_once(" of the ")?;
     let pods = pods.split_once(" pod")?.0.parse().ok()?;
-    ["Deployment", "StatefulSet"].contains(&kind).then_some(Claim::Former(pods))
+    let kind = ["Deployment", "StatefulSet"].into_iter().find(|it| *it == kind)?;
+    Some(Claim::Former(pods, kind))
+}
+
+/// A sentence without numbers.
+fn plain(text: &str) -> Option<Claim> {
+    let (kind, sentence) = of_deployment(text);
+    Some(match sentence.as_str() {
+        "Waiting for deployment to be created" | "the Deployment does not exist yet" => {
+            Claim::NoWorkload(kind)
+        }
+        "the Deployment does not have the newest pod template yet" => Claim::LacksTemplate(kind),
+        "the Deployment has not observed its newest spec yet"
+        | "Waiting for the Deployment to observe its newest spec" => Claim::Unobserved(kind),
+        "Waiting for the last pods to become ready" => Claim::Starting,
+        "Waiting for changes to children to be confirmed" => Claim::Pending(Vec::new()),
+        "A Secret changed" | "What the stored spec means changed though nobody edited it" => {
+            Claim::WaitsForTurn
+        }
+        _ if text.starts_with("the next pod waits until ") => Claim::Warming,
+        _ if text.starts_with("pods are replaced once fewer other caches replace theirs") => {
+            Claim::WaitsForTurn
+        }
+        _ => return None,
+    })
 }
 
 fn claim(text: &str) -> Option<Claim> {
-    match of_deployment(text).as_str() {
-        "Waiting for deployment to be created" | "the Deployment does not exist yet" => {
-            return Some(Claim::NoWorkload);
-        }
-        "the Deployment does not have the newest pod template yet" => return Some(Claim::LacksTemplate),
-        "the Deployment has not observed its newest spec yet"
-        | "Waiting for the Deployment to observe its newest spec" => return Some(Claim::Unobserved),
-        "Waiting for the last pods to become ready" => return Some(Claim::Starting),
-        "Waiting for changes to children to be confirmed" => return Some(Claim::Pending(Vec::new())),
-        _ if text.starts_with("the next pod waits until ") => return Some(Claim::Warming),
-        _ if text.starts_with("pods are replaced once fewer other caches replace theirs") => {
-            return Some(Claim::WaitsForTurn);
-        }
-        "A Secret changed" | "What the stored spec means changed though nobody edited it" => {
-            return Some(Claim::WaitsForTurn);
-        }
-        _ => {}
+    if let Some(plain) = plain(text) {
+        return Some(plain);
     }
     let between = |start: &str, end: &str| text.strip_prefix(start)?.strip_suffix(end);
     let names = |list: &str| list.split(", ").map(str::to_owned).collect::<Vec<_>>();

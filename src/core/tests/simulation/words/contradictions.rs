@@ -4,96 +4,12 @@
 //! there is no Deployment, though it may be a person who has to act before there can be one, and "Reconciling new
 //! generation" while a Secret is missing. There Ready and Stalled say the rest.
 
-use jiff::Timestamp;
 use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::api::condition::Condition;
-use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
-use memcached_operator_core::kernel::live::Live;
-use memcached_operator_core::kernel::object::{ChildKind, Key};
-use memcached_operator_core::kernel::pass::{self, View};
-use memcached_operator_core::kernel::pending_request::PlannedRequest;
-use memcached_operator_core::kernel::reconciler::Reconciler;
-use memcached_operator_core::kernel::unwatched::Absence;
-use memcached_operator_core::kernel::world::secret::Presence;
 
 use super::claims::{Claim, claims};
-
-/// What the operator knew when it wrote a status.
-pub(super) struct Known<'a> {
-    reconciler: &'a Reconciler,
-    key: &'a Key,
-    now: Timestamp,
-    workload: Option<&'a Live>,
-    former_ready: i32,
-}
-
-impl<'a> Known<'a> {
-    pub(super) fn new(reconciler: &'a Reconciler, key: &'a Key, now: Timestamp) -> Self {
-        let resource = &reconciler.world().resources[key];
-        let controlled =
-            |live: &Live| live.controller.as_ref().is_some_and(|owner| owner.uid == resource.seen.uid);
-        let left = |live: &Live| live.orphan.is_some_and(|it| it.is_older_than(&resource.seen));
-        let ours = |live: &&Live| left(live) || controlled(live);
-        let former = ChildKind::WORKLOADS.into_iter().find(|kind| *kind != resource.workload());
-        let former = former.and_then(|kind| resource.live(kind)).filter(ours);
-        let former_ready = former.and_then(|live| live.rollout.as_ref()).map_or(0, |rollout| rollout.ready);
-        Self { reconciler, key, now, workload: resource.live(resource.workload()).filter(ours), former_ready }
-    }
-
-    /// What is to run the pods.
-    fn kind(&self) -> &'static str {
-        self.reconciler.world().resources[self.key].workload().name()
-    }
-
-    /// Whether the workload's own controller has something to do.
-    fn moves(&self) -> bool {
-        self.workload.is_some_and(|live| {
-            let rollout = live.rollout.clone().unwrap_or_default();
-            let asked = live.replicas.and_then(|asked| i32::try_from(asked).ok()).unwrap_or(1);
-            rollout.observed_generation < live.generation || [rollout.replicas, rollout.updated] != [asked; 2]
-        })
-    }
-
-    /// Whether neither the workload's own controller nor an autoscaler has anything to do. An autoscaler has where the
-    /// Deployment asks for another number than it would.
-    fn is_still(&self) -> bool {
-        !self.moves() && self.wanted().is_some()
-    }
-
-    /// Whether the operator writes the workload as soon as this status is stored: it says that pods are to roll
-    /// before it makes them.
-    fn begins(&self, status: &MemcachedStatus) -> bool {
-        let mut resource = self.reconciler.world().resources[self.key].clone();
-        // As the answer to its write leaves it.
-        (resource.seen.status, resource.backoff) = (status.clone(), None);
-        // Children that nobody read yet are looked for first. Here there are none.
-        for kind in ChildKind::ALL {
-            resource.slot_mut(kind).absence = Absence::Proven;
-        }
-        let next = pass::run(&View {
-            world: self.reconciler.world(),
-            resource: &resource,
-            now: self.now,
-            images: &BUILT_IN,
-            operator_pods: None,
-        });
-        let writes =
-            |it: &PlannedRequest| matches!(it, PlannedRequest::WriteChild(it) if it.kind.is_workload());
-        next.requests.iter().any(writes)
-    }
-
-    /// Pods that the resource asks for, where that is its own decision and can be read.
-    fn wanted(&self) -> Option<i32> {
-        let spec = self.reconciler.world().resources[self.key].seen.spec.as_ref().ok()?;
-        spec.autoscaling.is_none().then(|| spec.replicas.unwrap_or(1))
-    }
-
-    fn has_secret(&self, name: &str) -> bool {
-        let key = Key { namespace: self.key.namespace.clone(), name: name.to_owned() };
-        let secret = self.reconciler.world().secrets.get(&key);
-        secret.is_some_and(|secret| matches!(secret.presence, Presence::Present(..)))
-    }
-}
+use super::known::Known;
+use super::pairs;
 
 /// A condition and what it claims.
 struct Said<'a> {
@@ -127,8 +43,14 @@ pub(super) fn contradictions(status: &MemcachedStatus, known: &Known<'_>) -> Vec
     let still = known.is_still().then(|| known.kind());
     let missing = |claim: &Claim| matches!(claim, Claim::SecretsMissing(_) | Claim::KeysMissing(_));
     let lacks_secret = said.iter().any(|it| it.claims.iter().any(missing));
+    let kinds: Vec<_> = said.iter().flat_map(|it| &it.claims).map(Claim::name).collect();
+    for (at, kind) in kinds.iter().enumerate() {
+        kinds[at + 1..].iter().filter_map(|other| pairs::refusal(kind, other)).for_each(|why| refuse(&why));
+    }
     for one in &said {
-        within(one, status, known, &mut refuse);
+        within(one, status, &mut refuse);
+        let untrue = one.claims.iter().filter_map(|claim| against(known, claim, status));
+        untrue.for_each(&mut refuse);
         for other in &said {
             let pairs = one.claims.iter().flat_map(|claim| other.claims.iter().map(move |it| (claim, it)));
             for why in pairs.filter_map(|pair| disagreement(pair, still, lacks_secret)) {
@@ -146,15 +68,51 @@ fn line(condition: &Condition) -> String {
     format!("{}={} {}: {}", condition.type_, condition.status, condition.reason, condition.message)
 }
 
-/// One condition against itself, the numbers beside it, and what was known.
-fn within(one: &Said<'_>, status: &MemcachedStatus, known: &Known<'_>, refuse: &mut dyn FnMut(&str)) {
+/// A claim against what was known.
+fn against(known: &Known<'_>, claim: &Claim, status: &MemcachedStatus) -> Option<&'static str> {
+    Some(match claim {
+        _ if wanted(claim).is_some_and(|pods| known.wanted().is_some_and(|it| it != pods)) => {
+            "spec.replicas is another number"
+        }
+        Claim::InProgress(..) if known.is_still() && !known.begins(status) => {
+            "a rollout is in progress and nobody does anything"
+        }
+        Claim::NoWorkload(kind) | Claim::LacksTemplate(kind) | Claim::Unobserved(kind)
+            if *kind != known.kind() =>
+        {
+            "something else runs the pods"
+        }
+        Claim::NoWorkload(_) if known.workload.is_some() => "there is one",
+        Claim::LacksTemplate(_) | Claim::Unobserved(_) if known.workload.is_none() => "there is none",
+        Claim::Former(_, kind) if *kind == known.kind() => "these are not the former pods",
+        Claim::Former(pods, _) if *pods != known.former_ready => "another number of pods serves",
+        Claim::SecretsMissing(names) if names.iter().any(|name| known.has_secret(name)) => {
+            "a Secret is there and is said to be missing"
+        }
+        Claim::Available(available, _) if *available != known.available() => {
+            "another number of pods is available"
+        }
+        Claim::KeysMissing(named) if !named.iter().all(|it| known.lacks_key(it)) => {
+            "a key is said to be missing, and its Secret is, or has it"
+        }
+        Claim::Paused(kinds) if !kinds.iter().all(|it| known.may_change(it)) => {
+            "there is no such child to change"
+        }
+        Claim::Pending(kinds) if !kinds.iter().all(|it| known.may_change(it) || known.looks_for(it)) => {
+            "there is no such child to change, and none is looked for"
+        }
+        Claim::Quoted(reason, words) if !known.is_source(reason, words, status) => "nobody said so",
+        _ => return None,
+    })
+}
+
+/// One condition against itself and the numbers beside it.
+fn within(one: &Said<'_>, status: &MemcachedStatus, refuse: &mut dyn FnMut(&str)) {
     let Said { condition, claims } = one;
     let denies_ready = condition.type_ == "Ready" && condition.status == "False";
+    let desired = claims.iter().find_map(wanted);
     for claim in claims {
         let why = match claim {
-            _ if wanted(claim).is_some_and(|pods| known.wanted().is_some_and(|it| it != pods)) => {
-                "spec.replicas is another number"
-            }
             Claim::Ready(ready, _) | Claim::OnlyReady(ready, _) if *ready != status.ready_replicas => {
                 "readyReplicas is another number"
             }
@@ -169,23 +127,19 @@ fn within(one: &Said<'_>, status: &MemcachedStatus, known: &Known<'_>, refuse: &
             {
                 "updatedReplicas is another number"
             }
-            Claim::InProgress(..) if known.is_still() && !known.begins(status) => {
-                "a rollout is in progress and nobody does anything"
-            }
             Claim::AllUpdated(desired) if *desired != status.updated_replicas => {
                 "updatedReplicas is another number"
             }
-            Claim::NoWorkload if known.workload.is_some() => "there is one",
-            Claim::Former(pods) if *pods != known.former_ready => "another number of pods serves",
             Claim::Older(pods) if *pods != status.replicas - status.updated_replicas => {
                 "replicas and updatedReplicas say another number"
             }
             Claim::NewGeneration(generation) if *generation != status.observed_generation => {
                 "observedGeneration is another one"
             }
-            Claim::SecretsMissing(names) if names.iter().any(|name| known.has_secret(name)) => {
-                "a Secret is there and is said to be missing"
+            Claim::Extra(pods) if Some(*pods) != desired.map(|desired| status.replicas - desired) => {
+                "so many pods are not more than wanted"
             }
+            Claim::Available(available, desired) if available >= desired => "these are not too few",
             Claim::Starting if status.updated_replicas != status.replicas => "some are of an older template",
             Claim::Pending(kinds) if kinds.is_empty() => "it is not said which changes",
             _ => continue,
@@ -203,7 +157,6 @@ fn disagreement(pair: (&Claim, &Claim), still: Option<&str>, lacks_secret: bool)
         return Some("two numbers of pods are wanted");
     }
     Some(match pair {
-        (Claim::InProgress(..), Claim::AllUpdated(_)) => "a rollout is in progress and over",
         (Claim::InProgress(..), Claim::Paused(kinds))
             if still.is_some_and(|workload| names(kinds, workload)) =>
         {
@@ -212,25 +165,40 @@ fn disagreement(pair: (&Claim, &Claim), still: Option<&str>, lacks_secret: bool)
         (Claim::InProgress(..), Claim::WaitsForTurn) if still.is_some() => {
             "a rollout is in progress and waits"
         }
-        (Claim::InProgress(..), Claim::Quoted(words))
+        (Claim::InProgress(..), Claim::Quoted(_, words))
             if still.is_some_and(|workload| words.contains(workload)) =>
         {
             "a rollout is in progress and cannot begin"
         }
-        (Claim::NewGeneration(_), Claim::WaitsForTurn) => "a generation is on its way and waits",
         (Claim::NewGeneration(_), Claim::Paused(kinds)) if !kinds.is_empty() => {
             "a generation is on its way and paused"
         }
         (Claim::NewGeneration(_), Claim::HeldBack(..)) if !lacks_secret => {
             "a generation is on its way and held back"
         }
-        (Claim::NoWorkload, Claim::Ready(1.., _) | Claim::OnlyReady(1.., _)) => {
+        (Claim::NoWorkload(_), Claim::Ready(1.., _) | Claim::OnlyReady(1.., _)) => {
             "pods of a workload that does not exist"
         }
-        (Claim::AllReady(_), Claim::OnlyReady(..)) => "all are ready and only some",
-        (Claim::AllUpdated(1..), Claim::Older(_) | Claim::LacksTemplate | Claim::Unobserved) => {
+        (Claim::AllUpdated(1..), Claim::LacksTemplate(_) | Claim::Unobserved(_)) => {
             "all are updated and some are not"
         }
+        (Claim::Paused(here), Claim::Paused(there)) if here != there => "other changes are paused",
+        (Claim::Pending(here), Claim::Pending(there))
+            if !here.iter().all(|it| there.contains(it)) && !there.iter().all(|it| here.contains(it)) =>
+        {
+            "other changes are under way"
+        }
+        (Claim::SecretsMissing(here), Claim::SecretsMissing(there))
+        | (Claim::KeysMissing(here), Claim::KeysMissing(there))
+            if here != there =>
+        {
+            "others are missing"
+        }
+        (Claim::Rotating(..), Claim::Rotating(..)) if pair.0 != pair.1 => "a rotation is elsewhere",
+        (Claim::Starting, Claim::Ready(ready, desired)) if ready >= desired => {
+            "pods are awaited that are ready"
+        }
+        (Claim::Quoted(..), Claim::Quoted(..)) if pair.0 != pair.1 => "two problems are the worst",
         _ => return None,
     })
 }
@@ -248,6 +216,7 @@ const fn wanted(claim: &Claim) -> Option<i32> {
         | Claim::InProgress(_, desired)
         | Claim::HeldBack(_, desired)
         | Claim::AllUpdated(desired)
+        | Claim::Rotating(_, desired)
         | Claim::Available(_, desired) => Some(*desired),
         _ => None,
     }

@@ -6,7 +6,9 @@
 
 mod claims;
 mod contradictions;
+mod known;
 mod page;
+mod pairs;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -33,14 +35,17 @@ pub(crate) fn check(reconciler: &Reconciler, now: Timestamp, effect: &Effect) ->
         page::is_known_event(kube_event);
     }
     let Some((key, status)) = status_of(reconciler, effect) else { return BTreeSet::new() };
-    let found = contradictions::contradictions(&status, &contradictions::Known::new(reconciler, key, now));
+    let found = contradictions::contradictions(&status, &known::Known::new(reconciler, key, now));
     assert!(found.is_empty(), "{}", found.join("\n"));
     page::are_known_conditions(&status.conditions);
     let claims = |it: &Condition| {
         let claims = claims::claims(it, &status.conditions).unwrap_or_default();
-        claims.iter().map(|claim| format!("{} {}", it.type_, claim.name())).collect::<Vec<_>>()
+        claims.iter().map(|claim| (it.type_.to_string(), claim.name())).collect::<Vec<_>>()
     };
-    status.conditions.iter().flat_map(claims).collect()
+    let all: Vec<_> = status.conditions.iter().flat_map(claims).collect();
+    let others = |at: usize| all[at + 1..].iter().map(move |(_, other)| (at, other));
+    let pairs = (0..all.len()).flat_map(others).map(|(at, other)| pairs::pair(&all[at].1, other));
+    all.iter().map(|(of, claim)| format!("{of} {claim}")).chain(pairs).collect()
 }
 
 /// The status that a request writes, whole.
@@ -292,9 +297,9 @@ fn the_histories_reach_what_a_condition_can_claim() {
         TestRng::deterministic_rng(RngAlgorithm::ChaCha),
     );
     let told = RefCell::new(BTreeSet::new());
-    let unheard = |told: &BTreeSet<String>| -> Vec<_> {
-        CLAIMS.iter().filter(|claim| !told.contains(**claim)).collect()
-    };
+    let expected: BTreeSet<_> =
+        CLAIMS.iter().map(ToString::to_string).chain(pairs::to_be_reached()).collect();
+    let unheard = |told: &BTreeSet<String>| -> Vec<_> { expected.difference(told).cloned().collect() };
     let walk = runner.run(&histories(), |(variant, history)| {
         // Those that are left would show nothing new.
         if !unheard(&told.borrow()).is_empty() {

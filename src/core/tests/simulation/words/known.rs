@@ -1,0 +1,199 @@
+//! What the operator knew when it wrote a status, as questions about what the status says. Pure; called by
+//! [`super::contradictions`].
+
+use jiff::Timestamp;
+use memcached_operator_core::api::MemcachedStatus;
+use memcached_operator_core::api::spec::validate;
+use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
+use memcached_operator_core::kernel::failure::Category;
+use memcached_operator_core::kernel::live::Live;
+use memcached_operator_core::kernel::object::{ChildKind, Key};
+use memcached_operator_core::kernel::pass::{self, View};
+use memcached_operator_core::kernel::pending_request::PlannedRequest;
+use memcached_operator_core::kernel::reconciler::Reconciler;
+use memcached_operator_core::kernel::unwatched::Absence;
+use memcached_operator_core::kernel::world::secret::Presence;
+
+/// Failures that pass by themselves.
+const PASSING: [Category; 4] =
+    [Category::Conflict, Category::Transient, Category::Internal, Category::NamespaceTerminating];
+
+/// What the operator knew when it wrote a status.
+pub(super) struct Known<'a> {
+    reconciler: &'a Reconciler,
+    key: &'a Key,
+    now: Timestamp,
+    pub(super) workload: Option<&'a Live>,
+    pub(super) former_ready: i32,
+    /// The kinds of which there is an object of ours.
+    ours: Vec<&'static str>,
+    /// The kinds whose name somebody else's object has, or one that is going.
+    theirs: Vec<&'static str>,
+    /// What went wrong, in the words of each failure that is known.
+    failures: Vec<(Category, &'a str)>,
+}
+
+impl<'a> Known<'a> {
+    pub(super) fn new(reconciler: &'a Reconciler, key: &'a Key, now: Timestamp) -> Self {
+        let resource = &reconciler.world().resources[key];
+        let controlled =
+            |live: &Live| live.controller.as_ref().is_some_and(|owner| owner.uid == resource.seen.uid);
+        let left = |live: &Live| live.orphan.is_some_and(|it| it.is_older_than(&resource.seen));
+        let ours = |live: &&Live| left(live) || controlled(live);
+        let former = ChildKind::WORKLOADS.into_iter().find(|kind| *kind != resource.workload());
+        let former = former.and_then(|kind| resource.live(kind)).filter(ours);
+        let former_ready = former.and_then(|live| live.rollout.as_ref()).map_or(0, |rollout| rollout.ready);
+        let workload = resource.live(resource.workload()).filter(ours);
+        let named = |is_ours: bool| {
+            let there = ChildKind::ALL.into_iter().filter_map(|kind| Some((kind, resource.live(kind)?)));
+            there
+                .filter(|(_, live)| (ours(live) && !live.deleting) == is_ours)
+                .map(|(kind, _)| kind.name())
+                .collect()
+        };
+        Self {
+            reconciler,
+            key,
+            now,
+            workload,
+            former_ready,
+            ours: named(true),
+            theirs: named(false),
+            failures: failures(reconciler, key),
+        }
+    }
+
+    /// What is to run the pods.
+    pub(super) fn kind(&self) -> &'static str {
+        self.reconciler.world().resources[self.key].workload().name()
+    }
+
+    /// Whether the workload's own controller has something to do.
+    pub(super) fn moves(&self) -> bool {
+        self.workload.is_some_and(|live| {
+            let rollout = live.rollout.clone().unwrap_or_default();
+            let asked = live.replicas.and_then(|asked| i32::try_from(asked).ok()).unwrap_or(1);
+            rollout.observed_generation < live.generation || [rollout.replicas, rollout.updated] != [asked; 2]
+        })
+    }
+
+    /// Whether neither the workload's own controller nor an autoscaler has anything to do. An autoscaler has where the
+    /// Deployment asks for another number than it would.
+    pub(super) fn is_still(&self) -> bool {
+        !self.moves() && self.wanted().is_some()
+    }
+
+    /// Whether the operator writes the workload as soon as this status is stored: it says that pods are to roll
+    /// before it makes them.
+    pub(super) fn begins(&self, status: &MemcachedStatus) -> bool {
+        let mut resource = self.reconciler.world().resources[self.key].clone();
+        // As the answer to its write leaves it.
+        (resource.seen.status, resource.backoff) = (status.clone(), None);
+        // Children that nobody read yet are looked for first. Here there are none.
+        for kind in ChildKind::ALL {
+            resource.slot_mut(kind).absence = Absence::Proven;
+        }
+        let next = pass::run(&View {
+            world: self.reconciler.world(),
+            resource: &resource,
+            now: self.now,
+            images: &BUILT_IN,
+            operator_pods: None,
+        });
+        let writes =
+            |it: &PlannedRequest| matches!(it, PlannedRequest::WriteChild(it) if it.kind.is_workload());
+        next.requests.iter().any(writes)
+    }
+
+    /// Pods that the resource asks for, where that is its own decision and can be read.
+    pub(super) fn wanted(&self) -> Option<i32> {
+        let spec = self.reconciler.world().resources[self.key].seen.spec.as_ref().ok()?;
+        spec.autoscaling.is_none().then(|| spec.replicas.unwrap_or(1))
+    }
+
+    /// Pods that serve by the workload's own word.
+    pub(super) fn available(&self) -> i32 {
+        self.workload.and_then(|live| live.rollout.as_ref()).map_or(0, |rollout| rollout.available)
+    }
+
+    /// Whether a change to a child of this kind can be left to do: the resource may have one, or has one that goes.
+    pub(super) fn may_change(&self, kind: &str) -> bool {
+        let runs_pods = ChildKind::WORKLOADS.into_iter().any(|it| it.name() == kind);
+        let is_child = ChildKind::ALL.into_iter().any(|it| it.name() == kind);
+        is_child && (!runs_pods || kind == self.kind() || self.ours.contains(&kind))
+    }
+
+    /// Whether it is not known yet whether there is a child of this kind: after a restart it is read.
+    pub(super) fn looks_for(&self, kind: &str) -> bool {
+        let kind = ChildKind::ALL.into_iter().find(|it| it.name() == kind);
+        let slot = kind.map(|kind| self.reconciler.world().resources[self.key].slot(kind));
+        slot.is_some_and(|slot| slot.must_read || slot.absence != Absence::Proven)
+    }
+
+    /// `name (key KEY)`: whether the Secret is there, and was not read with this key.
+    pub(super) fn lacks_key(&self, named: &str) -> bool {
+        let Some((name, key)) = named.strip_suffix(')').and_then(|it| it.split_once(" (key ")) else {
+            return false;
+        };
+        let at = Key { namespace: self.key.namespace.clone(), name: name.to_owned() };
+        let content = self.reconciler.world().secrets.get(&at).and_then(|secret| secret.content.as_ref());
+        self.has_secret(name) && content.is_none_or(|it| !it.digests.contains_key(key))
+    }
+
+    /// Whether what is quoted was said by what its reason names.
+    pub(super) fn is_source(&self, reason: &str, words: &str, status: &MemcachedStatus) -> bool {
+        let failed = |of: &[Category]| {
+            self.failures.iter().any(|(category, said)| of.contains(category) && words.contains(said))
+        };
+        let rollout = self.workload.and_then(|live| live.rollout.as_deref()).cloned().unwrap_or_default();
+        let problem = status.secret_rotation.as_ref().and_then(|it| it.problem.as_ref());
+        let rotates_no_more = problem.is_some_and(|it| words.starts_with(it.message.trim_end_matches('.')));
+        let begins =
+            |said: Option<String>| said.is_some_and(|it| words.starts_with(it.trim_end_matches('.')));
+        let stands = || self.theirs.iter().any(|kind| words.starts_with(&format!("{kind} ")));
+        match reason {
+            "NameConflict" | "WaitingForGarbageCollection" => stands(),
+            "Forbidden" => failed(&[Category::Forbidden]),
+            "QuotaExceeded" => failed(&[Category::QuotaExceeded]),
+            "AdmissionDenied" => failed(&[Category::AdmissionDenied]),
+            "ImmutableField" => failed(&[Category::ImmutableField]),
+            "InvalidSpec" => self.breaks_rules() || failed(&[Category::Invalid]),
+            "RetryingAfterError" if words.starts_with("somebody keeps changing fields of ") => true,
+            "RetryingAfterError" => failed(&PASSING),
+            "SecretUnreadable" => self.failures.iter().any(|(_, said)| words.contains(said)),
+            "SecretInvalid" => {
+                let secrets = self.reconciler.world().secrets.keys();
+                rotates_no_more || secrets.into_iter().any(|secret| words.contains(&secret.name))
+            }
+            "AgentUnreachable" => rotates_no_more,
+            "ReplicaFailure" => rollout.replica_failure.as_deref() == Some(words),
+            // The controller of a StatefulSet knows no deadline: the words are the operator's.
+            "ProgressDeadlineExceeded" if self.kind() == "StatefulSet" => {
+                rotates_no_more || status.progressing_since.is_some()
+            }
+            "ProgressDeadlineExceeded" => rotates_no_more || begins(rollout.deadline_exceeded),
+            _ => false,
+        }
+    }
+
+    pub(super) fn breaks_rules(&self) -> bool {
+        let spec = self.reconciler.world().resources[self.key].seen.spec.as_ref();
+        spec.is_ok_and(|spec| validate(&self.key.name, spec).is_err()) || spec.is_err()
+    }
+
+    pub(super) fn has_secret(&self, name: &str) -> bool {
+        let key = Key { namespace: self.key.namespace.clone(), name: name.to_owned() };
+        let secret = self.reconciler.world().secrets.get(&key);
+        secret.is_some_and(|secret| matches!(secret.presence, Presence::Present(..)))
+    }
+}
+
+/// Every failure that is remembered: of the children, of the resource itself, of its pods and Secrets.
+fn failures<'a>(reconciler: &'a Reconciler, key: &Key) -> Vec<(Category, &'a str)> {
+    let resource = &reconciler.world().resources[key];
+    let children = ChildKind::ALL.into_iter().map(|kind| resource.slot(kind).backoff.as_deref());
+    let own = [resource.backoff.as_deref(), resource.pod_backoff.as_deref()];
+    let secrets = reconciler.world().secrets.values().filter(|it| it.users.contains(key));
+    let all = children.chain(own).chain(secrets.map(|it| it.backoff.as_ref()));
+    all.flatten().map(|it| (it.failure.category, it.failure.message.as_str())).collect()
+}
