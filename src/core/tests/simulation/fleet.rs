@@ -61,8 +61,8 @@ pub(crate) struct Fleet {
     unheard: BTreeSet<Watched>,
     /// What the former leader asked for before it lost the lead: it is on its way.
     left_behind: Vec<(Key, Request)>,
-    /// Resources that were paused at some time: a leader may have taken their turn back.
-    were_paused: BTreeSet<String>,
+    /// Resources that were paused or had to wait with a turn on record: a leader has taken their turn back.
+    turned_back: BTreeSet<String>,
 }
 
 impl Fleet {
@@ -149,7 +149,7 @@ impl Fleet {
             unheard: BTreeSet::new(),
             late: BTreeSet::new(),
             left_behind: Vec::new(),
-            were_paused: BTreeSet::new(),
+            turned_back: BTreeSet::new(),
         }
     }
 
@@ -193,7 +193,7 @@ impl Fleet {
     pub(crate) fn pause(&mut self, at: usize, paused: Option<bool>) {
         let model = self.models.values_mut().nth(at).unwrap();
         model.change_spec(|spec| spec.paused = paused);
-        self.were_paused.insert(model.resource_key().name.clone());
+        self.turned_back.insert(model.resource_key().name.clone());
     }
 
     pub(crate) fn back_up(&mut self) {
@@ -471,6 +471,7 @@ impl Fleet {
     pub(crate) fn check(&mut self) {
         self.hidden.retain(|name| self.models[name].is_rolling());
         self.forget_late();
+        self.remember_turned_back();
         let counts = |(name, model): &(&String, &Model)| model.is_rolling() && !self.is_excused(name);
         let rolling = self.models.iter().filter(counts).count();
         assert!(rolling <= self.budget.limit, "{rolling} roll at once");

@@ -4,6 +4,7 @@ use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::Key;
 
 use super::{Fleet, failed};
+use crate::model::Model;
 
 impl Fleet {
     /// A request of the leader gets no answer, and arrives some time or never.
@@ -42,10 +43,18 @@ impl Fleet {
         self.execute(&sent);
         let (Key { name, .. }, _) = sent;
         let after = state(self, &name);
-        let rolls_in_spite = before.0 != after.0 && self.were_paused.contains(&name);
+        let rolls_in_spite = before.0 != after.0 && self.turned_back.contains(&name);
         if rolls_in_spite || before.1 != after.1 {
             self.late.insert(name);
         }
+    }
+
+    /// Remembers whose turn is on record and does not count: the cache is paused, or more are on record than may roll.
+    pub(super) fn remember_turned_back(&mut self) {
+        let waits =
+            |(name, model): &(&String, &Model)| model.recorded_turn().is_some() && !self.has_turn(name);
+        let names: Vec<_> = self.models.iter().filter(waits).map(|(name, _)| name.clone()).collect();
+        self.turned_back.extend(names);
     }
 
     /// All that is on its way arrives.
