@@ -480,7 +480,7 @@ impl Fleet {
     /// Whoever leads next knows of all that roll.
     pub(crate) fn check_records(&self) {
         let unrecorded = |(name, model): &(&String, &Model)| {
-            let is_excused = self.hidden.contains(*name) || self.is_late(name);
+            let is_excused = self.is_late(name) || self.is_excused(name);
             model.is_rolling() && model.recorded_turn().is_none() && !is_excused
         };
         let names: Vec<_> = self.models.iter().filter(unrecorded).map(|(name, _)| name).collect();

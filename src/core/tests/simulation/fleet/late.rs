@@ -26,9 +26,11 @@ impl Fleet {
         self.models[name].is_rolling() || self.has_turn(name)
     }
 
-    /// Whether the resource rolls though the leader knows of no turn, and should not.
+    /// Whether the resource rolls though the leader knows of no turn, and should not; or because a cluster that begins to
+    /// rewrite templates changes them with whatever is applied.
     pub(super) fn is_excused(&self, name: &str) -> bool {
-        self.hidden.contains(name) || (self.late.contains(name) && !self.has_turn(name))
+        let is_hidden = self.hidden.contains(name) || self.models[name].rolls_by_rewriter;
+        is_hidden || (self.late.contains(name) && !self.has_turn(name))
     }
 
     /// A request of the former leader arrives.

@@ -70,6 +70,8 @@ pub(crate) struct Model {
     pub(crate) finds_secret_elsewhere: bool,
     /// Whether the definition is an older one, which knows neither `memcached` nor the newest fields of the status.
     older: bool,
+    /// Whether its pods were replaced last because the cluster rewrote a template that was applied as it stood.
+    pub(crate) rolls_by_rewriter: bool,
     /// The resource as it is stored, while the older definition hides a part of it.
     unpruned: Option<SeenResource>,
     /// Whether somebody else's Service ever had the name: what the operator then sends of it may arrive when it is gone.
@@ -114,6 +116,7 @@ impl Model {
             causes: 0,
             finds_secret_elsewhere: false,
             older: false,
+            rolls_by_rewriter: false,
             unpruned: None,
             had_foreign_service: false,
             agents: Vec::new(),

@@ -62,7 +62,13 @@ impl Model {
                     Reply::Failed(Failure { category: Category::Invalid, message })
                 }
                 Some(child) if child.uid == *uid => {
-                    let content = self.cluster.stores(applied(*kind, body, child));
+                    let asked = applied(*kind, body, child);
+                    let content = self.cluster.stores(asked.clone());
+                    let [before, asked, stored] =
+                        [&child.content, &asked, &content].map(|it| &it["spec"]["template"]);
+                    if stored != before {
+                        self.rolls_by_rewriter = asked == before;
+                    }
                     self.change_child(*kind, |child| take_in(child, content, body));
                     Reply::Child(self.children.get(kind).cloned().map(Box::new))
                 }
