@@ -61,17 +61,7 @@ impl Model {
                     let message = "spec.ports[1].name: Duplicate value".to_owned();
                     Reply::Failed(Failure { category: Category::Invalid, message })
                 }
-                Some(child) if child.uid == *uid => {
-                    let asked = applied(*kind, body, child);
-                    let content = self.cluster.stores(asked.clone());
-                    let [before, asked, stored] =
-                        [&child.content, &asked, &content].map(|it| &it["spec"]["template"]);
-                    if stored != before {
-                        self.rolls_by_rewriter = asked == before;
-                    }
-                    self.change_child(*kind, |child| take_in(child, content, body));
-                    Reply::Child(self.children.get(kind).cloned().map(Box::new))
-                }
+                Some(child) if child.uid == *uid => self.apply(*kind, body),
                 _ => conflict("uid mismatch"),
             },
             Request::Patch { kind, resource_version, edits, .. } => match self.children.get(kind) {
@@ -106,6 +96,20 @@ impl Model {
                 _ => conflict("the object has been modified"),
             },
         }
+    }
+
+    /// What is applied may be rewritten by the cluster before it is stored.
+    fn apply(&mut self, kind: ChildKind, body: &Value) -> Reply {
+        if let Some(child) = self.children.get(&kind) {
+            let asked = applied(kind, body, child);
+            let content = self.cluster.stores(asked.clone());
+            let template = |it: &Value| it["spec"]["template"].clone();
+            if template(&content) != template(&child.content) {
+                self.rolls_by_rewriter = template(&asked) == template(&child.content);
+            }
+            self.change_child(kind, |child| take_in(child, content, body));
+        }
+        Reply::Child(self.children.get(&kind).cloned().map(Box::new))
     }
 
     fn create_child(&mut self, kind: ChildKind, body: &Value) -> Reply {
