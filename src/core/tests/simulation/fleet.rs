@@ -292,9 +292,8 @@ impl Fleet {
         }
         // What is on its way arrives while it is refused.
         let is_there = |effect: &Effect| matches!(effect, Effect::Send { resource, .. } if scope.includes(&resource.namespace));
-        for _ in 0..self.operators[0].requests.iter().filter(|it| is_there(it)).count() {
-            let first = self.operators[0].requests.iter().position(is_there);
-            first.into_iter().for_each(|at| self.answer(at));
+        while let Some(at) = self.operators[0].requests.iter().position(is_there) {
+            self.answer(at);
         }
     }
 
