@@ -3,6 +3,7 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import net.spy.memcached.ConnectionFactoryBuilder;
 import net.spy.memcached.DefaultHashAlgorithm;
 import net.spy.memcached.FailureMode;
@@ -26,6 +27,11 @@ public class SpymemcachedRing {
                 .setDaemon(true)
                 .build(),
             pods);
+        // It connects in the background, and until then it cancels each request.
+        long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(10);
+        while (ring.getAvailableServers().size() < pods.size() && System.nanoTime() < end) {
+            Thread.sleep(5);
+        }
         ring.set("greeting", 0, "hello").get();
         System.out.println(ring.get("greeting"));
         ring.shutdown();

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 /// Fields that differ from one object to the next, or count what happened to it. A template's hash stands for the
 /// resource's name too.
-const MASKED: [&str; 11] = [
+const MASKED: [&str; 12] = [
     "uid",
     "resourceVersion",
     "creationTimestamp",
@@ -22,6 +22,7 @@ const MASKED: [&str; 11] = [
     "generation",
     "observedGeneration",
     "reconciledGeneration",
+    "templateGeneration",
     "deployment.kubernetes.io/revision",
     "memcached.c5c3.io/template-hash",
 ];

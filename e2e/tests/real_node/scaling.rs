@@ -21,6 +21,7 @@ fn steady(cache: &Cache<'_>, kind: Workload, replicas: usize, generation: i64) -
     json!({
         "observedGeneration": generation,
         "reconciledGeneration": generation,
+        "templateGeneration": generation,
         "conditions": [
             condition("Available", "True", "Available", format!("{replicas}/{replicas} replicas are ready")),
             condition("Progressing", "False", "ProgressingComplete", format!("All {replicas} replicas are updated")),
