@@ -139,6 +139,11 @@ impl Authority {
         Ok(Self { issuer: Issuer::new(params, key), certificate })
     }
 
+    /// The authority's own key, as PEM.
+    pub fn key(&self) -> String {
+        self.issuer.key().serialize_pem()
+    }
+
     fn client(&self, client: &Client) -> Result<(String, String)> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, client.user.as_str());

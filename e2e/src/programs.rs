@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest, Sha256};
 
 use crate::lock::FolderLock;
@@ -38,6 +38,10 @@ pub enum Family {
     Kstatus,
     /// helm.
     Helm,
+    /// kube-state-metrics, which tells Prometheus of pods.
+    KubeStateMetrics,
+    /// cert-manager, our own program around those of its controllers that one authority needs, and its definitions.
+    CertManager,
     /// argo-cd, our own program around the Lua interpreter that Argo CD runs health scripts by (see `testing`).
     ArgoCd,
     /// actionlint, which checks GitHub's workflows (see `tests/release`).
@@ -132,7 +136,7 @@ macro_rules! linked_as {
 
 impl Family {
     /// All of them; one that is missing here is built by the test that needs it first.
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 12] = [
         Self::Kubernetes,
         Self::KubernetesNewest,
         Self::Etcd,
@@ -140,6 +144,8 @@ impl Family {
         Self::Flux,
         Self::Kstatus,
         Self::Helm,
+        Self::KubeStateMetrics,
+        Self::CertManager,
         Self::ArgoCd,
         Self::Actionlint,
         Self::Crane,
@@ -230,8 +236,21 @@ impl Family {
         if !status.success() {
             bail!("Go could not build {}:\n{}", self.name(), last(&lines, 15).join("\n"));
         }
+        if let Self::CertManager = self {
+            let module = Self::module_folder(&source, "github.com/cert-manager/cert-manager")?;
+            copy_files(&module.join("deploy/crds"), &out)?;
+        }
         eprintln!("built {} in {} s", self.name(), started.elapsed().as_secs());
         Ok(())
+    }
+
+    /// Where Go keeps the source of a module that was just built from.
+    fn module_folder(source: &Path, module: &str) -> Result<PathBuf> {
+        let mut list = Command::new("go");
+        let output = list.args(["list", "-m", "-f", "{{.Dir}}", module]).current_dir(source).output()?;
+        let folder = String::from_utf8(output.stdout)?.trim().to_owned();
+        ensure!(!folder.is_empty(), "no source of {module}: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(folder.into())
     }
 
     /// One line about the build: rewritten in place on a terminal, now and then a new one elsewhere.
@@ -261,6 +280,8 @@ impl Family {
             Self::Flux => "flux",
             Self::Kstatus => "kstatus",
             Self::Helm => "helm",
+            Self::KubeStateMetrics => "kube-state-metrics",
+            Self::CertManager => "cert-manager",
             Self::ArgoCd => "argo-cd",
             Self::Actionlint => "actionlint",
             Self::Crane => "crane",
@@ -271,7 +292,7 @@ impl Family {
     fn expectation(self) -> &'static str {
         match self {
             Self::Kubernetes | Self::KubernetesNewest => "about 6 minutes on 2 cores",
-            Self::Etcd | Self::CoreDns => "1 to 2 minutes on 2 cores",
+            Self::Etcd | Self::CoreDns | Self::KubeStateMetrics | Self::CertManager => "1 to 2 minutes on 2 cores",
             Self::Flux | Self::Helm => "2 to 3 minutes on 2 cores",
             Self::Kstatus | Self::ArgoCd | Self::Actionlint | Self::Crane => "half a minute on 2 cores",
         }
@@ -282,10 +303,11 @@ impl Family {
             Self::Kubernetes => sources!("kubernetes": "go.mod" "go.sum"),
             Self::KubernetesNewest => sources!("kubernetes-newest": "go.mod" "go.sum"),
             Self::Etcd => sources!("etcd": "go.mod" "go.sum"),
-            Self::CoreDns | Self::Flux | Self::Helm => {
-                sources!("on-client-go": "go.mod" "go.sum" "coredns/main.go")
+            Self::CoreDns | Self::Flux | Self::Helm | Self::CertManager => {
+                sources!("on-client-go": "go.mod" "go.sum" "coredns/main.go" "cert-manager/main.go")
             }
             Self::Kstatus => sources!("kstatus": "go.mod" "go.sum" "main.go"),
+            Self::KubeStateMetrics => sources!("kube-state-metrics": "go.mod" "go.sum"),
             Self::ArgoCd => sources!("argo-cd": "go.mod" "go.sum" "main.go"),
             Self::Actionlint => sources!("actionlint": "go.mod" "go.sum"),
             Self::Crane => sources!("crane": "go.mod" "go.sum"),
@@ -301,6 +323,9 @@ impl Family {
             Self::CoreDns => ("coredns", "./coredns"),
             Self::Flux => ("", "github.com/fluxcd/kustomize-controller"),
             Self::Helm => ("", "helm.sh/helm/v4/cmd/helm"),
+            // Its main package is the module's root.
+            Self::KubeStateMetrics => ("kube-state-metrics", "tool"),
+            Self::CertManager => ("cert-manager", "./cert-manager"),
             Self::Kstatus => ("kstatus", "."),
             Self::ArgoCd => ("argo-cd", "."),
             Self::Actionlint | Self::Crane => ("", "tool"),
@@ -324,6 +349,15 @@ impl Family {
         };
         ["-trimpath", "-buildvcs=false", link]
     }
+}
+
+fn copy_files(from: &Path, to: &Path) -> Result<()> {
+    for entry in fs::read_dir(from).with_context(|| format!("cannot list {}", from.display()))? {
+        let entry = entry?;
+        // Read and written, because Go's copy is read-only, and would be for whoever removes this one.
+        fs::write(to.join(entry.file_name()), fs::read(entry.path())?)?;
+    }
+    Ok(())
 }
 
 /// Gathers what a child says on stderr, line by line, while it runs.

@@ -36,3 +36,16 @@ pub fn memory_group(process: &Process) -> Result<PathBuf> {
     let found = first.or_else(|| group("0::").map(|path| folder("", path)));
     found.with_context(|| format!("its memory is not accounted for: {groups}"))
 }
+
+/// Leaves a container's control group no memory beyond what it has, so that its process is killed when it needs some.
+///
+/// # Errors
+/// When its memory cannot be limited.
+pub fn take_memory(process: &Process) -> Result<()> {
+    let group = memory_group(process)?;
+    let names = ["memory.max", "memory.limit_in_bytes"].map(|name| group.join(name));
+    let file = names.iter().find(|file| file.exists()).context("its memory cannot be limited")?;
+    // Version 1 refuses a limit that is below what cannot be given back.
+    let accepted = (1..256_u32).find(|step| fs::write(file, (step * 128 * 1024).to_string()).is_ok());
+    accepted.map(|_| ()).with_context(|| format!("cannot write {}", file.display()))
+}

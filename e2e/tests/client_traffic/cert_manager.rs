@@ -1,28 +1,27 @@
-//! cert-manager's writes, one by one, for a Certificate that a cache uses: its first issuing, renewals with a new and with the
-//! same key, another algorithm, and writes of metadata only. Each renewal rolls once, and nothing else does. The Certificate is
-//! that of `docs/certificates.md`, and clients believe it by the names that the page says.
-//!
-//! The sequence is that of cert-manager v1.21.2, read in its `pkg/controller/certificates` (`keymanager`, `issuing`).
+//! cert-manager's own controllers issue the Certificate that a cache uses: first, renewed with a new and with the same key, with
+//! another algorithm, with other names, and with writes of metadata only. Each renewal rolls once, and nothing else does. The
+//! Certificate is that of `docs/certificates.md`, and clients believe it by the names that the page says.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use e2e::certs::Authority;
 use e2e::testing::cache::{Cache, says};
+use e2e::testing::cert_manager::{self, CertManager};
 use e2e::testing::memcached::Memcached;
 use e2e::testing::{PATIENCE, Space};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, KeyPair};
+use kube::api::{DynamicObject, Patch, PatchParams, ValidationDirective};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
+use tokio::sync::OnceCell;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
@@ -30,78 +29,79 @@ use super::with_cache;
 
 const PAGE: &str = include_str!("../../../docs/certificates.md");
 
-/// Of the controller that writes the Secret of a Certificate.
-const ISSUING: &str = "cert-manager-certificates-issuing";
+/// Of the Certificate, as the page calls it.
+const NAME: &str = "cache";
 const SECRET: &str = "cache-tls";
-/// A key of another algorithm than those that are made here.
-const RSA: &str = include_str!("../../../tests/exporter/pem/rsa.key");
 
-/// A Certificate with a private authority, as cert-manager works on it.
+static INSTALLED: OnceCell<()> = OnceCell::const_new();
+
+/// The Certificate on the page with its authority, on which cert-manager works.
 struct Certificate<'a> {
     space: &'a Space,
     authority: Authority,
-    /// `spec.dnsNames`.
-    names: Vec<String>,
-    /// `spec.secretTemplate.labels`.
-    labels: BTreeMap<&'static str, &'static str>,
-}
-
-/// What cert-manager has issued.
-struct Issued {
-    key: KeyPair,
-    certificate: String,
+    _cert_manager: CertManager,
 }
 
 impl<'a> Certificate<'a> {
-    fn of(cache: &Cache<'a>, names: Vec<String>) -> Result<Self> {
-        let authority = Authority::create("our-authority")?;
-        Ok(Self { space: cache.space, authority, names, labels: BTreeMap::new() })
-    }
-
-    fn secrets(&self) -> Api<Secret> {
-        self.space.api()
-    }
-
-    /// A key for the next certificate waits in a Secret of its own while the certificate is asked for.
-    async fn issue(&self, key: KeyPair) -> Result<Issued> {
-        let labels =
-            json!({"cert-manager.io/next-private-key": "true", "controller.cert-manager.io/fao": "true"});
-        let next = json!({
-            "metadata": {"generateName": "cache-", "labels": labels},
-            "stringData": {"tls.key": key.serialize_pem()},
-        });
-        let next = self.secrets().create(&PostParams::default(), &serde_json::from_value(next)?).await?;
-        let mut params = CertificateParams::new(self.names.clone())?;
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        let issued = Issued { certificate: self.authority.certify(&key, params)?, key };
-        self.write(&issued).await?;
-        let name = next.metadata.name.context("a stored Secret has a name")?;
-        self.secrets().delete(&name, &DeleteParams::default()).await?;
-        Ok(issued)
-    }
-
-    /// The certificate, its key and the authority, in one apply; again when only `secretTemplate` changed.
-    async fn write(&self, Issued { key, certificate }: &Issued) -> Result<()> {
-        let mut labels = self.labels.clone();
-        labels.insert("controller.cert-manager.io/fao", "true");
+    /// Makes both as the page says.
+    async fn create(space: &'a Space) -> Result<Self> {
+        INSTALLED.get_or_try_init(async || cert_manager::install(&space.client()).await).await?;
+        let certificate = on_the_page()?;
+        let name = certificate["spec"]["issuerRef"]["name"].as_str().context("an issuer")?;
+        let authority = Authority::create(name)?;
         let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
-            "metadata": {"name": SECRET, "labels": labels, "annotations": {
-                "cert-manager.io/alt-names": self.names.join(","),
-                "cert-manager.io/certificate-name": "cache",
-                "cert-manager.io/common-name": "",
-                "cert-manager.io/ip-sans": "",
-                "cert-manager.io/issuer-group": "cert-manager.io",
-                "cert-manager.io/issuer-kind": "Issuer",
-                "cert-manager.io/issuer-name": "our-authority",
-                "cert-manager.io/uri-sans": "",
-            }},
-            "data": {
-                "tls.crt": bytes(certificate), "tls.key": bytes(&key.serialize_pem()),
-                "ca.crt": bytes(&self.authority.certificate),
-            },
+            "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "metadata": {"name": name},
+            "stringData": {"tls.crt": authority.certificate, "tls.key": authority.key()},
         });
-        self.secrets().patch(SECRET, &PatchParams::apply(ISSUING).force(), &Patch::Apply(secret)).await?;
+        space.apply::<Secret>(&serde_json::from_value(secret)?).await?;
+        let issuer = json!({
+            "apiVersion": "cert-manager.io/v1", "kind": "Issuer", "metadata": {"name": name},
+            "spec": {"ca": {"secretName": name}},
+        });
+        apply(space, "Issuer", &issuer).await?;
+        apply(space, "Certificate", &certificate).await?;
+        Ok(Self { space, authority, _cert_manager: CertManager::start(space)? })
+    }
+
+    fn api(&self) -> Api<DynamicObject> {
+        let kind = cert_manager::resource("Certificate");
+        Api::namespaced_with(self.space.client(), self.space.name(), &kind)
+    }
+
+    async fn edit(&self, spec: Value) -> Result<()> {
+        let patch = Patch::Merge(json!({"spec": spec}));
+        self.api().patch(NAME, &PatchParams::default(), &patch).await?;
+        Ok(())
+    }
+
+    /// Asks for a renewal at once, as `cmctl renew` does.
+    async fn renew(&self) -> Result<()> {
+        let condition = json!({
+            "type": "Issuing", "status": "True", "reason": "ManuallyTriggered", "message": "a test asked for it",
+            "lastTransitionTime": Timestamp::from_second(Timestamp::now().as_second())?,
+        });
+        let patch = Patch::Apply(json!({
+            "apiVersion": "cert-manager.io/v1", "kind": "Certificate", "status": {"conditions": [condition]},
+        }));
+        self.api().patch_status(NAME, &PatchParams::apply("renew").force(), &patch).await?;
+        Ok(())
+    }
+
+    /// The key that the cache uses, as PEM.
+    async fn key(&self) -> Result<String> {
+        let secret = self.space.api::<Secret>().get(SECRET).await?;
+        let key = secret.data.unwrap_or_default().remove("tls.key").context("no key")?;
+        Ok(String::from_utf8(key.0)?)
+    }
+
+    /// Has cert-manager write the Secret once more, with this label (or without it) and the same content.
+    async fn label(&self, label: Option<&str>) -> Result<()> {
+        self.edit(json!({"secretTemplate": {"labels": {"team": label}}})).await?;
+        let written = |it: Option<&Secret>| {
+            let labels = it.and_then(|it| it.metadata.labels.as_ref());
+            labels.and_then(|it| it.get("team")).map(String::as_str) == label
+        };
+        self.space.wait(SECRET, "cert-manager wrote the labels", written).await?;
         Ok(())
     }
 
@@ -129,6 +129,19 @@ impl<'a> Certificate<'a> {
     }
 }
 
+/// Applies an object, whose fields have to be those of the definition.
+async fn apply(space: &Space, kind: &str, object: &Value) -> Result<()> {
+    let objects: Api<DynamicObject> =
+        Api::namespaced_with(space.client(), space.name(), &cert_manager::resource(kind));
+    let name = object["metadata"]["name"].as_str().context("a name")?;
+    let strictly = PatchParams {
+        field_validation: Some(ValidationDirective::Strict),
+        ..PatchParams::apply("e2e-test").force()
+    };
+    objects.patch(name, &strictly, &Patch::Apply(object)).await?;
+    Ok(())
+}
+
 /// The blocks of YAML on the page.
 fn blocks() -> Result<Vec<Value>> {
     let blocks = PAGE.split("```").skip(1).step_by(2).filter_map(|it| it.strip_prefix("yaml\n"));
@@ -138,11 +151,6 @@ fn blocks() -> Result<Vec<Value>> {
 /// The Certificate on the page.
 fn on_the_page() -> Result<Value> {
     blocks()?.into_iter().find(|it| it["kind"] == "Certificate").context("no Certificate on the page")
-}
-
-/// `dnsNames` of the Certificate on the page.
-fn names() -> Result<Vec<String>> {
-    Ok(serde_json::from_value(on_the_page()?["spec"]["dnsNames"].clone())?)
 }
 
 /// The line that takes the place of these for named pods.
@@ -160,11 +168,6 @@ fn needed(client: &str) -> Result<Vec<String>> {
     let names: Vec<_> = words.map(str::to_owned).collect();
     ensure!(!names.is_empty(), "the row {client} names nothing");
     Ok(names)
-}
-
-/// As the data of a Secret.
-fn bytes(text: &str) -> k8s_openapi::ByteString {
-    k8s_openapi::ByteString(text.as_bytes().to_vec())
 }
 
 /// A cache that waits for cert-manager. Its Deployment is there before the Secret, so the first certificate is the second template.
@@ -185,7 +188,7 @@ async fn served(cache: &Cache<'_>, certificate: &Certificate<'_>, templates: usi
         .await?;
     cache.ready().await?;
     let pod = cache.addresses(1).await?[0];
-    certificate.connect(pod, &certificate.names[0]).await?.set("a", b"1").await?;
+    certificate.connect(pod, NAME).await?.set("a", b"1").await?;
     assert_eq!(cache.template_records().await?, templates);
     Ok(())
 }
@@ -194,24 +197,27 @@ async fn served(cache: &Cache<'_>, certificate: &Certificate<'_>, templates: usi
 async fn each_renewal_by_cert_manager_rolls_once_and_nothing_else_that_it_writes_does() -> Result<()> {
     with_cache("issued", async |cache| {
         wait_for_the_secret(cache).await?;
-        let mut certificate = Certificate::of(cache, names()?)?;
-
-        let issued = certificate.issue(KeyPair::generate()?).await?;
+        let certificate = Certificate::create(cache.space).await?;
         served(cache, &certificate, 2).await?;
-        certificate.labels.insert("team", "shop");
-        certificate.write(&issued).await?;
+        certificate.label(Some("shop")).await?;
 
-        let issued = certificate.issue(KeyPair::generate()?).await.context("rotationPolicy Always")?;
-        served(cache, &certificate, 3).await?;
-        certificate.write(&issued).await?;
+        let before = certificate.key().await?;
+        certificate.renew().await?;
+        served(cache, &certificate, 3).await.context("rotationPolicy Always")?;
+        let key = certificate.key().await?;
+        ensure!(key != before, "the key is the same");
+        certificate.label(None).await?;
 
-        let issued = certificate.issue(issued.key).await.context("rotationPolicy Never")?;
-        served(cache, &certificate, 4).await?;
-        certificate.labels.clear();
-        certificate.write(&issued).await?;
+        certificate.edit(json!({"privateKey": {"rotationPolicy": "Never"}})).await?;
+        certificate.renew().await?;
+        served(cache, &certificate, 4).await.context("rotationPolicy Never")?;
+        assert_eq!(certificate.key().await?, key);
+        certificate.label(Some("shop")).await?;
 
-        certificate.issue(KeyPair::from_pem(RSA)?).await.context("another algorithm")?;
-        served(cache, &certificate, 5).await?;
+        let rsa = json!({"algorithm": "RSA", "size": 2048, "rotationPolicy": "Always"});
+        certificate.edit(json!({"privateKey": rsa})).await?;
+        served(cache, &certificate, 5).await.context("another algorithm")?;
+        ensure!(certificate.key().await?.contains("RSA PRIVATE KEY"), "the key is none of RSA");
         // A Deployment's generation counts each write of its spec.
         let deployment = cache.deployment("it is there", |_| true).await?;
         assert_eq!(deployment.metadata.generation, Some(5));
@@ -224,8 +230,7 @@ async fn each_renewal_by_cert_manager_rolls_once_and_nothing_else_that_it_writes
 async fn clients_believe_the_pages_certificates_by_the_names_in_its_table_and_by_no_other() -> Result<()> {
     with_cache("believed", async |cache| {
         wait_for_the_secret(cache).await?;
-        let mut certificate = Certificate::of(cache, names()?)?;
-        certificate.issue(KeyPair::generate()?).await?;
+        let certificate = Certificate::create(cache.space).await?;
         served(cache, &certificate, 2).await?;
         let pod = cache.addresses(1).await?[0];
         let (told, service) =
@@ -240,8 +245,7 @@ async fn clients_believe_the_pages_certificates_by_the_names_in_its_table_and_by
             certificate.is_refused(pod, name).await?;
         }
 
-        certificate.names = names_with_pods()?;
-        certificate.issue(KeyPair::generate()?).await?;
+        certificate.edit(json!({"dnsNames": names_with_pods()?})).await?;
         served(cache, &certificate, 3).await?;
         let pod = cache.addresses(1).await?[0];
         for name in told.iter().chain(&service).chain([&of_pod]) {
@@ -252,31 +256,13 @@ async fn clients_believe_the_pages_certificates_by_the_names_in_its_table_and_by
     .await
 }
 
-/// Fields of a Certificate, of its private key and of the reference to its issuer. They are from cert-manager's own types
-/// (`CertificateSpec` and `CertificatePrivateKey` in its `pkg/apis/certmanager/v1/types_certificate.go`, and the `ObjectReference`
-/// there); those that the page does not use are left out.
-const FIELDS: [(&str, &[&str]); 3] = [
-    ("/spec", &["secretName", "dnsNames", "duration", "renewBefore", "privateKey", "usages", "issuerRef"]),
-    ("/spec/privateKey", &["algorithm", "size", "rotationPolicy"]),
-    ("/spec/issuerRef", &["kind", "name"]),
-];
-
 #[test]
-fn every_field_of_the_certificate_on_the_page_is_one_that_cert_manager_knows() -> Result<()> {
+fn the_cache_on_the_page_uses_the_secret_of_the_certificate_on_the_page() -> Result<()> {
     let page = on_the_page()?;
-    assert_eq!(page["apiVersion"], "cert-manager.io/v1");
-    for (pointer, known) in FIELDS {
-        let fields = page.pointer(pointer).and_then(Value::as_object).context(pointer)?;
-        let unknown: Vec<_> = fields.keys().filter(|it| !known.contains(&it.as_str())).collect();
-        assert!(unknown.is_empty(), "{pointer}: {unknown:?}");
-    }
-    // What the tests play, and what the cache of the page mounts.
+    assert_eq!((&page["metadata"]["name"], &page["spec"]["secretName"]), (&json!(NAME), &json!(SECRET)));
     let caches = blocks()?.into_iter().filter(|it| it["kind"] == "Memcached");
-    for cache in caches {
-        assert_eq!(cache["spec"]["security"]["tls"]["certificateSecretRef"]["name"], SECRET);
-    }
-    assert_eq!(page["spec"]["secretName"], SECRET);
-    assert_eq!(page["spec"]["issuerRef"]["name"], "our-authority");
-    assert_eq!(page["spec"]["usages"], json!(["server auth"]));
+    let secrets: Vec<_> =
+        caches.map(|it| it["spec"]["security"]["tls"]["certificateSecretRef"]["name"].clone()).collect();
+    assert!(!secrets.is_empty() && secrets.iter().all(|it| it == SECRET), "{secrets:?}");
     Ok(())
 }

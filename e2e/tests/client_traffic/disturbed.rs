@@ -2,7 +2,6 @@
 //! the end every pod uses the new content. On a cluster of its own, because its operators and its kubelet are killed.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use e2e::chart::NAMESPACE;
 use e2e::process::Process;
 use e2e::testing::cache::{Cache, install, says};
 use e2e::testing::changing_secrets::{COMMON, is_shown, lets_in, write_passwords};
-use e2e::testing::container::{first_process, memory_group};
+use e2e::testing::container::{first_process, take_memory};
 use e2e::testing::operator::{Launch, Operator, binary};
 use e2e::testing::permissions::as_installed;
 use e2e::testing::tls::Authority;
@@ -70,16 +69,6 @@ impl Member {
 fn signal(process: &Process, signal: Signal) -> Result<()> {
     let pid = Pid::from_raw(process.pid).context("no process id")?;
     Ok(kill_process(pid, signal)?)
-}
-
-/// Leaves a container's control group no memory beyond what it has, so that its process is killed when it needs some.
-fn take_memory(process: &Process) -> Result<()> {
-    let group = memory_group(process)?;
-    let names = ["memory.max", "memory.limit_in_bytes"].map(|name| group.join(name));
-    let file = names.iter().find(|file| file.exists()).context("its memory cannot be limited")?;
-    // Version 1 refuses a limit that is below what cannot be given back.
-    let accepted = (1..256_u32).find(|step| fs::write(file, (step * 128 * 1024).to_string()).is_ok());
-    accepted.map(|_| ()).with_context(|| format!("cannot write {}", file.display()))
 }
 
 /// The cache, its clients and its operators.

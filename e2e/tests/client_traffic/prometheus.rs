@@ -3,8 +3,11 @@
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::cache::Cache;
+use e2e::testing::container::{first_process, take_memory};
+use e2e::testing::kube_state_metrics::KubeStateMetrics;
 use e2e::testing::prometheus::{AlertedResource, Prometheus, rules};
 use e2e::testing::{await_answer, monitors};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::Api;
 use kube::api::DynamicObject;
 use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
@@ -33,18 +36,45 @@ fn operator() -> Result<Value> {
 }
 
 /// A Prometheus that works for one cache.
-async fn watching(cache: &Cache<'_>) -> Result<Prometheus> {
+async fn watching(cache: &Cache<'_>, state_metrics: &KubeStateMetrics) -> Result<Prometheus> {
     let kind = kinds::api_resource(Watched::Child(ChildKind::ServiceMonitor));
     let of_caches: Api<DynamicObject> = Api::namespaced_with(cache.space.client(), cache.space.name(), &kind);
     let monitor =
         await_answer("the cache has a ServiceMonitor", async || Ok(of_caches.get(cache.name).await?)).await?;
     let cluster = cache.space.cluster();
     let mut configs = monitors::scrape_configs(&cache.space.client(), &monitor).await?;
-    configs.extend([operator()?, expressions::kubelet(cluster), expressions::state_metrics(cache).await?]);
+    configs.extend([operator()?, expressions::kubelet(cluster), state_metrics.scrape_config()]);
     let folder = cluster.folder().join(format!("prometheus-{}", cache.space.name()));
     let prometheus = Prometheus::start(folder, cluster.folder(), &configs, &rules()?).await?;
     prometheus.scrapes(4).await?;
     Ok(prometheus)
+}
+
+/// memcached of the cache's only pod.
+async fn memcached(cache: &Cache<'_>) -> Result<ContainerStatus> {
+    let pod = cache.space.api::<Pod>().get(&cache.only_pod().await?).await?;
+    let all = pod.status.and_then(|it| it.container_statuses).unwrap_or_default();
+    all.into_iter().find(|it| it.name == "memcached").context("memcached is there")
+}
+
+/// Has the kernel kill memcached because it takes more memory than there is, and waits until it runs again.
+async fn is_killed_for_memory(cache: &Cache<'_>) -> Result<()> {
+    let mut client = cache.connect().await?;
+    let id = memcached(cache).await?.container_id.context("memcached runs")?;
+    take_memory(&first_process(&id)?)?;
+    await_answer("memcached was killed for its memory", async || {
+        // Ends with the connection.
+        let _ = client.set("large", &vec![b'x'; 1_000_000]).await;
+        let last = memcached(cache).await?.last_state.and_then(|it| it.terminated).and_then(|it| it.reason);
+        ensure!(last.as_deref() == Some("OOMKilled"), "{last:?}");
+        Ok(())
+    })
+    .await?;
+    await_answer("memcached runs again", async || {
+        ensure!(memcached(cache).await?.ready, "it is not ready");
+        Ok(())
+    })
+    .await
 }
 
 #[tokio::test]
@@ -53,7 +83,9 @@ async fn prometheus_tells_how_a_cache_does_and_an_alert_fires_while_its_image_is
     with_cache("watched", async |cache: &Cache<'_>| {
         cache.apply(&spec("memcached:1.6")).await?;
         cache.ready().await?;
-        let prometheus = watching(cache).await?;
+        is_killed_for_memory(cache).await?;
+        let state_metrics = KubeStateMetrics::start(cache.space).await?;
+        let prometheus = watching(cache, &state_metrics).await?;
         let on = AlertedResource { namespace: cache.space.name(), name: cache.name };
 
         let mut client = cache.connect().await?;
