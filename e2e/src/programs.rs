@@ -292,7 +292,9 @@ impl Family {
     fn expectation(self) -> &'static str {
         match self {
             Self::Kubernetes | Self::KubernetesNewest => "about 6 minutes on 2 cores",
-            Self::Etcd | Self::CoreDns | Self::KubeStateMetrics | Self::CertManager => "1 to 2 minutes on 2 cores",
+            Self::Etcd | Self::CoreDns | Self::KubeStateMetrics | Self::CertManager => {
+                "1 to 2 minutes on 2 cores"
+            }
             Self::Flux | Self::Helm => "2 to 3 minutes on 2 cores",
             Self::Kstatus | Self::ArgoCd | Self::Actionlint | Self::Crane => "half a minute on 2 cores",
         }

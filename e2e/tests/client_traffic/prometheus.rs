@@ -9,7 +9,7 @@ use e2e::testing::prometheus::{AlertedResource, Prometheus, rules};
 use e2e::testing::{await_answer, monitors};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::Api;
-use kube::api::DynamicObject;
+use kube::api::{DynamicObject, ListParams};
 use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use memcached_operator::kernel::object::{ChildKind, Watched};
 use memcached_operator::shell::kinds;
@@ -52,9 +52,10 @@ async fn watching(cache: &Cache<'_>, state_metrics: &KubeStateMetrics) -> Result
 
 /// memcached of the cache's only pod.
 async fn memcached(cache: &Cache<'_>) -> Result<ContainerStatus> {
-    let pod = cache.space.api::<Pod>().get(&cache.only_pod().await?).await?;
-    let all = pod.status.and_then(|it| it.container_statuses).unwrap_or_default();
-    all.into_iter().find(|it| it.name == "memcached").context("memcached is there")
+    let of_cache = ListParams::default().labels(&format!("app.kubernetes.io/instance={}", cache.name));
+    let pods = cache.space.api::<Pod>().list(&of_cache).await?.items;
+    let all = pods.into_iter().filter_map(|it| it.status?.container_statuses).flatten();
+    { all }.find(|it| it.name == "memcached").context("memcached is there")
 }
 
 /// Has the kernel kill memcached because it takes more memory than there is, and waits until it runs again.

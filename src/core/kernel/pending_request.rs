@@ -24,6 +24,9 @@ pub struct PendingRequest {
     pub resource: Key,
     /// Its incarnation: a reply for an earlier incarnation is not applied to the present one.
     pub uid: Uid,
+    /// Its generation that was looked at.
+    #[serde(default)]
+    pub generation: i64,
     /// What was sent.
     pub request: PlannedRequest,
 }

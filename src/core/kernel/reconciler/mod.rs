@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::backoff::{Attempt, Backoff};
 use super::desired::{DefaultImages, OperatorPods};
 use super::effect::{ChildResult, Effect, Observation, Request, RequestId};
-use super::event::{Event, Unavailable};
+use super::event::{Event, SeenResource, Unavailable};
 use super::failure::{Category, Failure};
 use super::lists::Moment;
 use super::object::{ChildKind, Key, Scope, Uid, Watched};
@@ -361,8 +361,10 @@ impl Reconciler {
             self.next_id += 1;
             let on_the_wire = request.on_the_wire(&resource.seen);
             effects.push(Effect::Send { id, resource: key.clone(), request: on_the_wire });
-            let uid = resource.seen.uid.clone();
-            self.pending_requests.insert(id, PendingRequest { resource: key.clone(), uid, request });
+            let SeenResource { uid, generation, .. } = &resource.seen;
+            let (uid, generation) = (uid.clone(), *generation);
+            self.pending_requests
+                .insert(id, PendingRequest { resource: key.clone(), uid, generation, request });
         }
     }
 

@@ -27,7 +27,9 @@ impl Reconciler {
     /// Handles a reply: stores what it proves in the world, and queues the resource again after the last reply of its
     /// batch.
     pub(super) fn handle_reply(&mut self, id: RequestId, reply: Reply, effects: &mut Vec<Effect>) {
-        let Some(PendingRequest { resource: key, uid, request }) = self.pending_requests.remove(&id) else {
+        let Some(PendingRequest { resource: key, uid, generation, request }) =
+            self.pending_requests.remove(&id)
+        else {
             return;
         };
         self.count_reply(&key, &uid);
@@ -54,7 +56,7 @@ impl Reconciler {
             (PlannedRequest::WriteChild(sent), Reply::Child(seen))
                 if seen.is_some() || matches!(sent.write, Write::Delete { .. }) =>
             {
-                let circumstances = Circumstances { version: &version, answered, now: self.now };
+                let circumstances = Circumstances { version: &version, generation, answered, now: self.now };
                 effects.append(&mut child_written(resource, &subject, sent, seen, &circumstances));
             }
             (PlannedRequest::ReadChild { kind, known }, Reply::Child(Some(seen))) => {
@@ -314,6 +316,8 @@ impl Written<'_> {
 struct Circumstances<'a> {
     /// The version of the API server.
     version: &'a str,
+    /// The generation of the resource that the request was made from.
+    generation: i64,
     answered: Moment,
     now: Timestamp,
 }
@@ -332,6 +336,9 @@ fn child_written(
     };
     let replaces = write.replaces().filter(is_another);
     let effects = Written { kind, write: &write, replaces, changes: &changes }.effects(subject, kube_events);
+    if kind == resource.workload() && seen.is_some() {
+        resource.workload_generation = circumstances.generation;
+    }
     let slot = resource.slot_mut(kind);
     slot.answered = circumstances.answered;
     store_written(slot, subject, WriteAnswer { kind, attempt, write, seen }, circumstances);
@@ -356,7 +363,7 @@ fn store_written(
     slot: &mut Slot,
     subject: &Subject<'_>,
     WriteAnswer { kind, attempt, write, seen }: WriteAnswer,
-    &Circumstances { version, answered: _, now }: &Circumstances<'_>,
+    &Circumstances { version, generation: _, answered: _, now }: &Circumstances<'_>,
 ) {
     let before = slot.backoff.take();
     slot.repairs.note(attempt.body, now);

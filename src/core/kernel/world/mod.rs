@@ -148,6 +148,7 @@ impl World {
         for (key, resource) in self.resources.range_mut(scope.keys()) {
             (resource.reported, resource.agents, resource.figures) = (None, None, None);
             resource.recall();
+            resource.forget_edits_of_others();
             resource.secret_hash = None;
             self.rollout_budget.restore(key, &resource.seen.status);
         }
@@ -272,8 +273,8 @@ impl World {
                 known.rendered_hashes.take_if(|_| !same);
                 let before = std::mem::replace(&mut known.seen, seen);
                 known.forget_answers_of_before(&before.status);
-                if let (None, false, Ok(spec)) = (&known.spec_before_edit, same, before.spec) {
-                    known.spec_before_edit = Some(Box::new(spec));
+                if !same {
+                    known.note_edit(before);
                 }
                 if !news {
                     return false;

@@ -20,7 +20,7 @@ use crate::kernel::object::ChildKind;
 use crate::kernel::pod_figures::AskedFigures;
 use crate::kernel::shortcuts::rendered_hashes::RenderedHashes;
 use crate::kernel::slot::Slot;
-use crate::kernel::status::patch;
+use crate::kernel::status::{self, patch};
 use crate::kernel::unwatched::Recheck;
 
 /// The generation that the API server gives to a new object.
@@ -56,6 +56,9 @@ pub struct Resource {
     /// the fields that differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spec_before_edit: Option<Box<MemcachedSpec>>,
+    /// The generation of the resource from which the workload was written last while this operator leads; 0 before that.
+    #[serde(default)]
+    pub workload_generation: i64,
     /// Hashes of its desired children.
     #[serde(skip)]
     pub rendered_hashes: Option<Box<RenderedHashes>>,
@@ -109,6 +112,7 @@ impl Resource {
             seen,
             slots: BTreeMap::new(),
             spec_before_edit: None,
+            workload_generation: 0,
             rendered_hashes: None,
             secret_hash: None,
             carried_secrets: None,
@@ -133,6 +137,23 @@ impl Resource {
                 self.slot_mut(kind).altered = Some(Box::new(altered));
             }
         }
+    }
+
+    /// Called when the user edited the spec: keeps the spec that the workload has. That is the one of just before, where it has
+    /// reached the workload, as an answer or the status says: otherwise one that is kept already.
+    pub(super) fn note_edit(&mut self, before: SeenResource) {
+        let template = status::template_generation(&before.status, before.generation);
+        let reached = self.workload_generation == before.generation || template == Some(before.generation);
+        if let (true, Ok(spec)) = (reached || self.spec_before_edit.is_none(), before.spec) {
+            self.spec_before_edit = Some(Box::new(spec));
+        }
+    }
+
+    /// Called when this operator begins to lead: edits that another one brought to the workload are no news.
+    pub(super) fn forget_edits_of_others(&mut self) {
+        let SeenResource { status, generation, .. } = &self.seen;
+        self.spec_before_edit
+            .take_if(|_| status::template_generation(status, *generation) == Some(*generation));
     }
 
     /// Called when the status follows another one. What pods said before a rotation or a wait began, or after it ended, says

@@ -119,3 +119,53 @@ fn the_first_budget_replaces_pods_and_an_event_names_the_field() {
     let fields = simulation.told.iter().map(|told| told.split_once(" (").unwrap().1);
     assert_eq!(fields.collect::<Vec<_>>(), ["spec.template.spec.affinity)"]);
 }
+
+fn edit_threads(simulation: &mut Simulation, threads: u8) {
+    let memcached = json!({"threads": threads});
+    simulation.model.change_spec(|spec| spec.memcached = serde_json::from_value(memcached).unwrap());
+}
+
+/// What Events say of two edits, from 2 threads to 3 and to 4.
+const EDITS: [&str; 2] = [
+    "Replacing pods, cause spec: memcached.threads 2 -> 3 (spec.template.spec.containers[name=memcached].args)",
+    "Replacing pods, cause spec: memcached.threads 3 -> 4 (spec.template.spec.containers[name=memcached].args)",
+];
+
+#[test]
+fn an_edit_that_comes_before_the_status_of_the_one_before_is_told_with_the_values_that_the_pods_have() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    edit_threads(&mut simulation, 2);
+    simulation.settle();
+    simulation.told.clear();
+    edit_threads(&mut simulation, 3);
+    while simulation.told.is_empty() {
+        match simulation.model.next_event(0) {
+            Some(event) => simulation.step(event),
+            None => simulation.answer(0, true, None),
+        }
+    }
+    let writes_status =
+        |it: &Effect| matches!(it, Effect::Send { request, .. } if request_name(request) == "status");
+    assert!(simulation.requests.iter().any(writes_status), "{:?}", simulation.requests);
+    edit_threads(&mut simulation, 4);
+    simulation.settle();
+    assert_eq!(simulation.told, EDITS);
+}
+
+#[test]
+fn who_begins_to_lead_tells_of_an_edit_with_the_values_that_the_pods_have_by_the_leader_before() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    edit_threads(&mut simulation, 2);
+    simulation.settle();
+    simulation.change_leader();
+    simulation.settle();
+    simulation.told.clear();
+    edit_threads(&mut simulation, 3);
+    simulation.settle();
+    edit_threads(&mut simulation, 4);
+    simulation.change_leader();
+    simulation.settle();
+    assert_eq!(simulation.told, EDITS);
+}
