@@ -7,14 +7,12 @@ mod traffic;
 mod watched;
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::chart::{self, NAMESPACE, RELEASE, said};
-use e2e::shipped;
 use e2e::testing::audit::AuditLog;
 use e2e::testing::cache::{Cache, condition, says};
 use e2e::testing::release::OperatorPod;
@@ -117,16 +115,6 @@ async fn breaks_and_is_repaired(newcomer: &Newcomer<'_>, cache: &Cache<'_>) -> R
     watch.calms_down().await
 }
 
-/// The sample, with the exporter of an image that is on the node.
-fn sample(folder: &Path) -> Result<PathBuf> {
-    let text = fs::read_to_string(chart::repository().join("manifests/samples/monitoring.yaml"))?;
-    let enabled = "    enabled: true\n";
-    ensure!(text.contains(enabled), "the sample has changed: adapt this test");
-    let file = folder.join("monitoring.yaml");
-    fs::write(&file, text.replace(enabled, &format!("{enabled}    exporterImage: {}\n", shipped::IMAGE)))?;
-    Ok(file)
-}
-
 async fn path(space: &Space) -> Result<()> {
     let cluster = space.cluster();
     let newcomer = Newcomer::new(space)?;
@@ -144,7 +132,7 @@ async fn path(space: &Space) -> Result<()> {
     let before = newcomer.operators().await?;
 
     let cache = Cache::follow(space, SAMPLE).await?;
-    newcomer.kubectl(&format!("apply --filename {}", sample(newcomer.folder.path())?.display()))?;
+    newcomer.kubectl("apply --filename manifests/samples/monitoring.yaml")?;
     newcomer.kubectl(&format!("wait mcd/{SAMPLE} --for=condition=Ready --timeout=60s"))?;
     let pod = cache.only_pod().await?;
     let mut traffic = Traffic::start(&cache).await?;
