@@ -366,6 +366,7 @@ fn memccat(arguments: &[&str]) -> Command {
 )]
 #[case::a_tool_times_out(memccat(&["-b"]), Err("A TIMEOUT OCCURRED"))]
 #[case::a_tool_of_the_ascii_protocol(memccat(&[]), Err("INVALID ARGUMENTS"))]
+#[case::a_ring_of_java(java(&[&program("SpymemcachedRing.java")]), Err("unauthenticated"))]
 #[case::without_a_password(
     python(&["-c", "import pymemcache, sys; pymemcache.Client(sys.argv[1]).get('a')"]),
     Err("unauthenticated")

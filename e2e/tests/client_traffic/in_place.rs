@@ -82,7 +82,7 @@ fn spec(memcached: &Value) -> Value {
             "tls": {"enabled": true, "certificateSecretRef": {"name": "certificate"}},
             "sasl": {"enabled": true, "credentialsSecretRef": {"name": "users"}},
         },
-        "rollout": {"warmth": {"percent": 80, "timeoutSeconds": 600}},
+        "rollout": {"warmth": {"percent": 80, "timeoutSeconds": 3600}},
     })
 }
 

@@ -18,32 +18,51 @@ use super::found_again::rings::{Library, Machine, Ring};
 use super::found_again::stores_all;
 use super::with_cache;
 
-const PODS: usize = 3;
 /// Keys of one pod.
 const KEYS: usize = 9_000;
 /// How many keys of each pod the client asks for every tenth of a second: so many that chance moves the ratio of a second by
 /// less than a hundredth.
 const A_TICK: usize = 100;
-/// What a second has at least. A client that connects to a pod that is gone stands still for up to a second and then makes up
-/// for it; a ratio of the few reads before it would be chance. On a busy machine such a second lasts longer.
-const A_SECOND: usize = 10 * PODS * A_TICK;
-/// Longer than three pods take to start and to be filled, on a busy machine.
-const ROLLOUT: Duration = Duration::from_secs(240);
-/// `rollout.warmth.percent`.
-const PERCENT: u16 = 80;
-
-fn spec(threads: usize, warmth: &Value) -> Value {
-    json!({
-        "workload": "StatefulSet",
-        "replicas": PODS,
-        "memcached": {"threads": threads},
-        "monitoring": {"enabled": true, "exporterImage": OWN_IMAGE},
-        "rollout": {"warmth": warmth},
-    })
+/// Which rollout is measured.
+#[derive(Clone, Copy)]
+struct Measured {
+    pods: usize,
+    /// `rollout.warmth.percent`.
+    percent: u16,
 }
 
+const LAST: Measured = Measured { pods: 3, percent: 80 };
+const MEASURED: [Measured; 2] = [Measured { pods: 4, percent: 50 }, LAST];
+
+impl Measured {
+    fn spec(self, threads: usize, warmth: &Value) -> Value {
+        json!({
+            "workload": "StatefulSet",
+            "replicas": self.pods,
+            "memcached": {"threads": threads},
+            "monitoring": {"enabled": true, "exporterImage": OWN_IMAGE},
+            "rollout": {"warmth": warmth},
+        })
+    }
+
+    /// What a second has at least, in reads. A client that connects to a pod that is gone stands still for up to a second and then makes up
+    /// for it; a ratio of the few reads before it would be chance. On a busy machine such a second lasts longer.
+    const fn a_second(self) -> usize {
+        10 * self.pods * A_TICK
+    }
+
+    /// The hit ratio that each second has at least: two pods are not filled, of which one is warm.
+    fn bound(self) -> Result<f64> {
+        let pods = f64::from(u32::try_from(self.pods)?);
+        Ok((pods - 2.0 + f64::from(self.percent) / 100.0) / pods * 0.95)
+    }
+}
+
+/// Longer than three pods take to start and to be filled, on a busy machine.
+const ROLLOUT: Duration = Duration::from_secs(240);
 /// A client of named pods, and which pods serve.
 struct Shop<'a> {
+    measured: Measured,
     cache: &'a Cache<'a>,
     client: &'a mut Ring,
     /// The uids of the pods that the rollout replaces.
@@ -54,14 +73,14 @@ struct Shop<'a> {
 
 impl<'a> Shop<'a> {
     /// The client is told the names in the ConfigMap, and has stored all its keys.
-    async fn open(cache: &'a Cache<'a>, client: &'a mut Ring) -> Result<Self> {
+    async fn open(measured: Measured, cache: &'a Cache<'a>, client: &'a mut Ring) -> Result<Self> {
         let told = cache.space.api::<ConfigMap>().get(&format!("{}-servers", cache.name)).await?.data;
         let servers = told.unwrap_or_default().remove("MEMCACHED_SERVERS").context("it names the servers")?;
         stores_all(client, async |client| client.fill(&servers, KEYS).await).await?;
-        let mut shop = Self { cache, client, older: BTreeMap::new(), serving: BTreeMap::new() };
+        let mut shop = Self { measured, cache, client, older: BTreeMap::new(), serving: BTreeMap::new() };
         shop.look().await?;
         shop.older = shop.serving.clone();
-        ensure!(shop.older.len() == PODS, "these serve: {:?}", shop.older);
+        ensure!(shop.older.len() == measured.pods, "these serve: {:?}", shop.older);
         Ok(shop)
     }
 
@@ -94,8 +113,8 @@ impl<'a> Shop<'a> {
 }
 
 /// The hit ratio of each second of a rollout in which the second pod has been replaced.
-async fn ratios_of_a_rollout(cache: &Cache<'_>, client: &mut Ring, edit: &Value) -> Result<Vec<f64>> {
-    let mut shop = Shop::open(cache, client).await?;
+async fn ratios_of_a_rollout(shop: &mut Shop<'_>, edit: &Value) -> Result<Vec<f64>> {
+    let (cache, measured) = (shop.cache, shop.measured);
     cache.apply(edit).await?;
     let generation = cache.space.api::<Memcached>().get(cache.name).await?.metadata.generation;
     let is_over = |it: Option<&Memcached>| {
@@ -111,16 +130,16 @@ async fn ratios_of_a_rollout(cache: &Cache<'_>, client: &mut Ring, edit: &Value)
             biased;
             ended = &mut rollout => {
                 ended?;
-                ensure!((0..PODS).all(|pod| shop.is_replaced(pod)), "some pod is not new");
+                ensure!((0..measured.pods).all(|pod| shop.is_replaced(pod)), "some pod is not new");
                 return Ok(seconds);
             }
             _ = ticks.tick() => {}
         }
         shop.look().await?;
         found += shop.tick().await?;
-        asked += PODS * A_TICK;
-        if second.elapsed() >= Duration::from_secs(1) && asked >= A_SECOND {
-            if shop.is_replaced(PODS - 2) {
+        asked += measured.pods * A_TICK;
+        if second.elapsed() >= Duration::from_secs(1) && asked >= measured.a_second() {
+            if shop.is_replaced(measured.pods - 2) {
                 seconds.push(ratio(found, asked));
             }
             (second, found, asked) = (Instant::now(), 0, 0);
@@ -140,26 +159,34 @@ fn lowest(ratios: &[f64]) -> f64 {
 #[tokio::test]
 async fn the_next_named_pod_is_replaced_when_the_last_one_is_warm_or_its_time_is_over() -> Result<()> {
     with_cache("warm", async |cache| {
-        cache.apply(&spec(1, &json!({"percent": PERCENT}))).await?;
-        cache.ready().await?;
         let machine = Machine::new(cache.space)?;
         let mut client = machine.ring("pymemcache", Library::Python("pymemcache-named"))?;
-        let with = ratios_of_a_rollout(cache, &mut client, &spec(2, &json!({"percent": PERCENT}))).await?;
-        let without = ratios_of_a_rollout(cache, &mut client, &spec(3, &Value::Null)).await?;
-        let pods = f64::from(u32::try_from(PODS)?);
-        let bound = (pods - 2.0 + f64::from(PERCENT) / 100.0) / pods * 0.95;
-        println!(
-            "hit ratio of pymemcache in any second from the second pod on: with warmth {:.3} or more ({} s; must {bound:.3}), \
-             without {:.3} ({} s)",
-            lowest(&with),
-            with.len(),
-            lowest(&without),
-            without.len(),
-        );
-        assert!(with.len() > 10 && lowest(&with) >= bound, "{with:.2?}");
+        let mut threads = 1..;
+        let mut next = |measured: Measured, warmth: Value| measured.spec(threads.next().unwrap_or(1), &warmth);
+        for measured in MEASURED {
+            let warm = json!({"percent": measured.percent});
+            cache.apply(&next(measured, Value::Null)).await?;
+            cache.ready().await?;
+            let mut shop = Shop::open(measured, cache, &mut client).await?;
+            let with = ratios_of_a_rollout(&mut shop, &next(measured, warm)).await?;
+            let mut shop = Shop::open(measured, cache, &mut client).await?;
+            let without = ratios_of_a_rollout(&mut shop, &next(measured, Value::Null)).await?;
+            let bound = measured.bound()?;
+            println!(
+                "{} pods, hit ratio of pymemcache in any second from the second pod on: with warmth of {} % {:.3} or more \
+                 ({} s; must {bound:.3}), without {:.3} ({} s)",
+                measured.pods,
+                measured.percent,
+                lowest(&with),
+                with.len(),
+                lowest(&without),
+                without.len(),
+            );
+            assert!(with.len() > 10 && lowest(&with) >= bound, "{with:.2?}");
+        }
 
         // Nobody asks any more, and the new pods stay empty: each wait ends with its time.
-        cache.apply(&spec(4, &json!({"percent": PERCENT, "timeoutSeconds": 5}))).await?;
+        cache.apply(&next(LAST, json!({"percent": LAST.percent, "timeoutSeconds": 5}))).await?;
         let waits = RefCell::new(BTreeMap::new());
         let has_waited_twice = |resource: &Memcached| {
             let status = resource.status.as_ref();
@@ -168,7 +195,7 @@ async fn the_next_named_pod_is_replaced_when_the_last_one_is_warm_or_its_time_is
                 let told = told.map(|it| it.message.clone()).unwrap_or_default();
                 waits.borrow_mut().insert(warming.pod, (warming.items_percent.unwrap_or_default(), told));
             }
-            waits.borrow().len() == PODS - 1
+            waits.borrow().len() == LAST.pods - 1
         };
         cache.is("the next pod waits", has_waited_twice).await?;
         for pod in ["warm-2", "warm-1"] {

@@ -54,7 +54,7 @@ pub struct MemcachedStatus {
     /// Revision of the rules by which the live pod template was rendered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template_revision: Option<u32>,
-    /// Addresses for clients, host:port.
+    /// Addresses for clients, host:port: of a StatefulSet one for each pod, of a Deployment the Service's name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub server_list: Vec<String>,

@@ -470,10 +470,15 @@ fn the_list_stays_while_a_service_that_somebody_deleted_is_put_back_and_is_empty
 #[rstest]
 #[case::to_a_deployment(NAMED_AND_SCALED, SCALED)]
 #[case::to_named_pods(SCALED, NAMED_AND_SCALED)]
-fn the_autoscaler_sees_the_named_pods_for_as_long_as_there_are_any(#[case] before: u8, #[case] after: u8) {
+fn autoscaler_and_budget_see_the_named_pods_for_as_long_as_there_are_any(
+    #[case] before: u8,
+    #[case] after: u8,
+) {
     let mut simulation = edited(before, before);
     run(&mut simulation);
     simulation.model.edit(after);
+    let budget = json!({"podDisruptionBudget": {"enabled": true, "minAvailable": 1}});
+    simulation.model.change_spec(|spec| spec.high_availability = serde_json::from_value(budget).unwrap());
     let mut stood_beside = 0;
     while one_step(&mut simulation) {
         let [has_named, has_others] =
@@ -481,12 +486,15 @@ fn the_autoscaler_sees_the_named_pods_for_as_long_as_there_are_any(#[case] befor
         if has_named && has_others && simulation.requests.is_empty() {
             assert_eq!(simulation.model.scale_target(), "StatefulSet");
             assert!(simulation.model.resource().status.selector.contains("StatefulSet"));
+            assert!(simulation.model.budget_selects().to_string().contains("StatefulSet"));
             stood_beside += 1;
         }
     }
     assert!(stood_beside > 0);
     let expected = if after == SCALED { "Deployment" } else { "StatefulSet" };
     assert_eq!(simulation.model.scale_target(), expected);
+    let selects_named = simulation.model.budget_selects().to_string().contains("StatefulSet");
+    assert_eq!(selects_named, after != SCALED);
     simulation.model.check_converged();
 }
 
@@ -521,6 +529,9 @@ fn change() -> impl Strategy<Value = Op> {
         1 => (0..3u8).prop_map(Op::Stumble),
         1 => proptest::option::weighted(0.75, 0..3u8).prop_map(Op::Secret),
         1 => Just(Op::DeleteService),
+        1 => Just(Op::Delete),
+        2 => Just(Op::Recreate),
+        2 => Just(Op::CollectGarbage),
         1 => Just(Op::Restart),
         1 => Just(Op::ChangeLeader),
     ]

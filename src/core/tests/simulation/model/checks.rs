@@ -5,7 +5,7 @@ use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::kernel::desired::files::PASSWORD_FILE;
 use memcached_operator_core::kernel::desired::secrets::{MountedKey, secret_hash};
 use memcached_operator_core::kernel::effect::Request;
-use memcached_operator_core::kernel::event::SeenResource;
+use memcached_operator_core::kernel::event::{SeenChild, SeenResource};
 use memcached_operator_core::kernel::object::{ChildKind, Key, Watched};
 use memcached_operator_core::kernel::{diff, hash};
 
@@ -69,6 +69,11 @@ impl Model {
     /// The list, and the ConfigMap, where the operator knows of everything and nothing that it asked for is under way.
     pub(crate) fn check_list_is_exact(&self) {
         let Some(resource) = &self.resource else { return };
+        let is_ours = |child: &SeenChild| child.controller.as_ref().is_some_and(|it| it.uid == resource.uid);
+        if !self.children.values().all(is_ours) {
+            // What an earlier resource of this name left is not collected yet.
+            return;
+        }
         let Key { namespace, name } = &resource.key;
         let spec = resource.spec.as_ref().unwrap();
         let set = self.children.get(&ChildKind::StatefulSet);

@@ -223,6 +223,11 @@ impl Model {
         autoscaler.content["spec"]["scaleTargetRef"]["kind"].as_str().unwrap()
     }
 
+    /// What the budget counts, as its selector says.
+    pub(crate) fn budget_selects(&self) -> &Value {
+        &self.children[&ChildKind::PodDisruptionBudget].content["spec"]["selector"]["matchLabels"]
+    }
+
     /// Pods that were made from the template of now.
     pub(crate) fn pods_of_the_new_template(&self) -> usize {
         let Some(set) = self.set().map(Set::read) else { return 0 };
