@@ -27,11 +27,8 @@ impl Reconciler {
     /// Handles a reply: stores what it proves in the world, and queues the resource again after the last reply of its
     /// batch.
     pub(super) fn handle_reply(&mut self, id: RequestId, reply: Reply, effects: &mut Vec<Effect>) {
-        let Some(PendingRequest { resource: key, uid, generation, request }) =
-            self.pending_requests.remove(&id)
-        else {
-            return;
-        };
+        let Some(pending) = self.pending_requests.remove(&id) else { return };
+        let PendingRequest { resource: key, uid, generation, request } = pending;
         self.count_reply(&key, &uid);
         let answered = self.world.lists.answer();
         let subject = Subject { key: &key, uid: &uid };

@@ -148,7 +148,6 @@ impl World {
         for (key, resource) in self.resources.range_mut(scope.keys()) {
             (resource.reported, resource.agents, resource.figures) = (None, None, None);
             resource.recall();
-            resource.forget_edits_of_others();
             resource.secret_hash = None;
             self.rollout_budget.restore(key, &resource.seen.status);
         }

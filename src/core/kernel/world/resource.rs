@@ -149,13 +149,6 @@ impl Resource {
         }
     }
 
-    /// Called when this operator begins to lead: edits that another one brought to the workload are no news.
-    pub(super) fn forget_edits_of_others(&mut self) {
-        let SeenResource { status, generation, .. } = &self.seen;
-        self.spec_before_edit
-            .take_if(|_| status::template_generation(status, *generation) == Some(*generation));
-    }
-
     /// Called when the status follows another one. What pods said before a rotation or a wait began, or after it ended, says
     /// nothing about the next.
     pub(super) fn forget_answers_of_before(&mut self, before: &MemcachedStatus) {
