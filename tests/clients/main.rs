@@ -366,7 +366,6 @@ fn memccat(arguments: &[&str]) -> Command {
 )]
 #[case::a_tool_times_out(memccat(&["-b"]), Err("A TIMEOUT OCCURRED"))]
 #[case::a_tool_of_the_ascii_protocol(memccat(&[]), Err("INVALID ARGUMENTS"))]
-#[case::a_ring_of_java(java(&[&program("SpymemcachedRing.java")]), Err("unauthenticated"))]
 #[case::without_a_password(
     python(&["-c", "import pymemcache, sys; pymemcache.Client(sys.argv[1]).get('a')"]),
     Err("unauthenticated")
@@ -383,6 +382,16 @@ async fn a_library_that_cannot_log_in_shows_it_as_the_page_says(
         (Err(printed), Err(shown)) => assert!(printed.contains(shown), "{printed}"),
         (printed, _) => panic!("{printed:?}"),
     }
+}
+
+#[tokio::test]
+async fn spymemcached_which_knows_no_password_of_the_ascii_protocol_says_what_the_page_says() {
+    let secured = Secured::start(false).await;
+    let port = secured.memcached.address.port().to_string();
+    let printed = output(java(&[&program("SpymemcachedRing.java")]).args(["127.0.0.1", &port])).await;
+    let answer = "CLIENT_ERROR bad authentication token format";
+    assert!(printed.as_ref().is_err_and(|it| it.contains(answer)), "{printed:?}");
+    assert!(page().contains(answer));
 }
 
 /// Shares of keys that are found again, in the order of the table: one, two and all of three pods replaced, a pod lost, a
