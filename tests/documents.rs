@@ -49,8 +49,8 @@ fn first_cells(text: &str, heads: &[&str]) -> BTreeSet<String> {
 #[test]
 fn the_page_on_conditions_has_a_row_for_each_type_and_reason_and_no_other() {
     let text = fs::read_to_string(docs().join("conditions.md")).unwrap();
-    let types = Type::ALL.map(|it| it.as_str().to_owned());
-    let reasons = Reason::ALL.map(|it| it.as_str().to_owned());
+    let types = Type::ALL.iter().map(|it| it.as_str().to_owned());
+    let reasons = Reason::ALL.iter().map(|it| it.as_str().to_owned());
     assert_eq!(
         first_cells(&text, &["| condition |", "| reason | where |"]),
         types.into_iter().chain(reasons).collect()

@@ -55,4 +55,6 @@ pub use every_change::{Change, every_change};
 pub use shared::{is_of_the_right_version, shared_cluster, unique};
 pub use shared_fixture::SharedFixture;
 pub use space::{Space, in_namespace, in_namespace_called, in_namespace_of};
-pub use wait::{PATIENCE, Watchable, await_answer, await_answer_within, await_object, await_object_within};
+pub use wait::{
+    LONGEST_WAIT, Watchable, await_answer, await_answer_within, await_object, await_object_within,
+};

@@ -1,7 +1,7 @@
 //! Waiting for something: takes a condition, gives what fulfilled it, or an error that shows what was seen last. Called by
 //! tests and by `Space::wait`.
 //!
-//! A wait without a limit of its own says that something comes, not when: it ends after [`PATIENCE`]. Only a test of how
+//! A wait without a limit of its own says that something comes, not when: it ends after [`LONGEST_WAIT`]. Only a test of how
 //! long something takes gives a limit.
 
 use std::fmt::Debug;
@@ -19,7 +19,7 @@ use super::wait_times::Wait;
 
 /// After so long, what has not come never comes. On a machine with much else to do a rollout of minutes is no defect, and
 /// nobody waits longer for what does come.
-pub const PATIENCE: Duration = Duration::from_secs(600);
+pub const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 /// A kind of which a test can watch an object, and show it where it is not as wanted.
 pub trait Watchable:
@@ -36,14 +36,14 @@ impl<K> Watchable for K where
 /// that the watch delivers is asked, so that a state which does not last is seen too.
 ///
 /// # Errors
-/// When [`PATIENCE`] ends first: with what was wanted and what was seen last.
+/// When [`LONGEST_WAIT`] ends first: with what was wanted and what was seen last.
 pub async fn await_object<K: Watchable>(
     api: &Api<K>,
     name: &str,
     wanted: &str,
     condition: impl Fn(Option<&K>) -> bool,
 ) -> Result<Option<K>> {
-    await_object_within(api, name, wanted, PATIENCE, condition).await
+    await_object_within(api, name, wanted, LONGEST_WAIT, condition).await
 }
 
 /// [`await_object`], where it matters how long it takes.
@@ -93,9 +93,9 @@ pub async fn await_object_within<K: Watchable>(
 /// Asks again until there is an answer, and gives it: after 50 ms, and then less and less often, at least twice a second.
 ///
 /// # Errors
-/// When [`PATIENCE`] ends first: with what was wanted and why the last attempt gave none.
+/// When [`LONGEST_WAIT`] ends first: with what was wanted and why the last attempt gave none.
 pub async fn await_answer<T>(wanted: &str, question: impl AsyncFnMut() -> Result<T>) -> Result<T> {
-    await_answer_within(wanted, PATIENCE, question).await
+    await_answer_within(wanted, LONGEST_WAIT, question).await
 }
 
 /// [`await_answer`], where it matters how long it takes.

@@ -10,7 +10,7 @@ use e2e::certs::Authority;
 use e2e::testing::cache::{Cache, says};
 use e2e::testing::cert_manager::{self, CertManager};
 use e2e::testing::memcached::Memcached;
-use e2e::testing::{PATIENCE, Space};
+use e2e::testing::{LONGEST_WAIT, Space};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
@@ -117,7 +117,7 @@ impl<'a> Certificate<'a> {
         let connecting =
             connector.connect(ServerName::try_from(name.to_owned())?, TcpStream::connect(to).await?);
         let stream =
-            timeout(PATIENCE, connecting).await.with_context(|| format!("{to} does not speak TLS"))?;
+            timeout(LONGEST_WAIT, connecting).await.with_context(|| format!("{to} does not speak TLS"))?;
         Ok(Memcached::over(stream.with_context(|| format!("with the name {name}"))?))
     }
 

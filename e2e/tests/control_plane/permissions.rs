@@ -14,7 +14,7 @@ use e2e::testing::control_plane::transport::{Answer, Call, Forward, Interposer, 
 use e2e::testing::control_plane::{await_ready, children, everything, in_space, plain, reason};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::rights::{self, Right};
-use e2e::testing::{PATIENCE, Space, await_answer};
+use e2e::testing::{LONGEST_WAIT, Space, await_answer};
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::events::v1::Event;
@@ -69,7 +69,8 @@ impl Interposer for Overtaken {
                     let reported = |it: Option<&DynamicObject>| {
                         it.is_some_and(|it| it.data["status"]["observedGeneration"] == 1)
                     };
-                    tokio::time::timeout(PATIENCE, await_condition(objects, &call.name, reported)).await??;
+                    tokio::time::timeout(LONGEST_WAIT, await_condition(objects, &call.name, reported))
+                        .await??;
                 }
             }
             forward.send().await

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use e2e::testing::PATIENCE;
+use e2e::testing::LONGEST_WAIT;
 use e2e::testing::cache::Cache;
 use e2e::testing::memcached::Memcached;
 use tokio::sync::watch;
@@ -32,7 +32,7 @@ impl Traffic {
     /// Every answer until now was right, and they go on.
     pub(crate) async fn flows(&mut self) -> Result<()> {
         let before = *self.rounds.borrow_and_update();
-        match timeout(PATIENCE, self.rounds.changed()).await {
+        match timeout(LONGEST_WAIT, self.rounds.changed()).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_ended)) => {
                 let Err(why) = (&mut self.task).await.context("the client panicked")?;

@@ -1,13 +1,13 @@
 //! The types and reasons of conditions, which Events, metrics and the status share. Pure data.
 
 use serde::{Deserialize, Serialize};
-use strum::EnumCount;
+use strum::{IntoStaticStr, VariantArray};
 
 /// What the status of a condition can be.
 pub const STATUSES: [&str; 3] = ["True", "False", "Unknown"];
 
 /// The types of condition that this operator writes; all others belong to somebody else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, EnumCount)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray)]
 pub enum Type {
     /// At least one pod serves, or none is wanted.
     Available,
@@ -27,33 +27,17 @@ pub enum Type {
 
 impl Type {
     /// Every type, in the order in which conditions are written.
-    pub const ALL: [Self; Self::COUNT] = [
-        Self::Available,
-        Self::Progressing,
-        Self::Degraded,
-        Self::Ready,
-        Self::Reconciling,
-        Self::Stalled,
-        Self::Paused,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// The condition's `type`.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Available => "Available",
-            Self::Progressing => "Progressing",
-            Self::Degraded => "Degraded",
-            Self::Ready => "Ready",
-            Self::Reconciling => "Reconciling",
-            Self::Stalled => "Stalled",
-            Self::Paused => "Paused",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
 /// Every reason that a condition of ours, or a Kubernetes Event about a condition, can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, EnumCount)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray)]
 #[expect(missing_docs, reason = "each is the word that `as_str` gives; the tables that use them say when")]
 pub enum Reason {
     Available,
@@ -85,63 +69,76 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason.
-    pub const ALL: [Self; Self::COUNT] = [
-        Self::Available,
-        Self::Unavailable,
-        Self::Progressing,
-        Self::ProgressingComplete,
-        Self::RolloutHeldBack,
-        Self::Degraded,
-        Self::NotDegraded,
-        Self::SecretNotFound,
-        Self::MemcachedReady,
-        Self::MemcachedNotReady,
-        Self::InvalidSpec,
-        Self::NameConflict,
-        Self::ImmutableField,
-        Self::SecretInvalid,
-        Self::SecretUnreadable,
-        Self::AgentUnreachable,
-        Self::Forbidden,
-        Self::QuotaExceeded,
-        Self::AdmissionDenied,
-        Self::ReplicaFailure,
-        Self::ProgressDeadlineExceeded,
-        Self::NewGeneration,
-        Self::RetryingAfterError,
-        Self::WaitingForGarbageCollection,
-        Self::Paused,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// The condition's `reason`.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+
+    /// Whether somebody has to look when Ready is false for this reason: then a Warning is published. The others are stages of
+    /// ordinary work.
+    #[must_use]
+    pub const fn is_bad(self) -> bool {
         match self {
-            Self::Available => "Available",
-            Self::Unavailable => "Unavailable",
-            Self::Progressing => "Progressing",
-            Self::ProgressingComplete => "ProgressingComplete",
-            Self::RolloutHeldBack => "RolloutHeldBack",
-            Self::Degraded => "Degraded",
-            Self::NotDegraded => "NotDegraded",
-            Self::SecretNotFound => "SecretNotFound",
-            Self::MemcachedReady => "MemcachedReady",
-            Self::MemcachedNotReady => "MemcachedNotReady",
-            Self::InvalidSpec => "InvalidSpec",
-            Self::NameConflict => "NameConflict",
-            Self::ImmutableField => "ImmutableField",
-            Self::SecretInvalid => "SecretInvalid",
-            Self::SecretUnreadable => "SecretUnreadable",
-            Self::AgentUnreachable => "AgentUnreachable",
-            Self::Forbidden => "Forbidden",
-            Self::QuotaExceeded => "QuotaExceeded",
-            Self::AdmissionDenied => "AdmissionDenied",
-            Self::ReplicaFailure => "ReplicaFailure",
-            Self::ProgressDeadlineExceeded => "ProgressDeadlineExceeded",
-            Self::NewGeneration => "NewGeneration",
-            Self::RetryingAfterError => "RetryingAfterError",
-            Self::WaitingForGarbageCollection => "WaitingForGarbageCollection",
-            Self::Paused => "Paused",
+            Self::InvalidSpec
+            | Self::NameConflict
+            | Self::ImmutableField
+            | Self::SecretNotFound
+            | Self::SecretInvalid
+            | Self::SecretUnreadable
+            | Self::AgentUnreachable
+            | Self::Forbidden
+            | Self::QuotaExceeded
+            | Self::AdmissionDenied
+            | Self::ReplicaFailure
+            | Self::ProgressDeadlineExceeded => true,
+            Self::Available
+            | Self::Unavailable
+            | Self::Progressing
+            | Self::ProgressingComplete
+            | Self::RolloutHeldBack
+            | Self::Degraded
+            | Self::NotDegraded
+            | Self::MemcachedReady
+            | Self::MemcachedNotReady
+            | Self::NewGeneration
+            | Self::RetryingAfterError
+            | Self::WaitingForGarbageCollection
+            | Self::Paused => false,
+        }
+    }
+
+    /// Whether only conditions that are no metric have this reason.
+    #[must_use]
+    pub const fn is_of_no_metric(self) -> bool {
+        match self {
+            Self::Available
+            | Self::Unavailable
+            | Self::ProgressingComplete
+            | Self::RolloutHeldBack
+            | Self::Degraded
+            | Self::NotDegraded => true,
+            Self::Progressing
+            | Self::SecretNotFound
+            | Self::MemcachedReady
+            | Self::MemcachedNotReady
+            | Self::InvalidSpec
+            | Self::NameConflict
+            | Self::ImmutableField
+            | Self::SecretInvalid
+            | Self::SecretUnreadable
+            | Self::AgentUnreachable
+            | Self::Forbidden
+            | Self::QuotaExceeded
+            | Self::AdmissionDenied
+            | Self::ReplicaFailure
+            | Self::ProgressDeadlineExceeded
+            | Self::NewGeneration
+            | Self::RetryingAfterError
+            | Self::WaitingForGarbageCollection
+            | Self::Paused => false,
         }
     }
 }

@@ -47,7 +47,7 @@ impl InstanceMetrics {
     pub fn from_status(status: &MemcachedStatus, wanted: Option<(String, i32)>) -> Self {
         let sample = |of: Type| {
             let condition = status.conditions.iter().find(|it| it.type_ == of.as_str())?;
-            let reason = Reason::ALL.into_iter().find(|it| it.as_str() == condition.reason)?;
+            let reason = Reason::ALL.iter().copied().find(|it| it.as_str() == condition.reason)?;
             Some(ConditionSample { of, holds: condition.status == "True", reason })
         };
         Self {

@@ -24,22 +24,6 @@ use crate::api::{MemcachedSpec, MemcachedStatus};
 /// The API's limit for an Event's note, in bytes.
 const MAX_MESSAGE: usize = 1_024;
 
-/// Reasons of Ready for which a Warning is published. The other reasons are stages of ordinary work.
-const WARNINGS: [Reason; 12] = [
-    Reason::InvalidSpec,
-    Reason::NameConflict,
-    Reason::ImmutableField,
-    Reason::SecretNotFound,
-    Reason::SecretInvalid,
-    Reason::SecretUnreadable,
-    Reason::AgentUnreachable,
-    Reason::Forbidden,
-    Reason::QuotaExceeded,
-    Reason::AdmissionDenied,
-    Reason::ReplicaFailure,
-    Reason::ProgressDeadlineExceeded,
-];
-
 /// The reason of the warning that an autoscaler does not scale.
 pub const AUTOSCALER_INACTIVE: &str = "AutoscalerInactive";
 
@@ -205,7 +189,7 @@ pub fn replaced_by_others(old: &MemcachedStatus, new: &MemcachedStatus) -> Optio
             Some(now) => fields_beside(it, now),
             None => it.fields.clone(),
         };
-        // The managed fields name who set a field, and not who removed it.
+        // The managed fields name who set a field. They do not say who removed it.
         (!fields.is_empty()).then(|| format!("no longer there of {}: {}", it.manager, listed(&fields)))
     });
     let what: Vec<String> = set.chain(gone).collect();
@@ -319,7 +303,7 @@ pub fn of_ready(old: &MemcachedStatus, new: &MemcachedStatus) -> Option<KubeEven
 
 /// Whether somebody has to look when Ready is false for this reason.
 pub(super) fn is_bad(reason: &str) -> bool {
-    WARNINGS.iter().any(|bad| bad.as_str() == reason)
+    Reason::ALL.iter().any(|it| it.is_bad() && it.as_str() == reason)
 }
 
 fn of_unserved(old: &MemcachedStatus, new: &MemcachedStatus) -> impl Iterator<Item = KubeEvent> {
@@ -461,7 +445,7 @@ mod tests {
 
     #[test]
     fn every_bad_reason_is_a_warning() {
-        for reason in WARNINGS {
+        for reason in Reason::ALL.iter().filter(|it| it.is_bad()) {
             let now = with_ready(Some(("False", reason.as_str(), "no")));
             let said = of_ready(&with_ready(WELL), &now);
             assert_eq!(said.map(|it| it.severity), Some(Severity::Warning), "{}", reason.as_str());

@@ -97,8 +97,8 @@ impl Live {
         if self.generation > 0 { self.generation.to_string() } else { self.resource_version.to_string() }
     }
 
-    /// Whether this is the object that was seen and compared before, in another version: somebody wrote a field that is
-    /// nobody's business here. Such events are frequent, and no pass can find anything new.
+    /// Whether this is the object that was seen and compared before, in another version: somebody wrote a field that
+    /// decides nothing here. Such events are frequent, and no pass can find anything new.
     #[must_use]
     pub fn differs_in_version_only(&self, seen: &SeenChild) -> bool {
         let SeenChild {

@@ -230,7 +230,7 @@ impl Elector {
 
     fn see(&mut self, record: Record, now: Duration) {
         // Somebody else holds the Lease. Either a person edited it, or this process was stopped and its clock did not
-        // notice. The two look the same, so this process does not lead any more.
+        // notice. A Lease does not say which, so this process does not lead any more.
         if record.holder.as_ref().is_some_and(|holder| *holder != self.me) {
             self.valid_until = None;
         }

@@ -101,18 +101,7 @@ pub(super) const fn child_result(result: ChildResult) -> &'static str {
 
 /// The reasons that a condition of [`instance_metrics::TYPES`] can have.
 fn reasons() -> Vec<&'static str> {
-    let of_others = |reason: &Reason| {
-        matches!(
-            reason,
-            Reason::Available
-                | Reason::Unavailable
-                | Reason::ProgressingComplete
-                | Reason::RolloutHeldBack
-                | Reason::Degraded
-                | Reason::NotDegraded
-        )
-    };
-    Reason::ALL.into_iter().filter(|reason| !of_others(reason)).map(Reason::as_str).collect()
+    Reason::ALL.iter().filter(|it| !it.is_of_no_metric()).map(|it| it.as_str()).collect()
 }
 
 /// What became of a Kubernetes Event that the kernel asked for.

@@ -15,6 +15,7 @@ use crate::kernel::hash::BodyHash;
 use crate::kernel::live::Live;
 use crate::kernel::object::ChildKind;
 use crate::kernel::shortcuts::rendered_hashes::RenderedHashes;
+use crate::kernel::stateful_set_rollout::NextPod;
 
 /// The desired children of one pass.
 #[derive(Debug)]
@@ -198,5 +199,21 @@ impl<'a> View<'a> {
         let intent = self.intent(spec, mounted_secrets.hash.as_deref(), self.next_pod(spec, mounted_secrets));
         let live = self.live_template(&intent, mounted_secrets.changed_unseen);
         DesiredChildren::at_newest(intent, live)
+    }
+
+    /// Whether the rollout of a StatefulSet goes on to its next pod once all pods are available.
+    fn next_pod(&self, spec: &Validated, mounted_secrets: &MountedSecrets) -> NextPod {
+        match self.warmth_wait(spec) {
+            Some(wait) if !wait.is_over(self.now) => NextPod::Waits,
+            _ if !mounted_secrets.let_pods_start() => NextPod::Waits,
+            _ if self.has_terminating_pod() => NextPod::Waits,
+            _ => NextPod::MayBeReplaced,
+        }
+    }
+
+    /// Whether a pod of the StatefulSet is being deleted, such as by a drain of its node. Its set counts it as ready until it
+    /// ends: two would be away at once.
+    fn has_terminating_pod(&self) -> bool {
+        self.world.has_terminating_pod(&self.resource.seen.key)
     }
 }

@@ -1,7 +1,6 @@
 //! What the children are rendered from, as a pass sees it: the [`Intent`], with the names under which clients find the cache
 //! and the pods that may be replaced. Pure; asked by the stages that render, and by the status.
 
-use super::mounted_secrets::MountedSecrets;
 use super::owner::{Owner, owner};
 use super::view::View;
 use crate::api::Validated;
@@ -74,23 +73,6 @@ impl<'a> View<'a> {
             was_there && !self.resource.live(ChildKind::Service).is_some_and(leads_elsewhere)
         };
         self.has(ChildKind::Service) || is_put_back()
-    }
-
-    /// Whether the rollout of a StatefulSet goes on to its next pod once all pods are available.
-    #[must_use]
-    pub fn next_pod(&self, spec: &Validated, mounted_secrets: &MountedSecrets) -> NextPod {
-        match self.warmth_wait(spec) {
-            Some(wait) if !wait.is_over(self.now) => NextPod::Waits,
-            _ if !mounted_secrets.let_pods_start() => NextPod::Waits,
-            _ if self.has_terminating_pod() => NextPod::Waits,
-            _ => NextPod::MayBeReplaced,
-        }
-    }
-
-    /// Whether a pod of the StatefulSet is being deleted, such as by a drain of its node. Its set counts it as ready until it
-    /// ends: two would be away at once.
-    fn has_terminating_pod(&self) -> bool {
-        self.world.has_terminating_pod(&self.resource.seen.key)
     }
 
     /// Which pods of a StatefulSet may be replaced. While an autoscaler decides on their number, an apply leaves it.

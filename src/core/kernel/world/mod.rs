@@ -142,8 +142,8 @@ impl World {
         concerned
     }
 
-    /// Another replica may have written to the resources of a scope: what their status says of the past counts, and not what this
-    /// process remembers of its own decisions. The metrics of each are reported again.
+    /// Another replica may have written to the resources of a scope: their status says what counts of the past. What this process
+    /// remembers of its own decisions does not. The metrics of each are reported again.
     pub fn follow_status(&mut self, scope: &Scope) {
         for (key, resource) in self.resources.range_mut(scope.keys()) {
             (resource.reported, resource.agents, resource.figures) = (None, None, None);

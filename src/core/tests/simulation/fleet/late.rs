@@ -46,6 +46,10 @@ impl Fleet {
         let (Key { name, .. }, _) = sent;
         let after = state(self, &name);
         let rolls_in_spite = before.0 != after.0 && self.turned_back.contains(&name);
+        if rolls_in_spite {
+            // Also once the leader sees that it rolls, and counts it.
+            self.hidden.insert(name.clone());
+        }
         if rolls_in_spite || before.1 != after.1 {
             self.late.insert(name);
         }
