@@ -15,13 +15,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest, Sha256};
+use strum::EnumCount;
 
 use crate::lock::FolderLock;
 use crate::paths;
 
 /// Programs that are built together. Where the dependency graphs of two families agree in one `go.mod`, they share it, so that
 /// what both need is compiled once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumCount)]
 pub enum Family {
     /// The oldest Kubernetes that the operator supports: kube-apiserver, kube-controller-manager, kube-scheduler, kubelet,
     /// kube-proxy, kubectl.
@@ -135,8 +136,8 @@ macro_rules! linked_as {
 }
 
 impl Family {
-    /// All of them; one that is missing here is built by the test that needs it first.
-    const ALL: [Self; 12] = [
+    /// All of them.
+    const ALL: [Self; Self::COUNT] = [
         Self::Kubernetes,
         Self::KubernetesNewest,
         Self::Etcd,

@@ -21,12 +21,13 @@ use kube::api::{DeleteParams, ListParams};
 use memcached_operator::api::Memcached;
 use memcached_operator::api::spec::STATEFUL_SET;
 use serde_json::{Value, json};
+use strum::EnumCount;
 use tokio::time::Instant;
 
 const NAME: &str = "cache";
 
 /// What happens to the resource.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, EnumCount)]
 enum Scenario {
     /// It is created.
     Create,
@@ -44,7 +45,8 @@ enum Scenario {
 
 impl Scenario {
     /// Those with the most writes first, so that none of them is left to run alone.
-    const ALL: [Self; 6] = [Self::Edit, Self::Roll, Self::Rename, Self::Create, Self::Rotate, Self::Delete];
+    const ALL: [Self; Self::COUNT] =
+        [Self::Edit, Self::Roll, Self::Rename, Self::Create, Self::Rotate, Self::Delete];
 
     /// Where it is killed. To the cluster, the end of one write is the time before the next one: all positions are tried with
     /// the scenarios of most kinds of writes, and each of the others meets one.

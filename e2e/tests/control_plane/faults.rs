@@ -18,6 +18,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource};
 use memcached_operator::api::Memcached;
 use serde_json::{Value, json};
+use strum::EnumCount;
 
 use crate::support::record::Record;
 
@@ -29,7 +30,7 @@ const SAMPLE: usize = 3;
 const MENDED: i32 = 66;
 
 /// What happens to a resource, in this order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount)]
 enum Phase {
     /// It is created.
     Create,
@@ -42,7 +43,7 @@ enum Phase {
 }
 
 impl Phase {
-    const ALL: [Self; 4] = [Self::Create, Self::Edit, Self::Repair, Self::Touch];
+    const ALL: [Self; Self::COUNT] = [Self::Create, Self::Edit, Self::Repair, Self::Touch];
 
     async fn play(self, space: &Space, name: &str) -> Result<()> {
         let params = PatchParams::default();

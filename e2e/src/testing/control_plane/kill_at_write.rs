@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::future::BoxFuture;
 use http::Response;
 use kube::client::Body;
+use strum::EnumCount;
 use tokio::sync::Notify;
 use tokio::task::yield_now;
 
@@ -14,7 +15,7 @@ use super::operator::Kill;
 use super::transport::{Answer, Call, Forward, Interposer};
 
 /// Where at a write the operator dies.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, EnumCount)]
 pub enum Position {
     /// The API server never gets the write.
     BeforeItIsSent,
@@ -26,7 +27,7 @@ pub enum Position {
 
 impl Position {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::BeforeItIsSent, Self::BeforeTheAnswer, Self::AfterTheAnswer];
+    pub const ALL: [Self; Self::COUNT] = [Self::BeforeItIsSent, Self::BeforeTheAnswer, Self::AfterTheAnswer];
 }
 
 /// Kills the operator at one of its writes, Kubernetes Events included.
