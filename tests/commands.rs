@@ -405,3 +405,10 @@ fn the_page_has_a_row_for_each_such_value_and_no_other() {
         assert!(rows.iter().any(|row| cell.contains(&row.page)), "no row of the table is about {cell}");
     }
 }
+
+#[test]
+fn files_without_a_resource_of_ours_are_said_to_have_none() {
+    let folder = folder();
+    let said = String::from_utf8(run(folder.path(), "validate -f other.yaml").stderr).unwrap();
+    assert!(said.contains("there is no Memcached of memcached.c5c3.io to check"), "{said}");
+}

@@ -120,6 +120,19 @@ fn the_expressions_in_the_texts_of_alerts_are_about_metrics_that_exist() {
 }
 
 #[test]
+fn the_page_names_the_alerts_that_go_by_figures_of_memcached() {
+    let of_memcached = |rule: &Rule| {
+        let metrics = rule.expr.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
+        { metrics }.any(|it| it.starts_with("memcached_") && !it.starts_with("memcached_operator_"))
+    };
+    let expected: Vec<_> = rules().into_iter().filter(of_memcached).map(|it| it.alert).collect();
+    let document = read("docs/alerts.md");
+    let (_, list) = document.split_once("These go by figures of memcached: ").unwrap();
+    let named = list.split_once(". ").unwrap().0.split('`').skip(1).step_by(2);
+    assert_eq!(named.collect::<BTreeSet<_>>(), expected.iter().map(String::as_str).collect());
+}
+
+#[test]
 fn every_alert_has_a_section_that_its_runbook_leads_to_and_no_section_is_of_another() {
     let document = read("docs/alerts.md");
     let sections: BTreeSet<_> =

@@ -29,7 +29,8 @@ const EXPORTER: &str = "
 
 One beside each memcached, on port 9150, where `monitoring.enabled` is true; the agent (below) in its place where pods have one. Names, types and labels are those of
 prometheus/memcached_exporter. Prometheus adds the labels of the target: `namespace`, `pod` and `service`, which is the
-name of the cache.
+name of the cache. Without a Prometheus, [kubectl's plugin](kubectl-mcd.md#figures-of-memcached) shows the hit ratio and
+other figures at once.
 
 | question | expression |
 |---|---|

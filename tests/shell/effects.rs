@@ -351,16 +351,18 @@ async fn a_refusal_has_its_category_and_the_api_servers_words_but_for_a_lost_rac
             }
         );
     }
-    let conflict = async |request| refused(request, 409, "Conflict", "uid mismatch").await.message;
-    assert_eq!(
-        conflict(create()).await,
-        "cannot create Deployment shop/sessions: there is one already; looking at it"
-    );
-    assert_eq!(
-        conflict(Request::PatchStatus { resource_version: ResourceVersion::from("1"), status: json!({}) })
-            .await,
-        "cannot write the status of Memcached shop/sessions: somebody changed it meanwhile; looking again"
-    );
+    let write_status =
+        Request::PatchStatus { resource_version: ResourceVersion::from("1"), status: json!({}) };
+    for (request, message) in [
+        (create(), "cannot create Deployment shop/sessions: there is one already; looking at it"),
+        (
+            write_status,
+            "cannot write the status of Memcached shop/sessions: somebody changed it meanwhile; looking again",
+        ),
+    ] {
+        let expected = Failure { category: Category::Conflict, message: message.to_owned() };
+        assert_eq!(refused(request, 409, "Conflict", "uid mismatch").await, expected);
+    }
 }
 
 #[tokio::test]

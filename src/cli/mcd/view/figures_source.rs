@@ -78,7 +78,7 @@ fn of_memcached(args: &[String]) -> Result<FiguresSource, String> {
 
 fn closed(why: &str) -> String {
     format!(
-        "memcached {why}; spec.monitoring.enabled adds an exporter that can be asked, and replaces the pods once"
+        "memcached {why}; with spec.monitoring.enabled an exporter or the agent serves them; switching it on replaces the pods once"
     )
 }
 
@@ -192,13 +192,13 @@ mod tests {
     #[case::agent_in_its_place(&[("memcached", true), ("agent --exporter", true)], Ok(FiguresSource::Exporter(9150)))]
     #[case::agent_without_it(
         &[("memcached", true), ("agent", true)],
-        Err("memcached wants a password, and this command reads no Secret; spec.monitoring.enabled adds an exporter \
-             that can be asked, and replaces the pods once")
+        Err("memcached wants a password, and this command reads no Secret; with spec.monitoring.enabled an exporter \
+             or the agent serves them; switching it on replaces the pods once")
     )]
     #[case::no_exporter(
         &[("memcached", true)],
-        Err("memcached wants a password, and this command reads no Secret; spec.monitoring.enabled adds an exporter \
-             that can be asked, and replaces the pods once")
+        Err("memcached wants a password, and this command reads no Secret; with spec.monitoring.enabled an exporter \
+             or the agent serves them; switching it on replaces the pods once")
     )]
     fn the_exporter_is_asked_where_there_is_one(
         #[case] containers: &[(&str, bool)],

@@ -86,3 +86,27 @@ fn findings(keys: &[&'static str], content: &SecretContent) -> impl Iterator<Ite
 fn whole_seconds(at: Timestamp) -> Timestamp {
     Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::desired::files::{CA, CERTIFICATE};
+    use crate::kernel::object::{ResourceVersion, Uid};
+
+    /// Another cache may mount other keys of the same Secret.
+    #[test]
+    fn what_was_found_in_a_key_that_is_not_mounted_is_neither_a_warning_nor_an_end() {
+        let content = SecretContent {
+            uid: Uid::from("1"),
+            resource_version: ResourceVersion::from("1"),
+            requested: Vec::new(),
+            digests: BTreeMap::new(),
+            findings: [SecretFinding::PasswordFileNotEnded, SecretFinding::CertificateNotJudged].into(),
+            not_after: [(CA.to_owned(), Timestamp::UNIX_EPOCH)].into(),
+        };
+        let SecretVersion { warnings, certificate_not_after, .. } =
+            version("mixed", &[CERTIFICATE], &content);
+        assert_eq!(warnings, [SecretFinding::CertificateNotJudged.as_str()]);
+        assert_eq!(certificate_not_after, None);
+    }
+}
