@@ -165,6 +165,8 @@ fn who_begins_to_lead_tells_of_an_edit_with_the_values_that_the_pods_have_by_the
     edit_threads(&mut simulation, 3);
     simulation.settle();
     edit_threads(&mut simulation, 4);
+    // Both hear of it. What the leader sends never arrives.
+    simulation.hear();
     simulation.change_leader();
     simulation.settle();
     assert_eq!(simulation.told, EDITS);
