@@ -54,6 +54,36 @@ pub struct Launch {
     pub args: Vec<OsString>,
 }
 
+/// A program beside a cluster; it is killed where this is dropped.
+#[derive(Debug)]
+pub struct KilledOnDrop(Process);
+
+impl KilledOnDrop {
+    /// As [`Process::start`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start(launch: &Launch, folder: &Path, log: &Path) -> Result<Self> {
+        Process::start(launch, folder, log).map(Self)
+    }
+
+    /// As [`Process::is_running`].
+    pub fn is_running(&self) -> bool {
+        self.0.is_running()
+    }
+
+    /// Kills it, and waits until it is gone.
+    pub fn end(&self) {
+        let _ = kill_all(std::slice::from_ref(&self.0));
+    }
+}
+
+impl Drop for KilledOnDrop {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 /// A process of a cluster, as the cluster's record keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {

@@ -11,7 +11,7 @@ use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch,
 use kube::{Api, Client, ResourceExt as _};
 
 use super::{Space, await_answer};
-use crate::process::{Launch, Process, kill_all};
+use crate::process::{KilledOnDrop, Launch};
 use crate::programs::Family;
 
 /// What is installed: nothing of ACME, and no issuer for all namespaces.
@@ -19,7 +19,7 @@ const DEFINITIONS: [&str; 3] = ["certificaterequests", "certificates", "issuers"
 
 /// The running controllers; dropping them kills them.
 #[derive(Debug)]
-pub struct CertManager(Process);
+pub struct CertManager(#[expect(dead_code, reason = "it is only to be dropped")] KilledOnDrop);
 
 impl CertManager {
     /// Starts those that work in a namespace, where [`install`] was called before.
@@ -34,13 +34,7 @@ impl CertManager {
             args: vec![cluster.kubeconfig().into(), OsString::from(space.name())],
         };
         let log = cluster.folder().join(format!("cert-manager-{}.log", space.name()));
-        Process::start(&launch, cluster.folder(), &log).map(Self)
-    }
-}
-
-impl Drop for CertManager {
-    fn drop(&mut self) {
-        let _ = kill_all(std::slice::from_ref(&self.0));
+        KilledOnDrop::start(&launch, cluster.folder(), &log).map(Self)
     }
 }
 

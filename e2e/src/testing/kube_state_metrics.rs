@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use super::loopback::free_address;
 use super::operator::get;
 use super::{Space, await_answer};
-use crate::process::{Launch, Process, kill_all};
+use crate::process::{KilledOnDrop, Launch};
 use crate::programs::Family;
 
 /// A running one; dropping it kills it.
 #[derive(Debug)]
 pub struct KubeStateMetrics {
-    process: Process,
+    process: KilledOnDrop,
     address: SocketAddr,
 }
 
@@ -41,7 +41,7 @@ impl KubeStateMetrics {
             args: args.map(OsString::from).into(),
         };
         let log = cluster.folder().join(format!("kube-state-metrics-{}.log", space.name()));
-        let served = Self { process: Process::start(&launch, cluster.folder(), &log)?, address };
+        let served = Self { process: KilledOnDrop::start(&launch, cluster.folder(), &log)?, address };
         await_answer("kube-state-metrics serves", async || {
             ensure!(served.process.is_running(), "it ended: see {}", log.display());
             let (code, body) = get(address, "/metrics").await?;
@@ -57,11 +57,5 @@ impl KubeStateMetrics {
         json!({
             "job_name": "kube-state-metrics", "honor_labels": true, "static_configs": [{"targets": [self.address]}],
         })
-    }
-}
-
-impl Drop for KubeStateMetrics {
-    fn drop(&mut self) {
-        let _ = kill_all(std::slice::from_ref(&self.process));
     }
 }

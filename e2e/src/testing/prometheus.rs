@@ -22,7 +22,7 @@ use super::operator::get;
 use crate::chart;
 use crate::image::find_program;
 use crate::packages;
-use crate::process::{Launch, Process, kill_all};
+use crate::process::{KilledOnDrop, Launch};
 
 /// The chart's alerts, each with a `for` duration of 1 s, so that a test need not wait longer.
 ///
@@ -62,7 +62,7 @@ pub fn promtool(arguments: &[&str], input: &str) -> Result<Output> {
 /// A running Prometheus; dropping it kills it and removes what it stored.
 #[derive(Debug)]
 pub struct Prometheus {
-    process: Process,
+    process: KilledOnDrop,
     address: SocketAddr,
     folder: PathBuf,
 }
@@ -147,7 +147,7 @@ impl Prometheus {
             args: args.map(OsString::from).into(),
         };
         let log = folder.join("prometheus.log");
-        let process = Process::start(&launch, cluster, &log)?;
+        let process = KilledOnDrop::start(&launch, cluster, &log)?;
         let prometheus = Self { process, address, folder };
         let ready = await_answer("Prometheus is ready", async || {
             ensure!(prometheus.process.is_running(), "it ended");
@@ -273,7 +273,7 @@ impl Prometheus {
 
 impl Drop for Prometheus {
     fn drop(&mut self) {
-        let _ = kill_all(std::slice::from_ref(&self.process));
+        self.process.end();
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

@@ -67,6 +67,17 @@ pub enum Reason {
     Paused,
 }
 
+/// What a reason is said of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// Something that a person has to look at: where Ready is false for it, a Warning is published.
+    Problem,
+    /// A stage of ordinary work.
+    Stage,
+    /// A condition that is no metric.
+    OfNoMetric,
+}
+
 impl Reason {
     /// Every reason.
     pub const ALL: &'static [Self] = Self::VARIANTS;
@@ -77,10 +88,9 @@ impl Reason {
         self.into()
     }
 
-    /// Whether somebody has to look when Ready is false for this reason: then a Warning is published. The others are stages of
-    /// ordinary work.
+    /// What the reason is said of.
     #[must_use]
-    pub const fn is_bad(self) -> bool {
+    pub const fn meaning(self) -> Meaning {
         match self {
             Self::InvalidSpec
             | Self::NameConflict
@@ -93,52 +103,20 @@ impl Reason {
             | Self::QuotaExceeded
             | Self::AdmissionDenied
             | Self::ReplicaFailure
-            | Self::ProgressDeadlineExceeded => true,
-            Self::Available
-            | Self::Unavailable
-            | Self::Progressing
-            | Self::ProgressingComplete
-            | Self::RolloutHeldBack
-            | Self::Degraded
-            | Self::NotDegraded
-            | Self::MemcachedReady
-            | Self::MemcachedNotReady
-            | Self::NewGeneration
-            | Self::RetryingAfterError
-            | Self::WaitingForGarbageCollection
-            | Self::Paused => false,
-        }
-    }
-
-    /// Whether only conditions that are no metric have this reason.
-    #[must_use]
-    pub const fn is_of_no_metric(self) -> bool {
-        match self {
-            Self::Available
-            | Self::Unavailable
-            | Self::ProgressingComplete
-            | Self::RolloutHeldBack
-            | Self::Degraded
-            | Self::NotDegraded => true,
+            | Self::ProgressDeadlineExceeded => Meaning::Problem,
             Self::Progressing
-            | Self::SecretNotFound
             | Self::MemcachedReady
             | Self::MemcachedNotReady
-            | Self::InvalidSpec
-            | Self::NameConflict
-            | Self::ImmutableField
-            | Self::SecretInvalid
-            | Self::SecretUnreadable
-            | Self::AgentUnreachable
-            | Self::Forbidden
-            | Self::QuotaExceeded
-            | Self::AdmissionDenied
-            | Self::ReplicaFailure
-            | Self::ProgressDeadlineExceeded
             | Self::NewGeneration
             | Self::RetryingAfterError
             | Self::WaitingForGarbageCollection
-            | Self::Paused => false,
+            | Self::Paused => Meaning::Stage,
+            Self::Available
+            | Self::Unavailable
+            | Self::ProgressingComplete
+            | Self::RolloutHeldBack
+            | Self::Degraded
+            | Self::NotDegraded => Meaning::OfNoMetric,
         }
     }
 }

@@ -17,7 +17,7 @@ use super::rotation_record::in_words;
 use super::text::truncated;
 use super::world::FailingPod;
 use super::world::secret::{ChangedSecret, SecretChange};
-use crate::api::reason::{Reason, Type};
+use crate::api::reason::{Meaning, Reason, Type};
 use crate::api::status::{AlteredFields, OtherFieldManager};
 use crate::api::{MemcachedSpec, MemcachedStatus};
 
@@ -303,7 +303,7 @@ pub fn of_ready(old: &MemcachedStatus, new: &MemcachedStatus) -> Option<KubeEven
 
 /// Whether somebody has to look when Ready is false for this reason.
 pub(super) fn is_bad(reason: &str) -> bool {
-    Reason::ALL.iter().any(|it| it.is_bad() && it.as_str() == reason)
+    Reason::ALL.iter().any(|it| it.meaning() == Meaning::Problem && it.as_str() == reason)
 }
 
 fn of_unserved(old: &MemcachedStatus, new: &MemcachedStatus) -> impl Iterator<Item = KubeEvent> {
@@ -445,7 +445,7 @@ mod tests {
 
     #[test]
     fn every_bad_reason_is_a_warning() {
-        for reason in Reason::ALL.iter().filter(|it| it.is_bad()) {
+        for reason in Reason::ALL.iter().filter(|it| it.meaning() == Meaning::Problem) {
             let now = with_ready(Some(("False", reason.as_str(), "no")));
             let said = of_ready(&with_ready(WELL), &now);
             assert_eq!(said.map(|it| it.severity), Some(Severity::Warning), "{}", reason.as_str());

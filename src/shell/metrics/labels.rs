@@ -2,12 +2,12 @@
 
 use strum::VariantArray;
 
+use crate::api::reason::{Meaning, Reason, Type};
 use crate::kernel::effect::{ChildResult, RotationResult};
 use crate::kernel::failure::Category;
 use crate::kernel::instance_metrics;
 use crate::kernel::object::{ChildKind, Watched};
 use crate::kernel::rollout_cause::RolloutCause;
-use crate::kernel::status::conditions::{Reason, Type};
 use crate::shell::api_request::{Code, Verb};
 
 /// A label of a metric.
@@ -101,7 +101,7 @@ pub(super) const fn child_result(result: ChildResult) -> &'static str {
 
 /// The reasons that a condition of [`instance_metrics::TYPES`] can have.
 fn reasons() -> Vec<&'static str> {
-    Reason::ALL.iter().filter(|it| !it.is_of_no_metric()).map(|it| it.as_str()).collect()
+    Reason::ALL.iter().filter(|it| it.meaning() != Meaning::OfNoMetric).map(|it| it.as_str()).collect()
 }
 
 /// What became of a Kubernetes Event that the kernel asked for.
