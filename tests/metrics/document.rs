@@ -16,7 +16,7 @@ them are in [alerts.md](alerts.md), the dashboard is a part of the chart.
 
 Series with the labels `namespace` and `name` are about one `Memcached` resource and go with it; only the leader has
 them. The target that Prometheus scrapes has a label `namespace` too, so scrape with `honorLabels: true`, as the chart's
-ServiceMonitor does: else the resource's is called `exported_namespace`, and alerts and dashboard find nothing.
+ServiceMonitor and [this file](#without-the-prometheus-operator) do: else the resource's is called `exported_namespace`, and alerts and dashboard find nothing.
 The page can be served with TLS, to those only who may read it: [secure-metrics.md](secure-metrics.md).
 ";
 
@@ -63,6 +63,38 @@ The kubelet counts kills for memory too, in `container_oom_events_total`. The da
 container, and memcached's container ends when memcached is killed. So the counter stays at 0.
 ";
 
+const PLAIN_PROMETHEUS: &str = "
+## Without the Prometheus operator
+
+A Prometheus that reads a file needs the rules of the alerts, and two jobs: one for the operator, one for all caches that have an exporter or an agent. Put
+`charts/memcached-operator/files/alerts.yaml` where Prometheus finds it. `memcached-operator-system` is the namespace of the operator. Prometheus' own
+account has to be allowed to `list` and `watch` Pods, Services and EndpointSlices of all namespaces with caches. A resource needs no
+`monitoring.serviceMonitor` for this, only `monitoring.enabled: true`. In the tests a real Prometheus reads by this file; they give it the addresses, because
+Debian's Prometheus cannot ask an API server.
+
+```yaml
+rule_files: [/etc/prometheus/memcached-operator/alerts.yaml]
+scrape_configs:
+  - job_name: memcached-operator
+    honor_labels: true
+    kubernetes_sd_configs: [{role: endpointslice, namespaces: {names: [memcached-operator-system]}}]
+    relabel_configs:
+      - {source_labels: [__meta_kubernetes_service_label_app_kubernetes_io_component], regex: metrics, action: keep}
+      - {source_labels: [__meta_kubernetes_service_label_app_kubernetes_io_name], regex: memcached-operator, action: keep}
+      - {source_labels: [__meta_kubernetes_namespace], target_label: namespace}
+      - {source_labels: [__meta_kubernetes_pod_name], target_label: pod}
+  - job_name: memcached
+    kubernetes_sd_configs: [{role: endpointslice}]
+    relabel_configs:
+      - {source_labels: [__meta_kubernetes_service_label_app_kubernetes_io_managed_by], regex: memcached-operator, action: keep}
+      - {source_labels: [__meta_kubernetes_endpointslice_port_name], regex: metrics, action: keep}
+      - {source_labels: [__meta_kubernetes_namespace], target_label: namespace}
+      - {source_labels: [__meta_kubernetes_service_name], target_label: service}
+      - {source_labels: [__meta_kubernetes_pod_name], target_label: pod}
+```
+Where the operator's page is [secured](secure-metrics.md#prometheus), the first job is another one.
+";
+
 fn labels(entry: &Entry) -> String {
     let text = |EntryLabel { name, values }: &EntryLabel| match values {
         Ok(values) => {
@@ -107,6 +139,7 @@ fn document() -> String {
     for Entry { name, kind, help, usage, .. } in tables::cluster() {
         writeln!(text, "| `{name}` | {kind} | {usage} | {help} |").unwrap();
     }
+    text.push_str(PLAIN_PROMETHEUS);
     text
 }
 

@@ -1,5 +1,6 @@
 //! What Prometheus finds when it asks an API server for the endpoints of Services: takes a namespace, gives every address
-//! and port with the labels by which rules choose among them. Called by `monitors`.
+//! and port with the labels by which rules choose among them. Called by `monitors` and by
+//! the test of the page for a Prometheus without its operator.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,10 @@ pub(super) fn of_service(label: &str) -> String {
 }
 
 /// Every address and port of the Services in a namespace, as groups of `static_configs`.
-pub(super) async fn targets(client: &Client, namespace: &str) -> Result<Vec<Value>> {
+///
+/// # Errors
+/// What the API server answers, or when a slice is of no Service.
+pub async fn targets(client: &Client, namespace: &str) -> Result<Vec<Value>> {
     let all = ListParams::default();
     let services: Api<Service> = Api::namespaced(client.clone(), namespace);
     let services: BTreeMap<String, Service> =

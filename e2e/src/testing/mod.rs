@@ -22,7 +22,7 @@ pub mod cert_manager;
 pub mod changing_secrets;
 pub mod container;
 pub mod control_plane;
-mod discovery;
+pub mod discovery;
 mod dump;
 mod every_change;
 pub mod guide;

@@ -97,7 +97,8 @@ impl<'a> Newcomer<'a> {
 /// The sample's image is changed to one that nobody has, and back: the alert fires and is resolved, the resource says
 /// why, and the old pod serves.
 async fn breaks_and_is_repaired(newcomer: &Newcomer<'_>, cache: &Cache<'_>) -> Result<()> {
-    let watch = Watch::start(cache).await?;
+    Watch::by_page(cache).await?.all_is_well().await?;
+    let watch = Watch::by_monitors(cache).await?;
     watch.all_is_well().await?;
     let edit = |image: &str| {
         let patch = format!(r#"{{"spec":{{"image":"{image}"}}}}"#);

@@ -1,16 +1,17 @@
-//! A real Prometheus that scrapes the operator's pods and a cache's exporter as their ServiceMonitors say: takes a cache,
-//! gives what a person on call sees of it.
+//! A real Prometheus that scrapes the operator's pods and a cache's exporter, as their ServiceMonitors or as the file on the
+//! page of metrics says: takes a cache, gives what a person on call sees of it.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use e2e::chart::{NAMESPACE, RELEASE};
 use e2e::testing::cache::Cache;
+use e2e::testing::guide::{blocks, read};
 use e2e::testing::prometheus::{AlertedResource, Prometheus, rules};
-use e2e::testing::{await_answer, monitors};
+use e2e::testing::{await_answer, discovery, monitors};
 use kube::Api;
 use kube::api::DynamicObject;
 use memcached_operator::kernel::object::{ChildKind, Watched};
 use memcached_operator::shell::kinds;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const ALERT: &str = "MemcachedNotReady";
 
@@ -21,27 +22,48 @@ pub(crate) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Starts it, and waits until it scrapes both pods of the operator and the one of the cache.
-    pub(crate) async fn start(cache: &'a Cache<'a>) -> Result<Self> {
+    /// Starts one that scrapes as the ServiceMonitors of the operator and of the cache say.
+    pub(crate) async fn by_monitors(cache: &'a Cache<'a>) -> Result<Self> {
         let client = cache.space.client();
         let kind = kinds::api_resource(Watched::Child(ChildKind::ServiceMonitor));
         let mut configs = Vec::new();
-        for (namespace, name, pods) in [(NAMESPACE, RELEASE, 2), (cache.space.name(), cache.name, 1)] {
+        for (namespace, name) in [(NAMESPACE, RELEASE), (cache.space.name(), cache.name)] {
             let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
             let monitor = await_answer(name, async || Ok(api.get(name).await?)).await?;
             for mut config in monitors::scrape_configs(&client, &monitor).await? {
                 // The sample's half a minute is for those who have time.
                 config["scrape_interval"] = json!("1s");
                 config["scrape_timeout"] = json!("1s");
-                configs.push((config, pods));
+                configs.push(config);
             }
         }
-        let count = configs.iter().map(|(_, pods)| pods).sum();
-        let configs: Vec<_> = configs.into_iter().map(|(config, _)| config).collect();
+        Self::start(cache, "monitors", &configs).await
+    }
+
+    /// Starts one that scrapes as the page for a Prometheus without its operator says. Both jobs get the addresses of both
+    /// namespaces, so that their rules have to choose.
+    pub(crate) async fn by_page(cache: &'a Cache<'a>) -> Result<Self> {
+        let client = cache.space.client();
+        let mut targets = discovery::targets(&client, NAMESPACE).await?;
+        targets.extend(discovery::targets(&client, cache.space.name()).await?);
+        let blocks = blocks(&read("docs/metrics.md")?, "yaml");
+        let block = blocks.first().context("the page has a configuration")?;
+        let mut config: Value = serde_saphyr::from_str(block)?;
+        let jobs = config["scrape_configs"].as_array_mut().context("the configuration has jobs")?;
+        for job in &mut *jobs {
+            let job = job.as_object_mut().context("a job is an object")?;
+            job.remove("kubernetes_sd_configs").context("a job asks the API server")?;
+            job.insert("static_configs".into(), json!(targets));
+        }
+        Self::start(cache, "page", jobs).await
+    }
+
+    /// Starts it, and waits until it scrapes both pods of the operator and the one of the cache.
+    async fn start(cache: &'a Cache<'a>, name: &str, configs: &[Value]) -> Result<Self> {
         let cluster = cache.space.cluster().folder();
-        let folder = cluster.join("prometheus-newcomer");
-        let prometheus = Prometheus::start(folder, cluster, &configs, &rules()?).await?;
-        prometheus.scrapes(count).await?;
+        let folder = cluster.join(format!("prometheus-newcomer-{name}"));
+        let prometheus = Prometheus::start(folder, cluster, configs, &rules()?).await?;
+        prometheus.scrapes(3).await?;
         Ok(Self { cache, prometheus })
     }
 

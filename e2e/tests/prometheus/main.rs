@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 use e2e::testing::await_answer;
+use e2e::testing::guide;
 use e2e::testing::memcached::Memcached;
 use e2e::testing::operator::{binary, get};
 use e2e::testing::prometheus::promtool;
@@ -38,14 +39,17 @@ fn content(arguments: &[&str], input: &str) -> Result<String> {
 }
 
 #[test]
-fn the_configuration_on_the_page_of_secure_metrics_is_one() -> Result<()> {
-    let page = fs::read_to_string(root().join("docs/secure-metrics.md"))?;
-    let mut blocks = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let config = blocks.find(|block| block.starts_with("scrape_configs:")).context("there is one")?;
-    // Debian's Prometheus cannot ask an API server for its targets. The files are on no machine but that of a Prometheus.
-    let is_known = |line: &&str| !line.trim_start().starts_with("kubernetes_sd_configs:");
-    let known: Vec<_> = config.lines().filter(is_known).collect();
-    content(&["check", "config", "--syntax-only", "/dev/stdin"], &known.join("\n")).map(|_| ())
+fn the_configurations_for_prometheus_on_the_pages_are_configurations() -> Result<()> {
+    for page in ["docs/secure-metrics.md", "docs/metrics.md"] {
+        let blocks = guide::blocks(&guide::read(page)?, "yaml");
+        let is_config = |it: &&String| it.contains("scrape_configs:\n");
+        let config = blocks.iter().find(is_config).with_context(|| format!("{page} has one"))?;
+        // Debian's Prometheus cannot ask an API server for its targets. The files are on no machine but that of a Prometheus.
+        let is_known = |line: &&str| !line.trim_start().starts_with("kubernetes_sd_configs:");
+        let known: Vec<_> = config.lines().filter(is_known).collect();
+        content(&["check", "config", "--syntax-only", "/dev/stdin"], &known.join("\n")).context(page)?;
+    }
+    Ok(())
 }
 
 #[test]
