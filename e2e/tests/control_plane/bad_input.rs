@@ -4,13 +4,13 @@
 use anyhow::{Context, Result, ensure};
 use e2e::Shape;
 use e2e::testing::control_plane::requests::Requests;
-use e2e::testing::control_plane::{at_once, await_ready, define, plain, up};
+use e2e::testing::control_plane::{at_once, await_ready, children, define, plain, up};
 use e2e::testing::{Space, await_answer, in_namespace_of};
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use memcached_operator::api::{Memcached, crd};
+use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 
 use crate::support::process::Process;
@@ -85,24 +85,78 @@ async fn bad_from_the_start(space: &Space, name: &str, spec: &str, said: &str) -
     let written = write(space, name, &serde_json::from_str(spec)?).await?;
     let message = await_invalid(space, &written).await?;
     ensure!(message.contains(said), "{name} says {message:?}");
-    let none = space.api::<Deployment>().get_opt(name).await?.is_none();
-    ensure!(none, "{name} has a Deployment");
+    let children = children_of(space, name).await?;
+    ensure!(children.is_empty(), "{name} has children: {children:?}");
     write(space, name, &json!({"replicas": 0})).await?;
     await_ready(space, name).await?;
     Ok(())
 }
 
+/// The children of a resource, of all kinds that are served here.
+async fn children_of(space: &Space, name: &str) -> Result<Vec<DynamicObject>> {
+    let mut found = Vec::new();
+    for kind in ChildKind::ALL.into_iter().filter(|kind| *kind != ChildKind::ServiceMonitor) {
+        found.extend(children::of(space, kind, name).get_opt().await?);
+    }
+    Ok(found)
+}
+
+/// A spec with a child of each kind. Nothing scales here: no autoscaler decides.
+fn with_children(replicas: Value, image: &str) -> Value {
+    json!({
+        "replicas": replicas, "image": image,
+        "highAvailability": {"podDisruptionBudget": {"enabled": true, "maxUnavailable": 1}},
+        "autoscaling": {"enabled": true, "minReplicas": 2, "maxReplicas": 3, "metrics": [{
+            "type": "Resource",
+            "resource": {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "1"}},
+        }]},
+        "security": {"networkPolicy": {"enabled": true}},
+    })
+}
+
+/// Waits until the resource has that many children.
+async fn await_children(space: &Space, name: &str, count: usize) -> Result<()> {
+    await_answer("its children are there", async || {
+        let children = children_of(space, name).await?;
+        ensure!(children.len() == count, "{children:?}");
+        Ok(())
+    })
+    .await
+}
+
 /// One that was well: what runs goes on running.
 async fn bad_after_all(space: &Space) -> Result<()> {
-    write(space, "once-good", &json!({"replicas": 0, "image": "memcached:1.6.18"})).await?;
-    await_ready(space, "once-good").await?;
-    let before = space.api::<Deployment>().get("once-good").await?;
-    let written = write(space, "once-good", &json!({"replicas": [0], "image": "memcached:1.6.38"})).await?;
-    await_invalid(space, &written).await?;
-    ensure!(space.api::<Deployment>().get("once-good").await? == before, "its Deployment was touched");
-    write(space, "once-good", &json!({"replicas": 0, "image": "memcached:1.6.38"})).await?;
-    await_ready(space, "once-good").await?;
-    Ok(())
+    write(space, "once-good", &with_children(Value::Null, "memcached:1.6.18")).await?;
+    await_children(space, "once-good", 6).await?;
+    let requests = Requests::for_cluster(space.cluster())?;
+    let written = || -> Result<Vec<String>> {
+        let children = requests.of_children()?.into_keys();
+        Ok(children.filter_map(|it| Some(it.strip_suffix(" once-good")?.to_owned())).collect())
+    };
+    // If this spec could be read, four of them would be another one, and one would go.
+    let mut edited = with_children(json!([0]), "memcached:1.6.38");
+    edited["monitoring"] = json!({"enabled": true});
+    edited["highAvailability"]["podDisruptionBudget"]["maxUnavailable"] = json!(2);
+    edited["autoscaling"]["maxReplicas"] = json!(4);
+    edited["security"]["networkPolicy"]["enabled"] = json!(false);
+    let invalid = write(space, "once-good", &edited).await?;
+    await_invalid(space, &invalid).await?;
+    ensure!(written()?.is_empty(), "{:?}", written()?);
+    edited["replicas"] = Value::Null;
+    write(space, "once-good", &edited).await?;
+    await_answer("each child is as the mended spec says", async || {
+        let kinds = [
+            "deployments",
+            "horizontalpodautoscalers",
+            "networkpolicies",
+            "poddisruptionbudgets",
+            "services",
+        ];
+        ensure!(written()? == kinds, "{:?}", written()?);
+        Ok(())
+    })
+    .await?;
+    await_children(space, "once-good", 5).await
 }
 
 #[tokio::test]
