@@ -34,6 +34,8 @@ pub(crate) const OWN: Range<usize> = 50..60;
 pub(crate) const OLD: Range<usize> = 60..80;
 /// All others; two of them are special.
 pub(crate) const PLAIN: Range<usize> = 80..200;
+/// Those of them whose pods have names.
+pub(crate) const NAMED: Range<usize> = 190..200;
 /// The cache that has a NetworkPolicy.
 pub(crate) const GUARDED: usize = 96;
 /// The cache whose pods have a limit.
@@ -59,6 +61,7 @@ pub(crate) async fn create(space: &Space) -> Result<()> {
         at if OWN.contains(&at) => json!({"security": {"sasl": sasl("own")}}),
         GUARDED => json!({"security": {"networkPolicy": {"enabled": true}}}),
         LIMITED => json!({"resources": {"limits": {"memory": "256Mi"}}}),
+        at if NAMED.contains(&at) => json!({"workload": "StatefulSet"}),
         _ => json!({}),
     };
     at_once(AT_ONCE, NEW.map(async |at| space.apply(&plain(&name(at), &spec(at))?).await)).await?;
@@ -93,7 +96,8 @@ pub(crate) async fn all_ready(space: &Space) -> Result<()> {
 /// All resources and children.
 pub(crate) async fn state(space: &Space) -> Result<Value> {
     let mut objects = vec![json!(space.api::<Memcached>().list(&ListParams::default()).await?.items)];
-    for kind in [ChildKind::Deployment, ChildKind::Service, ChildKind::NetworkPolicy] {
+    let kinds = [ChildKind::Deployment, ChildKind::StatefulSet, ChildKind::Service, ChildKind::NetworkPolicy];
+    for kind in kinds {
         objects.push(json!(api(space, kind).list(&ListParams::default()).await?.items));
     }
     Ok(Value::from(objects))

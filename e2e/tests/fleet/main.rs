@@ -18,7 +18,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use caches::{NEW, OLD, PLAIN, SHARED, all_ready, edit, name, rotate, state};
+use caches::{NAMED, NEW, OLD, SHARED, all_ready, edit, name, rotate, state};
 use e2e::Shape;
 use e2e::testing::audit::AuditLog;
 use e2e::testing::control_plane::{message, ready, up};
@@ -182,38 +182,45 @@ async fn older_templates_are_adopted_in_turns_and_not_past_one_that_fails(
     Ok(())
 }
 
-/// A later build rolls the cache that is edited, and no other. So does this build afterwards, and a field that it does not
-/// know stays.
+/// A later build rolls the caches that are edited, one of each workload, and no other. So does this build afterwards, and a
+/// field that it does not know stays.
 async fn an_upgrade_and_a_downgrade_roll_nothing(space: &Space, operator: &Shipped) -> Result<()> {
     let witness = Witness::start(space).await?;
-    let (first, second) = (PLAIN.end - 2, PLAIN.end - 1);
+    let first = [NAMED.start - 2, NAMED.end - 2];
+    let second = first.map(|at| at + 1);
     caches::define_later(space).await?;
     let before = state(space).await?;
 
     let later = operator.start_next().await?;
     assert_eq!(state(space).await?, before, "an upgrade wrote something");
-    caches::set_later(space, first).await?;
-    edit(space, first, &json!({"memcached": {"threads": 3}})).await?;
     let at_next =
         |it: Option<&Memcached>| it.is_some_and(|it| ready(it) && revision(it) == Some(NEXT_REVISION));
-    space.wait(&name(first), "it is rendered by the later build's rules", at_next).await?;
-    assert_eq!(witness.rolled().await?, BTreeSet::from([name(first)]));
+    for at in first {
+        caches::set_later(space, at).await?;
+        edit(space, at, &json!({"memcached": {"threads": 3}})).await?;
+        space.wait(&name(at), "it is rendered by the later build's rules", at_next).await?;
+    }
+    assert_eq!(witness.rolled().await?, first.map(name).into());
     later.terminate().await?;
 
     let between = state(space).await?;
     let earlier = operator.start(&[]).await?;
     assert_eq!(state(space).await?, between, "a downgrade wrote something");
-    // This build does not know the template's revision, and scales the cache all the same.
-    edit(space, first, &json!({"replicas": 2})).await?;
-    edit(space, second, &json!({"memcached": {"threads": 3}})).await?;
     let scaled = |it: Option<&Memcached>| {
         it.is_some_and(|it| ready(it) && it.status.as_ref().is_some_and(|it| it.ready_replicas == 2))
     };
-    space.wait(&name(first), "it is scaled", scaled).await?;
+    for (first, second) in first.into_iter().zip(second) {
+        // This build does not know the template's revision, and scales the cache all the same.
+        edit(space, first, &json!({"replicas": 2})).await?;
+        edit(space, second, &json!({"memcached": {"threads": 3}})).await?;
+        space.wait(&name(first), "it is scaled", scaled).await?;
+    }
     all_ready(space).await?;
-    assert_eq!(witness.rolled().await?, BTreeSet::from([name(first), name(second)]));
-    assert_eq!(witness.rollouts().await?, 2, "the downgrade rolled what the upgrade had rolled");
-    assert_eq!(caches::later(space, first).await?, json!("kept"));
+    assert_eq!(witness.rolled().await?, [first, second].concat().into_iter().map(name).collect());
+    assert_eq!(witness.rollouts().await?, 4, "the downgrade rolled what the upgrade had rolled");
+    for at in first {
+        assert_eq!(caches::later(space, at).await?, json!("kept"));
+    }
     earlier.terminate().await?;
     println!("an upgrade and a downgrade of {} caches rolled none but the edited", NEW.end);
     Ok(())

@@ -1,30 +1,33 @@
-//! Watches the Deployments of a namespace: which pod templates were replaced, how often, and how many Deployments were
-//! rolling at a time. Called by the test.
+//! Watches the Deployments and StatefulSets of a namespace: which pod templates were replaced, how often, and how many
+//! workloads were rolling at a time. Called by the test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
+use e2e::testing::control_plane::children;
 use e2e::testing::{Space, await_answer};
 use futures::StreamExt;
-use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::PodTemplateSpec;
-use kube::api::ListParams;
+use kube::api::{DynamicObject, ListParams};
 use kube::runtime::watcher;
 use kube::{Api, ResourceExt};
+use memcached_operator::kernel::object::ChildKind;
+use serde_json::Value;
 use tokio::task::JoinHandle;
+
+const WORKLOADS: [ChildKind; 2] = [ChildKind::Deployment, ChildKind::StatefulSet];
 
 /// Watches until it is dropped.
 pub(crate) struct Witness {
-    deployments: Api<Deployment>,
+    workloads: BTreeMap<ChildKind, Api<DynamicObject>>,
     seen: Arc<Mutex<Seen>>,
-    task: JoinHandle<()>,
+    tasks: Vec<JoinHandle<()>>,
 }
 
 #[derive(Default)]
 struct Seen {
-    version: u64,
-    templates: BTreeMap<String, Option<PodTemplateSpec>>,
+    versions: BTreeMap<ChildKind, u64>,
+    templates: BTreeMap<String, Value>,
     rolling: BTreeSet<String>,
     rolled: Vec<String>,
     most: usize,
@@ -32,29 +35,35 @@ struct Seen {
 
 impl Drop for Witness {
     fn drop(&mut self) {
-        self.task.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 
 impl Witness {
     pub(crate) async fn start(space: &Space) -> Result<Self> {
-        let deployments: Api<Deployment> = space.api();
+        let workloads: BTreeMap<_, _> =
+            WORKLOADS.into_iter().map(|kind| (kind, children::api(space, kind))).collect();
         let seen = Arc::new(Mutex::new(Seen::default()));
-        let task = tokio::spawn(watch(deployments.clone(), Arc::clone(&seen)));
-        let witness = Self { deployments, seen, task };
+        let watch =
+            |(kind, api): (&ChildKind, &Api<_>)| tokio::spawn(watch(*kind, api.clone(), Arc::clone(&seen)));
+        let tasks = workloads.iter().map(watch).collect();
+        let witness = Self { workloads, seen, tasks };
         witness.catch_up().await?;
         Ok(witness)
     }
 
     /// Waits until it has seen what is there now.
     async fn catch_up(&self) -> Result<()> {
-        let now = self.deployments.list(&ListParams::default()).await?;
-        let newest = now.items.iter().map(version).max().context("there are no Deployments")?;
-        await_answer("the witness has seen everything", async || {
-            ensure!(self.read(|seen| seen.version) >= newest);
-            Ok(())
-        })
-        .await
+        for (kind, api) in &self.workloads {
+            let now = api.list(&ListParams::default()).await?;
+            let newest = now.items.iter().map(version).max().unwrap_or_default();
+            await_answer("the witness has seen everything", async || {
+                ensure!(self.read(|seen| seen.versions.get(kind).copied().unwrap_or_default()) >= newest);
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(())
     }
 
     fn read<T>(&self, question: impl FnOnce(&Seen) -> T) -> T {
@@ -80,12 +89,12 @@ impl Witness {
     }
 }
 
-async fn watch(deployments: Api<Deployment>, seen: Arc<Mutex<Seen>>) {
-    let mut events = std::pin::pin!(watcher(deployments, watcher::Config::default()));
+async fn watch(kind: ChildKind, workloads: Api<DynamicObject>, seen: Arc<Mutex<Seen>>) {
+    let mut events = std::pin::pin!(watcher(workloads, watcher::Config::default()));
     while let Some(event) = events.next().await {
         match event {
-            Ok(watcher::Event::InitApply(deployment) | watcher::Event::Apply(deployment)) => {
-                seen.lock().unwrap().take(deployment);
+            Ok(watcher::Event::InitApply(workload) | watcher::Event::Apply(workload)) => {
+                seen.lock().unwrap().take(kind, &workload);
             }
             Ok(watcher::Event::Init | watcher::Event::InitDone | watcher::Event::Delete(_)) => {}
             // What happened meanwhile would be missing.
@@ -95,32 +104,31 @@ async fn watch(deployments: Api<Deployment>, seen: Arc<Mutex<Seen>>) {
 }
 
 impl Seen {
-    fn take(&mut self, deployment: Deployment) {
-        self.version = self.version.max(version(&deployment));
-        let name = deployment.name_any();
-        let complete = is_complete(&deployment).unwrap_or(false);
-        let template = deployment.spec.map(|spec| spec.template);
+    fn take(&mut self, kind: ChildKind, workload: &DynamicObject) {
+        let newest = self.versions.entry(kind).or_default();
+        *newest = version(workload).max(*newest);
+        let name = workload.name_any();
+        let template = workload.data["spec"]["template"].clone();
         let before = self.templates.insert(name.clone(), template.clone());
         if before.is_some_and(|before| before != template) {
             self.rolled.push(name.clone());
             self.rolling.insert(name.clone());
             self.most = self.most.max(self.rolling.len());
         }
-        if complete {
+        if is_complete(workload) {
             self.rolling.remove(&name);
         }
     }
 }
 
-fn version(deployment: &Deployment) -> u64 {
-    deployment.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
+fn version(workload: &DynamicObject) -> u64 {
+    workload.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
 }
 
-fn is_complete(deployment: &Deployment) -> Option<bool> {
-    let (wanted, status) = (deployment.spec.as_ref()?.replicas?, deployment.status.as_ref()?);
-    let all = [status.replicas, status.updated_replicas, status.available_replicas];
-    Some(
-        status.observed_generation >= deployment.metadata.generation
-            && all.iter().all(|count| count.unwrap_or_default() == wanted),
-    )
+fn is_complete(workload: &DynamicObject) -> bool {
+    let (spec, status) = (&workload.data["spec"], &workload.data["status"]);
+    let count = |name: &str| status[name].as_i64().unwrap_or_default();
+    let all = ["replicas", "updatedReplicas", "availableReplicas"].map(count);
+    count("observedGeneration") >= workload.metadata.generation.unwrap_or_default()
+        && all.into_iter().all(|count| Some(count) == spec["replicas"].as_i64())
 }
