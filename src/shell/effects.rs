@@ -1,7 +1,8 @@
-//! Sends the kernel's requests. Takes [`Request`]s; answers each with one [`Event::Done`]. IO.
+//! Sends the kernel's requests, and its questions to pods. Takes [`Request`]s and [`PodQuestion`]s; answers each with one
+//! [`Event::Done`]. IO.
 //!
 //! Nothing is retried or remembered here: every request ends within [`super::client::DEADLINE`], and the kernel decides what a
-//! failure means. The main loop calls [`Executor::send`].
+//! failure means. The main loop calls [`Executor::send`] and [`Executor::ask`].
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use tokio::sync::{Semaphore, mpsc};
 use super::classify::{MissingVerb, classify, missing_verb};
 use super::client::{CallError, call, said};
 use super::{agents, kinds, pod_figures, secrets};
-use crate::kernel::effect::{Request, RequestId};
+use crate::kernel::effect::{PodQuestion, Request, RequestId};
 use crate::kernel::event::{Event, Reply};
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::{ChildKind, FIELD_MANAGER, Key, ResourceVersion, Uid, Watched};
@@ -46,14 +47,31 @@ impl Executor {
     /// Sends a request on behalf of a resource. Exactly one `Done` follows, even after a panic: no pass would ever run again for a
     /// resource whose request is not answered.
     pub fn send(&self, id: RequestId, resource: Key, request: Request) {
-        let Self { client, events, questions } = self.clone();
+        let client = self.client.clone();
+        let about = resource.clone();
+        self.answer(id, about, async move { execute(&client, &resource, request).await });
+    }
+
+    /// Asks the pods of a resource. Exactly one `Done` follows here too.
+    pub fn ask(&self, id: RequestId, resource: Key, question: PodQuestion) {
+        let (client, at_once) = (self.client.clone(), Arc::clone(&self.questions));
+        let about = resource.clone();
+        self.answer(id, about, async move {
+            let _permit = at_once.acquire().await;
+            match question {
+                PodQuestion::Rotation(question) => {
+                    agents::ask(&client, &question, agents::Way::default()).await
+                }
+                PodQuestion::Figures => pod_figures::ask(&client, &resource, pod_figures::port()).await,
+            }
+        });
+    }
+
+    /// Runs what gives a reply, in a task of its own, and tells of the reply.
+    fn answer(&self, id: RequestId, resource: Key, work: impl Future<Output = Reply> + Send + 'static) {
+        let events = self.events.clone();
         tokio::spawn(async move {
-            let _permit = match request {
-                Request::AskAgents(_) | Request::AskFigures => questions.acquire().await.ok(),
-                _ => None,
-            };
-            let execution = AssertUnwindSafe(execute(&client, &resource, request)).catch_unwind();
-            let reply = execution.await.unwrap_or_else(|_panic| {
+            let reply = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_panic| {
                 Reply::Failed(Failure {
                     category: Category::Internal,
                     message: format!("a request for Memcached {resource} panicked: please report it"),
@@ -67,12 +85,6 @@ impl Executor {
 
 /// Sends one request and gives its reply.
 pub async fn execute(client: &Client, resource: &Key, request: Request) -> Reply {
-    if let Request::AskAgents(question) = &request {
-        return agents::ask(client, question, agents::Way::default()).await;
-    }
-    if request == Request::AskFigures {
-        return pod_figures::ask(client, resource, pod_figures::port()).await;
-    }
     let Prepared { operation, http, expected } = match prepare(resource, request) {
         Ok(prepared) => prepared,
         Err(message) => return Reply::Failed(Failure { category: Category::Internal, message }),
@@ -169,9 +181,6 @@ fn prepare(resource: &Key, request: Request) -> Result<Prepared, String> {
             });
             let http = requests(Watched::Pod, &pod).delete(&pod.name, &params);
             (operation(DELETE, "delete", Watched::Pod, pod), http, Expected::Pod)
-        }
-        Request::AskAgents(_) | Request::AskFigures => {
-            return Err("cannot ask pods by the API server".to_owned());
         }
         Request::PatchStatus { resource_version, status } => {
             let generation = status.get("observedGeneration").and_then(Value::as_i64);

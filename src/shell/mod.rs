@@ -320,6 +320,10 @@ impl Operator {
                 self.in_flight += 1;
                 self.executor.send(id, resource, request);
             }
+            Effect::Ask { id, resource, question } => {
+                self.in_flight += 1;
+                self.executor.ask(id, resource, question);
+            }
             Effect::Publish { resource, uid, kube_event } => {
                 self.publisher.publish(Publication { resource, uid, kube_event });
             }

@@ -30,6 +30,15 @@ pub enum Effect {
         /// What to send.
         request: Request,
     },
+    /// Ask the pods of a resource and answer with their reply. No pass waits for that.
+    Ask {
+        /// Comes back in `Done`.
+        id: RequestId,
+        /// The resource whose pods are asked.
+        resource: Key,
+        /// What to ask.
+        question: PodQuestion,
+    },
     /// Publish a Kubernetes Event about a resource: best effort, no answer.
     Publish {
         /// The resource.
@@ -90,7 +99,16 @@ pub enum About {
     Namespace(String),
 }
 
-/// A request to the API server, or to the agents of pods.
+/// A question to the pods of a resource.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum PodQuestion {
+    /// Whether the pods use this content of their Secrets; their agents answer.
+    Rotation(AgentsQuestion),
+    /// What their memcacheds count.
+    Figures,
+}
+
+/// A request to the API server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     /// GET a Secret, and answer with the digests of these keys.
@@ -162,10 +180,6 @@ pub enum Request {
         /// The version that was looked at.
         resource_version: ResourceVersion,
     },
-    /// Ask the agents of a cache's pods; the answer is no part of a batch, and nothing waits for it.
-    AskAgents(AgentsQuestion),
-    /// Ask the memcacheds of a cache's pods what they count; nothing waits for this answer either.
-    AskFigures,
     /// Merge-patch the resource's status subresource.
     PatchStatus {
         /// The version of the resource that the status was computed from.

@@ -248,8 +248,6 @@ impl Forecast {
                     self.reads.extend(first_read(&create).map(|read| (id, resource.clone(), read)));
                     self.creates.insert(id, (resource, create));
                 }
-                // A plan does not wait for pods.
-                Effect::Send { request: Request::AskAgents(_) | Request::AskFigures, .. } => {}
                 Effect::Send { id, resource, request } => {
                     let reads = matches!(request, Request::ReadSecret { .. } | Request::ReadChild { .. });
                     let queue = if reads { &mut self.reads } else { &mut self.writes };
@@ -258,7 +256,9 @@ impl Forecast {
                 Effect::Observe(Observation::RolloutStarted { resource, cause }) => {
                     self.note_rollout(&resource, cause);
                 }
-                Effect::Publish { .. }
+                // A plan does not wait for pods.
+                Effect::Ask { .. }
+                | Effect::Publish { .. }
                 | Effect::Wake(_)
                 | Effect::PollMissingKind { .. }
                 | Effect::RelistAll
@@ -278,7 +278,6 @@ impl Forecast {
     /// was not quite what an API server gives, and nothing more can be learned.
     fn pretend(&mut self, resource: &Key, request: &Request) -> Option<Reply> {
         let (kind, action) = match request {
-            Request::AskAgents(_) | Request::AskFigures => return None,
             Request::DeletePod { .. } => return Some(Reply::PodDeleted),
             Request::PatchStatus { status, .. } => {
                 let seen = &self.reconciler.world().resources.get(resource)?.seen;

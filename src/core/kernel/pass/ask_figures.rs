@@ -1,9 +1,10 @@
 //! When the memcacheds of a StatefulSet's pods are to be asked what they count: only while a rollout waits for a pod to be
 //! warm. Pure; called by the pass where nothing else is to be sent.
 
-use super::asking::{Asking, PodQuestion};
+use super::asking::Asking;
 use super::view::View;
 use crate::api::Validated;
+use crate::kernel::effect::PodQuestion;
 use crate::kernel::warmth::Wait;
 
 /// What to do about the memcacheds. They are asked only for what the stored status says is waited for: what another leader

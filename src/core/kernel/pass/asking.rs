@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 
-use crate::kernel::agents::AgentsQuestion;
+use crate::kernel::effect::PodQuestion;
 
 /// What to do about the pods.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,15 +14,6 @@ pub enum Asking {
     Now(PodQuestion),
     /// Look again at this time.
     At(Timestamp),
-}
-
-/// A question to the pods of a cache. Nothing waits for the answer.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PodQuestion {
-    /// Whether the pods use this content of their Secrets; their agents answer.
-    Rotation(AgentsQuestion),
-    /// What their memcacheds count.
-    Figures,
 }
 
 impl Asking {

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::asking::PodQuestion;
 use crate::kernel::diff::Differences;
+use crate::kernel::effect::PodQuestion;
 use crate::kernel::failure::Category;
 use crate::kernel::hash::BodyHash;
 use crate::kernel::instance_metrics::InstanceMetrics;

@@ -6,7 +6,7 @@
 
 use jiff::Timestamp;
 
-use super::asking::{Asking, PodQuestion};
+use super::asking::Asking;
 use super::mounted_secrets::{self, MountedSecrets};
 use super::view::View;
 use crate::api::Validated;
@@ -14,6 +14,7 @@ use crate::api::secret_rotation::SecretRotation;
 use crate::api::spec::Rotation;
 use crate::kernel::agents::{AgentsQuestion, AskedSecret};
 use crate::kernel::desired::secrets;
+use crate::kernel::effect::PodQuestion;
 use crate::kernel::rotation_record::{self, RotationInputs};
 
 /// The record for the status. `carries_template`: whether the pods are made, or about to be made, to take Secrets in place.

@@ -17,13 +17,12 @@ use serde::{Deserialize, Serialize};
 
 use super::backoff::{Attempt, Backoff};
 use super::desired::{DefaultImages, OperatorPods};
-use super::effect::{ChildResult, Effect, Observation, Request, RequestId};
+use super::effect::{ChildResult, Effect, Observation, PodQuestion, RequestId};
 use super::event::{Event, SeenResource, Unavailable};
 use super::failure::{Category, Failure};
 use super::lists::Moment;
 use super::object::{ChildKind, Key, Scope, Uid, Watched};
 use super::pass;
-use super::pass::asking::PodQuestion;
 use super::pass::outcome::{ComparedChild, Pass, PassFindings, Settled};
 use super::pass::view::View;
 use super::pending_request::{PendingRequest, PlannedRequest};
@@ -371,21 +370,19 @@ impl Reconciler {
     fn ask_pods(&mut self, key: &Key, question: PodQuestion, effects: &mut Vec<Effect>) {
         let Some(resource) = self.world.resources.get_mut(key) else { return };
         let id = RequestId(self.next_id);
-        let request = match question {
+        match &question {
             PodQuestion::Rotation(question) => {
                 resource.agents.get_or_insert_default().ask(id, &question.wanted);
-                Request::AskAgents(question)
             }
             PodQuestion::Figures => {
                 let Some(warming) = &resource.seen.status.warming else { return };
                 let figures = resource.figures.get_or_insert_with(|| Box::new(AskedFigures::new(warming)));
                 figures.ask(id, warming);
-                Request::AskFigures
             }
-        };
+        }
         self.next_id += 1;
         self.open_questions.insert(id, Asker { key: key.clone(), uid: resource.seen.uid.clone() });
-        effects.push(Effect::Send { id, resource: key.clone(), request });
+        effects.push(Effect::Ask { id, resource: key.clone(), question });
     }
 
     fn settle(&mut self, key: &Key, settled: Option<Settled>, effects: &mut Vec<Effect>) {

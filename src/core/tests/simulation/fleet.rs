@@ -316,6 +316,7 @@ impl Fleet {
                     assert_eq!(who, 0, "a follower asks for {effect:?}");
                     operator.requests.push(effect);
                 }
+                Effect::Ask { .. } => panic!("the caches of a fleet have nothing to ask their pods"),
                 Effect::Wake(at) => operator.wake = Some(at),
                 Effect::Observe(Observation::RolloutCounts(standing)) => {
                     (operator.halted, operator.rolling) = (standing.adoption_halted, standing.rolling);

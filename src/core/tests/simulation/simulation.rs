@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use memcached_operator_core::kernel::effect::{Effect, Observation, Request, RequestId, RotationResult};
+use memcached_operator_core::kernel::effect::{
+    Effect, Observation, PodQuestion, Request, RequestId, RotationResult,
+};
 use memcached_operator_core::kernel::event::{Departure, Event, Reply};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
@@ -34,7 +36,7 @@ pub(crate) struct Simulation {
     /// Whether the operator has had a complete list of the resources: before that it is told of nothing else.
     pub(crate) knows_resources: bool,
     /// Questions to pods without an answer.
-    pub(crate) questions: Vec<(RequestId, Request)>,
+    pub(crate) questions: Vec<(RequestId, PodQuestion)>,
     /// How many there were.
     pub(crate) questions_asked: usize,
     /// What the metrics count of rotations.
@@ -132,21 +134,16 @@ impl Simulation {
         let unanswered = self.requests.len() + self.late.len();
         let effects = self.reconciler.step(self.now, event);
         assert_eq!(twin.unwrap_or_else(|| effects.clone()), effects);
-        let asks = |it: &Effect| {
-            matches!(it, Effect::Send { request: Request::AskAgents(_) | Request::AskFigures, .. })
-        };
-        let sends = effects.iter().any(|effect| matches!(effect, Effect::Send { .. }) && !asks(effect));
+        let sends = effects.iter().any(|effect| matches!(effect, Effect::Send { .. }));
         assert!(!sends || unanswered == 0, "two batches at once: {effects:?} beside {unanswered} requests");
         assert!(!sends || !self.barred, "{effects:?} where the resources may not be listed");
         for effect in effects {
             self.claims.append(&mut words::check(&self.reconciler, self.now, &effect));
             match effect {
-                Effect::Send { id, request, .. }
-                    if matches!(request, Request::AskAgents(_) | Request::AskFigures) =>
-                {
+                Effect::Ask { id, question, .. } => {
                     assert!(self.leads, "a follower asks pods");
                     self.questions_asked += 1;
-                    self.questions.push((id, request));
+                    self.questions.push((id, question));
                 }
                 Effect::Send { ref request, .. } => {
                     assert!(self.leads, "a follower asks for {effect:?}");
@@ -198,7 +195,7 @@ impl Simulation {
         let message = "no answer".to_owned();
         let reply = match lost {
             true => Reply::Failed(Failure { category: Category::Transient, message }),
-            false => self.model.respond(&question),
+            false => self.model.answer_question(&question),
         };
         self.step(Event::Done { id, reply });
     }
@@ -298,8 +295,6 @@ pub(crate) fn request_name(request: &Request) -> String {
         Request::Patch { kind, .. } => format!("patch {}", kind.name()),
         Request::Delete { kind, .. } => format!("delete {}", kind.name()),
         Request::DeletePod { .. } => "delete Pod".into(),
-        Request::AskAgents(_) => "ask agents".into(),
-        Request::AskFigures => "ask memcacheds".into(),
         Request::PatchStatus { .. } => "status".into(),
     }
 }

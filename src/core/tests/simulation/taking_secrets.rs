@@ -241,7 +241,7 @@ fn an_answer_about_another_content_or_to_another_leader_changes_nothing() {
     hear(&mut simulation);
     // It is changed again while the agents are asked.
     let (id, question) = simulation.questions.remove(0);
-    let taken = simulation.model.respond(&question);
+    let taken = simulation.model.answer_question(&question);
     simulation.model.set_secret(Some(4));
     hear(&mut simulation);
     simulation.step(Event::Done { id, reply: taken.clone() });

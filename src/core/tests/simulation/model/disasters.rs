@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memcached_operator_core::kernel::effect::Request;
+use memcached_operator_core::kernel::effect::{PodQuestion, Request};
 use memcached_operator_core::kernel::event::{Departure, Event, Reply, SeenChild, SeenResource, SeenSecret};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
@@ -80,9 +80,16 @@ impl Model {
 
     /// What becomes of a request of the operator.
     pub(crate) fn respond(&mut self, request: &Request) -> Reply {
-        let message = "the operator lacks a Role".to_owned();
-        let refused = || Reply::Failed(Failure { category: Category::Forbidden, message });
         if self.has_role { self.execute(request) } else { refused() }
+    }
+
+    /// What the pods answer to a question, or the API server that has to say where they are.
+    pub(crate) fn answer_question(&self, question: &PodQuestion) -> Reply {
+        match question {
+            _ if !self.has_role => refused(),
+            PodQuestion::Rotation(question) => self.answer_of_agents(question),
+            PodQuestion::Figures => self.count_items(),
+        }
     }
 
     /// The operator's Role goes: the watch of the resources ends, and nothing that is asked for is answered.
@@ -93,4 +100,9 @@ impl Model {
         let told = [Event::Asked { kind, scope: Scope::All, left }, Event::Unlistable(kind, Scope::All)];
         self.watches.insert(kind, told.into());
     }
+}
+
+fn refused() -> Reply {
+    let message = "the operator lacks a Role".to_owned();
+    Reply::Failed(Failure { category: Category::Forbidden, message })
 }

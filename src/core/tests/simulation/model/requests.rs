@@ -80,8 +80,6 @@ impl Model {
                 None => Reply::Child(None),
             },
             Request::DeletePod { pod, uid, resource_version } => self.delete_pod(pod, uid, resource_version),
-            Request::AskAgents(question) => self.answer_of_agents(question),
-            Request::AskFigures => self.count_items(),
             Request::PatchStatus { resource_version, status } => match self.resource.clone() {
                 Some(mut resource) if resource.resource_version == *resource_version => {
                     resource.status = merged(&resource.status, status);
