@@ -38,7 +38,7 @@ pub mod secret_finding;
 pub mod seen;
 pub mod shortcuts;
 pub mod slot;
-pub mod spec_edits;
+pub mod spec_edit_words;
 pub mod stateful_set_rollout;
 pub mod status;
 pub mod text;

@@ -20,7 +20,7 @@ use crate::kernel::pending_request::{Changes, ChildWrite, PlannedRequest, Replac
 use crate::kernel::rollout_budget::TurnState;
 use crate::kernel::rollout_cause::RolloutCause;
 use crate::kernel::rotation_record;
-use crate::kernel::spec_edits::spec_edits;
+use crate::kernel::spec_edit_words::spec_edit_words;
 use crate::kernel::status::patch;
 use crate::kernel::world::resource::UnstorableStatus;
 
@@ -130,7 +130,7 @@ fn changes(view: &View<'_>, plan: &Plan<'_>, planned: &Planned) -> Changes {
 fn edits(view: &View<'_>) -> Vec<String> {
     let before = view.resource.spec_before_edit.as_deref();
     let after = view.resource.seen.spec.as_ref().ok();
-    before.zip(after).map(|(before, after)| spec_edits(before, after)).unwrap_or_default()
+    before.zip(after).map(|(before, after)| spec_edit_words(before, after)).unwrap_or_default()
 }
 
 /// Fields of the template that an apply would change; `None` if the workload was dropped after its comparison and the

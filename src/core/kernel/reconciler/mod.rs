@@ -5,9 +5,9 @@
 //! journal's snapshot.
 
 mod active_passes;
+mod last_told;
 mod missing_kinds;
 mod replies;
-mod reports;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,8 +33,8 @@ use super::shortcuts::half_pass;
 use super::world::World;
 use super::world::resource::Resource;
 use active_passes::ActivePasses;
+use last_told::LastTold;
 use missing_kinds::MissingKinds;
-use reports::Reports;
 
 /// Settings from the command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,7 +91,7 @@ pub struct Reconciler {
     open_questions: BTreeMap<RequestId, Asker>,
     active_passes: ActivePasses,
     missing_kinds: MissingKinds,
-    reports: Reports,
+    last_told: LastTold,
 }
 
 impl Reconciler {
@@ -110,7 +110,7 @@ impl Reconciler {
             open_questions: BTreeMap::new(),
             active_passes: ActivePasses::default(),
             missing_kinds: MissingKinds::default(),
-            reports: Reports::default(),
+            last_told: LastTold::default(),
         }
     }
 
@@ -157,9 +157,9 @@ impl Reconciler {
         }
         dirty.iter().for_each(|key| self.compare(key));
         // The queue of a follower does not count.
-        self.reports.queue_depth(if self.leading { self.queue.depth() } else { 0 }, &mut effects);
-        self.reports.wake(self.queue.next_fire(), &mut effects);
-        self.reports.rollouts(self.world.rollout_budget.counts(), &mut effects);
+        self.last_told.queue_depth(if self.leading { self.queue.depth() } else { 0 }, &mut effects);
+        self.last_told.wake(self.queue.next_fire(), &mut effects);
+        self.last_told.rollouts(self.world.rollout_budget.counts(), &mut effects);
         effects
     }
 
@@ -212,7 +212,7 @@ impl Reconciler {
             }
             Event::ServerVersion(version) => self.world.meet_server(version),
             Event::Tick => {
-                self.reports.woken();
+                self.last_told.woken();
                 BTreeSet::new()
             }
         };
@@ -241,7 +241,7 @@ impl Reconciler {
             self.active_passes.end(key);
         }
         if self.world.resources_in(&key.namespace).next().is_none() {
-            self.reports.namespace_is_empty(&key.namespace);
+            self.last_told.namespace_is_empty(&key.namespace);
         }
     }
 

@@ -124,8 +124,8 @@ impl Reconciler {
     /// Says once of a namespace that it goes.
     fn note_failure(&mut self, key: &Key, category: Category, effects: &mut Vec<Effect>) {
         if category == Category::NamespaceTerminating {
-            let Self { world, reports, .. } = self;
-            reports.namespace_terminates(
+            let Self { world, last_told, .. } = self;
+            last_told.namespace_terminates(
                 &key.namespace,
                 || world.resources_in(&key.namespace).count(),
                 effects,

@@ -12,7 +12,7 @@ const MAX_VALUE: usize = 80;
 
 /// Each field that differs with the value before and after, in the order of their names.
 #[must_use]
-pub fn spec_edits(before: &MemcachedSpec, after: &MemcachedSpec) -> Vec<String> {
+pub fn spec_edit_words(before: &MemcachedSpec, after: &MemcachedSpec) -> Vec<String> {
     let json = |spec| serde_json::to_value(spec).unwrap_or_default();
     let mut found = Vec::new();
     compare("", &json(before), &json(after), &mut found);
@@ -65,7 +65,7 @@ mod tests {
             "memcached": {"maxMemoryMB": 96, "extraArgs": ["-o", "x".repeat(200)]},
             "monitoring": {"enabled": true},
         }));
-        let edits = spec_edits(&before, &after);
+        let edits = spec_edit_words(&before, &after);
         assert_eq!(edits.len(), 4, "{edits:?}");
         assert!(edits[0].starts_with("memcached.extraArgs unset -> [\"-o\",\"xxx") && edits[0].len() < 120);
         assert_eq!(
@@ -76,6 +76,6 @@ mod tests {
                 "monitoring.enabled unset -> true"
             ]
         );
-        assert_eq!(spec_edits(&after, &after), Vec::<String>::new());
+        assert_eq!(spec_edit_words(&after, &after), Vec::<String>::new());
     }
 }

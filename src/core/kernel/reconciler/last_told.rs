@@ -11,7 +11,7 @@ use crate::kernel::log_lines;
 
 /// What the shell was told last.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Reports {
+pub(super) struct LastTold {
     depth: usize,
     rollouts: RolloutCounts,
     wake: Option<Timestamp>,
@@ -19,7 +19,7 @@ pub(super) struct Reports {
     terminating_namespaces: BTreeSet<String>,
 }
 
-impl Reports {
+impl LastTold {
     /// How many resources wait in the queue.
     pub(super) fn queue_depth(&mut self, depth: usize, effects: &mut Vec<Effect>) {
         if depth != self.depth {
@@ -78,20 +78,20 @@ mod tests {
 
     #[test]
     fn the_resources_of_a_namespace_that_goes_are_counted_once() {
-        let (mut reports, mut effects, counted) = (Reports::default(), Vec::new(), Cell::new(0));
-        let mut refused = |reports: &mut Reports, namespace: &str| {
+        let (mut last_told, mut effects, counted) = (LastTold::default(), Vec::new(), Cell::new(0));
+        let mut refused = |last_told: &mut LastTold, namespace: &str| {
             let count = || {
                 counted.set(counted.get() + 1);
                 1_000
             };
-            reports.namespace_terminates(namespace, count, &mut effects);
+            last_told.namespace_terminates(namespace, count, &mut effects);
         };
         for _ in 0..1_000 {
-            refused(&mut reports, "a");
+            refused(&mut last_told, "a");
         }
-        refused(&mut reports, "b");
-        reports.namespace_is_empty("a");
-        refused(&mut reports, "a");
+        refused(&mut last_told, "b");
+        last_told.namespace_is_empty("a");
+        refused(&mut last_told, "a");
         assert_eq!((counted.get(), effects.len()), (3, 3));
     }
 }
