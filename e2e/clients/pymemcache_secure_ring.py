@@ -17,9 +17,11 @@ class Refused(Exception):
 
 
 class ServiceName(ssl.SSLContext):
-    """Checks the Service's name in the certificate, because pymemcache would check the address of the pod."""
+    """Checks the Service's name in the certificate, because pymemcache would check the address of the pod. Each new
+    connection reads the file again: so an authority that was added to it is trusted without a restart."""
 
     def wrap_socket(self, sock, **options):
+        self.load_verify_locations(self.authorities)
         return super().wrap_socket(sock, **{**options, "server_hostname": self.service})
 
 
@@ -27,15 +29,22 @@ class SecureCache(pymemcache_ring.Cache):
     def __init__(self, name, port, ca, user, password, **options):
         super().__init__(name, port, **options)
         self.tls = ServiceName(ssl.PROTOCOL_TLS_CLIENT)
-        self.tls.service = name
-        self.tls.load_verify_locations(ca)
-        login = f"{user} {password}".encode()
+        self.tls.service, self.tls.authorities = name, ca
+        self.refusal = None
+        cache, login = self, f"{user} {password}".encode()
 
         class LoggedIn(Client):
             """Logs in on each new connection, also after one that broke."""
 
             def _connect(self):
-                super()._connect()
+                try:
+                    super()._connect()
+                    self.log_in()
+                except (ssl.SSLError, Refused) as refusal:
+                    cache.refusal = refusal
+                    raise
+
+            def log_in(self):
                 self.sock.sendall(b"set auth x 0 %d\r\n%s\r\n" % (len(login), login))
                 answer = b""
                 while not answer.endswith(b"\r\n") and (more := self.sock.recv(64)):
@@ -51,15 +60,20 @@ class SecureCache(pymemcache_ring.Cache):
 
     def client_of(self, pods):
         ring = self.kind_of_ring(pods, tls_context=self.tls, **pymemcache_ring.SETTINGS)
-        # ignore_exc makes a miss of every error, also of a refused login and of a certificate that is not trusted: the cache
-        # would only look empty. So each pod is asked once where nothing hides that.
         for client in ring.clients.values():
             try:
                 client.version()
-            except ssl.SSLError:
-                raise
-            except OSError:
-                pass  # A pod that does not answer now.
+            except (OSError, Refused):
+                pass  # A pod that does not answer now; what is refused is raised below.
+        return ring
+
+    def ring(self):
+        # ignore_exc makes a miss of every error, also of a refused login and of a certificate that is not trusted: the cache
+        # would only look empty. So the error is raised here, at the next question.
+        ring = super().ring()
+        if self.refusal:
+            refusal, self.refusal = self.refusal, None
+            raise refusal
         return ring
 
 

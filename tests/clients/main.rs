@@ -96,6 +96,8 @@ fn files(names: &[&str]) -> TempDir {
     let mut certificate =
         CertificateParams::new(names.iter().map(|&it| it.to_owned()).collect::<Vec<_>>()).unwrap();
     certificate.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    // All have the same name: a client that trusts several tells them apart by this.
+    certificate.use_authority_key_identifier_extension = true;
     fs::write(file("tls.crt"), certificate.self_signed(&key).unwrap().pem()).unwrap();
     fs::write(file("tls.key"), key.serialize_pem()).unwrap();
     folder
@@ -339,6 +341,43 @@ async fn a_ring_of_pymemcache_logs_in_over_tls_at_each_pod_and_says_when_it_is_r
     let mut alone = python(&[&program("pymemcache_secure_ring.py"), "127.0.0.1", &ports[0], &authority]);
     alone.args(["app", "secret"]).env("PYTHONDONTWRITEBYTECODE", "1");
     assert_eq!(output(&mut alone).await, Ok("hello\n".to_owned()));
+}
+
+/// A pod that gets another certificate in place is played by a client that connects to another pod.
+const ANOTHER_CERTIFICATE: &str = "
+import ssl, sys, time, pymemcache_ring, pymemcache_secure_ring
+first, other, ca, new_ca = sys.argv[1:]
+pymemcache_ring.pods = lambda name, port: [('127.0.0.1', int(first))]
+pymemcache_ring.SETTINGS['dead_timeout'] = 0
+cache = pymemcache_secure_ring.SecureCache('cache.default.svc', 11212, ca, 'app', 'secret')
+cache.ring().set('greeting', b'hello', noreply=False)
+for client in cache.ring().clients.values():
+    client.close()
+    client.server = ('127.0.0.1', int(other))
+print(cache.ring().get('greeting'))
+try:
+    cache.ring()
+except ssl.SSLError as refusal:
+    print(refusal.reason)
+with open(ca, 'a') as file:
+    file.write(open(new_ca).read())
+deadline = time.monotonic() + 20
+while not cache.ring().set('greeting', b'hello again', noreply=False) and time.monotonic() < deadline:
+    time.sleep(0.1)
+print(cache.ring().get('greeting'))
+";
+
+#[tokio::test]
+async fn the_secure_ring_of_pymemcache_raises_what_is_refused_later_and_trusts_an_authority_that_is_added() {
+    let first = Secured::start(true).await;
+    let other = Secured::start(true).await;
+    let trusted = tempfile::NamedTempFile::new().unwrap();
+    std::fs::copy(first.authority(), trusted.path()).unwrap();
+    let mut program = python(&["-c", ANOTHER_CERTIFICATE, &first.port(), &other.port()]);
+    program.arg(trusted.path()).arg(other.authority());
+    program.env("PYTHONPATH", programs()).env("PYTHONDONTWRITEBYTECODE", "1");
+    let said = output(&mut program).await;
+    assert_eq!(said, Ok("None\nCERTIFICATE_VERIFY_FAILED\nb'hello again'\n".to_owned()));
 }
 
 /// A tool of libmemcached, with the server as its last argument.
