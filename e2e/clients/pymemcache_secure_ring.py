@@ -1,8 +1,9 @@
-"""A ring over the pods of a cache with TLS and a password, with pymemcache:
-python3 pymemcache_secure_ring.py cache.default.svc 11212 ca.crt USER PASSWORD
+"""A ring over the pods of a cache with TLS and a password, with pymemcache: python3 pymemcache_secure_ring.py ca.crt
 
-The name has to be in the certificate. pymemcache_ring.py, which follows the pods, has to be beside this file.
+The environment has MEMCACHED_SERVERS, as the cache's ConfigMap has it: cache.default:11212. The name has to be in the
+certificate. It also has CACHE_USER and CACHE_PASSWORD. pymemcache_ring.py, which follows the pods, has to be beside this file.
 """
+import os
 import ssl
 import sys
 
@@ -78,7 +79,8 @@ class SecureCache(pymemcache_ring.Cache):
 
 
 if __name__ == "__main__":
-    name, port, ca, user, password = sys.argv[1:]
-    cache = SecureCache(name, int(port), ca, user, password)
+    name, port = os.environ["MEMCACHED_SERVERS"].split(":")
+    login = os.environ["CACHE_USER"], os.environ["CACHE_PASSWORD"]
+    cache = SecureCache(name, int(port), sys.argv[1], *login)
     cache.ring().set("greeting", b"hello", noreply=False)
     print(cache.ring().get("greeting").decode())

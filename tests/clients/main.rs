@@ -338,8 +338,9 @@ async fn a_ring_of_pymemcache_logs_in_over_tls_at_each_pod_and_says_when_it_is_r
     let refusal = output(&mut with("other.default.svc", "secret")).await.unwrap_err();
     assert!(refusal.contains("CERTIFICATE_VERIFY_FAILED"), "{refusal}");
 
-    let mut alone = python(&[&program("pymemcache_secure_ring.py"), "127.0.0.1", &ports[0], &authority]);
-    alone.args(["app", "secret"]).env("PYTHONDONTWRITEBYTECODE", "1");
+    let mut alone = python(&[&program("pymemcache_secure_ring.py"), &authority]);
+    let environment = [("CACHE_USER", "app"), ("CACHE_PASSWORD", "secret"), ("PYTHONDONTWRITEBYTECODE", "1")];
+    alone.env("MEMCACHED_SERVERS", format!("127.0.0.1:{}", ports[0])).envs(environment);
     assert_eq!(output(&mut alone).await, Ok("hello\n".to_owned()));
 }
 

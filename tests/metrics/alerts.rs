@@ -21,14 +21,14 @@ struct Group {
 struct Rule {
     alert: String,
     expr: String,
-    #[expect(dead_code, reason = "read to see that it is complete")]
+    #[serde(rename = "for")]
+    lasts: Option<String>,
     labels: Labels,
     annotations: Annotations,
 }
 
 #[derive(Debug, Deserialize)]
 struct Labels {
-    #[expect(dead_code, reason = "that it is one of these is all there is to say of it")]
     severity: Severity,
 }
 
@@ -130,6 +130,20 @@ fn the_page_names_the_alerts_that_go_by_figures_of_memcached() {
     let (_, list) = document.split_once("These go by figures of memcached: ").unwrap();
     let named = list.split_once(". ").unwrap().0.split('`').skip(1).step_by(2);
     assert_eq!(named.collect::<BTreeSet<_>>(), expected.iter().map(String::as_str).collect());
+}
+
+#[test]
+fn the_table_on_the_page_says_how_severe_each_alert_is_and_when_it_rings() {
+    let row = |Rule { alert, lasts, labels, .. }: Rule| {
+        let severity = format!("{:?}", labels.severity).to_lowercase();
+        let lasts = lasts.map_or_else(|| "at once".to_owned(), |lasts| format!("after {lasts}"));
+        format!("| [{alert}](#{}) | {severity} | {lasts} |", alert.to_lowercase())
+    };
+    let expected: Vec<String> = rules().into_iter().map(row).collect();
+    let document = read("docs/alerts.md");
+    let (_, table) = document.split_once("| alert | severity | rings |\n|---|---|---|\n").unwrap();
+    let found: Vec<&str> = table.lines().take_while(|line| line.starts_with('|')).collect();
+    assert_eq!(found, expected);
 }
 
 #[test]

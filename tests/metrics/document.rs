@@ -18,6 +18,16 @@ Series with the labels `namespace` and `name` are about one `Memcached` resource
 them. The target that Prometheus scrapes has a label `namespace` too, so scrape with `honorLabels: true`, as the chart's
 ServiceMonitor and [this file](#without-the-prometheus-operator) do: else the resource's is called `exported_namespace`, and alerts and dashboard find nothing.
 The page can be served with TLS, to those only who may read it: [secure-metrics.md](secure-metrics.md).
+
+To look at it once, with the [installed operator](install.md) (the demo prints the address of its page): the leader is who has the series of caches.
+
+```sh
+leader=$(kubectl -n memcached-operator-system get lease memcached-operator -o jsonpath='{.spec.holderIdentity}')
+kubectl -n memcached-operator-system port-forward \"pod/${leader%_*}\" 8080 > /dev/null &
+curl --silent --show-error --retry 9 --retry-connrefused http://127.0.0.1:8080/metrics > /tmp/metrics
+kill $!
+grep memcached_operator_instance_info /tmp/metrics
+```
 ";
 
 const PROCESS: &str = "
@@ -66,10 +76,9 @@ container, and memcached's container ends when memcached is killed. So the count
 const PLAIN_PROMETHEUS: &str = "
 ## Without the Prometheus operator
 
-A Prometheus that reads a file needs the rules of the alerts, and two jobs: one for the operator, one for all caches that have an exporter or an agent. Put
+A Prometheus that reads a file needs the rules of the alerts, and two jobs: one for the operator, one for all caches with `monitoring.enabled: true`. Put
 `charts/memcached-operator/files/alerts.yaml` where Prometheus finds it. `memcached-operator-system` is the namespace of the operator. Prometheus' own
-account has to be allowed to `list` and `watch` Pods, Services and EndpointSlices of all namespaces with caches. A resource needs no
-`monitoring.serviceMonitor` for this, only `monitoring.enabled: true`. In the tests a real Prometheus reads by this file; they give it the addresses, because
+account needs the ClusterRole below. A resource needs no `monitoring.serviceMonitor` for this. In the tests a real Prometheus reads by this file; they give it the addresses, because
 Debian's Prometheus cannot ask an API server.
 
 ```yaml
@@ -92,7 +101,25 @@ scrape_configs:
       - {source_labels: [__meta_kubernetes_service_name], target_label: service}
       - {source_labels: [__meta_kubernetes_pod_name], target_label: pod}
 ```
-Where the operator's page is [secured](secure-metrics.md#prometheus), the first job is another one.
+Where the operator's page is [secured](secure-metrics.md#prometheus), the first job is another one. The account of Prometheus, here `prometheus` in the namespace
+`monitoring`, gets these permissions:
+
+```yaml
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: prometheus-discovery
+rules:
+  - {apiGroups: [\"\"], resources: [pods, services], verbs: [get, list, watch]}
+  - {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [get, list, watch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: prometheus-discovery
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: prometheus-discovery}
+subjects: [{kind: ServiceAccount, name: prometheus, namespace: monitoring}]
+```
 ";
 
 fn labels(entry: &Entry) -> String {

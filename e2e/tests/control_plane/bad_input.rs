@@ -102,7 +102,7 @@ async fn children_of(space: &Space, name: &str) -> Result<Vec<DynamicObject>> {
 }
 
 /// A spec with a child of each kind. Nothing scales here: no autoscaler decides.
-fn with_children(replicas: Value, image: &str) -> Value {
+fn with_children(replicas: &Value, image: &str) -> Value {
     json!({
         "replicas": replicas, "image": image,
         "highAvailability": {"podDisruptionBudget": {"enabled": true, "maxUnavailable": 1}},
@@ -126,7 +126,7 @@ async fn await_children(space: &Space, name: &str, count: usize) -> Result<()> {
 
 /// One that was well: what runs goes on running.
 async fn bad_after_all(space: &Space) -> Result<()> {
-    write(space, "once-good", &with_children(Value::Null, "memcached:1.6.18")).await?;
+    write(space, "once-good", &with_children(&Value::Null, "memcached:1.6.18")).await?;
     await_children(space, "once-good", 6).await?;
     let requests = Requests::for_cluster(space.cluster())?;
     let written = || -> Result<Vec<String>> {
@@ -134,7 +134,7 @@ async fn bad_after_all(space: &Space) -> Result<()> {
         Ok(children.filter_map(|it| Some(it.strip_suffix(" once-good")?.to_owned())).collect())
     };
     // If this spec could be read, four of them would be another one, and one would go.
-    let mut edited = with_children(json!([0]), "memcached:1.6.38");
+    let mut edited = with_children(&json!([0]), "memcached:1.6.38");
     edited["monitoring"] = json!({"enabled": true});
     edited["highAvailability"]["podDisruptionBudget"]["maxUnavailable"] = json!(2);
     edited["autoscaling"]["maxReplicas"] = json!(4);
