@@ -95,7 +95,7 @@ fn begun(record: SecretRotation, inputs: &RotationInputs<'_>) -> SecretRotation 
 }
 
 fn answered(before: &SecretRotation, inputs: &RotationInputs<'_>, answers: &[PodAnswer]) -> SecretRotation {
-    let updated = answers.iter().filter(|it| uses(&it.says)).count();
+    let updated = answers.iter().filter(|it| waits_for(&it.says).is_none()).count();
     if updated == answers.len() {
         return SecretRotation {
             used_hash: inputs.wanted.to_owned(),
@@ -116,9 +116,15 @@ fn answered(before: &SecretRotation, inputs: &RotationInputs<'_>, answers: &[Pod
     record
 }
 
-/// Whether nothing is left to wait for in a pod.
-const fn uses(says: &AgentSays) -> bool {
-    matches!(says, AgentSays::Taken { .. } | AgentSays::NeedsRestart { .. })
+/// Why a pod does not use the content yet; `None` where nothing is left to wait for in it.
+fn waits_for(says: &AgentSays) -> Option<&str> {
+    match says {
+        AgentSays::Taken { .. } | AgentSays::NeedsRestart { .. } => None,
+        AgentSays::OtherFiles => Some("the kubelet has not brought the new files"),
+        AgentSays::Taking { reason } | AgentSays::Unreachable { reason } => Some(reason),
+        AgentSays::AskLater => Some("its agent was asked too often to say why"),
+        AgentSays::Refused { .. } => Some("its agent refuses it"),
+    }
 }
 
 /// What a person has to look at, in the order in which it is said.
@@ -156,12 +162,8 @@ fn problem(
         });
     }
     if is_over(record.since.as_ref(), STALLED_AFTER) {
-        let waits = answers.iter().find(|it| !uses(&it.says))?;
-        let why = match &waits.says {
-            AgentSays::Taking { reason } => reason,
-            _ => "the kubelet has not brought the new files",
-        };
-        let start = format!("{secrets} changed, and pod {} does not use it yet", waits.pod);
+        let (pod, why) = answers.iter().find_map(|it| Some((&it.pod, waits_for(&it.says)?)))?;
+        let start = format!("{secrets} changed, and pod {pod} does not use it yet");
         let same = record.problem.as_ref().filter(|it| it.message.starts_with(&start));
         return same.cloned().or_else(|| {
             said(Reason::ProgressDeadlineExceeded, format!("{start}: {why}; no pod is restarted"))

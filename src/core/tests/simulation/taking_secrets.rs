@@ -186,6 +186,28 @@ fn a_pod_that_takes_nothing_for_ten_minutes_is_told_of() {
 }
 
 #[test]
+fn what_is_said_of_a_pod_that_takes_nothing_is_what_its_agent_said() {
+    let kinds = [
+        (Agent::Works, "memcached does not answer"),
+        (Agent::Waits, "the kubelet has not brought the new files"),
+        (Agent::IsBusy, "its agent was asked too often to say why"),
+        // For less than the three minutes after which this is a problem of its own.
+        (Agent::Hangs, "no answer within 2 s"),
+    ];
+    for (agent, why) in kinds {
+        let mut simulation = running();
+        changed(&mut simulation, 2, &[Agent::Works]);
+        pass(&mut simulation, SignedDuration::from_secs(9 * 60));
+        simulation.model.agents = vec![agent];
+        pass(&mut simulation, SignedDuration::from_secs(2 * 60));
+        let words = format!(
+            "Secret credentials changed, and pod cache-0 does not use it yet: {why}; no pod is restarted"
+        );
+        assert_eq!(line(&simulation, "Stalled"), format!("True ProgressDeadlineExceeded: {words}"));
+    }
+}
+
+#[test]
 fn what_waits_for_a_restart_is_a_warning_until_the_pods_are_others() {
     for agent in [Agent::LeavesSomething, Agent::NeedsRestart] {
         let mut simulation = running();
