@@ -249,6 +249,8 @@ async fn an_object_in_the_way_is_failed_until_it_goes() -> Result<()> {
 
         cache.space.api::<Deployment>().delete(cache.name, &DeleteParams::default()).await?;
         cache.deployment("it is ours", |it| it.metadata.owner_references.is_some()).await?;
+        // No edit tells that something begins. So the operator has to have said it before all is complete.
+        cache.is("it goes on", |it| !says(it, "False", "NameConflict")).await?;
         report(cache, complete(1), json!([])).await?;
         cache.ready().await?;
         assert_eq!(cache.verdicts().await?, [InProgress, Failed, InProgress, Current]);
