@@ -1,7 +1,7 @@
 """A ring over the pods of a cache with TLS and a password, with pymemcache: python3 pymemcache_secure_ring.py ca.crt
 
-The environment has MEMCACHED_SERVERS, as the cache's ConfigMap has it: cache.default:11212. The name has to be in the
-certificate. It also has CACHE_USER and CACHE_PASSWORD. pymemcache_ring.py, which follows the pods, has to be beside this file.
+The environment has CACHE_USER, CACHE_PASSWORD, and MEMCACHED_SERVERS as the cache's ConfigMap has it: cache.default:11212.
+This name has to be in the certificate. pymemcache_ring.py, which follows the pods, has to be beside this file.
 """
 import os
 import ssl

@@ -15,8 +15,6 @@ use memcached_operator::kernel::object::ChildKind;
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-const WORKLOADS: [ChildKind; 2] = [ChildKind::Deployment, ChildKind::StatefulSet];
-
 /// Watches until it is dropped.
 pub(crate) struct Witness {
     workloads: BTreeMap<ChildKind, Api<DynamicObject>>,
@@ -41,8 +39,8 @@ impl Drop for Witness {
 
 impl Witness {
     pub(crate) async fn start(space: &Space) -> Result<Self> {
-        let workloads: BTreeMap<_, _> =
-            WORKLOADS.into_iter().map(|kind| (kind, children::api(space, kind))).collect();
+        let kinds = ChildKind::ALL.into_iter().filter(|kind| kind.is_workload());
+        let workloads: BTreeMap<_, _> = kinds.map(|kind| (kind, children::api(space, kind))).collect();
         let seen = Arc::new(Mutex::new(Seen::default()));
         let watch =
             |(kind, api): (&ChildKind, &Api<_>)| tokio::spawn(watch(*kind, api.clone(), Arc::clone(&seen)));
