@@ -13,6 +13,8 @@ use crate::api::status::Warning;
 use crate::api::warnings::{self, SpecWarning};
 use crate::api::{KIND, MemcachedSpec, admission};
 
+/// What is said of a spec with a value of the wrong type, as the API server says it too: nobody asks a rule then.
+const UNCHECKED: &str = "its rules are not checked before every value has the right type";
 /// What is said of an object that does not say its kind.
 const NO_KIND: &str = "no kind";
 
@@ -105,6 +107,10 @@ impl Report {
             .map(|Violation { path, message }| finding(object.position_of(&path), path, message));
         let mut findings: Vec<_> = twice.chain(refused).collect();
         findings.sort_by_key(|finding| finding.at);
+        let is_of_no_version = findings.iter().any(|it| it.path.as_deref() == Some("apiVersion"));
+        if !is_of_no_version && MemcachedSpec::parse(value.get("spec")).is_err() {
+            findings.push(finding(object.position_of("spec"), "spec".to_owned(), UNCHECKED.to_owned()));
+        }
         if findings.is_empty() {
             let warned = |SpecWarning { path, warning: Warning { reason, message } }: SpecWarning| {
                 finding(object.position_of(path), path.to_owned(), format!("{reason}: {message}"))
@@ -248,6 +254,7 @@ spec: {image: {name: memcached}}
             "16:3: Memcached/cache-xxxxx: spec.memcached: is here a second time; the first is in line 6",
             "17:5: Memcached/cache-xxxxx: spec.memcached.threads: should be greater than or equal to 1",
             "18:1: Memcached/cache-xxxxx: data: unknown field",
+            "4:1: Memcached/cache-xxxxx: spec: its rules are not checked before every value has the right type",
             "20:1: Memcached/cache: apiVersion: no such version; there are v1beta1 and v1alpha1",
         ];
         assert_eq!(said(text), of_cache.map(|line| format!("caches.yaml:{line}")));

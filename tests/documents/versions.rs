@@ -145,3 +145,14 @@ fn preflight_the_chart_the_program_and_every_page_name_the_same_oldest_kubernete
         }
     }
 }
+
+#[test]
+fn what_a_page_installs_with_pip_is_what_the_tests_run() {
+    let page = read("docs/clients.md");
+    let installed: Vec<_> =
+        page.split("pip install ").skip(1).filter_map(|rest| rest.lines().next()).collect();
+    let libraries = libraries();
+    let is_tested =
+        |line: &&str| libraries.iter().any(|(name, version)| **line == format!("{name}=={version}"));
+    assert!(!installed.is_empty() && installed.iter().all(is_tested), "{installed:?}");
+}

@@ -107,7 +107,7 @@ impl Story {
             if let (Reply::Child(Some(seen)), Request::Apply { body, .. }) = (&mut reply, &request)
                 && until == Until::Applied
             {
-                seen.content["spec"]["template"] = body["spec"]["template"].clone();
+                seen.content.edit(|it| it["spec"]["template"] = body["spec"]["template"].clone());
             }
             steps += 1;
             assert!(steps < 100, "it does not come to rest: {:?}", self.told());

@@ -129,7 +129,11 @@ async fn types(space: &Space) -> Result<Vec<Status>> {
     unreadable["spec"]["template"]["spec"]["containers"][0]["resources"] =
         json!({"limits": {"memory": "much"}});
     let wanted = expected(Category::Invalid, "failed to create typed patch object (");
+    // As an older API server answers to a field of a newer one.
+    let unknown = expected(Category::Invalid, "field not declared in schema");
     Ok(vec![
+        await_refusal(&target, "Deployment", &deployment("unknown", &json!({"later": true})), unknown)
+            .await?,
         await_refusal(&target, "Deployment", &deployment("twice", &twice), wanted).await?,
         await_refusal(
             &target,

@@ -7,15 +7,17 @@ use anyhow::{Context, Result, ensure};
 use e2e::testing::control_plane::children::api;
 use e2e::testing::control_plane::{at_once, define, plain, ready, secret};
 use e2e::testing::{Space, await_answer, await_answer_within};
-use k8s_openapi::api::apps::v1::Deployment;
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use memcached_operator::api::Memcached;
 use memcached_operator::api::crd::crd;
 use memcached_operator::api::spec::validate;
 use memcached_operator::kernel::desired::Servers;
 use memcached_operator::kernel::desired::default_images::BUILT_IN;
-use memcached_operator::kernel::desired::meta::{SECRET_HASH, TEMPLATE_HASH, TEMPLATE_REVISION};
+use memcached_operator::kernel::desired::meta::{
+    INSTANCE_LABEL, SECRET_HASH, TEMPLATE_HASH, TEMPLATE_REVISION,
+};
 use memcached_operator::kernel::desired::partition::Partition;
 use memcached_operator::kernel::desired::workload::workload;
 use memcached_operator::kernel::desired::{Intent, LiveTemplate, Revision};
@@ -151,6 +153,20 @@ pub(crate) async fn predate(space: &Space, at: usize) -> Result<()> {
 pub(crate) async fn give_up_after(space: &Space, at: usize, seconds: u32) -> Result<()> {
     let patch = Patch::Merge(json!({"spec": {"progressDeadlineSeconds": seconds}}));
     api(space, ChildKind::Deployment).patch(&name(at), &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
+/// Deletes the ReplicaSets of earlier templates. For a rollout that goes back to one of them Kubernetes counts a deadline only
+/// where its controller sees the numbers of both change one after the other.
+pub(crate) async fn forget_earlier_templates(space: &Space, range: Range<usize>) -> Result<()> {
+    let names: BTreeSet<String> = range.map(name).collect();
+    let all = space.api::<ReplicaSet>();
+    for set in all.list(&ListParams::default()).await? {
+        let is_of_one = set.labels().get(INSTANCE_LABEL).is_some_and(|cache| names.contains(cache));
+        if is_of_one && set.spec.as_ref().and_then(|spec| spec.replicas) == Some(0) {
+            all.delete(&set.name_any(), &DeleteParams::default()).await?;
+        }
+    }
     Ok(())
 }
 

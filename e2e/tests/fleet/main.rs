@@ -141,6 +141,7 @@ async fn older_templates_are_adopted_in_turns_and_not_past_one_that_fails(
         kubelet.hold(&name(at));
         caches::give_up_after(space, at, 2).await?;
     }
+    caches::forget_earlier_templates(space, OLD).await?;
     let running = operator.start(&["--adopt-templates=budgeted"]).await?;
     let halted = async |running: &Operator| {
         await_answer("adoption is halted", async || {

@@ -12,6 +12,7 @@ use crate::api::MemcachedStatus;
 use crate::kernel::diff;
 use crate::kernel::event::{Reply, SeenChild, SeenResource};
 use crate::kernel::go_operator::defaults::remove_defaults;
+use crate::kernel::json_text::JsonText;
 use crate::kernel::object::{ChildKind, Controller, FIELD_MANAGER, Key};
 use crate::kernel::seen;
 
@@ -57,27 +58,31 @@ pub(super) fn to_apply(before: &SeenChild, body: &Value) -> SeenChild {
         },
         field: body[field],
     });
-    json_patch::merge(&mut after.content, &wanted);
-    let found = diff::differences(before.kind, body, &before.content, before.owned.as_ref());
-    let keeps = found.of_template().next().is_none() || differ_by_defaults(before, &after);
-    if let Some(template) = before.content.pointer(TEMPLATE).filter(|_| keeps) {
+    let live = before.content.parse();
+    let mut merged = live.clone();
+    json_patch::merge(&mut merged, &wanted);
+    let found =
+        diff::differences(before.kind, body, &live, before.owned.as_ref().map(JsonText::parse).as_ref());
+    let keeps = found.of_template().next().is_none() || differ_by_defaults(before.kind, &live, &merged);
+    if let Some(template) = live.pointer(TEMPLATE).filter(|_| keeps) {
         // A list that was merged as a whole lost its defaults: that would be another template, for which pods roll.
-        after.content["spec"]["template"] = template.clone();
+        merged["spec"]["template"] = template.clone();
     }
-    after.owned = Some(owned(body));
+    after.content = merged.into();
+    after.owned = Some(owned(body).into());
     after.entry = Some(0);
     after.controller = controller(&body["metadata"]["ownerReferences"]).or(after.controller);
     after
 }
 
 /// Whether two templates are the same but for defaults, which the API server sets again. The Go operator owns them.
-fn differ_by_defaults(one: &SeenChild, other: &SeenChild) -> bool {
-    let without = |child: &SeenChild| {
-        let mut template = child.content.pointer(TEMPLATE).cloned().unwrap_or_default();
+fn differ_by_defaults(kind: ChildKind, one: &Value, other: &Value) -> bool {
+    let without = |content: &Value| {
+        let mut template = content.pointer(TEMPLATE).cloned().unwrap_or_default();
         remove_defaults(&mut template);
         json!({"spec": {"template": template}})
     };
-    let (one, other, kind) = (without(one), without(other), one.kind);
+    let (one, other) = (without(one), without(other));
     diff::drift(kind, &one, &other).is_empty() && diff::drift(kind, &other, &one).is_empty()
 }
 
@@ -97,7 +102,7 @@ pub(super) fn to_patch(before: &SeenChild, edits: &[PatchOperation]) -> SeenChil
             PatchOperation::Replace(ReplaceOperation { path, value })
                 if path.as_str().ends_with("/fieldsV1") =>
             {
-                after.owned = Some(value.clone());
+                after.owned = Some(JsonText::new(value));
                 after.go_operator = None;
                 after.entry = Some(0);
             }
@@ -106,10 +111,10 @@ pub(super) fn to_patch(before: &SeenChild, edits: &[PatchOperation]) -> SeenChil
                     Some(entry) => {
                         let field = entry.split_once("/fieldsV1").map(|(_, field)| field);
                         if let Some((field, owned)) = field.zip(after.owned.as_mut()) {
-                            remove(owned, field);
+                            owned.edit(|owned| remove(owned, field));
                         }
                     }
-                    None => remove(&mut after.content, path.as_str()),
+                    None => after.content.edit(|content| remove(content, path.as_str())),
                 }
             }
             // An orphan gets its owner back, and nothing else is added.

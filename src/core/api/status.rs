@@ -98,8 +98,8 @@ pub struct MemcachedStatus {
     /// Since when the operator has been refused what it needs; after 10 minutes the resource is stalled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Time>,
-    /// Since when no further pod of a StatefulSet was replaced or became ready, while that is awaited; after 10 minutes the
-    /// resource is stalled. A Deployment counts by itself.
+    /// Since when no further pod was replaced or became ready, while that is awaited; after 10 minutes the resource is
+    /// stalled. A Deployment counts by itself, but for some rollouts that go back to an earlier template.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progressing_since: Option<Time>,
     /// The new pod of a StatefulSet that has to be warm before the next one is replaced; it stays until the next one goes.

@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::agents::AgentsReply;
 use super::effect::RequestId;
 use super::failure::Failure;
 use super::field_managers::OtherManager;
 use super::go_operator::entry::GoOperatorEntry;
+use super::json_text::JsonText;
 use super::lists::Moment;
 use super::object::{ChildKind, Controller, Key, ResourceVersion, Scope, Uid, Watched};
 use super::pod_figures::PodFigures;
@@ -144,9 +144,9 @@ pub struct SeenChild {
     /// Who controls it, if anybody.
     pub controller: Option<Controller>,
     /// `{"metadata": {labels, annotations, ownerReferences}, "spec": ...}` as the API server holds it.
-    pub content: Value,
+    pub content: JsonText,
     /// `fieldsV1` of our own apply entry in managedFields: what the API server says we own.
-    pub owned: Option<Value>,
+    pub owned: Option<JsonText>,
     /// The place of that entry in managedFields.
     pub entry: Option<usize>,
     /// The Go operator's entry in managedFields.
@@ -185,6 +185,11 @@ pub struct SeenRollout {
     pub available: i32,
     /// Message of the condition Progressing while its reason is `ProgressDeadlineExceeded`.
     pub deadline_exceeded: Option<String>,
+    /// Whether a Deployment says that its rollout is finished while pods of an older template are left: Kubernetes counts no
+    /// deadline for it then. So it is with a template that pods had before, where its controller saw the numbers of its
+    /// ReplicaSets change at once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_deadline: bool,
     /// Message of the condition ReplicaFailure while it is true.
     pub replica_failure: Option<String>,
     /// The revisions of a StatefulSet; `None` for a Deployment.

@@ -10,9 +10,10 @@ use super::event::{ScalingInactive, SeenChild, SeenRollout};
 use super::field_managers::{self, OtherManager};
 use super::go_operator::managed_fields::GoOperatorFields;
 use super::hash::{self, BodyHash};
+use super::json_text::JsonText;
 use super::object::{Controller, ResourceVersion, Uid};
 use super::orphan::Orphan;
-use super::shortcuts::comparison::Comparison;
+use super::shortcuts::comparison::{Comparison, Fingerprint};
 use super::unwatched::carries_label;
 use super::weakened;
 
@@ -97,10 +98,9 @@ impl Live {
         if self.generation > 0 { self.generation.to_string() } else { self.resource_version.to_string() }
     }
 
-    /// Whether this is the object that was seen and compared before, in another version: somebody wrote a field that
-    /// decides nothing here. Such events are frequent, and no pass can find anything new.
+    /// What is new in an object that was seen again.
     #[must_use]
-    pub fn differs_in_version_only(&self, seen: &SeenChild) -> bool {
+    pub fn news_of(&self, seen: &SeenChild) -> News {
         let SeenChild {
             kind: _,
             key: _,
@@ -110,32 +110,73 @@ impl Live {
             generation,
             deleting,
             controller,
-            content,
-            owned,
+            content: _,
+            owned: _,
             entry,
             go_operator,
             managers,
             rollout,
             inactive,
         } = seen;
-        self.uid == *uid
-            && self.generation == *generation
-            && self.deleting == *deleting
+        let is_same = self.uid == *uid
             && self.controller.as_deref() == controller.as_ref()
             && self.orphan.is_none()
             && self.entry == *entry
             && self.go_operator.is_none()
             && go_operator.is_none()
             && self.managers == *managers
+            && self.comparison.is_of(Fingerprint::of(seen));
+        let is_same_status = self.generation == *generation
+            && self.deleting == *deleting
             && self.rollout.as_deref() == rollout.as_ref()
-            && self.inactive.as_deref() == inactive.as_ref()
-            && self.comparison.is_of(content, owned.as_ref())
+            && self.inactive.as_deref() == inactive.as_ref();
+        match (is_same, is_same_status) {
+            (true, true) => News::Version,
+            (true, false) => News::Status,
+            (false, _) => News::Object,
+        }
+    }
+
+    /// The same object with another status: what its content says stays as it was found.
+    #[must_use]
+    pub fn with_status_of(self, seen: SeenChild) -> Self {
+        let SeenChild {
+            kind: _,
+            key: _,
+            uid: _,
+            resource_version,
+            created: _,
+            generation,
+            deleting,
+            controller: _,
+            content,
+            owned,
+            entry: _,
+            go_operator: _,
+            managers: _,
+            rollout,
+            inactive,
+        } = seen;
+        let comparison = self.comparison.of_same(content, owned);
+        let (rollout, inactive) = (rollout.map(Box::new), inactive.map(Box::new));
+        Self { resource_version, generation, deleting, rollout, inactive, comparison, ..self }
     }
 
     /// Keeps the outcome of a comparison and drops the object.
     pub fn keep_comparison(&mut self, desired: BodyHash, differences: Differences) {
         self.comparison.keep(desired, differences);
     }
+}
+
+/// What is new in an object that was seen again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// Its version: somebody wrote a field that decides nothing here. Such events are frequent, and no pass can find anything.
+    Version,
+    /// Its status, or that it is being deleted.
+    Status,
+    /// Anything.
+    Object,
 }
 
 /// A short hash of the pod template, to see whether the template changed. It stands in the status of caches whose pods take
@@ -148,35 +189,28 @@ pub fn template_content_hash(content: &Value) -> Option<u64> {
 
 impl From<SeenChild> for Live {
     fn from(seen: SeenChild) -> Self {
-        let template_content_hash = template_content_hash(&seen.content);
-        Self::with_content_hash(seen, template_content_hash)
-    }
-}
-
-impl Live {
-    /// What is kept of a child, where its [`template_content_hash`] is known: to find it out again at each event that changes the
-    /// status only would be most of the work of that event.
-    #[must_use]
-    pub fn with_content_hash(seen: SeenChild, template_content_hash: Option<u64>) -> Self {
         let orphan = Orphan::from_seen(&seen);
+        // Of the other kinds nothing is read here: what they contain is only compared.
+        let is_read = seen.kind.is_workload() || seen.go_operator.is_some();
+        let tree = |text: &JsonText| if is_read { text.parse() } else { Value::Null };
+        let (content, owned) = (tree(&seen.content), seen.owned.as_ref().map(tree));
         let annotation = |of: &str, name: &str| {
-            let annotations = seen.content.pointer(of)?.pointer("/metadata/annotations")?;
+            let annotations = content.pointer(of)?.pointer("/metadata/annotations")?;
             annotations.get(name)?.as_str().map(str::to_owned)
         };
         let by_us = |of: &str, name: &str| {
             let record = of.replace('/', "/f:") + "/f:metadata/f:annotations";
             let ours = |owned: &Value| owned.pointer(&record)?.get(format!("f:{name}")).cloned();
-            seen.owned.as_ref().is_none_or(|owned| ours(owned).is_some())
+            owned.as_ref().is_none_or(|owned| ours(owned).is_some())
         };
-        let go_operator = seen
-            .go_operator
-            .map(|entry| GoOperatorFields::from_entry(entry, &seen.content, seen.owned.as_ref()));
+        let go_operator =
+            seen.go_operator.map(|entry| GoOperatorFields::from_entry(entry, &content, owned.as_ref()));
         // The Go operator knows nothing of our annotations: where it wrote last, they speak of an earlier template.
-        let said = || LiveTemplate::from_workload(&seen.content, seen.owned.as_ref());
+        let said = || LiveTemplate::from_workload(&content, owned.as_ref());
         let template = if go_operator.is_none() { said() } else { None };
-        let ours = go_operator.as_ref().map(|theirs| &theirs.fields).or(seen.owned.as_ref());
+        let ours = go_operator.as_ref().map(|theirs| &theirs.fields).or(owned.as_ref());
         let unrecorded =
-            template.is_none().then(|| UnrecordedTemplate::from_content(&seen.content, ours)).flatten();
+            template.is_none().then(|| UnrecordedTemplate::from_content(&content, ours)).flatten();
         let hash_at = template.as_ref().map(|template| match template.revision.hash_is_on_deployment() {
             true => "",
             false => "/spec/template",
@@ -187,15 +221,11 @@ impl Live {
             // What only a newer operator knows may have it in either place.
             secret_hash: secret_hash.or_else(|| template.as_ref()?.secret_hash.clone()),
             restart_trigger: annotation("/spec/template", RESTART_TRIGGER),
-            template_content_hash,
-            replicas: seen.content.pointer("/spec/replicas").and_then(Value::as_i64),
-            partition: seen
-                .content
-                .pointer(PARTITION)
-                .and_then(Value::as_i64)
-                .and_then(|it| it.try_into().ok()),
+            template_content_hash: template_content_hash(&content),
+            replicas: content.pointer("/spec/replicas").and_then(Value::as_i64),
+            partition: content.pointer(PARTITION).and_then(Value::as_i64).and_then(|it| it.try_into().ok()),
             owns_replicas: ours.is_some_and(|it| it.pointer(REPLICAS).is_some()),
-            partition_is_foreign: seen.content.pointer(PARTITION).is_some()
+            partition_is_foreign: content.pointer(PARTITION).is_some()
                 && ours.is_some_and(|it| it.pointer(OWNED_PARTITION).is_none()),
             entry: seen.entry,
             template: template.map(Box::new),
@@ -207,7 +237,7 @@ impl Live {
             in_sight: carries_label(&seen.content),
             controller: seen.controller.map(Box::new),
             orphan,
-            weakened: weakened::weakened(&seen.content, &seen.managers),
+            weakened: weakened::weakened(&content, &seen.managers),
             managers: field_managers::bounded(seen.managers),
             rollout: seen.rollout.map(Box::new),
             inactive: seen.inactive.map(Box::new),

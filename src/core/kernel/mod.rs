@@ -17,6 +17,7 @@ pub mod field_managers;
 pub mod go_operator;
 pub mod hash;
 pub mod instance_metrics;
+pub mod json_text;
 pub mod kube_events;
 pub mod lists;
 pub mod live;

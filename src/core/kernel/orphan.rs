@@ -22,9 +22,6 @@ use super::desired::meta;
 use super::event::{SeenChild, SeenResource};
 use super::object::{ChildKind, Key, Scope};
 
-/// JSON pointer of the owner references.
-const OWNERS: &str = "/metadata/ownerReferences";
-
 /// A child that this operator made and nobody controls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orphan {
@@ -37,15 +34,18 @@ impl Orphan {
     /// Recognises an orphan.
     #[must_use]
     pub fn from_seen(seen: &SeenChild) -> Option<Self> {
-        let labels = seen.content.pointer("/metadata/labels");
-        let is_written =
-            |(name, value): (String, String)| labels.and_then(|all| all.get(name)?.as_str()) == Some(&value);
         let made_here = seen.entry.is_some() || seen.go_operator.is_some();
-        let labelled = || meta::selector_labels(&seen.key.name).into_iter().all(is_written);
-        if seen.controller.is_some() || !made_here || !labelled() {
+        if seen.controller.is_some() || !made_here {
             return None;
         }
-        let owners = seen.content.pointer(OWNERS).and_then(Value::as_array);
+        let content = seen.content.parse();
+        let labels = content.pointer("/metadata/labels");
+        let is_written =
+            |(name, value): (String, String)| labels.and_then(|all| all.get(name)?.as_str()) == Some(&value);
+        if !meta::selector_labels(&seen.key.name).into_iter().all(is_written) {
+            return None;
+        }
+        let owners = content.pointer("/metadata/ownerReferences").and_then(Value::as_array);
         Some(Self { created: seen.created?, owned: owners.is_some_and(|all| !all.is_empty()) })
     }
 

@@ -3,6 +3,8 @@
 //!
 //! Everything here is total: an object of any shape gives an event or, without a name or uid, nothing.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use kube_core::DynamicObject;
@@ -16,6 +18,7 @@ use super::event::{
 use super::field_managers;
 use super::go_operator;
 use super::go_operator::entry::GoOperatorEntry;
+use super::json_text::JsonText;
 use super::object::{ChildKind, Controller, FIELD_MANAGER, Key, ResourceVersion, Uid, Watched};
 use super::pod_problem;
 use super::pod_readiness::Readiness;
@@ -80,7 +83,7 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
         generation: meta.generation.unwrap_or_default(),
         deleting: meta.deletion_timestamp.is_some(),
         controller: controller.map(Controller::from),
-        content: json!({"metadata": {"labels": our_label(meta)}}),
+        content: json!({"metadata": {"labels": our_label(meta)}}).into(),
         owned: None,
         entry: None,
         go_operator: None,
@@ -97,21 +100,20 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
             && entry.operation.as_deref() == Some("Apply")
             && entry.subresource.is_none()
     });
-    let owned = entry.and_then(|at| managed().nth(at)?.fields_v1.as_ref()).map(|fields| fields.0.clone());
+    let owned = entry.and_then(|at| managed().nth(at)?.fields_v1.as_ref()).map(|fields| &fields.0);
     let go_operator = GoOperatorEntry::find(managed(), controller);
     let entries = meta.managed_fields.as_deref().unwrap_or_default();
     let field = kind.content_field();
+    let metadata = json!({
+        "labels": meta.labels,
+        "annotations": meta.annotations,
+        "ownerReferences": meta.owner_references,
+    });
+    let content = BTreeMap::from([("metadata", Some(&metadata)), (field, object.data.get(field))]);
     Some(SeenChild {
-        content: json!({
-            "metadata": {
-                "labels": meta.labels,
-                "annotations": meta.annotations,
-                "ownerReferences": meta.owner_references,
-            },
-            field: object.data.get(field),
-        }),
-        managers: field_managers::others(entries, owned.as_ref(), go_operator.as_ref()),
-        owned,
+        content: JsonText::new(&content),
+        managers: field_managers::others(entries, owned, go_operator.as_ref()),
+        owned: owned.map(JsonText::new),
         entry,
         go_operator,
         rollout: kind.is_workload().then(|| rollout(object.data.get("status"))),
@@ -164,6 +166,9 @@ fn rollout(status: Option<&Value>) -> SeenRollout {
         deadline_exceeded: conditions()
             .find(|it| is(it, "type", "Progressing") && is(it, "reason", "ProgressDeadlineExceeded"))
             .map(message),
+        without_deadline: count("replicas") > count("updatedReplicas")
+            && conditions()
+                .any(|it| is(it, "type", "Progressing") && is(it, "reason", "NewReplicaSetAvailable")),
         replica_failure: conditions()
             .find(|it| is(it, "type", "ReplicaFailure") && is(it, "status", "True"))
             .map(message),
@@ -224,6 +229,8 @@ pub fn pod(object: &Pod) -> Option<SeenPod> {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
     use crate::kernel::field_managers::OtherManager;
 
@@ -284,8 +291,9 @@ mod tests {
                 content: json!({
                     "metadata": {"labels": {"a": "b"}, "annotations": null, "ownerReferences": null},
                     "spec": {"replicas": 1},
-                }),
-                owned: Some(json!({"f:spec": {}})),
+                })
+                .into(),
+                owned: Some(json!({"f:spec": {}}).into()),
                 entry: Some(1),
                 go_operator: None,
                 managers: vec![OtherManager {
@@ -297,6 +305,23 @@ mod tests {
                 inactive: None,
             }
         );
+    }
+
+    #[rstest]
+    #[case::of_a_template_that_pods_had_before("NewReplicaSetAvailable", 4, 1, true)]
+    #[case::that_is_finished("NewReplicaSetAvailable", 3, 3, false)]
+    #[case::that_is_counted("ReplicaSetUpdated", 4, 1, false)]
+    fn a_rollout_without_a_deadline_is_one_that_a_deployment_calls_finished_too_early(
+        #[case] reason: &str,
+        #[case] replicas: i32,
+        #[case] updated: i32,
+        #[case] expected: bool,
+    ) {
+        let status = json!({
+            "replicas": replicas, "updatedReplicas": updated,
+            "conditions": [{"type": "Progressing", "status": "True", "reason": reason}],
+        });
+        assert_eq!(rollout(Some(&status)).without_deadline, expected);
     }
 
     #[test]

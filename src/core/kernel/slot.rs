@@ -9,10 +9,9 @@ use super::event::SeenChild;
 use super::failure::Failure;
 use super::hash::BodyHash;
 use super::lists::Moment;
-use super::live::Live;
+use super::live::{Live, News};
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
 use super::repair_limiter::RepairLimiter;
-use super::shortcuts::comparison::Comparison;
 use super::unwatched::{Absence, Recheck};
 use crate::api::status::AlteredFields;
 
@@ -135,7 +134,8 @@ impl Slot {
         }
         if self.is_as_decided()
             && let Some(live) = &mut self.live
-            && live.differs_in_version_only(&seen)
+            && !live.comparison.is_open()
+            && live.news_of(&seen) == News::Version
         {
             live.resource_version = seen.resource_version;
             return false;
@@ -278,19 +278,14 @@ impl Slot {
         let before = self.live.take();
         let hash_before = before.as_ref().map(|it| it.template_content_hash);
         self.recheck.take_if(|_| before.as_ref().is_none_or(|before| before.uid != seen.uid));
-        let known = before.and_then(|live| live.comparison.result());
-        // Most events change the status only: the earlier result still holds for the rest, and the template is the same.
-        let known = known.filter(|it| it.is_of(&seen.content, seen.owned.as_ref()));
-        let live = match hash_before.filter(|_| known.is_some()) {
-            Some(print) => Live::with_content_hash(seen, print),
-            None => Live::from(seen),
+        let live = match before {
+            // Most events change the status only: what was found in the rest still holds.
+            Some(before) if before.news_of(&seen) != News::Object => before.with_status_of(seen),
+            _ => Live::from(seen),
         };
         self.template_changed |= hash_before.is_some_and(|before| before != live.template_content_hash);
         let live = self.live.insert(live);
         self.recheck.take_if(|_| live.in_sight);
-        if let Comparison::Pending(object) = &mut live.comparison {
-            object.remember(known);
-        }
     }
 
     /// Marks the child as deleted and returns its last known state; `None` if the object had left the watch before,
@@ -341,12 +336,14 @@ impl Slot {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::kernel::backoff::Attempt;
     use crate::kernel::desired::meta::selector_labels;
     use crate::kernel::diff::Differences;
+    use crate::kernel::event::SeenRollout;
     use crate::kernel::failure::Category;
 
     fn service(uid: &str, version: &str) -> SeenChild {
@@ -359,7 +356,8 @@ mod tests {
             generation: 0,
             deleting: false,
             controller: None,
-            content: json!({"metadata": {"labels": selector_labels("x")}, "spec": {"clusterIP": "None"}}),
+            content: json!({"metadata": {"labels": selector_labels("x")}, "spec": {"clusterIP": "None"}})
+                .into(),
             owned: None,
             entry: None,
             go_operator: None,
@@ -457,7 +455,7 @@ mod tests {
     #[test]
     fn what_has_left_the_watch_is_not_lost_once_more_when_the_watch_says_so_late() {
         let mut slot = Slot::default();
-        let taken = SeenChild { content: json!({"spec": {}}), ..service("a", "2") };
+        let taken = SeenChild { content: json!({"spec": {}}).into(), ..service("a", "2") };
         slot.store_from_watch(service("a", "1"));
         slot.store_from_read(taken.clone());
         assert_eq!(slot.mark_deleted(), None);
@@ -522,6 +520,26 @@ mod tests {
         assert_eq!(another_version(uncompared, "2"), (true, true));
     }
 
+    #[rstest]
+    #[case::a_version(|_: &mut SeenChild| (), News::Version)]
+    #[case::the_status(|seen: &mut SeenChild| seen.rollout = Some(SeenRollout::default()), News::Status)]
+    #[case::a_generation(|seen: &mut SeenChild| seen.generation = 2, News::Status)]
+    #[case::that_it_goes(|seen: &mut SeenChild| seen.deleting = true, News::Status)]
+    #[case::the_content(|seen: &mut SeenChild| seen.content = json!({"spec": {}}).into(), News::Object)]
+    #[case::who_owns_what(|seen: &mut SeenChild| seen.owned = Some(json!({"f:spec": {}}).into()), News::Object)]
+    #[case::where_that_stands(|seen: &mut SeenChild| seen.entry = Some(0), News::Object)]
+    #[case::another_object(|seen: &mut SeenChild| seen.uid = Uid::from("b"), News::Object)]
+    fn an_object_is_news_as_far_as_something_in_it_is_new(
+        #[case] change: fn(&mut SeenChild),
+        #[case] expected: News,
+    ) {
+        let mut live = Live::from(service("a", "1"));
+        live.keep_comparison(hash("one"), no_differences());
+        let mut seen = service("a", "2");
+        change(&mut seen);
+        assert_eq!(live.news_of(&seen), expected);
+    }
+
     #[test]
     fn what_was_found_about_the_same_content_is_not_looked_for_again() {
         let desired = json!({"spec": {"clusterIP": "None"}});
@@ -532,12 +550,12 @@ mod tests {
         assert_eq!(found(&slot, "one", &desired), (Some(no_differences()), false));
         assert_eq!(found(&slot, "another", &json!({"spec": {}})), (Some(no_differences()), true));
         let owned = json!({"f:spec": {"f:clusterIP": {}, "f:type": {}}});
-        slot.store_from_watch(SeenChild { owned: Some(owned), ..service("a", "3") });
+        slot.store_from_watch(SeenChild { owned: Some(owned.into()), ..service("a", "3") });
         assert_eq!(paths(found(&slot, "one", &desired)), (only("spec.type"), true));
         let differences = found(&slot, "one", &desired).0.unwrap();
         slot.live.as_mut().unwrap().keep_comparison(hash("one"), differences);
         slot.store_from_watch(SeenChild {
-            content: json!({"spec": {"clusterIP": "10.0.0.1"}}),
+            content: json!({"spec": {"clusterIP": "10.0.0.1"}}).into(),
             ..service("a", "4")
         });
         assert_eq!(paths(found(&slot, "one", &desired)), (only("spec.clusterIP"), true));

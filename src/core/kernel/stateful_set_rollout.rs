@@ -196,7 +196,8 @@ mod tests {
             controller: None,
             content: json!({"spec": {
                 "replicas": 3, "updateStrategy": {"rollingUpdate": {"partition": partition}},
-            }}),
+            }})
+            .into(),
             owned: None,
             entry: None,
             go_operator: None,
@@ -280,7 +281,7 @@ mod tests {
     fn a_rollout_that_somebody_else_stopped_goes_on(#[case] owned: &[&str], #[case] expected: i32) {
         let fields: Value = owned.iter().map(|it| (format!("f:{it}"), json!({}))).collect();
         let owned = json!({"f:spec": {"f:updateStrategy": {"f:rollingUpdate": fields}}});
-        let live = Live::from(SeenChild { owned: Some(owned), ..seen(HELD, rollout(1, 3)) });
+        let live = Live::from(SeenChild { owned: Some(owned.into()), ..seen(HELD, rollout(1, 3)) });
         assert_eq!(partition(&live, 3, &[], NextPod::MayBeReplaced).of_kept_pods, expected);
     }
 

@@ -2,13 +2,15 @@
 //! is found only by reading, and no event tells when it changes or is deleted. Pure data; part of what is known of a
 //! child.
 
+use std::collections::BTreeMap;
+
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::backoff;
 use super::desired::meta::{MANAGED_BY, MANAGED_BY_LABEL};
 use super::failure::Category;
+use super::json_text::JsonText;
 use super::object::Uid;
 
 /// The longest time between two reads of an object that no watch shows.
@@ -58,7 +60,15 @@ impl Recheck {
 
 /// Whether the watch by our label shows an object with this content, see [`super::event::SeenChild::content`].
 #[must_use]
-pub fn carries_label(content: &Value) -> bool {
-    let labels = content.pointer("/metadata/labels");
-    labels.and_then(|labels| labels.get(MANAGED_BY_LABEL)).is_some_and(|value| value == MANAGED_BY)
+pub fn carries_label(content: &JsonText) -> bool {
+    #[derive(Deserialize)]
+    struct Content {
+        metadata: Metadata,
+    }
+    #[derive(Deserialize)]
+    struct Metadata {
+        labels: Option<BTreeMap<String, String>>,
+    }
+    let labels = content.read::<Content>().and_then(|content| content.metadata.labels);
+    labels.is_some_and(|labels| labels.get(MANAGED_BY_LABEL).is_some_and(|value| value == MANAGED_BY))
 }

@@ -194,7 +194,7 @@ impl Operator {
         let orphan = |number| {
             let key = key(NEAR, &format!("orphan-{number:05}"));
             let mut content = labelled.content.clone();
-            content["metadata"]["labels"] = json!(meta::selector_labels(&key.name));
+            content.edit(|it| it["metadata"]["labels"] = json!(meta::selector_labels(&key.name)));
             Event::Child(Box::new(SeenChild { key, content, ..labelled.clone() }))
         };
         for kind in Watched::ALL.into_iter().skip(1) {

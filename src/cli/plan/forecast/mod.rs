@@ -16,6 +16,7 @@ use crate::kernel::diff;
 use crate::kernel::effect::{Effect, Observation, Request, RequestId};
 use crate::kernel::event::{Event, Reply, SeenChild, SeenResource};
 use crate::kernel::failure::{Category, Failure};
+use crate::kernel::json_text::JsonText;
 use crate::kernel::object::{ChildKind, Key, Watched};
 use crate::kernel::reconciler::{Reconciler, Settings};
 use crate::kernel::rollout_budget::{Adoption, BudgetSettings};
@@ -146,7 +147,7 @@ pub fn operator_pods(events: &[Event]) -> Option<OperatorPods> {
     let keys: BTreeSet<Key> = events.iter().filter_map(has_agents).collect();
     events.iter().find_map(|event| match event {
         Event::Child(child) if child.kind == ChildKind::NetworkPolicy && keys.contains(&child.key) => {
-            OperatorPods::from_policy(&child.content)
+            OperatorPods::from_policy(&child.content.parse())
         }
         _ => None,
     })
@@ -216,7 +217,8 @@ impl Forecast {
 
     fn note_child(&mut self, seen: &SeenChild) {
         if let Some(plan) = self.plans.get_mut(&seen.key).filter(|_| seen.kind.is_workload()) {
-            let live = LiveTemplate::from_workload(&seen.content, seen.owned.as_ref());
+            let owned = seen.owned.as_ref().map(JsonText::parse);
+            let live = LiveTemplate::from_workload(&seen.content.parse(), owned.as_ref());
             plan.template_revision = live.map(|live| live.revision.0);
         }
         self.live.insert((seen.kind, seen.key.clone()), seen.clone());
@@ -376,12 +378,14 @@ fn first_read(create: &Request) -> Option<Request> {
 
 /// The fields that an apply would change, and those that go because it lacks them.
 fn fields(kind: ChildKind, body: &Value, live: &SeenChild) -> Vec<Field> {
-    let changed = diff::changes(kind, body, &live.content).into_iter().map(|change| Field {
+    let content = live.content.parse();
+    let changed = diff::changes(kind, body, &content).into_iter().map(|change| Field {
         path: change.path,
         from: change.live.cloned().unwrap_or_default(),
         to: change.desired.clone(),
     });
-    let gone = live.owned.as_ref().map(|owned| diff::let_go(body, &live.content, owned)).unwrap_or_default();
+    let gone =
+        live.owned.as_ref().map(|owned| diff::let_go(body, &content, &owned.parse())).unwrap_or_default();
     let gone = gone.into_iter().map(|(path, from)| Field { path, from, to: Value::Null });
     changed.chain(gone).collect()
 }

@@ -108,8 +108,8 @@ pub struct NetworkPolicySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::embedded)]
     pub allowed_sources: Option<Vec<NetworkPolicyPeer>>,
-    /// Who may connect to the exporter, as in a NetworkPolicy; everybody where it is empty, the same as to
-    /// memcached where it is unset.
+    /// Who may connect to the exporter, which is Prometheus, as in a NetworkPolicy; everybody where it is empty, the same
+    /// as to memcached where it is unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::embedded)]
     pub metrics_sources: Option<Vec<NetworkPolicyPeer>>,

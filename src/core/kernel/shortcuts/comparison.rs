@@ -1,13 +1,14 @@
 //! How a live child compares with what is desired: its object until it was compared, the outcome afterwards. Pure; part
 //! of a live child.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use twox_hash::XxHash3_64;
 
 use crate::kernel::diff::{self, Differences};
+use crate::kernel::event::SeenChild;
 use crate::kernel::hash::BodyHash;
+use crate::kernel::json_text::JsonText;
 use crate::kernel::object::ChildKind;
 
 /// How a live child compares with the desired one.
@@ -23,9 +24,9 @@ pub enum Comparison {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Uncompared {
     /// [`SeenChild::content`].
-    content: Value,
+    content: JsonText,
     /// [`SeenChild::owned`].
-    owned: Option<Value>,
+    owned: Option<JsonText>,
     /// The result of an earlier comparison of the same content. It only saves a comparison, so snapshots leave it out.
     #[serde(skip)]
     before: Option<ComparisonResult>,
@@ -39,10 +40,8 @@ pub struct ComparisonResult {
     /// What was found; `None` where nothing was, as in nearly each child.
     #[serde(with = "none_or_some")]
     differences: Option<Box<Differences>>,
-    /// [`fingerprint`] of the live object, if it was computed. It is in the snapshot, so that a replayed kernel also ignores
-    /// an event that repeats the same object.
-    #[serde(default)]
-    of: Option<u64>,
+    /// The live object. It is in the snapshot, so that a replayed kernel also ignores an event that repeats the same object.
+    of: Fingerprint,
 }
 
 /// Differences are stored as such also where there are none.
@@ -71,20 +70,7 @@ fn some(found: Differences) -> Option<Box<Differences>> {
     (found != Differences::default()).then(|| Box::new(found))
 }
 
-impl Uncompared {
-    /// The result of an earlier comparison of the same content.
-    pub fn remember(&mut self, before: Option<ComparisonResult>) {
-        self.before = before;
-    }
-}
-
 impl ComparisonResult {
-    /// Whether this result belongs to an object with the same content and owned fields.
-    #[must_use]
-    pub fn is_of(&self, content: &Value, owned: Option<&Value>) -> bool {
-        self.of == Some(fingerprint(content, owned))
-    }
-
     fn differences(&self) -> Differences {
         self.differences.as_deref().cloned().unwrap_or_default()
     }
@@ -93,7 +79,7 @@ impl ComparisonResult {
 impl Comparison {
     /// Of an object that was just seen.
     #[must_use]
-    pub fn pending(content: Value, owned: Option<Value>) -> Self {
+    pub fn pending(content: JsonText, owned: Option<JsonText>) -> Self {
         Self::Pending(Box::new(Uncompared { content, owned, before: None }))
     }
 
@@ -103,16 +89,30 @@ impl Comparison {
             Self::Done(before) => before.of,
             Self::Pending(object) => match &object.before {
                 Some(before) => before.of,
-                None => Some(fingerprint(&object.content, object.owned.as_ref())),
+                None => Fingerprint::new(&object.content, object.owned.as_ref()),
             },
         };
         *self = Self::Done(ComparisonResult { desired, differences: some(differences), of });
     }
 
-    /// Whether this is the result for an object with the same content and owned fields.
+    /// The same object in another version: it is compared again only where something else is desired by then.
     #[must_use]
-    pub fn is_of(&self, content: &Value, owned: Option<&Value>) -> bool {
-        matches!(self, Self::Done(result) if result.is_of(content, owned))
+    pub fn of_same(self, content: JsonText, owned: Option<JsonText>) -> Self {
+        let before = match self {
+            Self::Pending(object) => object.before,
+            Self::Done(result) => Some(result),
+        };
+        Self::Pending(Box::new(Uncompared { content, owned, before }))
+    }
+
+    /// Whether an object with the same content and owned fields was compared.
+    #[must_use]
+    pub fn is_of(&self, object: Fingerprint) -> bool {
+        match self {
+            Self::Pending(uncompared) => uncompared.before.as_ref(),
+            Self::Done(result) => Some(result),
+        }
+        .is_some_and(|result| result.of == object)
     }
 
     /// Whether the object still has to be compared.
@@ -127,15 +127,6 @@ impl Comparison {
         match self {
             Self::Pending(_) => true,
             Self::Done(result) => Some(result.desired) == desired,
-        }
-    }
-
-    /// What was found, if anything was.
-    #[must_use]
-    pub fn result(self) -> Option<ComparisonResult> {
-        match self {
-            Self::Pending(object) => object.before,
-            Self::Done(result) => Some(result),
         }
     }
 
@@ -155,17 +146,31 @@ impl Comparison {
                 let known = before.as_ref().filter(|before| before.desired == hash);
                 Some(match known {
                     Some(before) => before.differences(),
-                    None => diff::differences(kind, body(), content, owned.as_ref()),
+                    None => {
+                        let owned = owned.as_ref().map(JsonText::parse);
+                        diff::differences(kind, body(), &content.parse(), owned.as_ref())
+                    }
                 })
             }
         }
     }
 }
 
-/// A hash of the parts of an object that are compared. It has no random key, so that each process of one build finds the same:
-/// a snapshot holds it.
-fn fingerprint(content: &Value, owned: Option<&Value>) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (content, owned).hash(&mut hasher);
-    hasher.finish()
+/// A hash of the parts of an object that are compared. It has no random key, so that each process finds the same: a snapshot holds
+/// it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Fingerprint(u64);
+
+impl Fingerprint {
+    /// Of an object that was seen.
+    #[must_use]
+    pub fn of(seen: &SeenChild) -> Self {
+        Self::new(&seen.content, seen.owned.as_ref())
+    }
+
+    fn new(content: &JsonText, owned: Option<&JsonText>) -> Self {
+        let of = |text: &JsonText| XxHash3_64::oneshot(text.as_str().as_bytes());
+        Self(of(content).rotate_left(1) ^ owned.map_or(0, of))
+    }
 }

@@ -1,9 +1,12 @@
-//! When a StatefulSet counts as stuck. A Deployment tells by itself when its rollout makes no progress; a StatefulSet does
-//! not, so the start of the wait stands in the status. Pure; called by [`super::status`].
+//! When a workload counts as stuck that does not tell by itself: a StatefulSet never does, and a Deployment does not in every
+//! rollout ([`SeenRollout::without_deadline`]). So the start of the wait stands in the status. Pure; called by [`super::status`].
+//!
+//! [`SeenRollout::without_deadline`]: crate::kernel::event::SeenRollout::without_deadline
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::inputs::{BlockingProblem, StatusInputs};
+use super::rollout_progress::RolloutProgress;
 use crate::api::MemcachedStatus;
 use crate::kernel::object::ChildKind;
 
@@ -21,8 +24,9 @@ pub(super) fn progressing_since(
     now: Timestamp,
 ) -> Option<Timestamp> {
     let waits = inputs.awaited_warmth().is_some() || waits_for_secrets(inputs) || waits_for_time(inputs);
-    let is_awaited = inputs.workload == ChildKind::StatefulSet && !waits;
-    let of_us = inputs.rollout.as_ref().filter(|_| is_awaited);
+    let tells_itself =
+        |it: &RolloutProgress| inputs.workload == ChildKind::Deployment && !it.seen.without_deadline;
+    let of_us = inputs.rollout.as_ref().filter(|it| !waits && !tells_itself(it));
     let desired = inputs.replicas_expected;
     let rollout = of_us.filter(|it| !it.held_back && !it.complete(desired))?;
     let before = previous.progressing_since.as_ref().map(|since| since.0.min(now));
@@ -61,15 +65,15 @@ pub(super) fn ends(since: Timestamp) -> Option<Timestamp> {
 /// What to say once it is over.
 #[must_use]
 pub(super) fn message(inputs: &StatusInputs<'_>) -> String {
-    let name = &inputs.key.name;
+    let (kind, name) = (inputs.workload.name(), &inputs.key.name);
     let exist = inputs.rollout.as_ref().map_or(0, |rollout| rollout.seen.replicas);
     let missing = if exist < inputs.replicas_expected {
         format!(
-            "; {exist}/{} pods exist, and the Events of the StatefulSet say why no more",
+            "; {exist}/{} pods exist, and the Events of the {kind} say why no more",
             inputs.replicas_expected
         )
     } else {
         String::new()
     };
-    format!("StatefulSet {name} has made no progress for 10 minutes{missing}")
+    format!("{kind} {name} has made no progress for 10 minutes{missing}")
 }

@@ -146,7 +146,9 @@ fn of_security() -> Vec<Row> {
         json!({"security": {"tls": {"enabled": true, "certificateSecretRef": {"name": "certificate"}}}});
     let policy = json!({"monitoring": {"enabled": true}, "security": {"networkPolicy": {"enabled": true}}});
     let off = |spec: &Value, leaf| (with(spec, leaf, json!(false)), spec.clone());
-    let peers = json!([{"podSelector": {"matchLabels": {"app": "shop"}}}]);
+    let clients = json!([{"podSelector": {"matchLabels": {"app": "shop"}}}]);
+    let prometheus =
+        json!([{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]);
     let more = |spec: &Value, leaf, value, shown_by| row(leaf, set(spec, leaf, value), shown_by);
     let none = json!({});
     vec![
@@ -160,8 +162,8 @@ fn of_security() -> Vec<Row> {
         more(&tls, "security.tls.plaintext", json!("Allowed"), PORTS),
         played(&with(&tls, "monitoring.enabled", json!(true)), "security.rotation", json!("InPlace")),
         row("security.networkPolicy.enabled", off(&policy, "security.networkPolicy.enabled"), POLICY),
-        played(&policy, "security.networkPolicy.allowedSources", peers.clone()),
-        played(&policy, "security.networkPolicy.metricsSources", peers),
+        played(&policy, "security.networkPolicy.allowedSources", clients),
+        played(&policy, "security.networkPolicy.metricsSources", prometheus),
     ]
 }
 

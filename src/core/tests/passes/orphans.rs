@@ -13,9 +13,11 @@ use crate::support::{NAME, condition, deployment, live, run, sent, service, worl
 fn orphaned(child: SeenChild, other_owners: &Value) -> SeenChild {
     let created = "2026-01-01T00:00:00Z".parse().ok();
     let mut child = SeenChild { controller: None, created, ..child };
-    child.content["metadata"]["ownerReferences"] = other_owners.clone();
-    let fields = child.owned.as_mut().unwrap()["f:metadata"].as_object_mut().unwrap();
-    fields.remove("f:ownerReferences").unwrap();
+    child.content.edit(|it| it["metadata"]["ownerReferences"] = other_owners.clone());
+    child.owned.as_mut().unwrap().edit(|owned| {
+        let fields = owned["f:metadata"].as_object_mut().unwrap();
+        fields.remove("f:ownerReferences").unwrap();
+    });
     child
 }
 
@@ -85,7 +87,7 @@ fn an_orphan_that_is_not_asked_for_is_taken_back_before_it_is_deleted() {
 fn what_only_looks_like_an_orphan_stays_somebody_elses() {
     let spec = json!({"replicas": 1});
     let mut of_another = orphaned(service(&spec), &Value::Null);
-    of_another.content["metadata"]["labels"]["app.kubernetes.io/instance"] = json!("another");
+    of_another.content.edit(|it| it["metadata"]["labels"]["app.kubernetes.io/instance"] = json!("another"));
     // The resource itself made it: it may be on its way out, and take it along.
     let created = "2026-01-02T00:00:00Z".parse().ok();
     let its_own = SeenChild { created, ..orphaned(service(&spec), &Value::Null) };

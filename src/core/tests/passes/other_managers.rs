@@ -108,7 +108,9 @@ fn of_an_entry_that_was_told_of_only_what_came_and_what_went_is_told() {
     world.see_child(child.clone()).unwrap();
     store_status(&mut world);
     let told = |world: &mut World, child: &mut SeenChild, value: &str, time: &str, fields: &[&str]| {
-        child.content["spec"]["template"]["metadata"]["annotations"]["of-another"] = json!(value);
+        child
+            .content
+            .edit(|it| it["spec"]["template"]["metadata"]["annotations"]["of-another"] = json!(value));
         written_by(child, "kubectl-set", time, fields);
         world.see_child(child.clone()).unwrap();
         let (words, _) = said(world);
@@ -138,7 +140,7 @@ fn a_manager_that_writes_again_and_again_without_new_pods_writes_no_status() {
     world.resources.values_mut().next().unwrap().slot_mut(ChildKind::Deployment).template_changed = false;
     let field = "spec.template.metadata.annotations[kubectl.kubernetes.io/restartedAt]";
     written_by(&mut child, "kubectl-rollout", "2026-11-22T11:00:00Z", &[field, "metadata.labels[a]"]);
-    child.content["metadata"]["labels"]["a"] = json!("b");
+    child.content.edit(|it| it["metadata"]["labels"]["a"] = json!("b"));
     world.see_child(child).unwrap();
     assert_eq!(run(&world).requests, []);
 }

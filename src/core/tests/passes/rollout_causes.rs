@@ -88,11 +88,13 @@ fn what_somebody_else_or_an_annotation_asks_for_is_called_by_its_own_name() {
     let [small, large] = small_and_large();
     let reached = json!({"observedGeneration": 4, "reconciledGeneration": 4});
     let mut unsigned = complete(deployment(&large), 1);
-    unsigned.content["metadata"]["annotations"] = json!(null);
+    unsigned.content.edit(|it| it["metadata"]["annotations"] = json!(null));
     assert_eq!(fate_of(unsigned, &small, 4, &reached), "drift");
     let mut triggered = complete(deployment(&large), 1);
-    triggered.content["spec"]["template"]["metadata"]["annotations"]["memcached.c5c3.io/restart-trigger"] =
-        json!("1");
+    triggered.content.edit(|it| {
+        let annotations = &mut it["spec"]["template"]["metadata"]["annotations"];
+        annotations["memcached.c5c3.io/restart-trigger"] = json!("1");
+    });
     assert_eq!(fate_of(triggered, &small, 4, &reached), "restart_trigger");
     let nothing_serves = complete(deployment(&large), 0);
     assert_eq!(fate_of(nothing_serves, &small, 4, &reached), "definition", "nobody waits for a turn there");
@@ -105,10 +107,12 @@ fn a_downgrade_takes_turns_for_caches_that_use_a_field_which_only_the_later_rele
     let reached = json!({"observedGeneration": 4, "reconciledGeneration": 4});
     for revision in [Revision::NEWEST.0, Revision::NEWEST.0 + 1] {
         let mut rendered_later = complete(deployment(&spec), 1);
-        let annotations = &mut rendered_later.content["metadata"]["annotations"];
-        annotations["memcached.c5c3.io/template-revision"] = json!(revision.to_string());
-        annotations["memcached.c5c3.io/template-hash"] = json!("of an intent with that field");
-        rendered_later.content["spec"]["template"]["spec"]["containers"][0]["args"][7] = json!("--later");
+        rendered_later.content.edit(|it| {
+            let annotations = &mut it["metadata"]["annotations"];
+            annotations["memcached.c5c3.io/template-revision"] = json!(revision.to_string());
+            annotations["memcached.c5c3.io/template-hash"] = json!("of an intent with that field");
+            it["spec"]["template"]["spec"]["containers"][0]["args"][7] = json!("--later");
+        });
         let later = |generation| fate_of(rendered_later.clone(), &spec, generation, &reached);
         assert_eq!((later(4).as_str(), later(5).as_str()), (TURN, "spec"));
     }

@@ -54,7 +54,7 @@ fn tls(client_certificates: bool) -> Value {
 fn whoever_takes_the_annotations_of_a_deployment_away_moves_no_server() {
     let mut world = with_client_certificates(&[], &["tls.crt", "tls.key"]);
     let mut meddled = complete(deployment(&tls(true)), 1);
-    meddled.content["metadata"]["annotations"] = json!(null);
+    meddled.content.edit(|it| it["metadata"]["annotations"] = json!(null));
     meddled.resource_version = ResourceVersion::from("8");
     world.see_child(meddled).unwrap();
     world.resources.values_mut().next().unwrap().seen.status.template_revision = Some(1);

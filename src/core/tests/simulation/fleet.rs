@@ -505,9 +505,11 @@ impl Fleet {
         in_sight.map(|(name, _)| name.as_str()).collect()
     }
 
-    pub(crate) fn at(&self, pointer: &str) -> Vec<Option<&str>> {
-        let content = self.models.values().map(|model| &model.workload().content);
-        content.map(|content| content.pointer(pointer).and_then(serde_json::Value::as_str)).collect()
+    /// The text at this place of each workload; empty where there is none.
+    pub(crate) fn at(&self, pointer: &str) -> Vec<String> {
+        let content = self.models.values().map(|model| model.workload().content.parse());
+        let text = |content: serde_json::Value| content.pointer(pointer)?.as_str().map(str::to_owned);
+        content.map(|content| text(content).unwrap_or_default()).collect()
     }
 
     /// How often the pods of each were replaced.

@@ -10,7 +10,7 @@ use crate::simulation::Simulation;
 
 /// The hash of the Secrets on the Deployment, and on its template.
 fn hashes(model: &Model) -> [Option<String>; 2] {
-    let content = &model.deployment().content;
+    let content = model.deployment().content.parse();
     ["/metadata", "/spec/template/metadata"].map(|at| {
         let annotations = content.pointer(at)?.get("annotations")?;
         annotations.get("memcached.c5c3.io/secret-hash").and_then(Value::as_str).map(str::to_owned)
@@ -85,6 +85,7 @@ fn a_changed_secret_brings_no_pod_the_images_of_other_settings_or_newer_rules() 
         simulation.settle();
     }
     assert_eq!(simulation.model.rollouts, 0);
-    let image = simulation.model.deployment().content.pointer("/spec/template/spec/containers/1/image");
+    let content = simulation.model.deployment().content.parse();
+    let image = content.pointer("/spec/template/spec/containers/1/image");
     assert_eq!(image.and_then(Value::as_str), Some("ghcr.io/c5c3/memcached-operator-rs:0.1.0"));
 }

@@ -107,7 +107,7 @@ fn a_cache_is_scaled_and_its_other_children_are_kept_while_its_secret_is_invalid
     simulation.model.ask_for(3);
     simulation.model.tamper_port();
     simulation.settle();
-    assert_eq!(simulation.model.deployment().content["spec"]["replicas"], 3);
+    assert_eq!(simulation.model.deployment().content.parse()["spec"]["replicas"], 3);
     assert_eq!((simulation.model.rollouts, readiness(&simulation.model)), (0, invalid()));
     assert!(simulation.requested.contains(&"apply Service".to_owned()));
 }

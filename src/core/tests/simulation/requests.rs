@@ -104,7 +104,7 @@ fn a_child_that_the_api_server_finds_invalid_is_named_and_all_others_are_changed
     assert!(simulation.requests.iter().any(deployment), "{:?}", simulation.requests);
     simulation.settle();
     let args = "/spec/template/spec/containers/0/args";
-    let args = simulation.model.deployment().content.pointer(args).unwrap().to_string();
+    let args = simulation.model.deployment().content.parse().pointer(args).unwrap().to_string();
     assert!(args.contains("128"), "{args}");
     let conditions = &simulation.model.resource().status.conditions;
     for (of, status) in [("Ready", "False"), ("Stalled", "True")] {

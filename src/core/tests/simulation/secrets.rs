@@ -33,7 +33,7 @@ const ABSENCES: [Absence; 2] = [
 ];
 
 fn hashes(fleet: &Fleet) -> Vec<String> {
-    fleet.at(HASH).into_iter().map(|hash| hash.unwrap().to_owned()).collect()
+    fleet.at(HASH)
 }
 
 /// Nothing is replaced that anybody used, and nobody changed anything.

@@ -391,7 +391,7 @@ proptest! {
         prop_assert_eq!(simulation.model.rollouts, 0);
         prop_assert_eq!(line(&simulation, "Ready"), READY);
         prop_assert_eq!(record(&simulation).wanted_hash, None);
-        let hash = simulation.model.deployment().content.pointer("/metadata/annotations/memcached.c5c3.io~1secret-hash").cloned();
+        let hash = simulation.model.deployment().content.parse().pointer("/metadata/annotations/memcached.c5c3.io~1secret-hash").cloned();
         prop_assert_eq!(hash, Some(record(&simulation).used_hash.into()));
     }
 }

@@ -76,6 +76,28 @@ fn a_rollout_that_waits_for_something_else_is_not_stuck(#[case] waits: StatusInp
     assert_eq!(since(&goes_on), Some(Time(at(900))), "its 600 seconds begin when the wait is over");
 }
 
+/// The same of a Deployment that says, with a pod of an older template left, that its rollout is finished.
+fn without_deadline(exist: i32, updated: i32, ready: i32, now: i64) -> StatusInputs<'static> {
+    let inputs = pods(exist, updated, ready, now);
+    let rollout = inputs.rollout.map(|it| {
+        let seen = SeenRollout { without_deadline: exist > updated, ..it.seen };
+        RolloutProgress { seen, ..it }
+    });
+    StatusInputs { workload: ChildKind::Deployment, rollout, ..inputs }
+}
+
+#[test]
+fn a_deployment_for_whose_rollout_kubernetes_counts_no_deadline_is_stalled_by_ours() {
+    let begun = first(&without_deadline(4, 1, 3, 0));
+    assert_eq!(since(&begun), Some(Time(at(0))));
+    assert_eq!(next_change(&without_deadline(4, 1, 3, 0), &MemcachedStatus::default()), Some(at(600)));
+    let over = status(&without_deadline(4, 1, 3, 600), &begun);
+    let words = "Deployment cache has made no progress for 10 minutes";
+    assert_eq!(readiness_lines(&over)[1], format!("Stalled=True ProgressDeadlineExceeded: {words}"));
+    let ends = status(&without_deadline(3, 3, 3, 700), &over);
+    assert_eq!((kstatus(2, &ends), since(&ends)), ("Current", None));
+}
+
 #[test]
 fn a_deployment_has_no_deadline_of_ours_nor_has_a_statefulset_that_lost_a_pod() {
     let of_deployment = StatusInputs { workload: ChildKind::Deployment, ..pods(3, 1, 2, 0) };

@@ -45,6 +45,7 @@ prop_compose! {
         counters in [0..3, 0..3, 0..3, 0..3],
         deadline_exceeded in option::weighted(0.2, Just("timed out".to_owned())),
         replica_failure in option::weighted(0.2, Just("refused".to_owned())),
+        without_deadline in prop::bool::weighted(0.2),
         observed in prop::bool::weighted(0.8),
         carries_template in prop::bool::weighted(0.8),
         asked in 0..3,
@@ -53,7 +54,7 @@ prop_compose! {
         let [replicas, ready, updated, available] = counters;
         let seen = SeenRollout {
             observed_generation: 1, replicas, ready, updated, available, deadline_exceeded, replica_failure,
-            revisions: None,
+            without_deadline, revisions: None,
         };
         RolloutProgress { seen, observed, asked, carries_template, held_back }
     }

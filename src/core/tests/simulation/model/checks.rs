@@ -77,7 +77,7 @@ impl Model {
         let Key { namespace, name } = &resource.key;
         let spec = resource.spec.as_ref().unwrap();
         let set = self.children.get(&ChildKind::StatefulSet);
-        let asked = set.and_then(|set| set.content["spec"]["replicas"].as_i64());
+        let asked = set.and_then(|set| set.content.parse()["spec"]["replicas"].as_i64());
         let count = match (&spec.autoscaling, asked) {
             (None, _) => spec.replicas.unwrap_or(1).into(),
             (Some(_), Some(0)) => 0,
@@ -92,9 +92,9 @@ impl Model {
             false => vec![format!("{name}.{namespace}:11211")],
         };
         assert_eq!(resource.status.server_list, list);
-        let config_map = &self.children[&ChildKind::ConfigMap];
+        let config_map = self.children[&ChildKind::ConfigMap].content.parse();
         // An empty string may be stored as none.
-        let servers = config_map.content["data"]["MEMCACHED_SERVERS"].as_str().unwrap_or_default();
+        let servers = config_map["data"]["MEMCACHED_SERVERS"].as_str().unwrap_or_default();
         assert_eq!(servers, list.join(","));
     }
 
@@ -165,7 +165,7 @@ impl Model {
         if secret == Some(REFUSED) || waits {
             return;
         }
-        let deployment = &self.children[&kind].content;
+        let deployment = self.children[&kind].content.parse();
         let replicas = deployment["spec"]["replicas"].as_i64().unwrap();
         match &spec.autoscaling {
             // Whoever scaled to zero switched the autoscaler off.
@@ -179,7 +179,8 @@ impl Model {
             _ => vec![format!("{NAME}.sim:11211")],
         };
         assert_eq!(status.server_list, servers);
-        let told = &self.children[&ChildKind::ConfigMap].content["data"]["MEMCACHED_SERVERS"];
+        let config_map = self.children[&ChildKind::ConfigMap].content.parse();
+        let told = &config_map["data"]["MEMCACHED_SERVERS"];
         assert_eq!(told.as_str().unwrap_or_default(), servers.join(","));
         let args = deployment["spec"]["template"]["spec"]["containers"][0]["args"].to_string();
         let memory = spec.memcached.as_ref().and_then(|it| it.max_memory_mb).unwrap_or(64);
@@ -187,7 +188,7 @@ impl Model {
         let trigger =
             &deployment["spec"]["template"]["metadata"]["annotations"]["memcached.c5c3.io/restart-trigger"];
         assert_eq!(trigger.as_str(), resource.restart_trigger.as_deref());
-        assert_eq!(diff::drift(kind, deployment, deployment), Vec::<String>::new());
+        assert_eq!(diff::drift(kind, &deployment, &deployment), Vec::<String>::new());
     }
 }
 

@@ -21,7 +21,7 @@ impl Model {
     pub(crate) fn roll_out(&mut self) {
         let finds_secret = self.finds_secret();
         self.change_own(ChildKind::Deployment, |child| {
-            let wanted = i32::try_from(child.content["spec"]["replicas"].as_i64().unwrap()).unwrap();
+            let wanted = i32::try_from(child.content.parse()["spec"]["replicas"].as_i64().unwrap()).unwrap();
             let done = SeenRollout {
                 observed_generation: child.generation,
                 replicas: wanted,
@@ -34,7 +34,7 @@ impl Model {
             if rollout.observed_generation < child.generation {
                 rollout.observed_generation = child.generation;
                 rollout.updated = 0;
-            } else if rollout.ready > 0 || finds_secret || !mounts_secret(&child.content) {
+            } else if rollout.ready > 0 || finds_secret || !mounts_secret(&child.content.parse()) {
                 *rollout = done;
             }
         });

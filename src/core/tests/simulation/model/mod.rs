@@ -225,8 +225,10 @@ impl Model {
                 return;
             }
             self.rollouts += usize::from(template(&before) != template(&child) && !is_held(&child));
-            let meant =
-                |it: &SeenChild| (it.content["spec"].clone(), it.content["metadata"]["annotations"].clone());
+            let meant = |it: &SeenChild| {
+                let content = it.content.parse();
+                (content["spec"].clone(), content["metadata"]["annotations"].clone())
+            };
             child.generation += i64::from(meant(&before) != meant(&child));
             child.resource_version = self.tick();
             self.put(kind, Some(child));

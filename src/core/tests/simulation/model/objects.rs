@@ -4,6 +4,7 @@ use json_patch::{AddOperation, PatchOperation, RemoveOperation};
 use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::kernel::event::{Reply, SeenChild};
 use memcached_operator_core::kernel::failure::{Category, Failure};
+use memcached_operator_core::kernel::json_text::JsonText;
 use memcached_operator_core::kernel::object::{ChildKind, Controller, Uid};
 use serde_json::{Value, json};
 
@@ -13,12 +14,12 @@ const OWNERS: &str = "/metadata/ownerReferences";
 const REPLICAS: &str = "/metadata/managedFields/0/fieldsV1/f:spec/f:replicas";
 
 /// What we own of a workload after its apply; a list counts as a whole. Of the others nobody keeps a record.
-pub(super) fn owned(kind: ChildKind, body: &Value) -> Option<Value> {
+pub(super) fn owned(kind: ChildKind, body: &Value) -> Option<JsonText> {
     fn fields(value: &Value) -> Value {
         let all = value.as_object().into_iter().flatten();
         all.map(|(name, value)| (format!("f:{name}"), fields(value))).collect()
     }
-    kind.is_workload().then(|| fields(body))
+    kind.is_workload().then(|| fields(body).into())
 }
 
 /// What an apply makes of a child: a number of pods that it no longer holds becomes 1 where it was ours, and stays where
@@ -26,9 +27,9 @@ pub(super) fn owned(kind: ChildKind, body: &Value) -> Option<Value> {
 pub(super) fn applied(kind: ChildKind, body: &Value, before: &SeenChild) -> Value {
     let mut content = content(body);
     if kind.is_workload() && body["spec"].get("replicas").is_none() {
-        let ours = before.owned.as_ref().is_some_and(|it| it.pointer("/f:spec/f:replicas").is_some());
+        let ours = before.owned.as_ref().is_some_and(|it| it.parse().pointer("/f:spec/f:replicas").is_some());
         assert!(!ours, "an apply that makes the number of pods 1");
-        content["spec"]["replicas"] = before.content["spec"]["replicas"].clone();
+        content["spec"]["replicas"] = before.content.parse()["spec"]["replicas"].clone();
     }
     content
 }
@@ -38,7 +39,7 @@ pub(super) fn edit(child: &mut SeenChild, edit: &PatchOperation) {
         PatchOperation::Remove(RemoveOperation { path }) => path.as_str(),
         PatchOperation::Add(AddOperation { path, value }) if path.as_str() == OWNERS => {
             child.controller = Some(controller(&value[0]));
-            child.content["metadata"]["ownerReferences"] = value.clone();
+            child.content.edit(|it| it["metadata"]["ownerReferences"] = value.clone());
             return;
         }
         _ => panic!("{edit:?}: no Go operator was here"),
@@ -48,12 +49,14 @@ pub(super) fn edit(child: &mut SeenChild, edit: &PatchOperation) {
         return;
     }
     let (list, at) = path.rsplit_once('/').unwrap();
-    child.content.pointer_mut(list).unwrap().as_array_mut().unwrap().remove(at.parse().unwrap());
+    child.content.edit(|it| {
+        it.pointer_mut(list).unwrap().as_array_mut().unwrap().remove(at.parse().unwrap());
+    });
 }
 
 /// What becomes of a child that gets this content by an apply of this body.
 pub(super) fn take_in(child: &mut SeenChild, content: Value, body: &Value) {
-    (child.content, child.owned) = (content, owned(child.kind, body));
+    (child.content, child.owned) = (content.into(), owned(child.kind, body));
     child.controller = Some(controller(&body["metadata"]["ownerReferences"][0]));
 }
 
@@ -69,19 +72,23 @@ pub(super) fn controller(owner: &Value) -> Controller {
 
 pub(super) fn give_up_owner(child: &mut SeenChild) {
     child.controller = None;
-    child.content["metadata"]["ownerReferences"] = Value::Null;
-    if let Some(fields) = child.owned.as_mut().and_then(|it| it["f:metadata"].as_object_mut()) {
-        fields.remove("f:ownerReferences");
+    child.content.edit(|it| it["metadata"]["ownerReferences"] = Value::Null);
+    if let Some(owned) = &mut child.owned {
+        owned.edit(|it| {
+            let fields = it["f:metadata"].as_object_mut();
+            fields.map(|fields| fields.remove("f:ownerReferences"));
+        });
     }
 }
 
 pub(super) fn give_up_replicas(child: &mut SeenChild) {
-    let fields = child.owned.as_mut().and_then(|it| it["f:spec"].as_object_mut());
-    fields.unwrap().remove("f:replicas");
+    child.owned.as_mut().unwrap().edit(|it| {
+        it["f:spec"].as_object_mut().unwrap().remove("f:replicas");
+    });
 }
 
-pub(super) fn template(child: &SeenChild) -> Option<&Value> {
-    child.content.pointer("/spec/template")
+pub(super) fn template(child: &SeenChild) -> Option<Value> {
+    child.content.parse().pointer("/spec/template").cloned()
 }
 
 pub(super) fn content(body: &Value) -> Value {
@@ -102,7 +109,7 @@ pub(super) const LABEL: &str = "memcached-operator";
 
 /// Whether a watch by our label shows it.
 pub(super) fn is_labelled(child: &SeenChild) -> bool {
-    child.content["metadata"]["labels"]["app.kubernetes.io/managed-by"] == LABEL
+    child.content.parse()["metadata"]["labels"]["app.kubernetes.io/managed-by"] == LABEL
 }
 
 /// What a cluster makes of a pod template before it is stored: an API server drops empty strings, a webhook puts another

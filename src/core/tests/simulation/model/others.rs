@@ -32,10 +32,11 @@ impl Model {
     /// Of what nobody controls nothing would be left that says whose it is.
     pub(crate) fn take_label(&mut self, kind: ChildKind) {
         self.change_own(kind, |child| {
-            if child.controller.is_some()
-                && let Some(labels) = child.content["metadata"]["labels"].as_object_mut()
-            {
-                labels.remove(MANAGED_BY_LABEL);
+            if child.controller.is_some() {
+                child.content.edit(|it| {
+                    let labels = it["metadata"]["labels"].as_object_mut();
+                    labels.map(|labels| labels.remove(MANAGED_BY_LABEL));
+                });
             }
         });
     }
@@ -43,9 +44,11 @@ impl Model {
     /// One hand changes the image, which is ours, and puts the pods into the network of the node, which is nobody's.
     pub(crate) fn patch_image_and_network(&mut self) {
         self.change_own(ChildKind::Deployment, |child| {
-            let pod = &mut child.content["spec"]["template"]["spec"];
-            pod["containers"][0]["image"] = json!("elsewhere");
-            pod["hostNetwork"] = json!(true);
+            child.content.edit(|it| {
+                let pod = &mut it["spec"]["template"]["spec"];
+                pod["containers"][0]["image"] = json!("elsewhere");
+                pod["hostNetwork"] = json!(true);
+            });
             let fields = vec!["spec.template.spec.hostNetwork".to_owned()];
             child.managers = vec![OtherManager { name: "kubectl-patch".to_owned(), time: None, fields }];
         });
@@ -71,7 +74,7 @@ impl Model {
             generation: 1,
             deleting: false,
             controller: None,
-            content: json!({"metadata": {"labels": labels}}),
+            content: json!({"metadata": {"labels": labels}}).into(),
             owned: None,
             entry: None,
             go_operator: None,

@@ -57,7 +57,7 @@ impl Model {
                 conflict("the object has been modified")
             }
             Request::Apply { kind, uid, body, .. } => match self.children.get(kind) {
-                Some(child) if !diff::in_the_way(*kind, body, &child.content).is_empty() => {
+                Some(child) if !diff::in_the_way(*kind, body, &child.content.parse()).is_empty() => {
                     let message = "spec.ports[1].name: Duplicate value".to_owned();
                     Reply::Failed(Failure { category: Category::Invalid, message })
                 }
@@ -102,8 +102,9 @@ impl Model {
             let asked = applied(kind, body, child);
             let content = self.cluster.stores(asked.clone());
             let template = |it: &Value| it["spec"]["template"].clone();
-            if template(&content) != template(&child.content) {
-                self.rolls_by_rewriter = template(&asked) == template(&child.content);
+            let live = child.content.parse();
+            if template(&content) != template(&live) {
+                self.rolls_by_rewriter = template(&asked) == template(&live);
             }
             self.change_child(kind, |child| take_in(child, content, body));
         }
@@ -121,7 +122,7 @@ impl Model {
             generation: 1,
             deleting: false,
             controller: Some(controller(&body["metadata"]["ownerReferences"][0])),
-            content: self.cluster.stores(content(body)),
+            content: self.cluster.stores(content(body)).into(),
             owned: owned(kind, body),
             entry: Some(0),
             go_operator: None,

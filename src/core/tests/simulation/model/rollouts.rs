@@ -107,7 +107,7 @@ impl Model {
         };
         let body = workload(&intent, Some(&live)).body;
         self.change_child(ChildKind::Deployment, |child| {
-            (child.content, child.owned) = (content(&body), owned(ChildKind::Deployment, &body));
+            (child.content, child.owned) = (content(&body).into(), owned(ChildKind::Deployment, &body));
         });
         while self.work() {}
         self.rollouts = 0;
@@ -117,14 +117,17 @@ impl Model {
     pub(crate) fn forge_secret_hash(&mut self, hash: Option<&str>) {
         const NAME: &str = "memcached.c5c3.io/secret-hash";
         self.change_child(ChildKind::Deployment, |child| {
-            let annotations = &mut child.content["spec"]["template"]["metadata"]["annotations"];
-            match hash {
-                Some(hash) => annotations[NAME] = json!(hash),
-                None => drop(annotations.as_object_mut().unwrap().remove(NAME)),
-            }
-            let owned =
-                &mut child.owned.as_mut().unwrap()["f:spec"]["f:template"]["f:metadata"]["f:annotations"];
-            owned.as_object_mut().unwrap().remove(&format!("f:{NAME}"));
+            child.content.edit(|it| {
+                let annotations = &mut it["spec"]["template"]["metadata"]["annotations"];
+                match hash {
+                    Some(hash) => annotations[NAME] = json!(hash),
+                    None => drop(annotations.as_object_mut().unwrap().remove(NAME)),
+                }
+            });
+            child.owned.as_mut().unwrap().edit(|it| {
+                let owned = &mut it["f:spec"]["f:template"]["f:metadata"]["f:annotations"];
+                owned.as_object_mut().unwrap().remove(&format!("f:{NAME}"));
+            });
         });
     }
 
@@ -164,10 +167,12 @@ impl Model {
     pub(super) fn autoscale(&mut self) {
         let autoscaler = self.children.get(&ChildKind::HorizontalPodAutoscaler);
         let Some(autoscaler) = autoscaler.filter(|child| !is_foreign(child)) else { return };
-        let bound = |name: &str| autoscaler.content["spec"][name].as_i64().unwrap();
+        let bound = |name: &str| autoscaler.content.parse()["spec"][name].as_i64().unwrap();
         let (least, most) = (bound("minReplicas"), bound("maxReplicas"));
-        let asked =
-            self.children.get(&self.live_workload()).and_then(|it| it.content["spec"]["replicas"].as_i64());
+        let asked = self
+            .children
+            .get(&self.live_workload())
+            .and_then(|it| it.content.parse()["spec"]["replicas"].as_i64());
         if let Some(asked) = asked.filter(|asked| *asked != 0) {
             self.scale(asked.clamp(least, most));
         }

@@ -74,7 +74,7 @@ impl Model {
     pub(crate) fn report(&mut self, report: &Report) {
         self.change_child(ChildKind::Deployment, |child| {
             // That of somebody else may leave it out.
-            let asked = child.content["spec"]["replicas"].as_i64().unwrap_or(1);
+            let asked = child.content.parse()["spec"]["replicas"].as_i64().unwrap_or(1);
             let asked = i32::try_from(asked).unwrap();
             let replicas = asked + report.surge;
             let ready = report.ready.min(replicas);
@@ -85,6 +85,7 @@ impl Model {
                 updated: report.updated.min(replicas),
                 available: report.available.min(ready),
                 deadline_exceeded: report.deadline_exceeded.then(|| "timed out progressing".to_owned()),
+                without_deadline: report.surge > 0 && !report.deadline_exceeded,
                 replica_failure: report.replica_failure.then(|| "quota".to_owned()),
                 revisions: None,
             });

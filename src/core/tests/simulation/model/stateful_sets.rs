@@ -98,22 +98,21 @@ fn partition(content: &Value) -> i32 {
 
 impl Set {
     fn read(child: &SeenChild) -> Self {
-        let image = template(child).unwrap()["spec"]["containers"][0]["image"].as_str().unwrap();
+        let content = child.content.parse();
+        let template = template(child).unwrap();
+        let image = template["spec"]["containers"][0]["image"].as_str().unwrap();
         Self {
-            wanted: i32::try_from(child.content["spec"]["replicas"].as_i64().unwrap()).unwrap(),
-            partition: partition(&child.content),
-            update: hash::of_json(template(child).unwrap())[..8].to_owned(),
-            template: PodTemplate {
-                broken: image.ends_with(BROKEN),
-                mounts_secret: mounts_secret(&child.content),
-            },
+            wanted: i32::try_from(content["spec"]["replicas"].as_i64().unwrap()).unwrap(),
+            partition: partition(&content),
+            update: hash::of_json(&template)[..8].to_owned(),
+            template: PodTemplate { broken: image.ends_with(BROKEN), mounts_secret: mounts_secret(&content) },
         }
     }
 }
 
 /// Whether no pod goes though the template changes.
 pub(super) fn is_held(child: &SeenChild) -> bool {
-    child.kind == ChildKind::StatefulSet && partition(&child.content) == HELD
+    child.kind == ChildKind::StatefulSet && partition(&child.content.parse()) == HELD
 }
 
 /// Whether pods of this workload mount the Secret.
@@ -192,10 +191,14 @@ impl Model {
     /// Somebody stops a rollout by hand: no further pod may go.
     pub(crate) fn stop_rollout(&mut self) {
         self.change_own(ChildKind::StatefulSet, |child| {
-            if partition(&child.content) != HELD {
-                child.content["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = json!(HELD);
-                let fields = child.owned.as_mut().and_then(|it| it.pointer_mut(OWNED_ROLLING_UPDATE));
-                fields.and_then(Value::as_object_mut).unwrap().remove("f:partition");
+            if partition(&child.content.parse()) != HELD {
+                child
+                    .content
+                    .edit(|it| it["spec"]["updateStrategy"]["rollingUpdate"]["partition"] = json!(HELD));
+                child.owned.as_mut().unwrap().edit(|it| {
+                    let fields = it.pointer_mut(OWNED_ROLLING_UPDATE).and_then(Value::as_object_mut);
+                    fields.unwrap().remove("f:partition");
+                });
             }
         });
     }
@@ -218,14 +221,15 @@ impl Model {
     }
 
     /// The kind of workload that the autoscaler scales.
-    pub(crate) fn scale_target(&self) -> &str {
-        let autoscaler = &self.children[&ChildKind::HorizontalPodAutoscaler];
-        autoscaler.content["spec"]["scaleTargetRef"]["kind"].as_str().unwrap()
+    pub(crate) fn scale_target(&self) -> String {
+        let autoscaler = self.children[&ChildKind::HorizontalPodAutoscaler].content.parse();
+        autoscaler["spec"]["scaleTargetRef"]["kind"].as_str().unwrap().to_owned()
     }
 
     /// What the budget counts, as its selector says.
-    pub(crate) fn budget_selects(&self) -> &Value {
-        &self.children[&ChildKind::PodDisruptionBudget].content["spec"]["selector"]["matchLabels"]
+    pub(crate) fn budget_selects(&self) -> Value {
+        let budget = self.children[&ChildKind::PodDisruptionBudget].content.parse();
+        budget["spec"]["selector"]["matchLabels"].clone()
     }
 
     /// Pods that were made from the template of now.
@@ -438,7 +442,7 @@ impl Model {
             assert!(after <= before, "the partition goes up before the last one was observed");
             return;
         }
-        let brings_another = template(child) != body.pointer("/spec/template");
+        let brings_another = template(child).as_ref() != body.pointer("/spec/template");
         // The same apply may ask for fewer pods: those that are too many go anyway.
         let replicas = body.pointer("/spec/replicas").and_then(Value::as_i64);
         let replicas = replicas.and_then(|it| i32::try_from(it).ok()).unwrap_or(set.wanted);

@@ -128,16 +128,20 @@ impl Model {
         self.causes += 2;
         let mark = self.version;
         self.change_own(self.live_workload(), |child| {
-            child.content["spec"]["template"]["spec"]["containers"][0]["image"] =
-                json!(format!("evil:{mark}"));
+            let image = json!(format!("evil:{mark}"));
+            child.content.edit(|it| it["spec"]["template"]["spec"]["containers"][0]["image"] = image);
         });
     }
 
     /// Who sets a field owns it, and we do not any more.
     pub(crate) fn take_template(&mut self) {
         self.change_child(self.live_workload(), |child| {
-            let ours = child.owned.as_mut().and_then(|it| it.pointer_mut("/f:spec/f:template/f:spec"));
-            ours.and_then(Value::as_object_mut).map(|fields| fields.remove("f:containers"));
+            if let Some(owned) = &mut child.owned {
+                owned.edit(|it| {
+                    let ours = it.pointer_mut("/f:spec/f:template/f:spec");
+                    ours.and_then(Value::as_object_mut).map(|fields| fields.remove("f:containers"));
+                });
+            }
         });
     }
 
@@ -148,8 +152,8 @@ impl Model {
     /// Whoever scales owns the number.
     pub(super) fn scale(&mut self, replicas: i64) {
         self.change_own(self.live_workload(), |child| {
-            if child.content["spec"]["replicas"] != json!(replicas) {
-                child.content["spec"]["replicas"] = json!(replicas);
+            if child.content.parse()["spec"]["replicas"] != json!(replicas) {
+                child.content.edit(|it| it["spec"]["replicas"] = json!(replicas));
                 give_up_replicas(child);
             }
         });
@@ -158,9 +162,11 @@ impl Model {
     pub(crate) fn tamper_port(&mut self) {
         self.change_own(ChildKind::Service, |child| {
             // Between an eviction and the apply after it there is none.
-            if let Some(port) = child.content.pointer_mut("/spec/ports/0/port") {
-                *port = json!(11311);
-            }
+            child.content.edit(|it| {
+                if let Some(port) = it.pointer_mut("/spec/ports/0/port") {
+                    *port = json!(11311);
+                }
+            });
         });
     }
 
