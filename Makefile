@@ -67,7 +67,7 @@ pure-tests:
 test: test-prerequisites ## All tests, those on a real Kubernetes included (T=name: one program, or tests of that name)
 	@cargo fmt --all --check
 	@cargo clippy --workspace --all-targets --locked --target-dir target/clippy -- -D warnings
-	@cargo build --workspace --locked --bins --features memcached-operator/next-revision
+	@cargo build --workspace --locked --bin memcached-operator --features memcached-operator/next-revision
 	@cp target/debug/memcached-operator target/debug/memcached-operator-next
 	@cargo build --workspace --bins --locked
 	@cargo test --workspace --locked --no-run
