@@ -118,7 +118,15 @@ struct Candidate {
     name: String,
     elector: Elector,
     /// The request whose answer it waits for.
-    waiting: Option<(u64, Ask)>,
+    waiting: Option<Waiting>,
+    /// Its last request to hold the Lease, by number.
+    last_hold: u64,
+}
+
+struct Waiting {
+    number: u64,
+    ask: Ask,
+    sent: Duration,
 }
 
 struct Model {
@@ -127,6 +135,8 @@ struct Model {
     candidates: Vec<Candidate>,
     lease: Option<Record>,
     history: Vec<Record>,
+    /// By version, which request to hold the Lease put the time there that it shows.
+    wrote: BTreeMap<String, u64>,
     versions: u64,
     under_way: Vec<Sent>,
     answers: Vec<(Sent, Answer)>,
@@ -145,6 +155,7 @@ impl Model {
             candidates: Vec::new(),
             lease: None,
             history: Vec::new(),
+            wrote: BTreeMap::new(),
             versions: 0,
             under_way: Vec::new(),
             answers: Vec::new(),
@@ -160,15 +171,29 @@ impl Model {
     fn candidate(&mut self) -> Candidate {
         self.names += 1;
         let name = format!("c{}", self.names);
-        Candidate { elector: Elector::new(name.clone(), TIMING), name, waiting: None }
+        Candidate { elector: Elector::new(name.clone(), TIMING), name, waiting: None, last_hold: 0 }
     }
 
     fn store(&mut self, holder: Option<String>, seconds: Option<i64>) -> Record {
         self.versions += 1;
-        let record = Record { version: self.versions.to_string(), holder, seconds };
+        let record = Record { version: self.versions.to_string(), holder, seconds, written_here: false };
         self.history.push(record.clone());
         self.lease = Some(record.clone());
         record
+    }
+
+    /// A person changes what one version says. The time that it shows stays.
+    fn store_edited(&mut self, from: &Record, holder: Option<String>, seconds: Option<i64>) {
+        let wrote = self.wrote.get(&from.version).copied();
+        let version = self.store(holder, seconds).version;
+        self.wrote.extend(wrote.map(|number| (version, number)));
+    }
+
+    /// What a read answers to this candidate.
+    fn shown_to(&self, at: usize, name: &str) -> Option<Record> {
+        let lease = self.lease.clone()?;
+        let is_last = self.wrote.get(&lease.version) == Some(&self.candidates[at].last_hold);
+        Some(Record { written_here: is_last && lease.holder.as_deref() == Some(name), ..lease })
     }
 
     fn take(&mut self, op: &Op) {
@@ -192,7 +217,7 @@ impl Model {
                 let old = self.history.iter().rev().nth(*back).cloned();
                 // What says that its holder let go is true only when its holder says it.
                 if let Some(old) = old.filter(|old| old.holder.is_some()) {
-                    self.store(old.holder, old.seconds);
+                    self.store_edited(&old, old.holder.clone(), old.seconds);
                 }
             }
         }
@@ -201,10 +226,13 @@ impl Model {
 
     fn act(&mut self, at: usize) {
         let shown = self.paces[at].shows(self.now);
-        let Candidate { name, elector, waiting } = &mut self.candidates[at];
+        let Candidate { name, elector, waiting, last_hold } = &mut self.candidates[at];
         if let (None, Step::Ask(ask)) = (&*waiting, elector.step(shown)) {
             self.sent += 1;
-            *waiting = Some((self.sent, ask.clone()));
+            *waiting = Some(Waiting { number: self.sent, ask: ask.clone(), sent: shown });
+            if matches!(ask, Ask::Hold(_)) {
+                *last_hold = self.sent;
+            }
             let (name, number) = (name.clone(), self.sent);
             self.under_way.push(Sent {
                 candidate: at,
@@ -229,11 +257,15 @@ impl Model {
                 return;
             }
             (None, _) => return,
-            (Some(Ask::Read), _) => self.lease.clone().map_or(Answer::Absent, Answer::Lease),
+            (Some(Ask::Read), _) => {
+                self.shown_to(sent.candidate, &sent.name).map_or(Answer::Absent, Answer::Lease)
+            }
             (Some(Ask::Create), _) if self.lease.is_some() => Answer::Conflict,
             (Some(Ask::Create), _) => Answer::Lease(self.store(None, Some(15))),
             (Some(Ask::Hold(version)), _) if is_at(version) => {
-                Answer::Lease(self.store(Some(sent.name.clone()), Some(15)))
+                let record = self.store(Some(sent.name.clone()), Some(15));
+                self.wrote.insert(record.version.clone(), sent.number);
+                Answer::Lease(record)
             }
             (Some(Ask::Hold(_)), _) => Answer::Conflict,
         };
@@ -248,7 +280,7 @@ impl Model {
         let shown = self.paces[sent.candidate].shows(self.now);
         let candidate = &mut self.candidates[sent.candidate];
         // Else nobody waits for it any more.
-        if let Some((_, ask)) = candidate.waiting.take_if(|(number, _)| *number == sent.number) {
+        if let Some(Waiting { ask, .. }) = candidate.waiting.take_if(|it| it.number == sent.number) {
             candidate.elector.answered(&ask, answer, RequestTimes { sent: sent.at, answered: shown });
         }
     }
@@ -256,8 +288,8 @@ impl Model {
     fn give_up(&mut self, at: usize) {
         let shown = self.paces[at].shows(self.now);
         let candidate = &mut self.candidates[at];
-        if let Some((_, ask)) = candidate.waiting.take() {
-            candidate.elector.answered(&ask, Answer::Lost, RequestTimes { sent: shown, answered: shown });
+        if let Some(Waiting { number: _, ask, sent }) = candidate.waiting.take() {
+            candidate.elector.answered(&ask, Answer::Lost, RequestTimes { sent, answered: shown });
         }
     }
 
@@ -275,18 +307,16 @@ impl Model {
     }
 
     fn edit(&mut self, edit: &Edit) {
-        let Some(Record { holder, seconds, .. }) = self.lease.clone() else { return };
-        match edit {
-            Edit::NoHolder if seconds == Some(RELEASED_SECONDS) => {}
-            Edit::NoHolder => drop(self.store(None, seconds)),
-            Edit::Holder(at) => {
-                let name = self.candidates[*at].name.clone();
-                self.store(Some(name), seconds);
-            }
-            Edit::Nobody => drop(self.store(Some("nobody".into()), seconds)),
-            Edit::Seconds(Some(RELEASED_SECONDS)) if holder.is_none() => {}
-            Edit::Seconds(seconds) => drop(self.store(holder, *seconds)),
-        }
+        let Some(lease) = self.lease.clone() else { return };
+        let (holder, seconds) = match edit {
+            Edit::NoHolder if lease.seconds == Some(RELEASED_SECONDS) => return,
+            Edit::NoHolder => (None, lease.seconds),
+            Edit::Holder(at) => (Some(self.candidates[*at].name.clone()), lease.seconds),
+            Edit::Nobody => (Some("nobody".into()), lease.seconds),
+            Edit::Seconds(Some(RELEASED_SECONDS)) if lease.holder.is_none() => return,
+            Edit::Seconds(seconds) => (lease.holder.clone(), *seconds),
+        };
+        self.store_edited(&lease, holder, seconds);
     }
 
     fn leaders(&self) -> Vec<usize> {

@@ -13,7 +13,7 @@ use crate::api::status::Warning;
 use crate::api::warnings::{self, SpecWarning};
 use crate::api::{KIND, MemcachedSpec, admission};
 
-/// What is said of a spec with a value of the wrong type, as the API server says it too: nobody asks a rule then.
+/// What is said of a spec with a value of the wrong type: nobody asks a rule then, neither here nor on the API server.
 const UNCHECKED: &str = "its rules are not checked before every value has the right type";
 /// What is said of an object that does not say its kind.
 const NO_KIND: &str = "no kind";
@@ -102,15 +102,14 @@ impl Report {
         let twice = object.duplicates().into_iter().map(|Duplicate { path, at, first }| {
             finding(at, path, format!("is here a second time; the first is in line {}", first.line))
         });
+        let unread = admission::knows_version(&value) && MemcachedSpec::parse(value.get("spec")).is_err();
+        let unchecked =
+            unread.then(|| finding(object.position_of("spec"), "spec".to_owned(), UNCHECKED.to_owned()));
         let refused = admission::refusals(&value)
             .into_iter()
             .map(|Violation { path, message }| finding(object.position_of(&path), path, message));
-        let mut findings: Vec<_> = twice.chain(refused).collect();
+        let mut findings: Vec<_> = twice.chain(refused).chain(unchecked).collect();
         findings.sort_by_key(|finding| finding.at);
-        let is_of_no_version = findings.iter().any(|it| it.path.as_deref() == Some("apiVersion"));
-        if !is_of_no_version && MemcachedSpec::parse(value.get("spec")).is_err() {
-            findings.push(finding(object.position_of("spec"), "spec".to_owned(), UNCHECKED.to_owned()));
-        }
         if findings.is_empty() {
             let warned = |SpecWarning { path, warning: Warning { reason, message } }: SpecWarning| {
                 finding(object.position_of(path), path.to_owned(), format!("{reason}: {message}"))
@@ -246,6 +245,7 @@ metadata: {name: cache}
 spec: {image: {name: memcached}}
 ";
         let of_cache = [
+            "4:1: Memcached/cache-xxxxx: spec: its rules are not checked before every value has the right type",
             "5:3: Memcached/cache-xxxxx: spec.replica: unknown field",
             "8:22: Memcached/cache-xxxxx: spec.resources.limits.example.com/gpu: must be of type integer or string, not number",
             "12:7: Memcached/cache-xxxxx: spec.pod.labels.app.kubernetes.io/part-of: must be of type string, not array",
@@ -254,7 +254,6 @@ spec: {image: {name: memcached}}
             "16:3: Memcached/cache-xxxxx: spec.memcached: is here a second time; the first is in line 6",
             "17:5: Memcached/cache-xxxxx: spec.memcached.threads: should be greater than or equal to 1",
             "18:1: Memcached/cache-xxxxx: data: unknown field",
-            "4:1: Memcached/cache-xxxxx: spec: its rules are not checked before every value has the right type",
             "20:1: Memcached/cache: apiVersion: no such version; there are v1beta1 and v1alpha1",
         ];
         assert_eq!(said(text), of_cache.map(|line| format!("caches.yaml:{line}")));

@@ -62,7 +62,10 @@ pub(crate) async fn a_leader_that_is_killed_is_followed_within_its_lease() -> Re
             await_writes(&arena, takes, killed).await?;
             let taken = arena.account()?.held_after(&arena.user(takes), killed)?.duration_since(killed);
             println!("taken over {} ms after SIGKILL, with a lease of {LEASE} s", taken.as_millis());
-            ensure!(taken <= LEADERLESS, "that is too late");
+            ensure!(
+                taken <= LEADERLESS,
+                "that is too late: {taken:?}, and no more than {LEADERLESS:?} is right"
+            );
             operators[leader] = arena.start(NAMES[leader]).await?;
         }
         arena.judge().await?;

@@ -99,7 +99,7 @@ pub struct MemcachedStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Time>,
     /// Since when no further pod was replaced or became ready, while that is awaited; after 10 minutes the resource is
-    /// stalled. A Deployment counts by itself, but for some rollouts that go back to an earlier template.
+    /// stalled. A Deployment counts by itself, but not while it is scaled, and not always on the way back to an earlier template.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progressing_since: Option<Time>,
     /// The new pod of a StatefulSet that has to be warm before the next one is replaced; it stays until the next one goes.

@@ -185,9 +185,10 @@ pub struct SeenRollout {
     pub available: i32,
     /// Message of the condition Progressing while its reason is `ProgressDeadlineExceeded`.
     pub deadline_exceeded: Option<String>,
-    /// Whether a Deployment says that its rollout is finished while pods of an older template are left: Kubernetes counts no
-    /// deadline for it then. So it is with a template that pods had before, where its controller saw the numbers of its
-    /// ReplicaSets change at once.
+    /// Whether a Deployment's condition Progressing says that its last rollout is finished (`NewReplicaSetAvailable`). Kubernetes
+    /// counts no deadline then, also where pods are missing: after it was scaled, and on the way back to a template whose
+    /// ReplicaSet is still there, until its controller sees one more new pod; where it sees the numbers of both ReplicaSets
+    /// change at once, to the end.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_deadline: bool,
     /// Message of the condition ReplicaFailure while it is true.

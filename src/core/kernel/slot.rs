@@ -132,16 +132,22 @@ impl Slot {
         {
             return false;
         }
+        let news = self.news_of(&seen);
         if self.is_as_decided()
             && let Some(live) = &mut self.live
             && !live.comparison.is_open()
-            && live.news_of(&seen) == News::Version
+            && news == News::Version
         {
             live.resource_version = seen.resource_version;
             return false;
         }
-        self.replace(seen);
+        self.replace(seen, news);
         true
+    }
+
+    /// What is new in an object beside the known one.
+    fn news_of(&self, seen: &SeenChild) -> News {
+        self.live.as_ref().map_or(News::Object, |live| live.news_of(seen))
     }
 
     /// Whether no read, retry or recheck is pending for this child and nothing about it is in doubt, so that only a change
@@ -206,7 +212,8 @@ impl Slot {
         if !self.doubtful && self.live.as_ref().is_some_and(same) {
             return false;
         }
-        self.replace(seen);
+        let news = self.news_of(&seen);
+        self.replace(seen, news);
         true
     }
 
@@ -253,7 +260,8 @@ impl Slot {
         let older =
             |live: &Live| live.uid == seen.uid && seen.resource_version.is_older_than(&live.resource_version);
         if !self.live.as_ref().is_some_and(older) && !self.has_lost(&seen) {
-            self.replace(seen);
+            let news = self.news_of(&seen);
+            self.replace(seen, news);
         }
     }
 
@@ -273,14 +281,14 @@ impl Slot {
         refused.map(|altered| altered::unguarded(key, &altered))
     }
 
-    fn replace(&mut self, seen: SeenChild) {
+    fn replace(&mut self, seen: SeenChild, news: News) {
         (self.must_read, self.doubtful) = (false, false);
         let before = self.live.take();
         let hash_before = before.as_ref().map(|it| it.template_content_hash);
         self.recheck.take_if(|_| before.as_ref().is_none_or(|before| before.uid != seen.uid));
         let live = match before {
             // Most events change the status only: what was found in the rest still holds.
-            Some(before) if before.news_of(&seen) != News::Object => before.with_status_of(seen),
+            Some(before) if news != News::Object => before.with_status_of(seen),
             _ => Live::from(seen),
         };
         self.template_changed |= hash_before.is_some_and(|before| before != live.template_content_hash);

@@ -75,6 +75,8 @@ pub struct Record {
     pub holder: Option<String>,
     /// The lease duration that it shows.
     pub seconds: Option<i64>,
+    /// Whether it says what the last update of this process said: its own name, and the very time.
+    pub written_here: bool,
 }
 
 /// A request to the API server.
@@ -128,6 +130,8 @@ pub struct Elector {
     known: Known,
     valid_until: Option<Duration>,
     next: Duration,
+    /// When the last request to hold the Lease left, if it got no answer.
+    unanswered: Option<Duration>,
 }
 
 /// The newest version that this candidate has seen.
@@ -136,7 +140,7 @@ struct Seen {
     record: Record,
     /// When this candidate saw the version first.
     since: Duration,
-    /// Whether an update of this candidate made the version, and the answer arrived.
+    /// Whether an update of this candidate made the version, as its answer or a later read showed.
     made_here: bool,
 }
 
@@ -153,7 +157,15 @@ impl Elector {
     /// A candidate that has seen nothing. No other process may ever have the name `me`.
     #[must_use]
     pub fn new(me: String, timing: Timing) -> Self {
-        Self { me, timing, seen: None, known: Known::Nothing, valid_until: None, next: Duration::ZERO }
+        Self {
+            me,
+            timing,
+            seen: None,
+            known: Known::Nothing,
+            valid_until: None,
+            next: Duration::ZERO,
+            unanswered: None,
+        }
     }
 
     /// Until when it leads. It does not lead when this is in the past or `None`.
@@ -204,6 +216,9 @@ impl Elector {
     /// Takes the answer to a request.
     pub fn answered(&mut self, ask: &Ask, answer: Answer, times: RequestTimes) {
         let RequestTimes { sent, answered: now } = times;
+        if matches!(ask, Ask::Hold(_)) {
+            self.unanswered = (answer == Answer::Lost).then_some(sent);
+        }
         match (ask, answer) {
             (Ask::Hold(_), Answer::Lease(record)) => {
                 self.seen = Some(Seen { record, since: now, made_here: true });
@@ -236,7 +251,12 @@ impl Elector {
         }
         let seen = match self.seen.take().filter(|seen| seen.record.version == record.version) {
             Some(seen) => seen,
-            None => Seen { record, since: now, made_here: false },
+            // Nobody else can have held the Lease since, because everybody waits for a lease. Later, somebody may have put
+            // back what it said.
+            None => {
+                let is_recent = self.unanswered.is_some_and(|sent| now < sent + self.timing.valid());
+                Seen { made_here: record.written_here && is_recent, record, since: now }
+            }
         };
         self.known = Known::Seen;
         let may_hold_at = seen.since + self.wait_before_hold(&seen);
@@ -251,7 +271,8 @@ impl Elector {
 
     /// How long a version has to be unchanged before this candidate may update it.
     fn wait_before_hold(&self, seen: &Seen) -> Duration {
-        let Seen { record: Record { version: _, holder, seconds }, since: _, made_here } = seen;
+        let Seen { record: Record { version: _, holder, seconds, written_here: _ }, since: _, made_here } =
+            seen;
         if *made_here || (holder.is_none() && *seconds == Some(RELEASED_SECONDS)) {
             return Duration::ZERO;
         }
@@ -279,7 +300,13 @@ mod tests {
 
     fn record(version: &str, holder: &str, seconds: Option<i64>) -> Answer {
         let holder = Some(holder.to_owned()).filter(|holder| !holder.is_empty());
-        Answer::Lease(Record { version: version.into(), holder, seconds })
+        Answer::Lease(Record { version: version.into(), holder, seconds, written_here: false })
+    }
+
+    /// The same as this candidate has written it.
+    fn written_here(version: &str) -> Answer {
+        let (version, holder) = (version.to_owned(), Some("me".to_owned()));
+        Answer::Lease(Record { version, holder, seconds: Some(15), written_here: true })
     }
 
     fn times(sent: u64, answered: u64) -> RequestTimes {
@@ -383,6 +410,30 @@ mod tests {
         elector.answered(&Ask::Read, record("3", "me", Some(15)), times(8, 8));
         assert_eq!(elector.valid_until(), Some(at(10)), "whose doing that was is not known");
         assert_eq!(elector.step(at(8)), Step::Ask(hold("3")));
+    }
+
+    #[test]
+    fn who_took_the_lease_and_got_no_answer_in_time_does_not_wait_for_another_lease() {
+        let mut elector = having_read(record("1", "other", Some(15)));
+        assert_eq!(elector.step(at(15)), Step::Ask(hold("1")));
+        elector.answered(&hold("1"), Answer::Lost, times(15, 17));
+        elector.answered(&Ask::Read, written_here("2"), times(18, 18));
+        assert!(!elector.leads(at(18)), "a read gives nothing");
+        assert_eq!(elector.step(at(18)), Step::Ask(hold("2")));
+        elector.answered(&hold("2"), written_here("3"), times(18, 19));
+        assert_eq!(elector.valid_until(), Some(at(28)));
+    }
+
+    #[test]
+    fn what_a_request_wrote_that_got_no_answer_counts_for_less_than_a_lease() {
+        let mut elector = having_read(record("1", "other", Some(15)));
+        elector.answered(&hold("1"), Answer::Lost, times(15, 17));
+        elector.answered(&Ask::Read, written_here("7"), times(25, 25));
+        assert_eq!(
+            elector.may_hold_at(),
+            Some(at(40)),
+            "somebody may have put it back while another one leads"
+        );
     }
 
     #[test]

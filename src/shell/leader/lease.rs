@@ -26,6 +26,8 @@ pub(super) struct Store {
     pub(super) clock: Clock,
     /// The Lease as the API server sent it last: an update keeps what others wrote into it.
     pub(super) object: Value,
+    /// The time that the last update of this process put into the Lease; no two of its updates have the same.
+    pub(super) wrote: Option<String>,
 }
 
 /// Why there is no answer.
@@ -118,7 +120,7 @@ impl Store {
             Err(error) => return lost(format!("cannot {verb} the Lease {place}: {error}"), false),
         };
         match call(&self.client, request, |body| serde_json::from_slice::<Value>(body).ok()).await {
-            Ok(object) => match object.as_ref().and_then(record) {
+            Ok(object) => match object.as_ref().and_then(|object| self.record(object)) {
                 Some(record) => {
                     self.object = object.unwrap_or_default();
                     (Answer::Lease(record), None)
@@ -187,7 +189,23 @@ impl Store {
         }
         spec["holderIdentity"] = self.identity.clone().into();
         spec["leaseDurationSeconds"] = self.seconds.into();
-        spec["renewTime"] = now.into();
+        spec["renewTime"] = now.clone().into();
+        self.wrote = Some(now);
+    }
+
+    /// `None` when the object is not a Lease.
+    fn record(&self, object: &Value) -> Option<Record> {
+        let version = object.pointer("/metadata/resourceVersion")?.as_str()?;
+        let holder = object.pointer("/spec/holderIdentity").and_then(Value::as_str);
+        let renewed = object.pointer("/spec/renewTime").and_then(Value::as_str);
+        Some(Record {
+            version: version.to_owned(),
+            holder: holder.filter(|holder| !holder.is_empty()).map(str::to_owned),
+            seconds: object.pointer("/spec/leaseDurationSeconds").and_then(Value::as_i64),
+            written_here: holder == Some(&self.identity)
+                && renewed.is_some()
+                && renewed == self.wrote.as_deref(),
+        })
     }
 
     /// The time now, but never the one that is in the Lease already: an update that changes nothing makes no new version, and
@@ -203,17 +221,6 @@ impl Store {
     }
 }
 
-/// `None` when the object is not a Lease.
-fn record(object: &Value) -> Option<Record> {
-    let version = object.pointer("/metadata/resourceVersion")?.as_str()?;
-    let holder = object.pointer("/spec/holderIdentity").and_then(Value::as_str);
-    Some(Record {
-        version: version.to_owned(),
-        holder: holder.filter(|holder| !holder.is_empty()).map(str::to_owned),
-        seconds: object.pointer("/spec/leaseDurationSeconds").and_then(Value::as_i64),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,7 +229,7 @@ mod tests {
     fn a_read_that_succeeds_solves_no_problem_of_a_write_that_is_still_needed() {
         let lease = |version: &str, holder: Option<&str>| {
             let holder = holder.map(str::to_owned);
-            Answer::Lease(Record { version: version.into(), holder, seconds: Some(15) })
+            Answer::Lease(Record { version: version.into(), holder, seconds: Some(15), written_here: false })
         };
         let hold = || Ask::Hold("1".into());
         let cases = [

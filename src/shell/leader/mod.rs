@@ -110,6 +110,7 @@ impl Campaign {
             seconds: options.seconds,
             clock: Clock::start(),
             object: Value::Null,
+            wrote: None,
         };
         let timing = timing(options.seconds);
         let elector = Elector::new(identity, timing);

@@ -87,10 +87,15 @@ fn judge(object: &Value, name: &str) -> Judgement {
     schema.map(|schema| schema::judge(part(object, name), schema, name)).unwrap_or_default()
 }
 
-fn unknown_version(object: &Value) -> Option<Violation> {
+/// Whether there is such a version of our kind.
+#[must_use]
+pub fn knows_version(object: &Value) -> bool {
     let version = text(object, "/apiVersion").and_then(|version| version.split_once('/'));
-    let known = version.is_some_and(|(_, name)| VERSIONS.contains(&name));
-    (!known).then(|| Violation {
+    version.is_some_and(|(_, name)| VERSIONS.contains(&name))
+}
+
+fn unknown_version(object: &Value) -> Option<Violation> {
+    (!knows_version(object)).then(|| Violation {
         path: "apiVersion".to_owned(),
         message: format!("no such version; there are {}", VERSIONS.join(" and ")),
     })

@@ -157,7 +157,7 @@ impl Comparison {
 }
 
 /// A hash of the parts of an object that are compared. It has no random key, so that each process finds the same: a snapshot holds
-/// it.
+/// it. It guards nothing against who may write the child: whoever may could as well take the record of who owns what away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(u64);

@@ -1,5 +1,5 @@
-//! When a workload counts as stuck that does not tell by itself: a StatefulSet never does, and a Deployment does not in every
-//! rollout ([`SeenRollout::without_deadline`]). So the start of the wait stands in the status. Pure; called by [`super::status`].
+//! When a workload counts as stuck that does not tell by itself: a StatefulSet never does, and a Deployment does not while it
+//! is scaled, nor in every rollout ([`SeenRollout::without_deadline`]). So the start of the wait stands in the status. Pure; called by [`super::status`].
 //!
 //! [`SeenRollout::without_deadline`]: crate::kernel::event::SeenRollout::without_deadline
 
@@ -67,9 +67,13 @@ pub(super) fn ends(since: Timestamp) -> Option<Timestamp> {
 pub(super) fn message(inputs: &StatusInputs<'_>) -> String {
     let (kind, name) = (inputs.workload.name(), &inputs.key.name);
     let exist = inputs.rollout.as_ref().map_or(0, |rollout| rollout.seen.replicas);
+    let who_says = match inputs.workload {
+        ChildKind::Deployment => "its ReplicaSets",
+        _ => "the StatefulSet",
+    };
     let missing = if exist < inputs.replicas_expected {
         format!(
-            "; {exist}/{} pods exist, and the Events of the {kind} say why no more",
+            "; {exist}/{} pods exist, and the Events of {who_says} say why no more",
             inputs.replicas_expected
         )
     } else {

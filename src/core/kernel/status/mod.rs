@@ -122,8 +122,8 @@ fn failing_since(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Optio
     since.filter(|_| failed_otherwise || unobserved)
 }
 
-/// The time at which the status changes by itself: the end of the 10 minutes after which a refusal, or a StatefulSet that
-/// makes no progress, counts as stalled. `None` while there is neither, and once it is stalled.
+/// The time at which the status changes by itself: the end of the 10 minutes after which a refusal, or a workload that makes no
+/// progress and counts no deadline itself, counts as stalled. `None` while there is neither, and once it is stalled.
 #[must_use]
 pub fn next_change(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> Option<Timestamp> {
     let failing = failing_since(inputs, previous);

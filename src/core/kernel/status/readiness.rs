@@ -26,7 +26,7 @@ pub const STALLED_AFTER: SignedDuration = SignedDuration::from_mins(10);
 pub struct Since {
     /// The operator is refused what it needs.
     pub failing: Option<Timestamp>,
-    /// No further pod of a StatefulSet was replaced or became ready.
+    /// No further pod was replaced or became ready, and the workload counts no deadline itself.
     pub progressing: Option<Timestamp>,
 }
 
@@ -55,7 +55,7 @@ pub enum ReadinessPhase<'a> {
     },
     /// The Deployment made no progress until its deadline.
     DeadlineExceeded(&'a str),
-    /// The StatefulSet made no progress until our deadline.
+    /// The workload made no progress until our deadline.
     NoProgress,
     /// A problem that ends by itself: an error, or pending garbage collection.
     Waiting(Reason, &'a str),

@@ -1,4 +1,4 @@
-//! A StatefulSet whose pods make no progress: when it counts as stalled, what puts that off, and what is said of it.
+//! A workload whose pods make no progress, and which does not tell by itself: when it counts as stalled, what puts that off, and what is said of it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use memcached_operator_core::api::MemcachedStatus;
@@ -76,11 +76,11 @@ fn a_rollout_that_waits_for_something_else_is_not_stuck(#[case] waits: StatusInp
     assert_eq!(since(&goes_on), Some(Time(at(900))), "its 600 seconds begin when the wait is over");
 }
 
-/// The same of a Deployment that says, with a pod of an older template left, that its rollout is finished.
+/// The same of a Deployment that says that its rollout is finished.
 fn without_deadline(exist: i32, updated: i32, ready: i32, now: i64) -> StatusInputs<'static> {
     let inputs = pods(exist, updated, ready, now);
     let rollout = inputs.rollout.map(|it| {
-        let seen = SeenRollout { without_deadline: exist > updated, ..it.seen };
+        let seen = SeenRollout { without_deadline: true, ..it.seen };
         RolloutProgress { seen, ..it }
     });
     StatusInputs { workload: ChildKind::Deployment, rollout, ..inputs }
@@ -94,14 +94,20 @@ fn a_deployment_for_whose_rollout_kubernetes_counts_no_deadline_is_stalled_by_ou
     let over = status(&without_deadline(4, 1, 3, 600), &begun);
     let words = "Deployment cache has made no progress for 10 minutes";
     assert_eq!(readiness_lines(&over)[1], format!("Stalled=True ProgressDeadlineExceeded: {words}"));
+    let scaled = first(&without_deadline(2, 2, 2, 0));
+    let why = format!("{words}; 2/3 pods exist, and the Events of its ReplicaSets say why no more");
+    let stuck = status(&without_deadline(2, 2, 2, 600), &scaled);
+    assert_eq!(readiness_lines(&stuck)[1], format!("Stalled=True ProgressDeadlineExceeded: {why}"));
     let ends = status(&without_deadline(3, 3, 3, 700), &over);
     assert_eq!((kstatus(2, &ends), since(&ends)), ("Current", None));
 }
 
 #[test]
-fn a_deployment_has_no_deadline_of_ours_nor_has_a_statefulset_that_lost_a_pod() {
+fn a_deployment_that_counts_has_no_deadline_of_ours_nor_has_a_workload_that_lost_a_pod() {
     let of_deployment = StatusInputs { workload: ChildKind::Deployment, ..pods(3, 1, 2, 0) };
     assert_eq!(since(&first(&of_deployment)), None);
     let before = MemcachedStatus { reconciled_generation: Some(2), ..MemcachedStatus::default() };
-    assert_eq!(since(&status(&pods(3, 3, 2, 0), &before)), None);
+    for lost_a_pod in [pods(3, 3, 2, 0), without_deadline(3, 3, 2, 0)] {
+        assert_eq!(since(&status(&lost_a_pod, &before)), None);
+    }
 }
