@@ -57,7 +57,7 @@ impl Finding {
 /// What came of checking files.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// Everything that is wrong, in the order of the files.
+    /// Everything that is wrong, resource by resource in the order of the files.
     pub findings: Vec<Finding>,
     /// What the API server takes, and may hurt one day.
     pub warnings: Vec<Finding>,
@@ -108,8 +108,10 @@ impl Report {
         let refused = admission::refusals(&value)
             .into_iter()
             .map(|Violation { path, message }| finding(object.position_of(&path), path, message));
-        let mut findings: Vec<_> = twice.chain(refused).chain(unchecked).collect();
+        let mut findings: Vec<_> = twice.chain(refused).collect();
         findings.sort_by_key(|finding| finding.at);
+        // Behind what has to be mended first.
+        findings.extend(unchecked);
         if findings.is_empty() {
             let warned = |SpecWarning { path, warning: Warning { reason, message } }: SpecWarning| {
                 finding(object.position_of(path), path.to_owned(), format!("{reason}: {message}"))
@@ -245,7 +247,6 @@ metadata: {name: cache}
 spec: {image: {name: memcached}}
 ";
         let of_cache = [
-            "4:1: Memcached/cache-xxxxx: spec: its rules are not checked before every value has the right type",
             "5:3: Memcached/cache-xxxxx: spec.replica: unknown field",
             "8:22: Memcached/cache-xxxxx: spec.resources.limits.example.com/gpu: must be of type integer or string, not number",
             "12:7: Memcached/cache-xxxxx: spec.pod.labels.app.kubernetes.io/part-of: must be of type string, not array",
@@ -254,6 +255,7 @@ spec: {image: {name: memcached}}
             "16:3: Memcached/cache-xxxxx: spec.memcached: is here a second time; the first is in line 6",
             "17:5: Memcached/cache-xxxxx: spec.memcached.threads: should be greater than or equal to 1",
             "18:1: Memcached/cache-xxxxx: data: unknown field",
+            "4:1: Memcached/cache-xxxxx: spec: its rules are not checked before every value has the right type",
             "20:1: Memcached/cache: apiVersion: no such version; there are v1beta1 and v1alpha1",
         ];
         assert_eq!(said(text), of_cache.map(|line| format!("caches.yaml:{line}")));

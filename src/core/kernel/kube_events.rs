@@ -44,7 +44,8 @@ pub fn of_rotation(old: &MemcachedStatus, new: &MemcachedStatus) -> impl Iterato
             Some(said("RotationStarted", words))
         }
         (Some(_), None) if new.secret_rotation.is_some() => {
-            Some(said("RotationComplete", format!("All pods took the new content of {}", named(old))))
+            let left = until(new).map_or("", |_| ", but for what takes a restart");
+            Some(said("RotationComplete", format!("All pods took the new content of {}{left}", named(old))))
         }
         _ => None,
     };
@@ -357,6 +358,8 @@ mod tests {
     use proptest::prelude::*;
     use rstest::rstest;
 
+    use crate::api::secret_rotation::{SecretRotation, UntilRestart};
+
     #[test]
     fn a_rollout_by_secrets_names_their_keys_where_they_are_known() {
         let secret = |name: &str, change| ChangedSecret { name: name.to_owned(), change };
@@ -374,6 +377,32 @@ mod tests {
         let words = "Replacing pods, cause secret: the pods waited for Secret login and Secret tls: \
                      which fields of the template change is not known";
         assert_eq!(rollout_by_secrets(&came, None).message, words);
+    }
+
+    #[test]
+    fn a_rotation_that_is_complete_but_for_a_restart_says_so() {
+        let record = |wanted: Option<&str>, until: Option<&str>| {
+            let until = until.map(|it| UntilRestart { message: it.to_owned(), pod_template: String::new() });
+            let rotation = SecretRotation {
+                wanted_hash: wanted.map(str::to_owned),
+                secrets: vec!["tls".to_owned()],
+                until_restart: until,
+                ..SecretRotation::default()
+            };
+            MemcachedStatus { secret_rotation: Some(Box::new(rotation)), ..MemcachedStatus::default() }
+        };
+        let said = |old: &MemcachedStatus, new: &MemcachedStatus| -> Vec<String> {
+            of_rotation(old, new).map(|it| it.message).collect()
+        };
+        let under_way = record(Some("b"), None);
+        assert_eq!(said(&under_way, &record(None, None)), ["All pods took the new content of Secret tls"]);
+        assert_eq!(
+            said(&under_way, &record(None, Some("another kind of key"))),
+            [
+                "All pods took the new content of Secret tls, but for what takes a restart",
+                "another kind of key"
+            ],
+        );
     }
 
     /// A status with Ready as given, or without conditions.

@@ -31,7 +31,9 @@ impl Model {
     pub(crate) fn restate(&mut self) {
         if std::mem::take(&mut self.older) {
             self.causes += 1;
-            self.resource = self.unpruned.take().or(self.resource.take());
+            // A resource that was deleted meanwhile does not come back.
+            let unpruned = self.unpruned.take();
+            self.resource = self.resource.take().map(|now| unpruned.unwrap_or(now));
         }
     }
 
