@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Writes down what it is asked for. A part ends with what its file says, or hangs when that says so.
+/// Writes down what it is asked for. A part ends with what its file says, or hangs or stands still when that says so.
 const CARGO: &str = r#"#!/bin/sh
 [ "$1" = test ] || exit 0
 case "$*" in
@@ -30,6 +30,7 @@ case "$*" in
 esac
 echo "$*" > "asked-$part"
 [ "$(cat "$part")" != hangs ] || { mkfifo "never-$part"; echo $$ > "hanging-$part"; read -r _ < "never-$part"; }
+[ "$(cat "$part")" != stands-still ] || { echo $$ > "hanging-$part"; kill -s STOP $$; }
 echo "test $part::passed ... ok"
 if [ "$(cat "$part")" != 0 ]; then
     echo "test $part::broke ... FAILED"
@@ -139,13 +140,22 @@ fn each_program_runs_in_one_lane_and_a_name_reaches_all() {
 #[test]
 fn who_interrupts_it_gets_no_further_part_and_nothing_is_left() {
     for signal in ["INT", "TERM"] {
-        let (folder, mut make) =
-            stage(&[("oldest", "hangs"), ("waiting", "hangs"), ("newest", "hangs"), ("others", "hangs")]);
+        let (folder, mut make) = stage(&[
+            ("oldest", "hangs"),
+            ("waiting", "hangs"),
+            ("newest", "stands-still"),
+            ("others", "hangs"),
+        ]);
         // As a terminal does it: the whole group gets the signal.
         let mut running = make.process_group(0).stderr(Stdio::null()).spawn().unwrap();
         let hanging = ["hanging-oldest", "hanging-waiting", "hanging-newest", "hanging-others"];
         while hanging.iter().any(|name| !read(&folder, name).ends_with('\n')) {
             assert_eq!(running.try_wait().unwrap(), None, "it ended before it was interrupted");
+            std::thread::yield_now();
+        }
+        // As the operators that a test stops: what stands still takes no signal to end before it goes on.
+        let stopped = format!("/proc/{}/stat", read(&folder, "hanging-newest").trim());
+        while !fs::read_to_string(&stopped).unwrap().contains(") T ") {
             std::thread::yield_now();
         }
         let group = format!("-{}", running.id());
