@@ -1,5 +1,6 @@
 //! When a workload counts as stuck that does not tell by itself: a StatefulSet never does, and a Deployment does not while it
-//! is scaled, nor in every rollout ([`SeenRollout::without_deadline`]). So the start of the wait stands in the status. Pure; called by [`super::status`].
+//! is scaled, nor in every rollout ([`SeenRollout::without_deadline`]). So the start of the wait stands in the status. Pure;
+//! called by [`super::status`].
 //!
 //! [`SeenRollout::without_deadline`]: crate::kernel::event::SeenRollout::without_deadline
 
