@@ -13,16 +13,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
 
-use super::audit::Request;
+use super::audit::{Named, Request};
 
 /// A process that goes on has sent what it had prepared within this time, or never does.
 const AWAKE: SignedDuration = SignedDuration::from_secs(5);
 
 /// The version that a creation names. No object has it, so that an apply with it can only create.
 const OF_A_CREATION: u64 = 1;
-
-/// The status of an answer to who may not write.
-const FORBIDDEN: u16 = 403;
 
 /// What the operators did.
 #[derive(Debug, Default)]
@@ -85,13 +82,13 @@ impl Request {
         // What the answer to a deletion shows is the object that was there.
         let answer = self.answer.filter(|_| self.verb != "delete");
         match (self.code, self.named, answer) {
-            (200..300, Some(named), Some(answer)) if named == answer => None,
+            (200..300, Named::Version(named), Some(answer)) if named == answer => None,
             (200..300, _, Some(answer)) => Some((answer, false)),
-            (400..500, ..) => None,
+            (400..500, ..) | (_, Named::Unread, _) => None,
             // A creation whose answer does not say: nobody knows when.
-            (_, Some(OF_A_CREATION) | None, _) => Some((u64::MAX, true)),
+            (_, Named::Version(OF_A_CREATION) | Named::NoVersion, _) => Some((u64::MAX, true)),
             // A deletion, or an answer that does not say: right after the version that it was for.
-            (_, Some(named), _) => Some((named, true)),
+            (_, Named::Version(named), _) => Some((named, true)),
         }
     }
 }
@@ -104,9 +101,12 @@ impl Account {
     pub fn one_writer(&self) -> Result<LateWrites> {
         let (mut late, mut explained) = (LateWrites::default(), BTreeSet::new());
         for write in &self.writes {
-            // Of what a user may not write the API server reads no body, and so logs none.
-            let is_read = write.resource != "events" && write.code != FORBIDDEN;
-            ensure!(write.named.is_some() || !is_read, "{write:?} names no version");
+            let names_it = match write.named {
+                Named::Version(_) => true,
+                Named::NoVersion => write.resource == "events",
+                Named::Unread => !(200..300).contains(&write.code),
+            };
+            ensure!(names_it, "{write:?} names no version");
             let before = self.holds.iter().rev().find(|hold| hold.answered <= write.at);
             let before = before.with_context(|| format!("{write:?} before anybody held the Lease"))?;
             if before.user != write.user {
@@ -126,7 +126,7 @@ impl Account {
             }
             let during =
                 self.holds.iter().find(|hold| hold.answered > write.at && hold.answered <= write.answered);
-            let other = during.filter(|hold| hold.user != write.user);
+            let other = during.filter(|hold| hold.user != write.user && write.named != Named::Unread);
             ensure!(other.is_none(), "{write:?} while another took the Lease: {other:?}");
         }
         Ok(late)
@@ -152,7 +152,7 @@ impl Account {
                 && it.effect().is_some_and(|earlier| earlier < effect)
         });
         let Some(last) = overwritten.max_by_key(|it| it.effect()) else { return Ok(Late::TookEffect) };
-        let brings_back = late.named == Some(OF_A_CREATION) && last.verb == "delete";
+        let brings_back = late.named == Named::Version(OF_A_CREATION) && last.verb == "delete";
         ensure!(brings_back, "{late:?} took effect, after one of the next leader had: {last:?}");
         Ok(Late::BroughtBack)
     }
@@ -211,7 +211,7 @@ mod tests {
             namespace: "n".into(),
             name: "cache".into(),
             code,
-            named: Some(named),
+            named: Named::Version(named),
             answer: (200..300).contains(&code).then_some(answer),
         }
     }
@@ -295,17 +295,24 @@ mod tests {
         assert!(broken.contains("is the second late one"), "{broken}");
         let mut slow = request("a", 9, 200, 7, 8);
         slow.answered = at(11);
-        let broken = judged([slow]).unwrap_err();
+        let broken = judged([slow.clone()]).unwrap_err();
         assert!(broken.contains("while another took the Lease"), "{broken}");
+        let unread = Request { code: 500, named: Named::Unread, answer: None, ..slow };
+        assert!(judged([unread]).is_ok(), "it stood still before it had sent the body");
     }
 
     #[test]
     fn every_write_names_the_version_that_it_is_for() {
         let mut unnamed = request("a", 5, 200, 6, 7);
-        unnamed.named = None;
-        assert!(judged([unnamed.clone()]).unwrap_err().contains("names no version"));
-        let forbidden = Request { code: FORBIDDEN, answer: None, ..unnamed.clone() };
-        assert!(judged([forbidden]).is_ok(), "nobody knows what it names, and it changed nothing");
+        for named in [Named::NoVersion, Named::Unread] {
+            unnamed.named = named;
+            assert!(judged([unnamed.clone()]).unwrap_err().contains("names no version"));
+        }
+        for code in [403, 500] {
+            let unread = Request { code, answer: None, ..unnamed.clone() };
+            assert!(judged([unread]).is_ok(), "no body was read, and so it changed nothing");
+        }
+        unnamed.named = Named::NoVersion;
         unnamed.resource = "events".into();
         assert!(judged([unnamed]).is_ok(), "an Event is an object of its own");
     }

@@ -45,9 +45,21 @@ pub struct Request {
     /// The HTTP status of the answer.
     pub code: u16,
     /// The resourceVersion that the request names; known with [`crate::Audit::Bodies`].
-    pub named: Option<u64>,
+    pub named: Named,
     /// The resourceVersion in the answer; known with [`crate::Audit::Bodies`].
     pub answer: Option<u64>,
+}
+
+/// What a request's body says of the version that it is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Named {
+    /// It is for this resourceVersion.
+    Version(u64),
+    /// It is for whatever version is there.
+    NoVersion,
+    /// The API server has read no body, and so has written nothing: the user may not write, or went away before the whole
+    /// body had arrived (answered with 500). Also of a request that has none.
+    Unread,
 }
 
 impl Request {
@@ -223,11 +235,16 @@ fn requests(log: impl BufRead, from: Timestamp, seen: &mut BTreeSet<String>) -> 
 }
 
 /// The version that a request says it is for: in an object, in the preconditions of a deletion, or in a JSON patch.
-fn named(body: &Value) -> Option<u64> {
+fn named(body: &Value) -> Named {
+    if body.is_null() {
+        return Named::Unread;
+    }
     let of_edit = |edit: &&Value| edit["path"] == "/metadata/resourceVersion";
     let edit = body.as_array().and_then(|edits| edits.iter().find(of_edit)).map(|edit| &edit["value"]);
     let condition = || body.pointer("/preconditions/resourceVersion");
-    version(edit.or_else(condition).or_else(|| body.pointer("/metadata/resourceVersion"))?)
+    let object = || body.pointer("/metadata/resourceVersion");
+    let found = edit.or_else(condition).or_else(object).and_then(version);
+    found.map_or(Named::NoVersion, Named::Version)
 }
 
 fn version(text: &Value) -> Option<u64> {
@@ -298,7 +315,7 @@ mod tests {
             namespace: String::new(),
             name: String::new(),
             code: 200,
-            named: None,
+            named: Named::Unread,
             answer: None,
         };
         assert_eq!(found, vec![wanted]);
@@ -313,11 +330,11 @@ mod tests {
             json!([{"op": "replace", "path": "/metadata/resourceVersion", "value": "41"}, {"op": "remove", "path": "/a"}]),
             json!({"kind": "DeleteOptions", "preconditions": {"uid": "u", "resourceVersion": "41"}}),
         ] {
-            assert_eq!(named(&body), Some(41), "{body}");
+            assert_eq!(named(&body), Named::Version(41), "{body}");
         }
-        for body in [json!(null), json!({"metadata": {"uid": "u"}}), json!([{"op": "remove", "path": "/a"}])]
-        {
-            assert_eq!(named(&body), None, "{body}");
+        for body in [json!({"metadata": {"uid": "u"}}), json!([{"op": "remove", "path": "/a"}])] {
+            assert_eq!(named(&body), Named::NoVersion, "{body}");
         }
+        assert_eq!(named(&json!(null)), Named::Unread);
     }
 }

@@ -12,6 +12,7 @@ mod lost_role;
 mod namespaces;
 mod partition;
 mod permissions;
+mod unread;
 
 use anyhow::{Result, ensure};
 use e2e::testing::arena::define;
@@ -37,6 +38,7 @@ fn scenarios() -> Vec<Scenario> {
         ("a_leader_whose_connections_are_refused_stops_before_another_begins", Box::pin(partition::a_leader_whose_connections_are_refused_stops_before_another_begins())),
         ("an_operator_that_may_not_have_the_lease_says_so_writes_nothing_and_goes_on_when_it_may", Box::pin(permissions::an_operator_that_may_not_have_the_lease_says_so_writes_nothing_and_goes_on_when_it_may())),
         ("a_namespace_that_loses_its_role_keeps_nobody_from_leading_in_the_other", Box::pin(lost_role::a_namespace_that_loses_its_role_keeps_nobody_from_leading_in_the_other())),
+        ("a_write_whose_body_never_arrives_changes_nothing", Box::pin(unread::a_write_whose_body_never_arrives_changes_nothing())),
         ("an_operator_with_roles_in_two_namespaces_works_in_both_and_nowhere_else", Box::pin(namespaces::an_operator_with_roles_in_two_namespaces_works_in_both_and_nowhere_else())),
     ]
 }
