@@ -36,6 +36,31 @@ pub struct Figures {
     pub connections: Option<f64>,
 }
 
+impl Figures {
+    /// The figures of several pods together: sums, and the hit ratio of all their reads. Absent is what no pod tells; the pods'
+    /// ages have no sum.
+    #[must_use]
+    pub fn sum<'a>(pods: impl IntoIterator<Item = &'a Self>) -> Self {
+        let plus = |one: Option<f64>, other: Option<f64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one + other),
+            (one, other) => one.or(other),
+        };
+        let sum = pods.into_iter().fold(Self::default(), |sum, pod| Self {
+            uptime_seconds: None,
+            hit_ratio: None,
+            get_hits: plus(sum.get_hits, pod.get_hits),
+            get_misses: plus(sum.get_misses, pod.get_misses),
+            items: plus(sum.items, pod.items),
+            bytes: plus(sum.bytes, pod.bytes),
+            limit_bytes: plus(sum.limit_bytes, pod.limit_bytes),
+            evictions: plus(sum.evictions, pod.evictions),
+            connections: plus(sum.connections, pod.connections),
+        });
+        let hit_ratio = sum.get_hits.zip(sum.get_misses).and_then(|(hits, misses)| ratio(hits, misses));
+        Self { hit_ratio, ..sum }
+    }
+}
+
 /// Each figure, by memcached's own name and by the name of the exporter's series, which is that of
 /// prometheus/memcached_exporter.
 const NAMES: [(&str, &str); 8] = [

@@ -148,12 +148,14 @@ fn apply(cluster: &Cluster, file: &Path) -> Result<String> {
 /// All samples become ready on the demo's node, which can pull nothing: it has memcached's image and the operator's own, which
 /// is exporter and agent too.
 fn every_sample_becomes_ready(cluster: &Cluster) -> Result<()> {
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "memcached-tls"},
-        "stringData": certificates()?,
-    });
+    let certificates = json!(certificates()?);
+    let secret = |name| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": certificates});
+    let secrets = ["memcached-tls", "memcached-production-tls"].map(secret);
     let mut file = tempfile::NamedTempFile::new()?;
-    std::io::Write::write_all(&mut file, secret.to_string().as_bytes())?;
+    std::io::Write::write_all(
+        &mut file,
+        json!({"apiVersion": "v1", "kind": "List", "items": secrets}).to_string().as_bytes(),
+    )?;
     apply(cluster, file.path())?;
     let applied = apply(cluster, &samples())?;
     let caches = applied.lines().filter(|line| line.starts_with("memcached.memcached.c5c3.io/")).count();

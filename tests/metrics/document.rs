@@ -20,6 +20,7 @@ ServiceMonitor and [this file](#without-the-prometheus-operator) do: else the re
 The page can be served with TLS, to those only who may read it: [secure-metrics.md](secure-metrics.md).
 
 To look at it once, with the [installed operator](install.md) (the demo prints the address of its page): the leader is who has the series of caches.
+Until the port is forwarded, curl says that it could not connect, and tries again. If your machine uses port 8080 already, forward `18080:8080`, and ask port 18080.
 
 ```sh
 leader=$(kubectl -n memcached-operator-system get lease memcached-operator -o jsonpath='{.spec.holderIdentity}')

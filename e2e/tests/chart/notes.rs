@@ -39,7 +39,9 @@ What the operator does and why:
 
   kubectl --namespace memcached-operator-system logs deployment/memcached-operator --all-pods
 
-No NetworkPolicy limits the traffic of the operator's pods. networkPolicy.enabled makes one; the Go operator's chart had it on.
+What next: https://github.com/c5c3/memcached-operator-rs/blob/main/docs/tutorial.md
+
+No NetworkPolicy limits the traffic of the operator's pods. networkPolicy.enabled makes one.
 "#;
     let notes = notes.replace("VERSION", env!("CARGO_PKG_VERSION"));
     assert_eq!(with("replicaCount=2")?.trim(), notes.trim());
@@ -77,7 +79,7 @@ fn the_notes_follow_the_values_and_warn_of_those_that_may_hurt() -> Result<()> {
             "secureMetrics.enabled=true",
             &["Nobody may read the operator's metrics yet", "\nmemcached-operator-metrics-reader."],
         ),
-        ("webhook.enabled=false", &["They mean nothing here: remove them."]),
+        ("webhook.enabled=false", &["They mean nothing here: remove them.", "had networkPolicy.enabled on"]),
         ("crds.managedByHelm=false", &["They mean nothing here: remove them."]),
         ("replicaCount=1", &["There is one replica: while it is replaced, nobody acts on changes."]),
     ] {

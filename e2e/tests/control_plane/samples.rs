@@ -21,15 +21,15 @@ use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use serde_json::{Value, json};
 
 /// What the samples name and leave to their reader.
-fn certificates() -> Result<Secret> {
-    Ok(serde_json::from_value(json!({
-        "metadata": {"name": "memcached-tls"},
-        "stringData": control_plane::certificates()?,
-    }))?)
+fn certificates() -> Result<[Secret; 2]> {
+    let certificates = json!(control_plane::certificates()?);
+    let secret =
+        |name| serde_json::from_value(json!({"metadata": {"name": name}, "stringData": certificates}));
+    Ok([secret("memcached-tls")?, secret("memcached-production-tls")?])
 }
 
 /// The only ones whose pods have a second container, the exporter and the agent: both are the operator's own image.
-const WITH_OUR_IMAGE: [&str; 2] = ["memcached-monitored", "memcached-rotation"];
+const WITH_OUR_IMAGE: [&str; 3] = ["memcached-monitored", "memcached-production", "memcached-rotation"];
 
 /// What the pods of a cache run.
 async fn images(space: &Space, name: &str) -> Result<Vec<String>> {
@@ -58,7 +58,9 @@ async fn every_sample_is_taken_as_it_stands_and_becomes_ready() -> Result<()> {
     in_space("samples", async |space: &Space| {
         let _kubelet = Kubelet::start(space);
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
-        space.apply(&certificates()?).await?;
+        for secret in certificates()? {
+            space.apply(&secret).await?;
+        }
         let mut names = Vec::new();
         for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/samples"))? {
             let path = file?.path();

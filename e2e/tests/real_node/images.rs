@@ -52,8 +52,8 @@ async fn a_wrong_image_costs_nothing_of_what_is_cached_when_it_is_taken_back() -
 
         cache.apply(&image(NO_IMAGE)).await?;
         let told = format!(
-            "1/1 replicas are ready; 1 pod of an older template is left; 1 pod more than wanted; a pod does not run: \
-             container memcached cannot pull {NO_IMAGE}: connection refused"
+            "1/1 replicas are ready; a pod does not run: container memcached cannot pull {NO_IMAGE}: connection refused; \
+             1 pod of an older template is left; 1 pod more than wanted"
         );
         assert_eq!(is_told(cache).await?, told);
         cache.apply(&image("memcached:1.6")).await?;

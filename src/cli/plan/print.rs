@@ -1,5 +1,6 @@
 //! A plan as text for people, or as JSON. Pure; called by the command.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -51,6 +52,7 @@ fn resource(plan: &ResourcePlan) -> String {
         template_revision,
         problem,
         warnings,
+        unserved_kinds: _,
         other_field_managers,
         weakened_by_others,
     } = plan;
@@ -223,6 +225,12 @@ fn line(plans: &[ResourcePlan]) -> String {
         if count(name) > 0 {
             let _ = write!(text, " {what}: {}.", count(name));
         }
+    }
+    let unserved: BTreeSet<&str> =
+        plans.iter().flat_map(|plan| &plan.unserved_kinds).map(String::as_str).collect();
+    if !unserved.is_empty() {
+        let kinds = unserved.into_iter().collect::<Vec<_>>().join(", ");
+        let _ = write!(text, " Asked for, and not served by the API server: {kinds}.");
     }
     text + "\n"
 }

@@ -21,6 +21,9 @@ use crate::shell::{kinds, watches};
 /// Objects of one page.
 const PAGE: u32 = 250;
 
+/// Where `kubectl apply` and Argo CD remember what they applied last.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// What to survey.
 #[derive(Clone, Copy)]
 pub(super) struct What<'a> {
@@ -52,8 +55,13 @@ pub(super) async fn survey(client: &Client, what: What<'_>) -> Result<Vec<Event>
         Survey { client, namespaces: if wanted.is_empty() { only } else { Some(of_files) }, selector };
     let found =
         survey.list(Watched::Memcached).await.map_err(|error| survey.failed(Watched::Memcached, &error))?;
-    let found = found.iter().filter_map(seen::resource).map(|seen| (seen.key.clone(), seen)).collect();
-    let resources = if wanted.is_empty() { found } else { overlaid(&found, wanted) };
+    let seen = |object: &DynamicObject| seen::resource(object).map(|seen| (seen.key.clone(), seen));
+    let resources = if wanted.is_empty() {
+        found.iter().filter_map(seen).collect()
+    } else {
+        let found = found.iter().filter_map(|live| Some((seen(live)?.0, live))).collect();
+        overlaid(&found, wanted)
+    };
     let secrets = survey.secrets(&resources).await?;
     let mut events = complete(
         Watched::Memcached,
@@ -172,18 +180,21 @@ fn requested(objects: &[Value], namespaces: &[String], of_context: &str) -> Resu
 
 /// The resources as they would be once the files were applied.
 fn overlaid(
-    found: &BTreeMap<Key, SeenResource>,
+    found: &BTreeMap<Key, &DynamicObject>,
     wanted: BTreeMap<Key, Value>,
 ) -> BTreeMap<Key, SeenResource> {
     let after = |key: &Key, object: Value| {
         let mut fresh = object;
+        if let Some(live) = found.get(key) {
+            fresh["spec"] = applied(&fresh["spec"], live);
+        }
         fresh["metadata"]["namespace"] = Value::from(key.namespace.as_str());
         fresh["metadata"]["uid"] = Value::from(format!("planned-{key}"));
         fresh["metadata"]["resourceVersion"] = Value::from("1");
         fresh["metadata"]["generation"] = Value::from(1);
         fresh["status"] = Value::Null;
         let asked = seen::resource(&serde_json::from_value(fresh).ok()?)?;
-        Some(match found.get(key) {
+        Some(match found.get(key).and_then(|live| seen::resource(live)) {
             // It is younger than everything that there is.
             None => SeenResource { created: Some(Timestamp::MAX), ..asked },
             // Annotations that the file does not name stay.
@@ -191,11 +202,34 @@ fn overlaid(
                 generation: live.generation + i64::from(live.spec != asked.spec),
                 restart_trigger: asked.restart_trigger.or_else(|| live.restart_trigger.clone()),
                 spec: asked.spec,
-                ..live.clone()
+                ..live
             },
         })
     };
     wanted.into_iter().filter_map(|(key, object)| after(&key, object).map(|seen| (key, seen))).collect()
+}
+
+/// The spec that `kubectl apply` of this one leaves: the live one, with the fields of the file, without those that the file
+/// named at the last apply and names no more. Who applies server-side leaves no trace of what it named last that tells it from
+/// another's edits: there the file is the whole spec, as it is for Flux.
+fn applied(file: &Value, live: &DynamicObject) -> Value {
+    let last = live.metadata.annotations.as_ref().and_then(|all| all.get(LAST_APPLIED));
+    let Some(last) = last.and_then(|text| serde_json::from_str::<Value>(text).ok()) else {
+        return file.clone();
+    };
+    let file = if file.is_null() { &Value::Object(Default::default()) } else { file };
+    merged(&last["spec"], file, live.data.get("spec").unwrap_or(&Value::Null))
+}
+
+fn merged(last: &Value, file: &Value, live: &Value) -> Value {
+    let (Value::Object(file), Value::Object(live)) = (file, live) else { return file.clone() };
+    let kept = live.iter().filter(|(name, _)| !file.contains_key(*name) && last.get(name).is_none());
+    let none = Value::Null;
+    let named = file.iter().map(|(name, value)| {
+        let of = |object: &serde_json::Map<String, Value>| object.get(name).cloned().unwrap_or_default();
+        (name.clone(), merged(last.get(name).unwrap_or(&none), value, &of(live)))
+    });
+    kept.map(|(name, value)| (name.clone(), value.clone())).chain(named).collect()
 }
 
 #[cfg(test)]
@@ -221,5 +255,29 @@ mod tests {
         let wanted = requested(&objects, &named, "of-context").ok();
         let keys = wanted.map(|wanted| wanted.keys().map(ToString::to_string).collect::<Vec<_>>().join(", "));
         assert_eq!(keys.as_deref(), expected);
+    }
+
+    #[rstest]
+    #[case::what_somebody_patched_stays(Some(json!({"replicas": 2})), json!({"replicas": 3, "image": "memcached:1.5"}))]
+    #[case::what_the_file_named_before_goes(Some(json!({"replicas": 2, "image": "memcached:1.5"})), json!({"replicas": 3}))]
+    #[case::without_a_trace_the_file_is_the_whole(None, json!({"replicas": 3}))]
+    fn a_file_is_taken_as_kubectl_apply_takes_it(#[case] last: Option<Value>, #[case] expected: Value) {
+        let mut live = json!({"apiVersion": "v1", "kind": "K", "metadata": {"name": "cache"}});
+        live["spec"] = json!({"replicas": 2, "image": "memcached:1.5"});
+        if let Some(last) = last {
+            live["metadata"]["annotations"] = json!({LAST_APPLIED: json!({"spec": last}).to_string()});
+        }
+        let live = serde_json::from_value(live).unwrap();
+        assert_eq!(applied(&json!({"replicas": 3}), &live), expected);
+    }
+
+    #[test]
+    fn sections_are_merged_field_by_field_and_lists_are_replaced() {
+        let last = json!({"memcached": {"threads": 2}, "pod": {"tolerations": [{"key": "a"}]}});
+        let live = json!({"memcached": {"threads": 2, "maxMemoryMB": 96}, "pod": {"tolerations": [{"key": "a"}, {"key": "b"}]}});
+        let file = json!({"memcached": {"verbosity": 1}, "pod": {"tolerations": [{"key": "c"}]}});
+        let expected =
+            json!({"memcached": {"maxMemoryMB": 96, "verbosity": 1}, "pod": {"tolerations": [{"key": "c"}]}});
+        assert_eq!(merged(&last, &file, &live), expected);
     }
 }

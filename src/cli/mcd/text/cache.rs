@@ -58,7 +58,8 @@ pub fn screen(view: &CacheView) -> String {
     }
     text.push('\n');
     text += &section("Wanted", &answered(wanted, |it| self::wanted(it, *workload)));
-    text += &section("Runs", &answered(running, |it| vec![self::running(it.as_ref(), *workload)]));
+    let images = pods.known().map(|pods| images(pods)).unwrap_or_default();
+    text += &section("Runs", &answered(running, |it| vec![self::running(it.as_ref(), *workload, images)]));
     text += &section("Clients use", servers);
     text += &section("Certificates", &certificates.iter().map(|it| certificate(it, *at)).collect::<Vec<_>>());
     text += &section("Waits", &waits.iter().map(|it| wait(it, *at)).collect::<Vec<_>>());
@@ -134,23 +135,43 @@ fn pods(number: i32) -> String {
     if number == 1 { "1 pod".to_owned() } else { format!("{number} pods") }
 }
 
-fn running(running: Option<&Running>, workload: ChildKind) -> String {
+/// The images of the pods, where they are not all the same: during a rollout, and after one that does not get on.
+fn images(pods: &[PodView]) -> Option<String> {
+    let mut found: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for pod in pods {
+        let (all, ready) = found.entry(pod.image.as_deref()?).or_default();
+        *all += 1;
+        *ready += usize::from(pod.state == PodState::Ready);
+    }
+    let told = |(image, (all, ready)): (&&str, &(usize, usize))| match (all, ready) {
+        (1, 1) => format!("{image} (1 pod)"),
+        (1, 0) => format!("{image} (1 pod, not ready)"),
+        (all, ready) if all == ready => format!("{image} ({all} pods)"),
+        (all, ready) => format!("{image} ({all} pods, {ready} ready)"),
+    };
+    (found.len() > 1).then(|| found.iter().map(told).collect::<Vec<_>>().join(", "))
+}
+
+fn running(running: Option<&Running>, workload: ChildKind, images: Option<String>) -> String {
     let Some(Running { desired, replicas, ready, updated, image, template_revision }) = running else {
         return styled(NOTICE, &format!("there is no {}", workload.name()));
     };
-    let image = image.as_deref().unwrap_or(NOTHING);
+    let image = match (images, image) {
+        (Some(images), _) => format!("images {images}"),
+        (None, image) => format!("image {}", image.as_deref().unwrap_or(NOTHING)),
+    };
     let revision = template_revision.map_or_else(|| NOTHING.to_owned(), |it| it.to_string());
     let whole = *ready == *desired && *updated == *desired && *replicas == *desired;
     let counts = format!("{ready}/{desired} ready, {updated}/{desired} of the current template");
     let more = if replicas > desired { format!(", {replicas} in all") } else { String::new() };
     let style = if whole { GOOD } else { NOTICE };
-    format!("{}; image {image}, template revision {revision}", styled(style, &(counts + &more)))
+    format!("{}; {image}, template revision {revision}", styled(style, &(counts + &more)))
 }
 
 fn certificate(certificate: &Certificate, now: Timestamp) -> String {
     let Certificate { secret, not_after } = certificate;
     let Some(not_after) = not_after else {
-        return format!("{secret}: its end is not known; the operator has not said it");
+        return format!("in Secret {secret}: its end is not known; the operator has not said it");
     };
     let left = not_after.duration_since(now).as_secs();
     let date = not_after.strftime("%Y-%m-%d %H:%M");
@@ -160,7 +181,7 @@ fn certificate(certificate: &Certificate, now: Timestamp) -> String {
         format!("ended {date} UTC, {} ago", duration(-left))
     };
     let style = SOON.iter().find(|(soon, _)| left < *soon).map_or(Style::new(), |(_, style)| *style);
-    format!("{secret}: {}", styled(style, &ends))
+    format!("in Secret {secret}: {}", styled(style, &ends))
 }
 
 fn wait(wait: &Wait, now: Timestamp) -> String {
@@ -193,7 +214,12 @@ const HEADINGS: [&str; 9] =
     ["POD", "READY", "AGE", "TEMPLATE", "HIT RATIO", "ITEMS", "MEMORY", "EVICTIONS", "CONNECTIONS"];
 
 fn pod_table(pods: &[PodView], now: Timestamp) -> String {
-    let rows: Vec<_> = pods.iter().map(|pod| pod_row(pod, now)).collect();
+    let counted: Vec<_> = pods.iter().filter_map(|pod| pod.figures.known()).collect();
+    let all = (counted.len() > 1).then(|| {
+        let head = [format!("all {}", counted.len()), String::new(), String::new(), String::new()];
+        head.map(Cell::from).into_iter().chain(figure_cells(&Figures::sum(counted))).collect()
+    });
+    let rows: Vec<_> = pods.iter().map(|pod| pod_row(pod, now)).chain(all).collect();
     let mut text = table(&HEADINGS, &rows);
     let restarted = pods.iter().filter(|pod| pod.restarts > 0);
     let restarted: Vec<_> = restarted.map(|pod| format!("{} ({})", pod.name, pod.restarts)).collect();
@@ -209,7 +235,7 @@ fn pod_table(pods: &[PodView], now: Timestamp) -> String {
 }
 
 fn pod_row(pod: &PodView, now: Timestamp) -> Vec<Cell> {
-    let PodView { name, created, state, problem, template, restarts: _, figures } = pod;
+    let PodView { name, created, state, problem, image: _, template, restarts: _, figures } = pod;
     let state = match (state, problem) {
         (PodState::Ready, _) => Cell::styled(GOOD, "yes"),
         (PodState::Going, _) => Cell::styled(NOTICE, "going"),

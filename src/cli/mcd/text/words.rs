@@ -85,9 +85,13 @@ pub fn share(value: Option<f64>) -> String {
 #[must_use]
 pub fn memory(bytes: Option<f64>, limit: Option<f64>) -> String {
     let mebibytes = |bytes: f64| bytes / 1024.0 / 1024.0;
+    let taken = |bytes: f64| match mebibytes(bytes) {
+        few if few < 1.0 => format!("{:.1}Ki", bytes / 1024.0),
+        more => format!("{more:.1}Mi"),
+    };
     match (bytes, limit) {
-        (Some(bytes), Some(limit)) => format!("{:.1}Mi/{:.0}Mi", mebibytes(bytes), mebibytes(limit)),
-        (Some(bytes), None) => format!("{:.1}Mi", mebibytes(bytes)),
+        (Some(bytes), Some(limit)) => format!("{}/{:.0}Mi", taken(bytes), mebibytes(limit)),
+        (Some(bytes), None) => taken(bytes),
         (None, _) => NOTHING.to_owned(),
     }
 }
@@ -123,8 +127,9 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_written_in_the_unit_of_its_limit() {
+    fn memory_is_written_in_a_unit_that_shows_it() {
         assert_eq!(memory(Some(43_201_331.0), Some(67_108_864.0)), "41.2Mi/64Mi");
+        assert_eq!(memory(Some(30_822.0), Some(67_108_864.0)), "30.1Ki/64Mi");
         assert_eq!(memory(None, Some(1.0)), "-");
     }
 }

@@ -12,6 +12,7 @@ use super::facts::{CacheFacts, PodFacts, WorkloadFacts};
 use super::stateful_set::Revision;
 use crate::api::spec::Workload;
 use crate::figures::Figures;
+use crate::kernel::desired::meta::MEMCACHED;
 use crate::kernel::event::SeenPod;
 use crate::kernel::pod_readiness::Readiness;
 use crate::kernel::seen;
@@ -35,6 +36,9 @@ pub struct PodView {
     /// Why it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// Memcached's image in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
     /// From which template it was made.
     pub template: Template,
     /// How often its containers were restarted: each time the cache was empty afterwards.
@@ -90,11 +94,17 @@ fn view(facts: &PodFacts, kind: Workload, current: Option<&str>) -> PodView {
             Some(seen) if seen.readiness == Readiness::Ready => PodState::Ready,
             _ => PodState::NotReady,
         },
+        image: image(pod).map(str::to_owned),
         template: template(pod, seen.as_ref(), kind, current),
         problem: seen.and_then(|seen| seen.problem),
         restarts: restarts(pod),
         figures: figures.clone(),
     }
+}
+
+fn image(pod: &Pod) -> Option<&str> {
+    let memcached = pod.spec.as_ref()?.containers.iter().find(|it| it.name == MEMCACHED)?;
+    memcached.image.as_deref()
 }
 
 fn template(pod: &Pod, seen: Option<&SeenPod>, kind: Workload, current: Option<&str>) -> Template {

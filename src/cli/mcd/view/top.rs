@@ -28,6 +28,28 @@ pub struct TopView {
     pub at: Timestamp,
     /// One row for each pod, by namespace and name.
     pub pods: Vec<Row>,
+    /// One for each cache of which more than one pod has figures, by namespace and name.
+    pub caches: Vec<Sum>,
+}
+
+/// The pods of one cache together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Sum {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub cache: String,
+    /// How many pods have figures.
+    pub pods: usize,
+    /// Reads a second since the look before, of the pods that were there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads_per_second: Option<f64>,
+    /// Reads that found their item, of all reads since the look before: 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recent_hit_ratio: Option<f64>,
+    /// What they count together.
+    pub figures: Figures,
 }
 
 /// One pod.
@@ -86,8 +108,34 @@ impl TopView {
             })
             .collect();
         pods.sort_by(|one, other| (&one.namespace, &one.pod).cmp(&(&other.namespace, &other.pod)));
-        Self { at: later.at, pods }
+        let caches = sums(&pods);
+        Self { at: later.at, pods, caches }
     }
+}
+
+fn sums(pods: &[Row]) -> Vec<Sum> {
+    let mut of_caches: BTreeMap<(&str, &str), Vec<(&Row, &Figures)>> = BTreeMap::new();
+    for row in pods {
+        if let Answer::Known(figures) = &row.figures {
+            of_caches.entry((&row.namespace, &row.cache)).or_default().push((row, figures));
+        }
+    }
+    let sum = |((namespace, cache), pods): ((&str, &str), Vec<(&Row, &Figures)>)| {
+        let reads: Vec<_> =
+            pods.iter().filter_map(|(row, _)| row.reads_per_second.map(|it| (row, it))).collect();
+        let all: f64 = reads.iter().map(|(_, reads)| reads).sum();
+        let found: f64 =
+            reads.iter().map(|(row, reads)| row.recent_hit_ratio.unwrap_or_default() * reads).sum();
+        Sum {
+            namespace: namespace.to_owned(),
+            cache: cache.to_owned(),
+            pods: pods.len(),
+            reads_per_second: (!reads.is_empty()).then_some(all),
+            recent_hit_ratio: ratio(found, all - found),
+            figures: Figures::sum(pods.iter().map(|(_, figures)| *figures)),
+        }
+    };
+    of_caches.into_iter().filter(|(_, pods)| pods.len() > 1).map(sum).collect()
 }
 
 #[cfg(test)]
@@ -127,7 +175,23 @@ mod tests {
             "2026-11-21T10:00:02Z",
             &[("d", Some((1.0, 0.0))), ("c", Some((1.0, 1.0))), ("b", None), ("a", Some((13.0, 1.0)))],
         );
-        let rows = TopView::from_looks(&earlier, &later).pods;
+        let TopView { at: _, pods: rows, caches } = TopView::from_looks(&earlier, &later);
+        let figures = Figures {
+            get_hits: Some(15.0),
+            get_misses: Some(2.0),
+            hit_ratio: Some(15.0 / 17.0),
+            ..Figures::default()
+        };
+        let (namespace, cache) = ("shop".to_owned(), "carts".to_owned());
+        let sum = Sum {
+            namespace,
+            cache,
+            pods: 3,
+            reads_per_second: Some(2.0),
+            recent_hit_ratio: Some(0.75),
+            figures,
+        };
+        assert_eq!(caches, [sum]);
         let said: Vec<_> =
             rows.iter().map(|row| (row.pod.as_str(), row.reads_per_second, row.recent_hit_ratio)).collect();
         assert_eq!(

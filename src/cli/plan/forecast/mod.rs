@@ -49,6 +49,9 @@ pub struct ResourcePlan {
     /// What a person should know although its pods run, or would.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
+    /// Kinds of children that it asks for, and that the API server does not serve.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unserved_kinds: Vec<String>,
     /// Who sets fields of its pod template beside the operator: they stay.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub other_field_managers: Vec<OtherFieldManager>,
@@ -71,6 +74,7 @@ impl ResourcePlan {
             template_revision: None,
             problem: None,
             warnings: Vec::new(),
+            unserved_kinds: Vec::new(),
             other_field_managers: Vec::new(),
             weakened_by_others: Vec::new(),
         }
@@ -195,6 +199,7 @@ impl Forecast {
         match &mut event {
             Event::Resource(seen) => {
                 let plan = ResourcePlan::nothing(seen.key.clone(), without_pause(seen));
+                let plan = ResourcePlan { problem: problem(&seen.status), ..plan };
                 self.plans.insert(seen.key.clone(), plan);
             }
             Event::Child(seen) | Event::Done { reply: Reply::Child(Some(seen)), .. } => self.note_child(seen),
@@ -343,9 +348,10 @@ impl Forecast {
         for (key, resource) in &self.reconciler.world().resources {
             if let Some(plan) = self.plans.get_mut(key) {
                 let status = &resource.seen.status;
-                plan.problem = problem(status);
+                plan.problem = problem(status).map(|now| with_cause(now, plan.problem.take()));
                 plan.rotates_in_place = plan.rolls.is_none() && plan.children.iter().any(names_new_secrets);
                 plan.warnings.clone_from(&status.warnings);
+                plan.unserved_kinds.clone_from(&status.unserved_kinds);
                 plan.other_field_managers.clone_from(&status.other_field_managers);
                 plan.weakened_by_others.clone_from(&status.weakened_by_others);
             }
@@ -406,6 +412,11 @@ fn problem(status: &MemcachedStatus) -> Option<String> {
     let lacks = || holds("Ready", "False").filter(|ready| inputs.contains(&ready.reason.as_str()));
     let condition = holds("Stalled", "True").or_else(lacks)?;
     Some(format!("{}: {}", condition.reason, condition.message))
+}
+
+/// The problem as the running operator says it, where that is the same one: it also sees the pods, which a plan does not.
+fn with_cause(now: String, stored: Option<String>) -> String {
+    stored.filter(|stored| stored.starts_with(now.trim_end_matches('.'))).unwrap_or(now)
 }
 
 /// Whether the rules by which a pod template is rendered are older than this build's newest.

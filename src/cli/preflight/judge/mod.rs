@@ -188,6 +188,7 @@ fn of_plan(plan: &ResourcePlan) -> Vec<Finding> {
         problem,
         warnings,
         other_field_managers: _,
+        unserved_kinds: _,
         weakened_by_others: _,
     } = plan;
     let finding = |level: Level, message: String| Finding {

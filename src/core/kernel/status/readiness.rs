@@ -231,8 +231,9 @@ fn pods_ready(inputs: &StatusInputs<'_>) -> String {
     if unfinished.is_empty() {
         return with_pod_problem(&counts, inputs);
     }
+    // Before all that follows from it: a terminal cuts the end of a long line off.
     let of_pod = inputs.pod_problem.iter().map(|problem| format!("a pod does not run: {problem}"));
-    [counts].into_iter().chain(unfinished).chain(of_pod).collect::<Vec<_>>().join("; ")
+    [counts].into_iter().chain(of_pod).chain(unfinished).collect::<Vec<_>>().join("; ")
 }
 
 /// The message, then the worst pod's own reason where it has one.

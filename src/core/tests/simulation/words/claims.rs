@@ -92,7 +92,7 @@ pub(super) fn claims(condition: &Condition, all: &[Condition]) -> Result<Vec<Cla
         _ => {}
     }
     let parts = condition.message.split("; ").map(|part| {
-        // A pod's reason ends the message.
+        // A pod's reason ends what is said of pods.
         let (part, problem) = match part.rsplit_once(": ") {
             Some((
                 before,

@@ -139,6 +139,10 @@ fn within(one: &Said<'_>, status: &MemcachedStatus, refuse: &mut dyn FnMut(&str)
             Claim::Extra(pods) if Some(*pods) != desired.map(|desired| status.replicas - desired) => {
                 "so many pods are not more than wanted"
             }
+            // All pods that are there take the content, also those that are more than wanted.
+            Claim::Rotating(_, pods) if desired.is_some_and(|it| it != *pods) && *pods != status.replicas => {
+                "so many pods are neither wanted nor there"
+            }
             Claim::Available(available, desired) if available >= desired => "these are not too few",
             Claim::Starting if status.updated_replicas != status.replicas => "some are of an older template",
             Claim::Pending(kinds) if kinds.is_empty() => "it is not said which changes",
@@ -216,7 +220,6 @@ const fn wanted(claim: &Claim) -> Option<i32> {
         | Claim::InProgress(_, desired)
         | Claim::HeldBack(_, desired)
         | Claim::AllUpdated(desired)
-        | Claim::Rotating(_, desired)
         | Claim::Available(_, desired) => Some(*desired),
         _ => None,
     }
