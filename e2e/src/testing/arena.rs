@@ -156,7 +156,7 @@ impl<'a> Arena<'a> {
         let ours = format!("{}:", self.space.name());
         let mut all = {
             let (tail, requests) = &mut *self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            requests.extend(tail.read(&ours)?);
+            requests.extend(tail.read(&[&ours])?);
             requests.clone()
         };
         all.retain(|request| request.user.starts_with(&ours));

@@ -98,8 +98,8 @@ impl AuditLog {
         self.since_with(mark, &[])
     }
 
-    /// Does as [`AuditLog::since`], but reads only lines that have all these texts in them. Parsing is slow, and a test
-    /// that asks again and again would parse what all other tests did meanwhile.
+    /// Does as [`AuditLog::since`], but reads only lines that have all these texts in them: parsing is slow. Who asks again
+    /// and again follows a [`Tail`].
     ///
     /// # Errors
     /// When the log cannot be read.
@@ -108,9 +108,8 @@ impl AuditLog {
         file.seek(SeekFrom::Start(mark.offset))?;
         let mut log = Vec::new();
         file.read_to_end(&mut log)?;
-        let log = String::from_utf8_lossy(&log);
-        let lines: Vec<_> = log.lines().filter(|line| texts.iter().all(|text| line.contains(text))).collect();
-        requests(lines.join("\n").as_bytes(), mark.at, &mut BTreeSet::new())
+        let log = with_all(&String::from_utf8_lossy(&log), texts);
+        requests(log.as_bytes(), mark.at, &mut BTreeSet::new())
     }
 
     /// What is written from now on, to be read bit by bit.
@@ -142,12 +141,12 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// The requests that were answered since the last call and whose line has this text in it, as [`AuditLog::since`]
-    /// gives them.
+    /// The requests that were answered since the last call and whose line has all these texts in it, as
+    /// [`AuditLog::since`] gives them.
     ///
     /// # Errors
     /// When the log cannot be read.
-    pub fn read(&mut self, text: &str) -> Result<Vec<Request>> {
+    pub fn read(&mut self, texts: &[&str]) -> Result<Vec<Request>> {
         let mut file = self.log.open()?;
         file.seek(SeekFrom::Start(self.offset))?;
         let mut new = Vec::new();
@@ -156,8 +155,7 @@ impl Tail {
         let complete = new.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         self.offset += complete as u64;
         let lines = String::from_utf8_lossy(&new[..complete]);
-        let lines: Vec<_> = lines.lines().filter(|line| line.contains(text)).collect();
-        requests(lines.join("\n").as_bytes(), self.from, &mut self.seen)
+        requests(with_all(&lines, texts).as_bytes(), self.from, &mut self.seen)
     }
 }
 
@@ -219,6 +217,12 @@ struct ObjectRef {
 struct ResponseStatus {
     #[serde(default)]
     code: u16,
+}
+
+/// The lines that have all these texts in them.
+fn with_all(log: &str, texts: &[&str]) -> String {
+    let lines = log.lines().filter(|line| texts.iter().all(|text| line.contains(text)));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn requests(log: impl BufRead, from: Timestamp, seen: &mut BTreeSet<String>) -> Result<Vec<Request>> {

@@ -5,6 +5,7 @@
 //! The cluster is this program's own: one operator works on it, and it has images that no other test needs.
 #![expect(clippy::disallowed_methods, reason = "it measures how long a pod serves after its deletion")]
 
+mod awaited_warmth;
 mod cert_manager;
 mod contexts;
 mod disturbed;
@@ -20,7 +21,6 @@ mod renewal;
 mod rollouts;
 mod rotation;
 mod shutdown;
-mod warmth;
 
 use anyhow::{Context, Result};
 use e2e::testing::audit::AuditLog;

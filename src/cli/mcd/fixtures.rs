@@ -79,17 +79,25 @@ fn spec() -> Value {
     })
 }
 
-/// What memcached's pods run, but for those of [`stalled`].
+/// What memcached's pods run, but for the new one of [`stalled`].
 const IMAGE: &str = "memcached:1.6";
+/// What no registry has.
+const BROKEN_IMAGE: &str = "memcached:1.6.99";
 
 /// The Deployment, whose newest template is the second one.
 fn deployment(image: &str, counts: &Value) -> WorkloadFacts {
+    deployment_of(1, image, counts)
+}
+
+/// The same, by this revision of the operator's rules.
+fn deployment_of(template_revision: u32, image: &str, counts: &Value) -> WorkloadFacts {
     let container = json!({"name": "memcached", "image": image});
     let deployment = json!({
         "metadata": {
             "name": "carts", "generation": 5,
             "annotations": {
-                "deployment.kubernetes.io/revision": "2", "memcached.c5c3.io/template-revision": "1",
+                "deployment.kubernetes.io/revision": "2",
+                "memcached.c5c3.io/template-revision": template_revision.to_string(),
             },
         },
         "spec": {
@@ -161,17 +169,23 @@ fn pod(name: &str, created: &str, problem: Option<&str>) -> k8s_openapi::api::co
         Some(reason) => json!({"waiting": {"reason": reason, "message": "memcached:1.6.99: not found"}}),
     };
     let ready = if problem.is_none() { "True" } else { "False" };
+    let image = match problem {
+        None | Some("ContainerCreating") => IMAGE,
+        Some(_) => BROKEN_IMAGE,
+    };
     serde_json::from_value(json!({
         "metadata": {
             "namespace": "shop", "name": name, "uid": name, "resourceVersion": "1",
             "creationTimestamp": format!("2026-11-{created}Z"),
             "labels": {"pod-template-hash": hash, "app.kubernetes.io/instance": "carts"},
         },
-        "spec": {"containers": [{"name": "memcached", "args": ["-Y", "/etc/memcached/sasl/password-file"]}]},
+        "spec": {"containers": [
+            {"name": "memcached", "image": image, "args": ["-Y", "/etc/memcached/sasl/password-file"]},
+        ]},
         "status": {
             "conditions": [{"type": "Ready", "status": ready}],
             "containerStatuses": [{
-                "name": "memcached", "image": "memcached:1.6.99", "imageID": "", "ready": problem.is_none(), "restartCount": 0,
+                "name": "memcached", "image": image, "imageID": "", "ready": problem.is_none(), "restartCount": 0,
                 "state": state,
             }],
         },
@@ -322,6 +336,7 @@ pub(super) fn rotating() -> CacheFacts {
     let started = "Secret carts-tls changed: pods take the new content, and none is replaced";
     CacheFacts {
         resource: resource("carts", &spec, &status(2, &since("10:29:20", conditions))),
+        workload: deployment_of(2, IMAGE, &counts(2, 2, 2)),
         events: Answer::Known(vec![enlarged("10:20:00"), event("10:29:20", "RotationStarted", started)]),
         ..healthy()
     }
@@ -334,13 +349,14 @@ pub(super) fn stalled() -> CacheFacts {
     let conditions = [
         condition("Available", "True", "Available", "2/2 replicas are ready"),
         condition("Ready", "False", "ProgressDeadlineExceeded", message),
+        condition("Progressing", "True", "Progressing", "Rollout in progress: 1/2 replicas updated"),
         condition("Stalled", "True", "ProgressDeadlineExceeded", message),
     ];
     let mut spec = spec();
-    spec["image"] = json!("memcached:1.6.99");
+    spec["image"] = json!(BROKEN_IMAGE);
     CacheFacts {
         resource: resource("carts", &spec, &status(2, &conditions)),
-        workload: deployment("memcached:1.6.99", &counts(3, 2, 1)),
+        workload: deployment(BROKEN_IMAGE, &counts(3, 2, 1)),
         pods: Answer::Known(vec![
             serving("carts-5d4f8c-mm2tq", LONG_AGO, 149_021.0),
             serving("carts-5d4f8c-q8wzt", LONG_AGO, 152_394.0),

@@ -2,45 +2,56 @@
 //! operator's user agent. Called by the tests that count requests.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use crate::Cluster;
 use crate::testing::Space;
-use crate::testing::audit::{AuditLog, Mark, Request};
+use crate::testing::audit::{AuditLog, Request, Tail};
 use anyhow::Result;
 use memcached_operator::kernel::object::ChildKind;
 
 /// How the operator's user agent begins.
 const USER_AGENT: &str = "memcached-operator/";
 
-/// The operator's requests from a moment on.
+/// The operator's requests from a moment on. Each line of the log is read once, however often somebody asks: tests ask until
+/// something is in it, and others write into it meanwhile.
 pub struct Requests {
-    log: AuditLog,
-    mark: Mark,
+    found: Mutex<Found>,
     namespace: Option<String>,
+}
+
+/// What was read so far, and where the rest begins.
+struct Found {
+    tail: Tail,
+    requests: Vec<Request>,
 }
 
 impl Requests {
     /// The requests of the operator of this namespace, from now on.
     pub fn from_now_on(space: &Space) -> Result<Self> {
-        let log = AuditLog::for_cluster(space.cluster());
-        Ok(Self { mark: log.mark()?, log, namespace: Some(space.name().to_owned()) })
+        Self::of(space.cluster(), Some(space.name().to_owned()))
     }
 
     /// The requests of the only operator of the cluster, from now on.
     pub fn for_cluster(cluster: &Cluster) -> Result<Self> {
-        let log = AuditLog::for_cluster(cluster);
-        Ok(Self { mark: log.mark()?, log, namespace: None })
+        Self::of(cluster, None)
+    }
+
+    fn of(cluster: &Cluster, namespace: Option<String>) -> Result<Self> {
+        let tail = AuditLog::for_cluster(cluster).tail()?;
+        Ok(Self { found: Mutex::new(Found { tail, requests: Vec::new() }), namespace })
     }
 
     /// All requests since then.
     pub fn all(&self) -> Result<Vec<Request>> {
         let texts: Vec<_> = [USER_AGENT].into_iter().chain(self.namespace.as_deref()).collect();
-        let mut requests = self.log.since_with(self.mark, &texts)?;
-        requests.retain(|request| {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = found.tail.read(&texts)?.into_iter().filter(|request| {
             request.user_agent.starts_with(USER_AGENT)
                 && self.namespace.as_ref().is_none_or(|namespace| request.namespace == *namespace)
         });
-        Ok(requests)
+        found.requests.extend(new);
+        Ok(found.requests.clone())
     }
 
     /// How many there were of each verb and resource; watches aside.

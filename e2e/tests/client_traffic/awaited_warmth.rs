@@ -1,5 +1,8 @@
 //! Rollouts of named pods that wait for warm pods: a client that stores again what it misses asks all the time, and each second
 //! has its hit ratio. The client is pymemcache, as `docs/clients.md` has it for named pods.
+//!
+//! Tests begin in the order of their names, and this one takes minutes: by its name it does not begin last, when no other is left
+//! to run beside it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
