@@ -296,7 +296,7 @@ mod tests {
                 weakened_by_others: vec!["hostNetwork".to_owned()],
                 ..plan("patched", vec![])
             },
-            plan("settled", vec![]),
+            ResourcePlan { unserved_kinds: vec!["ServiceMonitor".to_owned()], ..plan("settled", vec![]) },
         ]
     }
 
@@ -322,7 +322,8 @@ Memcached shop/patched
   kubectl-patch sets fields of the pod template: spec.template.spec.hostNetwork
   What others set weakens the pods: hostNetwork
 1 of 5 resources would change (children: 1 created, 2 changed, 1 deleted); the pods of 1 would roll. \
-With problems (!): 1. With pod templates of older revisions: 1.
+With problems (!): 1. With pod templates of older revisions: 1. Asked for, and not served by the API server: \
+ServiceMonitor.
 "
         );
         assert_eq!(text(&plans(), Output::Text).unwrap(), wanted);

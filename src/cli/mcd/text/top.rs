@@ -1,5 +1,7 @@
 //! Figures of pods, as `kubectl top` prints them. Takes a [`TopView`], gives text. Pure; `top` prints it.
 
+use std::collections::BTreeMap;
+
 use super::cache::{figure_cells, no_figures};
 use super::table::{Cell, table};
 use super::words::{count, share};
@@ -25,14 +27,15 @@ pub fn screen(view: &TopView) -> String {
     if view.pods.is_empty() {
         return "There is no pod of a cache here.\n".to_owned();
     }
+    let mut sums: BTreeMap<(&str, &str), &Sum> =
+        view.caches.iter().map(|sum| ((sum.namespace.as_str(), sum.cache.as_str()), sum)).collect();
     let mut rows = Vec::new();
-    for (at, pod) in view.pods.iter().enumerate() {
+    // From the end: the first pod of a cache that comes has the sum below it.
+    for pod in view.pods.iter().rev() {
+        rows.extend(sums.remove(&(pod.namespace.as_str(), pod.cache.as_str())).map(of_all));
         rows.push(of_pod(pod));
-        let of_cache = |it: &Row| (it.namespace.clone(), it.cache.clone());
-        let is_last = view.pods[at + 1..].iter().all(|later| of_cache(later) != of_cache(pod));
-        let sum = view.caches.iter().find(|it| (&it.namespace, &it.cache) == (&pod.namespace, &pod.cache));
-        rows.extend(sum.filter(|_| is_last).map(of_all));
     }
+    rows.reverse();
     let untold = view.pods.iter().map(|row| (row.pod.as_str(), &row.figures));
     table(&HEADINGS, &rows) + &no_figures(untold)
 }

@@ -235,3 +235,11 @@ fn another_kind_of_workload_takes_the_place_of_the_one_there_is() {
         assert_eq!(order, orders[after]);
     }
 }
+
+#[test]
+fn a_problem_is_told_with_the_cause_that_only_the_operator_sees() {
+    let (late, told) = ("Stalled: it has timed out.", "Stalled: it has timed out: cannot pull x");
+    assert_eq!(with_cause(late.to_owned(), Some(told.to_owned())), told);
+    assert_eq!(with_cause(late.to_owned(), Some("Forbidden: no".to_owned())), late, "another problem");
+    assert_eq!(with_cause(late.to_owned(), None), late);
+}
