@@ -301,7 +301,9 @@ fn warm_pods_hold_keys(table: &Table) -> Result<()> {
     for (ring, without, with) in pairs(table, IN_USE, WARM)? {
         let least = 2 * i32::from(PERCENT) / 3;
         let is_exempt = [OF_ADDRESSES, KEPT].contains(&ring);
-        ensure!(with >= least - NEAR || is_exempt, "{ring}: {with} % with warmth, {without} % without");
+        // On a fast machine many keys come back without a wait too: so the rollout that does not wait is the second measure.
+        let is_warm = with >= least - NEAR && with > without + NEAR;
+        ensure!(is_warm || is_exempt, "{ring}: {with} % with warmth, {without} % without");
     }
     Ok(())
 }
