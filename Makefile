@@ -75,7 +75,7 @@ test: test-prerequisites ## All tests, those on a real Kubernetes included (T=na
 	@$(HERE)scripts/suite $(T)
 
 # Three properties take as long as many others, and try a part of the cases only: of rotations a 16th.
-SEARCH = cargo test --release -p memcached-operator-core --locked --test simulation --test properties --
+SEARCH = cargo test --release -p memcached-operator-core --locked --test simulation --test properties --no-fail-fast --
 .PHONY: search
 search: ## Look for a history or a resource that breaks a property: 20,000 cases of each, others each time (hours)
 	@PROPTEST_CASES=20000 $(SEARCH)

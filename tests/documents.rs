@@ -234,8 +234,14 @@ fn every_command_stands_in_a_block_that_is_run() {
 }
 
 /// What has an operator that was installed by the chart or its manifest, and the demo has not.
-const OF_THE_RELEASE: [&str; 4] =
-    ["memcached-operator-system", "$operator", "helm upgrade", "helm uninstall"];
+const OF_THE_RELEASE: [&str; 6] = [
+    "memcached-operator-system",
+    "$operator",
+    "helm upgrade",
+    "helm rollback",
+    "helm history",
+    "helm uninstall",
+];
 
 /// The words that a page says before such a command.
 const WORDS: &str = "installed operator";

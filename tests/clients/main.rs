@@ -145,6 +145,13 @@ impl Secured {
     }
 }
 
+#[tokio::test]
+async fn memcached_answers_error_to_auto_discovery() {
+    let memcached = Memcached::start(&[]).await;
+    assert_eq!(memcached.says(&["config get cluster"]).await, ["ERROR"]);
+    assert!(page().contains("`config get cluster`, and memcached itself answers `ERROR`"));
+}
+
 #[rstest]
 #[case::pymemcache(python(&[&program("pymemcache_ring.py")]))]
 #[case::pylibmc(python(&[&program("pylibmc_ring.py")]))]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use memcached_operator::web;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 /// Times that a part of the crowd comes: not all at once, because a test may open a thousand files.
 const WAVES: usize = 4;
@@ -45,6 +45,17 @@ pub(crate) async fn stands_before(address: SocketAddr, says: &[u8], ask: impl As
         let held = held(&mut crowd);
         assert!(held <= web::AT_ONCE, "{held} of {WAVE} that ask nothing are held");
     }
+}
+
+/// Whoever sends half a request and nothing more is not waited for longer than the server says. Time has to be paused.
+pub(crate) async fn who_does_not_finish_has_to_go(address: SocketAddr) {
+    let started = Instant::now();
+    let mut half = TcpStream::connect(address).await.unwrap();
+    half.write_all(HALF_A_REQUEST).await.unwrap();
+    // An end or a reset: what counts is that nobody waits for the rest.
+    let closed = timeout(2 * web::REQUEST_HEAD_TIMEOUT, half.read_to_end(&mut Vec::new())).await;
+    let waited = started.elapsed();
+    assert!(closed.is_ok() && waited >= web::REQUEST_HEAD_TIMEOUT, "{closed:?} after {waited:?}");
 }
 
 /// How many of the crowd are still connected.

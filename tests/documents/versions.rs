@@ -110,6 +110,20 @@ fn the_page_on_clients_names_the_versions_of_the_libraries_that_its_programs_run
     }
 }
 
+#[test]
+fn the_page_on_certificates_names_the_versions_of_the_library_and_of_cert_manager_that_the_tests_run() {
+    let page = read("docs/certificates.md");
+    let emcache = libraries().into_iter().find(|(library, _)| library == "emcache").unwrap().1;
+    let cert_manager = built_from("on-client-go", "github.com/cert-manager/cert-manager v");
+    assert_eq!(
+        versions(&page.replace(" v1.", " 1.")),
+        BTreeSet::from([emcache.clone(), cert_manager.clone(), "127.0.0.1".to_owned()])
+    );
+    for words in [format!("emcache {emcache} with "), format!("controllers of v{cert_manager} on ")] {
+        assert!(page.contains(&words), "{words}");
+    }
+}
+
 /// Where the oldest Kubernetes is named, and in which words.
 const OLDEST_IS_SAID: [(&str, &str); 9] = [
     ("README.md", "You need Kubernetes 1.{} or newer"),

@@ -366,6 +366,13 @@ async fn a_crowd_that_asks_nothing_holds_few_connections_and_keeps_nobody_out() 
     crowd::keeps_nobody_out(exporter.address, "/metrics").await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn whoever_does_not_finish_asking_has_to_go() {
+    // Nobody asks memcached for anything: there need be none.
+    let exporter = Exporter::watch(plain((Ipv4Addr::LOCALHOST, 1).into())).await;
+    crowd::who_does_not_finish_has_to_go(exporter.address).await;
+}
+
 #[tokio::test]
 async fn the_default_address_is_reached_by_ipv4_too() {
     let listener = serve::listen(SocketAddr::new(serve::DEFAULT.ip(), 0)).await.unwrap();

@@ -170,17 +170,7 @@ async fn a_crowd_that_asks_nothing_holds_few_connections_and_keeps_nobody_out() 
 
 #[tokio::test(start_paused = true)]
 async fn whoever_does_not_finish_asking_has_to_go() {
-    let pages = pages().await;
-    let started = Instant::now();
-    let mut half = TcpStream::connect(pages.address).await.unwrap();
-    half.write_all(b"GET /readyz HTTP/1.1\r\nhost: op").await.unwrap();
-    // An end or a reset: what counts is that nobody waits for the rest.
-    let closed = timeout(2 * web::REQUEST_HEAD_TIMEOUT, half.read_to_end(&mut Vec::new())).await;
-    assert!(
-        closed.is_ok() && started.elapsed() >= web::REQUEST_HEAD_TIMEOUT,
-        "{closed:?} after {:?}",
-        started.elapsed()
-    );
+    crowd::who_does_not_finish_has_to_go(pages().await.address).await;
 }
 
 #[tokio::test]

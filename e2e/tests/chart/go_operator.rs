@@ -96,6 +96,10 @@ fn a_tag_with_build_metadata_is_written_as_helm_does() -> Result<()> {
 fn a_long_name_is_cut() -> Result<()> {
     let objects = rendered(&json!({"fullnameOverride": format!("{}-{}", "a".repeat(51), "b".repeat(60))}))?;
     assert_eq!(only(&objects, "Deployment")?["metadata"]["name"], "a".repeat(51));
+    let objects = rendered(&json!({"fullnameOverride": "a".repeat(60), "nameOverride": "b".repeat(70)}))?;
+    let metadata = &only(&objects, "Deployment")?["metadata"];
+    assert_eq!(metadata["name"], "a".repeat(52));
+    assert_eq!(metadata["labels"]["app.kubernetes.io/name"], "b".repeat(63));
     Ok(())
 }
 

@@ -186,6 +186,7 @@ async fn the_next_named_pod_is_replaced_when_the_last_one_is_warm_or_its_time_is
                 without.len(),
             );
             assert!(with.len() > 10 && lowest(&with) >= bound, "{with:.2?}");
+            assert!(lowest(&without) < lowest(&with), "warmth changes nothing: {with:.2?}, {without:.2?}");
         }
 
         // Nobody asks any more, and the new pods stay empty: each wait ends with its time.

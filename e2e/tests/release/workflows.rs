@@ -228,12 +228,12 @@ fn the_go_that_builds_the_tools_is_the_one_that_they_ask_for() -> Result<()> {
 }
 
 #[test]
-fn dependabot_looks_after_crates_tools_actions_and_the_image_that_builds_ours() -> Result<()> {
+fn dependabot_looks_after_all_that_the_project_pins() -> Result<()> {
     let config: Value = yaml(".github/dependabot.yml")?;
     let updates = config["updates"].as_array().context("updates")?;
     assert_eq!(
         values(&config, "package-ecosystem"),
-        ["cargo", "gomod", "github-actions", "docker"],
+        ["cargo", "gomod", "pip", "rust-toolchain", "github-actions", "docker"],
         "and no other"
     );
     let of_go = updates.iter().find(|it| it["package-ecosystem"] == "gomod").context("Go modules")?;

@@ -81,8 +81,16 @@ fn default_of(field: &JSONSchemaProps) -> String {
     match (&field.default, field.type_.as_deref()) {
         (Some(default), _) => format!("`{}`", shown(&default.0)),
         (None, Some("boolean")) => "`false`".to_owned(),
-        (None, _) => "none".to_owned(),
+        (None, _) => unset(field).map_or_else(|| "none".to_owned(), |meaning| format!("unset: {meaning}")),
     }
+}
+
+/// What a field without a default in the schema means where it is left out, by its own description: a sentence.
+fn unset(field: &JSONSchemaProps) -> Option<String> {
+    let description = field.description.as_deref()?.replace('\n', " ");
+    let (_, after) = description.split_once("nset: ")?;
+    let sentence = after.split(". ").next()?;
+    Some(sentence.trim_end_matches('.').to_owned())
 }
 
 /// A value as YAML has it on one line.

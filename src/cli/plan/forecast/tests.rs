@@ -65,6 +65,10 @@ fn forecast_with(fixture: ForecastFixture, spec: &Value, children: &[SeenChild])
     while let Some((id, _, request)) = forecast.next_read() {
         let reply = match request {
             Request::ReadSecret { keys, .. } => Reply::Secret(Some(content(secrets, keys))),
+            Request::ReadChild { kind, key } => {
+                let found = children.iter().find(|it| it.kind == kind && it.key.name == key.name);
+                Reply::Child(found.cloned().map(Box::new))
+            }
             _ => Reply::Child(None),
         };
         forecast.learn(Event::Done { id, reply });

@@ -59,9 +59,9 @@ pub struct MonitoringSpec {
     /// Whether each pod has an exporter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// Container image of the exporter. Unset, the operator takes one that works with the cache's encryption and
-    /// authentication; `prom/memcached-exporter:v0.15.4`, which webhooks of the past filled in, counts as unset. With
-    /// security.rotation InPlace the agent takes the exporter's place, and only an image of the operator counts.
+    /// Container image of the exporter. Unset: one that works with the cache's encryption and authentication.
+    /// `prom/memcached-exporter:v0.15.4`, which webhooks of the past filled in, counts as unset. With security.rotation
+    /// InPlace the agent takes the exporter's place, and only an image of the operator counts.
     // No default in the schema: which image can work differs from resource to resource and from release to release.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(

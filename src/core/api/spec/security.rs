@@ -33,12 +33,12 @@ const TLS_SECRET: &str = "certificateSecretRef.name is required when TLS is enab
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = [rotation_rule()]))]
 pub struct SecuritySpec {
-    /// Security context of the pods. It replaces the default, the restricted Pod Security profile as user 11211,
+    /// Security context of the pods. Unset: the restricted Pod Security profile, as user 11211. A value replaces it
     /// wholesale.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::embedded)]
     pub pod_security_context: Option<Box<PodSecurityContext>>,
-    /// Security context of each container. It replaces the default, the restricted Pod Security profile, wholesale.
+    /// Security context of each container. Unset: the restricted Pod Security profile. A value replaces it wholesale.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::embedded)]
     pub container_security_context: Option<Box<SecurityContext>>,
@@ -104,12 +104,12 @@ pub struct NetworkPolicySpec {
     /// Whether a NetworkPolicy closes all ports but those of memcached and its exporter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// Who may connect to memcached, as in a NetworkPolicy; everybody where it is empty or unset.
+    /// Who may connect to memcached, as in a NetworkPolicy. Empty or unset: everybody.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::embedded)]
     pub allowed_sources: Option<Vec<NetworkPolicyPeer>>,
-    /// Who may connect to the exporter, which is Prometheus, as in a NetworkPolicy; everybody where it is empty, the same
-    /// as to memcached where it is unset.
+    /// Who may connect to the exporter, which is Prometheus, as in a NetworkPolicy. Empty: everybody. Unset: the same as
+    /// to memcached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = schema::embedded)]
     pub metrics_sources: Option<Vec<NetworkPolicyPeer>>,

@@ -16,6 +16,7 @@ use crate::kernel::field_managers::owners_of;
 use crate::kernel::go_operator;
 use crate::kernel::kube_events;
 use crate::kernel::log_lines;
+use crate::kernel::object::ChildKind;
 use crate::kernel::pending_request::{Changes, ChildWrite, PlannedRequest, Replacement, Write};
 use crate::kernel::rollout_budget::TurnState;
 use crate::kernel::rollout_cause::RolloutCause;
@@ -52,7 +53,14 @@ pub fn requests(
     }
 }
 
+fn read(view: &View<'_>, kind: ChildKind) -> PlannedRequest {
+    PlannedRequest::ReadChild { kind, known: view.resource.slot(kind).known_versions_when_asked() }
+}
+
 /// The request that carries out one decision; `None` where nothing is to be sent.
+///
+/// An Event names the fields of the template that a rollout changes. Where they are not known, because the workload was
+/// dropped after it was compared with something else, it is read once more before. A read that failed holds nothing up.
 fn request(
     view: &View<'_>,
     plan: &Plan<'_>,
@@ -60,6 +68,12 @@ fn request(
     planned: &Planned,
 ) -> Option<PlannedRequest> {
     let kind = planned.kind;
+    let changes = changes(view, plan, planned);
+    let slot = view.resource.slot(kind);
+    let may_read = slot.backoff.is_none() && !slot.is_out_of_sight();
+    if planned.action.cause().is_some() && changes.fields.is_none() && may_read {
+        return Some(read(view, kind));
+    }
     let body = || plan.desired.body(kind).clone();
     let replaces = |cause: Option<RolloutCause>| {
         let live = view.resource.live(kind).filter(|_| kind == plan.desired.workload())?;
@@ -82,10 +96,7 @@ fn request(
             Write::Patch { resource_version, edits, replaces: replaces(cause) }
         }
         Action::Delete { uid, resource_version } => Write::Delete { uid, resource_version },
-        Action::Read => {
-            let known = view.resource.slot(kind).known_versions_when_asked();
-            return Some(PlannedRequest::ReadChild { kind, known });
-        }
+        Action::Read => return Some(read(view, kind)),
         Action::Keep
         | Action::Foreign(_)
         | Action::Collecting(_)
@@ -105,7 +116,7 @@ fn request(
         kind,
         write,
         attempt: view.attempt_at(kind, planned.hash(), &planned.action),
-        changes: changes(view, plan, planned),
+        changes,
         kube_events: switched.into_iter().chain(if makes_pods { warnings() } else { Vec::new() }).collect(),
     }))
 }

@@ -349,6 +349,8 @@ impl World {
             if slot.is_ahead_of(&seen) {
                 self.lists.go_back(Watched::Child(seen.kind), &seen.key);
             }
+            // A pass reads to see the whole object, and may have dropped it in the very version that is known.
+            slot.doubtful |= !slot.is_open();
             slot.store_as_truth(seen);
         }
         slot.read_if_deleted_meanwhile();

@@ -28,10 +28,18 @@ fn with_password() -> Fixture {
     Fixture::new("cache", &json!({"monitoring": {"enabled": true}, "security": {"sasl": sasl}}))
 }
 
+fn named() -> Fixture {
+    Fixture::new("cache", &json!({"workload": "StatefulSet", "monitoring": {"enabled": true}}))
+}
+
 fn deployment(fixture: &Fixture, images: &DefaultImages, live: Option<&Value>) -> Value {
+    workload(ChildKind::Deployment, fixture, images, live)
+}
+
+fn workload(kind: ChildKind, fixture: &Fixture, images: &DefaultImages, live: Option<&Value>) -> Value {
     let intent = Intent { images, ..fixture.intent() };
     let live = live.and_then(|live| LiveTemplate::from_workload(live, None));
-    children(&intent, live.as_ref()).body(ChildKind::Deployment).expect("a Deployment").clone()
+    children(&intent, live.as_ref()).body(kind).expect("the workload").clone()
 }
 
 fn images(deployment: &Value) -> [&str; 2] {
@@ -68,13 +76,17 @@ fn other_settings_change_nothing_of_what_runs_and_the_next_edit_takes_them(
     #[case] before: DefaultImages,
     #[case] after: DefaultImages,
 ) {
-    for fixture in [monitored(), with_password()] {
-        let live = deployment(&fixture, &before, None);
-        assert_eq!(deployment(&fixture, &after, Some(&live)), live);
+    for (fixture, kind) in [
+        (monitored(), ChildKind::Deployment),
+        (with_password(), ChildKind::Deployment),
+        (named(), ChildKind::StatefulSet),
+    ] {
+        let live = workload(kind, &fixture, &before, None);
+        assert_eq!(workload(kind, &fixture, &after, Some(&live)), live);
         let mut edited = fixture;
         edited.spec.memcached.threads = 7;
-        let rolled = deployment(&edited, &after, Some(&live));
-        assert_eq!(rolled, deployment(&edited, &after, None));
+        let rolled = workload(kind, &edited, &after, Some(&live));
+        assert_eq!(rolled, workload(kind, &edited, &after, None));
         assert_ne!(images(&rolled), images(&live));
     }
 }

@@ -106,6 +106,21 @@ fn an_event_names_the_fields_of_the_template_that_an_edit_a_secret_and_a_trigger
     );
 }
 
+/// The new operator has compared the Deployment before it knows the Secret, and has dropped it: it reads it once more.
+#[test]
+fn an_event_names_the_fields_also_where_the_operator_restarts_between_an_edit_and_its_rollout() {
+    let mut simulation = Simulation::new();
+    simulation.model.set_secret(Some(1));
+    simulation.model.create_resource();
+    simulation.model.edit(5);
+    simulation.settle();
+    simulation.model.edit(3);
+    simulation.restart();
+    simulation.settle();
+    let [told] = simulation.told.as_slice() else { panic!("{:?}", simulation.told) };
+    assert!(told.contains("spec.template.spec.containers[name=memcached].volumeMounts"), "{told}");
+}
+
 /// `highAvailability` keeps pods off each other's nodes by being there, and the budget is within it.
 #[test]
 fn the_first_budget_replaces_pods_and_an_event_names_the_field() {

@@ -157,6 +157,10 @@ impl Simulation {
                 Effect::Wake(at) => self.wake = Some(at),
                 Effect::Publish { kube_event, .. } => {
                     if kube_event.reason == "RolloutStarted" {
+                        let message = &kube_event.message;
+                        // Where a cluster rewrites a template that was applied as it stood, none of ours changes.
+                        let is_told = !message.contains("is not known");
+                        assert!(is_told || self.model.rolls_by_rewriter, "{message}");
                         self.told.push(kube_event.message);
                     }
                     self.said.push(kube_event.reason);

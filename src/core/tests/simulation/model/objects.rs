@@ -6,20 +6,30 @@ use memcached_operator_core::kernel::event::{Reply, SeenChild};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::json_text::JsonText;
 use memcached_operator_core::kernel::object::{ChildKind, Controller, Uid};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Where an object says who owns it.
 const OWNERS: &str = "/metadata/ownerReferences";
 /// Where our entry in managedFields says that the number of pods is ours.
 const REPLICAS: &str = "/metadata/managedFields/0/fieldsV1/f:spec/f:replicas";
 
-/// What we own of a workload after its apply; a list counts as a whole. Of the others nobody keeps a record.
+/// What we own of a workload after its apply. A list without names counts as a whole. Of the others nobody keeps a record.
 pub(super) fn owned(kind: ChildKind, body: &Value) -> Option<JsonText> {
     fn fields(value: &Value) -> Value {
+        if let Some(items) = value.as_array() {
+            let keyed = |item: &Value| Some((format!("k:{}", key(item)?), fields(item)));
+            return items.iter().map(keyed).collect::<Option<Map<_, _>>>().unwrap_or_default().into();
+        }
         let all = value.as_object().into_iter().flatten();
         all.map(|(name, value)| (format!("f:{name}"), fields(value))).collect()
     }
     kind.is_workload().then(|| fields(body).into())
+}
+
+/// By what the API server tells an item of a list from the others: mounts by their path, what else has a name by that.
+fn key(item: &Value) -> Option<Value> {
+    let name = ["mountPath", "name"].into_iter().find(|name| item.get(*name).is_some())?;
+    Some(json!({name: item[name]}))
 }
 
 /// What an apply makes of a child: a number of pods that it no longer holds becomes 1 where it was ours, and stays where
