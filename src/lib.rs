@@ -10,10 +10,9 @@
 //!      └──────────────────────────── create / apply / delete / merge-patch ◀── shell::effects ◀───────────┘
 //! ```
 //!
-//! `api` and `kernel` are a package of their own, `src/core`, in which there is no IO. Here a folder uses only those
-//! above it: `secrets` and `shell` the core, `cli` all. `exporter` and `agent` stand
-//! beside them: they are programs of their own in memcached's pods. `web` serves the pages of all three, and uses nothing; `figures` reads
-//! what they tell of a memcached.
+//! `api` and `kernel` are a package of their own, `src/core`, in which there is no IO. `exporter` and `agent` are programs of
+//! their own in memcached's pods. What each folder is, and which others it may use, is a table in `CONTRIBUTING.md`;
+//! `tests/architecture` holds it.
 
 pub mod agent;
 pub mod cli;

@@ -1,4 +1,4 @@
-//! The log: its options, and what starts it. IO; `run` and `exporter` call [`start_log`].
+//! The log: its options, and what starts it. IO; `run`, `exporter` and `agent` call [`start_log`].
 
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;

@@ -1,6 +1,6 @@
 //! HTTP pages on a port that anybody may reach. Takes a listener, a [`Transport`] and the pages; answers one request a
-//! connection. IO; it serves the operator's pages (`shell::admin`, `shell::secure_metrics`) and the exporter's
-//! (`exporter::serve`).
+//! connection. IO; it serves the operator's pages (`shell::admin`, `shell::secure_metrics`), the exporter's
+//! (`exporter::serve`) and the agent's (`agent`).
 //!
 //! Probes come through the same port. So clients that open connections and send nothing must cost little and keep nobody out:
 //! there are at most [`AT_ONCE`] connections, one more replaces a connection that has not sent a request yet, and a connection

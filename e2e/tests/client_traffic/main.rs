@@ -48,7 +48,7 @@ static SITE: OnceCell<Site> = OnceCell::const_new();
 
 impl Site {
     async fn make() -> Result<Self> {
-        let cluster = TemporaryCluster::up(&unique("wire"), Shape::Node).await?.until_the_end();
+        let cluster = TemporaryCluster::up(&unique("traffic"), Shape::Node).await?.until_the_end();
         let program = binary()?;
         cluster.load(&image::operator(&program, OWN_IMAGE)?)?;
         let client = Client::try_from(cluster.config("e2e-test/install").await?)?;

@@ -39,7 +39,7 @@ use crate::unrepairable_fields::{Outcome, expected, is_about_the_partition, writ
 
 /// Resources that are worked on at a time.
 const AT_ONCE: usize = 6;
-/// Cases of one resource: few enough that nobody takes them for a fight.
+/// Cases of one resource: so few that the repair limiter does not hold them.
 const CASES: usize = 6;
 
 /// The resources whose children are meddled with.

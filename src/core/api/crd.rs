@@ -116,7 +116,7 @@ fn collect_leaves(schema: &JSONSchemaProps, path: &str, found: &mut Vec<String>)
 fn structural(schema: &mut JSONSchemaProps) {
     // A null that is allowed is kept, and is not replaced by the default.
     schema.nullable = None;
-    // UnrecordedTemplate formats are unknown to it.
+    // It does not know the formats of unsigned numbers.
     if schema.format.as_deref().is_some_and(|format| format.starts_with("uint")) {
         schema.format = None;
     }

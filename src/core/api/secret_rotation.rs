@@ -1,5 +1,5 @@
 //! `status.secretRotation`: how far pods are with the content of Secrets that they take in place. Pure data; the rules are in
-//! `kernel::rotation`.
+//! `kernel::rotation_record`.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;

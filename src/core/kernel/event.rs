@@ -68,7 +68,7 @@ pub enum Event {
     },
     /// A request of the reconciler has ended.
     Done {
-        /// The id that the effect preserved.
+        /// The id that the effect had.
         id: RequestId,
         /// How it ended.
         reply: Reply,

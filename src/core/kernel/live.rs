@@ -125,7 +125,7 @@ impl Live {
             && self.go_operator.is_none()
             && go_operator.is_none()
             && self.managers == *managers
-            && self.comparison.is_of(Fingerprint::of(seen));
+            && self.comparison.is_of(Fingerprint::from_seen(seen));
         let is_same_status = self.generation == *generation
             && self.deleting == *deleting
             && self.rollout.as_deref() == rollout.as_ref()

@@ -16,9 +16,9 @@ const GIVEN_UP_AFTER: SignedDuration = SignedDuration::from_secs(120);
 /// Whether a pod serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Readiness {
-    /// It does.
+    /// The pod serves.
     Ready,
-    /// It does not, but memcached runs: there may be keys in it.
+    /// The pod does not serve, but memcached runs: there may be keys in it.
     NotReady {
         /// Since when.
         since: Timestamp,

@@ -112,7 +112,7 @@ impl UnreadyPod<'_> {
     }
 }
 
-/// Whether no pod has keys to lose. One missed probe, of the only pod that serves, is not that.
+/// Whether no pod has keys to lose. The only pod that serves may miss one probe, and still has its keys.
 fn holds_no_keys(seen: &SeenRollout, unready: &[UnreadyPod<'_>]) -> bool {
     let empty = unready.iter().filter(|pod| !pod.may_hold_keys).count();
     seen.ready == 0 && i32::try_from(empty).is_ok_and(|empty| empty >= seen.replicas)

@@ -43,16 +43,16 @@ pub fn screen(view: &TopView) -> String {
 fn of_pod(row: &Row) -> Vec<Cell> {
     let Row { namespace, cache, pod, reads_per_second, recent_hit_ratio, figures } = row;
     let figures = figures.known().copied().unwrap_or_default();
-    cells([namespace, cache, pod], (*reads_per_second, *recent_hit_ratio), &figures)
+    cells([namespace, cache, pod], *reads_per_second, *recent_hit_ratio, &figures)
 }
 
 /// The row below the pods of a cache.
 fn of_all(sum: &Sum) -> Vec<Cell> {
     let Sum { namespace, cache, pods, reads_per_second, recent_hit_ratio, figures } = sum;
-    cells([namespace, cache, &format!("all {pods}")], (*reads_per_second, *recent_hit_ratio), figures)
+    cells([namespace, cache, &format!("all {pods}")], *reads_per_second, *recent_hit_ratio, figures)
 }
 
-fn cells(names: [&str; 3], (reads, hits): (Option<f64>, Option<f64>), figures: &Figures) -> Vec<Cell> {
+fn cells(names: [&str; 3], reads: Option<f64>, hits: Option<f64>, figures: &Figures) -> Vec<Cell> {
     let now = [count(reads), share(hits)].map(Cell::from);
     names.map(Cell::from).into_iter().chain(now).chain(figure_cells(figures)).collect()
 }

@@ -15,7 +15,7 @@ use crate::api::spec::Rotation;
 
 /// Name of the container.
 pub const NAME: &str = "agent";
-/// Has it serve memcached's metrics too.
+/// The flag by which the agent serves memcached's metrics too.
 pub const EXPORTER: &str = "--exporter";
 
 /// The agent of one cache.

@@ -1,9 +1,8 @@
 //! The exporter beside memcached: which program, with which flags, reading which files. Pure; called by
-//! [`super::pod`] and [`super::secrets`].
+//! [`super::pod`].
 //!
-//! Upstream's program knows TLS and no authentication; this project's own knows both. Both connect within the pod, so
-//! there is nobody in between whom checking memcached's certificate could unmask, and that certificate need not name
-//! 127.0.0.1.
+//! Upstream's program knows TLS and no authentication; this project's own knows both. Neither checks memcached's certificate:
+//! it connects within the pod, where nobody can stand between the two, and the certificate need not name 127.0.0.1.
 
 use k8s_openapi::api::core::v1::Container;
 

@@ -38,7 +38,7 @@ pub fn needs_room_of_its_own(spec: &Validated) -> bool {
         let terms = apart.required_during_scheduling_ignored_during_execution.as_ref();
         terms.is_some_and(|terms| !terms.is_empty())
     };
-    // What it selects does not count, and so not whose name is in it.
+    // Only whether there are terms counts. Which pods they select does not, so the name may be empty.
     anti_affinity(spec, "").is_some_and(|apart| required(&apart))
 }
 

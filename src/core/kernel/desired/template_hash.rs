@@ -1,5 +1,5 @@
 //! The hash of everything that reaches the pods: an edit that changes the hash rolls the pods, any other edit does not.
-//! Pure; called by [`super::deployment`].
+//! Pure; the renderer of the workload calls it ([`super::workload`]), and what recognises a live template.
 
 use std::collections::BTreeMap;
 

@@ -25,7 +25,7 @@ pub fn rollout_cause(
     // templates at once, if they took no turns.
     let may_roll = compared.unanswered == Some(Unanswered::AnotherServer)
         && compared.found.as_ref().is_some_and(of_template);
-    // Somebody else's change of a template whose pods are held replaced none, and to put it back replaces none.
+    // While the partition holds all pods, neither somebody else's change of the template nor our repair replaces a pod.
     let held = live.partition == Some(HELD);
     // A recognised template differs only by defaults of the API server, which sets them again.
     if held && same_intent && !desired.adopts_newest() {

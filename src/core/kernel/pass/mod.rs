@@ -67,7 +67,8 @@ pub fn run(view: &View<'_>) -> Pass {
     if !mounted_secrets.proofs.is_empty() && !desired.keeps_template() {
         return Pass::reading(mounted_secrets.proofs);
     }
-    // compare: in what each child differs; plan: what to do about it
+    // compare: in what each child differs; plan: what to do about it. Twice where the newest templates have a turn: only the
+    // first plan tells whether they may have one
     let plan = |desired| {
         let compared = compare::compare(view, &desired);
         plan::plan(view, &mounted_secrets, desired, compared)

@@ -349,10 +349,10 @@ impl View<'_> {
     fn runs_on(&self, spec: &Validated, hash: &str) -> bool {
         // Its hash depends on no other pod.
         let intent = self.intent(spec, Some(hash), NextPod::Waits);
-        let signed = self.our_workload().is_some_and(|live| live.template.is_some());
+        let names_its_source = self.our_workload().is_some_and(|live| live.template.is_some());
         self.live_template(&intent, false).is_some_and(|live| {
             live.is_of(&intent.hash(), spec.security.rotation)
-                && (signed || live.revision != Revision::GO_OPERATOR)
+                && (names_its_source || live.revision != Revision::GO_OPERATOR)
         })
     }
 }

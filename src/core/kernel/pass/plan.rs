@@ -25,7 +25,7 @@ use crate::kernel::unwatched::Absence;
 /// What is to be done.
 #[derive(Debug)]
 pub struct Plan<'a> {
-    /// To get these children.
+    /// The children that there are to be.
     pub desired: DesiredChildren<'a>,
     /// The decisions, about every child that is wanted or may exist.
     pub children: Vec<Planned>,
@@ -68,7 +68,7 @@ fn must_hold(view: &View<'_>, mounted_secrets: &MountedSecrets, action: &Action,
     let makes_pods = *action == Action::Create || action.cause().is_some();
     // Whatever a new pod is made for, it mounts the Secrets as they are now.
     let unfit = !guarded || !mounted_secrets.invalid.is_empty();
-    // What somebody else wrote is put back all the same: that keeps the pods of before.
+    // A change by somebody else is put back all the same: the pods of the template before it then stay.
     let replaces_pods = action.cause().is_some_and(|cause| cause != RolloutCause::Drift);
     let serves =
         || view.our_workload().is_some_and(|live| live.rollout.as_ref().is_some_and(|it| it.ready > 0));

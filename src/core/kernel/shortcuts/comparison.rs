@@ -44,7 +44,7 @@ pub struct ComparisonResult {
     of: Fingerprint,
 }
 
-/// Differences are stored as such also where there are none.
+/// Where nothing differs, an empty `Differences` is stored.
 mod none_or_some {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -157,7 +157,8 @@ impl Comparison {
 }
 
 /// A hash of the parts of an object that are compared. It has no random key, so that each process finds the same: a snapshot holds
-/// it. It guards nothing against who may write the child: whoever may could as well take the record of who owns what away.
+/// it. It is no protection against somebody who may write the child: such a person can also remove the record of who owns
+/// which field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(u64);
@@ -165,7 +166,7 @@ pub struct Fingerprint(u64);
 impl Fingerprint {
     /// Of an object that was seen.
     #[must_use]
-    pub fn of(seen: &SeenChild) -> Self {
+    pub fn from_seen(seen: &SeenChild) -> Self {
         Self::new(&seen.content, seen.owned.as_ref())
     }
 

@@ -231,7 +231,7 @@ fn pods_ready(inputs: &StatusInputs<'_>) -> String {
     if unfinished.is_empty() {
         return with_pod_problem(&counts, inputs);
     }
-    // Before all that follows from it: a terminal cuts the end of a long line off.
+    // The failing pod stands before its consequences: a terminal cuts the end of a long line off.
     let of_pod = inputs.pod_problem.iter().map(|problem| format!("a pod does not run: {problem}"));
     [counts].into_iter().chain(of_pod).chain(unfinished).collect::<Vec<_>>().join("; ")
 }

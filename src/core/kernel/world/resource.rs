@@ -91,8 +91,9 @@ pub struct Resource {
     /// Meanwhile a pass also reads children that the spec does not ask for.
     #[serde(default)]
     pub may_be_unfinished: bool,
-    /// True from a start at which the workload of before an edit may stand, until the first pass that succeeds. It waits until
-    /// the pods that take its place are ready. Whoever takes our label off it meanwhile hides it from every list.
+    /// True from the operator's start until the first pass that succeeds, where an edit of `workload` may have left the former
+    /// workload: that one stays until the pods that take its place are ready. Whoever takes our label off it meanwhile
+    /// hides it from every list.
     #[serde(default)]
     pub former_may_stand: bool,
 }

@@ -87,9 +87,9 @@ fn only_a_new_generation_announces_another_template(
 fn what_somebody_else_or_an_annotation_asks_for_is_called_by_its_own_name() {
     let [small, large] = small_and_large();
     let reached = json!({"observedGeneration": 4, "reconciledGeneration": 4});
-    let mut unsigned = complete(deployment(&large), 1);
-    unsigned.content.edit(|it| it["metadata"]["annotations"] = json!(null));
-    assert_eq!(fate_of(unsigned, &small, 4, &reached), "drift");
+    let mut unrecorded = complete(deployment(&large), 1);
+    unrecorded.content.edit(|it| it["metadata"]["annotations"] = json!(null));
+    assert_eq!(fate_of(unrecorded, &small, 4, &reached), "drift");
     let mut triggered = complete(deployment(&large), 1);
     triggered.content.edit(|it| {
         let annotations = &mut it["spec"]["template"]["metadata"]["annotations"];
