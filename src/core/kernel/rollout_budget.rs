@@ -307,7 +307,9 @@ impl RolloutBudget {
         if turn.idle { self.may_grant(key, cause) } else { !done || self.has_free_turn(key) }
     }
 
-    fn has_free_turn(&self, key: &Key) -> bool {
+    /// Whether fewer other resources roll than may.
+    #[must_use]
+    pub fn has_free_turn(&self, key: &Key) -> bool {
         self.unseen.is_empty() && self.rolling(Some(key)) < self.settings.limit
     }
 

@@ -10,7 +10,7 @@ use super::view::View;
 use crate::api::Validated;
 use crate::api::status::BudgetedRollout;
 use crate::kernel::event::Unavailable;
-use crate::kernel::failure::Category;
+use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::ChildKind;
 use crate::kernel::rollout_budget::{Turn, TurnState};
 use crate::kernel::rollout_cause::RolloutCause;
@@ -102,9 +102,20 @@ pub fn apply<'a>(
         // Of a StatefulSet that may not be seen no further pod goes.
         waits_for_secret || is_refused || is_out_of_sight(plan)
     };
+    // It has its turn still, and others got theirs while it was out of sight: should its pods not roll yet, they must not begin.
+    let unanswered = view.unanswered().filter(|_| reason.is_some() && !rollout_budget.has_free_turn(key));
+    let waits_for_answer = |mut plan: Plan<'a>| {
+        let workload = plan.desired.workload();
+        let planned = plan.children.iter_mut().find(|it| it.kind == workload && it.action.cause().is_some());
+        if let (Some(planned), Some(failure)) = (planned, unanswered) {
+            planned.action = Action::BackOff(failure.clone());
+        }
+        plan
+    };
     match (turn_state, newest) {
         (TurnState::Granted(Turn { cause: BudgetedRollout::Adoption, .. }), Some(newest)) => {
-            BudgetedPlan { turn_state: turn_state.idle(idle(&newest)), plan: newest }
+            let plan = waits_for_answer(newest);
+            BudgetedPlan { turn_state: turn_state.idle(idle(&plan)), plan }
         }
         (TurnState::Waiting(_), _) => {
             let rolls = |it: &&mut Planned| it.action.cause().and_then(RolloutCause::budgeted).is_some();
@@ -113,9 +124,11 @@ pub fn apply<'a>(
             }
             BudgetedPlan { plan: present, turn_state }
         }
-        (TurnState::NotNeeded | TurnState::Granted(_), _) => {
-            BudgetedPlan { turn_state: turn_state.idle(idle(&present)), plan: present }
+        (TurnState::Granted(_), _) => {
+            let plan = waits_for_answer(present);
+            BudgetedPlan { turn_state: turn_state.idle(idle(&plan)), plan }
         }
+        (TurnState::NotNeeded, _) => BudgetedPlan { turn_state, plan: present },
     }
 }
 
@@ -146,9 +159,14 @@ impl View<'_> {
     /// `false` while it is unknown whether the last write was stored.
     fn pods_are_back(&self) -> bool {
         let slot = self.resource.slot(self.resource.workload());
-        let unanswered = slot.backoff.as_ref().is_some_and(|it| {
-            it.failure.category == Category::Transient && it.retry_at.is_some_and(|at| self.now < at)
-        });
-        !slot.must_read && !unanswered && self.our_workload().is_none_or(is_rolled_out)
+        let is_open = slot.must_read || self.unanswered().is_some();
+        !is_open && self.our_workload().is_none_or(is_rolled_out)
+    }
+
+    /// Why it is unknown whether the last write of the workload was stored, until it may be sent again.
+    fn unanswered(&self) -> Option<&Failure> {
+        let backoff = self.resource.slot(self.resource.workload()).backoff.as_deref()?;
+        let waits = backoff.retry_at.is_some_and(|at| self.now < at);
+        (waits && backoff.failure.category == Category::Transient).then_some(&backoff.failure)
     }
 }

@@ -64,10 +64,13 @@ fn unanswered(view: &View<'_>, known: &AlteredFields, hash: BodyHash) -> Option<
 }
 
 impl Compared {
-    /// What to keep of it instead of the live object, if the object is still kept.
+    /// What to keep of it instead of the live object, if the object is still kept. One that differs and that no watch shows
+    /// stays whole: there are few, and they are read once a minute at most.
     #[must_use]
     pub fn into_kept(self, view: &View<'_>, kind: ChildKind) -> Option<ComparedChild> {
-        let differences = self.found.filter(|_| view.resource.slot(kind).is_open())?;
+        let slot = view.resource.slot(kind);
+        let agrees = self.differences.as_ref().is_none_or(|it| *it == Differences::default());
+        let differences = self.found.filter(|_| slot.is_open() && (agrees || !slot.is_out_of_sight()))?;
         Some(ComparedChild { kind, desired: self.hash, differences })
     }
 }

@@ -9,6 +9,7 @@ use super::view::View;
 use super::warnings;
 use crate::api::spec::validate;
 use crate::api::{MemcachedStatus, Validated};
+use crate::kernel::backoff::Backoff;
 use crate::kernel::desired::partition::HELD;
 use crate::kernel::diff::Path;
 use crate::kernel::effect::KubeEvent;
@@ -70,7 +71,8 @@ fn request(
     let kind = planned.kind;
     let changes = changes(view, plan, planned);
     let slot = view.resource.slot(kind);
-    let may_read = slot.backoff.is_none() && !slot.is_out_of_sight();
+    let waits = |backoff: &Backoff| backoff.retry_at.is_none_or(|at| view.now < at);
+    let may_read = !slot.is_out_of_sight() && !slot.backoff.as_deref().is_some_and(waits);
     if planned.action.cause().is_some() && changes.fields.is_none() && may_read {
         return Some(read(view, kind));
     }

@@ -162,6 +162,26 @@ fn a_turn_outlives_operators_that_are_killed_or_lose_the_lead_at_any_request_of_
     }
 }
 
+/// Its apply had no answer, and others got the turns while its namespace was out of sight.
+#[test]
+fn a_cache_that_comes_back_into_sight_with_a_turn_does_not_begin_beside_as_many_as_may_roll() {
+    let mut fleet = Fleet::new(8, 4);
+    fleet.restart(BUDGET);
+    fleet.secrets().set_secret(Some(5));
+    let apply = |fleet: &mut Fleet, history: &[Op]| history.iter().for_each(|op| fleet.apply(op));
+    apply(&mut fleet, &[Op::TakeRole(0), Op::Restart, Op::Execute(44), Op::LoseReply(19)]);
+    fleet.list(Watched::Memcached);
+    apply(&mut fleet, &[Op::ChangeLeader, Op::GiveRoles, Op::TakeRole(1)]);
+    apply(&mut fleet, &[Op::Execute(0), Op::Execute(12), Op::Execute(3), Op::ChangeLeader, Op::GiveRoles]);
+    apply(&mut fleet, &[Op::ExecuteLate(0), Op::Execute(0), Op::Execute(0), Op::Execute(0)]);
+    fleet.execute_all_late();
+    assert_eq!((fleet.rolling(), fleet.rollouts()), (3, vec![1, 1, 0, 0, 0, 0, 0, 0]), "three have turns");
+    fleet.secrets().set_secret(Some(7));
+    fleet.settle();
+    assert_eq!(fleet.at(REVISION), ["1"; 8]);
+    assert_eq!(fleet.turns(), [None; 8]);
+}
+
 /// Caches whose pods have names rotate as those without do: a few at a time, one pod of each after the other, whoever leads.
 #[test]
 fn caches_with_named_pods_rotate_a_few_at_a_time_wherever_the_operator_is_killed() {

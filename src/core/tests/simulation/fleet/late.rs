@@ -55,10 +55,14 @@ impl Fleet {
         }
     }
 
-    /// Remembers whose turn is on record and does not count: the cache is paused, or more are on record than may roll.
+    /// Remembers whose turn is on record and does not count: the cache is paused, or more are on record than may roll. That
+    /// comes also of a turn that was out of sight while others got theirs.
     pub(super) fn remember_turned_back(&mut self) {
-        let waits =
-            |(name, model): &(&String, &Model)| model.recorded_turn().is_some() && !self.has_turn(name);
+        let too_many = self.models.keys().filter(|name| self.has_turn(name)).count() > self.budget.limit;
+        let waits = |(name, model): &(&String, &Model)| {
+            let does_not_count = !self.has_turn(name) || (too_many && !model.is_rolling());
+            model.recorded_turn().is_some() && does_not_count
+        };
         let names: Vec<_> = self.models.iter().filter(waits).map(|(name, _)| name.clone()).collect();
         self.turned_back.extend(names);
     }
