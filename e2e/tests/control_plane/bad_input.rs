@@ -126,8 +126,15 @@ async fn await_children(space: &Space, name: &str, count: usize) -> Result<()> {
 
 /// One that was well: what runs goes on running.
 async fn bad_after_all(space: &Space) -> Result<()> {
-    write(space, "once-good", &with_children(&Value::Null, "memcached:1.6.18")).await?;
+    let good = write(space, "once-good", &with_children(&Value::Null, "memcached:1.6.18")).await?;
     await_children(space, "once-good", 6).await?;
+    // The Deployment is written once more when it is there, for its number of pods. The status comes after all writes.
+    await_answer("nothing more is written", async || {
+        let observed = &api(space).get("once-good").await?.data["status"]["observedGeneration"];
+        ensure!(*observed == json!(good.metadata.generation), "{observed}");
+        Ok(())
+    })
+    .await?;
     let requests = Requests::for_cluster(space.cluster())?;
     let written = || -> Result<Vec<String>> {
         let children = requests.of_children()?.into_keys();
