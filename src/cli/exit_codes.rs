@@ -14,7 +14,8 @@ pub(super) const INTERRUPTED: u8 = 130;
 pub(super) const EXIT_CODES: &str = "\
 Exit codes:
   0    run, exporter: ended after SIGTERM or SIGINT with nothing under way; else: done, and all is well
-  1    it did not work, or what was checked is not well: standard error or output says what and why
+  1    it did not work, or what was checked is not well: standard error or output says what and why;
+       kubectl mcd only shows how caches are, so that status ends with 0 however they are
   2    plan: something would change
   3    plan: nothing would change, and a resource has a problem
   64   the command line is wrong

@@ -13,7 +13,6 @@ use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Key, Scope, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator_core::kernel::rollout_budget::{Adoption, BudgetSettings};
-use serde_json::json;
 
 use crate::model::{Cluster, Model, NAMESPACE};
 
@@ -158,22 +157,6 @@ impl Fleet {
     pub(crate) fn redefine(&mut self) {
         self.models.values_mut().for_each(Model::redefine);
         self.list(Watched::Memcached);
-    }
-
-    /// Somebody applies the newer definition again, in the same way.
-    pub(crate) fn restate(&mut self) {
-        self.models.values_mut().for_each(Model::restate);
-        self.list(Watched::Memcached);
-    }
-
-    /// The resources from this one on ask for more memory, and have it.
-    pub(crate) fn ask_for_more_memory(&mut self, from: usize) {
-        for model in self.models.values_mut().skip(from) {
-            model.change_spec(|spec| {
-                spec.memcached = serde_json::from_value(json!({"maxMemoryMB": 128})).unwrap();
-            });
-        }
-        self.settle();
     }
 
     /// The model that keeps everybody's Secret.

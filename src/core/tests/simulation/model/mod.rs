@@ -58,8 +58,6 @@ pub(crate) struct Model {
     pub(crate) has_role: bool,
     /// What it makes of what is applied.
     cluster: Cluster,
-    /// Whether it has changed what was applied at some time.
-    pub(crate) has_rewritten: bool,
     /// Which version it has.
     release: u8,
     /// Pod templates that replaced another one on a live Deployment.
@@ -112,7 +110,6 @@ impl Model {
             backup: None,
             has_role: true,
             cluster: Cluster::default(),
-            has_rewritten: false,
             release: 34,
             rollouts: 0,
             undone: 0,
@@ -140,7 +137,6 @@ impl Model {
     /// Somebody installs a webhook, or takes it away: what is applied next is another template for it.
     pub(crate) fn become_another(&mut self, cluster: Cluster) {
         self.causes += usize::from(self.cluster != cluster);
-        self.has_rewritten |= cluster != Cluster::Faithful;
         self.cluster = cluster;
     }
 
