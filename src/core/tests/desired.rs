@@ -13,6 +13,8 @@ mod default_images;
 mod fixture;
 #[path = "desired/pods.rs"]
 mod pods;
+#[path = "desired/rendered_hashes.rs"]
+mod rendered_hashes;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -54,15 +54,6 @@ pub fn workload(intent: &Intent<'_>, live: Option<&LiveTemplate>) -> Rendered {
     Rendered { body, revision, template_hash }
 }
 
-/// The rules by which the template is rendered, where this build knows them: those that rendered the live one while
-/// the intent is the same, else the newest.
-#[must_use]
-pub fn revision(live: Option<&LiveTemplate>, intent: &Intent<'_>, template_hash: &str) -> Option<Revision> {
-    let unchanged = live.filter(|live| live.serves(intent, template_hash));
-    let newest = Some(Revision::newest(intent.spec.security.rotation));
-    unchanged.map_or(newest, |live| Some(live.revision).filter(|it| it.is_known()))
-}
-
 /// The template of an unchanged intent, so that nothing rolls: by the rules that rendered the live one, or, where
 /// this build does not know them, the live one itself. Its images are those that it was rendered with.
 fn at_live_revision(intent: &Intent<'_>, live: &LiveTemplate) -> Option<Value> {

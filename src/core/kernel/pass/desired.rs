@@ -32,7 +32,7 @@ impl<'a> DesiredChildren<'a> {
     #[must_use]
     pub fn at_newest(intent: Intent<'a>, live: Option<Cow<'a, LiveTemplate>>) -> Self {
         let desired = desired::children(&intent, None);
-        let rendered_hashes = RenderedHashes::new(&intent, live.as_deref(), &desired);
+        let rendered_hashes = RenderedHashes::new(&intent, None, &desired);
         Self { rendered_hashes, intent, live, rendered: OnceCell::from(desired), is_news: true }
     }
 

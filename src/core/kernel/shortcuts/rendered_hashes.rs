@@ -1,7 +1,7 @@
 //! Hashes of the desired children from one pass to the next. Pure; part of a resource of the world.
 
 use crate::kernel::desired::partition::Partition;
-use crate::kernel::desired::{DefaultImages, Desired, Intent, LiveTemplate, Revision, Servers, workload};
+use crate::kernel::desired::{DefaultImages, Desired, Intent, LiveTemplate, Revision, Servers};
 use crate::kernel::go_operator::pod_template::PreservedMetadata;
 use crate::kernel::hash::BodyHash;
 use crate::kernel::object::ChildKind;
@@ -17,8 +17,7 @@ pub struct RenderedHashes {
     counted: ChildKind,
     servers: Servers,
     listening: Option<Revision>,
-    preserved: Option<PreservedMetadata>,
-    images: Option<Box<DefaultImages>>,
+    kept: Option<Kept>,
     /// [`Desired::revision`].
     pub revision: Revision,
     /// [`Desired::template_hash`].
@@ -27,13 +26,46 @@ pub struct RenderedHashes {
     hashes: Box<[(ChildKind, BodyHash)]>,
 }
 
+/// What a rendering takes from the live template, if that is of the same intent. If it is not, the rendering takes nothing from
+/// it: the rules are the newest, the images those of the settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Kept {
+    revision: Revision,
+    preserved: PreservedMetadata,
+    images: Option<Box<DefaultImages>>,
+    records_secrets: bool,
+}
+
+impl Kept {
+    fn is_of(&self, live: &LiveTemplate) -> bool {
+        // The hash only says whether the intent is the same. A foreign template can be any.
+        let LiveTemplate { revision, hash: _, images, secret_hash, preserved, foreign } = live;
+        foreign.is_none()
+            && self.revision == *revision
+            && self.preserved == *preserved
+            && self.images == *images
+            && self.records_secrets == secret_hash.is_some()
+    }
+}
+
+impl From<&LiveTemplate> for Kept {
+    fn from(live: &LiveTemplate) -> Self {
+        Self {
+            revision: live.revision,
+            preserved: live.preserved.clone(),
+            images: live.images.clone(),
+            records_secrets: live.secret_hash.is_some(),
+        }
+    }
+}
+
 impl RenderedHashes {
-    /// The hashes of these children.
+    /// The hashes of these children. `live` is what they were rendered beside.
     #[must_use]
     pub fn new(intent: &Intent<'_>, live: Option<&LiveTemplate>, desired: &Desired) -> Self {
+        let served = live.filter(|live| live.serves(intent, &desired.template_hash));
         Self {
-            preserved: live.map(|live| live.preserved.clone()),
-            images: live.and_then(|live| live.images.clone()),
+            kept: served.map(Kept::from),
             secret_hash: intent.secret_hash.map(str::to_owned),
             replicas: intent.replicas,
             partition: intent.partition,
@@ -70,14 +102,17 @@ impl RenderedHashes {
             listening,
             operator_pods: _,
         } = intent;
-        self.secret_hash.as_deref() == *secret_hash
+        let served = live.filter(|live| live.serves(intent, &self.template_hash));
+        let keeps_the_same = match (&self.kept, served) {
+            (Some(kept), Some(live)) => kept.is_of(live),
+            (kept, served) => kept.is_none() && served.is_none(),
+        };
+        keeps_the_same
+            && self.secret_hash.as_deref() == *secret_hash
             && self.replicas == *replicas
             && self.partition == *partition
             && self.counted == *counted
             && self.servers == *servers
             && self.listening == *listening
-            && self.preserved.as_ref() == live.map(|live| &live.preserved)
-            && self.images.as_ref() == live.and_then(|live| live.images.as_ref())
-            && workload::revision(live, intent, &self.template_hash) == Some(self.revision)
     }
 }

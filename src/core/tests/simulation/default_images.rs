@@ -95,6 +95,27 @@ fn a_template_of_the_go_operator_gets_the_images_of_the_flags_and_their_record_w
     assert_eq!(recorded(&simulation), Some(images));
 }
 
+/// An apply of a former operator arrives late; the API server stores a field of it otherwise. The next operator asks once
+/// how, and what it learns is true after the next restart.
+#[test]
+fn what_the_api_server_stores_otherwise_is_asked_once_also_where_a_late_apply_stored_it() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.restart_with(from_registry(0));
+    simulation.settle();
+    simulation.model.edit(7);
+    let edited = simulation.model.next_event(0).expect("the edit");
+    simulation.step(edited);
+    simulation.restart_with(from_registry(1));
+    simulation.execute_late(0);
+    simulation.settle();
+    assert!(!simulation.model.resource().status.altered_fields.is_empty(), "the edit is stored as it is");
+    let before = simulation.model.version();
+    simulation.restart_with(from_registry(2));
+    simulation.settle();
+    assert_eq!(simulation.model.version(), before, "a restart wrote something");
+}
+
 proptest! {
     #[test]
     fn settings_of_images_that_change_between_restarts_roll_nothing(

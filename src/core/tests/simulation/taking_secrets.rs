@@ -395,3 +395,21 @@ proptest! {
         prop_assert_eq!(hash, Some(record(&simulation).used_hash.into()));
     }
 }
+
+/// A cache of three pods is scaled to one and then to none, and paused in between: one pod is asked before the watch shows that
+/// two are gone.
+#[test]
+fn the_words_name_the_pods_whose_agents_answered_where_others_are_wanted_and_counted() {
+    let mut simulation = running();
+    let scaled = [Step::ScaleTo(1), Step::Deliver(0), Step::Execute(0), Step::Deliver(0)];
+    let paused = [Step::Pause(true), Step::Agents(vec![Agent::Waits]), Step::ScaleTo(0), Step::Deliver(0)];
+    let changed = [Step::Secret(Some(2)), Step::Deliver(1), Step::Execute(0), Step::Deliver(0)];
+    let asked = [Step::Execute(0), Step::Execute(0), Step::Agent(0, false)];
+    for step in scaled.iter().chain(&paused).chain(&changed).chain(&asked) {
+        take(&mut simulation, step);
+    }
+    simulation.answer(0, true, None);
+    let words = line(&simulation, "Ready");
+    assert!(words.starts_with("False MemcachedNotReady: 3/0 replicas are ready"), "{words}");
+    assert!(words.ends_with("Rotating Secret credentials: 0/1 pods use the new content"), "{words}");
+}

@@ -106,6 +106,13 @@ fn against(known: &Known<'_>, claim: &Claim, status: &MemcachedStatus) -> Option
     })
 }
 
+/// Whether `status.secretRotation` has these numbers. Before the agents were asked it has none, and all wanted pods are meant.
+fn is_recorded(updated: i32, pods: i32, desired: Option<i32>, status: &MemcachedStatus) -> bool {
+    status.secret_rotation.as_deref().is_some_and(|record| {
+        record.updated_pods.unwrap_or(0) == updated && record.pods.or(desired).is_none_or(|it| it == pods)
+    })
+}
+
 /// One condition against itself and the numbers beside it.
 fn within(one: &Said<'_>, status: &MemcachedStatus, refuse: &mut dyn FnMut(&str)) {
     let Said { condition, claims } = one;
@@ -139,9 +146,9 @@ fn within(one: &Said<'_>, status: &MemcachedStatus, refuse: &mut dyn FnMut(&str)
             Claim::Extra(pods) if Some(*pods) != desired.map(|desired| status.replicas - desired) => {
                 "so many pods are not more than wanted"
             }
-            // All pods that are there take the content, also those that are more than wanted.
-            Claim::Rotating(_, pods) if desired.is_some_and(|it| it != *pods) && *pods != status.replicas => {
-                "so many pods are neither wanted nor there"
+            // Its pods are those that ran when the agents were asked, however many are wanted, and counted, by now.
+            Claim::Rotating(updated, pods) if !is_recorded(*updated, *pods, desired, status) => {
+                "secretRotation has other numbers"
             }
             Claim::Available(available, desired) if available >= desired => "these are not too few",
             Claim::Starting if status.updated_replicas != status.replicas => "some are of an older template",
