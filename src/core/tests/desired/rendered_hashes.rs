@@ -33,8 +33,16 @@ fn lives(of: &Intent<'_>) -> Vec<Option<LiveTemplate>> {
         Some(LiveTemplate { revision: Revision(1), ..own.clone() }),
         Some(LiveTemplate { revision: Revision::GO_OPERATOR, preserved: of_go, ..own.clone() }),
         Some(LiveTemplate { revision: Revision::GO_OPERATOR, ..own.clone() }),
-        Some(LiveTemplate { revision: later, foreign: Some(Box::new(json!({"spec": {"a": 1}}))), ..own.clone() }),
-        Some(LiveTemplate { revision: later, foreign: Some(Box::new(json!({"spec": {"a": 2}}))), ..own.clone() }),
+        Some(LiveTemplate {
+            revision: later,
+            foreign: Some(Box::new(json!({"spec": {"a": 1}}))),
+            ..own.clone()
+        }),
+        Some(LiveTemplate {
+            revision: later,
+            foreign: Some(Box::new(json!({"spec": {"a": 2}}))),
+            ..own.clone()
+        }),
         Some(own),
     ]
 }

@@ -13,6 +13,7 @@ use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Key, Scope, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator_core::kernel::rollout_budget::{Adoption, BudgetSettings};
+use serde_json::json;
 
 use crate::model::{Cluster, Model, NAMESPACE};
 
@@ -159,6 +160,22 @@ impl Fleet {
         self.list(Watched::Memcached);
     }
 
+    /// Somebody applies the newer definition again, in the same way.
+    pub(crate) fn restate(&mut self) {
+        self.models.values_mut().for_each(Model::restate);
+        self.list(Watched::Memcached);
+    }
+
+    /// The resources from this one on ask for more memory, and have it.
+    pub(crate) fn ask_for_more_memory(&mut self, from: usize) {
+        for model in self.models.values_mut().skip(from) {
+            model.change_spec(|spec| {
+                spec.memcached = serde_json::from_value(json!({"maxMemoryMB": 128})).unwrap();
+            });
+        }
+        self.settle();
+    }
+
     /// The model that keeps everybody's Secret.
     pub(crate) fn secrets(&mut self) -> &mut Model {
         self.models.values_mut().next().unwrap()
@@ -211,8 +228,8 @@ impl Fleet {
         }
         self.models.values_mut().for_each(Model::restore);
         self.unheard = Watched::ALL.into();
-        let rolling = self.models.iter().filter(|(_, model)| model.is_rolling());
-        self.hidden = rolling.map(|(name, _)| name.clone()).collect();
+        // A leader that has not heard of it goes on with the turns that it gave, and their records are gone.
+        self.hidden = self.models.keys().filter(|name| self.is_under_way(name)).cloned().collect();
     }
 
     /// Lists one of the kinds that nobody hears of; the resources come first. Returns whether there was one.
@@ -469,7 +486,8 @@ impl Fleet {
 
     /// At no moment do more roll than may.
     pub(crate) fn check(&mut self) {
-        self.hidden.retain(|name| self.models[name].is_rolling());
+        let hidden = std::mem::take(&mut self.hidden);
+        self.hidden = hidden.into_iter().filter(|name| self.is_under_way(name)).collect();
         self.forget_late();
         self.remember_turned_back();
         let counts = |(name, model): &(&String, &Model)| model.is_rolling() && !self.is_excused(name);

@@ -45,7 +45,15 @@ enum Op {
     List,
     /// The cluster begins to rewrite images.
     RewriteImages,
+    /// Somebody applies an older definition, which drops a field of the last caches.
+    Redefine,
+    /// Somebody applies the newer definition again.
+    Restate,
 }
+
+/// From this cache on, specs have a field that the older definition drops. Nobody edits these caches: an edit rolls them at
+/// once, with whatever else waits.
+const MORE_MEMORY_FROM: usize = 6;
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
@@ -58,13 +66,15 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..3u8).prop_map(Op::Rotate),
         1 => (0..2usize).prop_map(Op::TakeRole),
         2 => Just(Op::GiveRoles),
-        1 => (0..8usize).prop_map(Op::Pause),
-        2 => (0..8usize).prop_map(Op::Resume),
+        1 => (0..MORE_MEMORY_FROM).prop_map(Op::Pause),
+        2 => (0..MORE_MEMORY_FROM).prop_map(Op::Resume),
         2 => (0..8usize).prop_map(Op::ExecuteLate),
         1 => Just(Op::BackUp),
         1 => Just(Op::Restore),
         4 => Just(Op::List),
         1 => Just(Op::RewriteImages),
+        1 => Just(Op::Redefine),
+        1 => Just(Op::Restate),
     ]
 }
 
@@ -81,6 +91,8 @@ impl Fleet {
             Op::RewriteImages => {
                 self.models.values_mut().for_each(|model| model.become_another(Cluster::RewritesImages));
             }
+            Op::Redefine => self.redefine(),
+            Op::Restate => self.restate(),
             Op::Execute(at) => self.answer(*at),
             Op::LoseReply(at) => self.lose_reply(*at),
             Op::Deliver(at) => drop(self.deliver(at % size)),
@@ -107,6 +119,7 @@ proptest! {
         history in proptest::collection::vec(op(), 0..200),
     ) {
         let mut fleet = Fleet::new(8, 4);
+        fleet.ask_for_more_memory(MORE_MEMORY_FROM);
         fleet.restart(BUDGET);
         fleet.secrets().set_secret(Some(5));
         for op in &history {
@@ -115,7 +128,8 @@ proptest! {
             fleet.check_records();
         }
         fleet.execute_all_late();
-        (0..8).for_each(|at| fleet.pause(at, None));
+        fleet.restate();
+        (0..MORE_MEMORY_FROM).for_each(|at| fleet.pause(at, None));
         fleet.secrets().set_secret(Some(7));
         fleet.settle();
         // Who cannot be seen keeps nobody waiting.

@@ -22,7 +22,7 @@ impl Fleet {
     }
 
     /// Whether a resource rolls, or the leader may roll it.
-    fn is_under_way(&self, name: &str) -> bool {
+    pub(super) fn is_under_way(&self, name: &str) -> bool {
         self.models[name].is_rolling() || self.has_turn(name)
     }
 

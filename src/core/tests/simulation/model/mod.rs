@@ -58,6 +58,8 @@ pub(crate) struct Model {
     pub(crate) has_role: bool,
     /// What it makes of what is applied.
     cluster: Cluster,
+    /// Whether it has stored something otherwise than it was applied at some time.
+    pub(crate) has_rewritten: bool,
     /// Which version it has.
     release: u8,
     /// Pod templates that replaced another one on a live Deployment.
@@ -110,6 +112,7 @@ impl Model {
             backup: None,
             has_role: true,
             cluster: Cluster::default(),
+            has_rewritten: false,
             release: 34,
             rollouts: 0,
             undone: 0,

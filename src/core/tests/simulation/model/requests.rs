@@ -98,17 +98,23 @@ impl Model {
 
     /// What is applied may be rewritten by the cluster before it is stored.
     fn apply(&mut self, kind: ChildKind, body: &Value) -> Reply {
-        if let Some(child) = self.children.get(&kind) {
-            let asked = applied(kind, body, child);
-            let content = self.cluster.stores(asked.clone());
+        let found = self.children.get(&kind).map(|child| (applied(kind, body, child), child.content.parse()));
+        if let Some((asked, live)) = found {
+            let content = self.stored(&asked);
             let template = |it: &Value| it["spec"]["template"].clone();
-            let live = child.content.parse();
             if template(&content) != template(&live) {
                 self.rolls_by_rewriter = template(&asked) == template(&live);
             }
             self.change_child(kind, |child| take_in(child, content, body));
         }
         Reply::Child(self.children.get(&kind).cloned().map(Box::new))
+    }
+
+    /// What the cluster makes of an object.
+    fn stored(&mut self, asked: &Value) -> Value {
+        let stored = self.cluster.stores(asked.clone());
+        self.has_rewritten |= stored != *asked;
+        stored
     }
 
     fn create_child(&mut self, kind: ChildKind, body: &Value) -> Reply {
@@ -122,7 +128,7 @@ impl Model {
             generation: 1,
             deleting: false,
             controller: Some(controller(&body["metadata"]["ownerReferences"][0])),
-            content: self.cluster.stores(content(body)).into(),
+            content: self.stored(&content(body)).into(),
             owned: owned(kind, body),
             entry: Some(0),
             go_operator: None,
