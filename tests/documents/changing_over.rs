@@ -54,6 +54,21 @@ fn the_page_has_the_names_of_what_the_chart_renders() {
 }
 
 #[test]
+fn the_page_has_the_port_and_the_probes_of_the_operator() {
+    let objects = installed();
+    let deployment = objects.iter().find(|it| it["kind"] == "Deployment").unwrap();
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let port = format!("`--listen`, port {}", container["ports"][0]["containerPort"]);
+    let [live, ready] = ["livenessProbe", "readinessProbe"].map(|probe| &container[probe]["httpGet"]);
+    assert_eq!([&live["port"], &ready["port"]], [&container["ports"][0]["name"]; 2]);
+    let [_, here] = cells("The process", "metrics");
+    assert!(here.starts_with(&format!("{port};")), "{here}");
+    let [_, here] = cells("The process", "probes");
+    let path = |probe: &Value| format!("`{}`", probe["path"].as_str().unwrap());
+    assert_eq!(here, format!("{port}, {} and {}", path(live), path(ready)));
+}
+
+#[test]
 fn the_page_has_the_labels_of_the_operators_pods() {
     let objects = installed();
     let deployment = objects.iter().find(|it| it["kind"] == "Deployment").unwrap();

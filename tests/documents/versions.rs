@@ -21,6 +21,17 @@ fn read(path: &str) -> String {
     fs::read_to_string(docs().join("..").join(path)).unwrap()
 }
 
+/// The words before the number of a release, as pages and manifests write it.
+const OF_A_RELEASE: [&str; 7] = [
+    "memcached-operator-rs:",
+    "memcached-operator:",
+    "memcached-operator-rs//manifests?ref=v",
+    "or tag: ",
+    "targetRevision: ",
+    "version     ",
+    "appVersion: ",
+];
+
 /// In one line each, so that no break hides a sentence.
 fn in_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -158,6 +169,33 @@ fn preflight_the_chart_the_program_and_every_page_name_the_same_oldest_kubernete
             assert!(is_patch || minor == oldest, "{page}: Kubernetes 1.{minor}");
         }
     }
+}
+
+/// `docs/releasing.md` says so.
+#[test]
+fn whatever_names_this_release_names_its_number() {
+    let files = ["manifests/kustomization.yaml", "manifests/samples/monitoring.yaml"];
+    let files = files.map(|path| (path.to_owned(), read(path)));
+    let chart = "charts/memcached-operator/Chart.yaml";
+    let texts = pages().into_iter().chain(files).chain([(chart.to_owned(), read(chart))]);
+    let mut found = BTreeSet::new();
+    for (name, text) in texts {
+        for before in OF_A_RELEASE {
+            for rest in text.split(before).skip(1) {
+                let number: String =
+                    rest.chars().take_while(|it| it.is_ascii_digit() || *it == '.').collect();
+                let number = number.trim_end_matches('.');
+                // `1.2.3` stands for any release.
+                if number.split('.').count() == 3 && number != "1.2.3" {
+                    assert_eq!(number, env!("CARGO_PKG_VERSION"), "{name}: {before}{number}");
+                    found.insert(before);
+                }
+            }
+        }
+    }
+    assert_eq!(found, OF_A_RELEASE.into());
+    let minor = env!("CARGO_PKG_VERSION").rsplit_once('.').unwrap().0;
+    assert!(read("docs/gitops.md").contains(&format!("semver: {minor}.x ")));
 }
 
 #[test]

@@ -206,14 +206,21 @@ fn every_metric_to_change_over_to_exists() {
     let table = page.split("## Metrics of the operator").nth(1).unwrap().split("\n## ").next().unwrap();
     let here = table.lines().filter_map(|line| line.trim_end_matches(" |").rsplit(" | ").next());
     let named: Vec<_> = here.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
-    let metrics: Vec<_> = named
-        .iter()
-        .filter_map(|it| it.split('{').next())
-        .filter(|it| it.starts_with("memcached_operator_"))
-        .collect();
+    let metrics: Vec<_> = named.iter().filter(|it| it.starts_with("memcached_operator_")).collect();
     assert!(metrics.len() >= 12, "{metrics:?}");
-    let all: Vec<_> = tables::operator().into_iter().map(|entry| entry.name).collect();
+    let all = tables::operator();
     for metric in metrics {
-        assert!(all.iter().any(|it| it == metric), "{metric}");
+        let (name, labels) = metric.split_once('{').unwrap_or((metric, ""));
+        let found = all.iter().find(|it| it.name == name).unwrap_or_else(|| panic!("no metric {name}"));
+        let labels = labels.trim_end_matches('}').split(',').filter(|it| !it.is_empty());
+        for label in labels {
+            assert!(found.labels.iter().any(|it| it.name == label), "{metric}");
+        }
+    }
+    // The values that the table names.
+    let results = all.iter().find(|it| it.name == "memcached_operator_reconcile_resource_total").unwrap();
+    let results = results.labels.iter().find(|it| it.name == "result").unwrap().values.as_ref().unwrap();
+    for value in ["deleted", "unchanged"] {
+        assert!(table.contains(value) && results.contains(&value), "{value}");
     }
 }

@@ -122,6 +122,11 @@ fn what_a_release_publishes_can_be_pulled_installed_and_run() -> Result<()> {
         "memcached-operator_linux_arm64.tar.gz",
     ];
     assert_eq!(found, expected);
+    let page = read("docs/releasing.md")?;
+    for file in expected {
+        let shown = file.replace(VERSION, "1.2.3").replace("memcached-operator_linux_arm64", "..._arm64");
+        ensure!(page.contains(&format!("`{shown}`")), "docs/releasing.md does not name {file}");
+    }
     assert_eq!(fs::read_to_string(files.join("SHA256SUMS"))?.lines().count(), expected.len() - 1);
     let unpacked = tempfile::tempdir()?;
     let archive = files.join(format!("memcached-operator_linux_{own}.tar.gz"));

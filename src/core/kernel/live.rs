@@ -242,7 +242,7 @@ impl From<SeenChild> for Live {
             rollout: seen.rollout.map(Box::new),
             inactive: seen.inactive.map(Box::new),
             go_operator: go_operator.map(Box::new),
-            comparison: Comparison::pending(seen.content, seen.owned),
+            comparison: Comparison::new(seen.content, seen.owned),
         }
     }
 }

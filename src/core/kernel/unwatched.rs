@@ -43,7 +43,7 @@ pub struct Recheck {
 impl Recheck {
     /// The next recheck, after one more read.
     #[must_use]
-    pub fn after(before: Option<&Self>, generation: i64, uid: &Uid, now: Timestamp) -> Self {
+    pub fn new(before: Option<&Self>, generation: i64, uid: &Uid, now: Timestamp) -> Self {
         let before = before.filter(|before| before.generation == generation);
         let times = before.map_or(1, |before| before.times.saturating_add(1));
         let delay = backoff::delay(Category::Conflict, times, uid).unwrap_or(LONGEST);

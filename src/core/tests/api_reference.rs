@@ -29,7 +29,7 @@ use rows::rows;
 const HEAD: &str = "# API
 Every field of a `Memcached`: what it is, what it is when you leave it out, what it may be, and an example. The page is made
 from the definition by `src/core/tests/api_reference.rs`. [fields.md](fields.md) says what each field changes in the children, and so
-which of them replace pods. On a cluster that has the definition, kubectl says the same, with defaults and bounds:
+which of them replace pods. On a cluster that has the definition, kubectl says what each is and its default:
 
 ```sh
 kubectl explain mcd.spec.memcached

@@ -1,4 +1,4 @@
-//! The [`Fence`] stops what only a leader may send, before leadership may have been lost. IO: it counts requests, reads the
+//! The [`Fence`] stops what only a leader may send, before leadership may have been lost. IO: it waits for requests, reads the
 //! monotonic clock and runs connections. The election opens and shuts it; the clients of `effects` and `publish` are behind it.
 //!
 //! It works in two places. First, no request begins while the fence is shut, and a request that began earlier ends, here and

@@ -70,6 +70,23 @@ async fn a_watch_that_ends_or_breaks_goes_on_from_what_it_saw_last_a_bookmark_to
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_that_ends_in_the_midst_of_an_event_is_told_it_again() {
+    let line = json!({"type": "MODIFIED", "object": service("a", "11")}).to_string();
+    let half = line[..line.len() / 2].to_owned();
+    let mut watches = watches(SERVICE, SERVICES, move |call, number| match (call.is_watch(), number) {
+        (false, _) => page(&[service("a", "1")], "10", None),
+        (true, 1) => answer(200, half.clone()),
+        (true, _) => watch(vec![event("MODIFIED", &service("a", "11")), Frame::Hang]),
+    });
+
+    assert_eq!(watches.take(4).await, ["listing", "a@1", "listed", "a@11"]);
+    let begun = watches.calls.matching(|call| call.path == SERVICES && call.is_watch());
+    let versions: Vec<_> = begun.iter().map(|call| call.param("resourceVersion")).collect();
+    assert_eq!(versions, ["10", "10"]);
+    assert_eq!(watches.lists(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_event_without_a_version_lists_anew_because_no_watch_can_go_on_from_it() {
     let mut without = service("a", "11");
     without["metadata"]["resourceVersion"].take();

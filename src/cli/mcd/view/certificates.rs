@@ -19,7 +19,7 @@ pub struct Certificate {
 
 /// The certificates that the status tells of, and that of `wanted`, the Secret that the spec names for TLS.
 #[must_use]
-pub fn of(status: &MemcachedStatus, wanted: Option<&str>) -> Vec<Certificate> {
+pub fn from_status(status: &MemcachedStatus, wanted: Option<&str>) -> Vec<Certificate> {
     let told = status.secrets.iter().filter_map(|it| {
         let not_after = it.certificate_not_after.as_ref()?.0;
         Some(Certificate { secret: it.name.clone(), not_after: Some(not_after) })
@@ -50,7 +50,7 @@ mod tests {
         let users = json!({"name": "users", "uid": "u", "resourceVersion": "1"});
         let status = serde_json::from_value(json!({"secrets": [users, secret]})).unwrap();
         let not_after = not_after.map(|time| time.parse().unwrap());
-        assert_eq!(of(&status, Some("tls")), [Certificate { secret: "tls".to_owned(), not_after }]);
-        assert_eq!(of(&status, None).len(), usize::from(not_after.is_some()));
+        assert_eq!(from_status(&status, Some("tls")), [Certificate { secret: "tls".to_owned(), not_after }]);
+        assert_eq!(from_status(&status, None).len(), usize::from(not_after.is_some()));
     }
 }

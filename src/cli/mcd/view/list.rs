@@ -73,7 +73,7 @@ fn row(resource: &DynamicObject) -> Row {
     let raw = resource.data.get("status").unwrap_or(&Value::Null);
     let status = MemcachedStatus::deserialize(raw).unwrap_or_default();
     let health = Health::from_status(&status);
-    let waits = waits::of(&status, meta.generation.unwrap_or_default());
+    let waits = waits::from_status(&status, meta.generation.unwrap_or_default());
     Row {
         health,
         namespace: meta.namespace.clone().unwrap_or_default(),

@@ -73,7 +73,7 @@ pub enum Template {
 
 /// All pods, by name.
 #[must_use]
-pub fn of(facts: &CacheFacts) -> Answer<Vec<PodView>> {
+pub fn from_facts(facts: &CacheFacts) -> Answer<Vec<PodView>> {
     let current = current(&facts.workload);
     let kind = facts.workload.kind();
     facts.pods.map(|pods| {

@@ -37,7 +37,7 @@ const OF_STATUS: [(Type, &str); 5] = [
 
 /// All that waits. Two conditions with the same words are one.
 #[must_use]
-pub fn of(status: &MemcachedStatus, generation: i64) -> Vec<Wait> {
+pub fn from_status(status: &MemcachedStatus, generation: i64) -> Vec<Wait> {
     let mut waits: Vec<Wait> = unseen(status, generation).into_iter().collect();
     for (of, waits_at) in OF_STATUS {
         let Some(found) = condition(status, of).filter(|it| it.status == waits_at) else { continue };
@@ -90,7 +90,7 @@ mod tests {
     }
 
     fn messages(status: &MemcachedStatus, generation: i64) -> Vec<String> {
-        of(status, generation).into_iter().map(|wait| wait.message).collect()
+        from_status(status, generation).into_iter().map(|wait| wait.message).collect()
     }
 
     #[test]
@@ -100,7 +100,7 @@ mod tests {
             &[("Ready", "True", "well"), ("Reconciling", "True", "1/2"), ("Paused", "True", "1/2")],
         );
         assert_eq!(
-            of(&rolling, 2),
+            from_status(&rolling, 2),
             [Wait {
                 condition: Some("Reconciling"),
                 reason: Some("R".to_owned()),

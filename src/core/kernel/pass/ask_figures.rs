@@ -20,5 +20,5 @@ pub fn asking(view: &View<'_>, spec: &Validated) -> Asking {
         Some(figures) => figures.due(&wait.warming, view.now),
         None => Some(view.now),
     };
-    Asking::when(due, view.now, || PodQuestion::Figures)
+    Asking::new(due, view.now, || PodQuestion::Figures)
 }

@@ -19,7 +19,7 @@ pub enum Asking {
 impl Asking {
     /// `due`: from when the pods may be asked; `None` while a question is open.
     #[must_use]
-    pub fn when(due: Option<Timestamp>, now: Timestamp, question: impl FnOnce() -> PodQuestion) -> Self {
+    pub fn new(due: Option<Timestamp>, now: Timestamp, question: impl FnOnce() -> PodQuestion) -> Self {
         match due {
             None => Self::Nothing,
             Some(at) if at > now => Self::At(at),

@@ -60,12 +60,12 @@ pub fn run(view: &View<'_>) -> Pass {
     let mounted_secrets = mounted_secrets::resolve(view, &spec);
     if !mounted_secrets.reads.is_empty() {
         // The turn stays as it is: a read always ends.
-        return Pass::reading(mounted_secrets.reads);
+        return Pass::from_reads(mounted_secrets.reads);
     }
     // desired: every child, rendered only if that is needed
     let desired = view.desired_children(&spec, &mounted_secrets);
     if !mounted_secrets.proofs.is_empty() && !desired.keeps_template() {
-        return Pass::reading(mounted_secrets.proofs);
+        return Pass::from_reads(mounted_secrets.proofs);
     }
     // compare: in what each child differs; plan: what to do about it. Twice where the newest templates have a turn: only the
     // first plan tells whether they may have one

@@ -4,7 +4,9 @@
 //! is missing or unreadable, the last known hash is used. That is:
 //!
 //! 1. The hash on our live workload, if this operator wrote it: the pods were started with it, and another replica of
-//!    the operator may have led in the meantime. An edit of the user does not change that.
+//!    the operator may have led in the meantime. It counts while the pods mount the same keys of the same Secrets, whatever
+//!    else the user edits. It says nothing about a Secret that the spec names only now: with the hash of another one, pods
+//!    would roll for the edit, and once more when that Secret can be read.
 //! 2. If the workload carries none (somebody removed it), the hash that this operator computed last while it leads,
 //!    but only if the live template was rendered from it. Without a workload no pod can roll, and the computed hash
 //!    is used.
@@ -131,7 +133,7 @@ pub fn likely(view: &View<'_>, spec: &Validated) -> MountedSecrets {
         return MountedSecrets::default();
     }
     MountedSecrets {
-        hash: view.last_known_secret_hash(spec).map(|known| known.hash),
+        hash: view.last_known_secret_hash(spec, &mounted(spec)).map(|known| known.hash),
         ..MountedSecrets::default()
     }
 }
@@ -147,7 +149,7 @@ pub fn resolve(view: &View<'_>, spec: &Validated) -> MountedSecrets {
     if let ([only], Some(_)) = (mounted.as_mut_slice(), &of_go_operator) {
         only.keys.push(WHOLE_SECRET);
     }
-    let known = view.last_known_secret_hash(spec);
+    let known = view.last_known_secret_hash(spec, &mounted);
     let mut mounted_secrets =
         MountedSecrets { unfounded: view.rests_on_unknown(&mounted), ..MountedSecrets::default() };
     let mut contents = Vec::new();
@@ -192,10 +194,11 @@ pub fn resolve(view: &View<'_>, spec: &Validated) -> MountedSecrets {
             mounted_secrets.digests = digests(&contents);
         }
         None => {
-            if let Some(SecretHash { hash, versions, digests: _ }) = known {
-                mounted_secrets.hash = Some(hash);
-                mounted_secrets.versions = versions;
-            }
+            (mounted_secrets.hash, mounted_secrets.versions) = match known {
+                Some(SecretHash { hash, versions, digests: _ }) => (Some(hash), versions),
+                // The pods run on: what they were started with stays on record.
+                None => (None, view.carried_versions()),
+            };
         }
     }
     mounted_secrets
@@ -266,6 +269,19 @@ fn hash(contents: &[(&MountedSecret, &SecretContent)]) -> String {
     }))
 }
 
+/// Whether these versions are of the very keys of the very Secrets. An older release did not record the keys.
+fn are_of(versions: &[SecretVersion], mounted: &[MountedSecret]) -> bool {
+    let same_keys = |version: &SecretVersion, secret: &MountedSecret| {
+        let keys: Vec<_> = secret.keys.iter().filter(|key| **key != WHOLE_SECRET).collect();
+        let all_recorded = || keys.iter().all(|key| version.keys.iter().any(|it| it == **key));
+        version.keys.is_empty() || (version.keys.len() == keys.len() && all_recorded())
+    };
+    let is_recorded = |secret: &MountedSecret| {
+        versions.iter().any(|version| version.name == secret.name && same_keys(version, secret))
+    };
+    versions.len() == mounted.len() && mounted.iter().all(is_recorded)
+}
+
 impl View<'_> {
     fn read_of(&self, mounted: &MountedSecret) -> SecretRead {
         let secret = self.key_of(&mounted.name);
@@ -291,17 +307,27 @@ impl View<'_> {
     }
 
     /// The last known hash, by the rule at the top of this file.
-    fn last_known_secret_hash(&self, spec: &Validated) -> Option<SecretHash> {
+    fn last_known_secret_hash(&self, spec: &Validated, mounted: &[MountedSecret]) -> Option<SecretHash> {
         let computed = self.resource.secret_hash.as_deref();
         let Some(live) = self.our_workload() else { return computed.cloned() };
         match &live.secret_hash {
             Some(hash) => {
-                let carried = self.resource.seen.status.secrets.iter().filter(|it| it.is_hashed());
-                let versions = carried.map(secret_content::carried).collect();
-                Some(SecretHash { hash: hash.clone(), versions, digests: SecretDigests::new() })
+                let versions = self.carried_versions();
+                // The status may be older than the template.
+                let is_of_these = are_of(&versions, mounted) || self.runs_on(spec, hash);
+                let digests = SecretDigests::new();
+                is_of_these.then(|| SecretHash { hash: hash.clone(), versions, digests })
             }
             None => computed.filter(|known| self.runs_on(spec, &known.hash)).cloned(),
         }
+    }
+
+    /// The versions of Secrets that the pods of our workload were started with, as the status says; none where the workload
+    /// carries no hash.
+    fn carried_versions(&self) -> Vec<SecretVersion> {
+        let is_started_with_some = self.our_workload().is_some_and(|live| live.secret_hash.is_some());
+        let recorded = self.resource.seen.status.secrets.iter();
+        recorded.filter(|it| is_started_with_some && it.is_hashed()).map(secret_content::carried).collect()
     }
 
     /// Whether the pods were started with the Secrets of this hash.

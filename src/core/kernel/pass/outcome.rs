@@ -33,7 +33,7 @@ pub struct Pass {
 impl Pass {
     /// One that reads these Secrets and does nothing else.
     #[must_use]
-    pub fn reading(secrets: Vec<SecretRead>) -> Self {
+    pub fn from_reads(secrets: Vec<SecretRead>) -> Self {
         Self { requests: secrets.into_iter().map(PlannedRequest::ReadSecret).collect(), ..Self::default() }
     }
 }

@@ -70,7 +70,7 @@ pub fn asking(view: &View<'_>, spec: &Validated, mounted_secrets: &MountedSecret
         Some(agents) => agents.due(wanted, has_problem, view.now),
         None => Some(view.now),
     };
-    Asking::when(due, view.now, || {
+    Asking::new(due, view.now, || {
         PodQuestion::Rotation(AgentsQuestion {
             resource: view.resource.seen.key.clone(),
             secrets: mounted_secrets::mounted(spec)

@@ -82,7 +82,7 @@ impl Reconciler {
                 effects.extend(rolls.into_iter().chain(rotation.map(counted)));
                 (resource.backoff, resource.answered) = (None, answered);
                 resource.unstorable = UnstorableStatus::from_answer(*status, &stored.status).map(Box::new);
-                self.world.see_resource(*stored);
+                self.world.see_answered_resource(*stored);
             }
             // A reply of another request's shape proves nothing; the next pass sees the world as it was.
             _ => {}

@@ -79,7 +79,7 @@ impl ComparisonResult {
 impl Comparison {
     /// Of an object that was just seen.
     #[must_use]
-    pub fn pending(content: JsonText, owned: Option<JsonText>) -> Self {
+    pub fn new(content: JsonText, owned: Option<JsonText>) -> Self {
         Self::Pending(Box::new(Uncompared { content, owned, before: None }))
     }
 

@@ -34,7 +34,8 @@ pub struct World {
     pub resources: BTreeMap<Key, Box<Resource>>,
     /// The Secrets that resources name.
     pub secrets: BTreeMap<Key, Secret>,
-    /// The pods that do not run, with why, and those of a StatefulSet that are being deleted. Of the others nothing is kept.
+    /// The pods that do not run, with why, and those of a StatefulSet that are not ready or are being deleted. Of the others
+    /// nothing is kept.
     noted_pods: BTreeMap<Key, SeenPod>,
     /// Which resources may replace pods without an edit of the user.
     pub rollout_budget: RolloutBudget,
@@ -241,11 +242,21 @@ impl World {
         went_back
     }
 
-    /// A resource was seen. Returns whether that was news.
+    /// An event showed a resource. Returns whether that was news.
     pub fn see_resource(&mut self, seen: SeenResource) -> bool {
+        let answered = self.resources.get(&seen.key).map(|known| known.answered).unwrap_or_default();
+        let authority = self.lists.note(Watched::Memcached, &seen.key, answered);
+        self.store_resource(seen, authority)
+    }
+
+    /// The answer to a write of the status showed a resource. A list that is under way and lacks the resource is right all
+    /// the same: nobody makes one with this uid again, so it was deleted after the write, and no later event would tell.
+    pub fn see_answered_resource(&mut self, seen: SeenResource) {
+        self.store_resource(seen, Authority::Watch);
+    }
+
+    fn store_resource(&mut self, seen: SeenResource, authority: Authority) -> bool {
         let key = seen.key.clone();
-        let answered = self.resources.get(&key).map(|known| known.answered).unwrap_or_default();
-        let authority = self.lists.note(Watched::Memcached, &key, answered);
         let after = secret_names(&seen);
         let before = self.resources.get(&key).map(|known| secret_names(&known.seen)).unwrap_or_default();
         let older = |known: &Resource| seen.resource_version.is_older_than(&known.seen.resource_version);

@@ -202,7 +202,7 @@ impl Resource {
     pub fn recheck_later(&mut self, kind: ChildKind, now: Timestamp) {
         let Self { seen, slots, .. } = self;
         if let Some(slot) = slots.get_mut(&kind).filter(|slot| slot.is_out_of_sight()) {
-            let after = Recheck::after(slot.recheck.as_deref(), seen.generation, &seen.uid, now);
+            let after = Recheck::new(slot.recheck.as_deref(), seen.generation, &seen.uid, now);
             slot.recheck = Some(Box::new(after));
         }
     }

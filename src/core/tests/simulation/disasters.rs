@@ -124,7 +124,7 @@ impl Simulation {
         kind.is_some()
     }
 
-    fn sent(&self) -> Vec<String> {
+    pub(crate) fn sent(&self) -> Vec<String> {
         let name = |it: &Effect| match it {
             Effect::Send { request, .. } => request_name(request),
             other => format!("{other:?}"),
@@ -198,6 +198,29 @@ fn a_list_that_left_before_an_answer_takes_nothing_back() {
     assert!(simulation.sent().iter().all(|name| name != "create Service"), "{:?}", simulation.sent());
     simulation.settle();
     simulation.model.check_converged();
+}
+
+/// The answer was under way when the resource was deleted, and the watch that goes on from the list tells nothing of that.
+#[test]
+fn a_resource_that_a_list_lacks_is_gone_also_where_an_answer_about_it_comes_in_the_midst_of_the_list() {
+    let mut simulation = settled();
+    simulation.model.edit(1);
+    simulation.hear();
+    while simulation.sent() != ["status"] {
+        simulation.answer(0, true, None);
+        simulation.hear();
+    }
+    simulation.delay(0);
+    simulation.ask(Watched::Memcached);
+    simulation.model.delete_resource();
+    simulation.serve(Watched::Memcached);
+    // The list begins, and before its end the answer arrives.
+    for _ in ["asked", "listing"] {
+        let event = simulation.model.next_event_of(Watched::Memcached).unwrap();
+        simulation.step(event);
+    }
+    simulation.arrive(0);
+    simulation.settle();
 }
 
 #[test]

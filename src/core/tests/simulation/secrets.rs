@@ -1,8 +1,13 @@
 //! Secrets that cannot be read, or are gone, while operators lead in turn: the hash that stands is the one that the pods
 //! were started with, whatever anybody computed before.
 
+use jiff::SignedDuration;
+use memcached_operator_core::kernel::event::{Event, SeenSecret};
 use memcached_operator_core::kernel::failure::Category;
+use memcached_operator_core::kernel::object::{Key, ResourceVersion, Uid};
 use memcached_operator_core::kernel::rollout_budget::BudgetSettings;
+
+use serde_json::json;
 
 use crate::fleet::{Fleet, HASH};
 use crate::model::NAMED_WITH_SECRET;
@@ -137,6 +142,55 @@ fn what_was_computed_counts_for_nothing_where_the_pods_were_started_with_somethi
         ends(&mut fleet, 5);
         fleet.let_pass(5);
         assert_eq!(fleet.rollouts(), [1, 2]);
+    }
+}
+
+/// The user names another Secret, or one more, that cannot be read yet. The hash on the pods is that of the first.
+#[test]
+fn an_edit_that_names_another_secret_waits_while_that_cannot_be_read() {
+    for is_one_more in [false, true] {
+        let mut simulation = Simulation::new();
+        simulation.model.set_secret(Some(1));
+        simulation.model.create_resource();
+        simulation.model.edit(3);
+        simulation.settle();
+        let hash =
+            |simulation: &Simulation| simulation.model.deployment().content.parse().pointer(HASH).cloned();
+        let (rollouts, of_the_first) = (simulation.model.rollouts, hash(&simulation));
+        assert!(of_the_first.is_some());
+        let other = Key { name: "other".to_owned(), ..simulation.model.resource_key().clone() };
+        let seen =
+            SeenSecret { key: other, uid: Uid::from("other"), resource_version: ResourceVersion::from("1") };
+        simulation.step(Event::Secret(seen));
+        simulation.model.change_spec(|spec| {
+            let security = spec.security.as_mut().unwrap();
+            if is_one_more {
+                let tls = json!({"enabled": true, "certificateSecretRef": {"name": "other"}});
+                security.tls = serde_json::from_value(tls).unwrap();
+            } else {
+                let sasl = json!({"enabled": true, "credentialsSecretRef": {"name": "other"}});
+                security.sasl = serde_json::from_value(sasl).unwrap();
+            }
+        });
+        simulation.requested.clear();
+        for _ in 0..40 {
+            simulation.hear();
+            while let Some(at) = simulation.sent().iter().position(|it| it == "read Secret") {
+                simulation.answer(at, false, Some(Category::Transient));
+            }
+            simulation.answer(0, true, None);
+            simulation.wait(SignedDuration::from_mins(1));
+        }
+        assert!(
+            !simulation.requested.iter().any(|it| it == "apply Deployment"),
+            "{:?}",
+            simulation.requested
+        );
+        assert_eq!((hash(&simulation), simulation.model.rollouts), (of_the_first.clone(), rollouts));
+        // The user takes it back: nothing has happened.
+        simulation.model.edit(3);
+        simulation.settle();
+        assert_eq!((hash(&simulation), simulation.model.rollouts), (of_the_first, rollouts));
     }
 }
 

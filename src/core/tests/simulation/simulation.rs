@@ -290,10 +290,20 @@ impl Simulation {
                 times -= 1;
                 self.wait(at.duration_since(self.now));
             } else {
+                self.check_knows_whether_the_resource_is_there();
                 return sent;
             }
         }
         panic!("no rest after 10,000 steps");
+    }
+}
+
+impl Simulation {
+    /// A resource that is gone and still known has children for ever, as the garbage collector removes what is made anew.
+    fn check_knows_whether_the_resource_is_there(&self) {
+        let key = self.model.resource_key();
+        let knows = self.reconciler.world().resources.contains_key(key);
+        assert_eq!(knows, self.model.has_resource(), "whether {key:?} is there");
     }
 }
 

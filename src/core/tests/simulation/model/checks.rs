@@ -197,9 +197,11 @@ impl Model {
 fn names_pods(resource: &SeenResource, has_set: bool, list: &[String]) -> bool {
     let Ok(spec) = &resource.spec else { return false };
     let Key { namespace, name } = &resource.key;
-    let of_service = vec![format!("{name}.{namespace}:11211")];
+    let tls = spec.security.as_ref().and_then(|security| security.tls.as_ref());
+    let port = if tls.is_some_and(|tls| tls.enabled == Some(true)) { 11212 } else { 11211 };
+    let of_service = vec![format!("{name}.{namespace}:{port}")];
     let of_pods = |count: i32| -> Vec<String> {
-        (0..count).map(|pod| format!("{name}-{pod}.{name}.{namespace}.svc:11211")).collect()
+        (0..count).map(|pod| format!("{name}-{pod}.{name}.{namespace}.svc:{port}")).collect()
     };
     let is_paused = has_set && spec.paused == Some(true);
     let is_named = is_paused || workload(resource) == ChildKind::StatefulSet;

@@ -133,6 +133,10 @@ impl Model {
         self.version
     }
 
+    pub(crate) const fn has_resource(&self) -> bool {
+        self.resource.is_some()
+    }
+
     pub(crate) fn resource(&self) -> &SeenResource {
         self.resource.as_ref().unwrap()
     }
