@@ -71,13 +71,17 @@ pub fn created(kind: ChildKind, key: &Key) -> KubeEvent {
     normal("Created", &format!("Create{kind}"), format!("Created {kind} {name}"))
 }
 
-/// Another kind is to run the pods, which begin empty.
+/// Another kind is to run the pods, which begin empty. `cause`: why, where nobody edited the spec.
 #[must_use]
-pub fn workload_switched(kind: ChildKind, key: &Key) -> KubeEvent {
+pub fn workload_switched(kind: ChildKind, key: &Key, cause: Option<RolloutCause>) -> KubeEvent {
     let (kind, name) = (kind.name(), kind.name_of_child(&key.name));
-    let words = format!(
-        "The spec asks for another workload: pods of {kind} {name} take the place of those that run, and the cache begins empty"
-    );
+    let words = format!("pods of {kind} {name} take the place of those that run, and the cache begins empty");
+    let words = match cause {
+        None => format!("The spec asks for another workload: {words}"),
+        Some(_) => format!(
+            "Without a new edit, {words}: another definition changed what the spec means, or somebody deleted the {kind}"
+        ),
+    };
     normal("WorkloadSwitched", &format!("Create{kind}"), words)
 }
 

@@ -17,7 +17,10 @@ pub enum Action {
     /// The child is as it should be: do nothing.
     Keep,
     /// There is no such child: create it.
-    Create,
+    Create {
+        /// Why the pods of another workload that serve are replaced though nobody asked for it; `None` otherwise.
+        cause: Option<RolloutCause>,
+    },
     /// The child differs: apply.
     Apply {
         /// The incarnation to apply to.
@@ -86,7 +89,7 @@ impl Action {
     /// Whether the action changes the child.
     #[must_use]
     pub const fn writes(&self) -> bool {
-        matches!(self, Self::Create | Self::Apply { .. } | Self::Patch { .. } | Self::Delete { .. })
+        matches!(self, Self::Create { .. } | Self::Apply { .. } | Self::Patch { .. } | Self::Delete { .. })
     }
 
     /// Whether the child is as desired, or as far as possible: a kind that the API server does not serve is a state of
@@ -100,7 +103,7 @@ impl Action {
     #[must_use]
     pub const fn cause(&self) -> Option<RolloutCause> {
         match self {
-            Self::Apply { cause, .. } | Self::Patch { cause, .. } => *cause,
+            Self::Create { cause } | Self::Apply { cause, .. } | Self::Patch { cause, .. } => *cause,
             _ => None,
         }
     }
@@ -110,7 +113,7 @@ impl Action {
     pub fn blocking_problem(&self) -> Option<BlockingProblem> {
         match self {
             Self::Keep
-            | Self::Create
+            | Self::Create { .. }
             | Self::Apply { .. }
             | Self::Patch { .. }
             | Self::Delete { .. }

@@ -73,7 +73,8 @@ fn request(
     let slot = view.resource.slot(kind);
     let waits = |backoff: &Backoff| backoff.retry_at.is_none_or(|at| view.now < at);
     let may_read = !slot.is_out_of_sight() && !slot.backoff.as_deref().is_some_and(waits);
-    if planned.action.cause().is_some() && changes.fields.is_none() && may_read {
+    let replaces_template = planned.action.cause().is_some() && view.resource.live(kind).is_some();
+    if replaces_template && changes.fields.is_none() && may_read {
         return Some(read(view, kind));
     }
     let body = || plan.desired.body(kind).clone();
@@ -90,7 +91,7 @@ fn request(
         Some(Replacement { cause, secrets, template: live.template_content_hash })
     };
     let write = match planned.action.clone() {
-        Action::Create => Write::Create { body: body() },
+        Action::Create { .. } => Write::Create { body: body() },
         Action::Apply { uid, resource_version, cause } => {
             Write::Apply { uid, resource_version, body: body(), replaces: replaces(cause) }
         }
@@ -110,10 +111,11 @@ fn request(
     };
     let warnings =
         || warnings::kube_events(warnings::of_pods(view.now, plan.desired.spec(), mounted_secrets));
-    let switches = planned.action == Action::Create && kind.is_workload() && view.former_workload().is_some();
-    let switched = switches.then(|| kube_events::workload_switched(kind, &view.resource.seen.key));
-    let makes_pods = planned.action.cause().is_some()
-        || (kind == plan.desired.workload() && planned.action == Action::Create);
+    let is_created = matches!(planned.action, Action::Create { .. });
+    let switches = is_created && kind.is_workload() && view.former_workload().is_some();
+    let cause = planned.action.cause();
+    let switched = switches.then(|| kube_events::workload_switched(kind, &view.resource.seen.key, cause));
+    let makes_pods = cause.is_some() || (kind == plan.desired.workload() && is_created);
     Some(PlannedRequest::WriteChild(ChildWrite {
         kind,
         write,

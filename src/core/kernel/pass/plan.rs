@@ -65,7 +65,7 @@ pub fn plan<'a>(
 
 /// Whether a write of the workload has to wait. `guarded`: no NetworkPolicy that the spec asks for is about to be made.
 fn must_hold(view: &View<'_>, mounted_secrets: &MountedSecrets, action: &Action, guarded: bool) -> bool {
-    let makes_pods = *action == Action::Create || action.cause().is_some();
+    let makes_pods = matches!(action, Action::Create { .. }) || action.cause().is_some();
     // Whatever a new pod is made for, it mounts the Secrets as they are now.
     let unfit = !guarded || !mounted_secrets.invalid.is_empty();
     // A change by somebody else is put back all the same: the pods of the template before it then stay.
@@ -93,7 +93,7 @@ fn wanted(
         _ if slot.must_read => Action::Read,
         // Otherwise an object of somebody else would cost a write after every restart.
         None if slot.absence == Absence::Unproven && view.was_handled_before() => Action::Read,
-        None => Action::Create,
+        None => Action::Create { cause: cause_of_another_workload(view, desired, kind) },
         Some(live) => match owner(view, kind, live) {
             Owner::Foreign(whose) => Action::Foreign(whose),
             Owner::Earlier(what) => Action::Collecting(what),
@@ -109,6 +109,17 @@ fn wanted(
             }
         },
     }
+}
+
+/// The cause where another workload is to run the pods and no new generation announces that: an older definition drops
+/// `spec.workload` of many caches at once.
+fn cause_of_another_workload(
+    view: &View<'_>,
+    desired: &DesiredChildren<'_>,
+    kind: ChildKind,
+) -> Option<RolloutCause> {
+    let takes_over = kind == desired.workload() && view.former_workload().is_some();
+    (takes_over && !view.is_announced()).then_some(RolloutCause::Definition)
 }
 
 /// What to do about a child that the spec does not ask for; `None` if we have none.

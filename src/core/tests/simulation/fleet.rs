@@ -160,6 +160,12 @@ impl Fleet {
         self.list(Watched::Memcached);
     }
 
+    /// Somebody applies a definition that does not know `workload`, which takes effect at once and with no new generation.
+    pub(crate) fn lose_workloads(&mut self) {
+        self.models.values_mut().for_each(Model::lose_workload);
+        self.list(Watched::Memcached);
+    }
+
     /// Somebody applies the newer definition again, in the same way.
     pub(crate) fn restate(&mut self) {
         self.models.values_mut().for_each(Model::restate);

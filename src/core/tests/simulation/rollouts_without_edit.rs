@@ -1,8 +1,10 @@
 //! What makes many resources roll though nobody edited them: an older definition, or another version of the API server.
 //! They take turns, and an edit of one of them does not wait.
 
+use memcached_operator_core::kernel::object::ChildKind;
+
 use crate::fleet::{BUDGET, Fleet};
-use crate::model::{Cluster, Model};
+use crate::model::{Cluster, Model, NAMED};
 
 /// The variant of a spec that asks for more memory, and what asks for it.
 const MORE_MEMORY: u8 = 2;
@@ -31,6 +33,28 @@ fn an_older_definition_that_drops_a_field_of_many_rolls_a_few_at_a_time_wherever
         cut += 1;
     }
     assert!(cut > 12, "{cut} requests are too few to show anything");
+}
+
+/// Caches with named pods, and a definition that does not know `workload`: pods of Deployments take their place.
+#[test]
+fn a_definition_that_drops_the_workload_of_many_replaces_their_pods_a_few_at_a_time() {
+    let mut fleet = Fleet::with_variant(6, NAMED);
+    let changes_over =
+        |model: &Model| ChildKind::WORKLOADS.iter().all(|kind| model.kinds().any(|it| it == *kind));
+    fleet.lose_workloads();
+    let mut most = 0;
+    for _ in 0..2_000 {
+        let at_once = fleet.models.values().filter(|model| changes_over(model)).count();
+        assert!(at_once <= BUDGET.limit, "{at_once} at once");
+        most = most.max(at_once);
+        if !fleet.hear() && !fleet.ask() && !fleet.models.values_mut().any(Model::work) {
+            break;
+        }
+    }
+    assert_eq!(most, BUDGET.limit);
+    fleet.settle();
+    let runs = |model: &Model| model.kinds().filter(|kind| kind.is_workload()).collect::<Vec<_>>();
+    assert!(fleet.models.values().all(|model| runs(model) == [ChildKind::Deployment]));
 }
 
 /// Each edit is in place, and not reached. The definition drops what says that it is in place, too.

@@ -27,6 +27,13 @@ impl Model {
         }
     }
 
+    /// What an older definition does to a resource that names its workload.
+    pub(crate) fn lose_workload(&mut self) {
+        if let Some(Ok(spec)) = self.resource.as_mut().map(|resource| &mut resource.spec) {
+            spec.workload = None;
+        }
+    }
+
     /// Somebody applies the newer definition again. What nobody has stored since is as it was.
     pub(crate) fn restate(&mut self) {
         if std::mem::take(&mut self.older) {
