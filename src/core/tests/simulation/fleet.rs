@@ -201,9 +201,20 @@ impl Fleet {
         self.list_all();
     }
 
+    /// The operators are killed, and others start. What was asked for last is on its way.
+    pub(crate) fn kill(&mut self) {
+        let under_way = std::mem::take(&mut self.operators[0].requests);
+        let sent = under_way.into_iter().filter_map(|effect| match effect {
+            Effect::Send { resource, request, .. } => Some((resource, request)),
+            _ => None,
+        });
+        let left_behind: Vec<_> = std::mem::take(&mut self.left_behind).into_iter().chain(sent).collect();
+        self.restart(self.budget);
+        self.left_behind = left_behind;
+    }
+
     /// The other operator wins the lead, and knows what there is by then. What the former one sent last is on its way.
     pub(crate) fn change_leader(&mut self) {
-        self.left_behind.clear();
         self.step(0, Event::Leading(false));
         while !self.operators[0].requests.is_empty() {
             self.leave_behind();

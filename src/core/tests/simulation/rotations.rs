@@ -97,7 +97,7 @@ impl Fleet {
             Op::LoseReply(at) => self.lose_reply(*at),
             Op::Deliver(at) => drop(self.deliver(at % size)),
             Op::RollOut(at) => self.models.values_mut().nth(at % size).unwrap().roll_out(),
-            Op::Restart => self.restart(BUDGET),
+            Op::Restart => self.kill(),
             Op::ChangeLeader => self.change_leader(),
             Op::Rotate(content) => self.secrets().set_secret(Some(*content)),
             Op::TakeRole(at) => self.take_role(*at),
