@@ -35,7 +35,7 @@ pub fn or_read(view: &View<'_>, kind: ChildKind, action: Action) -> Action {
             !live.in_sight && slot.recheck.as_ref().is_none_or(|it| it.is_due(generation, view.now))
         }
         // A held-back create cannot prove that the name is free, so read the object instead.
-        (Action::Paused | Action::Wait, None) => {
+        (Action::Paused | Action::Wait | Action::AwaitTurn, None) => {
             slot.absence != Absence::Proven
                 && view.was_handled_before()
                 && held_back(view, kind, None, &Action::Read).is_none()

@@ -44,16 +44,18 @@ impl<'a> View<'a> {
     #[must_use]
     pub fn counted_workload(&self) -> ChildKind {
         match self.former_workload() {
+            Some(_) if self.keeps_former() => self.former_kind(),
             Some(_) => ChildKind::StatefulSet,
             None => self.resource.workload(),
         }
     }
 
     /// Under which names clients find the cache. A pod's own name leads to nothing while another kind runs the pods. While the
-    /// resource is paused, the names are those of the pods that there are.
+    /// resource is paused, or the former workload is kept, the names are those of the pods that there are.
     #[must_use]
     pub fn servers(&self, spec: &Validated) -> Servers {
-        let running = |live: Option<&Live>| live.filter(|_| spec.paused).map(Live::asked);
+        let stays = spec.paused || self.keeps_former();
+        let running = |live: Option<&Live>| live.filter(|_| stays).map(Live::asked);
         match (spec.workload, self.former_workload()) {
             (Workload::StatefulSet, None) => {
                 Servers::Pods(running(self.our_workload()).unwrap_or_else(|| self.replicas_expected(spec)))

@@ -309,11 +309,14 @@ impl View<'_> {
     /// The last known hash, by the rule at the top of this file.
     fn last_known_secret_hash(&self, spec: &Validated, mounted: &[MountedSecret]) -> Option<SecretHash> {
         let computed = self.resource.secret_hash.as_deref();
-        let Some(live) = self.our_workload() else { return computed.cloned() };
+        let Some(live) = self.our_workload() else {
+            return computed.filter(|known| are_of(&known.versions, mounted)).cloned();
+        };
         match &live.secret_hash {
             Some(hash) => {
-                let versions = self.carried_versions();
-                // The status may be older than the template.
+                // The status may be older than the template, and older than what this operator knows.
+                let known = computed.filter(|known| known.hash == *hash);
+                let versions = known.map_or_else(|| self.carried_versions(), |known| known.versions.clone());
                 let is_of_these = are_of(&versions, mounted) || self.runs_on(spec, hash);
                 let digests = SecretDigests::new();
                 is_of_these.then(|| SecretHash { hash: hash.clone(), versions, digests })

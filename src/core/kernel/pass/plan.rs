@@ -70,10 +70,8 @@ fn must_hold(view: &View<'_>, mounted_secrets: &MountedSecrets, action: &Action,
     let unfit = !guarded || !mounted_secrets.invalid.is_empty();
     // A change by somebody else is put back all the same: the pods of the template before it then stay.
     let replaces_pods = action.cause().is_some_and(|cause| cause != RolloutCause::Drift);
-    let serves =
-        || view.our_workload().is_some_and(|live| live.rollout.as_ref().is_some_and(|it| it.ready > 0));
     (makes_pods && unfit)
-        || (replaces_pods && !mounted_secrets.missing.is_empty() && serves())
+        || (replaces_pods && !mounted_secrets.missing.is_empty() && view.serves())
         || (mounted_secrets.hold_templates() && action.writes())
 }
 
@@ -118,8 +116,7 @@ fn cause_of_another_workload(
     desired: &DesiredChildren<'_>,
     kind: ChildKind,
 ) -> Option<RolloutCause> {
-    let takes_over = kind == desired.workload() && view.former_workload().is_some();
-    (takes_over && !view.is_announced()).then_some(RolloutCause::Definition)
+    (kind == desired.workload() && view.keeps_former()).then_some(RolloutCause::Definition)
 }
 
 /// What to do about a child that the spec does not ask for; `None` if we have none.

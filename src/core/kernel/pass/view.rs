@@ -47,8 +47,23 @@ impl<'a> View<'a> {
     /// What ran the pods before the user asked for another kind, while it is there.
     #[must_use]
     pub fn former_workload(&self) -> Option<&'a Live> {
-        let former = ChildKind::WORKLOADS.into_iter().find(|kind| *kind != self.resource.workload())?;
-        self.ours(former)
+        self.ours(self.former_kind())
+    }
+
+    /// The kind that runs no pods of this resource, or those of before.
+    #[must_use]
+    pub fn former_kind(&self) -> ChildKind {
+        match self.resource.workload() {
+            ChildKind::Deployment => ChildKind::StatefulSet,
+            _ => ChildKind::Deployment,
+        }
+    }
+
+    /// Whether another workload is to be made and no edit asked for it. It may have to wait for its turn, and until then all
+    /// that depends on the workload stays as it is.
+    #[must_use]
+    pub fn keeps_former(&self) -> bool {
+        self.our_workload().is_none() && self.former_workload().is_some() && !self.is_announced()
     }
 
     fn ours(&self, kind: ChildKind) -> Option<&'a Live> {

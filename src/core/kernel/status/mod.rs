@@ -96,10 +96,11 @@ pub fn template_generation(status: &MemcachedStatus, generation: i64) -> Option<
     status.template_generation.or(seen).filter(|it| *it <= generation)
 }
 
-/// This generation, if its template is in place; otherwise the last one before; 0 if there was none.
+/// This generation, if its template is in place; otherwise the last one before; 0 if there was none. While a former workload
+/// stands, the edit that asked for another one is still under way: should that one be deleted, it is made anew for this edit.
 fn current_template_generation(inputs: &StatusInputs<'_>, previous: &MemcachedStatus) -> i64 {
     let in_place = inputs.rollout.as_ref().is_some_and(|rollout| rollout.carries_template);
-    if in_place {
+    if in_place && inputs.former_ready.is_none() {
         return inputs.generation;
     }
     template_generation(previous, inputs.generation).unwrap_or(0)

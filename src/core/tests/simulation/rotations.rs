@@ -171,8 +171,11 @@ fn a_cache_that_comes_back_into_sight_with_a_turn_does_not_begin_beside_as_many_
     let apply = |fleet: &mut Fleet, history: &[Op]| history.iter().for_each(|op| fleet.apply(op));
     apply(&mut fleet, &[Op::TakeRole(0), Op::Restart, Op::Execute(44), Op::LoseReply(19)]);
     fleet.list(Watched::Memcached);
+    fleet.lose_late_requests();
     apply(&mut fleet, &[Op::ChangeLeader, Op::GiveRoles, Op::TakeRole(1)]);
-    apply(&mut fleet, &[Op::Execute(0), Op::Execute(12), Op::Execute(3), Op::ChangeLeader, Op::GiveRoles]);
+    apply(&mut fleet, &[Op::Execute(0), Op::Execute(12), Op::Execute(3)]);
+    fleet.lose_late_requests();
+    apply(&mut fleet, &[Op::ChangeLeader, Op::GiveRoles]);
     apply(&mut fleet, &[Op::ExecuteLate(0), Op::Execute(0), Op::Execute(0), Op::Execute(0)]);
     fleet.execute_all_late();
     assert_eq!((fleet.rolling(), fleet.rollouts()), (3, vec![1, 1, 0, 0, 0, 0, 0, 0]), "three have turns");

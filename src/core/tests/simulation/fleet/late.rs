@@ -67,6 +67,11 @@ impl Fleet {
         self.turned_back.extend(names);
     }
 
+    /// What is on its way never arrives.
+    pub(crate) fn lose_late_requests(&mut self) {
+        self.left_behind.clear();
+    }
+
     /// All that is on its way arrives.
     pub(crate) fn execute_all_late(&mut self) {
         (0..self.left_behind.len()).for_each(|_| self.execute_late(0));

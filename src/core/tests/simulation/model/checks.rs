@@ -204,7 +204,9 @@ fn names_pods(resource: &SeenResource, has_set: bool, list: &[String]) -> bool {
         (0..count).map(|pod| format!("{name}-{pod}.{name}.{namespace}.svc:{port}")).collect()
     };
     let is_paused = has_set && spec.paused == Some(true);
-    let is_named = is_paused || workload(resource) == ChildKind::StatefulSet;
+    // Without an edit its names stay until pods of another workload take its place.
+    let is_kept = has_set && spec.workload.is_none() && resource.generation > 1;
+    let is_named = is_paused || is_kept || workload(resource) == ChildKind::StatefulSet;
     let counts = match &spec.autoscaling {
         _ if is_paused => (0..=4).collect(),
         Some(_) => vec![0, 2, 3, 4],
