@@ -4,7 +4,7 @@
 use memcached_operator_core::kernel::object::ChildKind;
 
 use crate::fleet::{BUDGET, Fleet};
-use crate::model::{Cluster, Model, NAMED};
+use crate::model::{Cluster, Model, NAMED, NAMED_WITH_SECRET};
 
 /// The variant of a spec that asks for more memory, and what asks for it.
 const MORE_MEMORY: u8 = 2;
@@ -47,6 +47,10 @@ fn a_definition_that_drops_the_workload_of_many_replaces_their_pods_a_few_at_a_t
         let at_once = fleet.models.values().filter(|model| changes_over(model)).count();
         assert!(at_once <= BUDGET.limit, "{at_once} at once");
         most = most.max(at_once);
+        // Who waits keeps the names of the pods that serve.
+        let names_pods = |model: &Model| model.resource().status.server_list.len() == 3;
+        let waits = |model: &&Model| !model.kinds().any(|kind| kind == ChildKind::Deployment);
+        assert!(fleet.models.values().filter(waits).all(names_pods));
         if !fleet.hear() && !fleet.ask() && !fleet.models.values_mut().any(Model::work) {
             break;
         }
@@ -54,6 +58,23 @@ fn a_definition_that_drops_the_workload_of_many_replaces_their_pods_a_few_at_a_t
     assert_eq!(most, BUDGET.limit);
     fleet.settle();
     let runs = |model: &Model| model.kinds().filter(|kind| kind.is_workload()).collect::<Vec<_>>();
+    assert!(fleet.models.values().all(|model| runs(model) == [ChildKind::Deployment]));
+}
+
+/// Pods of another workload would wait for the Secret, and a turn for them would keep others from theirs.
+#[test]
+fn pods_of_a_workload_that_nobody_asked_for_wait_for_a_secret_that_is_missing_and_take_no_turn() {
+    let mut fleet = Fleet::mounting(4, NAMED_WITH_SECRET);
+    fleet.restart(BUDGET);
+    fleet.secrets().set_secret(None);
+    fleet.settle();
+    fleet.lose_workloads();
+    fleet.settle();
+    let runs = |model: &Model| model.kinds().filter(|kind| kind.is_workload()).collect::<Vec<_>>();
+    assert!(fleet.models.values().all(|model| runs(model) == [ChildKind::StatefulSet]));
+    assert_eq!(fleet.turns(), [None; 4]);
+    fleet.secrets().set_secret(Some(9));
+    fleet.settle();
     assert!(fleet.models.values().all(|model| runs(model) == [ChildKind::Deployment]));
 }
 
