@@ -24,7 +24,7 @@ fn read(path: &str) -> String {
 /// The words before the number of a release, as pages and manifests write it.
 const OF_A_RELEASE: [&str; 7] = [
     "memcached-operator-rs:",
-    "memcached-operator:",
+    "registry.example.org/memcached-operator:",
     "memcached-operator-rs//manifests?ref=v",
     "or tag: ",
     "targetRevision: ",
