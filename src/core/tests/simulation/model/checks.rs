@@ -40,7 +40,7 @@ impl Model {
             return;
         }
         let has_set = self.children.get(&ChildKind::StatefulSet).is_some_and(|set| !is_foreign(set));
-        let names_pods = names_pods(resource, has_set, &status.server_list);
+        let names_pods = names_pods(resource, has_set, &status.server_list, has_set && self.has_lost_workload);
         let is_named = workload(resource) == ChildKind::StatefulSet;
         let ready = status.conditions.iter().any(|it| it.type_ == "Ready" && it.status == "True");
         assert!(!ready || !is_named || names_pods, "Ready, and the list is {:?}", status.server_list);
@@ -193,8 +193,8 @@ impl Model {
 }
 
 /// Whether a list names the pods of the number that the resource asks for. Else it has to name the Service, or nothing.
-/// `has_set`: whether a StatefulSet of it exists.
-fn names_pods(resource: &SeenResource, has_set: bool, list: &[String]) -> bool {
+/// `has_set`: whether a StatefulSet of it exists. `is_kept`: whether that runs the pods though a definition dropped `workload`.
+fn names_pods(resource: &SeenResource, has_set: bool, list: &[String], is_kept: bool) -> bool {
     let Ok(spec) = &resource.spec else { return false };
     let Key { namespace, name } = &resource.key;
     let tls = spec.security.as_ref().and_then(|security| security.tls.as_ref());
@@ -204,8 +204,6 @@ fn names_pods(resource: &SeenResource, has_set: bool, list: &[String]) -> bool {
         (0..count).map(|pod| format!("{name}-{pod}.{name}.{namespace}.svc:{port}")).collect()
     };
     let is_paused = has_set && spec.paused == Some(true);
-    // Without an edit its names stay until pods of another workload take its place.
-    let is_kept = has_set && spec.workload.is_none() && resource.generation > 1;
     let is_named = is_paused || is_kept || workload(resource) == ChildKind::StatefulSet;
     let counts = match &spec.autoscaling {
         _ if is_paused => (0..=4).collect(),
@@ -224,6 +222,6 @@ pub(crate) fn check_config_map(resource: &SeenResource, request: &Request) {
     {
         let servers = body["data"]["MEMCACHED_SERVERS"].as_str().unwrap_or_default();
         let list: Vec<String> = servers.split(',').filter(|it| !it.is_empty()).map(str::to_owned).collect();
-        names_pods(resource, false, &list);
+        names_pods(resource, false, &list, false);
     }
 }

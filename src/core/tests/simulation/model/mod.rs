@@ -60,6 +60,8 @@ pub(crate) struct Model {
     cluster: Cluster,
     /// Whether it has stored something otherwise than it was applied at some time.
     pub(crate) has_rewritten: bool,
+    /// Whether a definition that does not know `workload` was applied, which no edit asked for.
+    has_lost_workload: bool,
     /// Which version it has.
     release: u8,
     /// Pod templates that replaced another one on a live Deployment.
@@ -113,6 +115,7 @@ impl Model {
             has_role: true,
             cluster: Cluster::default(),
             has_rewritten: false,
+            has_lost_workload: false,
             release: 34,
             rollouts: 0,
             undone: 0,

@@ -31,6 +31,7 @@ impl Model {
     pub(crate) fn lose_workload(&mut self) {
         if let Some(Ok(spec)) = self.resource.as_mut().map(|resource| &mut resource.spec) {
             spec.workload = None;
+            self.has_lost_workload = true;
         }
     }
 
