@@ -40,7 +40,8 @@ impl Model {
             return;
         }
         let has_set = self.children.get(&ChildKind::StatefulSet).is_some_and(|set| !is_foreign(set));
-        let names_pods = names_pods(resource, has_set, &status.server_list, has_set && self.has_lost_workload);
+        let names_pods =
+            names_pods(resource, has_set, &status.server_list, has_set && self.has_lost_workload);
         let is_named = workload(resource) == ChildKind::StatefulSet;
         let ready = status.conditions.iter().any(|it| it.type_ == "Ready" && it.status == "True");
         assert!(!ready || !is_named || names_pods, "Ready, and the list is {:?}", status.server_list);
