@@ -22,9 +22,10 @@ public class HitRatios {
     static final int KEYS = 5000;
     final String kind;
     final boolean takesOrders;
-    // Seconds. Where a server goes away, spymemcached leaves some requests without an answer. Without orders all servers are
-    // there, and a machine that is busy, or stands still for a while, makes no miss.
+    // Seconds. Where all servers are there, a machine that is busy, or stands still for a while, makes no miss.
     final long patience;
+    // Seconds. Where a server goes away, spymemcached leaves some requests without an answer.
+    static final long PATIENCE_WHILE_AWAY = 5;
     Exception firstMiss;
     String servers = "";
     List<InetSocketAddress> addresses = List.of();
@@ -35,7 +36,8 @@ public class HitRatios {
     HitRatios(String kind, boolean takesOrders) {
         this.kind = kind;
         this.takesOrders = takesOrders;
-        this.patience = takesOrders ? 5 : 60;
+        // KEPT never comes back to a server that has another address.
+        this.patience = kind.equals("KEPT") ? PATIENCE_WHILE_AWAY : takesOrders ? 20 : 60;
     }
 
     ConnectionFactory factory() {
@@ -48,7 +50,7 @@ public class HitRatios {
 
                 @Override
                 public long getOperationTimeout() {
-                    return takesOrders ? super.getOperationTimeout() : TimeUnit.SECONDS.toMillis(patience);
+                    return kind.equals("KEPT") ? super.getOperationTimeout() : TimeUnit.SECONDS.toMillis(patience);
                 }
             };
         }
@@ -57,9 +59,7 @@ public class HitRatios {
         // By default the keys of a server whose connection is not up go to another server.
         builder.setFailureMode(FailureMode.Cancel);
         builder.setDaemon(true);
-        if (!takesOrders) {
-            builder.setOpTimeout(TimeUnit.SECONDS.toMillis(patience));
-        }
+        builder.setOpTimeout(TimeUnit.SECONDS.toMillis(patience));
         if (kind.equals("CONSISTENT")) {
             builder.setHashAlg(DefaultHashAlgorithm.KETAMA_HASH);
         }
@@ -92,7 +92,7 @@ public class HitRatios {
         }
     }
 
-    int share(Function<String, Future<?>> ask) {
+    int share(Function<String, Future<?>> ask, long patience) {
         int done = 0;
         List<Future<?>> answers = new ArrayList<>();
         for (int key = 0; key < KEYS; key++) {
@@ -143,19 +143,19 @@ public class HitRatios {
                 keys = words[2];
                 next = 0;
                 use(words[1], true);
-                return share(key -> client.set(key, 0, "value"));
+                return share(key -> client.set(key, 0, "value"), patience);
             case "find":
                 use(words[1], false);
-                return share(key -> client.asyncGet(key));
+                return share(key -> client.asyncGet(key), patience);
             case "work":
                 use(words[1], false);
                 return work(Integer.parseInt(words[2]));
             case "read":
-                return share(key -> client.asyncGet(key));
+                return share(key -> client.asyncGet(key), PATIENCE_WHILE_AWAY);
             default:
                 use(servers, false);
-                share(key -> client.set(key, 0, "value"));
-                return share(key -> client.asyncGet(key));
+                share(key -> client.set(key, 0, "value"), patience);
+                return share(key -> client.asyncGet(key), patience);
         }
     }
 

@@ -33,7 +33,7 @@ TAKES_ORDERS = not sys.argv[2:]
 # A machine that is busy makes no miss.
 for settings in pymemcache_named.SETTINGS, pymemcache_ring.SETTINGS:
     settings["timeout"] = 10
-pylibmc_named.BEHAVIORS["receive_timeout"] = 10_000_000
+pylibmc_named.BEHAVIORS["_poll_timeout"] = 10_000
 
 
 def of_addresses(servers):
@@ -43,8 +43,8 @@ def of_addresses(servers):
 RINGS = {
     "pymemcache": of_addresses,
     "pymemcache-named": pymemcache_named.ring,
-    "pylibmc": lambda servers: pylibmc.Client(servers, behaviors={"ketama": True}),
-    "pylibmc-default": lambda servers: pylibmc.Client(servers, behaviors={"ketama": False}),
+    "pylibmc": lambda servers: pylibmc.Client(servers, behaviors={"ketama": True, "_poll_timeout": 10_000}),
+    "pylibmc-default": lambda servers: pylibmc.Client(servers, behaviors={"ketama": False, "_poll_timeout": 10_000}),
     "pylibmc-named": pylibmc_named.ring,
 }
 

@@ -7,8 +7,8 @@ import sys
 import pylibmc
 
 # A pod that is away comes back under its name, so it keeps its place in the ring: no `remove_failed`. Once a second one request
-# tries to connect; the others fail at once.
-BEHAVIORS = {"ketama": True, "connect_timeout": 1000, "receive_timeout": 1_000_000, "retry_timeout": 1}
+# tries to connect; the others fail at once. It waits a second for an answer by `_poll_timeout`, never by `receive_timeout`.
+BEHAVIORS = {"ketama": True, "connect_timeout": 1000, "_poll_timeout": 1000, "retry_timeout": 1}
 
 
 def ring(servers):

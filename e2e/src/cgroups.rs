@@ -41,7 +41,7 @@ pub(crate) fn remove(name: &str) -> Result<()> {
         let group = hierarchy.join(name);
         // A killed process leaves its group a moment after its namespace is gone.
         while let Err(error) = remove_tree(&group) {
-            if started.elapsed() > Duration::from_secs(10) {
+            if started.elapsed() > Duration::from_mins(1) {
                 return Err(error).with_context(|| format!("cannot remove {}", group.display()));
             }
             std::thread::sleep(Duration::from_millis(10));

@@ -52,7 +52,7 @@ pub(crate) async fn await_controllers(boot: &Boot) -> Result<()> {
 
 async fn await_port(boot: &Boot, name: &str, port: Port) -> Result<()> {
     let address = (Ipv4Addr::LOCALHOST, boot.record.slot.port(port));
-    boot.wait(name, Duration::from_secs(20), async || Ok(TcpStream::connect(address).map(|_| ())?)).await
+    boot.wait(name, Duration::from_mins(2), async || Ok(TcpStream::connect(address).map(|_| ())?)).await
 }
 
 fn etcd(boot: &Boot) -> Launch {
@@ -65,6 +65,8 @@ fn etcd(boot: &Boot) -> Launch {
         "--name=etcd".to_owned(),
         format!("--data-dir={}", busy_files::path(&boot.folder).join("etcd").display()),
         "--unsafe-no-fsync".to_owned(), // nothing here outlives the machine
+        // It answers a write with an error after 5 s and two of these (ms): else whenever the machine stands still for 7 s.
+        "--election-timeout=50000".to_owned(),
         format!("--listen-client-urls={client}"),
         format!("--advertise-client-urls={client}"),
         format!("--listen-peer-urls={peer}"),

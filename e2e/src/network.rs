@@ -46,7 +46,7 @@ pub(crate) fn remove(slot: Slot) -> Result<()> {
     while exists(&link) {
         // The kernel may be removing the link already, with the namespace of its other end: a failure is no error yet.
         let outcome = ip(&format!("link delete {link}"));
-        if started.elapsed() > Duration::from_secs(10) {
+        if started.elapsed() > Duration::from_mins(1) {
             outcome?;
             bail!("the network link {link} does not go away");
         }

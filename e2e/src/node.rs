@@ -69,7 +69,7 @@ pub(crate) async fn start_runtime(boot: &mut Boot) -> Result<Namespaces> {
     let mut args: Vec<OsString> = flags.map(OsString::from).into();
     args.push(folder.clone().into());
     let outer = boot.start(&Launch { name: "node", program: "unshare".into(), args })?;
-    boot.wait("node", Duration::from_secs(10), async || Ok(fs::metadata(folder.join("ready")).map(|_| ())?))
+    boot.wait("node", Duration::from_mins(2), async || Ok(fs::metadata(folder.join("ready")).map(|_| ())?))
         .await?;
     let namespaces = Namespaces::from_unshare(&outer)?;
     // On the record too, so that `down` waits for its end, which is the end of all on the node.
@@ -86,7 +86,7 @@ pub(crate) async fn start_runtime(boot: &mut Boot) -> Result<Namespaces> {
 
 /// Loads the images, starts the programs that need the API server, and waits until pods can run.
 pub(crate) async fn start(boot: &mut Boot, namespaces: &Namespaces) -> Result<()> {
-    boot.wait("containerd", Duration::from_secs(20), async || {
+    boot.wait("containerd", Duration::from_mins(2), async || {
         network::run(&mut namespaces.enter(Path::new("ctr"), &["version"]))
     })
     .await?;
@@ -134,9 +134,9 @@ pub(crate) async fn start(boot: &mut Boot, namespaces: &Namespaces) -> Result<()
 
 async fn await_ready(boot: &Boot, client: &kube::Client) -> Result<()> {
     let dns = (boot.record.slot.node(), 53);
-    boot.wait("coredns", Duration::from_secs(20), async || Ok(TcpStream::connect(dns).map(|_| ())?)).await?;
+    boot.wait("coredns", Duration::from_mins(2), async || Ok(TcpStream::connect(dns).map(|_| ())?)).await?;
     let nodes: Api<Node> = Api::all(client.clone());
-    boot.wait("kubelet", Duration::from_secs(60), async || {
+    boot.wait("kubelet", Duration::from_mins(2), async || {
         let conditions =
             nodes.get(NODE).await?.status.and_then(|status| status.conditions).unwrap_or_default();
         match conditions.into_iter().find(|condition| condition.type_ == "Ready") {

@@ -194,7 +194,7 @@ pub(crate) fn end_of(log: &Path) -> String {
 /// Kills processes and waits until they are gone.
 ///
 /// # Errors
-/// When one is still there after 10 s, which happens to a process that hangs in the kernel.
+/// When one is still there after a minute, which happens to a process that hangs in the kernel.
 pub fn kill_all(processes: &[Process]) -> Result<()> {
     for process in processes {
         process.kill();
@@ -202,7 +202,7 @@ pub fn kill_all(processes: &[Process]) -> Result<()> {
     let started = Instant::now();
     for process in processes {
         while process.is_running() {
-            if started.elapsed() > Duration::from_secs(10) {
+            if started.elapsed() > Duration::from_mins(1) {
                 bail!("{} (process {}) does not end, although it was killed", process.name, process.pid);
             }
             std::thread::sleep(Duration::from_millis(5));

@@ -121,8 +121,8 @@ fn operators(folder: &Path) -> Vec<i32> {
 fn page(said: &str, path: &str) -> Result<String> {
     let mut curls = said.lines().filter_map(|line| line.split_once("curl http://")?.1.strip_suffix(path));
     let address: SocketAddr = curls.next().with_context(|| format!("it names no {path}"))?.parse()?;
-    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_mins(1))?;
+    stream.set_read_timeout(Some(Duration::from_mins(1)))?;
     std::io::Write::write_all(&mut stream, format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;

@@ -284,7 +284,7 @@ async fn a_bare_api_server_stores_objects_and_its_audit_log_has_each_request_onc
         .await?;
         assert!(requests.iter().all(|one| one.resource == "services" && one.namespace == space.name()));
         assert_eq!(mine(log.since(log.mark()?)?), vec![]);
-        let limit = Duration::from_secs(3);
+        let limit = Duration::from_secs(15);
         let late =
             space.wait_within::<Service>("cache", "it is gone", limit, |service| service.is_none()).await;
         let message = late.err().context("it is still there")?.to_string();

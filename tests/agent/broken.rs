@@ -50,12 +50,14 @@ async fn sixty_broken_contents_are_refused_by_name_and_the_good_one_after_each_i
         let (median, longest) = (sorted[sorted.len() / 2], sorted[sorted.len() - 1]);
         println!("{} good contents were taken, {what}: median {median:?}, longest {longest:?}", took.len());
     }
-    // Nine of ten, not all: memcached waits for a processor, too.
-    assert!(on_free_processors[took.len() * 9 / 10] <= SOON, "{on_free_processors:?}");
+    // Nine of ten, not all: memcached waits for a processor, too. A machine that stands still delays all lanes together, once.
+    let moments = late_moments(took);
+    assert!(moments.len() <= on_free_processors.len() / 10, "{moments:?} {on_free_processors:?}");
 }
 
 /// When a content was taken.
 struct Taken {
+    at: Instant,
     /// After its files.
     after: Duration,
     /// What of it the agent waited for a processor that another program had.
@@ -66,6 +68,15 @@ impl Taken {
     fn on_free_processors(&self) -> Duration {
         self.after.saturating_sub(self.processor)
     }
+}
+
+/// When contents were taken too late. Those that were taken together are one moment.
+fn late_moments(took: Vec<Taken>) -> Vec<Instant> {
+    let late = took.into_iter().filter(|it| it.on_free_processors() > SOON).map(|it| it.at);
+    let mut moments: Vec<Instant> = late.collect();
+    moments.sort();
+    moments.dedup_by(|next, moment| next.duration_since(*moment) < SOON / 2);
+    moments
 }
 
 fn sorted(took: &[Taken], of: fn(&Taken) -> Duration) -> Vec<Duration> {
@@ -99,7 +110,7 @@ async fn one_after_the_other(authority: Arc<Authority>, lane: Vec<Broken>, clien
         let (start, awaited) = (Instant::now(), awaited_here());
         pod.write(&now);
         pod.await_state(name, is_taken).await;
-        took.push(Taken { after: start.elapsed(), processor: awaited_here() - awaited });
+        took.push(Taken { at: Instant::now(), after: start.elapsed(), processor: awaited_here() - awaited });
         client.sees(name, &now).await;
         let newest = format!("bob:new-{}", at + 1);
         assert_eq!(pod.connect(&authority.pem, &newest).await, Ok(der(&now.crt)), "{name}");

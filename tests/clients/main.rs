@@ -32,8 +32,55 @@ fn programs() -> PathBuf {
     repository().join("e2e/clients")
 }
 
+/// How long the programs wait for an answer: on their page, and here. A cache is given up on after a second; a machine that runs
+/// tests may stand still for longer, and that is no miss.
+const PATIENCE: [(&str, &str); 11] = [
+    // pymemcache and sockets of Python: seconds.
+    (r#""connect_timeout": 1, "timeout": 1,"#, r#""connect_timeout": 60, "timeout": 60,"#),
+    ("connect_timeout=2, timeout=2,", "connect_timeout=60, timeout=60,"),
+    (", timeout=2)", ", timeout=60)"),
+    (r#"settings["timeout"] = 10"#, r#"settings["timeout"] = 60"#),
+    // emcache: seconds.
+    ("timeout=2.0", "timeout=60.0"),
+    // pylibmc: milliseconds.
+    (
+        r#""connect_timeout": 1000, "_poll_timeout": 1000,"#,
+        r#""connect_timeout": 60_000, "_poll_timeout": 60_000,"#,
+    ),
+    (r#""_poll_timeout": 10_000"#, r#""_poll_timeout": 60_000"#),
+    // spymemcached: milliseconds for an answer.
+    (".setOpTimeout(1000)", ".setOpTimeout(60_000)"),
+    ("return 1000;", "return 60_000;"),
+    // For its connections: seconds.
+    ("TimeUnit.SECONDS.toNanos(1)", "TimeUnit.SECONDS.toNanos(60)"),
+    ("TimeUnit.SECONDS.toNanos(10)", "TimeUnit.SECONDS.toNanos(60)"),
+];
+
+/// The programs of the page with the patience of a test. The one that has none of its own imports it.
+fn patient_programs() -> &'static Path {
+    static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("patient-programs");
+        fs::create_dir_all(&folder).unwrap();
+        let mut unused = PATIENCE.to_vec();
+        for entry in fs::read_dir(programs()).unwrap().map(Result::unwrap).filter(|it| it.path().is_file()) {
+            let name = entry.file_name().into_string().unwrap();
+            let shown = fs::read_to_string(entry.path()).unwrap();
+            unused.retain(|(seconds, _)| !shown.contains(seconds));
+            let patient =
+                PATIENCE.iter().fold(shown.clone(), |text, (shown, here)| text.replace(shown, here));
+            let has_its_own =
+                !["requirements.txt", "pymemcache_secure_ring.py", "HitRatios.java"].contains(&name.as_str());
+            assert_eq!(patient != shown, has_its_own, "PATIENCE does not know how long {name} waits");
+            fs::write(folder.join(name), patient).unwrap();
+        }
+        assert_eq!(unused, [], "no program waits so long");
+        folder
+    });
+    &FOLDER
+}
+
 fn program(name: &str) -> String {
-    programs().join(name).display().to_string()
+    patient_programs().join(name).display().to_string()
 }
 
 fn page() -> String {
@@ -177,6 +224,37 @@ async fn a_ring_of_names_from_the_mounted_list_stores_and_finds(#[case] mut prog
     assert_eq!(output(program.arg(&list)).await, Ok("hello\n".to_owned()));
 }
 
+/// Longer than these libraries wait by themselves.
+const LONGER_THAN_BY_DEFAULT: Duration = Duration::from_secs(6);
+
+/// A server that takes connections and never answers. As the page shows it each program gives up. With the patience of these tests
+/// it goes on: so no other setting, and no default, says how long it waits.
+#[rstest]
+#[case::pymemcache("pymemcache_ring.py", "pymemcache_named.py", |it: &str| python(&[it]))]
+#[case::pylibmc("pylibmc_ring.py", "pylibmc_named.py", |it: &str| python(&[it]))]
+#[case::spymemcached("SpymemcachedRing.java", "SpymemcachedNamed.java", |it: &str| java(&[it]))]
+#[tokio::test]
+async fn each_ring_waits_for_an_answer_as_long_as_it_says(
+    #[case] of_addresses: &str,
+    #[case] of_names: &str,
+    #[case] start: fn(&str) -> Command,
+) {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = silent.local_addr().unwrap().port().to_string();
+    let list = tempfile::NamedTempFile::new().unwrap();
+    fs::write(list.path(), format!("127.0.0.1:{port}\n")).unwrap();
+    let list = list.path().display().to_string();
+    let arguments: [(&str, &[&str]); 2] = [(of_addresses, &["127.0.0.1", &port]), (of_names, &[&list])];
+    for (name, arguments) in arguments {
+        let shown = programs().join(name).display().to_string();
+        let gave_up = output(start(&shown).args(arguments)).await;
+        assert_ne!(gave_up, Ok("hello\n".to_owned()));
+        let mut patient = start(&program(name));
+        let ended = tokio::time::timeout(LONGER_THAN_BY_DEFAULT, output(patient.args(arguments))).await;
+        assert!(ended.is_err(), "{name} gave up before its own time: {ended:?}");
+    }
+}
+
 /// Names of pods are played by an answer of the resolver, since only a cluster knows them.
 const NAMED_PODS_OVER_TLS: &str = "
 import socket, ssl, sys, pymemcache_named
@@ -204,7 +282,7 @@ async fn clients_of_named_pods_check_a_name_that_stands_for_all_pods(
     let pair = format!("ssl_chain_cert={},ssl_key={}", file("tls.crt"), file("tls.key"));
     let memcached = Memcached::start(&["-Z", "-o", &pair]).await;
     let mut program = python(&["-c", NAMED_PODS_OVER_TLS, &memcached.address.port().to_string()]);
-    program.arg(file("tls.crt")).env("PYTHONPATH", programs()).env("PYTHONDONTWRITEBYTECODE", "1");
+    program.arg(file("tls.crt")).env("PYTHONPATH", patient_programs()).env("PYTHONDONTWRITEBYTECODE", "1");
     match (output(&mut program).await, shown) {
         (Ok(printed), Ok(shown)) => assert_eq!(printed, shown),
         (Err(printed), Err(shown)) => assert!(printed.contains(shown), "{printed}"),
@@ -263,7 +341,7 @@ async fn the_ring_of_pymemcache_follows_pods_that_come_and_go() {
     let [first, second] = [Memcached::start(&[]).await, Memcached::start(&[]).await];
     let ports = [&first, &second].map(|it| it.address.port().to_string());
     let mut program = python(&["-c", PODS_COME_AND_GO]);
-    program.args(ports).env("PYTHONPATH", programs()).env("PYTHONDONTWRITEBYTECODE", "1");
+    program.args(ports).env("PYTHONPATH", patient_programs()).env("PYTHONDONTWRITEBYTECODE", "1");
     assert_eq!(output(&mut program).await, Ok("hello 1\nhello 2\nhello 1\nhello 1\n".to_owned()));
 }
 
@@ -335,7 +413,7 @@ async fn a_ring_of_pymemcache_logs_in_over_tls_at_each_pod_and_says_when_it_is_r
     let with = |name: &'static str, password: &'static str| {
         let mut program = python(&["-c", SECURE_PODS]);
         program.args(&ports).args([&authority, name, password]);
-        program.env("PYTHONPATH", programs()).env("PYTHONDONTWRITEBYTECODE", "1");
+        program.env("PYTHONPATH", patient_programs()).env("PYTHONDONTWRITEBYTECODE", "1");
         program
     };
     let said = output(&mut with("cache.default.svc", "secret")).await;
@@ -383,7 +461,7 @@ async fn the_secure_ring_of_pymemcache_raises_what_is_refused_later_and_trusts_a
     std::fs::copy(first.authority(), trusted.path()).unwrap();
     let mut program = python(&["-c", ANOTHER_CERTIFICATE, &first.port(), &other.port()]);
     program.arg(trusted.path()).arg(other.authority());
-    program.env("PYTHONPATH", programs()).env("PYTHONDONTWRITEBYTECODE", "1");
+    program.env("PYTHONPATH", patient_programs()).env("PYTHONDONTWRITEBYTECODE", "1");
     let said = output(&mut program).await;
     assert_eq!(said, Ok("None\nCERTIFICATE_VERIFY_FAILED\nb'hello again'\n".to_owned()));
 }

@@ -9,13 +9,16 @@ use std::time::Duration;
 use memcached_operator::web;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout};
 
 /// Times that a part of the crowd comes: not all at once, because a test may open a thousand files.
 const WAVES: usize = 4;
 const WAVE: usize = 500;
 /// Less than the server's patience: the answer must not wait for the crowd to go.
 const SOON: Duration = Duration::from_secs(4);
+
+/// How often a wait looks.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Half a request.
 const HALF_A_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: no";
@@ -35,12 +38,14 @@ pub(crate) async fn stands_before(address: SocketAddr, says: &[u8], ask: impl As
             one.write_all(says).await.unwrap();
             crowd.push(one.into_std().unwrap());
         }
-        let deadline = Instant::now() + SOON;
-        let answer = timeout_at(deadline, ask()).await.expect("an answer in time");
+        let answer = soon(ask()).await.expect("an answer in time");
         assert!(answer.starts_with("HTTP/1.1 "), "{answer:?}");
         // Whoever makes room for another is told a moment later.
-        while held(&mut crowd) > web::AT_ONCE && Instant::now() < deadline {
-            sleep(Duration::from_millis(10)).await;
+        for _ in 0..SOON.as_millis() / LOOK.as_millis() {
+            if held(&mut crowd) <= web::AT_ONCE {
+                break;
+            }
+            sleep(LOOK).await;
         }
         let held = held(&mut crowd);
         assert!(held <= web::AT_ONCE, "{held} of {WAVE} that ask nothing are held");
@@ -56,6 +61,20 @@ pub(crate) async fn who_does_not_finish_has_to_go(address: SocketAddr) {
     let closed = timeout(2 * web::REQUEST_HEAD_TIMEOUT, half.read_to_end(&mut Vec::new())).await;
     let waited = started.elapsed();
     assert!(closed.is_ok() && waited >= web::REQUEST_HEAD_TIMEOUT, "{closed:?} after {waited:?}");
+}
+
+/// What comes of it within [`SOON`], counted in looks: a machine that stands still for seconds makes one look longer.
+async fn soon<T>(asked: impl Future<Output = T>) -> Option<T> {
+    let looks = async {
+        for _ in 0..SOON.as_millis() / LOOK.as_millis() {
+            sleep(LOOK).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        answer = asked => Some(answer),
+        () = looks => None,
+    }
 }
 
 /// How many of the crowd are still connected.

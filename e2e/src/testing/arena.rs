@@ -28,6 +28,7 @@ use tokio::time::sleep;
 use super::account::{Account, LateWrites, Pause};
 use super::audit::{AuditLog, Request, Tail};
 use super::operator::{Launch, Operator, binary};
+use super::stalls::Stalls;
 use super::{Space, await_answer};
 use crate::Cluster;
 
@@ -45,6 +46,7 @@ pub struct Arena<'a> {
     folder: TempDir,
     seen: Mutex<(Tail, Vec<Request>)>,
     pauses: Mutex<Vec<Pause>>,
+    stalls: Stalls,
 }
 
 impl<'a> Arena<'a> {
@@ -55,7 +57,7 @@ impl<'a> Arena<'a> {
     pub fn new(space: &'a Space, seconds: u32) -> Result<Self> {
         let tail = AuditLog::for_cluster(space.cluster()).tail()?;
         let (seen, pauses) = (Mutex::new((tail, Vec::new())), Mutex::default());
-        Ok(Self { space, seconds, folder: TempDir::new()?, seen, pauses })
+        Ok(Self { space, seconds, folder: TempDir::new()?, seen, pauses, stalls: Stalls::watch() })
     }
 
     /// The user as whom an operator of this name acts.
@@ -168,7 +170,9 @@ impl<'a> Arena<'a> {
         let is_list = |it: &&Request| it.verb == "list" && it.resource == "memcacheds";
         let lists = others.iter().filter(is_list).cloned().collect();
         let writes = others.into_iter().filter(Request::is_write).collect();
-        let pauses = self.pauses.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut pauses = self.pauses.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let of_all = |ended| NAMES.map(|name| Pause { user: self.user(name), ended });
+        pauses.extend(self.stalls.ended().into_iter().flat_map(of_all));
         Ok(Account { writes, holds, lists, pauses })
     }
 

@@ -177,11 +177,11 @@ impl Operator {
     /// Asks it to end (SIGTERM) and waits until it did.
     ///
     /// # Errors
-    /// When it is still there after 15 s.
+    /// When it is still there after a minute.
     pub async fn terminate(mut self) -> Result<ExitStatus> {
         self.signal(Signal::TERM)?;
         let child = &mut self.child;
-        let limit = Duration::from_secs(15);
+        let limit = Duration::from_mins(1);
         await_answer_within("the operator ends after SIGTERM", limit, async || {
             child.try_wait()?.context("it still runs")
         })

@@ -22,7 +22,7 @@ const NAME: &str = "cache";
 /// How long after the kind is served its first object may appear.
 const NOTICED: Duration = Duration::from_secs(60);
 /// How long an edit of what is served may take: no round of questions after the kind fits in.
-const AT_ONCE: Duration = Duration::from_secs(5);
+const AT_ONCE: Duration = Duration::from_secs(20);
 
 /// Waits until the resource is ready, and says that it has no ServiceMonitor or has one.
 async fn await_unserved(space: &Space, unserved: &[&str]) -> Result<Memcached> {

@@ -7,7 +7,7 @@ use e2e::testing::await_answer;
 use jiff::{SignedDuration, Timestamp};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tokio::time::{interval, sleep};
+use tokio::time::{Instant, interval, sleep};
 
 use crate::in_space;
 use e2e::testing::arena::{
@@ -105,14 +105,20 @@ pub(crate) async fn nobody_waits_as_long_as_a_damaged_lease_says() -> Result<()>
 /// Holds the Lease like a program whose clock is `hours` wrong, for twice the duration of the Lease.
 async fn hold_by_wrong_clock(arena: &Arena<'_>, hours: i64) -> Result<()> {
     let mut pace = interval(Duration::from_millis(500));
+    let mut renewed = Instant::now();
     for turn in 0..4 * LEASE {
         pace.tick().await;
         let shown = Timestamp::now() + SignedDuration::from_hours(hours);
         let renewal = json!({"spec": {
             "holderIdentity": "other_1", "leaseDurationSeconds": LEASE, "renewTime": format!("{shown:.6}"),
         }});
+        let since = renewed.elapsed();
         arena.edit(&renewal).await?;
-        ensure!(arena.holder().await?.as_deref() == Some("other"), "somebody took it in turn {turn}");
+        renewed = Instant::now();
+        let is_held = arena.holder().await?.as_deref() == Some("other");
+        // A machine that stands still for a whole lease lets the Lease run out.
+        let in_time = since.max(renewed.elapsed()) < Duration::from_secs(LEASE.into());
+        ensure!(is_held || !in_time, "somebody took it in turn {turn}, {since:?} after the renewal before");
     }
     Ok(())
 }
@@ -135,7 +141,7 @@ pub(crate) async fn a_holder_whose_clock_is_wrong_is_followed_neither_too_early_
         let renewed: Timestamp =
             spec.pointer("/spec/renewTime").and_then(Value::as_str).context("no time")?.parse()?;
         let off = Timestamp::now().duration_since(renewed).abs();
-        ensure!(off < SignedDuration::from_secs(10), "what people read is {off} off");
+        ensure!(off < SignedDuration::from_mins(1), "what people read is {off} off");
         Ok(())
     })
     .await

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use e2e::testing::audit::{AuditLog, Named};
 use e2e::testing::await_answer;
 use futures::{StreamExt as _, future, stream};
@@ -14,10 +14,11 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::client::ConfigExt as _;
+use tokio::sync::oneshot;
 
 use crate::{cluster, in_space};
 
-/// The client is stopped so long after it has sent the head of its request. The API server answers much later.
+/// The client is stopped so long after it has sent the head and the beginning of the body. The API server answers much later.
 const STOPPED: Duration = Duration::from_millis(200);
 
 pub(crate) async fn a_write_whose_body_never_arrives_changes_nothing() -> Result<()> {
@@ -27,15 +28,27 @@ pub(crate) async fn a_write_whose_body_never_arrives_changes_nothing() -> Result
         let mark = log.mark()?;
         let half =
             stream::iter([Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(b"{\"metadata\":")))]);
-        let never = stream::once(future::pending());
+        // Asked for the rest of the body, the client has sent the head and the beginning.
+        let (asked, is_sent) = oneshot::channel();
+        let never = stream::once(async {
+            drop(asked.send(()));
+            future::pending().await
+        });
         let uri = format!("/api/v1/namespaces/{}/configmaps", space.name());
         let config = cluster.config("unread").await?;
         let request = Request::post(format!("{}{uri}", config.cluster_url.to_string().trim_end_matches('/')))
             .header(header::CONTENT_TYPE, "application/json")
             .body(StreamBody::new(half.chain(never)))?;
         let client = Client::builder(TokioExecutor::new()).build(config.rustls_https_connector()?);
-        let sent = tokio::time::timeout(STOPPED, client.request(request)).await;
-        ensure!(sent.is_err(), "it was answered although its body had not arrived: {sent:?}");
+        let stopped = async {
+            is_sent.await.context("the rest of the body was never asked for")?;
+            tokio::time::sleep(STOPPED).await;
+            Ok(())
+        };
+        tokio::select! {
+            answer = client.request(request) => bail!("it was answered although its body had not arrived: {answer:?}"),
+            stopped = stopped => stopped?,
+        }
         let seen = await_answer("the API server gives it up", async || {
             let requests = log.since_with(mark, &[space.name(), "\"create\"", "configmaps"])?;
             requests.into_iter().find(|it| it.namespace == space.name()).context("it is not in the log")
