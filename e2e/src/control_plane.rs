@@ -65,8 +65,6 @@ fn etcd(boot: &Boot) -> Launch {
         "--name=etcd".to_owned(),
         format!("--data-dir={}", busy_files::path(&boot.folder).join("etcd").display()),
         "--unsafe-no-fsync".to_owned(), // nothing here outlives the machine
-        // It answers a write with an error after 5 s and two of these (ms): else whenever the machine stands still for 7 s.
-        "--election-timeout=50000".to_owned(),
         format!("--listen-client-urls={client}"),
         format!("--advertise-client-urls={client}"),
         format!("--listen-peer-urls={peer}"),

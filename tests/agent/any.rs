@@ -1,6 +1,7 @@
 //! Any content: nothing makes the agent panic or its words grow, no password stands in its words, and whatever it calls good a
 //! real memcached takes.
 
+use memcached_operator::agent::decide::Shown;
 use memcached_operator::agent::handshake;
 use memcached_operator::agent::memcached::{self, NotDone};
 use memcached_operator::exporter::protocol::Credentials;
@@ -149,7 +150,7 @@ async fn refresh(pod: &Pod) -> Result<(), NotDone> {
 }
 
 /// What memcached shows to whoever connects, as patient as [`refresh`].
-async fn look(pod: &Pod) -> Result<handshake::Shown, String> {
+async fn look(pod: &Pod) -> Result<Shown, String> {
     let shown = async {
         loop {
             match handshake::look(pod.tls()).await {

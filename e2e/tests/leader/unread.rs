@@ -30,10 +30,10 @@ pub(crate) async fn a_write_whose_body_never_arrives_changes_nothing() -> Result
             stream::iter([Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(b"{\"metadata\":")))]);
         // Asked for the rest of the body, the client has sent the head and the beginning.
         let (asked, is_sent) = oneshot::channel();
-        let never = stream::once(async {
+        let never = stream::once(Box::pin(async {
             drop(asked.send(()));
             future::pending().await
-        });
+        }));
         let uri = format!("/api/v1/namespaces/{}/configmaps", space.name());
         let config = cluster.config("unread").await?;
         let request = Request::post(format!("{}{uri}", config.cluster_url.to_string().trim_end_matches('/')))
@@ -43,7 +43,7 @@ pub(crate) async fn a_write_whose_body_never_arrives_changes_nothing() -> Result
         let stopped = async {
             is_sent.await.context("the rest of the body was never asked for")?;
             tokio::time::sleep(STOPPED).await;
-            Ok(())
+            anyhow::Ok(())
         };
         tokio::select! {
             answer = client.request(request) => bail!("it was answered although its body had not arrived: {answer:?}"),
