@@ -31,7 +31,7 @@ pub(crate) async fn a_write_whose_body_never_arrives_changes_nothing() -> Result
         // Asked for the rest of the body, the client has sent the head and the beginning.
         let (asked, is_sent) = oneshot::channel();
         let never = stream::once(Box::pin(async {
-            drop(asked.send(()));
+            _ = asked.send(());
             future::pending().await
         }));
         let uri = format!("/api/v1/namespaces/{}/configmaps", space.name());
