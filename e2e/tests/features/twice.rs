@@ -86,7 +86,7 @@ async fn desired(space: &Space, name: &str) -> Result<Desired> {
         restart_trigger: None,
         images: &BUILT_IN,
         counted: spec.workload.into(),
-        listening: None,
+        listening: live.as_ref().map(|live| live.revision),
         operator_pods: None,
     };
     Ok(children(&intent, live.as_ref()))

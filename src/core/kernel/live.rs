@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::desired::meta::{RESTART_TRIGGER, SECRET_HASH};
-use super::desired::{LiveTemplate, UnrecordedTemplate, tls};
+use super::desired::{LiveTemplate, UnrecordedTemplate};
 use super::diff::Differences;
 use super::event::{ScalingInactive, SeenChild, SeenRollout};
 use super::field_managers::{self, OtherManager};
@@ -60,9 +60,6 @@ pub struct Live {
     /// What the Go operator left to us and nobody took over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub go_operator: Option<Box<GoOperatorFields>>,
-    /// Whether memcached speaks TLS in the pods of its template.
-    #[serde(default)]
-    pub speaks_tls: bool,
     /// The Secret hash of the pod template, by our algorithm; `None` if somebody else wrote the annotation.
     pub secret_hash: Option<String>,
     /// Restart trigger on its pod template.
@@ -224,7 +221,6 @@ impl From<SeenChild> for Live {
             // What only a newer operator knows may have it in either place.
             secret_hash: secret_hash.or_else(|| template.as_ref()?.secret_hash.clone()),
             restart_trigger: annotation("/spec/template", RESTART_TRIGGER),
-            speaks_tls: tls::is_spoken(&content),
             template_content_hash: template_content_hash(&content),
             replicas: content.pointer("/spec/replicas").and_then(Value::as_i64),
             partition: content.pointer(PARTITION).and_then(Value::as_i64).and_then(|it| it.try_into().ok()),

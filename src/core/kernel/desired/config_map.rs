@@ -27,7 +27,7 @@ const LINES: &str = "servers";
 #[must_use]
 pub fn config_map(intent: &Intent<'_>) -> Value {
     let servers = intent.servers.list(intent.key, intent.spec, intent.listening);
-    let (port, speaks_tls) = ports::to_use(intent.spec, intent.listening);
+    let port = ports::to_use(intent.spec, intent.listening);
     let lines: String = servers.iter().map(|server| format!("{server}\n")).collect();
     let what = match intent.servers {
         Servers::Service => "service",
@@ -37,7 +37,7 @@ pub fn config_map(intent: &Intent<'_>) -> Value {
         (SERVERS, servers.join(",")),
         (SERVERS_ARE, what.to_owned()),
         (PORT, port.number.to_string()),
-        (TLS, speaks_tls.to_string()),
+        (TLS, intent.spec.security.tls.is_some().to_string()),
         (LINES, lines),
     ];
     json!(ConfigMap {

@@ -39,7 +39,6 @@ pub use default_images::DefaultImages;
 pub use intent::Intent;
 pub use live_template::LiveTemplate;
 pub use operator_pods::OperatorPods;
-pub use ports::Listening;
 pub use revision::Revision;
 pub use servers::Servers;
 pub use unrecorded_template::UnrecordedTemplate;

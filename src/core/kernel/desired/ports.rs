@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::{ContainerPort, ServicePort};
 use k8s_openapi::api::networking::v1::NetworkPolicyPort;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+use super::revision::Revision;
 use crate::api::Validated;
 
 /// One TCP port.
@@ -26,37 +27,10 @@ pub const METRICS: Port = Port { name: "metrics", number: 9150 };
 /// Part of the key by which the API server merges ports: without it a second apply may conflict.
 const PROTOCOL: &str = "TCP";
 
-/// How the pods that run answer clients. Another spec changes it with the pods, which may have to wait: for a Secret that is
-/// missing, for the end of a pause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listening {
-    /// Without TLS.
-    Plaintext,
-    /// TLS on its own port.
-    Tls,
-    /// TLS on the port without TLS: pods of the Go operator, which say that they have the other one and do not listen there.
-    TlsWithoutItsPort,
-}
-
-impl Listening {
-    /// Of pods that are made for a spec.
-    fn of_new_pods(spec: &Validated) -> Self {
-        if spec.security.tls.is_some() { Self::Tls } else { Self::Plaintext }
-    }
-}
-
 /// The ports of memcached.
 #[must_use]
 pub fn of_clients(spec: &Validated) -> Vec<Port> {
     std::iter::once(MEMCACHED).chain(spec.security.tls.as_ref().map(|_| MEMCACHED_TLS)).collect()
-}
-
-/// The ports of memcached, those of the pods that run included.
-#[must_use]
-pub fn to_open(spec: &Validated, listening: Option<Listening>) -> Vec<Port> {
-    let runs = listening == Some(Listening::Tls);
-    let with_tls = runs || spec.security.tls.is_some();
-    std::iter::once(MEMCACHED).chain(with_tls.then_some(MEMCACHED_TLS)).collect()
 }
 
 /// The port of the exporter.
@@ -65,15 +39,12 @@ pub fn of_metrics(spec: &Validated) -> Option<Port> {
     spec.monitoring.as_ref().map(|_| METRICS)
 }
 
-/// The port that clients should use, and whether it speaks TLS. With TLS it is the one that answers TLS whatever `plaintext`
-/// says: clients follow it once, and nothing moves under them when plaintext is switched off.
+/// The port that clients should use. With TLS it is the one that answers TLS whatever `plaintext` says: clients
+/// follow it once, and nothing moves under them when plaintext is switched off. Pods of the Go operator do not listen there.
 #[must_use]
-pub fn to_use(spec: &Validated, listening: Option<Listening>) -> (Port, bool) {
-    match listening.unwrap_or_else(|| Listening::of_new_pods(spec)) {
-        Listening::Plaintext => (MEMCACHED, false),
-        Listening::Tls => (MEMCACHED_TLS, true),
-        Listening::TlsWithoutItsPort => (MEMCACHED, true),
-    }
+pub fn to_use(spec: &Validated, revision: Option<Revision>) -> Port {
+    let listens = revision != Some(Revision::GO_OPERATOR);
+    if spec.security.tls.is_some() && listens { MEMCACHED_TLS } else { MEMCACHED }
 }
 
 impl Port {

@@ -8,17 +8,12 @@
 //! * `ssl_ca_cert` alone asks no client for a certificate, and `ssl_verify_mode=1` refuses none without. 2 does.
 //! * With 2, a certificate whose extended key usage lacks clientAuth is refused, also when it is memcached's own.
 
-use serde_json::Value;
-
 use super::files::{self, CA, CERTIFICATE, PRIVATE_KEY};
 use super::ports::{MEMCACHED, MEMCACHED_TLS};
 use crate::api::spec::{Plaintext, Rotation, Tls};
 
 /// Plaintext for the pod's own containers.
 pub const LOCAL_PLAINTEXT_PORT: i32 = 11213;
-
-/// Memcached's argument for TLS.
-const SPEAKS_TLS: &str = "-Z";
 
 /// Memcached's arguments.
 #[must_use]
@@ -33,15 +28,7 @@ pub fn args(tls: &Tls, rotation: Rotation) -> Vec<String> {
     }
     let options = options.into_iter().flat_map(|option| ["-o".to_owned(), option]);
     let listen = ["-l".to_owned(), listeners(tls.plaintext, rotation)];
-    std::iter::once(SPEAKS_TLS.to_owned()).chain(options).chain(listen).collect()
-}
-
-/// Whether memcached speaks TLS in the pods of this workload, the Go operator's included.
-#[must_use]
-pub fn is_spoken(workload: &Value) -> bool {
-    let containers = workload.pointer("/spec/template/spec/containers").and_then(Value::as_array);
-    let memcached = containers.into_iter().flatten().find(|it| it["name"] == MEMCACHED.name);
-    memcached.and_then(|it| it["args"].as_array()).is_some_and(|args| args.iter().any(|it| it == SPEAKS_TLS))
+    std::iter::once("-Z".to_owned()).chain(options).chain(listen).collect()
 }
 
 /// The agent reaches memcached on loopback in every mode: with a certificate of a server it could not connect where clients

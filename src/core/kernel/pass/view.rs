@@ -10,7 +10,7 @@ use crate::api::status::NEVER_OBSERVED;
 use crate::api::warming::Warming;
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::backoff::{Attempt, Backoff};
-use crate::kernel::desired::{DefaultImages, Intent, Listening, LiveTemplate, OperatorPods, Revision};
+use crate::kernel::desired::{DefaultImages, Intent, LiveTemplate, OperatorPods, Revision};
 use crate::kernel::event::SeenPod;
 use crate::kernel::failure::Category;
 use crate::kernel::live::Live;
@@ -127,16 +127,11 @@ impl<'a> View<'a> {
         said.or(self.resource.seen.status.template_revision.map(Revision))
     }
 
-    /// How the pods answer that there are now; `None` without a workload.
+    /// The rules by which the pods listen; `None` without a workload.
     #[must_use]
-    pub fn listening(&self) -> Option<Listening> {
-        let live = self.our_workload().or_else(|| self.former_workload())?;
-        let is_go_operators = self.template_revision().is_none_or(|it| it == Revision::GO_OPERATOR);
-        Some(match (live.speaks_tls, is_go_operators) {
-            (false, _) => Listening::Plaintext,
-            (true, false) => Listening::Tls,
-            (true, true) => Listening::TlsWithoutItsPort,
-        })
+    pub fn listening(&self) -> Option<Revision> {
+        self.our_workload().or_else(|| self.former_workload())?;
+        Some(self.template_revision().unwrap_or(Revision::GO_OPERATOR))
     }
 
     /// The wait for the pod of the StatefulSet that was replaced last. It stays when it is over, until the next pod goes:

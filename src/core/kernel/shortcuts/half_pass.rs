@@ -22,16 +22,15 @@ pub fn run(view: &View<'_>) -> PassFindings {
     }
 }
 
-/// Whether the desired child can be guessed. The ConfigMap tells how the pods listen, for which the NetworkPolicy is open, and,
-/// of a StatefulSet, their names, which depend on whether there is a Deployment beside it; and which pods of a StatefulSet may
-/// go depends on the pods. After a start these may not all be listed: compared with a wrong guess a child would be written at
-/// every start.
+/// Whether the desired child can be guessed. The ConfigMap tells how the pods listen and, of a StatefulSet, their names,
+/// which depend on whether there is a Deployment beside it; and which pods of a StatefulSet may go depends on the pods. After
+/// a start these may not all be listed: compared with a wrong guess a child would be written at every start.
 fn is_settled(view: &View<'_>, kind: ChildKind) -> bool {
     let has_names = view.resource.workload() == ChildKind::StatefulSet;
     let all_listed = || view.world.is_synced_in(&view.resource.seen.key.namespace);
     match kind {
         ChildKind::ConfigMap | ChildKind::StatefulSet if has_names => all_listed(),
-        ChildKind::ConfigMap | ChildKind::NetworkPolicy => view.listening().is_some(),
+        ChildKind::ConfigMap => view.listening().is_some(),
         _ => true,
     }
 }

@@ -1,7 +1,7 @@
 //! Hashes of the desired children from one pass to the next. Pure; part of a resource of the world.
 
 use crate::kernel::desired::partition::Partition;
-use crate::kernel::desired::{DefaultImages, Desired, Intent, Listening, LiveTemplate, Revision, Servers};
+use crate::kernel::desired::{DefaultImages, Desired, Intent, LiveTemplate, Revision, Servers};
 use crate::kernel::go_operator::pod_template::PreservedMetadata;
 use crate::kernel::hash::BodyHash;
 use crate::kernel::object::ChildKind;
@@ -16,7 +16,7 @@ pub struct RenderedHashes {
     partition: Partition,
     counted: ChildKind,
     servers: Servers,
-    listening: Option<Listening>,
+    listening: Option<Revision>,
     kept: Option<Kept>,
     /// [`Desired::revision`].
     pub revision: Revision,

@@ -8,7 +8,7 @@ use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
 use memcached_operator_core::kernel::desired::exporter::Exporter;
 use memcached_operator_core::kernel::desired::secrets::mounted;
 use memcached_operator_core::kernel::desired::workload::workload;
-use memcached_operator_core::kernel::desired::{Listening, Servers, args, ports};
+use memcached_operator_core::kernel::desired::{Revision, Servers, args, ports};
 use memcached_operator_core::kernel::object::Key;
 use rstest::rstest;
 use serde_json::json;
@@ -176,29 +176,11 @@ fn clients_should_use_the_port_that_is_encrypted_for_good(
     #[case] port: i32,
 ) {
     let spec = secured(false, plaintext.map(|plaintext| (plaintext, false)));
-    assert_eq!(ports::to_use(&spec, None).0.number, port);
+    assert_eq!(ports::to_use(&spec, Some(Revision::NEWEST)).number, port);
+    assert_eq!(ports::to_use(&spec, Some(Revision::GO_OPERATOR)).number, 11211, "its pods answer there only");
     let key = Key { namespace: "n".into(), name: "a".into() };
-    let pods = Servers::Pods(2).list(&key, &spec, None);
+    let pods = Servers::Pods(2).list(&key, &spec, Some(Revision::NEWEST));
     assert_eq!(pods, [0, 1].map(|pod| format!("a-{pod}.a.n.svc:{port}")));
-}
-
-/// Pods that wait for a Secret, or for the end of a pause, answer as before the edit.
-#[rstest]
-#[case::without_tls(Some(Plaintext::Disabled), Listening::Plaintext, (11211, false), &[11211, 11212])]
-#[case::with_tls(None, Listening::Tls, (11212, true), &[11211, 11212])]
-#[case::pods_of_the_go_operator(Some(Plaintext::Disabled), Listening::TlsWithoutItsPort, (11211, true), &[11211, 11212])]
-#[case::as_the_spec_has_it(None, Listening::Plaintext, (11211, false), &[11211])]
-fn clients_are_sent_to_the_port_at_which_the_pods_answer_and_may_connect_there(
-    #[case] plaintext: Option<Plaintext>,
-    #[case] listening: Listening,
-    #[case] told: (i32, bool),
-    #[case] open: &[i32],
-) {
-    let spec = secured(false, plaintext.map(|plaintext| (plaintext, false)));
-    let (port, speaks_tls) = ports::to_use(&spec, Some(listening));
-    assert_eq!((port.number, speaks_tls), told);
-    let opened: Vec<_> = ports::to_open(&spec, Some(listening)).iter().map(|it| it.number).collect();
-    assert_eq!(opened, open);
 }
 
 /// What memcached's arguments say of a port.
@@ -221,7 +203,7 @@ fn spoken(spec: &Validated, port: i32) -> &'static str {
 #[case("on, `plaintext: Allowed`", Some(Plaintext::Allowed))]
 fn the_page_for_clients_says_which_port_speaks_tls(#[case] row: &str, #[case] plaintext: Option<Plaintext>) {
     let spec = secured(false, plaintext.map(|plaintext| (plaintext, false)));
-    let used = ports::to_use(&spec, None).0.number;
+    let used = ports::to_use(&spec, Some(Revision::NEWEST)).number;
     let row = format!("| {row} | {} | {} | {used} |\n", spoken(&spec, 11211), spoken(&spec, 11212));
     let page = include_str!("../../../../docs/clients.md");
     assert!(page.contains(&row), "docs/clients.md has no row {row}");

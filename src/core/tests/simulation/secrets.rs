@@ -2,7 +2,6 @@
 //! were started with, whatever anybody computed before.
 
 use jiff::SignedDuration;
-use memcached_operator_core::api::spec::SecuritySpec;
 use memcached_operator_core::kernel::event::{Event, SeenSecret};
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::{Key, ResourceVersion, Uid};
@@ -192,74 +191,6 @@ fn an_edit_that_names_another_secret_waits_while_that_cannot_be_read() {
         simulation.model.edit(3);
         simulation.settle();
         assert_eq!((hash(&simulation), simulation.model.rollouts), (of_the_first, rollouts));
-    }
-}
-
-/// The user switches TLS on, and its Secret is missing; or off, while the resource is paused.
-#[test]
-fn clients_are_sent_to_the_port_at_which_the_pods_answer() {
-    for workload in ["Deployment", "StatefulSet"] {
-        for switched_on in [false, true] {
-            let mut simulation = Simulation::new();
-            simulation.model.create_resource();
-            simulation.model.change_spec(|spec| {
-                spec.workload = Some(workload.to_owned());
-                spec.security = security(!switched_on);
-            });
-            finish(&mut simulation);
-            let at_first = told(&simulation);
-            let port = if switched_on { "11211" } else { "11212" };
-            assert!(at_first.list.iter().all(|it| it.ends_with(port)), "{at_first:?}");
-
-            simulation.model.change_spec(|spec| {
-                spec.paused = Some(!switched_on);
-                spec.security = security(switched_on);
-            });
-            finish(&mut simulation);
-            assert_eq!(told(&simulation), at_first, "the pods answer where they did");
-
-            simulation.model.change_spec(|spec| {
-                spec.paused = None;
-                spec.security = None;
-            });
-            finish(&mut simulation);
-            let plain = told(&simulation);
-            assert!(plain.list.iter().all(|it| it.ends_with("11211")), "{plain:?}");
-            assert_eq!((plain.of_config_map, plain.tls), (plain.list.join(","), "false".to_owned()));
-        }
-    }
-}
-
-/// With TLS, or without; the Secret does not exist, and pods wait for it.
-fn security(tls: bool) -> Option<SecuritySpec> {
-    let section = json!({"tls": {"enabled": true, "certificateSecretRef": {"name": "other"}}});
-    tls.then(|| serde_json::from_value(section).unwrap())
-}
-
-/// What clients are told.
-#[derive(Debug, PartialEq)]
-struct Told {
-    list: Vec<String>,
-    of_config_map: String,
-    tls: String,
-}
-
-fn told(simulation: &Simulation) -> Told {
-    let config_map = simulation.model.config_map().content.parse();
-    let value = |key: &str| config_map["data"][key].as_str().unwrap().to_owned();
-    let list = simulation.model.resource().status.server_list.clone();
-    Told { list, of_config_map: value("MEMCACHED_SERVERS"), tls: value("MEMCACHED_TLS") }
-}
-
-/// All is heard and answered, and the controllers of Kubernetes do their work.
-fn finish(simulation: &mut Simulation) {
-    for _ in 0..20 {
-        simulation.hear();
-        while !simulation.sent().is_empty() {
-            simulation.answer(0, true, None);
-        }
-        simulation.model.roll_out();
-        simulation.wait(SignedDuration::from_secs(30));
     }
 }
 

@@ -198,8 +198,8 @@ impl Model {
 fn names_pods(resource: &SeenResource, has_set: bool, list: &[String], is_kept: bool) -> bool {
     let Ok(spec) = &resource.spec else { return false };
     let Key { namespace, name } = &resource.key;
-    // That the port is the one at which the pods answer is a test of its own.
-    let port = if list.iter().any(|it| it.ends_with(":11212")) { 11212 } else { 11211 };
+    let tls = spec.security.as_ref().and_then(|security| security.tls.as_ref());
+    let port = if tls.is_some_and(|tls| tls.enabled == Some(true)) { 11212 } else { 11211 };
     let of_service = vec![format!("{name}.{namespace}:{port}")];
     let of_pods = |count: i32| -> Vec<String> {
         (0..count).map(|pod| format!("{name}-{pod}.{name}.{namespace}.svc:{port}")).collect()

@@ -164,10 +164,6 @@ impl Model {
     }
 
     /// The Deployment, as far as a test of many asks.
-    pub(crate) fn config_map(&self) -> &SeenChild {
-        &self.children[&ChildKind::ConfigMap]
-    }
-
     pub(crate) fn deployment(&self) -> &SeenChild {
         &self.children[&ChildKind::Deployment]
     }
