@@ -420,6 +420,13 @@ mod tests {
         "failed to create typed live object (shop/cache; apps/v1, Kind=Deployment): .spec.x: field not declared in schema",
         Category::Transient
     )]
+    // Of a pod only; its own workload says so, never an answer to us.
+    #[case::pod_security(
+        403,
+        "Forbidden",
+        r#"pods "x" is forbidden: violates PodSecurity "restricted:latest""#,
+        Category::Forbidden
+    )]
     #[case::no_answer(0, "", "connection reset by peer", Category::Transient)]
     #[case::an_expired_token(401, "Unauthorized", "Unauthorized", Category::Transient)]
     #[case::slow(408, "Timeout", "Timeout", Category::Transient)]
