@@ -303,8 +303,18 @@ mod tests {
         slow.answered = at(11);
         let broken = judged([slow.clone()]).unwrap_err();
         assert!(broken.contains("while another took the Lease"), "{broken}");
-        let unread = Request { code: 500, named: Named::Unread, answer: None, ..slow };
+        let unread = Request { code: 500, named: Named::Unread, answer: None, ..slow.clone() };
         assert!(judged([unread]).is_ok(), "it stood still before it had sent the body");
+        let with_the_machine = |writes: Vec<Request>| {
+            let mut account = account(writes);
+            account.pauses.push(Pause { user: "a".into(), ended: at(11) });
+            account.one_writer().is_ok()
+        };
+        assert!(with_the_machine(vec![slow.clone()]), "the API server stood still too");
+        slow.answered = at(12);
+        let next = Request { answered: at(11), ..request("b", 11, 200, 7, 8) };
+        let over = Request { answer: Some(9), ..slow };
+        assert!(!with_the_machine(vec![next, over]), "it went over a write of the next leader");
     }
 
     #[test]

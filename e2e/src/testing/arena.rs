@@ -28,7 +28,7 @@ use tokio::time::sleep;
 use super::account::{Account, LateWrites, Pause};
 use super::audit::{AuditLog, Request, Tail};
 use super::operator::{Launch, Operator, binary};
-use super::stalls::Stalls;
+use super::stalls::{Stall, Stalls};
 use super::{Space, await_answer};
 use crate::Cluster;
 
@@ -46,7 +46,8 @@ pub struct Arena<'a> {
     folder: TempDir,
     seen: Mutex<(Tail, Vec<Request>)>,
     pauses: Mutex<Vec<Pause>>,
-    stalls: Stalls,
+    /// When the machine stood still.
+    pub stalls: Stalls,
 }
 
 impl<'a> Arena<'a> {
@@ -171,8 +172,8 @@ impl<'a> Arena<'a> {
         let lists = others.iter().filter(is_list).cloned().collect();
         let writes = others.into_iter().filter(Request::is_write).collect();
         let mut pauses = self.pauses.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let of_all = |ended| NAMES.map(|name| Pause { user: self.user(name), ended });
-        pauses.extend(self.stalls.ended().into_iter().flat_map(of_all));
+        let of_all = |stall: Stall| NAMES.map(|name| Pause { user: self.user(name), ended: stall.ended });
+        pauses.extend(self.stalls.all().into_iter().flat_map(of_all));
         Ok(Account { writes, holds, lists, pauses })
     }
 

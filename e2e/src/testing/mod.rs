@@ -45,7 +45,7 @@ pub mod serving;
 mod shared;
 mod shared_fixture;
 mod space;
-mod stalls;
+pub mod stalls;
 pub mod status_history;
 pub mod tls;
 pub mod traffic;

@@ -1,5 +1,6 @@
-//! Moments at which this machine stood still: a thread looks at the clock again and again, and gives when it came late. Every
-//! process stood still then, as by a signal. IO; [`super::arena`] takes them for pauses of all operators.
+//! When this machine stood still, and for how long: a thread looks at the clock again and again, and notes when it came late. All
+//! processes stood still then, as by a signal. IO; [`super::arena`] takes it for a pause of every operator, and tests add it to
+//! what they allow the operator in real time.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -14,30 +15,48 @@ const LONG: Duration = Duration::from_secs(1);
 
 /// Looks at the clock until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Stalls {
-    ended: Arc<Mutex<Vec<Timestamp>>>,
+pub struct Stalls {
+    seen: Arc<Mutex<Vec<Stall>>>,
+}
+
+/// Once that the machine stood still.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stall {
+    /// When it went on.
+    pub(crate) ended: Timestamp,
+    lasted: Duration,
 }
 
 impl Stalls {
-    pub(crate) fn watch() -> Self {
-        let ended = Arc::<Mutex<Vec<Timestamp>>>::default();
-        let watched = Arc::downgrade(&ended);
+    /// From now on.
+    #[must_use]
+    pub fn watch() -> Self {
+        let seen = Arc::<Mutex<Vec<Stall>>>::default();
+        let watched = Arc::downgrade(&seen);
         thread::spawn(move || {
             let mut looked = Instant::now();
             loop {
                 thread::sleep(EVERY);
-                let Some(ended) = watched.upgrade() else { return };
-                if looked.elapsed() > LONG {
-                    ended.lock().unwrap_or_else(PoisonError::into_inner).push(Timestamp::now());
+                let Some(seen) = watched.upgrade() else { return };
+                let lasted = looked.elapsed();
+                if lasted > LONG {
+                    let stall = Stall { ended: Timestamp::now(), lasted };
+                    seen.lock().unwrap_or_else(PoisonError::into_inner).push(stall);
                 }
                 looked = Instant::now();
             }
         });
-        Self { ended }
+        Self { seen }
     }
 
-    /// When the machine went on, each time until now.
-    pub(crate) fn ended(&self) -> Vec<Timestamp> {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Each time until now.
+    pub(crate) fn all(&self) -> Vec<Stall> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How long the machine has stood still since then.
+    #[must_use]
+    pub fn since(&self, at: Timestamp) -> Duration {
+        self.all().iter().filter(|it| it.ended >= at).map(|it| it.lasted).sum()
     }
 }

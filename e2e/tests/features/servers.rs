@@ -13,8 +13,10 @@ use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
 use e2e::testing::control_plane::{at_once, await_ready, in_space};
 use e2e::testing::kubelet::Kubelet;
+use e2e::testing::stalls::Stalls;
 use e2e::testing::{Space, Watchable, await_answer};
 use futures::StreamExt;
+use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -82,6 +84,7 @@ struct Scaled<'a> {
     number: Followed<i32>,
     status: Followed<String>,
     config: Followed<String>,
+    stalls: Stalls,
 }
 
 fn spec((min, max): (i32, i32)) -> Value {
@@ -100,7 +103,7 @@ impl<'a> Scaled<'a> {
         let config = Followed::new(space, &format!("{name}-servers"), |it: &ConfigMap| {
             it.data.as_ref()?.get("MEMCACHED_SERVERS").cloned()
         });
-        Self { space, name, number, status, config }
+        Self { space, name, number, status, config, stalls: Stalls::watch() }
     }
 
     /// The list for so many pods.
@@ -112,7 +115,7 @@ impl<'a> Scaled<'a> {
 
     /// Waits until the workload has this number and both lists do; gives how long each was behind.
     async fn behind(&self, number: i32) -> Result<[Duration; 2]> {
-        let servers = self.servers(number);
+        let (asked, servers) = (Timestamp::now(), self.servers(number));
         let told = format!("{} has {number} servers", self.name);
         let times = await_answer(&told, async || {
             let changed = self.number.since(&number).context("the workload")?;
@@ -121,7 +124,8 @@ impl<'a> Scaled<'a> {
             Ok([status, config].map(|told| told.saturating_duration_since(changed)))
         });
         let behind = times.await?;
-        ensure!(behind.iter().all(|behind| *behind < WITHIN), "{told} {behind:?} after the workload");
+        let within = WITHIN + self.stalls.since(asked);
+        ensure!(behind.iter().all(|behind| *behind < within), "{told} {behind:?} after the workload");
         Ok(behind)
     }
 

@@ -100,7 +100,8 @@ async fn in_two(keeps: &Space, loses: &Space) -> Result<()> {
         led.as_millis(),
         wrote.as_millis()
     );
-    ensure!(wrote <= LEADERLESS, "that is too late");
+    let stood_still = SignedDuration::try_from(arena.stalls.since(killed))?;
+    ensure!(wrote <= LEADERLESS + stood_still, "that is too late");
     let blind = account.writes.iter().filter(by_it).find(|it| it.namespace == loses.name());
     ensure!(blind.is_none(), "it wrote where it could not look: {blind:?}");
     Ok(())
