@@ -7,7 +7,8 @@ import sys
 import pylibmc
 
 # A pod that is away comes back under its name, so it keeps its place in the ring: no `remove_failed`. Once a second one request
-# tries to connect; the others fail at once. It waits a second for an answer by `_poll_timeout`, never by `receive_timeout`.
+# tries to connect; the others fail at once. `_poll_timeout` is how many milliseconds pylibmc waits for an answer; its
+# `receive_timeout` does nothing.
 BEHAVIORS = {"ketama": True, "connect_timeout": 1000, "_poll_timeout": 1000, "retry_timeout": 1}
 
 

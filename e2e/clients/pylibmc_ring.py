@@ -8,8 +8,8 @@ name, port = sys.argv[1:]
 found = socket.getaddrinfo(name, int(port), socket.AF_INET, socket.SOCK_STREAM)
 pods = sorted({"%s:%d" % address for *_, address in found})
 # Without ketama a pod more or less moves nearly all keys. pylibmc has no way to change the servers of a client: make a new
-# client when the addresses behind the name change. It waits a second for an answer by `_poll_timeout`, never by
-# `receive_timeout`.
+# client when the addresses behind the name change. `_poll_timeout` is how many milliseconds it waits for an answer;
+# `receive_timeout` does nothing.
 ring = pylibmc.Client(
     pods,
     behaviors={"ketama": True, "connect_timeout": 1000, "_poll_timeout": 1000, "remove_failed": 1, "retry_timeout": 10},

@@ -177,7 +177,7 @@ async fn each_agent_is_asked_whether_its_pod_uses_what_the_secret_holds() {
     let selectors: Vec<_> = calls.all().iter().map(|call| call.param("labelSelector").to_owned()).collect();
     assert!(selectors.last().unwrap().contains("app.kubernetes.io/instance=sessions"), "{selectors:?}");
     assert!(!serde_json::to_string(&reply).unwrap().contains(&hash::of_bytes(PASSWORDS)));
-    // The fifth question within a second is one too many. So many more fit into a second also where the machine stands still.
+    // The fifth question within a second is one too many. 200 do not fit into the seconds of a machine that stands still now and then.
     let mut is_told_to_wait = false;
     for _ in 0..200 {
         let Reply::Agents(AgentsReply::Pods(pods)) = ask(&client, &question(), way(port)).await else {
@@ -226,7 +226,7 @@ async fn whatever_answers_at_the_address_of_a_pod_takes_little_time_and_room() {
         panic!("no answers")
     };
     // Whoever sends a byte now and then would go on for hours.
-    assert!(began.elapsed() < Duration::from_mins(1), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     assert_eq!(answers.len(), many);
     for (at, PodAnswer { pod, says }) in answers.iter().enumerate() {
         match (at, says) {

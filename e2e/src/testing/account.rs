@@ -14,6 +14,7 @@ use anyhow::{Context, Result, ensure};
 use jiff::{SignedDuration, Timestamp};
 
 use super::audit::{Named, Request};
+use super::stalls::Stall;
 
 /// A process that goes on has sent what it had prepared within this time, or never does.
 const AWAKE: SignedDuration = SignedDuration::from_secs(5);
@@ -30,8 +31,10 @@ pub struct Account {
     pub holds: Vec<Request>,
     /// The lists of resources.
     pub lists: Vec<Request>,
-    /// Processes that stood still, by a signal or together with the machine.
+    /// Processes that stood still.
     pub pauses: Vec<Pause>,
+    /// When the machine stood still, and all processes with it.
+    pub stalls: Vec<Stall>,
 }
 
 /// A process that stood still.
@@ -93,6 +96,13 @@ impl Request {
     }
 }
 
+/// The pause of a process, or the stall of the machine for one of its processes, by its place in the account.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Excuse<'a> {
+    Pause(usize),
+    Stall(&'a str, usize),
+}
+
 impl Account {
     /// Holds the account against the rule. Gives how many writes were late.
     ///
@@ -128,9 +138,9 @@ impl Account {
                 self.holds.iter().find(|hold| hold.answered > write.at && hold.answered <= write.answered);
             let other = during.filter(|hold| hold.user != write.user && write.named != Named::Unread);
             if let Some(other) = other {
-                // The API server stood still too: it had the request before, and carried it out when it went on.
+                // The API server stood still: it had the request before, and carried it out when it went on.
                 let stood_still =
-                    self.pauses.iter().any(|it| (write.at..=write.answered).contains(&it.ended));
+                    self.stalls.iter().any(|it| it.began <= write.answered && it.ended >= write.at);
                 ensure!(stood_still, "{write:?} while another took the Lease: {other:?}");
                 self.harmless(write)?;
             }
@@ -138,11 +148,12 @@ impl Account {
         Ok(late)
     }
 
-    /// The pause that explains why a write is late: its process has just gone on.
-    fn excuse(&self, write: &Request) -> Option<usize> {
-        let explains =
-            |it: &Pause| it.user == write.user && (it.ended..=it.ended + AWAKE).contains(&write.at);
-        self.pauses.iter().rposition(explains)
+    /// What explains why a write is late: its process has just gone on, by itself or with the machine.
+    fn excuse<'a>(&self, write: &'a Request) -> Option<Excuse<'a>> {
+        let has_just = |began: Timestamp, ended: Timestamp| (began..=ended + AWAKE).contains(&write.at);
+        let pause = self.pauses.iter().rposition(|it| it.user == write.user && has_just(it.ended, it.ended));
+        let stall = || self.stalls.iter().rposition(|it| has_just(it.began, it.ended));
+        pause.map(Excuse::Pause).or_else(|| Some(Excuse::Stall(&write.user, stall()?)))
     }
 
     /// What became of a late write, of which no other user's write may have taken effect on the same object since the loss of
@@ -226,7 +237,7 @@ mod tests {
     fn account(writes: impl IntoIterator<Item = Request>) -> Account {
         let holds = vec![request("a", 0, 200, 0, 0), request("b", 10, 200, 0, 0)];
         let pauses = vec![Pause { user: "a".into(), ended: at(20) }];
-        Account { writes: writes.into_iter().collect(), holds, lists: Vec::new(), pauses }
+        Account { writes: writes.into_iter().collect(), holds, pauses, ..Account::default() }
     }
 
     fn judged(writes: impl IntoIterator<Item = Request>) -> Result<LateWrites, String> {
@@ -307,7 +318,7 @@ mod tests {
         assert!(judged([unread]).is_ok(), "it stood still before it had sent the body");
         let with_the_machine = |writes: Vec<Request>| {
             let mut account = account(writes);
-            account.pauses.push(Pause { user: "a".into(), ended: at(11) });
+            account.stalls.push(Stall::between(at(9), at(11)));
             account.one_writer().is_ok()
         };
         assert!(with_the_machine(vec![slow.clone()]), "the API server stood still too");

@@ -28,7 +28,7 @@ use tokio::time::sleep;
 use super::account::{Account, LateWrites, Pause};
 use super::audit::{AuditLog, Request, Tail};
 use super::operator::{Launch, Operator, binary};
-use super::stalls::{Stall, Stalls};
+use super::stalls::Stalls;
 use super::{Space, await_answer};
 use crate::Cluster;
 
@@ -171,10 +171,8 @@ impl<'a> Arena<'a> {
         let is_list = |it: &&Request| it.verb == "list" && it.resource == "memcacheds";
         let lists = others.iter().filter(is_list).cloned().collect();
         let writes = others.into_iter().filter(Request::is_write).collect();
-        let mut pauses = self.pauses.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let of_all = |stall: Stall| NAMES.map(|name| Pause { user: self.user(name), ended: stall.ended });
-        pauses.extend(self.stalls.all().into_iter().flat_map(of_all));
-        Ok(Account { writes, holds, lists, pauses })
+        let pauses = self.pauses.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Ok(Account { writes, holds, lists, pauses, stalls: self.stalls.all() })
     }
 
     /// Stops the leader's process (SIGSTOP) for a time while it works, and lets it go on.

@@ -21,10 +21,19 @@ pub struct Stalls {
 
 /// Once that the machine stood still.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stall {
-    /// When it went on.
+pub struct Stall {
+    /// Since when, or a little earlier.
+    pub(crate) began: Timestamp,
+    /// When it went on, or a little later.
     pub(crate) ended: Timestamp,
     lasted: Duration,
+}
+
+impl Stall {
+    #[cfg(test)]
+    pub(crate) const fn between(began: Timestamp, ended: Timestamp) -> Self {
+        Self { began, ended, lasted: Duration::ZERO }
+    }
 }
 
 impl Stalls {
@@ -34,16 +43,16 @@ impl Stalls {
         let seen = Arc::<Mutex<Vec<Stall>>>::default();
         let watched = Arc::downgrade(&seen);
         thread::spawn(move || {
-            let mut looked = Instant::now();
+            let (mut looked, mut began) = (Instant::now(), Timestamp::now());
             loop {
                 thread::sleep(EVERY);
                 let Some(seen) = watched.upgrade() else { return };
                 let lasted = looked.elapsed();
                 if lasted > LONG {
-                    let stall = Stall { ended: Timestamp::now(), lasted };
+                    let stall = Stall { began, ended: Timestamp::now(), lasted };
                     seen.lock().unwrap_or_else(PoisonError::into_inner).push(stall);
                 }
-                looked = Instant::now();
+                (looked, began) = (Instant::now(), Timestamp::now());
             }
         });
         Self { seen }
