@@ -63,6 +63,12 @@ impl Stalls {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// How long the machine has stood still until now.
+    #[must_use]
+    pub fn total(&self) -> Duration {
+        self.all().iter().map(|it| it.lasted).sum()
+    }
+
     /// How long the machine has stood still since then.
     #[must_use]
     pub fn since(&self, at: Timestamp) -> Duration {

@@ -16,7 +16,6 @@ use e2e::testing::kubelet::Kubelet;
 use e2e::testing::stalls::Stalls;
 use e2e::testing::{Space, Watchable, await_answer};
 use futures::StreamExt;
-use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -115,7 +114,7 @@ impl<'a> Scaled<'a> {
 
     /// Waits until the workload has this number and both lists do; gives how long each was behind.
     async fn behind(&self, number: i32) -> Result<[Duration; 2]> {
-        let (asked, servers) = (Timestamp::now(), self.servers(number));
+        let (stood_still, servers) = (self.stalls.total(), self.servers(number));
         let told = format!("{} has {number} servers", self.name);
         let times = await_answer(&told, async || {
             let changed = self.number.since(&number).context("the workload")?;
@@ -124,7 +123,7 @@ impl<'a> Scaled<'a> {
             Ok([status, config].map(|told| told.saturating_duration_since(changed)))
         });
         let behind = times.await?;
-        let within = WITHIN + self.stalls.since(asked);
+        let within = WITHIN + (self.stalls.total() - stood_still);
         ensure!(behind.iter().all(|behind| *behind < within), "{told} {behind:?} after the workload");
         Ok(behind)
     }

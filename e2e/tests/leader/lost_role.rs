@@ -10,7 +10,7 @@ use e2e::testing::audit::Request;
 use e2e::testing::operator::{Launch, Operator};
 use e2e::testing::rights::{LEADER, Right, grant, granted};
 use e2e::testing::{Space, await_answer};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::api::{DeleteParams, Patch, PatchParams};
