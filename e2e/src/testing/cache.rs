@@ -145,14 +145,16 @@ impl<'a> Cache<'a> {
         found.with_context(|| format!("the {} is gone", K::kind(&K::DynamicType::default())))
     }
 
-    /// Addresses of the pods that clients find through the Service, once there are `count`.
+    /// Addresses of the pods that clients find through the Service, once there are `count` and none of them is going. Slices
+    /// follow the pods: when a rollout has just ended, they may still have the address of a pod that is going.
     ///
     /// # Errors
     /// When there never are.
     pub async fn addresses(&self, count: usize) -> Result<Vec<SocketAddr>> {
         let slices = self.space.api::<EndpointSlice>();
         let of_service = ListParams::default().labels(&format!("kubernetes.io/service-name={}", self.name));
-        await_answer("the Service leads to the pods", async || {
+        let of_cache = ListParams::default().labels(&format!("app.kubernetes.io/instance={}", self.name));
+        await_answer("the Service leads to the pods that stay", async || {
             let endpoints =
                 slices.list(&of_service).await?.items.into_iter().flat_map(|slice| slice.endpoints);
             let serving = endpoints.filter(|endpoint| {
@@ -160,6 +162,10 @@ impl<'a> Cache<'a> {
             });
             let addresses = serving.flat_map(|endpoint| endpoint.addresses).collect::<BTreeSet<_>>();
             ensure!(addresses.len() == count, "{addresses:?}");
+            let mut pods = self.space.api::<Pod>().list(&of_cache).await?.items;
+            pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
+            let stay: BTreeSet<_> = pods.into_iter().filter_map(|pod| pod.status?.pod_ip).collect();
+            ensure!(addresses.is_subset(&stay), "the Service has {addresses:?}, and the pods {stay:?}");
             addresses.iter().map(|address| Ok(SocketAddr::new(address.parse::<IpAddr>()?, PORT))).collect()
         })
         .await

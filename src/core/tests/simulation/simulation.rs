@@ -13,7 +13,7 @@ use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 
 use crate::disasters::bars;
 use crate::follower::{Departures, Follower};
-use crate::model::{Model, START, check_config_map};
+use crate::model::{Model, START};
 use crate::words;
 
 /// The operator, the API server, and what is between them.
@@ -150,10 +150,8 @@ impl Simulation {
                 }
                 Effect::Send { ref request, .. } => {
                     assert!(self.leads, "a follower asks for {effect:?}");
-                    check_config_map(
-                        &self.reconciler.world().resources[self.model.resource_key()].seen,
-                        request,
-                    );
+                    let seen = &self.reconciler.world().resources[self.model.resource_key()].seen;
+                    self.model.check_config_map(seen, request);
                     self.requested.push(request_name(request));
                     self.requests.push(effect);
                 }

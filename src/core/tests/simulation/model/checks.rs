@@ -1,5 +1,6 @@
 //! What has to be true: of a status that is written, and of the children once everything has come to rest.
 
+use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::api::condition::Condition;
 use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::kernel::desired::files::PASSWORD_FILE;
@@ -39,9 +40,12 @@ impl Model {
         if status.observed_generation != resource.generation || breaks_a_rule {
             return;
         }
-        let has_set = self.children.get(&ChildKind::StatefulSet).is_some_and(|set| !is_foreign(set));
-        let names_pods =
-            names_pods(resource, has_set, &status.server_list, has_set && self.has_lost_workload);
+        let pods = match self.has_own_set() {
+            true if self.may_keep_former(&self.resource().status) => KnownSet::MayBeKept,
+            true => KnownSet::OfResource,
+            false => KnownSet::NoneYet,
+        };
+        let names_pods = names_pods(resource, pods, &status.server_list);
         let is_named = workload(resource) == ChildKind::StatefulSet;
         let ready = status.conditions.iter().any(|it| it.type_ == "Ready" && it.status == "True");
         assert!(!ready || !is_named || names_pods, "Ready, and the list is {:?}", status.server_list);
@@ -65,6 +69,32 @@ impl Model {
             status.server_list,
             before.server_list
         );
+    }
+
+    fn has_own_set(&self) -> bool {
+        self.children.get(&ChildKind::StatefulSet).is_some_and(|set| !is_foreign(set))
+    }
+
+    /// Whether the StatefulSet may go on though a Deployment is asked for, as far as this status says: it waits for its turn
+    /// where nobody knows that a user asked. A definition may have dropped `workload`, or what the status says of edits.
+    const fn may_keep_former(&self, seen: &MemcachedStatus) -> bool {
+        self.has_lost_workload || seen.template_generation.is_none()
+    }
+
+    /// The ConfigMap says the same of the edit that it is written for. `seen`: the resource as the operator sees it.
+    pub(crate) fn check_config_map(&self, seen: &SeenResource, request: &Request) {
+        if let Request::Create { kind: ChildKind::ConfigMap, body, .. }
+        | Request::Apply { kind: ChildKind::ConfigMap, body, .. } = request
+        {
+            let servers = body["data"]["MEMCACHED_SERVERS"].as_str().unwrap_or_default();
+            let list: Vec<String> =
+                servers.split(',').filter(|it| !it.is_empty()).map(str::to_owned).collect();
+            let pods = match self.has_own_set() && self.may_keep_former(&seen.status) {
+                true => KnownSet::MayBeKept,
+                false => KnownSet::NoneYet,
+            };
+            names_pods(seen, pods, &list);
+        }
     }
 
     /// The list, and the ConfigMap, where the operator knows of everything and nothing that it asked for is under way.
@@ -193,9 +223,19 @@ impl Model {
     }
 }
 
+/// What is known of the StatefulSet of a resource, where a list is judged.
+#[derive(Clone, Copy, PartialEq)]
+enum KnownSet {
+    /// There need be none.
+    NoneYet,
+    /// There is one.
+    OfResource,
+    /// There is one, and it may go on though the resource asks for a Deployment.
+    MayBeKept,
+}
+
 /// Whether a list names the pods of the number that the resource asks for. Else it has to name the Service, or nothing.
-/// `has_set`: whether a StatefulSet of it exists. `is_kept`: whether that runs the pods though a definition dropped `workload`.
-fn names_pods(resource: &SeenResource, has_set: bool, list: &[String], is_kept: bool) -> bool {
+fn names_pods(resource: &SeenResource, pods: KnownSet, list: &[String]) -> bool {
     let Ok(spec) = &resource.spec else { return false };
     let Key { namespace, name } = &resource.key;
     let tls = spec.security.as_ref().and_then(|security| security.tls.as_ref());
@@ -204,25 +244,16 @@ fn names_pods(resource: &SeenResource, has_set: bool, list: &[String], is_kept: 
     let of_pods = |count: i32| -> Vec<String> {
         (0..count).map(|pod| format!("{name}-{pod}.{name}.{namespace}.svc:{port}")).collect()
     };
-    let is_paused = has_set && spec.paused == Some(true);
-    let is_named = is_paused || is_kept || workload(resource) == ChildKind::StatefulSet;
+    let is_paused = pods != KnownSet::NoneYet && spec.paused == Some(true);
+    let stays = is_paused || pods == KnownSet::MayBeKept;
+    let is_named = stays || workload(resource) == ChildKind::StatefulSet;
     let counts = match &spec.autoscaling {
-        _ if is_paused => (0..=4).collect(),
+        // Whoever set the number of the pods that stay, it need not be what the resource asks for now.
+        _ if stays => (0..=4).collect(),
         Some(_) => vec![0, 2, 3, 4],
         None => vec![spec.replicas.unwrap_or(1)],
     };
     let names_pods = is_named && counts.into_iter().any(|count| *list == of_pods(count));
     assert!(list.is_empty() || *list == of_service || names_pods, "{list:?}");
     names_pods
-}
-
-/// The ConfigMap says the same of the edit that it is written for.
-pub(crate) fn check_config_map(resource: &SeenResource, request: &Request) {
-    if let Request::Create { kind: ChildKind::ConfigMap, body, .. }
-    | Request::Apply { kind: ChildKind::ConfigMap, body, .. } = request
-    {
-        let servers = body["data"]["MEMCACHED_SERVERS"].as_str().unwrap_or_default();
-        let list: Vec<String> = servers.split(',').filter(|it| !it.is_empty()).map(str::to_owned).collect();
-        names_pods(resource, false, &list, false);
-    }
 }

@@ -18,7 +18,6 @@ mod users;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) use agents::Agent;
-pub(crate) use checks::check_config_map;
 use disasters::Backup;
 use jiff::Timestamp;
 use memcached_operator_core::kernel::event::{Event, SeenChild, SeenResource, SeenSecret};
