@@ -3,6 +3,7 @@
 use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::api::condition::Condition;
 use memcached_operator_core::api::spec::validate;
+use memcached_operator_core::api::status::NEVER_OBSERVED;
 use memcached_operator_core::kernel::desired::files::PASSWORD_FILE;
 use memcached_operator_core::kernel::desired::secrets::{MountedKey, secret_hash};
 use memcached_operator_core::kernel::effect::Request;
@@ -78,7 +79,9 @@ impl Model {
     /// Whether the StatefulSet may go on though a Deployment is asked for, as far as this status says: it waits for its turn
     /// where nobody knows that a user asked. A definition may have dropped `workload`, or what the status says of edits.
     const fn may_keep_former(&self, seen: &MemcachedStatus) -> bool {
-        self.has_lost_workload || seen.template_generation.is_none()
+        let lost_generation =
+            seen.observed_generation != NEVER_OBSERVED && seen.template_generation.is_none();
+        self.has_lost_workload || lost_generation
     }
 
     /// The ConfigMap says the same of the edit that it is written for. `seen`: the resource as the operator sees it.
@@ -245,8 +248,9 @@ fn names_pods(resource: &SeenResource, pods: KnownSet, list: &[String]) -> bool 
         (0..count).map(|pod| format!("{name}-{pod}.{name}.{namespace}.svc:{port}")).collect()
     };
     let is_paused = pods != KnownSet::NoneYet && spec.paused == Some(true);
-    let stays = is_paused || pods == KnownSet::MayBeKept;
-    let is_named = stays || workload(resource) == ChildKind::StatefulSet;
+    let asks_for_set = workload(resource) == ChildKind::StatefulSet;
+    let stays = is_paused || (pods == KnownSet::MayBeKept && !asks_for_set);
+    let is_named = stays || asks_for_set;
     let counts = match &spec.autoscaling {
         // Whoever set the number of the pods that stay, it need not be what the resource asks for now.
         _ if stays => (0..=4).collect(),
