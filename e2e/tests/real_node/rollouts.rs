@@ -1,13 +1,15 @@
 //! Rollouts without a new generation of the resource: each cause replaces the pods exactly once, and nothing else does,
 //! whichever workload runs them.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use e2e::testing::kstatus::Status;
+use e2e::testing::plugin::Plugin;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DeleteParams;
 use memcached_operator::api::RESTART_TRIGGER;
 use memcached_operator::api::spec::Workload;
 use memcached_operator::kernel::desired::meta::SECRET_HASH;
+use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 
 use super::{with_each_workload, with_workload};
@@ -100,6 +102,33 @@ async fn a_secret_that_goes_and_comes_back_unchanged_rolls_nothing() -> Result<(
         assert_eq!((cache.history().await?.templates(), cache.template_records().await?), (1, 1));
         let cycle = [Status::InProgress, Status::Current];
         assert_eq!(cache.verdicts().await?, [cycle, cycle].concat());
+        Ok(())
+    })
+    .await
+}
+
+/// kubectl takes the template, and the annotations of the workload, from what Kubernetes keeps of earlier ones. The operator's record
+/// of what it applied goes back with them.
+#[tokio::test]
+async fn a_rollout_that_kubectl_undoes_is_done_again_and_a_stateful_set_loses_no_pod() -> Result<()> {
+    with_each_workload("undone", async |cache, kind| {
+        ready(cache, kind, json!({"memcached": {"threads": 1}})).await?;
+        let edited = ready(cache, kind, json!({"memcached": {"threads": 2}})).await?;
+        let pod = cache.only_pod().await?;
+
+        let workload = format!("{}/{}", ChildKind::from(kind).name().to_lowercase(), cache.name);
+        let undone = Plugin::for_administrator(cache.space)?.kubectl(&format!("rollout undo {workload}")).await?;
+        ensure!(undone.status.success(), "{}", String::from_utf8_lossy(&undone.stderr));
+        let threads = |it: &Value| it["spec"]["template"]["spec"]["containers"][0]["args"].to_string();
+        let back = cache
+            .workload(kind, "the operator's template is back", |it| {
+                generation(it) > Some(edited + 1) && threads(it).contains("\"-t\",\"2\"")
+            })
+            .await?;
+        println!("{} {:?} {:#}", threads(&back), generation(&back), back["metadata"]["annotations"]);
+        let ready = cache.ready().await?;
+        println!("{:#}", json!(ready.status));
+        println!("{} {}", cache.only_pod().await? == pod, cache.template_records().await?);
         Ok(())
     })
     .await

@@ -7,6 +7,7 @@
 
 mod agreement;
 mod edges;
+mod explain;
 mod generate;
 mod ratcheting;
 mod rules;
