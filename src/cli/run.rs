@@ -13,8 +13,8 @@ use super::exit_codes::INTERRUPTED;
 use super::log::{LogFormat, LogLevel, start_log};
 use super::operator_pods::OwnPods;
 use crate::kernel::object::Scope;
-use crate::kernel::reconciler::Settings;
-use crate::kernel::rollout_budget::{Adoption, BudgetSettings};
+use crate::kernel::reconciler::{DEFAULT_MAX_IN_FLIGHT, Settings};
+use crate::kernel::rollout_budget::{Adoption, BudgetSettings, DEFAULT_LIMIT};
 use crate::shell::admin::Loopback;
 use crate::shell::leader::{self, Election, elector};
 use crate::shell::secure_metrics::certificate::Source;
@@ -83,7 +83,7 @@ pub struct Args {
         long,
         value_name = "COUNT",
         env = "MEMCACHED_OPERATOR_MAX_IN_FLIGHT",
-        default_value_t = 32,
+        default_value_t = DEFAULT_MAX_IN_FLIGHT,
         value_parser = clap::value_parser!(u16).range(1..=1024)
     )]
     pub max_in_flight: u16,
@@ -93,7 +93,7 @@ pub struct Args {
         long,
         value_name = "COUNT",
         env = "MEMCACHED_OPERATOR_MAX_CONCURRENT_ROLLOUTS",
-        default_value_t = 10,
+        default_value_t = DEFAULT_LIMIT,
         value_parser = clap::value_parser!(u16).range(1..)
     )]
     pub max_concurrent_rollouts: u16,
@@ -313,6 +313,23 @@ mod tests {
         let read =
             ["15", "15s", "2s", "60s", "1s", "61s", "1m", "", "-3"].map(|text| lease_seconds(text).ok());
         assert_eq!(read, [Some(15), Some(15), Some(2), Some(60), None, None, None, None, None]);
+    }
+
+    /// A default stands here and in the chart's values, which the manifest is made from.
+    #[test]
+    fn the_chart_gives_each_flag_the_default_that_it_has() {
+        let manifest = include_str!("../../manifests/install.yaml");
+        let command = <Args as clap::Args>::augment_args(clap::Command::new("run"));
+        let mut compared = Vec::new();
+        for flag in command.get_arguments() {
+            let given = format!("- --{}=", flag.get_long().unwrap());
+            let given = manifest.lines().find_map(|line| line.trim_start().strip_prefix(&given));
+            if let (Some(given), [default]) = (given, flag.get_default_values()) {
+                assert_eq!(given, default.to_str().unwrap(), "{flag}");
+                compared.push(flag.get_id().as_str());
+            }
+        }
+        assert!(compared.contains(&"max_concurrent_rollouts") && compared.len() > 6, "{compared:?}");
     }
 
     #[test]

@@ -2,35 +2,28 @@
 
 use std::fmt::Write;
 
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, DynamicObject, ListParams, LogParams};
-use kube::core::GroupVersionKind;
 use kube::{Api, Client, ResourceExt};
+use memcached_operator::kernel::object::{ChildKind, Watched};
+use memcached_operator::shell::kinds::api_resource;
 use serde_json::Value;
 
 use crate::cluster::Cluster;
 use crate::{paths, process};
 
-/// The kinds that are shown whole, in this order: group, version, kind, plural.
-const KINDS: [(&str, &str, &str, &str); 10] = [
-    ("memcached.c5c3.io", "v1beta1", "Memcached", "memcacheds"),
-    ("apps", "v1", "Deployment", "deployments"),
-    ("apps", "v1", "ReplicaSet", "replicasets"),
-    ("apps", "v1", "StatefulSet", "statefulsets"),
-    ("", "v1", "Service", "services"),
-    ("", "v1", "ConfigMap", "configmaps"),
-    ("", "v1", "Pod", "pods"),
-    ("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
-    ("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers"),
-    ("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
-];
+/// The kinds that are shown whole. Never Secrets: logs of CI are public.
+fn shown_kinds() -> impl Iterator<Item = ApiResource> {
+    let watched = [Watched::Memcached, Watched::Pod].into_iter().chain(ChildKind::ALL.map(Watched::Child));
+    watched.map(api_resource).chain([ApiResource::erase::<ReplicaSet>(&())])
+}
 
-/// Objects, events and the last lines of the pods' logs. Secrets are left out: logs of CI are public.
+/// Objects, events and the last lines of the pods' logs.
 pub(super) async fn namespace(client: &Client, namespace: &str) -> String {
     let mut text = format!("\n===== what was in the namespace {namespace} =====\n");
-    for (group, version, kind, plural) in KINDS {
-        let resource =
-            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), plural);
+    for resource in shown_kinds() {
+        let (kind, plural) = (&resource.kind, &resource.plural);
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
         match api.list(&ListParams::default()).await {
             Ok(list) => list.items.into_iter().for_each(|object| push(&mut text, kind, object)),

@@ -27,6 +27,9 @@ use super::status::patch;
 use crate::api::MemcachedStatus;
 use crate::api::status::BudgetedRollout;
 
+/// How many caches may roll at a time, unless somebody says otherwise.
+pub const DEFAULT_LIMIT: u16 = 10;
+
 /// How many caches may roll, and whether older templates are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BudgetSettings {
@@ -48,7 +51,7 @@ pub enum Adoption {
 
 impl Default for BudgetSettings {
     fn default() -> Self {
-        Self { limit: 10, adoption: Adoption::Off }
+        Self { limit: DEFAULT_LIMIT.into(), adoption: Adoption::Off }
     }
 }
 

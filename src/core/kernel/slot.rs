@@ -275,7 +275,13 @@ impl Slot {
     ) -> Option<Failure> {
         let (accepted, refused) = match kind {
             ChildKind::NetworkPolicy => (None, altered),
-            _ => (altered, None),
+            ChildKind::Service
+            | ChildKind::ConfigMap
+            | ChildKind::Deployment
+            | ChildKind::StatefulSet
+            | ChildKind::PodDisruptionBudget
+            | ChildKind::HorizontalPodAutoscaler
+            | ChildKind::ServiceMonitor => (altered, None),
         };
         self.altered = accepted.map(Box::new);
         refused.map(|altered| altered::unguarded(key, &altered))

@@ -82,7 +82,11 @@ impl Fault {
             Self::TooMany => (429, "TooManyRequests", "has to wait: too many requests"),
             Self::Internal => (500, "InternalError", "met an internal error"),
             Self::Unavailable => (503, "ServiceUnavailable", "cannot be served now"),
-            _ => return None,
+            Self::Reset
+            | Self::ResetAfterwards
+            | Self::Silence
+            | Self::SilenceAfterwards
+            | Self::Garbage => return None,
         };
         Some((code, reason, format!("{resource} \"{name}\" {words}")))
     }
@@ -102,7 +106,16 @@ impl Fault {
         match self {
             Self::Silence | Self::SilenceAfterwards => std::future::pending().await,
             Self::Garbage => Ok(Response::new(Body::from(b"<html>Welcome!</html>".to_vec()))),
-            _ => Err(io::Error::from(io::ErrorKind::ConnectionReset).into()),
+            Self::Reset
+            | Self::ResetAfterwards
+            | Self::Forbidden
+            | Self::Quota
+            | Self::Conflict
+            | Self::Gone
+            | Self::Invalid
+            | Self::TooMany
+            | Self::Internal
+            | Self::Unavailable => Err(io::Error::from(io::ErrorKind::ConnectionReset).into()),
         }
     }
 }

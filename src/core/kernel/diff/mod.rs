@@ -253,7 +253,14 @@ impl<'a> Differ<'a> {
         };
         let is_quantity = match self.kind {
             ChildKind::HorizontalPodAutoscaler => self.trail.passes(&["averageValue", "value"]),
-            _ => self.trail.passes(&["resources"]) && self.trail.passes(&["limits", "requests"]),
+            ChildKind::Deployment | ChildKind::StatefulSet => {
+                self.trail.passes(&["resources"]) && self.trail.passes(&["limits", "requests"])
+            }
+            ChildKind::NetworkPolicy
+            | ChildKind::Service
+            | ChildKind::ConfigMap
+            | ChildKind::PodDisruptionBudget
+            | ChildKind::ServiceMonitor => false,
         };
         is_quantity && quantity::same(desired, live)
     }

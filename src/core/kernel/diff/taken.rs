@@ -22,7 +22,11 @@ pub fn in_the_way(kind: ChildKind, desired: &Value, live: &Value) -> Vec<Pointer
             .iter()
             .flat_map(|list| of_containers(list, desired, live))
             .collect(),
-        _ => Vec::new(),
+        ChildKind::NetworkPolicy
+        | ChildKind::ConfigMap
+        | ChildKind::PodDisruptionBudget
+        | ChildKind::HorizontalPodAutoscaler
+        | ChildKind::ServiceMonitor => Vec::new(),
     }
 }
 

@@ -101,7 +101,15 @@ impl ChildKind {
     /// resources that ask for one, and no other child of theirs.
     #[must_use]
     pub const fn is_required(self) -> bool {
-        matches!(self, Self::Service | Self::Deployment)
+        match self {
+            Self::Service | Self::Deployment => true,
+            Self::NetworkPolicy
+            | Self::ConfigMap
+            | Self::StatefulSet
+            | Self::PodDisruptionBudget
+            | Self::HorizontalPodAutoscaler
+            | Self::ServiceMonitor => false,
+        }
     }
 
     /// How the API names it.

@@ -17,7 +17,13 @@ pub fn template_progress(plan: &Plan<'_>) -> TemplateProgress {
     let decides = |it: &&Planned| match it.kind {
         kind if kind == plan.desired.workload() => true,
         ChildKind::HorizontalPodAutoscaler => plan.desired.leaves_replicas(),
-        _ => false,
+        ChildKind::NetworkPolicy
+        | ChildKind::Service
+        | ChildKind::ConfigMap
+        | ChildKind::Deployment
+        | ChildKind::StatefulSet
+        | ChildKind::PodDisruptionBudget
+        | ChildKind::ServiceMonitor => false,
     };
     let held = |it: &Planned| !it.action.is_in_place() && !it.action.sends();
     let held_back = plan.children.iter().filter(decides).any(held);

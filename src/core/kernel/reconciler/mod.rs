@@ -36,6 +36,9 @@ use active_passes::ActivePasses;
 use last_told::LastTold;
 use missing_kinds::MissingKinds;
 
+/// Requests under way at once, unless somebody says otherwise.
+pub const DEFAULT_MAX_IN_FLIGHT: u16 = 32;
+
 /// Settings from the command line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
@@ -56,7 +59,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            max_in_flight: 32,
+            max_in_flight: DEFAULT_MAX_IN_FLIGHT.into(),
             rollout_budget: BudgetSettings::default(),
             scopes: [Scope::All].into(),
             images: DefaultImages::default(),
