@@ -7,7 +7,7 @@ import sys
 
 address, port, service, ca, user, password, *only = sys.argv[1:]
 tls = ssl.create_default_context(cafile=ca)
-plain = socket.create_connection((address, int(port)), timeout=2)
+plain = socket.create_connection((address, int(port)), timeout=10)
 # First TLS, then the password: nobody on the way reads it.
 connection = tls.wrap_socket(plain, server_hostname=service)
 answers = connection.makefile("rb")

@@ -17,7 +17,7 @@ const PATIENCE: [(&str, &str); 11] = [
     // pymemcache and sockets of Python: seconds.
     (r#""connect_timeout": 1, "timeout": 1,"#, r#""connect_timeout": 60, "timeout": 60,"#),
     ("connect_timeout=2, timeout=2,", "connect_timeout=60, timeout=60,"),
-    (", timeout=2)", ", timeout=60)"),
+    (", timeout=10)", ", timeout=60)"),
     (r#"settings["timeout"] = 10"#, r#"settings["timeout"] = 60"#),
     // emcache: seconds.
     ("timeout=2.0", "timeout=60.0"),

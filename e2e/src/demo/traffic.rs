@@ -22,7 +22,8 @@ pub(super) struct Endpoint {
     pub(super) address: String,
 }
 
-/// The pods that clients find through the Service, once there are `count` that are ready.
+/// The pods that clients find through the Service, once there are `count` that are ready and none of them is going. Slices follow
+/// the pods: when a rollout has just ended, they may still have a pod that is going.
 ///
 /// # Errors
 /// When there are not in time.
@@ -39,6 +40,10 @@ pub(super) async fn pods(stage: &Stage, count: usize) -> Result<Vec<Endpoint>> {
             })
             .collect();
         ensure!(found.len() == count, "it leads to {}", found.len());
+        for Endpoint { name, .. } in &found {
+            let pod = stage.api::<Pod>().get(name).await?;
+            ensure!(pod.metadata.deletion_timestamp.is_none(), "pod {name} is going");
+        }
         Ok(found)
     })
     .await

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, DynamicObject, ListParams, LogParams};
+use kube::core::GroupVersionKind;
 use kube::{Api, Client, ResourceExt};
 use memcached_operator::kernel::object::{ChildKind, Watched};
 use memcached_operator::shell::kinds::api_resource;

@@ -129,6 +129,10 @@ openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -su
 kubectl create secret generic cache-tls --from-file=ca.crt=$authority
 rm $authority $authority.key";
 
+/// Waits until the operator's pods are those that stay.
+const NONE_IS_GOING: &str = "timeout 120 sh -c 'until going=$(kubectl -n memcached-operator-system get pods \
+    --output=jsonpath={.items[*].metadata.deletionTimestamp}) && [ -z \"$going\" ]; do sleep 0.2; done'";
+
 /// What a restore has to leave as it is: what people and the operator wrote into resources.
 const RESOURCES: &str = "kubectl get mcd --output=jsonpath=\
     '{range .items[*]}{.metadata.name} {.metadata.generation} {.metadata.labels} {.metadata.annotations}{\"\\n\"}{end}'";
@@ -180,6 +184,8 @@ fn read_everything(space: &Space, folder: &Path, notes: &str) -> Result<()> {
         open(INSTALLING)?.shell(THERE)?;
         for page in pages()?.iter().filter(|page| ![INSTALLING, BACKUP].contains(&page.as_str())) {
             open(page)?.run_all().with_context(|| page.clone())?;
+            // The next page may ask each of the operator's pods.
+            open(page)?.shell(NONE_IS_GOING).with_context(|| format!("after {page}"))?;
         }
         Ok(())
     };

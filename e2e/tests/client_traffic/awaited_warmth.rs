@@ -133,6 +133,7 @@ async fn ratios_of_a_rollout(shop: &mut Shop<'_>, edit: &Value) -> Result<Vec<f6
             biased;
             ended = &mut rollout => {
                 ended?;
+                shop.look().await?;
                 ensure!((0..measured.pods).all(|pod| shop.is_replaced(pod)), "some pod is not new");
                 return Ok(seconds);
             }

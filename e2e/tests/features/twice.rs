@@ -1,11 +1,12 @@
 //! What is applied twice changes nothing, by the API server's own account; and an operator that starts anew writes
 //! nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use e2e::testing::control_plane::due_warnings::{self, DueWarnings};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::Straight;
@@ -20,7 +21,6 @@ use memcached_operator::kernel::desired::Servers;
 use memcached_operator::kernel::desired::default_images::BUILT_IN;
 use memcached_operator::kernel::desired::partition::Partition;
 use memcached_operator::kernel::desired::{Desired, Intent, LiveTemplate, children};
-use memcached_operator::kernel::kube_events::AUTOSCALER_INACTIVE;
 use memcached_operator::kernel::object::{ChildKind, FIELD_MANAGER, Key, Uid};
 use serde_json::{Value, json};
 
@@ -103,14 +103,15 @@ async fn apply_again(space: &Space, name: &str, spec: &Value) -> Result<()> {
 }
 
 async fn twice(space: &Space, name: &str, spec: &Value) -> Result<()> {
-    let (mut before, mut warned) = (versions(space, name).await?, warned(space).await?.contains(name));
+    let (mut before, mut warned) =
+        (versions(space, name).await?, due_warnings::warned(space).await?.contains(name));
     for _ in 0..2 {
         apply_again(space, name, spec).await?;
         // Not a wait: managers' times count seconds, so that a change within one would not show.
         tokio::time::sleep(Duration::from_millis(1_001)).await;
         let after = versions(space, name).await?;
         // A warning that was due meanwhile came by itself.
-        if !warned && self::warned(space).await?.contains(name) {
+        if !warned && due_warnings::warned(space).await?.contains(name) {
             (before, warned) = (after, true);
             continue;
         }
@@ -140,16 +141,6 @@ async fn await_looked_at(operator: &Operator, resources: usize) -> Result<()> {
     .await
 }
 
-/// The resources that are warned of an autoscaler without metrics.
-async fn warned(space: &Space) -> Result<BTreeSet<String>> {
-    let resources = space.api::<Memcached>().list(&ListParams::default()).await?.items;
-    let is_warned = |it: &Memcached| {
-        let warnings = it.status.iter().flat_map(|status| &status.warnings);
-        { warnings }.any(|warning| warning.reason == AUTOSCALER_INACTIVE)
-    };
-    Ok(resources.into_iter().filter(is_warned).map(|it| it.name_any()).collect())
-}
-
 async fn batch(space: &Space, operator: Operator, specs: &[Value]) -> Result<Operator> {
     let name = |number| format!("cache-{number:03}");
     let settle = specs.iter().enumerate().map(|(number, spec)| async move {
@@ -163,15 +154,12 @@ async fn batch(space: &Space, operator: Operator, specs: &[Value]) -> Result<Ope
     at_once(AT_ONCE, again).await?;
 
     operator.end().await?;
-    let (requests, warned_before) = (Requests::from_now_on(space)?, warned(space).await?);
+    let (requests, due) = (Requests::from_now_on(space)?, DueWarnings::from_now_on(space).await?);
     let operator = start(space).await?;
     await_looked_at(&operator, specs.len()).await?;
     // Nothing but what time brings: an autoscaler without metrics is warned of after two minutes.
     await_answer("each write of a restart is a warning that was due", async || {
-        let due = warned(space).await?.difference(&warned_before).count();
-        let due = ["create events", "patch memcacheds/status"].map(|write| (write.to_owned(), due));
-        let due: BTreeMap<_, _> = due.into_iter().filter(|(_, times)| *times > 0).collect();
-        let writes = requests.writes()?;
+        let (writes, due) = (requests.writes()?, due.writes().await?);
         ensure!(writes == due, "a restart cost {writes:?}, and due was {due:?}");
         Ok(())
     })

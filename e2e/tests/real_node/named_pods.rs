@@ -80,11 +80,13 @@ async fn a_pod_that_dies_loses_its_own_keys_only_and_a_rollout_replaces_one_pod_
         let resource = cache.ready().await?;
         assert_eq!(servers(cache, &resource).await?, names(cache, 3));
         fill(cache, 3).await?;
+        let deleted = cache.space.api::<Pod>().get("named-1").await?;
         cache.space.api::<Pod>().delete("named-1", &DeleteParams::default()).await?;
         for number in [0, 2] {
             ensure!(connect(cache, number).await?.get("number").await?.is_some(), "pod {number} is empty");
         }
-        cache.is("a pod is away", |it| it.status.as_ref().is_some_and(|it| it.ready_replicas < 3)).await?;
+        let another = |it: Option<&Pod>| it.is_some_and(|it| it.metadata.uid != deleted.metadata.uid);
+        cache.space.wait::<Pod>("named-1", "another pod has the name", another).await?;
         let resource = cache.ready().await?;
         assert_eq!(servers(cache, &resource).await?, names(cache, 3));
         assert_eq!(filled(cache, 3).await?, [0, 2]);

@@ -117,7 +117,8 @@ async fn a_rollout_that_kubectl_undoes_is_done_again_and_a_stateful_set_loses_no
         let pod = cache.only_pod().await?;
 
         let workload = format!("{}/{}", ChildKind::from(kind).name().to_lowercase(), cache.name);
-        let undone = Plugin::for_administrator(cache.space)?.kubectl(&format!("rollout undo {workload}")).await?;
+        let undone =
+            Plugin::for_administrator(cache.space)?.kubectl(&format!("rollout undo {workload}")).await?;
         ensure!(undone.status.success(), "{}", String::from_utf8_lossy(&undone.stderr));
         let threads = |it: &Value| it["spec"]["template"]["spec"]["containers"][0]["args"].to_string();
         let back = cache

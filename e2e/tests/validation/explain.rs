@@ -32,7 +32,9 @@ fn rows(page: &str) -> Vec<Row> {
                 [_, _, _, default, _, meaning, _, _] => {
                     let default = default.strip_prefix('`').and_then(|it| it.strip_suffix('`'));
                     let default = default.filter(|it| !it.starts_with(['{', '[']));
-                    { default.map(|it| format!("Default: {it}.")).into_iter() }.chain([meaning.clone()]).collect()
+                    { default.map(|it| format!("Default: {it}.")).into_iter() }
+                        .chain([meaning.clone()])
+                        .collect()
                 }
                 [_, _, _, meaning, _] => vec![meaning.clone()],
                 _ => return None,

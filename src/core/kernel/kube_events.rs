@@ -110,6 +110,18 @@ pub fn deleted(kind: ChildKind, key: &Key) -> KubeEvent {
 /// The most bytes that the names of fields may take in an Event: the rest is only counted.
 const MAX_FIELDS: usize = 700;
 
+/// The most bytes that why pods are replaced may take in an Event. It has three parts, and none may push out the end of another.
+const MAX_WHY: usize = 500;
+
+/// The most bytes that the names of other field managers may take in it.
+const MAX_MANAGERS: usize = 150;
+
+/// What the names of fields may take beside the other parts, the words around them, and the count of those left out.
+fn left_for_fields(why: &str, by: &str) -> usize {
+    const AROUND: usize = 80;
+    MAX_MESSAGE.saturating_sub(why.len() + by.len() + AROUND).min(MAX_FIELDS)
+}
+
 /// A rollout started for this cause. Names the edits of the spec where they are known, the fields of the pod template
 /// where they are, and who changed what is put back.
 #[must_use]
@@ -134,9 +146,9 @@ pub fn rollout_started(cause: RolloutCause, changes: &Changes) -> KubeEvent {
             "what the stored spec means changed though nobody edited it (another definition, release or API server)",
         ),
     };
-    let changed = of_template(fields.as_deref());
-    let words = truncated(words.to_owned(), MAX_FIELDS);
-    let by = by(managers);
+    let words = truncated(words.to_owned(), MAX_WHY);
+    let by = truncated(by(managers), MAX_MANAGERS);
+    let changed = of_template(fields.as_deref(), left_for_fields(&words, &by));
     normal(
         "RolloutStarted",
         action,
@@ -144,14 +156,14 @@ pub fn rollout_started(cause: RolloutCause, changes: &Changes) -> KubeEvent {
     )
 }
 
-/// The changed fields of the pod template.
-fn of_template(fields: Option<&[Path]>) -> String {
+/// The changed fields of the pod template, in at most so many bytes and the number of those left out.
+fn of_template(fields: Option<&[Path]>, limit: usize) -> String {
     let of_template = fields.into_iter().flatten().filter(|path| is_within(path, "spec.template"));
     let of_template: Vec<Path> = of_template.cloned().collect();
     // None of the template, though pods roll: a webhook changed the template along with an apply of other fields.
     match of_template.is_empty() {
         true => "which fields of the template change is not known".to_owned(),
-        false => listed(&of_template),
+        false => listed_within(&of_template, limit),
     }
 }
 
@@ -254,19 +266,24 @@ pub fn rollout_by_secrets(changed: &[ChangedSecret], fields: Option<&[Path]>) ->
         true => format!("the pods waited for {names}"),
         false => format!("the content changed of {names}"),
     };
-    let (cause, fields) = (RolloutCause::Secret.label(), of_template(fields));
+    let what = truncated(what, MAX_WHY);
+    let (cause, fields) = (RolloutCause::Secret.label(), of_template(fields, left_for_fields(&what, "")));
     let words = format!("Replacing pods, cause {cause}: {what}: {fields}");
     normal("RolloutStarted", "RollOutSecret", words)
 }
 
 /// The first field and as many more as fit, then the number of those left out.
 pub(super) fn listed(fields: &[Path]) -> String {
+    listed_within(fields, MAX_FIELDS)
+}
+
+fn listed_within(fields: &[Path], limit: usize) -> String {
     let mut text = String::new();
     for (at, field) in fields.iter().enumerate() {
-        if at > 0 && text.len() + field.len() > MAX_FIELDS {
+        if at > 0 && text.len() + field.len() > limit {
             return format!("{text} and {} more", fields.len() - at);
         }
-        text.extend([if at > 0 { ", " } else { "" }, truncated(field.clone(), MAX_FIELDS).as_str()]);
+        text.extend([if at > 0 { ", " } else { "" }, truncated(field.clone(), limit).as_str()]);
     }
     text
 }

@@ -82,11 +82,9 @@ impl Fault {
             Self::TooMany => (429, "TooManyRequests", "has to wait: too many requests"),
             Self::Internal => (500, "InternalError", "met an internal error"),
             Self::Unavailable => (503, "ServiceUnavailable", "cannot be served now"),
-            Self::Reset
-            | Self::ResetAfterwards
-            | Self::Silence
-            | Self::SilenceAfterwards
-            | Self::Garbage => return None,
+            Self::Reset | Self::ResetAfterwards | Self::Silence | Self::SilenceAfterwards | Self::Garbage => {
+                return None;
+            }
         };
         Some((code, reason, format!("{resource} \"{name}\" {words}")))
     }

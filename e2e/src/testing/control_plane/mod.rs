@@ -11,11 +11,13 @@
 //! faults         an interposer that fails requests
 //! kill_at_write  an interposer that kills the operator
 //! requests       what the operator has asked of the API server
+//! due_warnings   what of that only time has brought
 //! state          everything about a resource, so that two runs can be compared
 //! ```
 
 pub mod children;
 mod cluster;
+pub mod due_warnings;
 pub mod faults;
 pub mod fields;
 pub mod kill_at_write;

@@ -137,13 +137,24 @@ pub async fn await_equal(space: &Space, name: &str, wanted: &Value) -> Result<()
     .await
 }
 
-/// Waits until nothing has changed for a while, and gives the state then.
+/// The ReplicaSets whose Deployment is gone, or another one: the collector of garbage takes its time.
+async fn orphans(space: &Space, name: &str) -> Result<Vec<String>> {
+    let owner = space.api::<Deployment>().get_opt(name).await?.and_then(|it| it.uid());
+    let selector = ListParams::default().labels(&format!("app.kubernetes.io/instance={name}"));
+    let mut sets = space.api::<ReplicaSet>().list(&selector).await?.items;
+    sets.retain(|it| it.owner_references().first().is_some_and(|of| Some(&of.uid) != owner.as_ref()));
+    Ok(sets.iter().map(ResourceExt::name_any).collect())
+}
+
+/// Waits until nothing has changed for a while and no garbage is left, and gives the state then.
 pub async fn at_rest(space: &Space, name: &str) -> Result<Value> {
     let (mut last, mut same) = (Value::Null, 0);
     await_answer("it comes to rest", async || {
         let state = of(space, name).await?;
         same = if state == last { same + 1 } else { 0 };
         last = state.clone();
+        let orphans = orphans(space, name).await?;
+        ensure!(orphans.is_empty(), "not collected yet: {orphans:?}");
         (same >= 6).then_some(state).context("it still moves")
     })
     .await

@@ -167,10 +167,11 @@ impl<'a> Scene<'a> {
     /// The columns about a pod that is deleted.
     async fn a_pod_is_deleted(&mut self) -> Result<()> {
         let start = Instant::now();
-        let (victim, servers) = (self.pods.serving().await?.swap_remove(1), self.pods.servers().await?);
+        let (mut left, servers) = (self.pods.serving().await?, self.pods.servers().await?);
+        let victim = left.swap_remove(1);
         let held = self.weigh(&victim, async |ring| ring.store(DELETED, &servers).await).await?;
         self.pods.delete(&victim).await?;
-        let away = self.lowest_until_it_is_replaced(victim).await?;
+        let away = self.lowest_until_it_is_replaced(victim, &left).await?;
         let found = self.first_read().await?;
         let again = self.again().await?;
         println!("{DELETED}: {:.1} s", start.elapsed().as_secs_f32());
@@ -191,14 +192,15 @@ impl<'a> Scene<'a> {
 
     /// The lowest shares that were read while this pod was away, at once and again and again until it is replaced: by clients that
     /// stay as they are, or that are made anew from the addresses that are left.
-    async fn lowest_until_it_is_replaced(&mut self, victim: Member) -> Result<Vec<i32>> {
+    async fn lowest_until_it_is_replaced(&mut self, victim: Member, left: &[Member]) -> Result<Vec<i32>> {
         let (rings, pods, replaced) = (&mut self.rings, &self.pods, Cell::new(false));
         let read = async {
             let (mut lowest, mut times, mut reads) = (vec![100; rings.len()], interval(READ_EVERY), 0);
             // Twice: memcached may have answered during the first time.
             while !replaced.get() || reads < 2 {
                 times.tick().await;
-                let serving = pods.serving().await?;
+                // The first read is of the pods that are left, also where the new one came before it.
+                let serving = if reads == 0 { left.to_vec() } else { pods.serving().await? };
                 let found = if pods.have_names() {
                     try_join_all(rings.iter_mut().map(Ring::read)).await?
                 } else if serving.len() < 3 {

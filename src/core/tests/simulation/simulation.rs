@@ -54,6 +54,9 @@ pub(crate) struct Simulation {
     pub(crate) requested: Vec<String>,
     /// Whether some read of a workload had no answer. It holds no rollout up.
     pub(crate) workload_was_not_read: bool,
+    /// Whether, since the last rollout, somebody changed the template or another operator led: its object was compared once, by
+    /// an operator that did not come to apply it or for another template, and is not kept.
+    pub(crate) workload_was_dropped: bool,
     /// Rollouts that the metrics count.
     pub(crate) counted: usize,
     /// What the Events say of rollouts.
@@ -86,6 +89,7 @@ impl Simulation {
             said: Vec::new(),
             requested: Vec::new(),
             workload_was_not_read: false,
+            workload_was_dropped: false,
             counted: 0,
             told: Vec::new(),
             claims: BTreeSet::new(),
@@ -159,9 +163,9 @@ impl Simulation {
                 Effect::Publish { kube_event, .. } => {
                     if kube_event.reason == "RolloutStarted" {
                         let message = &kube_event.message;
-                        // Where a cluster begins or ends to rewrite a template, an apply of other fields changes it. What
-                        // somebody else changed was compared once, and then the object was dropped.
+                        // Where a cluster begins or ends to rewrite a template, an apply of other fields changes it.
                         let is_excused = self.workload_was_not_read
+                            || std::mem::take(&mut self.workload_was_dropped)
                             || self.model.has_rewritten
                             || message.contains("cause drift");
                         assert!(is_excused || !message.contains("is not known"), "{message}");

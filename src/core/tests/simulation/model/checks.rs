@@ -172,9 +172,11 @@ impl Model {
         let wants_secret = spec.security.as_ref().is_some_and(|it| it.sasl.is_some());
         let secret = self.secret.as_ref().map(|(_, content)| *content).filter(|_| wants_secret);
         let lacks_secret = wants_secret && secret.is_none();
+        let kept = self.may_keep_former(&resource.status);
         for (kind, wanted) in wanted(resource) {
-            // The pods of a former workload serve until others can start.
-            let former_waits = lacks_secret && !wanted;
+            // The pods of a former workload serve until others can start; where nobody is known to have asked for others, these
+            // are not made before.
+            let former_waits = lacks_secret && (!wanted || (kept && kind.is_workload()));
             let held = kind.is_workload() && (secret == Some(REFUSED) || former_waits);
             assert!(held || self.children.contains_key(&kind) == wanted, "{}", kind.name());
         }
@@ -193,8 +195,7 @@ impl Model {
         assert_eq!((ready.status.as_str(), ready.reason.as_str()), expected, "{}", ready.message);
         let kind = workload(resource);
         // What replaces pods waits for the Secret.
-        let has_former =
-            ChildKind::WORKLOADS.iter().filter(|kind| self.children.contains_key(kind)).count() > 1;
+        let has_former = ChildKind::WORKLOADS.iter().any(|it| *it != kind && self.children.contains_key(it));
         let waits = lacks_secret && (has_former || self.ready_pods(kind) > 0);
         if secret == Some(REFUSED) || waits {
             return;

@@ -347,14 +347,19 @@ impl Model {
 
     fn replace_pods(&mut self, set: &Set) {
         let ends = self.named.pods.iter().find(|(_, pod)| pod.deleting).map(|(number, _)| *number);
+        // The controller lets go of pods that are too many whenever it looks at its set, whatever else is under way.
+        let surplus: Vec<i32> = {
+            let too_many = self.named.pods.range(set.wanted..);
+            too_many.filter(|(_, pod)| !pod.deleting).map(|(number, _)| *number).collect()
+        };
+        let some_go = !surplus.is_empty();
+        surplus.into_iter().for_each(|number| self.let_go(number));
         if let Some(number) = ends {
             return self.put_pod(number, None);
         }
-        let surplus: Vec<i32> = self.named.pods.range(set.wanted..).map(|(number, _)| *number).collect();
         let missing: Vec<i32> =
             (0..set.wanted).filter(|number| !self.named.pods.contains_key(number)).collect();
-        if !surplus.is_empty() || !missing.is_empty() {
-            surplus.into_iter().for_each(|number| self.let_go(number));
+        if some_go || !missing.is_empty() {
             for number in missing {
                 let is_new = number >= set.partition || set.update == self.named.current;
                 let revision = if is_new { &set.update } else { &self.named.current }.clone();
