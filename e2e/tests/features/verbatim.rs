@@ -322,7 +322,7 @@ async fn no_fight(operator: &Operator, requests: &Requests, specs: &[Value]) -> 
 /// The resource of which the API server refused a child; `None` if the request tells of no refusal.
 fn refused(request: &Request) -> Option<String> {
     let kind = ChildKind::ALL.into_iter().find(|kind| kind.plural() == request.resource)?;
-    let is_refused = request.is_write() && request.code >= 400 && request.code != 409;
+    let is_refused = request.is_write() && [400, 422].contains(&request.code);
     kind.name_of_resource(&request.name).filter(|_| is_refused).map(str::to_owned)
 }
 
