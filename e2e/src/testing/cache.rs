@@ -189,6 +189,7 @@ impl<'a> Cache<'a> {
         await_answer("one pod is left", async || {
             let pods = self.space.api::<Pod>().list(&of_cache).await?.items;
             ensure!(pods.len() == 1, "there are {}", pods.len());
+            ensure!(pods[0].metadata.deletion_timestamp.is_none(), "the only one is going");
             pods[0].uid().context("it has no uid")
         })
         .await

@@ -103,8 +103,8 @@ async fn apply_again(space: &Space, name: &str, spec: &Value) -> Result<()> {
 }
 
 async fn twice(space: &Space, name: &str, spec: &Value) -> Result<()> {
-    let (mut before, mut warned) =
-        (versions(space, name).await?, due_warnings::warned(space).await?.contains(name));
+    let mut warned = due_warnings::warned(space).await?.contains(name);
+    let mut before = versions(space, name).await?;
     for _ in 0..2 {
         apply_again(space, name, spec).await?;
         // Not a wait: managers' times count seconds, so that a change within one would not show.
@@ -112,7 +112,7 @@ async fn twice(space: &Space, name: &str, spec: &Value) -> Result<()> {
         let after = versions(space, name).await?;
         // A warning that was due meanwhile came by itself.
         if !warned && due_warnings::warned(space).await?.contains(name) {
-            (before, warned) = (after, true);
+            (before, warned) = (versions(space, name).await?, true);
             continue;
         }
         ensure!(after == before, "{name}: {before:?} became {after:?}: {spec}");

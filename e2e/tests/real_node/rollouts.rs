@@ -126,6 +126,12 @@ async fn a_rollout_that_kubectl_undoes_is_done_again_and_a_stateful_set_loses_no
                 generation(it) > Some(edited + 1) && threads(it).contains("\"-t\",\"2\"")
             })
             .await?;
+        cache
+            .workload(kind, "its controller has seen that", |it| {
+                it["status"]["observedGeneration"] == it["metadata"]["generation"]
+                    && it["status"]["updatedReplicas"] == 1
+            })
+            .await?;
         cache.ready().await?;
         assert_eq!(cache.template_records().await?, 2);
         let is_kept = cache.only_pod().await? == pod;

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use e2e::testing::Space;
 use e2e::testing::plugin::Plugin;
+use e2e::testing::{Space, await_answer};
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::with_definition;
@@ -69,6 +69,13 @@ async fn kubectl_explains_each_field_as_the_page_does() -> Result<()> {
     ensure!(rows.iter().filter(|row| row.says.len() > 1).count() > 20, "few rows of the page have a default");
     with_definition("explained", async |space: &Space| {
         let kubectl = Plugin::for_administrator(space)?;
+        // The API server publishes what it explains some time after it serves the definition.
+        await_answer("the definition is explained", async || {
+            let explained = kubectl.kubectl("explain mcd.spec.replicas").await?;
+            ensure!(explained.status.success(), "{}", String::from_utf8_lossy(&explained.stderr));
+            Ok(())
+        })
+        .await?;
         let asked = stream::iter(&rows).map(|row| missing(&kubectl, row)).buffered(AT_ONCE);
         let missing: Vec<_> = asked.try_collect::<Vec<_>>().await?.into_iter().flatten().collect();
         ensure!(missing.is_empty(), "{}", missing.join("\n"));

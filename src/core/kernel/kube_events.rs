@@ -110,10 +110,8 @@ pub fn deleted(kind: ChildKind, key: &Key) -> KubeEvent {
 /// The most bytes that the names of fields may take in an Event: the rest is only counted.
 const MAX_FIELDS: usize = 700;
 
-/// The most bytes that why pods are replaced may take in an Event. It has three parts, and none may push out the end of another.
-const MAX_WHY: usize = 500;
-
-/// The most bytes that the names of other field managers may take in it.
+/// The most bytes that the names of other field managers may take in an Event about a rollout: the rest is only counted. The Event
+/// has three parts, and none may push out the end of another.
 const MAX_MANAGERS: usize = 150;
 
 /// What the names of fields may take beside the other parts, the words around them, and the count of those left out.
@@ -146,8 +144,8 @@ pub fn rollout_started(cause: RolloutCause, changes: &Changes) -> KubeEvent {
             "what the stored spec means changed though nobody edited it (another definition, release or API server)",
         ),
     };
-    let words = truncated(words.to_owned(), MAX_WHY);
-    let by = truncated(by(managers), MAX_MANAGERS);
+    let words = truncated(words.to_owned(), MAX_FIELDS);
+    let by = by(managers);
     let changed = of_template(fields.as_deref(), left_for_fields(&words, &by));
     normal(
         "RolloutStarted",
@@ -184,7 +182,7 @@ pub fn put_back(kind: ChildKind, key: &Key, changes: &Changes) -> Option<KubeEve
 /// Who wrote, where that is known: `; by kubectl-edit at 2026-11-22T10:00:00Z`.
 fn by(managers: &[OtherManager]) -> String {
     let names: Vec<_> = managers.iter().map(OtherManager::in_words).collect();
-    if names.is_empty() { String::new() } else { format!("; by {}", names.join(", ")) }
+    if names.is_empty() { String::new() } else { format!("; by {}", listed_within(&names, MAX_MANAGERS)) }
 }
 
 /// Somebody else changed the pod template, and pods are replaced for that. Names each field manager whose fields differ
@@ -266,7 +264,7 @@ pub fn rollout_by_secrets(changed: &[ChangedSecret], fields: Option<&[Path]>) ->
         true => format!("the pods waited for {names}"),
         false => format!("the content changed of {names}"),
     };
-    let what = truncated(what, MAX_WHY);
+    let what = truncated(what, MAX_FIELDS);
     let (cause, fields) = (RolloutCause::Secret.label(), of_template(fields, left_for_fields(&what, "")));
     let words = format!("Replacing pods, cause {cause}: {what}: {fields}");
     normal("RolloutStarted", "RollOutSecret", words)
@@ -277,13 +275,13 @@ pub(super) fn listed(fields: &[Path]) -> String {
     listed_within(fields, MAX_FIELDS)
 }
 
-fn listed_within(fields: &[Path], limit: usize) -> String {
+fn listed_within(names: &[String], limit: usize) -> String {
     let mut text = String::new();
-    for (at, field) in fields.iter().enumerate() {
-        if at > 0 && text.len() + field.len() > limit {
-            return format!("{text} and {} more", fields.len() - at);
+    for (at, name) in names.iter().enumerate() {
+        if at > 0 && text.len() + name.len() > limit {
+            return format!("{text} and {} more", names.len() - at);
         }
-        text.extend([if at > 0 { ", " } else { "" }, truncated(field.clone(), limit).as_str()]);
+        text.extend([if at > 0 { ", " } else { "" }, truncated(name.clone(), limit).as_str()]);
     }
     text
 }

@@ -150,11 +150,11 @@ async fn orphans(space: &Space, name: &str) -> Result<Vec<String>> {
 pub async fn at_rest(space: &Space, name: &str) -> Result<Value> {
     let (mut last, mut same) = (Value::Null, 0);
     await_answer("it comes to rest", async || {
+        let orphans = orphans(space, name).await?;
+        ensure!(orphans.is_empty(), "not collected yet: {orphans:?}");
         let state = of(space, name).await?;
         same = if state == last { same + 1 } else { 0 };
         last = state.clone();
-        let orphans = orphans(space, name).await?;
-        ensure!(orphans.is_empty(), "not collected yet: {orphans:?}");
         (same >= 6).then_some(state).context("it still moves")
     })
     .await

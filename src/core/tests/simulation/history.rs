@@ -166,7 +166,7 @@ impl Simulation {
             Op::Refuse(at, category) => self.answer(*at, false, Some(*category)),
             Op::Restart => self.restart(),
             Op::ChangeLeader => {
-                self.workload_was_dropped = true;
+                self.workload_was_dropped |= self.model.has_workload();
                 self.change_leader();
             }
             Op::Lead(leads) => self.lead(*leads),
@@ -175,7 +175,7 @@ impl Simulation {
             Op::Secret(content) => self.model.set_secret(*content),
             Op::TouchSecret => self.model.touch_secret(),
             Op::TamperTemplate => {
-                self.workload_was_dropped = true;
+                self.workload_was_dropped |= self.model.has_workload();
                 self.model.tamper_template();
             }
             Op::TakeTemplate => self.model.take_template(),

@@ -72,6 +72,10 @@ impl Model {
         );
     }
 
+    pub(crate) fn has_workload(&self) -> bool {
+        ChildKind::WORKLOADS.iter().any(|kind| self.children.contains_key(kind))
+    }
+
     fn has_own_set(&self) -> bool {
         self.children.get(&ChildKind::StatefulSet).is_some_and(|set| !is_foreign(set))
     }
@@ -162,6 +166,24 @@ impl Model {
         if self.older { 2 } else { 0 }
     }
 
+    fn check_children_are_of(&self, resource: &SeenResource) {
+        for child in self.children.values() {
+            assert_eq!(child.controller.as_ref().unwrap().uid, resource.uid);
+            assert!(is_labelled(child), "{}", child.kind.name());
+        }
+    }
+
+    /// Of a StatefulSet that goes on though a Deployment is asked for: whatever that waits for, clients are led to the pods that
+    /// there are.
+    fn check_kept_list(&self, resource: &SeenResource) {
+        let is_asked_for = self.children.contains_key(&workload(resource));
+        let kept = self.children.get(&ChildKind::StatefulSet).filter(|_| !is_asked_for);
+        if let Some(set) = kept.filter(|_| self.may_keep_former(&resource.status)) {
+            let asked = set.content.parse()["spec"]["replicas"].as_u64().unwrap();
+            assert_eq!(resource.status.server_list.len() as u64, asked);
+        }
+    }
+
     pub(crate) fn check_converged(&self) {
         let Some(resource) = &self.resource else {
             let orphans = self.children.values().all(|child| child.controller.is_none());
@@ -180,10 +202,7 @@ impl Model {
             let held = kind.is_workload() && (secret == Some(REFUSED) || former_waits);
             assert!(held || self.children.contains_key(&kind) == wanted, "{}", kind.name());
         }
-        for child in self.children.values() {
-            assert_eq!(child.controller.as_ref().unwrap().uid, resource.uid);
-            assert!(is_labelled(child), "{}", child.kind.name());
-        }
+        self.check_children_are_of(resource);
         let status = &resource.status;
         assert_eq!(status.observed_generation, resource.generation);
         let ready = status.conditions.iter().find(|it| it.type_ == "Ready").unwrap();
@@ -197,7 +216,11 @@ impl Model {
         // What replaces pods waits for the Secret.
         let has_former = ChildKind::WORKLOADS.iter().any(|it| *it != kind && self.children.contains_key(it));
         let waits = lacks_secret && (has_former || self.ready_pods(kind) > 0);
-        if secret == Some(REFUSED) || waits {
+        if secret == Some(REFUSED) {
+            return;
+        }
+        if waits {
+            self.check_kept_list(resource);
             return;
         }
         let deployment = self.children[&kind].content.parse();
