@@ -86,6 +86,16 @@ struct Rounds {
     running: Option<Instant>,
 }
 
+impl Rounds {
+    /// One that could not write says nothing.
+    fn end(&mut self, began: Instant, is_written: bool) {
+        self.running = None;
+        if is_written {
+            self.ended.push((began, Instant::now()));
+        }
+    }
+}
+
 /// A bare client: how long it takes from a write to its sight by a watch, again and again. What that takes, no operator can save.
 struct Bare {
     rounds: Arc<Mutex<Rounds>>,
@@ -115,12 +125,7 @@ impl Bare {
                 while written.is_ok() && seen.since(&round).is_err() {
                     pace.tick().await;
                 }
-                let mut rounds = into.lock().unwrap_or_else(PoisonError::into_inner);
-                rounds.running = None;
-                if written.is_ok() {
-                    rounds.ended.push((start, Instant::now()));
-                }
-                drop(rounds);
+                into.lock().unwrap_or_else(PoisonError::into_inner).end(start, written.is_ok());
                 pace.tick().await;
             }
         });
