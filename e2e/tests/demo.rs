@@ -34,7 +34,7 @@ static MACHINE: RwLock<()> = RwLock::const_new(());
 const ROTATION: &str = "docs/rotation.md";
 
 /// What the demo has to show, in this order.
-const SHOWN: [&str; 11] = [
+const SHOWN: [&str; 12] = [
     "1. ",
     "is served",
     "is ready",
@@ -42,6 +42,8 @@ const SHOWN: [&str; 11] = [
     "get greeting         hello",
     "MemcachedReady: All 3 replicas are ready",
     "get greeting         hello",
+    // Which of them the status tells depends on how quickly pods come.
+    "/3 replicas updated",
     "maxbytes 100663296 (96 MiB)",
     "get greeting         nothing, nothing, nothing",
     "memcached   3       3          MemcachedReady",

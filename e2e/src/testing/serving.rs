@@ -45,6 +45,10 @@ fn serves(pod: &Pod) -> bool {
 
 impl Seen {
     fn see(&mut self, pod: &Pod) {
+        let served = self.pods.get(&pod.name_any()).is_some_and(|(_, served)| *served);
+        if served && !serves(pod) && pod.metadata.deletion_timestamp.is_none() {
+            println!("{} no longer serves, and is not going: {:?}", pod.name_any(), pod.status);
+        }
         self.pods.insert(pod.name_any(), (pod.resource_version(), serves(pod)));
     }
 

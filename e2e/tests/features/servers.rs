@@ -25,14 +25,11 @@ use kube::runtime::{WatchStreamExt, watcher};
 use memcached_operator::api::Memcached;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, interval};
+use tokio::time::Instant;
 
 use crate::world;
 
-/// The object that the bare client writes.
-const BARE: &str = "bare";
-/// How long the list may be behind the workload's number, beside what a bare client takes at that time for the same two rounds: the
-/// operator sees the number and writes, and the writes are seen.
+/// How long the list may be behind the workload's number.
 const WITHIN: Duration = Duration::from_secs(2);
 /// Caches at the same time.
 const CACHES: usize = 4;
@@ -79,75 +76,6 @@ impl<T: Clone + Debug + PartialEq + Send + 'static> Followed<T> {
     }
 }
 
-/// Rounds of a bare client: when each began and ended, and when the present one began.
-#[derive(Default)]
-struct Rounds {
-    ended: Vec<(Instant, Instant)>,
-    running: Option<Instant>,
-}
-
-impl Rounds {
-    /// One that could not write says nothing.
-    fn end(&mut self, began: Instant, is_written: bool) {
-        self.running = None;
-        if is_written {
-            self.ended.push((began, Instant::now()));
-        }
-    }
-}
-
-/// A bare client: how long it takes from a write to its sight by a watch, again and again. What that takes, no operator can save.
-struct Bare {
-    rounds: Arc<Mutex<Rounds>>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for Bare {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-impl Bare {
-    fn start(space: &Space) -> Self {
-        let rounds = Arc::new(Mutex::new(Rounds::default()));
-        let (api, into) = (space.api::<ConfigMap>(), Arc::clone(&rounds));
-        let seen = Followed::new(space, BARE, |it: &ConfigMap| it.data.as_ref()?.get("round").cloned());
-        let task = tokio::spawn(async move {
-            let mut pace = interval(Duration::from_millis(50));
-            for round in 0_u32.. {
-                let (start, round) = (Instant::now(), round.to_string());
-                into.lock().unwrap_or_else(PoisonError::into_inner).running = Some(start);
-                let body = json!({
-                    "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": BARE}, "data": {"round": round},
-                });
-                let written = api.patch(BARE, &PatchParams::apply(BARE), &Patch::Apply(body)).await;
-                while written.is_ok() && seen.since(&round).is_err() {
-                    pace.tick().await;
-                }
-                into.lock().unwrap_or_else(PoisonError::into_inner).end(start, written.is_ok());
-                pace.tick().await;
-            }
-        });
-        Self { rounds, task }
-    }
-
-    /// How long each round took.
-    fn took(&self) -> Vec<Duration> {
-        let rounds = self.rounds.lock().unwrap_or_else(PoisonError::into_inner);
-        rounds.ended.iter().map(|(began, ended)| *ended - *began).collect()
-    }
-
-    /// The slowest round that was under way at some time between the two; of the one that still is, what it has taken so far.
-    fn slowest_between(&self, from: Instant, to: Instant) -> Duration {
-        let rounds = self.rounds.lock().unwrap_or_else(PoisonError::into_inner);
-        let running = rounds.running.map(|began| (began, Instant::now()));
-        let all = rounds.ended.iter().copied().chain(running);
-        let meets = all.filter(|(began, ended)| *ended >= from && *began <= to);
-        meets.map(|(began, ended)| ended - began).max().unwrap_or_default()
-    }
-}
-
 /// A cache and all that says how many pods it is to have.
 struct Scaled<'a> {
     space: &'a Space,
@@ -156,7 +84,6 @@ struct Scaled<'a> {
     status: Followed<String>,
     config: Followed<String>,
     stalls: Stalls,
-    bare: &'a Bare,
 }
 
 fn spec((min, max): (i32, i32)) -> Value {
@@ -168,14 +95,14 @@ fn spec((min, max): (i32, i32)) -> Value {
 }
 
 impl<'a> Scaled<'a> {
-    fn follow(space: &'a Space, bare: &'a Bare, name: String) -> Self {
+    fn follow(space: &'a Space, name: String) -> Self {
         let number = Followed::new(space, &name, |it: &StatefulSet| it.spec.as_ref()?.replicas);
         let status =
             Followed::new(space, &name, |it: &Memcached| Some(it.status.as_ref()?.server_list.join(",")));
         let config = Followed::new(space, &format!("{name}-servers"), |it: &ConfigMap| {
             it.data.as_ref()?.get("MEMCACHED_SERVERS").cloned()
         });
-        Self { space, name, number, status, config, stalls: Stalls::watch(), bare }
+        Self { space, name, number, status, config, stalls: Stalls::watch() }
     }
 
     /// The list for so many pods.
@@ -193,16 +120,11 @@ impl<'a> Scaled<'a> {
             let changed = self.number.since(&number).context("the workload")?;
             let status = self.status.since(&servers).context("the status")?;
             let config = self.config.since(&servers).context("the ConfigMap")?;
-            Ok((changed, [status, config]))
+            Ok([status, config].map(|told| told.saturating_duration_since(changed)))
         });
-        let (changed, told_at) = times.await?;
-        let behind = told_at.map(|told| told.saturating_duration_since(changed));
-        let bare = 2 * self.bare.slowest_between(changed, told_at[0].max(told_at[1]));
-        let within = WITHIN + bare + (self.stalls.total() - stood_still);
-        ensure!(
-            behind.iter().all(|behind| *behind < within),
-            "{told} {behind:?} after the workload; a bare client took {bare:?}"
-        );
+        let behind = times.await?;
+        let within = WITHIN + (self.stalls.total() - stood_still);
+        ensure!(behind.iter().all(|behind| *behind < within), "{told} {behind:?} after the workload");
         Ok(behind)
     }
 
@@ -253,23 +175,14 @@ async fn the_list_of_servers_follows_an_autoscaler_within_two_seconds() -> Resul
     in_space("servers", async |space: &Space| {
         let _kubelet = Kubelet::start(space);
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
-        let bare = &Bare::start(space);
         let caches = (0..CACHES).map(|number| async move {
-            let scaled = Scaled::follow(space, bare, format!("cache-{number}"));
+            let scaled = Scaled::follow(space, format!("cache-{number}"));
             scaled.play().await
         });
         let behind = at_once(CACHES, caches).await?;
         let (scaled, bound): (Vec<_>, Vec<_>) = behind.into_iter().map(|it| (it.scaled, it.bound)).unzip();
         println!("behind the number of named pods, scaled within bounds: {}", told(&scaled.concat()));
         println!("behind the number of named pods, with other bounds: {}", told(&bound.concat()));
-        let mut rounds = bare.took();
-        rounds.sort();
-        ensure!(rounds.len() > 10, "a bare client made {} rounds", rounds.len());
-        println!(
-            "a bare client's rounds, half within {:?} and all within {:?}",
-            rounds[rounds.len() / 2],
-            rounds.last()
-        );
         operator.end().await
     })
     .await

@@ -47,8 +47,8 @@ async fn grant_both<'a>(
     Ok(())
 }
 
-/// Takes the Role of a namespace away, and waits until the API server has refused the leader a write there. Where its watch ended
-/// meanwhile, a list is refused instead: then it hears of no edit, and has nothing to write.
+/// Takes the Role of a namespace away, and waits until the API server refuses what it gave: a write of the leader, or a list, where
+/// another one leads meanwhile that had not listed yet, or a watch ended. Who may not list hears of no edit, and writes nothing.
 async fn take_away(arena: &Arena<'_>, loses: &Space) -> Result<()> {
     loses.api::<RoleBinding>().delete(RELEASE, &DeleteParams::default()).await?;
     let mut memory = 100;

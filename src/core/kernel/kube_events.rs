@@ -546,6 +546,29 @@ mod tests {
         assert!(said(Some(&[long.as_str(), "b"])).ends_with("… and 1 more)"));
     }
 
+    #[test]
+    fn however_much_changes_a_rollout_is_told_to_its_end() {
+        let manager = |number: i32| OtherManager {
+            name: format!("{}-{number}", "m".repeat(120)),
+            time: None,
+            fields: Vec::new(),
+        };
+        let changes = Changes {
+            fields: Some(
+                (0..60).map(|it| format!("spec.template.spec.containers[name={it}].args").into()).collect(),
+            ),
+            edits: (0..60)
+                .map(|it| format!("pod.nodeSelector.example.com/{it} unset -> {}", "y".repeat(60)))
+                .collect(),
+            managers: (0..8).map(manager).collect(),
+            ..Changes::default()
+        };
+        let said = rollout_started(RolloutCause::Spec, &changes).message;
+        assert!(said.len() <= MAX_MESSAGE, "{} bytes: {said}", said.len());
+        assert!(said.contains("[name=1].args and 58 more; by mmm"), "{said}");
+        assert!(said.ends_with(" and 7 more)"), "{said}");
+    }
+
     proptest! {
         #[test]
         fn a_message_is_cut_at_the_end_of_a_character(message in "\\PC{0,1200}") {

@@ -73,7 +73,7 @@ impl Model {
     }
 
     pub(crate) fn has_workload(&self) -> bool {
-        ChildKind::WORKLOADS.iter().any(|kind| self.children.contains_key(kind))
+        ChildKind::WORKLOADS.iter().any(|kind| self.has(*kind))
     }
 
     fn has_own_set(&self) -> bool {
