@@ -555,7 +555,7 @@ mod tests {
         };
         let changes = Changes {
             fields: Some(
-                (0..60).map(|it| format!("spec.template.spec.containers[name={it}].args").into()).collect(),
+                (0..60).map(|it| format!("spec.template.spec.containers[name={it}].args")).collect(),
             ),
             edits: (0..60)
                 .map(|it| format!("pod.nodeSelector.example.com/{it} unset -> {}", "y".repeat(60)))
