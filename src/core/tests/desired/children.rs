@@ -1,35 +1,19 @@
 //! The children beside the Deployment, and a StatefulSet in its place, whole, against the files in `golden/children`.
 
-use memcached_operator_core::api::spec::Workload;
-use memcached_operator_core::kernel::desired::config_map::config_map;
-use memcached_operator_core::kernel::desired::horizontal_pod_autoscaler::horizontal_pod_autoscaler;
 use memcached_operator_core::kernel::desired::network_policy::network_policy;
-use memcached_operator_core::kernel::desired::pod_disruption_budget::pod_disruption_budget;
-use memcached_operator_core::kernel::desired::service::service;
-use memcached_operator_core::kernel::desired::service_monitor::service_monitor;
-use memcached_operator_core::kernel::desired::{Intent, OperatorPods};
+use memcached_operator_core::kernel::desired::{Intent, OperatorPods, children};
 use memcached_operator_core::kernel::object::ChildKind;
 use rstest::rstest;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::fixture::Fixture;
 use crate::{files, fixture, read};
 
 /// By kind.
 fn rendered(fixture: &Fixture) -> Value {
-    let intent = fixture.intent();
-    let named = fixture.spec.workload == Workload::StatefulSet;
-    let children = [
-        named.then(|| fixture.child(ChildKind::StatefulSet)),
-        network_policy(&intent),
-        Some(service(&intent)),
-        Some(config_map(&intent)),
-        pod_disruption_budget(&intent),
-        horizontal_pod_autoscaler(&intent),
-        service_monitor(&intent),
-    ];
-    let by_kind = |body: Value| (body["kind"].as_str().expect("a kind").to_owned(), body);
-    Value::Object(children.into_iter().flatten().map(by_kind).collect::<Map<_, _>>())
+    let mut bodies = children(&fixture.intent(), None).bodies;
+    bodies.remove(&ChildKind::Deployment);
+    Value::Object(bodies.into_iter().map(|(kind, body)| (kind.name().to_owned(), body)).collect())
 }
 
 #[test]

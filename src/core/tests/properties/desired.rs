@@ -2,16 +2,16 @@
 
 use memcached_operator_core::api::spec::{Monitoring, Rotation, Validated, Workload};
 use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
-use memcached_operator_core::kernel::desired::horizontal_pod_autoscaler::horizontal_pod_autoscaler;
 use memcached_operator_core::kernel::desired::network_policy::network_policy;
-use memcached_operator_core::kernel::desired::pod_disruption_budget::pod_disruption_budget;
 use memcached_operator_core::kernel::desired::secrets::{MountedKey, mounted, secret_hash};
 use memcached_operator_core::kernel::desired::service::service;
-use memcached_operator_core::kernel::desired::service_monitor::service_monitor;
 use memcached_operator_core::kernel::desired::workload::{Rendered, workload};
-use memcached_operator_core::kernel::desired::{DefaultImages, Intent, LiveTemplate, Revision, pod};
+use memcached_operator_core::kernel::desired::{
+    DefaultImages, Intent, LiveTemplate, Revision, children, pod,
+};
 use memcached_operator_core::kernel::go_operator::pod_template::PreservedMetadata;
 use memcached_operator_core::kernel::hash;
+use memcached_operator_core::kernel::object::ChildKind;
 use proptest::collection::btree_map;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -22,14 +22,7 @@ use crate::generate::{fixture, name, validated};
 
 /// Every child of it.
 fn bodies(fixture: &Fixture) -> Vec<Value> {
-    let intent = fixture.intent();
-    let optional = [
-        network_policy(&intent),
-        pod_disruption_budget(&intent),
-        horizontal_pod_autoscaler(&intent),
-        service_monitor(&intent),
-    ];
-    [rendered(fixture).body, service(&intent)].into_iter().chain(optional.into_iter().flatten()).collect()
+    children(&fixture.intent(), None).bodies.into_values().collect()
 }
 
 /// Its workload where nothing is live yet.
@@ -387,9 +380,10 @@ proptest! {
     }
 
     #[test]
-    fn a_spec_of_which_nothing_is_used_asks_for_no_more_than_deployment_and_service(fixture in fixture()) {
+    fn a_spec_of_which_nothing_is_used_asks_for_no_more_than_every_resource_has(fixture in fixture()) {
         let plain = Fixture { spec: Validated::default(), ..fixture };
-        prop_assert_eq!(bodies(&plain).len(), 2);
+        let kinds: Vec<ChildKind> = children(&plain.intent(), None).bodies.into_keys().collect();
+        prop_assert_eq!(kinds, [ChildKind::Service, ChildKind::ConfigMap, ChildKind::Deployment]);
     }
 
     #[test]

@@ -163,11 +163,12 @@ impl Simulation {
                 Effect::Publish { kube_event, .. } => {
                     if kube_event.reason == "RolloutStarted" {
                         let message = &kube_event.message;
+                        let was_not_read = std::mem::take(&mut self.workload_was_not_read);
+                        let was_dropped = std::mem::take(&mut self.workload_was_dropped);
                         // Where a cluster begins or ends to rewrite a template, an apply of other fields changes it.
-                        let is_excused = self.workload_was_not_read
-                            || std::mem::take(&mut self.workload_was_dropped)
-                            || self.model.has_rewritten
-                            || message.contains("cause drift");
+                        let was_rewritten = std::mem::take(&mut self.model.template_was_rewritten);
+                        let is_excused =
+                            was_not_read || was_dropped || was_rewritten || message.contains("cause drift");
                         assert!(is_excused || !message.contains("is not known"), "{message}");
                         self.told.push(kube_event.message);
                     }

@@ -156,7 +156,7 @@ impl Model {
         let Some(resource) = &self.resource else { return 0 };
         let ready = |it: &Condition| it.type_ == "Ready" && it.status == "True";
         let former_may_stand = resource.generation > 1 && !resource.status.conditions.iter().any(ready);
-        let missing = |(kind, wanted): &&(ChildKind, bool)| *wanted && !self.children.contains_key(kind);
+        let missing = |(kind, wanted): &(&ChildKind, &bool)| **wanted && !self.children.contains_key(*kind);
         wanted(resource).iter().filter(missing).count() + usize::from(former_may_stand)
     }
 

@@ -57,8 +57,11 @@ pub(crate) struct Model {
     pub(crate) has_role: bool,
     /// What it makes of what is applied.
     cluster: Cluster,
-    /// Whether it has stored something otherwise than it was applied at some time.
-    pub(crate) has_rewritten: bool,
+    /// Whether the pod template that it stored last is another one than the applied.
+    has_rewritten_template: bool,
+    /// Whether a cluster that rewrites, or that no longer does, changed a live template with an apply, and no rollout was told
+    /// of since.
+    pub(crate) template_was_rewritten: bool,
     /// Whether a definition that does not know `workload` was applied, which no edit asked for.
     has_lost_workload: bool,
     /// Which version it has.
@@ -113,7 +116,8 @@ impl Model {
             backup: None,
             has_role: true,
             cluster: Cluster::default(),
-            has_rewritten: false,
+            has_rewritten_template: false,
+            template_was_rewritten: false,
             has_lost_workload: false,
             release: 34,
             rollouts: 0,

@@ -100,25 +100,28 @@ impl Model {
     fn apply(&mut self, kind: ChildKind, body: &Value) -> Reply {
         let found = self.children.get(&kind).map(|child| (applied(kind, body, child), child.content.parse()));
         if let Some((asked, live)) = found {
-            let content = self.stored(&asked);
+            let content = self.cluster.stores(asked.clone());
             let template = |it: &Value| it["spec"]["template"].clone();
+            let is_rewritten = template(&content) != template(&asked);
             if template(&content) != template(&live) {
                 self.rolls_by_rewriter = template(&asked) == template(&live);
+                self.template_was_rewritten |= is_rewritten || self.has_rewritten_template;
+            }
+            if kind.is_workload() {
+                self.has_rewritten_template = is_rewritten;
             }
             self.change_child(kind, |child| take_in(child, content, body));
         }
         Reply::Child(self.children.get(&kind).cloned().map(Box::new))
     }
 
-    /// What the cluster makes of an object.
-    fn stored(&mut self, asked: &Value) -> Value {
-        let stored = self.cluster.stores(asked.clone());
-        self.has_rewritten |= stored != *asked;
-        stored
-    }
-
     fn create_child(&mut self, kind: ChildKind, body: &Value) -> Reply {
         let version = self.tick();
+        let asked = content(body);
+        let stored = self.cluster.stores(asked.clone());
+        if kind.is_workload() {
+            self.has_rewritten_template = stored != asked;
+        }
         let child = SeenChild {
             kind,
             key: self.key.clone(),
@@ -128,7 +131,7 @@ impl Model {
             generation: 1,
             deleting: false,
             controller: Some(controller(&body["metadata"]["ownerReferences"][0])),
-            content: self.stored(&content(body)).into(),
+            content: stored.into(),
             owned: owned(kind, body),
             entry: Some(0),
             go_operator: None,

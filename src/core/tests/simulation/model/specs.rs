@@ -1,5 +1,7 @@
 //! What users ask for in a simulation. Pure; called by the model.
 
+use std::collections::BTreeMap;
+
 use memcached_operator_core::api::MemcachedSpec;
 use memcached_operator_core::api::spec::{
     MemcachedConfig, MonitoringSpec, NetworkPolicySpec, RolloutSpec, STATEFUL_SET, SaslSpec, SecretReference,
@@ -35,17 +37,25 @@ pub(super) fn workload(resource: &SeenResource) -> ChildKind {
     Workload::from_raw(spec.workload.as_deref()).into()
 }
 
-/// Which kinds of children a resource asks for, of those that the specs here ever ask for.
-pub(super) fn wanted(resource: &SeenResource) -> [(ChildKind, bool); 5] {
+/// Which kinds of children a resource asks for.
+pub(super) fn wanted(resource: &SeenResource) -> BTreeMap<ChildKind, bool> {
     let spec = resource.spec.as_ref().unwrap();
-    let guarded = spec.security.as_ref().is_some_and(|it| it.network_policy.is_some());
-    [
-        (ChildKind::Service, true),
-        (ChildKind::Deployment, workload(resource) == ChildKind::Deployment),
-        (ChildKind::StatefulSet, workload(resource) == ChildKind::StatefulSet),
-        (ChildKind::NetworkPolicy, guarded),
-        (ChildKind::HorizontalPodAutoscaler, spec.autoscaling.is_some()),
-    ]
+    let wanted = |kind: ChildKind| match kind {
+        ChildKind::Service | ChildKind::ConfigMap => true,
+        ChildKind::Deployment | ChildKind::StatefulSet => workload(resource) == kind,
+        ChildKind::NetworkPolicy => spec.security.as_ref().is_some_and(|it| it.network_policy.is_some()),
+        ChildKind::HorizontalPodAutoscaler => spec.autoscaling.is_some(),
+        ChildKind::PodDisruptionBudget => {
+            let autoscaled = spec.autoscaling.as_ref().map(|it| it.max_replicas.unwrap_or(1));
+            autoscaled.or(spec.replicas).unwrap_or(1) > 1
+                && spec.high_availability.as_ref().is_some_and(|it| it.pod_disruption_budget.is_some())
+        }
+        ChildKind::ServiceMonitor => spec
+            .monitoring
+            .as_ref()
+            .is_some_and(|it| it.enabled == Some(true) && it.service_monitor.is_some()),
+    };
+    ChildKind::ALL.into_iter().map(|kind| (kind, wanted(kind))).collect()
 }
 
 /// How many variants ask for a Deployment.
