@@ -38,15 +38,20 @@ const ELSEWHERE: [(&str, &str); 11] = [
     ("src/agent/decide/tests.rs", "nowhere"),
 ];
 
-/// The string literals of a source file outside attributes, comments and tests.
-fn literals(source: &str) -> Vec<String> {
-    let tokens: TokenStream = source.parse().unwrap();
+/// The tokens of a source file outside attributes, comments and tests, without their brackets.
+fn tokens(source: &str) -> Vec<TokenTree> {
     let mut found = Vec::new();
-    collect(tokens, &mut found);
+    collect(source.parse().unwrap(), &mut found);
     found
 }
 
-fn collect(tokens: TokenStream, found: &mut Vec<String>) {
+fn literal(token: &TokenTree) -> Option<String> {
+    let TokenTree::Literal(literal) = token else { return None };
+    let stream = iter::once(TokenTree::Literal(literal.clone())).collect();
+    syn::parse2::<LitStr>(stream).ok().map(|it| it.value())
+}
+
+fn collect(tokens: TokenStream, found: &mut Vec<TokenTree>) {
     let mut tokens = tokens.into_iter().peekable();
     let mut is_test = false;
     while let Some(token) = tokens.next() {
@@ -60,10 +65,7 @@ fn collect(tokens: TokenStream, found: &mut Vec<String>) {
             }
             TokenTree::Group(group) if is_test && group.delimiter() == Delimiter::Brace => is_test = false,
             TokenTree::Group(group) => collect(group.stream(), found),
-            TokenTree::Literal(literal) => found.extend(
-                syn::parse2::<LitStr>(iter::once(TokenTree::Literal(literal)).collect()).map(|it| it.value()),
-            ),
-            TokenTree::Ident(_) | TokenTree::Punct(_) => {}
+            TokenTree::Literal(_) | TokenTree::Ident(_) | TokenTree::Punct(_) => found.push(token),
         }
     }
 }
@@ -81,17 +83,52 @@ fn rust_files(at: &Path) -> Vec<std::path::PathBuf> {
     entries.filter(|path| rust(path)).flat_map(|path| rust_files(&path)).collect()
 }
 
-/// All literals of the files that make messages, each with its file.
-fn of_the_code() -> Vec<(String, String)> {
+/// The files that make messages, each with its tokens.
+fn sources() -> Vec<(String, Vec<TokenTree>)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let files = MADE_IN.iter().flat_map(|at| rust_files(&root.join(at)));
-    files
-        .flat_map(|path| {
-            let name = path.strip_prefix(root).unwrap().display().to_string();
-            let all = literals(&fs::read_to_string(&path).unwrap());
-            all.into_iter().map(move |it| (name.clone(), it))
+    let name = |path: &Path| path.strip_prefix(root).unwrap().display().to_string();
+    files.map(|path| (name(&path), tokens(&fs::read_to_string(&path).unwrap()))).collect()
+}
+
+/// All string literals of the files that make messages, each with its file.
+fn of_the_code() -> Vec<(String, String)> {
+    let all = sources().into_iter();
+    all.flat_map(|(file, tokens)| {
+        tokens.iter().filter_map(literal).map(|it| (file.clone(), it)).collect::<Vec<_>>()
+    })
+    .collect()
+}
+
+/// The severity and the reason of each Kubernetes Event whose reason stands in the call that makes it, or in a constant.
+fn events_of_the_code() -> BTreeSet<(String, String)> {
+    let tokens: Vec<TokenTree> = sources().into_iter().flat_map(|(_, tokens)| tokens).collect();
+    let is_constant =
+        |at: &[TokenTree], name: &str| at[0].to_string() == "const" && at[1].to_string() == name;
+    let reason = |token: &TokenTree| {
+        literal(token).or_else(|| {
+            // `const`, the name, `:`, `&`, `str`, `=`, the literal.
+            let constant = tokens.windows(7).find(|at| is_constant(at, &token.to_string()))?;
+            literal(&constant[6])
         })
-        .collect()
+    };
+    let severity = |token: &TokenTree| match token.to_string().as_str() {
+        "normal" => Some("Normal".to_owned()),
+        "warning" => Some("Warning".to_owned()),
+        _ => None,
+    };
+    tokens.windows(2).filter_map(|call| Some((severity(&call[0])?, reason(&call[1])?))).collect()
+}
+
+/// The same of the page: the first two columns of the table of Events.
+fn events_of_the_page() -> BTreeSet<(String, String)> {
+    let rows = include_str!("../docs/messages.md").lines().filter_map(|line| {
+        let mut cells = line.strip_prefix("| ")?.split(" | ");
+        let severity = cells.next().filter(|it| ["Normal", "Warning"].contains(it))?;
+        Some((severity, cells.next()?))
+    });
+    let reasons = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    rows.flat_map(|(severity, cell)| reasons(cell).into_iter().map(|it| (severity.to_owned(), it))).collect()
 }
 
 /// The parts of a message between what differs: `{name}` in the code, `<name>` on the page.
@@ -174,4 +211,17 @@ fn every_reason_stands_on_the_page() {
         .filter(|(file, text)| in_words(file) && is_reason(text) && !page.contains(text))
         .collect();
     assert!(missing.is_empty(), "not on docs/messages.md: {missing:#?}");
+}
+
+/// What `PodsReplacedByOthers` is depends on what happened, so the page has it twice. A reason that comes from a condition, or
+/// from what is in a spec or a Secret, stands in no call: these are Warnings, but for `MemcachedReady`.
+#[test]
+fn every_event_has_on_the_page_the_severity_that_the_code_gives_it() {
+    let (code, page) = (events_of_the_code(), events_of_the_page());
+    let from_elsewhere = |reason: &String| !code.iter().any(|(_, it)| it == reason);
+    let (elsewhere, made): (BTreeSet<_>, BTreeSet<_>) =
+        page.into_iter().partition(|(_, reason)| from_elsewhere(reason));
+    assert_eq!(code, made);
+    let normal = elsewhere.iter().filter(|(severity, _)| severity == "Normal").map(|(_, reason)| reason);
+    assert_eq!(normal.collect::<Vec<_>>(), ["MemcachedReady"]);
 }

@@ -10,7 +10,6 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use memcached_operator::api::{Memcached, crd};
-use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 
 use crate::support::process::Process;
@@ -95,7 +94,7 @@ async fn bad_from_the_start(space: &Space, name: &str, spec: &str, said: &str) -
 /// The children of a resource, of all kinds that are served here.
 async fn children_of(space: &Space, name: &str) -> Result<Vec<DynamicObject>> {
     let mut found = Vec::new();
-    for kind in ChildKind::ALL.into_iter().filter(|kind| *kind != ChildKind::ServiceMonitor) {
+    for kind in children::built_in() {
         found.extend(children::of(space, kind, name).get_opt().await?);
     }
     Ok(found)

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, ensure};
+use e2e::testing::control_plane::children;
 use e2e::testing::control_plane::kill_at_write::{AtWrite, Position};
 use e2e::testing::control_plane::operator::{Kill, Operator, REPLAYED};
 use e2e::testing::control_plane::transport::Straight;
@@ -15,8 +16,8 @@ use e2e::testing::control_plane::{
 };
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret, Service};
+use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::{DeleteParams, ListParams};
 use memcached_operator::api::Memcached;
 use memcached_operator::api::spec::STATEFUL_SET;
@@ -156,12 +157,11 @@ async fn clear(space: &Space) -> Result<()> {
 async fn await_nothing_left(space: &Space) -> Result<()> {
     await_answer("nothing is left of the last resource", async || {
         let all = ListParams::default();
-        let left = space.api::<Deployment>().list(&all).await?.items.len()
-            + space.api::<StatefulSet>().list(&all).await?.items.len()
-            + space.api::<Service>().list(&all).await?.items.len()
-            + usize::from(space.api::<ConfigMap>().get_opt(&format!("{NAME}-servers")).await?.is_some())
-            + space.api::<ReplicaSet>().list(&all).await?.items.len()
+        let mut left = space.api::<ReplicaSet>().list(&all).await?.items.len()
             + space.api::<Pod>().list(&all).await?.items.len();
+        for kind in children::built_in() {
+            left += usize::from(children::of(space, kind, NAME).get_opt().await?.is_some());
+        }
         ensure!(left == 0, "{left} objects are left");
         Ok(())
     })

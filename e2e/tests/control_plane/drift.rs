@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use e2e::testing::control_plane::children::Child;
+use e2e::testing::control_plane::children::{Child, is_of_every_resource};
 use e2e::testing::control_plane::fields::{Leaf, leaves, ours};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
@@ -82,7 +82,9 @@ impl Sample {
 
     fn children(self) -> Vec<ChildKind> {
         match self {
-            Self::Authenticated => vec![ChildKind::Deployment, ChildKind::Service, ChildKind::ConfigMap],
+            Self::Authenticated => {
+                ChildKind::ALL.into_iter().filter(|it| is_of_every_resource(*it)).collect()
+            }
             Self::Featured(features) => features.children(),
             Self::Named => vec![ChildKind::StatefulSet],
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use anyhow::{Context, Result, ensure};
-use e2e::testing::control_plane::children::api;
+use e2e::testing::control_plane::children::{self, api};
 use e2e::testing::control_plane::{at_once, define, plain, ready, secret};
 use e2e::testing::{Space, await_answer, await_answer_within};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
@@ -98,8 +98,7 @@ pub(crate) async fn all_ready(space: &Space) -> Result<()> {
 /// All resources and children.
 pub(crate) async fn state(space: &Space) -> Result<Value> {
     let mut objects = vec![json!(space.api::<Memcached>().list(&ListParams::default()).await?.items)];
-    let kinds = [ChildKind::Deployment, ChildKind::StatefulSet, ChildKind::Service, ChildKind::NetworkPolicy];
-    for kind in kinds {
+    for kind in children::built_in() {
         objects.push(json!(api(space, kind).list(&ListParams::default()).await?.items));
     }
     Ok(Value::from(objects))

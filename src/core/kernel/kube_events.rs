@@ -37,15 +37,15 @@ pub fn of_rotation(old: &MemcachedStatus, new: &MemcachedStatus) -> impl Iterato
     let named = |status: &MemcachedStatus| {
         in_words(status.secret_rotation.as_ref().map_or(&[][..], |record| &record.secrets))
     };
-    let said = |reason: &str, message: String| normal(reason, "RotateSecret", message);
     let moved = match (wanted(old), wanted(new)) {
         (before, Some(now)) if before.as_ref() != Some(&now) => {
             let words = format!("{} changed: pods take the new content, and none is replaced", named(new));
-            Some(said("RotationStarted", words))
+            Some(normal("RotationStarted", "RotateSecret", words))
         }
         (Some(_), None) if new.secret_rotation.is_some() => {
             let left = until(new).map_or("", |_| ", but for what takes a restart");
-            Some(said("RotationComplete", format!("All pods took the new content of {}{left}", named(old))))
+            let words = format!("All pods took the new content of {}{left}", named(old));
+            Some(normal("RotationComplete", "RotateSecret", words))
         }
         _ => None,
     };

@@ -91,6 +91,11 @@ pub const fn is_of_every_resource(kind: ChildKind) -> bool {
     matches!(kind, ChildKind::Service | ChildKind::ConfigMap | ChildKind::Deployment)
 }
 
+/// The kinds that Kubernetes has by itself.
+pub fn built_in() -> impl Iterator<Item = ChildKind> {
+    ChildKind::ALL.into_iter().filter(|kind| *kind != ChildKind::ServiceMonitor)
+}
+
 /// The objects of a kind in this namespace.
 pub fn api(space: &Space, kind: ChildKind) -> Api<DynamicObject> {
     Api::namespaced_with(space.client(), space.name(), &resource(kind))
