@@ -190,7 +190,8 @@ fn every_flag_of_the_operator_that_a_page_names_exists() {
         let prose = text.split("```").step_by(2).collect::<String>();
         for span in prose.split('`').skip(1).step_by(2).filter(|span| span.starts_with("--")) {
             let flag = span.split([' ', '=']).next().unwrap();
-            let others = ["--wait", "--take-ownership"].contains(&flag);
+            let others =
+                ["--wait", "--take-ownership", "--reset-values", "--reset-then-reuse-values"].contains(&flag);
             assert!(others || help.contains(flag), "{page}: {flag}");
             named += 1;
         }

@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
 use kube::api::DynamicObject;
 use kube::core::Status;
 use memcached_operator::api::Validated;
+use memcached_operator::api::crd::half;
 use memcached_operator::api::spec::{Judged, STATEFUL_SET, Violation, validate_with};
 use memcached_operator::api::{MemcachedSpec, VERSIONS};
 use serde_json::{Value, json};
@@ -170,4 +172,37 @@ fn broken_fields(ours: &Ours) -> Vec<String> {
     let Ours::Broken(violations) = ours else { return Vec::new() };
     let without_index = |path: &str| path.replace(|c: char| c.is_ascii_digit(), "");
     violations.iter().map(|violation| without_index(&violation.path)).collect()
+}
+
+/// The fields of the definition that have a bound, a form, a list of values or a rule of their own.
+fn ruled(schema: &JSONSchemaProps, path: &str, found: &mut Vec<String>) {
+    let JSONSchemaProps {
+        enum_,
+        maximum,
+        minimum,
+        max_length,
+        min_length,
+        pattern,
+        max_items,
+        min_items,
+        ..
+    } = schema;
+    let numbers = [max_length, min_length, max_items, min_items].into_iter().any(Option::is_some);
+    let rules = schema.x_kubernetes_validations.is_some();
+    if enum_.is_some() || maximum.is_some() || minimum.is_some() || pattern.is_some() || numbers || rules {
+        found.push(path.to_owned());
+    }
+    // Only our own types describe their fields.
+    for (name, field) in schema.properties.iter().flatten().filter(|(_, field)| field.description.is_some()) {
+        ruled(field, &format!("{path}.{name}"), found);
+    }
+}
+
+#[test]
+fn every_field_with_a_rule_in_the_definition_is_broken_by_some_generated_resource() {
+    let mut found = Vec::new();
+    ruled(&half("spec"), "spec", &mut found);
+    let is_broken = |path: &String| EVERY_RULE.iter().any(|it| it.starts_with(path.as_str()));
+    let missing: Vec<String> = found.into_iter().filter(|path| !is_broken(path)).collect();
+    assert_eq!(missing, Vec::<String>::new());
 }

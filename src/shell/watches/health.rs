@@ -32,8 +32,10 @@ const FAILURES_BEFORE_RELIST: u32 = 5;
 const MISSING_KIND_POLL_INTERVAL: Duration = Duration::from_secs(30);
 /// At the start, after so many failures in a row, an optional kind counts as unavailable, so that nobody waits for its list.
 const FAILURES_BEFORE_UNAVAILABLE: u32 = 3;
-/// The same failure is logged again when it returns after this time.
-const LOG_AGAIN_AFTER: Duration = Duration::from_secs(120);
+/// A failure that lasts, or comes again, is logged again after this time.
+const LOG_AGAIN_AFTER: Duration = Duration::from_secs(60);
+/// The pause where the backoff has no next one.
+const LONGEST_PAUSE: Duration = Duration::from_secs(120);
 
 /// What the watch does after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +72,9 @@ pub(super) struct Health {
     /// The silence counts from here, or from the last sign of life, whichever is later.
     pub(super) silent_since: Instant,
     failures: u32,
-    last_failure: Option<(Complaint, Instant)>,
+    last_failure: Option<Instant>,
+    /// Which failure of those that last was logged.
+    logged: Logged,
     /// Whether the kernel has a complete list.
     is_listed: bool,
     /// Whether the API server allows lists and refuses watches. Then a complete list is reported only after a watch has begun.
@@ -97,6 +101,28 @@ pub(super) enum Resources {
 /// each time.
 type Complaint = (std::mem::Discriminant<watcher::Error>, Option<u16>);
 
+/// What was logged last, and when; nothing, where the kind was listed since.
+#[derive(Default)]
+struct Logged(Option<(Complaint, Instant)>);
+
+impl Logged {
+    /// Whether to log this: another failure than the last, or the same after [`LOG_AGAIN_AFTER`]. Then it counts as logged.
+    fn is_due(&mut self, complaint: Complaint, now: Instant) -> bool {
+        let lasts = |at: Instant| now.duration_since(at) < LOG_AGAIN_AFTER;
+        let is_due = !self.0.is_some_and(|(last, at)| last == complaint && lasts(at));
+        if is_due {
+            self.0 = Some((complaint, now));
+        }
+        is_due
+    }
+
+    /// The same for what is no failure: it is logged once.
+    fn is_another(&mut self, complaint: Complaint, now: Instant) -> bool {
+        let is_another = !self.0.is_some_and(|(last, _)| last == complaint);
+        is_another && self.is_due(complaint, now)
+    }
+}
+
 impl Health {
     pub(super) fn new(
         kind: Watched,
@@ -113,6 +139,7 @@ impl Health {
             silent_since: Instant::now(),
             failures: 0,
             last_failure: None,
+            logged: Logged::default(),
             is_listed: false,
             watch_refused: false,
             refused: None,
@@ -180,24 +207,22 @@ impl Health {
         }
         if self.is_absent(error) {
             // The cluster does not have this kind, which is no failure.
-            if !self.last_failure.is_some_and(|(last, _)| last == complaint) {
+            if self.logged.is_another(complaint, now) {
                 tracing::info!(kind = self.kind.name(), "{}", self.explain(error));
             }
-            self.last_failure = Some((complaint, now));
+            self.last_failure = Some(now);
             self.sink.metrics.watched(self.kind, &self.scope, false);
             return WatchAction::Relist;
         }
         self.sink.metrics.watch_failed(self.kind);
-        let said = self.last_failure.take();
-        if said.is_some_and(|(_, at)| self.liveness.last_heard() > at) {
+        if self.last_failure.replace(now).is_some_and(|at| self.liveness.last_heard() > at) {
             self.failures = 0;
         }
         self.failures += 1;
         let why = self.explain(error);
-        if !said.is_some_and(|(last, at)| last == complaint && now.duration_since(at) < LOG_AGAIN_AFTER) {
+        if self.logged.is_due(complaint, now) {
             tracing::warn!(kind = self.kind.name(), "{why}");
         }
-        self.last_failure = Some((complaint, now));
         if self.kind == Watched::Memcached && complaint.1 == Some(404) {
             self.sink.gates.close(Gate::CrdServed, &why);
         }
@@ -280,7 +305,7 @@ impl Health {
 
     /// Backs off, but not while the main loop asks for a new list: a new leader waits for that list, and nobody writes meanwhile.
     async fn back_off(&mut self) {
-        let pause = self.backoff.next().unwrap_or(LOG_AGAIN_AFTER);
+        let pause = self.backoff.next().unwrap_or(LONGEST_PAUSE);
         let WatchSink { mut relist_resources, mut relist_all, .. } = self.sink.clone();
         tokio::select! {
             () = sleep(pause) => {}
@@ -324,6 +349,7 @@ impl Health {
         (self.is_listed, self.refused) = (true, None);
         self.sink.metrics.watched(self.kind, &self.scope, true);
         if self.last_failure.take().is_some() {
+            self.logged = Logged::default();
             tracing::info!(kind = self.kind.name(), "listed {} again", kinds::plural(self.kind));
         }
     }
@@ -363,5 +389,26 @@ fn words(error: &watcher::Error) -> String {
         | watcher::Error::WatchFailed(error) => explain(error),
         watcher::Error::WatchError(status) => said(status),
         watcher::Error::NoResourceVersion => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Seconds at which one of the failures, which come every 20 s, is logged.
+    fn logged(failures: &[Complaint]) -> Vec<u64> {
+        let (mut logged, start) = (Logged::default(), Instant::now());
+        let seconds = (0..).step_by(20).zip(failures);
+        let due = seconds.filter(|(at, it)| logged.is_due(**it, start + Duration::from_secs(*at)));
+        due.map(|(at, _)| at).collect()
+    }
+
+    #[test]
+    fn a_failure_that_lasts_is_logged_once_a_minute_and_another_at_once() {
+        let [refused, away] =
+            [Some(403), None].map(|code| (std::mem::discriminant(&watcher::Error::NoResourceVersion), code));
+        assert_eq!(logged(&[refused; 8]), [0, 60, 120]);
+        assert_eq!(logged(&[refused, refused, away, away, refused]), [0, 40, 80]);
     }
 }

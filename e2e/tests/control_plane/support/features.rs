@@ -5,6 +5,7 @@ use anyhow::Result;
 use e2e::testing::control_plane::children::WITH_DEPLOYMENT;
 use e2e::testing::control_plane::plain;
 use memcached_operator::api::Memcached;
+use memcached_operator::api::crd::leaves;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 
@@ -53,7 +54,7 @@ fn common(name: &str) -> Value {
         "monitoring": {
             "enabled": true,
             "exporterResources": {"requests": {"cpu": "10m"}, "limits": {"memory": "64Mi"}},
-            "serviceMonitor": {"additionalLabels": {"release": "prometheus"}, "interval": "30s"},
+            "serviceMonitor": {"additionalLabels": {"release": "prometheus"}, "interval": "30s", "scrapeTimeout": "10s"},
         },
         "security": {
             "sasl": {"enabled": true, "credentialsSecretRef": {"name": name}},
@@ -72,6 +73,7 @@ fn settings() -> Value {
     let apart = |field: &str| json!({"matchExpressions": [{"key": field, "operator": "DoesNotExist"}]});
     json!({
         "replicas": 0,
+        "rollout": {"minReadySeconds": 5},
         "highAvailability": {
             "antiAffinityPreset": "soft",
             "topologySpreadConstraints": [
@@ -135,4 +137,31 @@ fn scaled() -> Value {
             "behavior": {"scaleDown": {"stabilizationWindowSeconds": 60, "policies": policies}},
         },
     })
+}
+
+/// Fields that no sample sets: their children look the same with the default or with another field, or they are about how pods
+/// are replaced.
+const SET_BY_NONE: [&str; 11] = [
+    "highAvailability.gracefulShutdown.preStopDelaySeconds",
+    "highAvailability.gracefulShutdown.terminationGracePeriodSeconds",
+    "highAvailability.podDisruptionBudget.minAvailable",
+    "memcached.maxConnections",
+    "memcached.maxItemSize",
+    "memcached.threads",
+    "paused",
+    "rollout.warmth.percent",
+    "rollout.warmth.timeoutSeconds",
+    "security.rotation",
+    "workload",
+];
+
+#[test]
+fn every_field_of_the_spec_is_set_by_a_sample() {
+    let specs = [Features::Settings, Features::Scaled].map(|features| features.spec("cache"));
+    let is_set = |leaf: &String| {
+        let pointer = format!("/{}", leaf.replace('.', "/"));
+        specs.iter().any(|spec| spec.pointer(&pointer).is_some())
+    };
+    let missing: Vec<String> = leaves().into_iter().filter(|leaf| !is_set(leaf)).collect();
+    assert_eq!(missing, SET_BY_NONE);
 }

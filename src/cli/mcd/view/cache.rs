@@ -84,7 +84,7 @@ impl CacheView {
             name,
             at: *now,
             created: meta.creation_timestamp.as_ref().map(|time| time.0),
-            health: Health::from_status(&status),
+            health: Health::from_status(&status, meta.generation.unwrap_or_default()),
             message: condition(&status, Type::Ready)
                 .filter(|it| it.status == "True")
                 .map(|it| it.message.clone()),

@@ -14,7 +14,7 @@ pub enum Health {
     Stalled,
     /// No pod serves, and some should.
     Unavailable,
-    /// No operator has looked at the resource.
+    /// No operator has looked at the resource, or at its last edit.
     Unseen,
     /// Pods serve; not all that should, or not as the spec asks, and nobody is at work.
     NotReady,
@@ -27,9 +27,9 @@ pub enum Health {
 }
 
 impl Health {
-    /// The health that a status tells of.
+    /// The health that the status of a resource of this generation tells of.
     #[must_use]
-    pub fn from_status(status: &MemcachedStatus) -> Self {
+    pub fn from_status(status: &MemcachedStatus, generation: i64) -> Self {
         let is = |of: Type, value: &str| condition(status, of).is_some_and(|it| it.status == value);
         if status.observed_generation == NEVER_OBSERVED {
             Self::Unseen
@@ -37,6 +37,8 @@ impl Health {
             Self::Stalled
         } else if is(Type::Available, "False") {
             Self::Unavailable
+        } else if status.observed_generation < generation {
+            Self::Unseen
         } else if is(Type::Paused, "True") {
             Self::Paused
         } else if is(Type::Ready, "True") {
@@ -89,11 +91,15 @@ mod tests {
             .collect();
         let status =
             serde_json::from_value(json!({"observedGeneration": 1, "conditions": conditions})).unwrap();
-        assert_eq!(Health::from_status(&status), expected);
+        assert_eq!(Health::from_status(&status, 1), expected);
     }
 
     #[test]
-    fn a_resource_that_no_operator_has_seen_is_not_called_anything_else() {
-        assert_eq!(Health::from_status(&MemcachedStatus::default()), Health::Unseen);
+    fn a_resource_or_an_edit_that_no_operator_has_seen_is_not_called_anything_else() {
+        assert_eq!(Health::from_status(&MemcachedStatus::default(), 1), Health::Unseen);
+        let ready = json!({"type": "Ready", "status": "True", "reason": "R", "message": "m",
+            "lastTransitionTime": "2026-11-21T10:00:00Z"});
+        let status = serde_json::from_value(json!({"observedGeneration": 1, "conditions": [ready]})).unwrap();
+        assert_eq!(Health::from_status(&status, 2), Health::Unseen);
     }
 }

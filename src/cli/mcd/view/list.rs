@@ -72,8 +72,9 @@ fn row(resource: &DynamicObject) -> Row {
     let meta = &resource.metadata;
     let raw = resource.data.get("status").unwrap_or(&Value::Null);
     let status = MemcachedStatus::deserialize(raw).unwrap_or_default();
-    let health = Health::from_status(&status);
-    let waits = waits::from_status(&status, meta.generation.unwrap_or_default());
+    let generation = meta.generation.unwrap_or_default();
+    let health = Health::from_status(&status, generation);
+    let waits = waits::from_status(&status, generation);
     Row {
         health,
         namespace: meta.namespace.clone().unwrap_or_default(),

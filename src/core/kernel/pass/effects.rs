@@ -8,6 +8,7 @@ use super::stuck_pods;
 use super::view::View;
 use super::warnings;
 use crate::api::spec::validate;
+use crate::api::status::NEVER_OBSERVED;
 use crate::api::{MemcachedStatus, Validated};
 use crate::kernel::backoff::Backoff;
 use crate::kernel::desired::partition::HELD;
@@ -184,7 +185,10 @@ impl View<'_> {
         let (resource, before) = (self.resource, &self.resource.seen.status);
         let template_changed = resource.slot(resource.workload()).template_changed;
         let held = self.our_workload().is_some_and(|live| live.partition == Some(HELD));
-        let by_others = kube_events::replaced_by_others(before, status).filter(|_| template_changed && !held);
+        // A first status names all managers there are, and none of them changed anything since another.
+        let is_first = before.observed_generation == NEVER_OBSERVED;
+        let by_others = kube_events::replaced_by_others(before, status)
+            .filter(|_| template_changed && !held && !is_first);
         let is_edited = status.observed_generation != before.observed_generation;
         let edit = resource.spec_before_edit.as_deref().zip(resource.seen.spec.as_ref().ok());
         let not_used = edit.filter(|_| is_edited);

@@ -355,6 +355,7 @@ impl Reconciler {
             return;
         }
         self.active_passes.send(key, pass.requests.len());
+        resource.requested_generation = resource.seen.generation;
         for kind in pass.requests.iter().filter_map(PlannedRequest::child) {
             resource.slot_mut(kind).on_request();
         }
@@ -405,7 +406,10 @@ impl Reconciler {
         if resource.slot(workload).template_changed {
             resource.slot_mut(workload).template_changed = false;
         }
-        resource.spec_before_edit.take_if(|_| settled.unchanged.contains(&workload));
+        if settled.unchanged.contains(&workload) {
+            resource.spec_before_edit = None;
+            resource.requested_spec = None;
+        }
         let unchanged = settled
             .unchanged
             .into_iter()

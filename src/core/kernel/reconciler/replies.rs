@@ -334,7 +334,7 @@ fn child_written(
     let replaces = write.replaces().filter(is_another);
     let effects = Written { kind, write: &write, replaces, changes: &changes }.effects(subject, kube_events);
     if kind == resource.workload() && seen.is_some() {
-        resource.workload_generation = circumstances.generation;
+        resource.note_workload_written(circumstances.generation);
     }
     let slot = resource.slot_mut(kind);
     slot.answered = circumstances.answered;

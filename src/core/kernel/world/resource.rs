@@ -59,6 +59,12 @@ pub struct Resource {
     /// The generation of the resource from which the workload was written last while this operator leads; 0 before that.
     #[serde(default)]
     pub workload_generation: i64,
+    /// The generation of the resource from which requests were made last; 0 before that.
+    #[serde(default)]
+    pub requested_generation: i64,
+    /// The spec of that generation, where an edit came since: the workload has it, once a write under way is answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requested_spec: Option<Box<MemcachedSpec>>,
     /// Hashes of its desired children.
     #[serde(skip)]
     pub rendered_hashes: Option<Box<RenderedHashes>>,
@@ -114,6 +120,8 @@ impl Resource {
             slots: BTreeMap::new(),
             spec_before_edit: None,
             workload_generation: 0,
+            requested_generation: 0,
+            requested_spec: None,
             rendered_hashes: None,
             secret_hash: None,
             carried_secrets: None,
@@ -145,8 +153,22 @@ impl Resource {
     pub(super) fn note_edit(&mut self, before: SeenResource) {
         let template = status::template_generation(&before.status, before.generation);
         let reached = self.workload_generation == before.generation || template == Some(before.generation);
-        if let (true, Ok(spec)) = (reached || self.spec_before_edit.is_none(), before.spec) {
+        let Ok(spec) = before.spec else { return };
+        if self.requested_generation == before.generation {
+            self.requested_spec = Some(Box::new(spec.clone()));
+        }
+        if reached || self.spec_before_edit.is_none() {
             self.spec_before_edit = Some(Box::new(spec));
+        }
+    }
+
+    /// Called when a write of the workload that was made from this generation is answered. An edit that came meanwhile is one
+    /// of the spec that was written.
+    pub fn note_workload_written(&mut self, generation: i64) {
+        self.workload_generation = generation;
+        let written = self.requested_spec.take();
+        if let Some(written) = written.filter(|_| generation != self.seen.generation) {
+            self.spec_before_edit = Some(written);
         }
     }
 

@@ -158,7 +158,10 @@ impl Simulation {
             Op::LoseReply(at) => self.answer(*at, true, Some(Category::Transient)),
             Op::ExecuteLate(at) => self.execute_late(*at),
             Op::Refuse(at, category) => self.answer(*at, false, Some(*category)),
-            Op::Restart => self.restart(),
+            Op::Restart => {
+                self.workload_was_dropped |= self.model.has_workload() && self.model.has_unwritten_edit();
+                self.restart();
+            }
             Op::ChangeLeader => {
                 self.workload_was_dropped |= self.model.has_workload();
                 self.change_leader();

@@ -2,6 +2,7 @@
 
 use memcached_operator_core::kernel::effect::Effect;
 use memcached_operator_core::kernel::event::{Event, Reply};
+use memcached_operator_core::kernel::failure::Category;
 use serde_json::json;
 
 use crate::simulation::{Simulation, request_name};
@@ -185,4 +186,27 @@ fn who_begins_to_lead_tells_of_an_edit_with_the_values_that_the_pods_have_by_the
     simulation.change_leader();
     simulation.settle();
     assert_eq!(simulation.told, EDITS);
+}
+
+/// The first write of the Deployment is refused, and the second is under way when the next edit comes.
+#[test]
+fn an_edit_that_comes_while_the_one_before_is_written_is_told_with_the_values_that_the_pods_have() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.hear();
+    let creates = |simulation: &Simulation| {
+        let is_create = |it: &Effect| matches!(it, Effect::Send { request, .. } if request_name(request) == "create Deployment");
+        simulation.requests.iter().position(is_create)
+    };
+    let at = creates(&simulation).unwrap();
+    simulation.answer(at, false, Some(Category::Conflict));
+    edit_threads(&mut simulation, 2);
+    simulation.hear();
+    while creates(&simulation).is_none() {
+        simulation.answer(0, true, None);
+    }
+    edit_threads(&mut simulation, 3);
+    simulation.hear();
+    simulation.settle();
+    assert_eq!(simulation.told, EDITS[..1]);
 }

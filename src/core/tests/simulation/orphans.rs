@@ -80,3 +80,22 @@ fn a_resource_on_its_way_out_takes_nothing_back() {
     simulation.settle();
     assert_eq!(simulation.model.uids(), before, "it would have been deleted with its owner");
 }
+
+#[test]
+fn what_somebody_changed_before_a_cache_was_taken_back_replaces_its_pods_no_second_time() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.settle();
+    simulation.model.patch_image_and_network();
+    simulation.settle();
+    simulation.model.trigger(0);
+    simulation.settle();
+    simulation.model.orphan();
+    simulation.settle();
+    let (said, counted) = (simulation.said.len(), simulation.counted);
+    simulation.model.create_resource();
+    simulation.settle();
+    let told = simulation.said[said..].iter().filter(|it| it.contains("Rollout") || it.contains("Replaced"));
+    assert_eq!(told.collect::<Vec<_>>(), ["RolloutStarted"]);
+    assert_eq!(simulation.counted, counted + 1);
+}

@@ -54,8 +54,9 @@ pub(crate) struct Simulation {
     pub(crate) requested: Vec<String>,
     /// Whether some read of a workload had no answer. It holds no rollout up.
     pub(crate) workload_was_not_read: bool,
-    /// Whether, since the last rollout, somebody changed the template or another operator led: its object was compared once, by
-    /// an operator that did not come to apply it or for another template, and is not kept.
+    /// Whether, since the last rollout, somebody changed the template, another operator led, or this one started again before an
+    /// edit was written: the object was compared once, by an operator that did not come to apply it or for another template, and
+    /// is not kept.
     pub(crate) workload_was_dropped: bool,
     /// Rollouts that the metrics count.
     pub(crate) counted: usize,
