@@ -90,5 +90,11 @@ fn read(file: &Path) -> Result<String> {
     } else {
         fs::read_to_string(file)
     };
-    text.with_context(|| format!("cannot read {}", file.display()))
+    text.with_context(|| {
+        let may_be_file = file == Path::new("-") || file.exists() || file.extension().is_some();
+        // Other commands take the name of a resource there.
+        let hint =
+            if may_be_file { "" } else { ": an argument is a file or a folder, not the name of a resource" };
+        format!("cannot read {}{hint}", file.display())
+    })
 }

@@ -209,7 +209,6 @@ ghcr.io/c5c3/memcached-operator-rs
 {{- if .Values.leaderElection.enabled }}
 - --leader-elect
 - --lease-name={{ include "memcached-operator.leaseName" . }}
-- --lease-namespace={{ .Release.Namespace }}
 - --lease-duration={{ int64 .Values.leaderElection.leaseDurationSeconds }}
 {{- end }}
 {{- if .Values.journal.enabled }}

@@ -60,6 +60,9 @@ fn the_overlay_of_the_page_moves_everything_to_its_namespace_and_its_registry() 
         assert_eq!(of_kind(&objects, kind)?["metadata"]["namespace"], "caches", "{kind}");
     }
     assert_eq!(of_kind(&objects, "Namespace")?["metadata"]["name"], "caches");
+    // Not in an argument either, or replicas would ask for a Lease where they have no rights.
+    let moved = serde_json::to_string(&objects)?;
+    ensure!(!moved.contains("memcached-operator-system"), "something stayed in the namespace of the base");
     for kind in ["ClusterRoleBinding", "RoleBinding"] {
         // Otherwise the operator would have no rights.
         assert_eq!(of_kind(&objects, kind)?["subjects"][0]["namespace"], "caches", "{kind}");

@@ -86,6 +86,7 @@ pub fn share(value: Option<f64>) -> String {
 pub fn memory(bytes: Option<f64>, limit: Option<f64>) -> String {
     let mebibytes = |bytes: f64| bytes / 1024.0 / 1024.0;
     let taken = |bytes: f64| match mebibytes(bytes) {
+        few if few <= 0.0 => "0".to_owned(),
         few if few < 1.0 => format!("{:.1}Ki", bytes / 1024.0),
         more => format!("{more:.1}Mi"),
     };
@@ -130,6 +131,7 @@ mod tests {
     fn memory_is_written_in_a_unit_that_shows_it() {
         assert_eq!(memory(Some(43_201_331.0), Some(67_108_864.0)), "41.2Mi/64Mi");
         assert_eq!(memory(Some(30_822.0), Some(67_108_864.0)), "30.1Ki/64Mi");
+        assert_eq!(memory(Some(0.0), Some(67_108_864.0)), "0/64Mi");
         assert_eq!(memory(None, Some(1.0)), "-");
     }
 }
