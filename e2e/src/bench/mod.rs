@@ -243,7 +243,11 @@ fn counted(quiet: &Quiet) -> [Row; 3] {
         }
     };
     [
-        row("writes a resource at cold start, Events aside", &quiet.cold_start, (RESOURCES as f64, (fleet::CHILDREN.len() + 1) as f64)),
+        row(
+            "writes a resource at cold start, Events aside",
+            &quiet.cold_start,
+            (RESOURCES as f64, (fleet::CHILDREN.len() + 1) as f64),
+        ),
         row("restart with nothing to do: requests besides lists and watches", &quiet.restart, (1.0, 0.0)),
         row("idle minute: requests besides watches", &quiet.idle, (1.0, 0.0)),
     ]

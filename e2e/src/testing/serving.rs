@@ -26,7 +26,7 @@ pub struct Serving {
 /// A pod stops being ready when its readiness probe failed three times in a row, with 5 s from one to the next. A status that
 /// says so sooner was made before the first probe that succeeded, and written after it: the kubelet's sync of a pod and its
 /// prober write beside each other, and the next sync tells the truth again (`syncPod` and `SetContainerReadiness`, read in
-/// Kubernetes 1.34.4). The pod serves all the while.
+/// Kubernetes 1.34.4). memcached in it serves all the while.
 const NO_PROBE_FAILED: SignedDuration = SignedDuration::from_secs(10);
 
 #[derive(Debug, Default)]
@@ -75,7 +75,10 @@ impl Seen {
             self.ready_since.extend(since.map(|since| (name.clone(), (since, running(pod)))));
         } else if let (Some((was_ready, ran)), None) = (was_ready, &pod.metadata.deletion_timestamp) {
             println!("{name} no longer serves, and is not going: {:?}", pod.status);
-            if running(pod) == ran && since.is_some_and(|it| it.duration_since(was_ready) < NO_PROBE_FAILED) {
+            if !ran.is_empty()
+                && running(pod) == ran
+                && since.is_some_and(|it| it.duration_since(was_ready) < NO_PROBE_FAILED)
+            {
                 self.outdated.insert(name.clone());
             }
         }
@@ -141,6 +144,10 @@ impl Serving {
             let there: BTreeMap<_, _> =
                 there.iter().map(|pod| (pod.name_any(), (pod.resource_version(), serves(pod)))).collect();
             ensure!(lock(&self.seen).pods == there, "not yet");
+            ensure!(
+                lock(&self.seen).outdated.is_empty(),
+                "a pod is not ready, though its probe cannot have failed"
+            );
             Ok(())
         })
         .await?;

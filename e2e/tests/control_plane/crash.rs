@@ -21,6 +21,7 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::{DeleteParams, ListParams};
 use memcached_operator::api::Memcached;
 use memcached_operator::api::spec::STATEFUL_SET;
+use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 use strum::EnumCount;
 use tokio::time::Instant;
@@ -160,7 +161,11 @@ async fn await_nothing_left(space: &Space) -> Result<()> {
         let mut left = space.api::<ReplicaSet>().list(&all).await?.items.len()
             + space.api::<Pod>().list(&all).await?.items.len();
         for kind in children::built_in() {
-            left += usize::from(children::of(space, kind, NAME).get_opt().await?.is_some());
+            left += match kind {
+                // Each namespace has one of Kubernetes itself.
+                ChildKind::ConfigMap => children::of(space, kind, NAME).get_opt().await?.iter().len(),
+                _ => children::api(space, kind).list(&all).await?.items.len(),
+            };
         }
         ensure!(left == 0, "{left} objects are left");
         Ok(())

@@ -70,7 +70,7 @@ fn plan(resource: &DynamicObject, change: Change, now: Timestamp) -> Plan {
         (Change::Pause, false) => (
             Some(json!({"spec": {"paused": true}})),
             format!(
-                "{cache}: paused. The pods go on serving. Changes wait, and `kubectl mcd plan` says which."
+                "{cache}: paused. The pods go on serving. Changes wait, and `kubectl mcd plan` (of this namespace) says which."
             ),
         ),
         (Change::Pause, true) => (None, format!("{cache}: it was paused already.")),

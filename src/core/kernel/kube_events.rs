@@ -5,6 +5,7 @@
 //! differs from the one before), so that a settled resource publishes nothing twice.
 
 use crate::api::condition::Condition;
+use jiff::Timestamp;
 
 use super::altered;
 use super::diff::{Path, is_within};
@@ -186,11 +187,18 @@ fn by(managers: &[OtherManager]) -> String {
 }
 
 /// Somebody else changed the pod template, and pods are replaced for that. Names each field manager whose fields differ
-/// from those of the status before, and those fields: where only values changed, all that it sets.
+/// from those of the status before, and those fields: where only values changed, all that it sets. `since`: who wrote last
+/// before this time is not named, such as in a first status, before which there is no other to compare with.
 #[must_use]
-pub fn replaced_by_others(old: &MemcachedStatus, new: &MemcachedStatus) -> Option<KubeEvent> {
+pub fn replaced_by_others(
+    old: &MemcachedStatus,
+    new: &MemcachedStatus,
+    since: Option<Timestamp>,
+) -> Option<KubeEvent> {
     let (before, now) = (&old.other_field_managers, &new.other_field_managers);
-    let set = now.iter().filter(|it| !before.contains(it)).filter_map(|it| {
+    let is_older =
+        |it: &OtherFieldManager| since.zip(it.time.as_ref()).is_some_and(|(since, time)| time.0 < since);
+    let set = now.iter().filter(|it| !before.contains(it) && !is_older(it)).filter_map(|it| {
         let before = before.iter().find(|before| before.manager == it.manager);
         let fields = match before {
             Some(before) if before.fields != it.fields => fields_beside(it, before),

@@ -97,7 +97,7 @@ pub(super) enum Resources {
     Known,
 }
 
-/// Identifies a failure, so that the log says each once. The message does not: it may hold versions and addresses that differ
+/// Identifies a failure, so that the log can tell whether it is another. The message does not: it may hold versions and addresses that differ
 /// each time.
 type Complaint = (std::mem::Discriminant<watcher::Error>, Option<u16>);
 
@@ -197,7 +197,7 @@ impl Health {
         }
     }
 
-    /// Counts the failure, logs it when it is new, and updates readiness.
+    /// Counts the failure, logs it when it is due, and updates readiness.
     pub(super) fn failed(&mut self, error: &watcher::Error) -> WatchAction {
         let (complaint, now) = ((std::mem::discriminant(error), code(error)), Instant::now());
         if self.kind == Watched::Memcached {

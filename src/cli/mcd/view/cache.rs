@@ -79,14 +79,15 @@ impl CacheView {
         };
         let rollouts = events.map(|events| newest(events::rollouts(events, &name)));
         let rotations = events.known().map(|events| newest(events::rotations(events, &name)));
+        let health = Health::from_status(&status, meta.generation.unwrap_or_default());
         Self {
             namespace: meta.namespace.clone().unwrap_or_default(),
             name,
             at: *now,
             created: meta.creation_timestamp.as_ref().map(|time| time.0),
-            health: Health::from_status(&status, meta.generation.unwrap_or_default()),
+            health,
             message: condition(&status, Type::Ready)
-                .filter(|it| it.status == "True")
+                .filter(|it| it.status == "True" && health != Health::Unseen)
                 .map(|it| it.message.clone()),
             wanted,
             workload: workload.kind().into(),

@@ -185,10 +185,11 @@ impl View<'_> {
         let (resource, before) = (self.resource, &self.resource.seen.status);
         let template_changed = resource.slot(resource.workload()).template_changed;
         let held = self.our_workload().is_some_and(|live| live.partition == Some(HELD));
-        // A first status names all managers there are, and none of them changed anything since another.
         let is_first = before.observed_generation == NEVER_OBSERVED;
-        let by_others = kube_events::replaced_by_others(before, status)
-            .filter(|_| template_changed && !held && !is_first);
+        // What was written before the resource was made changes no pod of it.
+        let since = resource.seen.created.filter(|_| is_first);
+        let by_others =
+            kube_events::replaced_by_others(before, status, since).filter(|_| template_changed && !held);
         let is_edited = status.observed_generation != before.observed_generation;
         let edit = resource.spec_before_edit.as_deref().zip(resource.seen.spec.as_ref().ok());
         let not_used = edit.filter(|_| is_edited);

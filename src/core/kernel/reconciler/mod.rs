@@ -355,7 +355,7 @@ impl Reconciler {
             return;
         }
         self.active_passes.send(key, pass.requests.len());
-        resource.requested_generation = resource.seen.generation;
+        resource.note_requests();
         for kind in pass.requests.iter().filter_map(PlannedRequest::child) {
             resource.slot_mut(kind).on_request();
         }

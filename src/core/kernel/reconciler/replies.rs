@@ -333,7 +333,9 @@ fn child_written(
     };
     let replaces = write.replaces().filter(is_another);
     let effects = Written { kind, write: &write, replaces, changes: &changes }.effects(subject, kube_events);
-    if kind == resource.workload() && seen.is_some() {
+    // A patch gives up or takes away single fields before the apply that says what the edit asks for.
+    let carries_spec = matches!(write, Write::Create { .. } | Write::Apply { .. });
+    if kind == resource.workload() && seen.is_some() && carries_spec {
         resource.note_workload_written(circumstances.generation);
     }
     let slot = resource.slot_mut(kind);

@@ -62,7 +62,8 @@ pub struct Resource {
     /// The generation of the resource from which requests were made last; 0 before that.
     #[serde(default)]
     pub requested_generation: i64,
-    /// The spec of that generation, where an edit came since: the workload has it, once a write under way is answered.
+    /// The spec of that generation, where an edit came since those requests were made: the workload has it, once a write under
+    /// way is answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requested_spec: Option<Box<MemcachedSpec>>,
     /// Hashes of its desired children.
@@ -148,7 +149,7 @@ impl Resource {
         }
     }
 
-    /// Called when the user edited the spec: keeps the spec that the workload has. That is the one of just before, where it has
+    /// Called when the user edited the spec or the restart trigger: keeps the spec that the workload has. That is the one of just before, where it has
     /// reached the workload, as an answer or the status says: otherwise one that is kept already.
     pub(super) fn note_edit(&mut self, before: SeenResource) {
         let template = status::template_generation(&before.status, before.generation);
@@ -162,12 +163,17 @@ impl Resource {
         }
     }
 
-    /// Called when a write of the workload that was made from this generation is answered. An edit that came meanwhile is one
-    /// of the spec that was written.
+    /// Called when requests are made from the spec as it is now.
+    pub fn note_requests(&mut self) {
+        self.requested_generation = self.seen.generation;
+        self.requested_spec = None;
+    }
+
+    /// Called when a write of the workload that was made from this generation is answered. Where an edit came meanwhile, the
+    /// workload has the spec from before it.
     pub fn note_workload_written(&mut self, generation: i64) {
         self.workload_generation = generation;
-        let written = self.requested_spec.take();
-        if let Some(written) = written.filter(|_| generation != self.seen.generation) {
+        if let Some(written) = self.requested_spec.take() {
             self.spec_before_edit = Some(written);
         }
     }

@@ -1,12 +1,14 @@
 //! What others do to a child: who replaced pods, who changed what is put back, and who decides about the number of pods.
 
 use kube_core::DynamicObject;
+use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::kernel::event::SeenChild;
 use memcached_operator_core::kernel::field_managers::OtherManager;
 use memcached_operator_core::kernel::object::{ChildKind, ResourceVersion};
 use memcached_operator_core::kernel::pending_request::{Changes, ChildWrite, PlannedRequest};
 use memcached_operator_core::kernel::seen;
 use memcached_operator_core::kernel::world::World;
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::support::{complete, deployment, live, object, run, scaled_by_others, service, world};
@@ -179,8 +181,6 @@ fn what_was_there_when_the_operator_started_is_in_the_status_and_is_no_rollout()
     let spec = json!({});
     let restarted = changed(&spec, ANNOTATION, json!("before"), "kubectl-rollout");
     let mut world = world(&spec, vec![service(&spec), restarted]);
-    // The operator had written a status before somebody else came.
-    world.resources.values_mut().next().unwrap().seen.status.observed_generation = 1;
     let (words, by_others) = said(&world);
     assert!(!by_others && words.iter().all(|it| !it.starts_with("PodsReplacedByOthers")), "{words:?}");
     store_status(&mut world);
@@ -188,6 +188,29 @@ fn what_was_there_when_the_operator_started_is_in_the_status_and_is_no_rollout()
     assert_eq!(
         status.other_field_managers.iter().map(|it| it.manager.as_str()).collect::<Vec<_>>(),
         ["kubectl-rollout"]
+    );
+}
+
+/// Its entry says 10:00.
+#[rstest]
+#[case::before_the_resource_was_made("2026-11-22T10:00:01Z", false)]
+#[case::in_the_second_in_which_it_was_made("2026-11-22T10:00:00Z", true)]
+#[case::afterwards("2026-11-22T09:00:00Z", true)]
+fn a_first_status_tells_of_who_changed_the_template_since_the_resource_was_made(
+    #[case] created: &str,
+    #[case] told: bool,
+) {
+    let spec = json!({});
+    let mut world = settled(&spec);
+    let seen = &mut world.resources.values_mut().next().unwrap().seen;
+    seen.created = Some(created.parse().unwrap());
+    seen.status = MemcachedStatus::default();
+    world.see_child(changed(&spec, ANNOTATION, json!("now"), "kubectl-rollout")).unwrap();
+    let (words, by_others) = said(&world);
+    assert_eq!(
+        (by_others, words.iter().any(|it| it.starts_with("PodsReplacedByOthers"))),
+        (told, told),
+        "{words:?}"
     );
 }
 

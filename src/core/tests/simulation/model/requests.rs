@@ -120,7 +120,7 @@ impl Model {
         let asked = content(body);
         let stored = self.cluster.stores(asked.clone());
         if kind.is_workload() {
-            self.has_rewritten_template = stored != asked;
+            self.has_rewritten_template = stored["spec"]["template"] != asked["spec"]["template"];
         }
         let child = SeenChild {
             kind,
