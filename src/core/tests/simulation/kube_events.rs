@@ -210,3 +210,32 @@ fn an_edit_that_comes_while_the_one_before_is_written_is_told_with_the_values_th
     simulation.settle();
     assert_eq!(simulation.told, EDITS[..1]);
 }
+
+/// The number of pods is given up by a patch, before the apply that has the rest of the edit.
+#[test]
+fn an_edit_that_comes_while_a_field_is_given_up_is_told_with_the_values_that_the_pods_have() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    edit_threads(&mut simulation, 2);
+    simulation.settle();
+    simulation.told.clear();
+    simulation.model.change_spec(|spec| {
+        let scaled = json!({"enabled": true, "minReplicas": 2, "maxReplicas": 4,
+            "metrics": [{"type": "External", "external": {
+                "metric": {"name": "hits"}, "target": {"type": "Value", "value": "1"}}}]});
+        spec.autoscaling = serde_json::from_value(scaled).unwrap();
+        spec.memcached = serde_json::from_value(json!({"threads": 3})).unwrap();
+    });
+    let patches = |it: &Effect| matches!(it, Effect::Send { request, .. } if request_name(request) == "patch Deployment");
+    while !simulation.requests.iter().any(patches) {
+        match simulation.model.next_event(0) {
+            Some(event) => simulation.step(event),
+            None => simulation.answer(0, true, None),
+        }
+    }
+    edit_threads(&mut simulation, 4);
+    simulation.hear();
+    simulation.settle();
+    let [told] = simulation.told.as_slice() else { panic!("{:?}", simulation.told) };
+    assert!(told.contains("memcached.threads 2 -> 4"), "{told}");
+}

@@ -43,6 +43,7 @@ impl Model {
 
     /// One hand changes the image, which is ours, and puts the pods into the network of the node, which is nobody's.
     pub(crate) fn patch_image_and_network(&mut self) {
+        let time = self.age();
         self.change_own(ChildKind::Deployment, |child| {
             child.content.edit(|it| {
                 let pod = &mut it["spec"]["template"]["spec"];
@@ -50,7 +51,7 @@ impl Model {
                 pod["hostNetwork"] = json!(true);
             });
             let fields = vec!["spec.template.spec.hostNetwork".to_owned()];
-            child.managers = vec![OtherManager { name: "kubectl-patch".to_owned(), time: None, fields }];
+            child.managers = vec![OtherManager { name: "kubectl-patch".to_owned(), time, fields }];
         });
     }
 
