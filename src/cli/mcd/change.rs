@@ -52,7 +52,8 @@ pub async fn make(cluster: &Cluster, name: &str, change: Change, now: Timestamp)
 fn plan(resource: &DynamicObject, change: Change, now: Timestamp) -> Plan {
     let meta = &resource.metadata;
     let name = meta.name.as_deref().unwrap_or_default();
-    let cache = format!("{KIND} {}/{name}", meta.namespace.as_deref().unwrap_or_default());
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let cache = format!("{KIND} {namespace}/{name}");
     let paused = resource.data.pointer("/spec/paused").and_then(Value::as_bool).unwrap_or_default();
     let (patch, said) = match (change, paused) {
         (Change::Restart, paused) => {
@@ -70,7 +71,7 @@ fn plan(resource: &DynamicObject, change: Change, now: Timestamp) -> Plan {
         (Change::Pause, false) => (
             Some(json!({"spec": {"paused": true}})),
             format!(
-                "{cache}: paused. The pods go on serving. Changes wait, and `kubectl mcd plan` (of this namespace) says which."
+                "{cache}: paused. The pods go on serving. Changes wait, and `kubectl mcd plan -n {namespace}` says which."
             ),
         ),
         (Change::Pause, true) => (None, format!("{cache}: it was paused already.")),

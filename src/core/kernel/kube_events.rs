@@ -4,7 +4,6 @@
 //! Nothing here remembers earlier Events: each is made from a change (a child created, a rollout started, a status that
 //! differs from the one before), so that a settled resource publishes nothing twice.
 
-use crate::api::condition::Condition;
 use jiff::Timestamp;
 
 use super::altered;
@@ -18,6 +17,7 @@ use super::rotation_record::in_words;
 use super::text::truncated;
 use super::world::FailingPod;
 use super::world::secret::{ChangedSecret, SecretChange};
+use crate::api::condition::Condition;
 use crate::api::reason::{Meaning, Reason, Type};
 use crate::api::status::{AlteredFields, OtherFieldManager};
 use crate::api::{MemcachedSpec, MemcachedStatus};

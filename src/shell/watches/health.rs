@@ -97,8 +97,8 @@ pub(super) enum Resources {
     Known,
 }
 
-/// Identifies a failure, so that the log can tell whether it is another. The message does not: it may hold versions and addresses that differ
-/// each time.
+/// Identifies a failure, so that the log can tell whether it is another. The message does not: it may hold versions and addresses
+/// that differ each time.
 type Complaint = (std::mem::Discriminant<watcher::Error>, Option<u16>);
 
 /// What was logged last, and when; nothing, where the kind was listed since.

@@ -149,8 +149,8 @@ impl Resource {
         }
     }
 
-    /// Called when the user edited the spec or the restart trigger: keeps the spec that the workload has. That is the one of just before, where it has
-    /// reached the workload, as an answer or the status says: otherwise one that is kept already.
+    /// Called when the user edited the spec or the restart trigger: keeps the spec that the workload has. That is the one of just
+    /// before, where it has reached the workload, as an answer or the status says: otherwise one that is kept already.
     pub(super) fn note_edit(&mut self, before: SeenResource) {
         let template = status::template_generation(&before.status, before.generation);
         let reached = self.workload_generation == before.generation || template == Some(before.generation);
