@@ -16,10 +16,10 @@ use super::desired::partition::{HELD, Partition};
 use super::event::SeenRollout;
 use super::live::Live;
 
-/// The partition for a live StatefulSet. `expected` is the number of pods that an apply would ask for; `unready` are its pods that do
-/// not serve.
+/// The partition for a live StatefulSet. `expected` is the number of pods that an apply would ask for.
 #[must_use]
-pub fn partition(live: &Live, expected: i32, unready: &[UnreadyPod<'_>], next: NextPod) -> Partition {
+pub fn partition(live: &Live, expected: i32, pods: &SeenPods<'_>, next: NextPod) -> Partition {
+    let SeenPods { unready, terminating } = pods;
     let at = live.partition.unwrap_or(0);
     let asked = live.asked();
     let Some(seen) = observed(live) else {
@@ -42,7 +42,7 @@ pub fn partition(live: &Live, expected: i32, unready: &[UnreadyPod<'_>], next: N
         of_kept_pods: if at_rest || !rolling { HELD } else { at.min(step) },
         // The partition of a rollout that is over says nothing: from 0 Kubernetes would replace all pods by itself. A pod that is
         // away since then comes back with the template that all have.
-        of_new_template: if rolling && may_have_another_template(seen) {
+        of_new_template: if rolling && may_have_another_template(seen, *terminating) {
             at.min(first_step)
         } else {
             first_step
@@ -91,6 +91,15 @@ fn observed(live: &Live) -> Option<&SeenRollout> {
     live.rollout.as_deref().filter(|seen| seen.observed_generation >= live.generation)
 }
 
+/// What is known of the pods of a StatefulSet beside the numbers in its status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeenPods<'a> {
+    /// Those that do not serve.
+    pub unready: Vec<UnreadyPod<'a>>,
+    /// How many are being deleted. They may still serve, and the status counts them as not updated.
+    pub terminating: i32,
+}
+
 /// A pod that does not serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadyPod<'a> {
@@ -124,9 +133,12 @@ pub fn is_rolling(seen: &SeenRollout) -> bool {
     has_another_template(seen) || seen.updated < seen.replicas
 }
 
-/// Whether pods that come back below the partition may have another template than the others.
-fn may_have_another_template(seen: &SeenRollout) -> bool {
-    seen.revisions.is_none() || has_another_template(seen)
+/// Whether pods that come back below the partition may have another template than the others. A pod that is neither updated nor
+/// being deleted has one: where a template comes back before its rollout away from it is over, only this tells it, because the
+/// StatefulSet's revisions are the same.
+fn may_have_another_template(seen: &SeenRollout, terminating: i32) -> bool {
+    let is_left = seen.updated.saturating_add(terminating) < seen.replicas;
+    seen.revisions.is_none() || has_another_template(seen) || is_left
 }
 
 /// Whether the StatefulSet has another template than the one that all its pods had last.
@@ -207,6 +219,10 @@ mod tests {
         }
     }
 
+    fn with(unready: &[UnreadyPod<'static>]) -> SeenPods<'static> {
+        SeenPods { unready: unready.to_vec(), terminating: 0 }
+    }
+
     const fn starting(number: i32, revision: &str) -> UnreadyPod<'_> {
         UnreadyPod { number, revision, may_hold_keys: false, is_given_up: false }
     }
@@ -242,17 +258,19 @@ mod tests {
     fn the_partition_follows_the_pods(
         #[case] at: i32,
         #[case] seen: SeenRollout,
-        #[case] pods: &[UnreadyPod<'_>],
+        #[case] unready: &[UnreadyPod<'static>],
         #[case] expected: i32,
     ) {
-        assert_eq!(partition(&live(at, seen), 3, pods, NextPod::MayBeReplaced).of_kept_pods, expected);
+        assert_eq!(
+            partition(&live(at, seen), 3, &with(unready), NextPod::MayBeReplaced).of_kept_pods,
+            expected
+        );
     }
 
     #[rstest]
     #[case::at_rest(HELD, rollout(3, 3), &[], 2)]
     #[case::in_a_rollout(1, rollout(2, 3), &[], 1)]
     #[case::the_last_rollout_left_it_at_the_first_pod(0, rollout(3, 3), &[], 2)]
-    #[case::and_a_pod_is_being_drained(0, SeenRollout { updated: 2, ..rollout(3, 3) }, &[], 2)]
     #[case::the_first_pod_is_being_replaced(0, rollout(2, 2), &[], 0)]
     #[case::it_is_not_known_what_it_is_replaced_with(0, SeenRollout { revisions: None, ..rollout(2, 2) }, &[], 0)]
     #[case::a_pod_was_given_up(HELD, rollout(3, 2), &[given_up(1, "old")], 1)]
@@ -262,16 +280,34 @@ mod tests {
     fn a_new_template_begins_with_the_last_pod_and_never_takes_a_step_back(
         #[case] at: i32,
         #[case] seen: SeenRollout,
-        #[case] pods: &[UnreadyPod<'_>],
+        #[case] unready: &[UnreadyPod<'static>],
         #[case] expected: i32,
     ) {
-        assert_eq!(partition(&live(at, seen), 3, pods, NextPod::MayBeReplaced).of_new_template, expected);
+        assert_eq!(
+            partition(&live(at, seen), 3, &with(unready), NextPod::MayBeReplaced).of_new_template,
+            expected
+        );
+    }
+
+    /// The StatefulSet's revisions are the same in both.
+    #[rstest]
+    #[case::a_pod_is_drained_after_a_rollout(2, 1, 2)]
+    #[case::a_template_came_back_and_no_pod_has_it_yet(0, 0, 0)]
+    #[case::and_one_of_them_is_being_replaced(0, 1, 0)]
+    fn at_partition_zero_pods_of_another_template_are_told_from_those_that_are_being_deleted(
+        #[case] updated: i32,
+        #[case] terminating: i32,
+        #[case] expected: i32,
+    ) {
+        let seen = SeenRollout { updated, ..rollout(3, 3) };
+        let pods = SeenPods { unready: Vec::new(), terminating };
+        assert_eq!(partition(&live(0, seen), 3, &pods, NextPod::MayBeReplaced).of_new_template, expected);
     }
 
     #[test]
     fn nothing_moves_before_the_last_write_was_observed() {
         let behind = SeenRollout { observed_generation: 0, ..rollout(1, 3) };
-        let partition = partition(&live(2, behind), 3, &[], NextPod::MayBeReplaced);
+        let partition = partition(&live(2, behind), 3, &SeenPods::default(), NextPod::MayBeReplaced);
         assert_eq!(partition, Partition { of_kept_pods: 2, of_new_template: 2 });
     }
 
@@ -282,19 +318,21 @@ mod tests {
         let fields: Value = owned.iter().map(|it| (format!("f:{it}"), json!({}))).collect();
         let owned = json!({"f:spec": {"f:updateStrategy": {"f:rollingUpdate": fields}}});
         let live = Live::from(SeenChild { owned: Some(owned.into()), ..seen(HELD, rollout(1, 3)) });
-        assert_eq!(partition(&live, 3, &[], NextPod::MayBeReplaced).of_kept_pods, expected);
+        assert_eq!(partition(&live, 3, &SeenPods::default(), NextPod::MayBeReplaced).of_kept_pods, expected);
     }
 
     #[test]
     fn a_template_that_came_back_replaces_the_pods_that_had_left_it() {
         let back = SeenRollout { updated: 2, ..rollout(3, 3) };
-        let partition = partition(&live(2, back), 3, &[], NextPod::MayBeReplaced);
+        let partition = partition(&live(2, back), 3, &SeenPods::default(), NextPod::MayBeReplaced);
         assert_eq!(partition.of_kept_pods, 1, "the others have it already");
     }
 
     #[test]
     fn fewer_pods_are_counted_as_the_fewer() {
-        assert_eq!(partition(&live(HELD, rollout(3, 3)), 2, &[], NextPod::MayBeReplaced).of_new_template, 1);
+        let partition =
+            partition(&live(HELD, rollout(3, 3)), 2, &SeenPods::default(), NextPod::MayBeReplaced);
+        assert_eq!(partition.of_new_template, 1);
     }
 
     #[rstest]
@@ -312,8 +350,9 @@ mod tests {
         let live = live(at, seen);
         assert_eq!(replaced_last(&live), expected);
         if expected.is_some() {
-            assert_eq!(partition(&live, 3, &[], NextPod::Waits).of_kept_pods, at);
-            assert_eq!(partition(&live, 3, &[], NextPod::MayBeReplaced).of_kept_pods, at - 1);
+            let moved = |next| partition(&live, 3, &SeenPods::default(), next).of_kept_pods;
+            assert_eq!(moved(NextPod::Waits), at);
+            assert_eq!(moved(NextPod::MayBeReplaced), at - 1);
         }
     }
 

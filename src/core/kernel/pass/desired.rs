@@ -206,14 +206,9 @@ impl<'a> View<'a> {
         match self.warmth_wait(spec) {
             Some(wait) if !wait.is_over(self.now) => NextPod::Waits,
             _ if !mounted_secrets.let_pods_start() => NextPod::Waits,
-            _ if self.has_terminating_pod() => NextPod::Waits,
+            // Its set counts it as ready until it ends: two would be away at once.
+            _ if self.terminating_pods() > 0 => NextPod::Waits,
             _ => NextPod::MayBeReplaced,
         }
-    }
-
-    /// Whether a pod of the StatefulSet is being deleted, such as by a drain of its node. Its set counts it as ready until it
-    /// ends: two would be away at once.
-    fn has_terminating_pod(&self) -> bool {
-        self.world.has_terminating_pod(&self.resource.seen.key)
     }
 }

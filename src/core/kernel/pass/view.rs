@@ -174,6 +174,12 @@ impl<'a> View<'a> {
         })
     }
 
+    /// How many pods of the StatefulSet are being deleted, such as by a drain of its node.
+    #[must_use]
+    pub fn terminating_pods(&self) -> i32 {
+        i32::try_from(self.world.terminating_pods_of(&self.resource.seen.key)).unwrap_or(i32::MAX)
+    }
+
     /// Whether a new generation announces the change of the template as an edit of the user: a generation newer than
     /// the last one whose template was in place.
     #[must_use]

@@ -464,10 +464,10 @@ impl World {
         self.noted_pods_of(resource).filter(|pod| is_unready(pod))
     }
 
-    /// Whether a pod of the resource's StatefulSet is being deleted.
+    /// How many pods of the resource's StatefulSet are being deleted.
     #[must_use]
-    pub fn has_terminating_pod(&self, resource: &Key) -> bool {
-        self.noted_pods_of(resource).any(goes)
+    pub fn terminating_pods_of(&self, resource: &Key) -> usize {
+        self.noted_pods_of(resource).filter(|pod| goes(pod)).count()
     }
 
     fn noted_pods_of<'a, 'b>(&'a self, resource: &'b Key) -> impl Iterator<Item = &'a SeenPod> + use<'a, 'b> {
