@@ -80,6 +80,7 @@ fn names_versions_columns_and_subresources_are_as_documented() {
                 {"name": "Status", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].reason"},
                 {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
                 {"name": "Image", "type": "string", "jsonPath": ".spec.image", "priority": 1},
+                {"name": "Paused", "type": "boolean", "jsonPath": ".spec.paused", "priority": 1},
                 {"name": "Template", "type": "integer", "jsonPath": ".status.templateRevision", "priority": 1},
             ],
         })

@@ -214,7 +214,8 @@ async fn scaling_changes_replicas_within_their_range() -> Result<()> {
 async fn kubectl_get_shows_readiness_and_why() -> Result<()> {
     with_definition("columns", async |space| {
         let api = resources(&space.client(), space.name(), VERSIONS[0]);
-        api.create(&PostParams::default(), &resource("cache", VERSIONS[0], &json!({}))).await?;
+        let paused = resource("cache", VERSIONS[0], &json!({"spec": {"paused": true}}));
+        api.create(&PostParams::default(), &paused).await?;
         let condition = |kind: &str, reason: &str| {
             json!({
                 "type": kind, "status": "False", "reason": reason, "message": "",
@@ -236,12 +237,13 @@ async fn kubectl_get_shows_readiness_and_why() -> Result<()> {
         let columns = table["columnDefinitions"].as_array().unwrap();
         let columns: Vec<_> = columns.iter().map(|it| (&it["name"], &it["priority"])).collect();
         let shown = [("Name", 0), ("Ready", 0), ("Replicas", 0), ("Status", 0), ("Age", 0)];
-        let wide = [("Image", 1), ("Template", 1)];
+        let wide = [("Image", 1), ("Paused", 1), ("Template", 1)];
         let expected = shown.into_iter().chain(wide).map(|(name, priority)| (json!(name), json!(priority)));
         assert_eq!(columns, expected.collect::<Vec<_>>().iter().map(|(a, b)| (a, b)).collect::<Vec<_>>());
         let mut cells = table["rows"][0]["cells"].clone();
         cells[4] = json!("some seconds");
-        assert_eq!(cells, json!(["cache", 1, 3, "MemcachedNotReady", "some seconds", "memcached:1.6", 1]));
+        let expected = json!(["cache", 1, 3, "MemcachedNotReady", "some seconds", "memcached:1.6", true, 1]);
+        assert_eq!(cells, expected);
         Ok(())
     })
     .await

@@ -102,6 +102,7 @@ pub const DEFAULT_IMAGE: &str = "memcached:1.6";
     printcolumn = r#"{"name": "Status", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].reason"}"#,
     printcolumn = r#"{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}"#,
     printcolumn = r#"{"name": "Image", "type": "string", "jsonPath": ".spec.image", "priority": 1}"#,
+    printcolumn = r#"{"name": "Paused", "type": "boolean", "jsonPath": ".spec.paused", "priority": 1}"#,
     printcolumn = r#"{"name": "Template", "type": "integer", "jsonPath": ".status.templateRevision", "priority": 1}"#,
     derive = "Default",
     derive = "PartialEq"
