@@ -59,9 +59,23 @@ pub fn judge_chain(file: &[u8]) -> Certificates {
     match read_chain(file) {
         Err(found) => finding(found),
         Ok(chain) => match chain.first().and_then(|own| end(own)) {
-            Some(end) => Certificates { finding: None, not_after: Some(end) },
+            Some(end) => {
+                let is_for_clients = chain.first().is_some_and(|own| is_for_clients(own));
+                let finding = (!is_for_clients).then_some(SecretFinding::CertificateNotForClients);
+                Certificates { finding, not_after: Some(end) }
+            }
             None => finding(SecretFinding::CertificateNotJudged),
         },
+    }
+}
+
+/// Whether OpenSSL takes a certificate for a client's. One that names no purpose is for all, and `anyExtendedKeyUsage` alone is
+/// not enough.
+fn is_for_clients(der: &[u8]) -> bool {
+    let Ok((_, certificate)) = X509Certificate::from_der(der) else { return true };
+    match certificate.extended_key_usage() {
+        Ok(Some(usage)) => usage.value.client_auth,
+        Ok(None) | Err(_) => true,
     }
 }
 

@@ -12,8 +12,10 @@ use memcached_operator::kernel::secret_finding::SecretFinding::{self, *};
 use memcached_operator::secrets::pair::{self, Files};
 use memcached_operator::shell::secrets::digest;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256,
-    PKCS_ECDSA_P384_SHA384, PKCS_ED25519, SignatureAlgorithm, date_time_ymd,
+    BasicConstraints, CertificateParams, DnType,
+    ExtendedKeyUsagePurpose::{self, *},
+    IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ECDSA_P384_SHA384, PKCS_ED25519, SignatureAlgorithm,
+    date_time_ymd,
 };
 use rstest::rstest;
 use serde_json::json;
@@ -104,6 +106,27 @@ async fn a_pair_is_good_and_the_key_of_another_one_is_not(#[case] algorithm: &'s
     check(&[("tls.crt", &certificate), ("tls.key", &fixture("rsa.key"))], &mismatch, false).await;
     check(&[("tls.crt", &fixture("rsa.crt")), ("tls.key", &key)], &mismatch, false).await;
     check(&[("tls.crt", &fixture("p521.crt")), ("tls.key", &key)], &mismatch, false).await;
+}
+
+/// Memcached starts with each: it asks only clients for their purpose, of which the exporter is one.
+#[rstest]
+#[case::for_all(&[], &[])]
+#[case::for_both(&[ServerAuth, ClientAuth], &[])]
+#[case::for_clients(&[ClientAuth], &[])]
+#[case::for_servers(&[ServerAuth], &[CertificateNotForClients])]
+#[case::for_any_purpose(&[Any], &[CertificateNotForClients])]
+#[tokio::test]
+async fn a_certificate_that_is_not_for_clients_is_told(
+    #[case] usages: &[ExtendedKeyUsagePurpose],
+    #[case] found: &[SecretFinding],
+) {
+    let key = KeyPair::generate().unwrap();
+    let mut params = params("memcached.test");
+    params.extended_key_usages = usages.to_vec();
+    let certificate = params.self_signed(&key).unwrap().pem();
+    let key = key.serialize_pem();
+    let data = [("tls.crt", certificate.as_str()), ("tls.key", &key), ("ca.crt", &certificate)];
+    check(&data, found, true).await;
 }
 
 #[rstest]

@@ -30,6 +30,8 @@ pub enum SecretFinding {
     CertificateBroken,
     /// The first certificate in `tls.crt` is one that our library does not understand.
     CertificateNotJudged,
+    /// The first certificate in `tls.crt` is for servers only.
+    CertificateNotForClients,
     /// `tls.key` holds no private key.
     PrivateKeyMissing,
     /// The private key in `tls.key` cannot be parsed.
@@ -76,7 +78,10 @@ impl SecretFinding {
     #[must_use]
     pub const fn key(self) -> &'static str {
         match self {
-            Self::CertificateMissing | Self::CertificateBroken | Self::CertificateNotJudged => CERTIFICATE,
+            Self::CertificateMissing
+            | Self::CertificateBroken
+            | Self::CertificateNotJudged
+            | Self::CertificateNotForClients => CERTIFICATE,
             Self::PrivateKeyMissing
             | Self::PrivateKeyBroken
             | Self::PrivateKeyMismatch
@@ -106,6 +111,7 @@ impl SecretFinding {
             | Self::PasswordFileEmpty
             | Self::PasswordFileMalformed => true,
             Self::CertificateNotJudged
+            | Self::CertificateNotForClients
             | Self::PrivateKeyNotJudged
             | Self::AuthorityNotJudged
             | Self::PasswordFileNotEnded
@@ -124,6 +130,10 @@ impl SecretFinding {
             Self::CertificateNotJudged | Self::AuthorityNotJudged => {
                 "the operator cannot read a certificate in it, and so cannot say when it ends or whether it is good; \
                  memcached may take it all the same"
+            }
+            Self::CertificateNotForClients => {
+                "its extended key usage lacks clientAuth: the exporter shows this certificate to memcached, which refuses \
+                 it, so there are no metrics; add the usage client auth"
             }
             Self::PrivateKeyMissing => "no private key in PEM format is in it",
             Self::PrivateKeyBroken => "the private key in it cannot be parsed",

@@ -11,7 +11,7 @@ use super::files::{CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY, SecretFiles};
 use super::tls::Neighbour;
 use super::{contexts, ports};
 use crate::api::Validated;
-use crate::api::spec::Monitoring;
+use crate::api::spec::{Monitoring, Rotation};
 
 /// Name of the container.
 pub const NAME: &str = "exporter";
@@ -33,6 +33,15 @@ pub struct Exporter<'a> {
     image: &'a str,
     program: Program,
     neighbour: Neighbour,
+}
+
+/// Whether it shows memcached the cache's own certificate. With [`Rotation::InPlace`] the agent takes its place, and speaks
+/// plaintext.
+#[must_use]
+pub fn shows_certificate(spec: &Validated) -> bool {
+    let neighbour = Neighbour::from_tls(spec.security.tls.as_ref());
+    let is_there = spec.monitoring.is_some() && spec.security.rotation != Rotation::InPlace;
+    is_there && matches!(neighbour, Neighbour::Tls { certificate: true, .. })
 }
 
 impl<'a> Exporter<'a> {

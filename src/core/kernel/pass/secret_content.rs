@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::api::status::SecretVersion;
+use crate::kernel::desired::files::CA;
 use crate::kernel::event::SecretContent;
 use crate::kernel::go_operator::secret_hash::WHOLE_SECRET;
 use crate::kernel::secret_finding::SecretFinding;
@@ -79,7 +80,11 @@ pub fn carried(version: &SecretVersion) -> SecretVersion {
 }
 
 fn findings(keys: &[&'static str], content: &SecretContent) -> impl Iterator<Item = SecretFinding> {
-    content.findings.iter().copied().filter(|it| keys.contains(&it.key()))
+    // Where memcached asks nobody for a certificate, its own is for servers.
+    let asks_clients = keys.contains(&CA);
+    let matters =
+        move |finding: SecretFinding| finding != SecretFinding::CertificateNotForClients || asks_clients;
+    content.findings.iter().copied().filter(move |it| keys.contains(&it.key()) && matters(*it))
 }
 
 /// Times in the API have whole seconds.
@@ -90,7 +95,7 @@ fn whole_seconds(at: Timestamp) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::desired::files::{CA, CERTIFICATE};
+    use crate::kernel::desired::files::CERTIFICATE;
     use crate::kernel::object::{ResourceVersion, Uid};
 
     /// Another cache may mount other keys of the same Secret.
@@ -101,12 +106,19 @@ mod tests {
             resource_version: ResourceVersion::from("1"),
             requested: Vec::new(),
             digests: BTreeMap::new(),
-            findings: [SecretFinding::PasswordFileNotEnded, SecretFinding::CertificateNotJudged].into(),
+            findings: [
+                SecretFinding::PasswordFileNotEnded,
+                SecretFinding::CertificateNotJudged,
+                SecretFinding::CertificateNotForClients,
+            ]
+            .into(),
             not_after: [(CA.to_owned(), Timestamp::UNIX_EPOCH)].into(),
         };
         let SecretVersion { warnings, certificate_not_after, .. } =
             version("mixed", &[CERTIFICATE], &content);
         assert_eq!(warnings, [SecretFinding::CertificateNotJudged.as_str()]);
         assert_eq!(certificate_not_after, None);
+        let with_client_certificates = version("mixed", &[CA, CERTIFICATE], &content).warnings;
+        assert_eq!(with_client_certificates, ["CertificateNotJudged", "CertificateNotForClients"]);
     }
 }

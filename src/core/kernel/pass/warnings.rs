@@ -10,6 +10,7 @@ use crate::api::Validated;
 use crate::api::secret_rotation::SecretRotation;
 use crate::api::status::{SecretVersion, Warning};
 use crate::api::warnings;
+use crate::kernel::desired::exporter;
 use crate::kernel::effect::KubeEvent;
 use crate::kernel::event::ScalingInactive;
 use crate::kernel::kube_events;
@@ -57,7 +58,7 @@ pub fn of_rotation(record: &SecretRotation) -> Option<Warning> {
 pub fn of_pods(now: Timestamp, spec: &Validated, mounted_secrets: &MountedSecrets) -> Vec<Warning> {
     let versions = &mounted_secrets.versions;
     let of_spec = warnings::of_spec(spec).into_iter().map(|it| it.warning);
-    let of_content = versions.iter().flat_map(of_content);
+    let of_content = versions.iter().flat_map(|version| of_content(spec, version));
     let of_ends = versions.iter().filter_map(|version| of_end(now, version));
     let mut all: Vec<Warning> = of_spec.chain(of_content).chain(of_ends).collect();
     all.sort();
@@ -85,12 +86,17 @@ fn end(version: &SecretVersion) -> Option<Timestamp> {
     version.certificate_not_after.as_ref().map(|end| end.0)
 }
 
-fn of_content(version: &SecretVersion) -> impl Iterator<Item = Warning> {
+fn of_content(spec: &Validated, version: &SecretVersion) -> impl Iterator<Item = Warning> {
     let findings = version.warnings.iter().filter_map(|word| SecretFinding::from_word(word));
-    findings.map(|finding| Warning {
+    findings.filter(|finding| matters(spec, *finding)).map(|finding| Warning {
         reason: finding.as_str().to_owned(),
         message: format!("Secret {}, {}: {}", version.name, finding.key(), finding.words()),
     })
+}
+
+/// Clients never show memcached's certificate, but the exporter does.
+fn matters(spec: &Validated, finding: SecretFinding) -> bool {
+    finding != SecretFinding::CertificateNotForClients || exporter::shows_certificate(spec)
 }
 
 fn of_end(now: Timestamp, version: &SecretVersion) -> Option<Warning> {
@@ -117,6 +123,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::api::spec::{Monitoring, Plaintext, Rotation, Tls};
 
     const DAY: i64 = 24 * 3_600;
 
@@ -144,6 +151,34 @@ mod tests {
         let said = of_pods(now, &Validated::default(), &holding(version.clone()));
         assert_eq!(said.iter().map(|it| it.reason.as_str()).collect::<Vec<_>>(), reasons);
         assert_eq!(next_change(now, &holding(version)), changes_in.map(after));
+    }
+
+    #[rstest]
+    #[case::an_exporter_shows_it(true, true, Plaintext::Disabled, Rotation::Restart, true)]
+    #[case::nobody_is_asked_for_a_certificate(true, false, Plaintext::Disabled, Rotation::Restart, false)]
+    #[case::without_an_exporter(false, true, Plaintext::Disabled, Rotation::Restart, false)]
+    #[case::the_exporter_speaks_plaintext(true, true, Plaintext::Localhost, Rotation::Restart, false)]
+    #[case::the_agent_speaks_plaintext(true, true, Plaintext::Disabled, Rotation::InPlace, false)]
+    fn a_certificate_for_servers_only_is_warned_of_where_the_exporter_has_to_show_it(
+        #[case] is_monitored: bool,
+        #[case] client_certificates: bool,
+        #[case] plaintext: Plaintext,
+        #[case] rotation: Rotation,
+        #[case] is_said: bool,
+    ) {
+        let monitoring = Monitoring { exporter_image: None, exporter_resources: None, service_monitor: None };
+        let tls = Tls { secret: "tls".to_owned(), client_certificates, plaintext };
+        let mut spec = Validated::default();
+        spec.monitoring = is_monitored.then_some(monitoring);
+        spec.security.tls = Some(tls);
+        spec.security.rotation = rotation;
+        let warnings = vec!["CertificateNotForClients".to_owned()];
+        let version = SecretVersion { name: "tls".into(), warnings, ..SecretVersion::default() };
+        let said = of_pods(Timestamp::UNIX_EPOCH, &spec, &holding(version));
+        let message = "Secret tls, tls.crt: its extended key usage lacks clientAuth: the exporter shows this \
+                       certificate to memcached, which refuses it, so there are no metrics; add the usage client auth";
+        let warning = Warning { reason: "CertificateNotForClients".into(), message: message.into() };
+        assert_eq!(said, is_said.then_some(warning).into_iter().collect::<Vec<_>>());
     }
 
     #[test]
