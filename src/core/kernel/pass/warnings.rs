@@ -123,7 +123,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::api::spec::{Monitoring, Plaintext, Rotation, Tls};
+    use crate::api::spec::{Monitoring, Plaintext, Rotation, Security, Tls};
 
     const DAY: i64 = 24 * 3_600;
 
@@ -168,10 +168,11 @@ mod tests {
     ) {
         let monitoring = Monitoring { exporter_image: None, exporter_resources: None, service_monitor: None };
         let tls = Tls { secret: "tls".to_owned(), client_certificates, plaintext };
-        let mut spec = Validated::default();
-        spec.monitoring = is_monitored.then_some(monitoring);
-        spec.security.tls = Some(tls);
-        spec.security.rotation = rotation;
+        let spec = Validated {
+            monitoring: is_monitored.then_some(monitoring),
+            security: Security { tls: Some(tls), rotation, ..Security::default() },
+            ..Validated::default()
+        };
         let warnings = vec!["CertificateNotForClients".to_owned()];
         let version = SecretVersion { name: "tls".into(), warnings, ..SecretVersion::default() };
         let said = of_pods(Timestamp::UNIX_EPOCH, &spec, &holding(version));
