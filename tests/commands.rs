@@ -324,6 +324,15 @@ fn the_help_of_every_command_says_what_its_exit_codes_mean() {
 }
 
 #[test]
+fn the_help_of_the_plugin_says_its_own_exit_codes_and_none_of_a_server() {
+    for command in ["", "plan", "validate"] {
+        let help = text(&run_as("kubectl-mcd", Path::new("."), &format!("{command} --help")).stdout);
+        assert!(help.contains("plan: something would change"), "{command}: {help}");
+        assert!(!help.contains("run, exporter:"), "{command}: {help}");
+    }
+}
+
+#[test]
 fn both_programs_say_which_build_they_are_in_the_same_words() {
     for command in ["version", "version -o json", "version -o yaml"] {
         let own = run(Path::new("."), command);

@@ -10,13 +10,21 @@ pub(super) const USAGE: u8 = 64;
 /// Exit code of a second signal, as shells report an interrupt.
 pub(super) const INTERRUPTED: u8 = 130;
 
-/// What `--help` says of all exit codes.
+/// What `--help` of the operator's program says of all exit codes.
 pub(super) const EXIT_CODES: &str = "\
 Exit codes:
   0    run, exporter: ended after SIGTERM or SIGINT with nothing under way; else: done, and all is well
-  1    it did not work, or what was checked is not well: standard error or output says what and why;
-       kubectl mcd only shows how caches are, so that status ends with 0 however they are
+  1    it did not work, or what was checked is not well: standard error or output says what and why
   2    plan: something would change
   3    plan: nothing would change, and a resource has a problem
   64   the command line is wrong
   130  run, exporter: ended at once after a second signal";
+
+/// The same of kubectl's plugin.
+pub(super) const EXIT_CODES_OF_PLUGIN: &str = "\
+Exit codes:
+  0    done; what only shows how caches are, as status does, ends so however they are
+  1    it did not work, or what was checked is not well: standard error or output says what and why
+  2    plan: something would change
+  3    plan: nothing would change, and a resource has a problem
+  64   the command line is wrong";

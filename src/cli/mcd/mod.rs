@@ -39,7 +39,7 @@ use self::view::cache::CacheView;
 use self::view::events::EventView;
 use self::view::list::ListView;
 use self::view::top::{Look, TopView};
-use super::exit_codes::EXIT_CODES;
+use super::exit_codes::EXIT_CODES_OF_PLUGIN;
 use super::{plan, validate};
 use crate::shell::clock::Clock;
 
@@ -57,7 +57,7 @@ const APART: Duration = Duration::from_secs(1);
     about = "See and change the caches of memcached-operator",
     long_about = "See and change the caches of memcached-operator.\n\n\
                   Every request is made with your own rights, in the namespace of your context unless you name another.",
-    after_help = EXIT_CODES
+    after_help = EXIT_CODES_OF_PLUGIN
 )]
 pub struct Plugin {
     #[command(subcommand)]
@@ -94,10 +94,10 @@ enum Command {
     /// Let the changes of a paused cache go on
     Resume(CacheArgs),
     /// Say what this build would create, change and delete, and which caches would roll; writes nothing
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = EXIT_CODES_OF_PLUGIN)]
     Plan(plan::Args),
     /// Check resources in files by the rules of the API server, without one
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = EXIT_CODES_OF_PLUGIN)]
     Validate(validate::Args),
     /// Print what a shell runs to complete this command line
     Completion {
