@@ -96,7 +96,7 @@ fn observed(live: &Live) -> Option<&SeenRollout> {
 pub struct SeenPods<'a> {
     /// Those that do not serve.
     pub unready: Vec<UnreadyPod<'a>>,
-    /// How many are being deleted. They may still serve, and the status counts them as not updated.
+    /// How many are being deleted. They may still serve; once their controller has looked, the status counts them as not updated.
     pub terminating: i32,
 }
 
@@ -135,7 +135,8 @@ pub fn is_rolling(seen: &SeenRollout) -> bool {
 
 /// Whether pods that come back below the partition may have another template than the others. A pod that is neither updated nor
 /// being deleted has one: where a template comes back before its rollout away from it is over, only this tells it, because the
-/// StatefulSet's revisions are the same.
+/// StatefulSet's revisions are the same. Two watches are compared here: right after a deletion or its end, one of them may
+/// not have told of it yet.
 fn may_have_another_template(seen: &SeenRollout, terminating: i32) -> bool {
     let is_left = seen.updated.saturating_add(terminating) < seen.replicas;
     seen.revisions.is_none() || has_another_template(seen) || is_left
