@@ -547,6 +547,24 @@ fn an_edit_after_a_template_that_came_back_takes_no_step_back() {
     simulation.model.check_converged();
 }
 
+/// The last pod of the other template is being deleted: the status counts it as neither, and it comes back as all others are.
+#[test]
+fn an_edit_while_the_last_pod_of_a_template_that_went_is_being_deleted_begins_with_the_last_pod() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    let run_set = || Op::RunStatefulSet;
+    let to_the_other =
+        [Op::Edit(8), run_set(), Op::Edit(9), run_set(), run_set(), run_set(), run_set(), run_set()];
+    for op in to_the_other.into_iter().chain([Op::Edit(8), run_set()]) {
+        change_and_settle(&mut simulation, &op);
+    }
+    assert_eq!(simulation.model.partition(), 0);
+    change_and_settle(&mut simulation, &Op::Edit(9));
+    assert_eq!(simulation.model.partition(), 2);
+    simulation.settle();
+    simulation.model.check_converged();
+}
+
 /// What changes a cache, or its pods.
 fn change() -> impl Strategy<Value = Op> {
     prop_oneof![

@@ -232,6 +232,11 @@ impl Model {
         budget["spec"]["selector"]["matchLabels"].clone()
     }
 
+    /// The partition of the StatefulSet, as it is stored.
+    pub(crate) fn partition(&self) -> i32 {
+        partition(&self.set().unwrap().content.parse())
+    }
+
     /// Pods that were made from the template of now.
     pub(crate) fn pods_of_the_new_template(&self) -> usize {
         let Some(set) = self.set().map(Set::read) else { return 0 };
