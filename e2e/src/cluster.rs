@@ -352,13 +352,13 @@ async fn start(boot: &mut Boot) -> Result<()> {
         None
     };
     control_plane::start_api_server(boot).await?;
-    if boot.record.shape >= Shape::ControlPlane {
+    if boot.record.shape >= Shape::Controllers {
         control_plane::start_controllers(boot)?;
     }
     if let Some(runtime) = runtime {
         node::start(boot, &runtime).await?;
     }
-    if boot.record.shape >= Shape::ControlPlane {
+    if boot.record.shape >= Shape::Controllers {
         control_plane::await_controllers(boot).await?;
     }
     boot.record.phase = Phase::Up;

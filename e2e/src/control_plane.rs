@@ -34,18 +34,18 @@ pub(crate) async fn start_api_server(boot: &mut Boot) -> Result<()> {
 
 /// Starts the controllers that act on what the API server stores.
 pub(crate) fn start_controllers(boot: &mut Boot) -> Result<()> {
-    for launch in [controller_manager(boot)?, scheduler(boot)] {
-        boot.start(&launch)?;
+    boot.start(&controller_manager(boot)?)?;
+    if boot.record.shape >= Shape::ControlPlane {
+        boot.start(&scheduler(boot))?;
     }
     Ok(())
 }
 
 /// Waits until the controllers work; something else can start meanwhile.
 pub(crate) async fn await_controllers(boot: &Boot) -> Result<()> {
-    for (name, port) in
-        [("kube-controller-manager", Port::ControllerManager), ("kube-scheduler", Port::Scheduler)]
-    {
-        await_port(boot, name, port).await?;
+    await_port(boot, "kube-controller-manager", Port::ControllerManager).await?;
+    if boot.record.shape >= Shape::ControlPlane {
+        await_port(boot, "kube-scheduler", Port::Scheduler).await?;
     }
     Ok(())
 }
@@ -65,6 +65,8 @@ fn etcd(boot: &Boot) -> Launch {
         "--name=etcd".to_owned(),
         format!("--data-dir={}", busy_files::path(&boot.folder).join("etcd").display()),
         "--unsafe-no-fsync".to_owned(), // nothing here outlives the machine
+        // By default it commits ten times a second, which is an eighth of its work.
+        "--backend-batch-interval=2s".to_owned(),
         format!("--listen-client-urls={client}"),
         format!("--advertise-client-urls={client}"),
         format!("--listen-peer-urls={peer}"),
@@ -200,7 +202,7 @@ fn controller_manager(boot: &Boot) -> Result<Launch> {
 fn controllers(shape: Shape) -> &'static str {
     match shape {
         Shape::Node => "*",
-        Shape::ApiServer | Shape::ControlPlane => {
+        Shape::ApiServer | Shape::Controllers | Shape::ControlPlane => {
             "*,-endpoints-controller,-endpointslice-mirroring-controller,-endpointslice-controller"
         }
     }

@@ -13,7 +13,10 @@ use crate::slot::Slot;
 pub enum Shape {
     /// etcd and kube-apiserver: objects are stored, and nobody acts on them.
     ApiServer,
-    /// Controllers too: Deployments make ReplicaSets and pods, which stay Pending.
+    /// Controllers too: Deployments make ReplicaSets and pods. No scheduler looks at these: of each pod that finds no node it
+    /// writes a condition and an Event, and each is an event for the operator.
+    Controllers,
+    /// A scheduler too, for nodes that a test makes.
     ControlPlane,
     /// A node too, where the pods run. Needs root.
     Node,
@@ -24,7 +27,7 @@ impl Shape {
     pub(crate) fn api_address(self, slot: Slot) -> Ipv4Addr {
         match self {
             Self::Node => slot.host(),
-            Self::ApiServer | Self::ControlPlane => Ipv4Addr::LOCALHOST,
+            Self::ApiServer | Self::Controllers | Self::ControlPlane => Ipv4Addr::LOCALHOST,
         }
     }
 }

@@ -20,10 +20,11 @@ use serde::{Deserialize, Serialize};
 /// The environment variable that marks the processes of a cluster; its value is the cluster's folder.
 const MARK: &str = "MEMCACHED_OPERATOR_E2E_CLUSTER";
 
-/// Kubernetes is written in Go. Collecting garbage seldom saves a third of its work (an API server under the pairs of features:
-/// 142 s at 400, 111 s at 2000). The limit keeps that from taking all memory of a small machine. It is far above what is
-/// in use: a process at its limit collects all the time (at 1.5 GiB that took a quarter of a busy API server's work).
-const GO: [(&str, &str); 2] = [("GOGC", "2000"), ("GOMEMLIMIT", "3GiB")];
+/// Kubernetes is written in Go. Collecting garbage seldom saves some of its work, up to five times what is in use (more saves
+/// nothing that can be measured, and takes the memory in which the machine keeps files). The limit keeps that from taking
+/// all memory of a small machine. It is far above what is in use: a process at its limit collects all the time (at 1.5 GiB
+/// that took a quarter of a busy API server's work).
+const GO: [(&str, &str); 2] = [("GOGC", "500"), ("GOMEMLIMIT", "3GiB")];
 
 /// Copies a program, so that it can be run at once. By a child: whatever another thread starts meanwhile would inherit an
 /// open file of ours, and the kernel runs no file that somebody may write ("Text file busy").

@@ -8,8 +8,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use futures::FutureExt;
 use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,6 +19,7 @@ use super::dump;
 use super::shared::{shared_cluster, unique};
 use super::wait::{self, Watchable, await_answer};
 use crate::cluster::Cluster;
+use crate::options::Shape;
 
 /// A namespace of one test, and a client whose requests can be told from others by their user agent.
 #[derive(Clone)]
@@ -103,7 +105,15 @@ impl Space {
 
     /// Asks for the namespace's deletion; the cluster's controllers do it while the next test runs. When the answer is lost,
     /// only another request can tell whether it was heard.
+    ///
+    /// Without a scheduler no pod runs, and all objects go with the cluster at the end of its program: to delete each of them
+    /// costs the API server about as much as to make it. Only autoscalers go, because they never rest.
     async fn remove(&self) -> Result<()> {
+        if self.cluster.shape() == Shape::Controllers {
+            let autoscalers = self.api::<HorizontalPodAutoscaler>();
+            autoscalers.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
+            return Ok(());
+        }
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let wanted = format!("the namespace {} is going", self.namespace);
         await_answer(&wanted, async || {

@@ -73,7 +73,7 @@ async fn settle(space: &Space) -> Result<()> {
 
 #[tokio::test]
 async fn a_settled_world_costs_no_request_but_watches_and_a_restart_no_more_than_lists() -> Result<()> {
-    let cluster = up("quiet", Shape::ControlPlane).await?;
+    let cluster = up("quiet", Shape::Controllers).await?;
     e2e::testing::monitors::install(&Client::try_from(cluster.config("e2e-test").await?)?).await?;
     let process = Process::for_cluster(&cluster).await?;
     in_namespace_of(&cluster, "quiet", async |space: &Space| {

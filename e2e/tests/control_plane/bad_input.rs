@@ -168,7 +168,7 @@ async fn bad_after_all(space: &Space) -> Result<()> {
 #[tokio::test]
 async fn a_resource_that_cannot_be_read_or_breaks_a_rule_says_so_harms_no_other_and_can_be_mended()
 -> Result<()> {
-    let cluster = up("loose", Shape::ControlPlane).await?;
+    let cluster = up("loose", Shape::Controllers).await?;
     define(&Client::try_from(cluster.config("e2e-test").await?)?, &loose()?).await?;
     let process = Process::for_cluster(&cluster).await?;
     in_namespace_of(&cluster, "loose", async |space: &Space| {

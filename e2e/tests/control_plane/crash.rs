@@ -61,18 +61,17 @@ impl Scenario {
         }
     }
 
-    /// Brings the namespace to where the scenario begins, under an operator without a fault.
-    async fn prepare(self, space: &Space) -> Result<()> {
+    /// Brings the namespace to where the scenario begins, under this operator, which ends then. It has no fault: to start one
+    /// more costs the API server about as much as all writes of the scenario.
+    async fn prepare(self, space: &Space, operator: Operator) -> Result<()> {
         clear(space).await?;
         space.apply(&secret(NAME, "first")?).await?;
         if !matches!(self, Self::Create) {
-            let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
             let first = if matches!(self, Self::Roll) { named(2, 64)? } else { resource(NAME, 1, 64)? };
             space.apply(&first).await?;
             await_ready(space, NAME).await?;
-            operator.end().await?;
         }
-        Ok(())
+        operator.end().await
     }
 
     async fn play(self, space: &Space) -> Result<()> {
@@ -103,15 +102,14 @@ impl Scenario {
         await_ready(space, NAME).await.map(|_| ())
     }
 
-    /// The end without a kill.
-    async fn end(self, space: &Space) -> Result<Value> {
-        self.prepare(space).await?;
-        let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+    /// The end without a kill, and the operator that came to it.
+    async fn end(self, space: &Space) -> Result<(Value, Operator)> {
+        self.prepare(space, without_fault(space).await?).await?;
+        let operator = without_fault(space).await?;
         let before = template_hash(space).await?;
         self.play(space).await?;
         self.await_end(space, before.as_deref()).await?;
         let end = state::at_rest(space, NAME).await?;
-        operator.end().await?;
         let conditions = end.pointer("/resource/status/conditions").and_then(Value::as_array);
         let ready = json!({"type": "Ready", "status": "True"});
         let is_ready = |it: &Value| it["type"] == ready["type"] && it["status"] == ready["status"];
@@ -119,8 +117,12 @@ impl Scenario {
             matches!(self, Self::Delete) || conditions.is_some_and(|all| all.iter().any(is_ready)),
             "{self:?} did not come to a good end without a fault either: {end:#}"
         );
-        Ok(end)
+        Ok((end, operator))
     }
+}
+
+async fn without_fault(space: &Space) -> Result<Operator> {
+    Operator::start(space, Arc::new(Straight), Kill::default()).await
 }
 
 /// A resource like the others, with a StatefulSet.
@@ -176,10 +178,10 @@ async fn await_nothing_left(space: &Space) -> Result<()> {
 /// Plays a scenario with a kill at every write, one after the other, until there is none. Gives how many there were.
 async fn every_write(space: &Space, scenario: Scenario, position: Position) -> Result<usize> {
     let _kubelet = Kubelet::start(space);
-    let wanted = scenario.end(space).await?;
+    let (wanted, mut whole) = scenario.end(space).await?;
     for number in 1.. {
         let plan = format!("{scenario:?}, killed {position:?} at write {number}");
-        scenario.prepare(space).await.with_context(|| format!("before {plan}"))?;
+        scenario.prepare(space, whole).await.with_context(|| format!("before {plan}"))?;
         let crash = Arc::new(AtWrite::new(number, position));
         let operator = Operator::start(space, Arc::clone(&crash) as Arc<_>, crash.kill.clone()).await?;
         scenario.play(space).await?;
@@ -197,9 +199,8 @@ async fn every_write(space: &Space, scenario: Scenario, position: Position) -> R
             return Ok(number - 1);
         }
         operator.gone().await?;
-        let fresh = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+        whole = without_fault(space).await?;
         state::await_equal(space, NAME, &wanted).await.with_context(|| plan.clone())?;
-        fresh.end().await?;
     }
     anyhow::bail!("there is always another write")
 }

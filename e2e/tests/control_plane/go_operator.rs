@@ -40,7 +40,7 @@ pub(crate) async fn in_space(prefix: &str, body: impl AsyncFnOnce(&Space) -> Res
 }
 
 async fn with_monitors() -> Result<Cluster> {
-    let cluster = up("change-over", Shape::ControlPlane).await?;
+    let cluster = up("change-over", Shape::Controllers).await?;
     monitors::install(&Client::try_from(cluster.config("e2e-test").await?)?).await?;
     Ok(cluster)
 }

@@ -18,7 +18,7 @@ const USER: &str = "system:serviceaccount:ops:memcached-operator";
 
 #[tokio::test]
 async fn an_operator_that_may_not_see_secrets_says_so_and_goes_on_when_it_may() -> Result<()> {
-    let cluster = up("rbac", Shape::ControlPlane).await?;
+    let cluster = up("rbac", Shape::Controllers).await?;
     let client = Client::try_from(cluster.config("e2e-test").await?)?;
     let folder = tempfile::TempDir::new()?;
     let process =

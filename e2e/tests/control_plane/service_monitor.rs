@@ -88,7 +88,7 @@ fn monitored(memory: i32) -> Result<Memcached> {
 
 #[tokio::test]
 async fn a_definition_that_comes_and_goes_is_noticed_within_a_minute_and_delays_nothing() -> Result<()> {
-    let cluster = up("monitors", Shape::ControlPlane).await?;
+    let cluster = up("monitors", Shape::Controllers).await?;
     in_namespace_of(&cluster, "monitors", async |space: &Space| {
         let requests = Requests::from_now_on(space)?;
         let started = Instant::now();

@@ -136,7 +136,8 @@ pub fn is_rolling(seen: &SeenRollout) -> bool {
 /// Whether pods that come back below the partition may have another template than the others. A pod that is neither updated nor
 /// being deleted has one: where a template comes back before its rollout away from it is over, only this tells it, because the
 /// StatefulSet's revisions are the same. Two watches are compared here: right after a deletion or its end, one of them may
-/// not have told of it yet.
+/// not have told of it yet. An edit in that moment may begin at 0, where Kubernetes replaces one pod after the other without the
+/// waits of this operator.
 fn may_have_another_template(seen: &SeenRollout, terminating: i32) -> bool {
     let is_left = seen.updated.saturating_add(terminating) < seen.replicas;
     seen.revisions.is_none() || has_another_template(seen) || is_left

@@ -26,7 +26,7 @@ pub async fn in_space(prefix: &str, body: impl AsyncFnOnce(&Space) -> Result<()>
 
 async fn with_monitors() -> Result<Cluster> {
     // The chart's permissions have to be enough for the strictest API server too.
-    let options = Options { owners: Owners::Guarded, ..Shape::ControlPlane.into() };
+    let options = Options { owners: Owners::Guarded, ..Shape::Controllers.into() };
     let cluster = up("plane", options).await?;
     let client = Client::try_from(cluster.config("e2e-test").await?)?;
     monitors::install(&client).await?;

@@ -72,7 +72,7 @@ pub fn everything(name: &str) -> Result<Secret> {
 pub fn secret(name: &str, password: &str) -> Result<Secret> {
     Ok(serde_json::from_value(json!({
         "metadata": {"name": name},
-        "stringData": {PASSWORD_FILE: format!("user:{password}")},
+        "stringData": {PASSWORD_FILE: format!("user:{password}\n")},
     }))?)
 }
 

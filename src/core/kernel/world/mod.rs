@@ -395,10 +395,12 @@ impl World {
     }
 
     /// A pod was seen. Returns its resource, if what is noted of it is news.
-    pub fn see_pod(&mut self, seen: SeenPod) -> Option<Key> {
+    pub fn see_pod(&mut self, mut seen: SeenPod) -> Option<Key> {
         self.lists.note(Watched::Pod, &seen.key, Moment::default());
         let resource = Key { namespace: seen.key.namespace.clone(), name: seen.instance.clone() };
         let key = seen.key.clone();
+        // Nobody takes a deletion back: this state is from before our own.
+        seen.deleting |= self.noted_pods.get(&key).is_some_and(|it| it.uid == seen.uid && it.deleting);
         let is_noted = seen.problem.is_some() || goes(&seen) || is_unready(&seen);
         // Another version alone is no news.
         let facts = |pod: &SeenPod| (pod.uid.clone(), pod.problem.clone(), pod.readiness, pod.deleting);
@@ -412,8 +414,8 @@ impl World {
 
     /// A pod was deleted by this operator: the watch tells later that it goes.
     pub fn mark_pod_terminating(&mut self, pod: &Key, uid: &Uid) {
-        if self.noted_pods.get(pod).is_some_and(|seen| seen.uid == *uid) {
-            self.noted_pods.remove(pod);
+        if let Some(seen) = self.noted_pods.get_mut(pod).filter(|seen| seen.uid == *uid) {
+            seen.deleting = true;
         }
     }
 
@@ -519,6 +521,7 @@ mod tests {
     use super::*;
     use crate::kernel::backoff::{Attempt, Backoff};
     use crate::kernel::failure::{Category, Failure};
+    use crate::kernel::object::ResourceVersion;
     use crate::kernel::seen;
 
     fn resource(version: &str) -> SeenResource {
@@ -528,6 +531,33 @@ mod tests {
         }))
         .unwrap();
         seen::resource(&object).unwrap()
+    }
+
+    #[test]
+    fn a_pod_that_we_deleted_goes_also_while_the_watch_shows_a_state_of_before() {
+        let key = |name: &str| Key { namespace: "n".into(), name: name.into() };
+        let pod = |uid: &str| SeenPod {
+            key: key("x-0"),
+            uid: Uid::from(uid),
+            resource_version: ResourceVersion::from("1"),
+            instance: "x".into(),
+            revision: Some("x-1".into()),
+            ip: None,
+            readiness: Readiness::NodeAway,
+            deleting: false,
+            problem: None,
+        };
+        let mut world = World::default();
+        let going = |world: &World| world.terminating_pods_of(&key("x"));
+        world.see_pod(pod("u"));
+        world.mark_pod_terminating(&key("x-0"), &Uid::from("another"));
+        assert_eq!(going(&world), 0);
+        world.mark_pod_terminating(&key("x-0"), &Uid::from("u"));
+        assert_eq!(going(&world), 1);
+        world.see_pod(pod("u"));
+        assert_eq!(going(&world), 1);
+        world.see_pod(pod("the next of this name"));
+        assert_eq!(going(&world), 0);
     }
 
     #[test]
