@@ -29,7 +29,7 @@ const MASKED: [&str; 12] = [
 
 /// Gives a namespace the Secrets that features name.
 pub(crate) async fn furnish(space: &Space) -> Result<()> {
-    space.apply(&secret("passwords", "first\n")?).await?;
+    space.apply(&secret("passwords", "first")?).await?;
     let certificates = json!({
         "metadata": {"name": "certificates"},
         "stringData": certificates()?,

@@ -55,7 +55,7 @@ pub(crate) fn name(at: usize) -> String {
 /// Makes them all.
 pub(crate) async fn create(space: &Space) -> Result<()> {
     for name in ["shared", "own"] {
-        space.apply(&secret(name, "first\n")?).await?;
+        space.apply(&secret(name, "first")?).await?;
     }
     let sasl = |secret: &str| json!({"enabled": true, "credentialsSecretRef": {"name": secret}});
     let spec = |at| match at {
@@ -72,7 +72,7 @@ pub(crate) async fn create(space: &Space) -> Result<()> {
 
 /// Gives a Secret another content.
 pub(crate) async fn rotate(space: &Space, of: &str) -> Result<()> {
-    space.apply(&secret(of, "second\n")?).await?;
+    space.apply(&secret(of, "second")?).await?;
     Ok(())
 }
 
