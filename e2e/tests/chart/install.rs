@@ -197,6 +197,24 @@ fn read_everything(space: &Space, folder: &Path, notes: &str) -> Result<()> {
     back_up_and_move(&mut open(BACKUP)?).context(BACKUP)
 }
 
+/// What somebody does who has saved the caches of a cluster and then lost all of them, with their definition.
+async fn lose_and_restore(site: &Site<'_>, guide: &mut Guide, folder: &Path) -> Result<()> {
+    let kubeconfig = release::kubeconfig(site.cache.space, folder)?;
+    let saved = folder.join("caches.yaml").display().to_string();
+    let mut anew = Guide::open(INSTALLING, kubeconfig.clone())?;
+    let mut backup = Guide::open(BACKUP, kubeconfig)?.with("/tmp/caches.yaml", &saved)?;
+    let beginning = "# Backing up";
+    backup.run(beginning)?;
+    anew.run("Uninstalling")?;
+    guide.run("Removing everything")?;
+    site.nobody_has_a_cache().await?;
+    anew.run("Uninstalling")?;
+    site.is_installed().await?;
+    backup.run(beginning)?;
+    site.cache.ready().await?;
+    site.cache.addresses(3).await.map(|_| ())
+}
+
 async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
     let folder = TempDir::new()?;
     let mut guide = Guide::open(INSTALLING, release::kubeconfig(space, folder.path())?)?;
@@ -241,8 +259,7 @@ async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
     site.is_installed().await?;
     site.acts(3).await?;
     release::nothing_was_forbidden(cluster, start)?;
-    guide.run("Removing everything")?;
-    site.nobody_has_a_cache().await?;
+    lose_and_restore(&site, &mut guide, folder.path()).await?;
     guide.is_done()
 }
 
