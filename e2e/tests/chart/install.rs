@@ -29,6 +29,8 @@ use crate::notes;
 const INSTALLING: &str = "docs/install.md";
 /// The page whose restore writes every resource of the cluster.
 const BACKUP: &str = "docs/backup.md";
+/// The page that shows addresses of the namespace `default`.
+const NAMED_PODS: &str = "docs/named-pods.md";
 /// The cache that the documentation makes.
 const CACHE: &str = "minimal";
 
@@ -180,10 +182,13 @@ fn read_everything(space: &Space, folder: &Path, notes: &str) -> Result<()> {
         fs::create_dir(&desk)?;
         open(TUTORIAL)?.type_tutorial(&desk).context(TUTORIAL)
     };
+    let here = format!(".{}.svc", space.name());
     let follow_pages = || -> Result<()> {
         open(INSTALLING)?.shell(THERE)?;
         for page in pages()?.iter().filter(|page| ![INSTALLING, BACKUP].contains(&page.as_str())) {
-            open(page)?.run_all().with_context(|| page.clone())?;
+            let reader = open(page)?;
+            let reader = if page == NAMED_PODS { reader.with(".default.svc", &here)? } else { reader };
+            reader.run_all().with_context(|| page.clone())?;
             // The next page may ask each of the operator's pods.
             open(page)?.shell(NONE_IS_GOING).with_context(|| format!("after {page}"))?;
         }
