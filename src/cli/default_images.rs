@@ -54,3 +54,46 @@ fn image(text: &str) -> Result<String, &'static str> {
         .then(|| image.to_owned())
         .ok_or("it must be a reference of the form [registry[:port]/]name[:tag][@digest]")
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory as _, Parser};
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        images: Images,
+    }
+
+    fn read(line: &str) -> DefaultImages {
+        Cli::try_parse_from(line.split(' ')).unwrap().images.into()
+    }
+
+    #[test]
+    fn each_option_and_each_variable_names_its_own_image() {
+        assert_eq!(read("run"), BUILT_IN);
+        assert_eq!(
+            read(
+                "run --memcached-image=a/server:1 --exporter-image=b/figures:2 --operator-image=c/program:3"
+            ),
+            DefaultImages {
+                memcached: "a/server:1".into(),
+                exporter: "b/figures:2".into(),
+                operator: "c/program:3".into(),
+            }
+        );
+        let command = Cli::command();
+        let of =
+            |name: &str| command.get_arguments().find(|it| it.get_long() == Some(name))?.get_env()?.to_str();
+        assert_eq!(
+            ["memcached-image", "exporter-image", "operator-image"].map(of),
+            [
+                Some("MEMCACHED_OPERATOR_MEMCACHED_IMAGE"),
+                Some("MEMCACHED_OPERATOR_EXPORTER_IMAGE"),
+                Some("MEMCACHED_OPERATOR_OPERATOR_IMAGE"),
+            ]
+        );
+    }
+}

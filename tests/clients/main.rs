@@ -353,6 +353,40 @@ async fn a_ring_of_pymemcache_logs_in_over_tls_at_each_pod_and_says_when_it_is_r
     assert_eq!(output(&mut alone).await, Ok("hello\n".to_owned()));
 }
 
+/// The program of the page, and then the statistic that `docs/rotation.md` names.
+const REFUSED_LOGINS: &str = "
+import pymemcache_secure
+print(pymemcache_secure.client.stats()[b'auth_errors'])
+";
+
+/// What it prints to a client with this line of the password file.
+async fn logs_in(secured: &Secured, line: &str) -> Result<String, String> {
+    let (user, password) = line.split_once(':').unwrap();
+    let mut program = python(&["-c", REFUSED_LOGINS, "127.0.0.1", &secured.port(), "cache.default.svc"]);
+    program.arg(secured.authority()).args([user, password]);
+    program.env("PYTHONPATH", patient_programs()).env("PYTHONDONTWRITEBYTECODE", "1");
+    output(&mut program).await
+}
+
+/// A restart of the pod is played by another memcached.
+#[tokio::test]
+async fn two_users_are_let_in_until_one_is_taken_out_and_a_login_of_that_one_counts_as_refused() {
+    let [older, newer] = ["cache-user:old", "cache-user-2:new"];
+    let with = async |lines: [&str; 2]| {
+        let folder = files(&["cache.default.svc"]);
+        fs::write(folder.path().join("users"), format!("{}\n", lines.join("\n"))).unwrap();
+        Secured::start_in(folder, true).await
+    };
+    let both = with([older, newer]).await;
+    for line in [older, newer] {
+        assert_eq!(logs_in(&both, line).await, Ok("hello\n0\n".to_owned()), "{line}");
+    }
+    let without = with(["cache-user-3:next", newer]).await;
+    let refusal = logs_in(&without, older).await.unwrap_err();
+    assert!(refusal.contains("memcached does not let cache-user in"), "{refusal}");
+    assert_eq!(logs_in(&without, newer).await, Ok("hello\n1\n".to_owned()));
+}
+
 /// A pod that gets another certificate in place is played by a client that connects to another pod.
 const ANOTHER_CERTIFICATE: &str = "
 import ssl, sys, time, pymemcache_ring, pymemcache_secure_ring

@@ -79,12 +79,14 @@ impl Guide {
         quiet(&mut shell).with_context(|| block.to_owned())
     }
 
-    /// Runs all commands of the page in one shell, from its beginning to its end.
+    /// Runs all commands of the page in one shell, from its beginning to its end, and finds in what is printed all that the page
+    /// shows in blocks `console`.
     ///
     /// # Errors
-    /// As [`Guide::shell`].
+    /// When something else is printed, or as [`Guide::shell`].
     pub fn run_all(&self) -> Result<()> {
-        self.shell(&blocks(&self.text, "sh").concat()).map(|_| ())
+        let printed = self.shell(&blocks(&self.text, "sh").concat())?;
+        finds(&printed, blocks(&self.text, "console").concat().lines())
     }
 
     /// Runs what a reader types at a prompt, in this folder, and finds in what is printed all that the page shows but
@@ -98,16 +100,7 @@ impl Guide {
             shown.lines().partition(|line| line.starts_with("$ ") || line.starts_with(' '));
         let commands: Vec<_> = typed.iter().map(|line| line.strip_prefix("$ ").unwrap_or(line)).collect();
         let program = format!("cd {}\n{}\n", folder.display(), commands.join("\n"));
-        let printed = self.shell(&program)?;
-        let is_age = |word: &str| word.strip_suffix('s').is_some_and(|it| it.parse::<u32>().is_ok());
-        let words = |line: &str| -> Vec<_> {
-            line.split_whitespace().filter(|word| !is_age(word)).map(str::to_owned).collect()
-        };
-        let lines: Vec<_> = printed.lines().map(words).collect();
-        for line in shown {
-            ensure!(lines.contains(&words(line)), "no line {line:?} in {printed}");
-        }
-        Ok(())
+        finds(&self.shell(&program)?, shown)
     }
 
     /// Types the tutorial in this folder, where its reader has a clone, which is not written to, and saves the resource.
@@ -130,6 +123,19 @@ impl Guide {
         ensure!(rest.is_empty(), "never run: {rest:?}");
         Ok(())
     }
+}
+
+/// All of these lines are printed, but for ages in them.
+fn finds<'a>(printed: &str, shown: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    let is_age = |word: &str| word.strip_suffix('s').is_some_and(|it| it.parse::<u32>().is_ok());
+    let words = |line: &str| -> Vec<_> {
+        line.split_whitespace().filter(|word| !is_age(word)).map(str::to_owned).collect()
+    };
+    let lines: Vec<_> = printed.lines().map(words).collect();
+    for line in shown {
+        ensure!(lines.contains(&words(line)), "no line {line:?} in {printed}");
+    }
+    Ok(())
 }
 
 /// What a program prints, where it succeeds and kubectl warns of nothing: a reader would ask what he did wrong.

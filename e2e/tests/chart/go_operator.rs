@@ -181,7 +181,12 @@ fn the_page_says_of_this_chart_what_it_renders() -> Result<()> {
         ("user", user.to_string()),
         ("`image.pullPolicy`", format!("`{}`", word(&container["imagePullPolicy"]))),
         ("`resources`", format!("{cpu} and {memory}, limit {limit}, no CPU limit")),
-        ("`serviceMonitor`", format!("off, {interval} and {timeout}; empty is Prometheus' own")),
+        (
+            "`serviceMonitor`",
+            format!(
+                "off, {interval} and {timeout}, or the interval where it is shorter; empty is Prometheus' own"
+            ),
+        ),
         (
             "`networkPolicy`",
             format!(

@@ -29,6 +29,8 @@ use crate::notes;
 const INSTALLING: &str = "docs/install.md";
 /// The page whose restore writes every resource of the cluster.
 const BACKUP: &str = "docs/backup.md";
+/// The page that shows addresses of the namespace `default`.
+const NAMED_PODS: &str = "docs/named-pods.md";
 /// The cache that the documentation makes.
 const CACHE: &str = "minimal";
 
@@ -180,10 +182,13 @@ fn read_everything(space: &Space, folder: &Path, notes: &str) -> Result<()> {
         fs::create_dir(&desk)?;
         open(TUTORIAL)?.type_tutorial(&desk).context(TUTORIAL)
     };
+    let here = format!(".{}.svc", space.name());
     let follow_pages = || -> Result<()> {
         open(INSTALLING)?.shell(THERE)?;
         for page in pages()?.iter().filter(|page| ![INSTALLING, BACKUP].contains(&page.as_str())) {
-            open(page)?.run_all().with_context(|| page.clone())?;
+            let reader = open(page)?;
+            let reader = if page == NAMED_PODS { reader.with(".default.svc", &here)? } else { reader };
+            reader.run_all().with_context(|| page.clone())?;
             // The next page may ask each of the operator's pods.
             open(page)?.shell(NONE_IS_GOING).with_context(|| format!("after {page}"))?;
         }
@@ -195,6 +200,24 @@ fn read_everything(space: &Space, folder: &Path, notes: &str) -> Result<()> {
         others.into_iter().try_for_each(|it| it.join().map_err(|_| anyhow!("a reader panicked"))?)
     })?;
     back_up_and_move(&mut open(BACKUP)?).context(BACKUP)
+}
+
+/// What somebody does who has saved the caches of a cluster and then lost all of them, with their definition.
+async fn lose_and_restore(site: &Site<'_>, guide: &mut Guide, folder: &Path) -> Result<()> {
+    let kubeconfig = release::kubeconfig(site.cache.space, folder)?;
+    let saved = folder.join("caches.yaml").display().to_string();
+    let mut anew = Guide::open(INSTALLING, kubeconfig.clone())?;
+    let mut backup = Guide::open(BACKUP, kubeconfig)?.with("/tmp/caches.yaml", &saved)?;
+    let beginning = "# Backing up";
+    backup.run(beginning)?;
+    anew.run("Uninstalling")?;
+    guide.run("Removing everything")?;
+    site.nobody_has_a_cache().await?;
+    anew.run("Uninstalling")?;
+    site.is_installed().await?;
+    backup.run(beginning)?;
+    site.cache.ready().await?;
+    site.cache.addresses(3).await.map(|_| ())
 }
 
 async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
@@ -241,8 +264,7 @@ async fn life_of_a_release(cluster: &Cluster, space: &Space) -> Result<()> {
     site.is_installed().await?;
     site.acts(3).await?;
     release::nothing_was_forbidden(cluster, start)?;
-    guide.run("Removing everything")?;
-    site.nobody_has_a_cache().await?;
+    lose_and_restore(&site, &mut guide, folder.path()).await?;
     guide.is_done()
 }
 

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use e2e::chart;
 use serde_json::{Value, json};
 
-use crate::{everything, refusal};
+use crate::{everything, only, refusal, rendered};
 
 fn file(name: &str) -> Result<String> {
     let path = chart::folder().join(name);
@@ -133,6 +133,16 @@ fn monitor(interval: &str, timeout: &str) -> Value {
 fn a_scrape_may_take_as_long_as_the_interval_and_either_may_be_prometheus_own() -> Result<()> {
     for (interval, timeout) in [("5s", "5s"), ("1d", "90m"), ("1m30s", "90s"), ("", "10s"), ("5s", "")] {
         chart::render(crate::OPS, &monitor(interval, timeout))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_timeout_that_nobody_has_set_is_no_longer_than_the_interval() -> Result<()> {
+    for (interval, timeout) in [("30s", "10s"), ("5s", "5s"), ("9999ms", "9999ms"), ("", "10s")] {
+        let objects = rendered(&json!({"serviceMonitor": {"enabled": true, "interval": interval}}))?;
+        let endpoint = &only(&objects, "ServiceMonitor")?["spec"]["endpoints"][0];
+        assert_eq!(endpoint["scrapeTimeout"], timeout, "{endpoint}");
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::cache::{Cache, says};
+use e2e::testing::guide::read;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::ListParams;
 use memcached_operator::api::Memcached;
@@ -213,4 +214,14 @@ async fn the_next_named_pod_is_replaced_when_the_last_one_is_warm_or_its_time_is
         Ok(())
     })
     .await
+}
+
+#[test]
+fn the_pages_name_the_hit_ratio_that_is_asked_of_each_second() -> Result<()> {
+    let bound = format!("a hit ratio of at least {:.0} %", LAST.bound()? * 100.0);
+    for page in ["docs/clients.md", "docs/named-pods.md"] {
+        let text = read(page)?.split_whitespace().collect::<Vec<_>>().join(" ");
+        ensure!(text.contains(&bound), "{page} does not say {bound:?}");
+    }
+    Ok(())
 }

@@ -78,6 +78,19 @@ async fn is_killed_for_memory(cache: &Cache<'_>) -> Result<()> {
     .await
 }
 
+/// Why the dashboard takes the figure of kube-state-metrics, as `docs/metrics.md` says. Where the kubelet counts, use its counter.
+async fn the_kubelet_counts_no_kill(prometheus: &Prometheus, namespace: &str) -> Result<()> {
+    let counter = format!("container_oom_events_total{{namespace=\"{namespace}\",container=\"memcached\"}}");
+    await_answer("the kubelet's counter is scraped", async || {
+        ensure!(!prometheus.query(&counter).await?.is_empty(), "there is no sample");
+        Ok(())
+    })
+    .await?;
+    let counted = prometheus.query(&format!("{counter} > 0")).await?;
+    ensure!(counted.is_empty(), "{counted:?}");
+    Ok(())
+}
+
 #[tokio::test]
 async fn prometheus_tells_how_a_cache_does_and_an_alert_fires_while_its_image_is_bad_and_every_panel_has_data()
 -> Result<()> {
@@ -88,6 +101,7 @@ async fn prometheus_tells_how_a_cache_does_and_an_alert_fires_while_its_image_is
         let state_metrics = KubeStateMetrics::start(cache.space).await?;
         let prometheus = watching(cache, &state_metrics).await?;
         let on = AlertedResource { namespace: cache.space.name(), name: cache.name };
+        the_kubelet_counts_no_kill(&prometheus, cache.space.name()).await?;
 
         let mut client = cache.connect().await?;
         client.set("here", b"1").await?;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::support::process::Process;
 
 /// The definition as an old or edited one may be: anything goes in the spec, and nothing is completed.
-fn loose() -> Result<CustomResourceDefinition> {
+pub(crate) fn loose() -> Result<CustomResourceDefinition> {
     let mut definition = json!(crd::crd());
     for version in definition["spec"]["versions"].as_array_mut().context("versions")? {
         let schema = &mut version["schema"]["openAPIV3Schema"];
@@ -55,7 +55,7 @@ fn api(space: &Space) -> Api<DynamicObject> {
 }
 
 /// Writes a spec as it is, in place of the one before.
-async fn write(space: &Space, name: &str, spec: &Value) -> Result<DynamicObject> {
+pub(crate) async fn write(space: &Space, name: &str, spec: &Value) -> Result<DynamicObject> {
     let object = json!({
         "apiVersion": "memcached.c5c3.io/v1beta1", "kind": "Memcached", "metadata": {"name": name}, "spec": spec,
     });

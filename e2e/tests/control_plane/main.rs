@@ -25,5 +25,6 @@ mod service_monitor;
 mod support;
 mod tampering;
 mod third_party_fields;
+mod tolerated;
 mod unrepairable_fields;
 mod watches;

@@ -1,6 +1,7 @@
 //! The samples in `manifests`: each is taken by the API server as it stands, becomes ready, and needs no images that a cluster may
 //! not have.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::iter::once;
 use std::path::Path;
@@ -11,6 +12,7 @@ use e2e::testing::Space;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
 use e2e::testing::control_plane::{self, await_ready, in_space};
+use e2e::testing::guide::read;
 use e2e::testing::kubelet::Kubelet;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::Secret;
@@ -29,7 +31,7 @@ fn certificates() -> Result<[Secret; 2]> {
 }
 
 /// The only ones whose pods have a second container, the exporter and the agent: both are the operator's own image.
-const WITH_OUR_IMAGE: [&str; 3] = ["memcached-monitored", "memcached-production", "memcached-rotation"];
+const WITH_OUR_IMAGE: [&str; 3] = ["monitoring", "production", "rotation"];
 
 /// What the pods of a cache run.
 async fn images(space: &Space, name: &str) -> Result<Vec<String>> {
@@ -61,22 +63,33 @@ async fn every_sample_is_taken_as_it_stands_and_becomes_ready() -> Result<()> {
         for secret in certificates()? {
             space.apply(&secret).await?;
         }
-        let mut names = Vec::new();
+        let mut caches = Vec::new();
         for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests/samples"))? {
             let path = file?.path();
+            let sample = path.file_stem().and_then(OsStr::to_str).context("a sample has a name")?;
             for object in yaml::objects(&fs::read_to_string(&path)?)? {
                 let name = apply(space, &object).await.with_context(|| path.display().to_string())?;
-                names.extend(name);
+                caches.extend(name.map(|name| (sample.to_owned(), name)));
             }
         }
-        ensure!(names.len() >= 8, "{names:?}");
-        for name in &names {
+        ensure!(caches.len() >= 8, "{caches:?}");
+        for (sample, name) in &caches {
             await_ready(space, name).await.with_context(|| name.clone())?;
-            let more = WITH_OUR_IMAGE.contains(&name.as_str()).then_some(OWN_IMAGE);
+            let more = WITH_OUR_IMAGE.contains(&sample.as_str()).then_some(OWN_IMAGE);
             let expected: Vec<_> = once(DEFAULT_IMAGE).chain(more).collect();
             ensure!(images(space, name).await? == expected, "{name}: {:?}", images(space, name).await?);
         }
         operator.end().await
     })
     .await
+}
+
+#[test]
+fn the_page_about_the_demo_names_the_samples_that_need_our_image() -> Result<()> {
+    let page = read("docs/install.md")?;
+    let row = page.lines().find(|line| line.starts_with("| samples ")).context("a row about samples")?;
+    let links = row.split("../manifests/samples/").skip(1);
+    let named: Vec<_> = links.filter_map(|link| Some(link.split_once(".yaml)")?.0)).collect();
+    ensure!(named == WITH_OUR_IMAGE && row.contains(OWN_IMAGE), "{row}");
+    Ok(())
 }
