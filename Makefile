@@ -74,14 +74,17 @@ test: test-prerequisites ## All tests, those on a real Kubernetes included (T=na
 	@$(HERE)scripts/memcacheds
 	@$(HERE)scripts/suite $(T)
 
-# Three properties take as long as many others, and try a part of the cases only: of rotations a 16th.
+# Three properties take as long as many others, and try a part of the cases only: of rotations a 16th. What one finds keeps
+# no other from being tried.
 SEARCH = cargo test --release -p memcached-operator-core --locked --test simulation --test properties --no-fail-fast --
 .PHONY: search
 search: ## Look for a history or a resource that breaks a property: 20,000 cases of each, others each time (hours)
-	@PROPTEST_CASES=20000 $(SEARCH)
-	@PROPTEST_CASES=320000 $(SEARCH) rotations::
-	@PROPTEST_CASES=80000 $(SEARCH) taking_secrets::
-	@PROPTEST_CASES=200000 $(SEARCH) diff::
+	@outcome=0; \
+	PROPTEST_CASES=20000 $(SEARCH) || outcome=1; \
+	PROPTEST_CASES=320000 $(SEARCH) rotations:: || outcome=1; \
+	PROPTEST_CASES=80000 $(SEARCH) taking_secrets:: || outcome=1; \
+	PROPTEST_CASES=200000 $(SEARCH) diff:: || outcome=1; \
+	exit $$outcome
 
 .PHONY: mutants
 mutants: test-prerequisites ## Put old defects back, one at a time, and see that their tests find them

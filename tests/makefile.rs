@@ -1,5 +1,5 @@
-//! What `make test` does when a part of it fails or it is interrupted, shown with stand-ins for cargo and for the program
-//! that removes the cluster.
+//! What `make test` does when a part of it fails or it is interrupted, and `make search` when something is found, shown with
+//! stand-ins for cargo and for the program that removes the cluster.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where the stand-ins do not work")]
 #![expect(
@@ -39,17 +39,35 @@ fi
 exit "$(cat "$part")"
 "#;
 const E2E: &str = "#!/bin/sh\necho \"$1\" >> did\n";
+/// Writes down what it looks for, and finds something the time that a file says.
+const SEARCHING_CARGO: &str =
+    "#!/bin/sh\necho \"$PROPTEST_CASES $*\" >> asked\n[ \"$(wc -l < asked)\" -ne \"$(cat finds)\" ]\n";
 const PARTS: [&str; 6] = ["oldest", "newest", "waiting", "with-a-cluster", "others", "examples"];
+
+fn write(folder: &TempDir, name: &str, text: &str) {
+    let path = folder.path().join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A target of the Makefile, with the stand-ins of this folder.
+fn make(folder: &TempDir, target: &str) -> Command {
+    let path = format!("{}:{}", folder.path().join("bin").display(), std::env::var("PATH").unwrap());
+    // A job in the background ignores INT, and so do its children; a shell cannot take that back.
+    let mut make = Command::new("env");
+    make.args(["--default-signal=INT,TERM", "make", "--no-print-directory", "--file"])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Makefile"));
+    // Prerequisites are not what this is about.
+    make.args(["--old-file=test-prerequisites", target]).current_dir(folder.path());
+    make.env("PATH", path).env_remove("E2E_KUBERNETES").env_remove("MAKEFLAGS").stdin(Stdio::null());
+    make
+}
 
 /// A folder in which `make test` finds the stand-ins, and how the parts end in it; those that are not named end well.
 fn stage(ends: &[(&str, &str)]) -> (TempDir, Command) {
     let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &str| {
-        let path = folder.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    };
+    let write = |name: &str, text: &str| write(&folder, name, text);
     write("bin/cargo", CARGO);
     write("target/debug/e2e", E2E);
     write("target/debug/memcached-operator", "");
@@ -69,14 +87,7 @@ fn stage(ends: &[(&str, &str)]) -> (TempDir, Command) {
     for (part, end) in ends {
         write(part, end);
     }
-    let path = format!("{}:{}", folder.path().join("bin").display(), std::env::var("PATH").unwrap());
-    // A job in the background ignores INT, and so do its children; a shell cannot take that back.
-    let mut make = Command::new("env");
-    make.args(["--default-signal=INT,TERM", "make", "--no-print-directory", "--file"])
-        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Makefile"));
-    // Prerequisites are not what this is about.
-    make.args(["--old-file=test-prerequisites", "test"]).current_dir(folder.path());
-    make.env("PATH", path).env_remove("E2E_KUBERNETES").env_remove("MAKEFLAGS").stdin(Stdio::null());
+    let make = make(&folder, "test");
     (folder, make)
 }
 
@@ -134,6 +145,25 @@ fn each_program_runs_in_one_lane_and_a_name_reaches_all() {
     for part in PARTS {
         let asked = read(&folder, &format!("asked-{part}"));
         assert!(asked.ends_with(" orphan\n"), "{part}: {asked}");
+    }
+}
+
+#[test]
+fn a_search_tries_every_property_also_where_another_found_something_and_fails_then() {
+    for finds in 0..=4 {
+        let folder = tempfile::tempdir().unwrap();
+        write(&folder, "bin/cargo", SEARCHING_CARGO);
+        write(&folder, "finds", &finds.to_string());
+        let output = make(&folder, "search").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.success(), finds == 0, "{finds}: {said}");
+        let asked = read(&folder, "asked");
+        // How many cases, and of what.
+        let tried: Vec<_> =
+            asked.lines().filter_map(|line| line.split(' ').next().zip(line.rsplit(' ').next())).collect();
+        let all =
+            [("20000", "--"), ("320000", "rotations::"), ("80000", "taking_secrets::"), ("200000", "diff::")];
+        assert_eq!(tried, all, "{finds}: {said}");
     }
 }
 

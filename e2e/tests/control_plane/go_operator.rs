@@ -18,13 +18,14 @@ use e2e::{Cluster, Shape};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PropagationPolicy};
 use kube::{Client, ResourceExt};
 use memcached_operator::api::Memcached;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
+use crate::identity::await_a_later_second;
 use crate::support::go_operator::{self, NAME};
 use crate::support::record::Record;
 
@@ -252,6 +253,34 @@ async fn the_go_operator_takes_a_cache_back_without_a_rollout() -> Result<()> {
         let after = pods(space).await?;
         ensure!(after == before, "pods rolled: {before:#?} {after:#?}");
         Ok(())
+    })
+    .await
+}
+
+/// Its resource is deleted with cascade=orphan before the change-over, and the same one is applied once more.
+#[tokio::test]
+async fn what_the_go_operators_resource_left_behind_is_taken_back_without_a_rollout() -> Result<()> {
+    in_space("orphans", async |space: &Space| {
+        let _kubelet = Kubelet::start(space);
+        let kinds = go_operator::leave_behind(space, EVERYTHING).await?;
+        let before = pods(space).await?;
+        let orphan =
+            DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
+        space.api::<Memcached>().delete(NAME, &orphan).await?;
+        space.wait::<Memcached>(NAME, "it is gone", |it| it.is_none()).await?;
+        let left = child(space, ChildKind::Deployment).await?;
+        ensure!(left["metadata"]["ownerReferences"].is_null(), "{left:#}");
+        for kind in &kinds {
+            let left = go_operator::api(space, *kind).get(NAME).await?;
+            await_a_later_second(&left).await?;
+        }
+
+        space.apply(&go_operator::resource(space, EVERYTHING)?).await?;
+        let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;
+        await_taken_over(space, &kinds).await?;
+        let after = pods(space).await?;
+        ensure!(after == before, "pods rolled: {before:#?} {after:#?}");
+        operator.end().await
     })
     .await
 }

@@ -335,7 +335,7 @@ async fn identities(space: &Space) -> Result<[Option<String>; 3]> {
 
 /// Times of creation have whole seconds, and only what is older than a resource may be left behind by another.
 #[expect(clippy::disallowed_methods, reason = "the API server reads the same clock")]
-async fn await_a_later_second(than: &Deployment) -> Result<()> {
+pub(crate) async fn await_a_later_second(than: &impl ResourceExt) -> Result<()> {
     let created = than.creation_timestamp().context("when it was made")?.0;
     await_answer("another second", async || {
         ensure!(Timestamp::now().as_second() > created.as_second(), "it is still the same");

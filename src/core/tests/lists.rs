@@ -7,7 +7,7 @@ use memcached_operator_core::kernel::effect::{Effect, Request, RequestId};
 use memcached_operator_core::kernel::event::{Departure, Event, Reply, SecretContent, SeenSecret};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::lists::Moment;
-use memcached_operator_core::kernel::object::{Key, ResourceVersion, Scope, Uid, Watched};
+use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Scope, Uid, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator_core::kernel::seen;
 use memcached_operator_core::kernel::world::secret::Presence;
@@ -35,6 +35,22 @@ fn resource(version: u64, generation: i64, threads: i32) -> Event {
         },
     });
     Event::Resource(Box::new(seen::resource(&serde_json::from_value(object).unwrap()).unwrap()))
+}
+
+/// Its Deployment.
+fn deployment(version: u64, replicas: i64) -> Event {
+    let object = json!({
+        "metadata": {
+            "namespace": "n", "name": "cache", "uid": "d", "resourceVersion": version.to_string(),
+            "labels": {"app.kubernetes.io/managed-by": "memcached-operator"},
+            "ownerReferences": [{
+                "apiVersion": "memcached.c5c3.io/v1beta1", "kind": "Memcached", "name": "cache", "uid": "u", "controller": true,
+            }],
+        },
+        "spec": {"replicas": replicas},
+    });
+    let object = serde_json::from_value(object).unwrap();
+    Event::Child(Box::new(seen::child(ChildKind::Deployment, &object).unwrap()))
 }
 
 fn secret(version: &str) -> SeenSecret {
@@ -108,6 +124,15 @@ impl Run {
         self.reconciler.world().resources[&key("cache")].seen.generation
     }
 
+    fn resource(&self) -> Event {
+        Event::Resource(Box::new(self.reconciler.world().resources[&key("cache")].seen.clone()))
+    }
+
+    /// How many pods the Deployment asks for.
+    fn replicas(&self) -> Option<i64> {
+        self.reconciler.world().resources[&key("cache")].live(ChildKind::Deployment)?.replicas
+    }
+
     fn presence(&self) -> &Presence {
         &self.reconciler.world().secrets[&key("users")].presence
     }
@@ -161,6 +186,42 @@ fn the_same_version_of_a_secret_is_read_anew_where_versions_went_back() {
         let reads = run.requests.iter().filter(|(_, it)| matches!(it, Request::ReadSecret { .. })).count();
         assert_eq!(reads, usize::from(goes_back));
     }
+}
+
+#[test]
+fn the_same_version_of_a_child_is_taken_over_anew_where_versions_went_back() {
+    for goes_back in [Watched::Memcached, Watched::Secret] {
+        let mut run = Run::synced();
+        run.list(Watched::Child(ChildKind::Deployment), vec![deployment(1_000, 1)]);
+        assert_eq!(run.replicas(), Some(1));
+        let version = |kind: Watched| if kind == goes_back { 900_u64 } else { 1_000 };
+        // Once more, because nothing had shown the restore yet where the first list of it came.
+        for kind in Watched::ALL.into_iter().chain(Watched::ALL) {
+            match kind {
+                Watched::Memcached => run.list(kind, vec![resource(version(kind), 3, 4)]),
+                Watched::Secret => run.list(kind, vec![Event::Secret(secret(&version(kind).to_string()))]),
+                // It was written after the restore, and got the version that it had before.
+                Watched::Child(ChildKind::Deployment) => run.list(kind, vec![deployment(1_000, 3)]),
+                _ => run.list(kind, Vec::new()),
+            }
+        }
+        assert_eq!((run.relists, run.replicas()), (1, Some(3)), "{goes_back:?}");
+    }
+}
+
+#[test]
+fn the_same_version_of_a_resource_is_taken_over_anew_where_versions_went_back() {
+    let mut run = Run::synced();
+    assert_eq!(run.resource(), resource(1_000, 3, 4));
+    for kind in Watched::ALL {
+        match kind {
+            // It was edited after the restore, and got the version and the generation that it had before.
+            Watched::Memcached => run.list(kind, vec![resource(1_000, 3, 8)]),
+            Watched::Secret => run.list(kind, vec![Event::Secret(secret("900"))]),
+            _ => run.list(kind, Vec::new()),
+        }
+    }
+    assert_eq!((run.relists, run.resource()), (1, resource(1_000, 3, 8)));
 }
 
 #[test]

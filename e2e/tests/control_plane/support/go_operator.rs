@@ -49,11 +49,16 @@ pub(crate) fn api(space: &Space, kind: ChildKind) -> Api<DynamicObject> {
     Api::namespaced_with(space.client(), space.name(), &resource)
 }
 
+/// The resource of this file.
+pub(crate) fn resource(space: &Space, file: &str) -> Result<Memcached> {
+    let objects = serde_saphyr::from_multiple::<Value>(&file.replace("NAMESPACE", space.name()))?;
+    Ok(serde_json::from_value(objects.into_iter().next().context("a resource")?)?)
+}
+
 /// Makes what the Go operator leaves behind, and waits until its pods are ready. Gives the kinds of its children.
 pub(crate) async fn leave_behind(space: &Space, file: &str) -> Result<Vec<ChildKind>> {
-    let mut objects = serde_saphyr::from_multiple::<Value>(&file.replace("NAMESPACE", space.name()))?;
     space.apply(&secret(None)?).await?;
-    let resource: Memcached = serde_json::from_value(objects.remove(0))?;
+    let resource = resource(space, file)?;
     let resource = space.api::<Memcached>().create(&PostParams::default(), &resource).await?;
     let mut kinds = Vec::new();
     for (kind, mut object) in children(space, file)? {
