@@ -200,6 +200,13 @@ fn the_page_says_of_this_chart_what_it_renders() -> Result<()> {
     ] {
         assert_eq!(cells(first)?.1, expected, "{first}");
     }
+    Ok(())
+}
+
+#[test]
+fn the_page_says_how_many_replicas_this_chart_has_and_what_their_lease_is_called() -> Result<()> {
+    let objects = rendered(&json!({}))?;
+    let (deployment, container) = (only(&objects, "Deployment")?, container(&objects)?);
     let replicas = cells("`replicaCount`")?.1;
     ensure!(replicas.starts_with(&format!("{}:", deployment["spec"]["replicas"])), "{replicas}");
     let lease = format!("--lease-name={}", chart::RELEASE);
