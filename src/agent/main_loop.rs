@@ -15,7 +15,7 @@ use super::files::{Contents, LONGEST, Paths, Stamp};
 use super::published::{News, Published};
 use super::{handshake, memcached, process};
 use crate::exporter::protocol::Credentials;
-use crate::kernel::desired::files::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
+use crate::kernel::secret_keys::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 use crate::secrets::pair::{self, Leaf, Pair};
 use crate::secrets::password_file;
 use crate::secrets::refusal::Refusal;

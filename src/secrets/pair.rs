@@ -23,8 +23,8 @@ use x509_parser::prelude::FromDer as _;
 use super::certificates::{judge_authorities, judge_key, read_chain};
 use super::plain_pem::is_plain;
 use super::refusal::Refusal;
-use crate::kernel::desired::files::{CA, CERTIFICATE, PRIVATE_KEY};
 use crate::kernel::secret_finding::SecretFinding;
+use crate::kernel::secret_keys::{CA, CERTIFICATE, PRIVATE_KEY};
 
 /// The files of a certificate Secret.
 #[derive(Clone, Copy, Debug)]

@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 
 use super::refusal::Refusal;
-use crate::kernel::desired::files::PASSWORD_FILE;
 use crate::kernel::secret_finding::SecretFinding;
+use crate::kernel::secret_keys::PASSWORD_FILE;
 
 /// The most bytes of a line that memcached reads, with the newline.
 const MAX_LINE: usize = 255;

@@ -17,12 +17,12 @@ use super::pods::{self, AT_ONCE, RunningPod, running};
 use super::{kinds, secrets};
 use crate::kernel::agents::{AgentSays, AgentsQuestion, AgentsReply, AskedSecret, PodAnswer, RefusedKey};
 use crate::kernel::desired::agent;
-use crate::kernel::desired::files::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 use crate::kernel::desired::ports::METRICS;
 use crate::kernel::desired::secrets::{MountedKey, secret_hash};
 use crate::kernel::event::Reply;
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::Watched;
+use crate::kernel::secret_keys::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 use crate::secrets::rotation_check::{self, Answer, Digests, State};
 
 /// The most bytes of an answer.

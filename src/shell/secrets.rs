@@ -11,12 +11,12 @@ use k8s_openapi::ByteString;
 use kube::core::ObjectMeta;
 use serde::Deserialize;
 
-use crate::kernel::desired::files::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 use crate::kernel::event::SecretContent;
 use crate::kernel::go_operator::{self, WHOLE_SECRET};
 use crate::kernel::hash;
 use crate::kernel::object::{ResourceVersion, Uid};
 use crate::kernel::secret_finding::SecretFinding;
+use crate::kernel::secret_keys::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 use crate::secrets::certificates::{self, Certificates};
 use crate::secrets::password_file;
 

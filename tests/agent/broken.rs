@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
-use memcached_operator::kernel::desired::files::PASSWORD_FILE;
+use memcached_operator::kernel::secret_keys::PASSWORD_FILE;
 use memcached_operator::secrets::rotation_check::State;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::spawn_blocking;

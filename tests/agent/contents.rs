@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use memcached_operator::kernel::desired::files::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
+use memcached_operator::kernel::secret_keys::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, KeyPair, PKCS_ECDSA_P256_SHA256, date_time_ymd};
 use rustls::pki_types::pem::PemObject as _;
 

@@ -14,7 +14,7 @@ use memcached_operator::agent::files::{PairPaths, Paths};
 use memcached_operator::agent::main_loop::{self, Options};
 use memcached_operator::agent::published::Published;
 use memcached_operator::exporter::tls::{Identity, Tls, Trust};
-use memcached_operator::kernel::desired::files::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
+use memcached_operator::kernel::secret_keys::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 use memcached_operator::secrets::rotation_check::State;
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};

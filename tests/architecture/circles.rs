@@ -31,6 +31,37 @@ fn a_circle_is_found_through_any_number_of_files_and_named() {
     assert_eq!(found.unwrap(), ["b", "c", "d"]);
 }
 
+#[test]
+fn what_objects_events_effects_and_failures_are_knows_nothing_of_what_is_decided() {
+    let core = packages().into_iter().find(|it| it.ends_with("src/core")).unwrap();
+    let imports = imports(&core);
+    let data = ["object", "event", "effect", "failure"].map(|name| format!("crate::kernel::{name}"));
+    let decided =
+        ["desired", "diff", "live", "pass", "reconciler", "rollout_budget", "slot", "status", "world"];
+    let in_kernel = |module: &str| module.strip_prefix("crate::kernel::").map(str::to_owned);
+    let is_decided = |module: &str| {
+        in_kernel(module).is_some_and(|it| decided.iter().any(|name| it.split("::").next() == Some(name)))
+    };
+    assert!(imports.keys().any(|module| is_decided(module)), "{:?}", imports.keys());
+    for name in data {
+        let reached = reached_from(&name, &imports);
+        assert!(reached.len() > 1 || name.ends_with("failure"), "{name} reaches {reached:?}");
+        let found: Vec<_> = reached.iter().filter(|it| is_decided(it)).collect();
+        assert_eq!(found, Vec::<&String>::new(), "{name} knows what is decided");
+    }
+}
+
+/// A module and all that it imports, directly or through others.
+fn reached_from(module: &str, imports: &Imports) -> BTreeSet<String> {
+    let mut reached = BTreeSet::new();
+    let mut next = vec![module.to_owned()];
+    while let Some(module) = next.pop() {
+        next.extend(imports[&module].iter().filter(|it| !reached.contains(*it)).cloned());
+        reached.insert(module);
+    }
+    reached
+}
+
 /// The folders that hold a `lib.rs`. Cargo allows no circle between packages.
 fn packages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

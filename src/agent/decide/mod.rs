@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use crate::kernel::desired::files::CERTIFICATE;
+use crate::kernel::secret_keys::CERTIFICATE;
 use crate::secrets::pair::{Leaf, Pair};
 use crate::secrets::refusal::Refusal;
 use crate::secrets::rotation_check::State;

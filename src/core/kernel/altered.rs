@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::diff::{self, Differences};
 use super::failure::{Category, Failure};
+use super::field_path::is_within;
 use super::hash::BodyHash;
 use super::object::{ChildKind, Key};
 use super::text::truncated;
@@ -72,7 +73,7 @@ pub fn of_answer(apply: AnsweredApply<'_>) -> Option<AlteredFields> {
 /// Whether a field names the owner of the object or the source of its template.
 fn is_mark(path: &str) -> bool {
     let ours = |key: &&str| path.contains(&format!("[{key}"));
-    diff::is_within(path, "metadata.ownerReferences")
+    is_within(path, "metadata.ownerReferences")
         || std::iter::once(OUR_PREFIX).chain(OUR_LABELS).any(|key| ours(&key))
 }
 
@@ -84,9 +85,8 @@ pub fn without_known(found: &Differences, known: &AlteredFields) -> Differences 
     let is_known = |it: &AlteredField| all || known.fields.iter().any(|known| known.digest == it.digest);
     let (explained, values): (Vec<_>, Vec<_>) = found.values.iter().cloned().partition(is_known);
     // The owner of a field that the API server changed proves nothing.
-    let told = |path: &String| {
-        explained.iter().any(|it| diff::is_within(path, &it.path) || diff::is_within(&it.path, path))
-    };
+    let told =
+        |path: &String| explained.iter().any(|it| is_within(path, &it.path) || is_within(&it.path, path));
     let by_value = |path: &String| values.iter().any(|it| it.path == *path);
     let mut left = Differences {
         paths: found.paths.iter().filter(|path| by_value(path) || !told(path)).cloned().collect(),

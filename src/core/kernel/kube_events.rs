@@ -7,9 +7,9 @@
 use jiff::Timestamp;
 
 use super::altered;
-use super::diff::{Path, is_within};
 use super::effect::{KubeEvent, Severity};
 use super::field_managers::OtherManager;
+use super::field_path::{Path, is_within};
 use super::object::{ChildKind, Key};
 use super::pending_request::Changes;
 use super::rollout_cause::RolloutCause;

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::backoff::Attempt;
-use super::diff::Path;
 use super::effect::{ChildResult, KubeEvent, LogLine, Request, RotationResult};
 use super::event::SeenResource;
 use super::field_managers::OtherManager;
+use super::field_path::Path;
 use super::object::{ChildKind, Key, ResourceVersion, Uid};
 use super::rollout_cause::RolloutCause;
 use super::slot::KnownVersions;

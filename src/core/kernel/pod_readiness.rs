@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use serde::{Deserialize, Serialize};
 
-use super::desired::meta::MEMCACHED;
+use super::object::MEMCACHED;
 
 /// How long a pod is waited for. The kubelet takes up to two minutes until it looks again for a Secret that was missing.
 const GIVEN_UP_AFTER: SignedDuration = SignedDuration::from_secs(120);

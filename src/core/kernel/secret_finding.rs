@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
-use super::desired::files::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
+use super::secret_keys::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 
 /// Something that was found in one key of a Secret.
 #[derive(

@@ -15,10 +15,10 @@ use super::desired::meta::{INSTANCE_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
 use super::event::{
     ScalingInactive, SeenChild, SeenPod, SeenResource, SeenRevisions, SeenRollout, SeenSecret,
 };
-use super::field_managers;
 use super::go_operator;
-use super::go_operator::entry::GoOperatorEntry;
+use super::go_operator::managed_fields::find_entry;
 use super::json_text::JsonText;
+use super::managed_fields;
 use super::object::{ChildKind, Controller, FIELD_MANAGER, Key, ResourceVersion, Uid, Watched};
 use super::pod_problem;
 use super::pod_readiness::Readiness;
@@ -101,7 +101,7 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
             && entry.subresource.is_none()
     });
     let owned = entry.and_then(|at| managed().nth(at)?.fields_v1.as_ref()).map(|fields| &fields.0);
-    let go_operator = GoOperatorEntry::find(managed(), controller);
+    let go_operator = find_entry(managed(), controller);
     let entries = meta.managed_fields.as_deref().unwrap_or_default();
     let field = kind.content_field();
     let metadata = json!({
@@ -112,7 +112,7 @@ pub fn child(kind: ChildKind, object: &DynamicObject) -> Option<SeenChild> {
     let content = BTreeMap::from([("metadata", Some(&metadata)), (field, object.data.get(field))]);
     Some(SeenChild {
         content: JsonText::new(&content),
-        managers: field_managers::others(entries, owned, go_operator.as_ref()),
+        managers: managed_fields::others(entries, owned, go_operator.as_ref()),
         owned: owned.map(JsonText::new),
         entry,
         go_operator,

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::diff::plain;
+use super::field_path::plain;
 use super::text::truncated;
 use crate::api::MemcachedSpec;
 

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use super::diff::{Path, is_within};
 use super::field_managers::OtherManager;
+use super::field_path::{Path, is_within};
 use super::text::truncated;
 
 /// How much of it is told. What is left out is counted.

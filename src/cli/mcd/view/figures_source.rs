@@ -3,8 +3,8 @@
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 
-use crate::kernel::desired::meta::MEMCACHED;
 use crate::kernel::desired::{agent, ports};
+use crate::kernel::object::MEMCACHED;
 
 /// Whom to ask, on which port of the pod's loopback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

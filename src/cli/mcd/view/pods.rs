@@ -12,8 +12,8 @@ use super::facts::{CacheFacts, PodFacts, WorkloadFacts};
 use super::stateful_set::Revision;
 use crate::api::spec::Workload;
 use crate::figures::Figures;
-use crate::kernel::desired::meta::MEMCACHED;
 use crate::kernel::event::SeenPod;
+use crate::kernel::object::MEMCACHED;
 use crate::kernel::pod_readiness::Readiness;
 use crate::kernel::seen;
 

@@ -12,7 +12,8 @@ use super::facts::WorkloadFacts;
 use super::stateful_set::Revision;
 use crate::api::spec::{self, Plaintext, Rotation, Violation};
 use crate::api::{MemcachedSpec, Validated};
-use crate::kernel::desired::meta::{MEMCACHED, TEMPLATE_REVISION};
+use crate::kernel::desired::meta::TEMPLATE_REVISION;
+use crate::kernel::object::MEMCACHED;
 
 /// What the spec asks for, every default resolved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

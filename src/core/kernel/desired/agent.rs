@@ -7,11 +7,12 @@
 use k8s_openapi::api::core::v1::Container;
 
 use super::default_images::DefaultImages;
-use super::files::{self, CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY, SecretFiles};
+use super::files::{self, SecretFiles};
 use super::tls::LOCAL_PLAINTEXT_PORT;
 use super::{contexts, ports};
 use crate::api::Validated;
 use crate::api::spec::Rotation;
+use crate::kernel::secret_keys::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 
 /// Name of the container.
 pub const NAME: &str = "agent";

@@ -1,9 +1,11 @@
 //! Memcached's command line. Pure; called by [`super::memcached`].
 
-use super::files::{self, PASSWORD_FILE};
+use super::files;
+
 use super::tls;
 use crate::api::Validated;
 use crate::api::spec::Process;
+use crate::kernel::secret_keys::PASSWORD_FILE;
 
 /// The arguments of the memcached container: settings, verbosity, authentication, TLS, and the user's own last, so
 /// that they win over ours.

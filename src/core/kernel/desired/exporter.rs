@@ -7,11 +7,12 @@
 use k8s_openapi::api::core::v1::Container;
 
 use super::default_images::DefaultImages;
-use super::files::{CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY, SecretFiles};
+use super::files::SecretFiles;
 use super::tls::Neighbour;
 use super::{contexts, ports};
 use crate::api::Validated;
 use crate::api::spec::{Monitoring, Rotation};
+use crate::kernel::secret_keys::{CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 
 /// Name of the container.
 pub const NAME: &str = "exporter";

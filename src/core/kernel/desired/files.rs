@@ -5,15 +5,7 @@ use k8s_openapi::api::core::v1::{KeyToPath, SecretVolumeSource, Volume, VolumeMo
 
 use crate::api::Validated;
 use crate::api::spec::Tls;
-
-/// The key of a credentials Secret, and the name of the file it is mounted as.
-pub const PASSWORD_FILE: &str = "password-file";
-/// The key of a certificate Secret that holds the certificate and its chain.
-pub const CERTIFICATE: &str = "tls.crt";
-/// The key of a certificate Secret that holds the private key.
-pub const PRIVATE_KEY: &str = "tls.key";
-/// The key of a certificate Secret that holds the CA of the clients' certificates.
-pub const CA: &str = "ca.crt";
+use crate::kernel::secret_keys::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 
 /// Keys of one Secret as files in one directory of one container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,16 +9,17 @@ use super::args::args;
 use super::default_images::DefaultImages;
 use super::files::{self, SecretFiles};
 use super::ports::Port;
-use super::{contexts, meta, ports};
+use super::{contexts, ports};
 use crate::api::Validated;
 use crate::api::spec::GracefulShutdown;
+use crate::kernel::object::MEMCACHED;
 
 /// Renders the container.
 #[must_use]
 pub fn container(spec: &Validated, images: &DefaultImages) -> Container {
     let mounts: Vec<_> = files::of_memcached(spec).iter().map(SecretFiles::to_mount).collect();
     Container {
-        name: meta::MEMCACHED.to_owned(),
+        name: MEMCACHED.to_owned(),
         image: Some(images.of_memcached(spec).to_owned()),
         image_pull_policy: spec.pod.image_pull_policy.clone(),
         args: Some(args(spec)),

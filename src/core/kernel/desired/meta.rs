@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, 
 
 use super::intent::Intent;
 use crate::api;
-use crate::kernel::object::{ChildKind, Key, Uid};
+use crate::kernel::object::{ChildKind, Key, MEMCACHED, Uid};
 
 /// On the pod template: the hash of the mounted Secret keys, so that new content rolls the pods.
 /// At revision 0 that one is of the Go operator, and ours stands on the Deployment.
@@ -30,8 +30,6 @@ pub const WORKLOAD_LABEL: &str = "memcached.c5c3.io/workload";
 /// Value of [`MANAGED_BY_LABEL`].
 pub const MANAGED_BY: &str = "memcached-operator";
 
-/// Name of the application, and of the container that runs it.
-pub const MEMCACHED: &str = "memcached";
 /// Label for the program in a pod, with the value [`MEMCACHED`].
 const NAME_LABEL: &str = "app.kubernetes.io/name";
 

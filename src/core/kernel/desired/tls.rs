@@ -8,9 +8,11 @@
 //! * `ssl_ca_cert` alone asks no client for a certificate, and `ssl_verify_mode=1` refuses none without. 2 does.
 //! * With 2, a certificate whose extended key usage lacks clientAuth is refused, also when it is memcached's own.
 
-use super::files::{self, CA, CERTIFICATE, PRIVATE_KEY};
+use super::files;
+
 use super::ports::{MEMCACHED, MEMCACHED_TLS};
 use crate::api::spec::{Plaintext, Rotation, Tls};
+use crate::kernel::secret_keys::{CA, CERTIFICATE, PRIVATE_KEY};
 
 /// Plaintext for the pod's own containers.
 pub const LOCAL_PLAINTEXT_PORT: i32 = 11213;

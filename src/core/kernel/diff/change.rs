@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::path::Path;
 use crate::api::status::AlteredField;
+use crate::kernel::field_path::Path;
 use crate::kernel::hash;
 
 /// One field that an apply would change.

@@ -6,8 +6,8 @@
 
 mod change;
 mod owned;
-mod path;
 mod taken;
+mod trail;
 
 pub use change::FieldChange;
 pub use change::digest;
@@ -17,19 +17,17 @@ pub use owned::no_longer_desired;
 pub use owned::not_owned;
 pub use owned::owned_beside;
 pub use owned::owned_part;
-pub use path::Path;
-pub use path::is_within;
-pub use path::plain;
 pub use taken::in_the_way;
 
 use json_patch::jsonptr::PointerBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::field_path::{Path, is_within};
 use super::object::ChildKind;
 use crate::api::quantity;
 use crate::api::status::AlteredField;
-use path::{IDENTITY, Trail};
+use trail::{IDENTITY, Trail};
 
 /// The result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

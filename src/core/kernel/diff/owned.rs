@@ -6,7 +6,8 @@
 
 use serde_json::{Map, Value};
 
-use super::path::{IDENTITY, Path, Trail, plain};
+use super::trail::{IDENTITY, Trail};
+use crate::kernel::field_path::{Path, plain};
 
 /// Fields that `owned` (`fieldsV1` of our entry in managedFields) lists and `desired` no longer holds, in the
 /// order of `owned`. An apply would remove them.

@@ -7,12 +7,38 @@
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{PatchOperation, RemoveOperation, ReplaceOperation};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, OwnerReference};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::entry::GoOperatorEntry;
-use crate::kernel::desired::meta::{SECRET_HASH, TEMPLATE_HASH, TEMPLATE_REVISION};
+use super::entry::{self, GoOperatorEntry};
+use crate::kernel::desired::meta::{self, SECRET_HASH, TEMPLATE_HASH, TEMPLATE_REVISION};
 use crate::kernel::object::FIELD_MANAGER;
+
+/// Finds the entry of the Go operator: an update by [`entry::FIELD_MANAGER`], the default name of such operators, that wrote
+/// the reference to the controller or, if an orphan lost that reference, the labels of a child. Another writer of the
+/// same name writes other fields and keeps them.
+#[must_use]
+pub fn find_entry<'a>(
+    entries: impl Iterator<Item = &'a ManagedFieldsEntry>,
+    controller: Option<&OwnerReference>,
+) -> Option<GoOperatorEntry> {
+    let reference = controller.map(|owner| format!("k:{}", json!({"uid": owner.uid})));
+    let has_labels = |labels: &Value| {
+        meta::selector_labels("").keys().all(|name| labels.get(format!("f:{name}")).is_some())
+    };
+    entries.enumerate().find_map(|(index, written)| {
+        let fields = &written.fields_v1.as_ref()?.0;
+        let by_update = written.manager.as_deref() == Some(entry::FIELD_MANAGER)
+            && written.operation.as_deref() == Some("Update")
+            && written.subresource.is_none();
+        let made_it = match &reference {
+            Some(reference) => fields.pointer("/f:metadata/f:ownerReferences")?.get(reference).is_some(),
+            None => has_labels(fields.pointer("/f:metadata/f:labels")?),
+        };
+        (by_update && made_it).then(|| GoOperatorEntry { index, fields: fields.clone() })
+    })
+}
 
 /// The fields to take over.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

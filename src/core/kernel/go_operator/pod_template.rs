@@ -20,10 +20,12 @@ use crate::api::spec::{
     GracefulShutdown, HighAvailability, Monitoring, Plaintext, PodSettings, Process, Rotation, Security, Tls,
     Workload,
 };
-use crate::kernel::desired::files::{self, CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY, SecretFiles};
+use crate::kernel::desired::files::{self, SecretFiles};
 use crate::kernel::desired::intent::Intent;
 use crate::kernel::desired::ports::{self, METRICS, Port};
 use crate::kernel::desired::{args, memcached, meta, scheduling};
+use crate::kernel::object::MEMCACHED;
+use crate::kernel::secret_keys::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
 
 /// On pods and on the Deployment: the image's tag, by a rule that changed between releases of the Go operator.
 const VERSION_LABEL: &str = "app.kubernetes.io/version";
@@ -167,7 +169,7 @@ fn container(spec: &Validated) -> Container {
         ..Lifecycle::default()
     });
     Container {
-        name: meta::MEMCACHED.to_owned(),
+        name: MEMCACHED.to_owned(),
         image: Some(spec.image.clone()),
         args: Some(arguments(spec)),
         resources: spec.resources.clone(),

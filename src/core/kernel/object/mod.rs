@@ -20,6 +20,9 @@ pub use uid::Uid;
 /// The one field manager, for ever: a renamed manager would leave every field it owned behind.
 pub const FIELD_MANAGER: &str = "memcached-operator";
 
+/// Name of the application, and of the container that runs it.
+pub const MEMCACHED: &str = "memcached";
+
 /// Namespace and name of an object. A child is known by the key of its resource, which is why one type serves both; only a
 /// request names it as the API server does, see [`ChildKind::name_of_child`].
 /// Serialises as `namespace/name`, so that it can be the key of a JSON map.

@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::api::status::SecretVersion;
-use crate::kernel::desired::files::CA;
 use crate::kernel::event::SecretContent;
 use crate::kernel::go_operator::secret_hash::WHOLE_SECRET;
 use crate::kernel::secret_finding::SecretFinding;
+use crate::kernel::secret_keys::CA;
 use crate::kernel::text::truncated;
 
 /// The most bytes that are said about one invalid Secret: a name of 253 bytes and every finding fit.
@@ -95,8 +95,8 @@ fn whole_seconds(at: Timestamp) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::desired::files::CERTIFICATE;
     use crate::kernel::object::{ResourceVersion, Uid};
+    use crate::kernel::secret_keys::CERTIFICATE;
 
     /// Another cache may mount other keys of the same Secret.
     #[test]

@@ -3,10 +3,10 @@
 use memcached_operator_core::kernel::agents::{
     AgentSays, AgentsQuestion, AgentsReply, PodAnswer, RefusedKey,
 };
-use memcached_operator_core::kernel::desired::files::PASSWORD_FILE;
 use memcached_operator_core::kernel::desired::secrets::{MountedKey, secret_hash};
 use memcached_operator_core::kernel::event::Reply;
 use memcached_operator_core::kernel::hash;
+use memcached_operator_core::kernel::secret_keys::PASSWORD_FILE;
 
 use super::{Model, SECRET};
 

@@ -4,11 +4,11 @@ use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::api::condition::Condition;
 use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::api::status::NEVER_OBSERVED;
-use memcached_operator_core::kernel::desired::files::PASSWORD_FILE;
 use memcached_operator_core::kernel::desired::secrets::{MountedKey, secret_hash};
 use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::event::{SeenChild, SeenResource};
 use memcached_operator_core::kernel::object::{ChildKind, Key, Watched};
+use memcached_operator_core::kernel::secret_keys::PASSWORD_FILE;
 use memcached_operator_core::kernel::{diff, hash};
 
 use super::objects::is_labelled;

@@ -1,13 +1,11 @@
-//! The path of a field in an object, and its readable form. Pure; used by the rest of [`super`].
+//! A path while an object is walked through. Pure; used by the rest of [`super`].
 
 use serde_json::Value;
 
+use crate::kernel::field_path::{Path, plain};
+
 /// Fields that say which object it is: by them the live one was found.
 pub(super) const IDENTITY: &[&str] = &["apiVersion", "kind", "metadata.name", "metadata.namespace"];
-
-/// A field of a child, as `spec.template.spec.containers[name=memcached].image`; a name that is not a plain word
-/// stands in brackets, as `metadata.labels[app.kubernetes.io/name]`.
-pub type Path = String;
 
 /// A path under construction: every step down is undone by [`Trail::pop`].
 #[derive(Default)]
@@ -76,16 +74,4 @@ impl Trail {
     fn mark(&mut self) {
         self.steps.push((self.fields.len(), self.path.len()));
     }
-}
-
-/// Whether a path leads to a field or to something in it.
-#[must_use]
-pub fn is_within(path: &str, field: &str) -> bool {
-    path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-}
-
-/// A scalar without the quotes of JSON.
-#[must_use]
-pub fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
