@@ -8,10 +8,8 @@ use memcached_operator_core::kernel::effect::{
 };
 use memcached_operator_core::kernel::event::{Departure, Event, Reply};
 use memcached_operator_core::kernel::failure::{Category, Failure};
-use memcached_operator_core::kernel::hash::BodyHash;
 use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
-use serde_json::Value;
 
 use crate::disasters::bars;
 use crate::follower::{Departures, Follower};
@@ -54,11 +52,12 @@ pub(crate) struct Simulation {
     pub(crate) said: Vec<String>,
     /// What was asked of the API server.
     pub(crate) requested: Vec<String>,
-    /// Whether a workload was applied last that had been compared with something else and is not kept: what the apply changes is
-    /// not known.
+    /// Whether some read of a workload had no answer. It holds no rollout up.
+    pub(crate) workload_was_not_read: bool,
+    /// Whether, since the last rollout, somebody changed the template, another operator led, or this one started again before an
+    /// edit was written: the object was compared once, by an operator that did not come to apply it or for another template, and
+    /// is not kept.
     pub(crate) workload_was_dropped: bool,
-    /// Whether it could not be read before either.
-    pub(crate) workload_was_unreadable: bool,
     /// Rollouts that the metrics count.
     pub(crate) counted: usize,
     /// What the Events say of rollouts.
@@ -90,8 +89,8 @@ impl Simulation {
             leads: false,
             said: Vec::new(),
             requested: Vec::new(),
+            workload_was_not_read: false,
             workload_was_dropped: false,
-            workload_was_unreadable: false,
             counted: 0,
             told: Vec::new(),
             claims: BTreeSet::new(),
@@ -146,7 +145,6 @@ impl Simulation {
         let sends = effects.iter().any(|effect| matches!(effect, Effect::Send { .. }));
         assert!(!sends || unanswered == 0, "two batches at once: {effects:?} beside {unanswered} requests");
         assert!(!sends || !self.barred, "{effects:?} where the resources may not be listed");
-        let of_batch = sends.then(|| self.dropped_and_unreadable(&effects));
         for effect in effects {
             self.claims.append(&mut words::check(&self.reconciler, self.now, &effect));
             match effect {
@@ -165,7 +163,14 @@ impl Simulation {
                 Effect::Wake(at) => self.wake = Some(at),
                 Effect::Publish { kube_event, .. } => {
                     if kube_event.reason == "RolloutStarted" {
-                        self.check_fields_are_told(&kube_event.message);
+                        let message = &kube_event.message;
+                        let was_not_read = std::mem::take(&mut self.workload_was_not_read);
+                        let was_dropped = std::mem::take(&mut self.workload_was_dropped);
+                        // Where a cluster begins or ends to rewrite a template, an apply of other fields changes it.
+                        let was_rewritten = std::mem::take(&mut self.model.template_was_rewritten);
+                        let is_excused =
+                            was_not_read || was_dropped || was_rewritten || message.contains("cause drift");
+                        assert!(is_excused || !message.contains("is not known"), "{message}");
                         self.told.push(kube_event.message);
                     }
                     self.said.push(kube_event.reason);
@@ -180,45 +185,6 @@ impl Simulation {
                 Effect::PollMissingKind { .. } | Effect::Observe(_) | Effect::Log { .. } => {}
             }
         }
-        // What was said before was about the batch before.
-        if let Some(of_batch) = of_batch {
-            (self.workload_was_dropped, self.workload_was_unreadable) = of_batch;
-        }
-    }
-
-    /// Whether one of these applies is of a workload that was compared with something else and is not kept, and whether such a
-    /// one could not be read: no watch shows it, or its last request failed and has to wait.
-    fn dropped_and_unreadable(&self, effects: &[Effect]) -> (bool, bool) {
-        let resource = &self.reconciler.world().resources[self.model.resource_key()];
-        let is_dropped = |kind: ChildKind, body: &Value| {
-            let live = resource.live(kind);
-            live.is_some_and(|live| !live.comparison.is_with(Some(BodyHash::from_body(body))))
-        };
-        let dropped = effects.iter().filter_map(|effect| match effect {
-            Effect::Send { request: Request::Apply { kind, body, .. }, .. } => {
-                (kind.is_workload() && is_dropped(*kind, body)).then(|| resource.slot(*kind))
-            }
-            _ => None,
-        });
-        let dropped: Vec<_> = dropped.collect();
-        let is_unreadable = dropped.iter().any(|slot| {
-            let waits = slot.backoff.as_deref().is_some_and(|it| it.retry_at.is_none_or(|at| self.now < at));
-            waits || slot.is_out_of_sight()
-        });
-        (!dropped.is_empty(), is_unreadable)
-    }
-
-    /// The Event about a rollout names the fields of the template that change.
-    fn check_fields_are_told(&mut self, message: &str) {
-        // Where a cluster begins or ends to rewrite a template, an apply of other fields changes it.
-        let was_rewritten = std::mem::take(&mut self.model.template_was_rewritten);
-        // So does one beside which somebody else's change is put back: nobody planned to replace pods, and nothing was read.
-        let is_put_back = self.workload_was_dropped && message.contains("cause drift");
-        let is_excused = was_rewritten || is_put_back || self.workload_was_unreadable;
-        assert!(
-            is_excused || !message.contains("which fields of the template change is not known"),
-            "{message}"
-        );
     }
 
     pub(crate) fn answer(&mut self, at: usize, execute: bool, lost: Option<Category>) {
@@ -227,6 +193,8 @@ impl Simulation {
         }
         let at = at % self.requests.len();
         let Effect::Send { id, request, .. } = self.requests.remove(at) else { return };
+        let reads_workload = matches!(&request, Request::ReadChild { kind, .. } if kind.is_workload());
+        self.workload_was_not_read |= reads_workload && lost.is_some();
         let executed = execute.then(|| self.model.respond(&request));
         let failed = |category| {
             let message = format!("cannot {}: {category:?}", request_name(&request));
