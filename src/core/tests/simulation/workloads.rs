@@ -309,6 +309,33 @@ fn a_rollout_of_named_pods_stands_still_while_a_secret_is_missing_and_that_is_no
     assert!(!failed, "{:?}", simulation.said);
 }
 
+/// A StatefulSet counts no deadline by itself: what an operator knows after a restart is the status.
+#[test]
+fn named_pods_that_never_serve_are_stalled_after_600_seconds_whoever_counts() {
+    let mut simulation = edited(NAMED, NEVER_SERVES);
+    run(&mut simulation);
+    let since = |simulation: &Simulation| simulation.model.resource().status.progressing_since.clone();
+    let stalled = |simulation: &Simulation| {
+        let conditions = &simulation.model.resource().status.conditions;
+        let stalled = conditions.iter().find(|it| it.type_ == "Stalled");
+        stalled.map(|it| (it.reason.to_string(), it.message.clone()))
+    };
+    let begun = since(&simulation);
+    assert!(begun.is_some());
+    pass(&mut simulation, 590);
+    simulation.restart();
+    run(&mut simulation);
+    assert_eq!((stalled(&simulation), since(&simulation)), (None, begun.clone()));
+    pass(&mut simulation, 15);
+    let words =
+        "StatefulSet cache has made no progress for 10 minutes: container memcached cannot pull its image";
+    let over = Some(("ProgressDeadlineExceeded".to_owned(), words.to_owned()));
+    assert_eq!((stalled(&simulation), since(&simulation)), (over, begun));
+    simulation.settle();
+    simulation.model.check_converged();
+    assert_eq!((stalled(&simulation), since(&simulation)), (None, None));
+}
+
 /// Until nothing happens but by time, or by an answer of pods.
 pub(crate) fn run(simulation: &mut Simulation) {
     while one_step(simulation) {}
