@@ -531,16 +531,24 @@ proptest! {
     fn the_list_is_exact_after_each_change(history in proptest::collection::vec(change(), 1..30)) {
         let mut simulation = Simulation::new();
         simulation.model.create_resource();
-        for op in &history {
-            change_and_settle(&mut simulation, op);
+        for change in &history {
+            match change {
+                Change::Step(op) => simulation.apply(op),
+                Change::Tls(tls) => simulation.model.speak_tls(*tls),
+            }
+            answer_all(&mut simulation);
             simulation.model.check_list_is_exact();
         }
     }
 }
 
-/// Until the operator has no request left; no time passes, and no pod changes.
 fn change_and_settle(simulation: &mut Simulation, op: &Op) {
     simulation.apply(op);
+    answer_all(simulation);
+}
+
+/// Until the operator has no request left; no time passes, and no pod changes.
+fn answer_all(simulation: &mut Simulation) {
     loop {
         simulation.hear();
         if simulation.requests.is_empty() {
@@ -592,8 +600,18 @@ fn an_edit_while_the_last_pod_of_a_template_that_went_is_being_deleted_begins_wi
     simulation.model.check_converged();
 }
 
-/// What changes a cache, or its pods.
-fn change() -> impl Strategy<Value = Op> {
+/// What changes a cache, its pods, or the port that clients are told.
+#[derive(Clone, Debug)]
+enum Change {
+    Step(Op),
+    Tls(bool),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![10 => step().prop_map(Change::Step), 1 => any::<bool>().prop_map(Change::Tls)]
+}
+
+fn step() -> impl Strategy<Value = Op> {
     prop_oneof![
         2 => (0..VARIANTS).prop_map(Op::Edit),
         2 => (0..5u8).prop_map(Op::TamperReplicas),
