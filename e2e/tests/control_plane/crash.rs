@@ -125,10 +125,14 @@ async fn without_fault(space: &Space) -> Result<Operator> {
     Operator::start(space, Arc::new(Straight), Kill::default()).await
 }
 
-/// A resource like the others, with a StatefulSet.
+/// A resource like the others, with a StatefulSet. Its rollout waits a second for warm pods, so that questions to pods stand in
+/// the journal too; the stand-ins never answer.
 fn named(replicas: i32, memory: i32) -> Result<Memcached> {
     let mut named = resource(NAME, replicas, memory)?;
     named.spec.workload = Some(STATEFUL_SET.to_owned());
+    named.spec.monitoring = Some(serde_json::from_value(json!({"enabled": true}))?);
+    named.spec.rollout =
+        Some(serde_json::from_value(json!({"warmth": {"percent": 80, "timeoutSeconds": 1}}))?);
     Ok(named)
 }
 

@@ -15,6 +15,7 @@ use e2e::testing::control_plane::transport::Straight;
 use e2e::testing::control_plane::{await_ready, up};
 use e2e::testing::kubelet::{Kubelet, Which};
 use e2e::testing::nodes::Nodes;
+use e2e::testing::stalls::Stalls;
 use e2e::testing::status_history::StatusWatch;
 use e2e::testing::{Space, await_answer, in_namespace_of};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -31,6 +32,10 @@ const REPLICAS: usize = 3;
 const NODES: usize = REPLICAS + 2;
 /// Keeps other pods off these nodes.
 const TAINT: &str = "e2e-test/dead-node";
+/// How long after the taint a pod is let go at the latest, as the page says.
+const AFTER_TAINT: Duration = Duration::from_secs(30);
+/// The same after its node was deleted.
+const AFTER_DELETION: Duration = Duration::from_secs(90);
 
 fn spec() -> Value {
     json!({
@@ -85,20 +90,30 @@ impl Member {
         Ok(())
     }
 
-    /// Waits until another pod is ready under its name, on a node that lives. Gives how long it took.
-    async fn comes_back(&self, pods: &Api<Pod>, dead: &BTreeSet<String>) -> Result<Duration> {
+    /// Waits until it is let go, and gives how long that took.
+    async fn is_let_go(&self, pods: &Api<Pod>) -> Result<Duration> {
         let start = Instant::now();
+        await_answer(&format!("pod {} is let go", self.name), async || {
+            let pod = pods.get_opt(&self.name).await?;
+            let uid = pod.and_then(|it| it.uid());
+            ensure!(uid.as_ref() != Some(&self.uid), "it still waits for {}", self.node);
+            Ok(())
+        })
+        .await?;
+        Ok(start.elapsed())
+    }
+
+    /// Waits until another pod is ready under its name, on a node that lives.
+    async fn comes_back(&self, pods: &Api<Pod>, dead: &BTreeSet<String>) -> Result<()> {
         await_answer(&format!("another pod {} is ready", self.name), async || {
             let pod = pods.get(&self.name).await?;
-            ensure!(pod.uid().as_ref() != Some(&self.uid), "it still waits for {}", self.node);
             let conditions = pod.status.iter().filter_map(|it| it.conditions.as_ref()).flatten();
             let ready = conditions.into_iter().any(|it| it.type_ == "Ready" && it.status == "True");
             let node = pod.spec.as_ref().and_then(|it| it.node_name.as_ref());
             ensure!(ready && node.is_some_and(|it| !dead.contains(it)), "it is on {node:?}, ready: {ready}");
             Ok(())
         })
-        .await?;
-        Ok(start.elapsed())
+        .await
     }
 }
 
@@ -166,12 +181,20 @@ async fn two_nodes_die(space: &Space) -> Result<()> {
     for lost in [&tainted, &deleted] {
         lost.waits(&pods).await?;
     }
+    let stalls = Stalls::watch();
     taint(&nodes, &tainted.node).await?;
     nodes.delete(&deleted.node, &DeleteParams::default()).await?;
-    let (by_taint, by_deletion) =
-        futures::try_join!(tainted.comes_back(&pods, &dead), deleted.comes_back(&pods, &dead))?;
-    println!("a named pod of a dead node is ready elsewhere {by_taint:?} after the taint");
-    println!("a named pod of a dead node is ready elsewhere {by_deletion:?} after the node was deleted");
+    let (by_taint, by_deletion) = futures::try_join!(tainted.is_let_go(&pods), deleted.is_let_go(&pods))?;
+    let stood_still = stalls.total();
+    for (what, took, within) in
+        [("the taint", by_taint, AFTER_TAINT), ("its node was deleted", by_deletion, AFTER_DELETION)]
+    {
+        println!("a named pod of a dead node is let go {took:?} after {what}");
+        ensure!(took < within + stood_still, "let go {took:?} after {what}; the page says {within:?}");
+    }
+    for lost in [&tainted, &deleted] {
+        lost.comes_back(&pods, &dead).await?;
+    }
     await_ready(space, NAME).await?;
     ensure!(Member::get(&pods, 2).await? == alive, "the pod of a living node was replaced");
     the_list_never_changed(space, &watch).await

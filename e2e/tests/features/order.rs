@@ -1,4 +1,4 @@
-//! A NetworkPolicy is written first: while the wanted policy is not in place, no Deployment gets a new pod template.
+//! A NetworkPolicy is written first: while the wanted policy is not in place, no workload gets a new pod template.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,17 +11,17 @@ use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use futures::future::BoxFuture;
 use http::Response;
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::DeleteParams;
 use kube::client::Body;
 use memcached_operator::api::Memcached;
+use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 
 use crate::{table, world};
 
-/// An interposer that records all writes of policies and Deployments, and refuses writes of policies while it is told to.
+/// An interposer that records all writes of policies and workloads, and refuses writes of policies while it is told to.
 #[derive(Default)]
 struct Gate {
     seen: Mutex<Seen>,
@@ -38,7 +38,7 @@ struct Seen {
 enum Write {
     PolicyRefused(String),
     PolicyDone(String),
-    DeploymentSent(String),
+    WorkloadSent(String),
 }
 
 impl Gate {
@@ -64,7 +64,7 @@ impl Gate {
 
 impl Write {
     fn name(&self) -> &str {
-        let (Self::PolicyRefused(name) | Self::PolicyDone(name) | Self::DeploymentSent(name)) = self;
+        let (Self::PolicyRefused(name) | Self::PolicyDone(name) | Self::WorkloadSent(name)) = self;
         name
     }
 }
@@ -74,8 +74,8 @@ impl Interposer for Gate {
         Box::pin(async move {
             let name = call.name.clone();
             match call.resource.as_str() {
-                "deployments" if call.verb.writes() => {
-                    self.lock().writes.push(Write::DeploymentSent(name));
+                "deployments" | "statefulsets" if call.verb.writes() => {
+                    self.lock().writes.push(Write::WorkloadSent(name));
                     forward.send().await
                 }
                 "networkpolicies" if call.verb.writes() && self.lock().refused.contains(&name) => {
@@ -103,6 +103,9 @@ fn refusal(call: &Call) -> Answer {
     Ok(Response::builder().status(503).body(Body::from(status.to_string().into_bytes()))?)
 }
 
+/// The feature of which the workload is a StatefulSet.
+const NAMED: &str = "pods with names";
+
 /// A change of a spec that needs another policy and another template.
 struct Change {
     name: &'static str,
@@ -116,13 +119,21 @@ const CHANGES: [Change; 7] = [
     Change {
         name: "made-with-all",
         before: None,
-        after: &["networkPolicy with sources", "tls", "monitoring"],
+        after: &["networkPolicy with sources", "tls", "monitoring", NAMED],
     },
-    Change { name: "on", before: Some(&[]), after: &["networkPolicy", "extraArgs"] },
+    Change { name: "on", before: Some(&[NAMED]), after: &["networkPolicy", "extraArgs", NAMED] },
     Change { name: "on-with-tls", before: Some(&["sasl"]), after: &["networkPolicy", "tls", "sasl"] },
-    Change { name: "tls-on", before: Some(&["networkPolicy"]), after: &["networkPolicy", "tls"] },
+    Change {
+        name: "tls-on",
+        before: Some(&["networkPolicy", NAMED]),
+        after: &["networkPolicy", "tls", NAMED],
+    },
     Change { name: "exporter-on", before: Some(&["networkPolicy"]), after: &["networkPolicy", "monitoring"] },
-    Change { name: "tls-off", before: Some(&["networkPolicy", "tls"]), after: &["networkPolicy"] },
+    Change {
+        name: "tls-off",
+        before: Some(&["networkPolicy", "tls", NAMED]),
+        after: &["networkPolicy", NAMED],
+    },
 ];
 
 /// One pod, so that a wrong order would be seen on a pod.
@@ -133,9 +144,14 @@ fn spec(features: &[&str]) -> Value {
     spec
 }
 
+/// That of the workload, whichever it is.
 async fn template(space: &Space, name: &str) -> Result<Value> {
-    let deployment = space.api::<Deployment>().get_opt(name).await?;
-    Ok(deployment.map_or(Value::Null, |it| json!(it.spec.map(|spec| spec.template))))
+    for kind in ChildKind::WORKLOADS {
+        if let Some(workload) = world::children(space, kind).get_opt(name).await? {
+            return Ok(workload.data["spec"]["template"].clone());
+        }
+    }
+    Ok(Value::Null)
 }
 
 async fn play(space: &Space, gate: &Gate, change: &Change) -> Result<()> {
@@ -163,7 +179,7 @@ async fn play(space: &Space, gate: &Gate, change: &Change) -> Result<()> {
     let writes = gate.writes(name);
     let place = |write: &Write| writes.iter().position(|it| it == write);
     let (policy, pods) =
-        (place(&Write::PolicyDone(name.to_owned())), place(&Write::DeploymentSent(name.to_owned())));
+        (place(&Write::PolicyDone(name.to_owned())), place(&Write::WorkloadSent(name.to_owned())));
     ensure!(policy.is_some() && pods.is_some() && policy < pods, "{writes:?}");
     Ok(())
 }
@@ -177,7 +193,8 @@ async fn no_template_is_written_before_the_policy_that_guards_it() -> Result<()>
         let operator = Operator::start(space, Arc::clone(&gate) as Arc<_>, Kill::default()).await?;
         let changes = CHANGES.iter().map(|change| play(space, &gate, change));
         at_once(CHANGES.len(), changes).await?;
-        println!("{} changes waited for their policy", CHANGES.len());
+        let named = CHANGES.iter().filter(|change| change.after.contains(&NAMED)).count();
+        println!("{} changes waited for their policy, {named} of them with a StatefulSet", CHANGES.len());
         operator.end().await
     })
     .await

@@ -161,5 +161,16 @@ fn settings() -> Rows {
 
 /// The kind of the workload is one more value, and not another table: in pairs it meets every feature, both ways.
 fn workload() -> Rows {
-    vec![("pods with names", json!({"workload": "StatefulSet"}))]
+    vec![
+        ("pods with names", json!({"workload": "StatefulSet"})),
+        // Of pods with names that tell how warm they are. A rollout without clients waits for the end of the time.
+        (
+            "warmth",
+            json!({
+                "workload": "StatefulSet",
+                "monitoring": {"enabled": true},
+                "rollout": {"warmth": {"percent": 50, "timeoutSeconds": 1}},
+            }),
+        ),
+    ]
 }

@@ -76,6 +76,13 @@ impl Fleet {
         fleet
     }
 
+    /// Resources in order, all settled, with this variant of a spec and the Go operator's template.
+    pub(crate) fn predating(size: usize, variant: u8) -> Self {
+        let mut fleet = Self::with_variant(size, variant);
+        fleet.models.values_mut().for_each(Model::predate);
+        fleet
+    }
+
     /// Resources in order, all settled. Those before `old` carry the Go operator's template, and have a namespace for themselves;
     /// those after it mount the Secret.
     pub(crate) fn new(size: usize, old: usize) -> Self {

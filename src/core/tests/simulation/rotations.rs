@@ -1,5 +1,7 @@
 //! A rotated Secret and a newer template, for many resources: a few roll at a time, wherever the operator is killed.
 
+use std::collections::BTreeSet;
+
 use jiff::SignedDuration;
 use memcached_operator_core::api::MemcachedSpec;
 use memcached_operator_core::api::status::BudgetedRollout;
@@ -8,7 +10,7 @@ use memcached_operator_core::kernel::rollout_budget::BudgetSettings;
 use proptest::prelude::*;
 
 use crate::fleet::{BUDGET, Fleet, HASH, REVISION};
-use crate::model::{Cluster, Model, NAMED_WITH_SECRET};
+use crate::model::{Cluster, Model, NAMED, NAMED_WITH_SECRET};
 
 /// One step of a history; numbers pick among what there is.
 #[derive(Clone, Debug)]
@@ -274,6 +276,30 @@ fn a_cache_with_named_pods_that_cannot_go_on_for_now_takes_nobodys_turn_meanwhil
         assert_eq!(fleet.at(HASH)[0], fleet.at(HASH)[1]);
         assert_eq!((fleet.rollouts(), fleet.turns()), (vec![1; 2], vec![None; 2]));
     }
+}
+
+#[test]
+fn a_cache_with_named_pods_that_adopts_has_its_turn_until_the_last_of_them_is_replaced() {
+    let mut fleet = Fleet::predating(2, NAMED);
+    fleet.restart(BudgetSettings { limit: 1, ..BUDGET });
+    assert_eq!(fleet.at(REVISION), ["0"; 2]);
+    let mut new_pods = BTreeSet::new();
+    while fleet.hear() || fleet.ask() || fleet.models.values_mut().any(Model::work) {
+        fleet.check();
+        fleet.check_records();
+        let first = &fleet.models["cache-00"];
+        let pods = first.pods_of_the_new_template();
+        if first.rollouts == 1 && pods < 3 {
+            assert!(first.ready_pods(ChildKind::StatefulSet) >= 2, "two pods are away at once");
+            let adopts = Some(BudgetedRollout::Adoption);
+            assert_eq!((fleet.rollouts(), fleet.turns()), (vec![1, 0], vec![adopts, None]));
+            new_pods.insert(pods);
+        }
+    }
+    assert_eq!(new_pods, BTreeSet::from([0, 1, 2]));
+    fleet.settle();
+    assert_eq!(fleet.at(REVISION), ["1"; 2]);
+    assert_eq!((fleet.rollouts(), fleet.turns()), (vec![1; 2], vec![None; 2]));
 }
 
 #[test]

@@ -309,6 +309,33 @@ fn a_rollout_of_named_pods_stands_still_while_a_secret_is_missing_and_that_is_no
     assert!(!failed, "{:?}", simulation.said);
 }
 
+/// A StatefulSet counts no deadline by itself: what an operator knows after a restart is the status.
+#[test]
+fn named_pods_that_never_serve_are_stalled_after_600_seconds_whoever_counts() {
+    let mut simulation = edited(NAMED, NEVER_SERVES);
+    run(&mut simulation);
+    let since = |simulation: &Simulation| simulation.model.resource().status.progressing_since.clone();
+    let stalled = |simulation: &Simulation| {
+        let conditions = &simulation.model.resource().status.conditions;
+        let stalled = conditions.iter().find(|it| it.type_ == "Stalled");
+        stalled.map(|it| (it.reason.to_string(), it.message.clone()))
+    };
+    let begun = since(&simulation);
+    assert!(begun.is_some());
+    pass(&mut simulation, 590);
+    simulation.restart();
+    run(&mut simulation);
+    assert_eq!((stalled(&simulation), since(&simulation)), (None, begun.clone()));
+    pass(&mut simulation, 15);
+    let words =
+        "StatefulSet cache has made no progress for 10 minutes: container memcached cannot pull its image";
+    let over = Some(("ProgressDeadlineExceeded".to_owned(), words.to_owned()));
+    assert_eq!((stalled(&simulation), since(&simulation)), (over, begun));
+    simulation.settle();
+    simulation.model.check_converged();
+    assert_eq!((stalled(&simulation), since(&simulation)), (None, None));
+}
+
 /// Until nothing happens but by time, or by an answer of pods.
 pub(crate) fn run(simulation: &mut Simulation) {
     while one_step(simulation) {}
@@ -504,16 +531,24 @@ proptest! {
     fn the_list_is_exact_after_each_change(history in proptest::collection::vec(change(), 1..30)) {
         let mut simulation = Simulation::new();
         simulation.model.create_resource();
-        for op in &history {
-            change_and_settle(&mut simulation, op);
+        for change in &history {
+            match change {
+                Change::Step(op) => simulation.apply(op),
+                Change::Tls(tls) => simulation.model.speak_tls(*tls),
+            }
+            answer_all(&mut simulation);
             simulation.model.check_list_is_exact();
         }
     }
 }
 
-/// Until the operator has no request left; no time passes, and no pod changes.
 fn change_and_settle(simulation: &mut Simulation, op: &Op) {
     simulation.apply(op);
+    answer_all(simulation);
+}
+
+/// Until the operator has no request left; no time passes, and no pod changes.
+fn answer_all(simulation: &mut Simulation) {
     loop {
         simulation.hear();
         if simulation.requests.is_empty() {
@@ -565,8 +600,18 @@ fn an_edit_while_the_last_pod_of_a_template_that_went_is_being_deleted_begins_wi
     simulation.model.check_converged();
 }
 
-/// What changes a cache, or its pods.
-fn change() -> impl Strategy<Value = Op> {
+/// What changes a cache, its pods, or the port that clients are told.
+#[derive(Clone, Debug)]
+enum Change {
+    Step(Op),
+    Tls(bool),
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![10 => step().prop_map(Change::Step), 1 => any::<bool>().prop_map(Change::Tls)]
+}
+
+fn step() -> impl Strategy<Value = Op> {
     prop_oneof![
         2 => (0..VARIANTS).prop_map(Op::Edit),
         2 => (0..5u8).prop_map(Op::TamperReplicas),

@@ -1,9 +1,9 @@
 //! What has to be true: of a status that is written, and of the children once everything has come to rest.
 
-use memcached_operator_core::api::MemcachedStatus;
 use memcached_operator_core::api::condition::Condition;
 use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::api::status::NEVER_OBSERVED;
+use memcached_operator_core::api::{MemcachedSpec, MemcachedStatus};
 use memcached_operator_core::kernel::desired::secrets::{MountedKey, secret_hash};
 use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::event::{SeenChild, SeenResource};
@@ -130,9 +130,10 @@ impl Model {
             }
         };
         let is_named = workload(resource) == ChildKind::StatefulSet;
+        let port = port(spec);
         let list = match is_named && !self.children.contains_key(&ChildKind::Deployment) {
-            true => (0..count).map(|pod| format!("{name}-{pod}.{name}.{namespace}.svc:11211")).collect(),
-            false => vec![format!("{name}.{namespace}:11211")],
+            true => (0..count).map(|pod| format!("{name}-{pod}.{name}.{namespace}.svc:{port}")).collect(),
+            false => vec![format!("{name}.{namespace}:{port}")],
         };
         assert_eq!(resource.status.server_list, list);
         let config_map = self.children[&ChildKind::ConfigMap].content.parse();
@@ -255,6 +256,12 @@ impl Model {
     }
 }
 
+/// The port that clients are told.
+fn port(spec: &MemcachedSpec) -> u16 {
+    let tls = spec.security.as_ref().and_then(|security| security.tls.as_ref());
+    if tls.is_some_and(|tls| tls.enabled == Some(true)) { 11212 } else { 11211 }
+}
+
 /// What is known of the StatefulSet of a resource, where a list is judged.
 #[derive(Clone, Copy, PartialEq)]
 enum KnownSet {
@@ -270,8 +277,7 @@ enum KnownSet {
 fn names_pods(resource: &SeenResource, pods: KnownSet, list: &[String]) -> bool {
     let Ok(spec) = &resource.spec else { return false };
     let Key { namespace, name } = &resource.key;
-    let tls = spec.security.as_ref().and_then(|security| security.tls.as_ref());
-    let port = if tls.is_some_and(|tls| tls.enabled == Some(true)) { 11212 } else { 11211 };
+    let port = port(spec);
     let of_service = vec![format!("{name}.{namespace}:{port}")];
     let of_pods = |count: i32| -> Vec<String> {
         (0..count).map(|pod| format!("{name}-{pod}.{name}.{namespace}.svc:{port}")).collect()

@@ -5,7 +5,7 @@ use memcached_operator_core::api::spec::validate;
 use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::desired::Servers;
 use memcached_operator_core::kernel::desired::default_images::BUILT_IN;
-use memcached_operator_core::kernel::desired::partition::Partition;
+use memcached_operator_core::kernel::desired::partition::{HELD, Partition};
 use memcached_operator_core::kernel::desired::workload::workload;
 use memcached_operator_core::kernel::desired::{Intent, LiveTemplate, Revision};
 use memcached_operator_core::kernel::event::{SeenChild, SeenResource};
@@ -88,8 +88,10 @@ impl Model {
         });
     }
 
-    /// The Deployment gets the pod template of the Go operator, as if this operator had taken it over and all was well.
+    /// The workload gets the pod template of the Go operator, as if this operator had taken it over and all was well. That one
+    /// makes no StatefulSets: there its template stands for that of any older release.
     pub(crate) fn predate(&mut self) {
+        let kind = self.live_workload();
         let resource = self.resource();
         let spec = validate(&resource.key.name, resource.spec.as_ref().unwrap()).unwrap();
         let intent = Intent {
@@ -102,7 +104,7 @@ impl Model {
             secret_hash: None,
             restart_trigger: None,
             images: &BUILT_IN,
-            counted: ChildKind::Deployment,
+            counted: kind,
             listening: None,
             operator_pods: None,
         };
@@ -115,11 +117,17 @@ impl Model {
             foreign: None,
             images: None,
         };
-        let body = workload(&intent, Some(&live)).body;
-        self.change_child(ChildKind::Deployment, |child| {
-            (child.content, child.owned) = (content(&body).into(), owned(ChildKind::Deployment, &body));
+        // All pods of a StatefulSet get the template; then the partition is as it is at rest.
+        let bodies = [0, HELD].map(|at| {
+            let partition = Partition { of_kept_pods: at, of_new_template: at };
+            workload(&Intent { partition, ..intent.clone() }, Some(&live)).body
         });
-        while self.work() {}
+        for body in bodies {
+            self.change_child(kind, |child| {
+                (child.content, child.owned) = (content(&body).into(), owned(kind, &body));
+            });
+            while self.work() {}
+        }
         self.rollouts = 0;
     }
 

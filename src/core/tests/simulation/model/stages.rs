@@ -1,11 +1,11 @@
 //! What changes the words of a status: pauses, broken rules, and a Deployment in any stage of a rollout.
 
 use memcached_operator_core::api::MemcachedSpec;
-use memcached_operator_core::api::spec::MemcachedConfig;
+use memcached_operator_core::api::spec::{MemcachedConfig, SecretReference, TlsSpec};
 use memcached_operator_core::kernel::event::SeenRollout;
 use memcached_operator_core::kernel::object::{ChildKind, Key};
 
-use super::Model;
+use super::{Model, SECRET};
 
 /// The content of a Secret without the key that is mounted.
 pub(crate) const LACKING: u8 = u8::MAX;
@@ -47,6 +47,17 @@ impl Model {
             if let Some(security) = &mut spec.security {
                 security.rotation = Some("InPlace".to_owned());
             }
+        });
+    }
+
+    /// Memcached speaks TLS, with the certificate in the Secret, or it does not.
+    pub(crate) fn speak_tls(&mut self, tls: bool) {
+        self.edit_spec(|spec| {
+            spec.security.get_or_insert_default().tls = tls.then(|| TlsSpec {
+                enabled: Some(true),
+                certificate_secret_ref: Some(SecretReference { name: Some(SECRET.into()) }),
+                ..TlsSpec::default()
+            });
         });
     }
 
