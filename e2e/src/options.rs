@@ -13,8 +13,8 @@ use crate::slot::Slot;
 pub enum Shape {
     /// etcd and kube-apiserver: objects are stored, and nobody acts on them.
     ApiServer,
-    /// Controllers too: Deployments make ReplicaSets and pods. No scheduler looks at these: of each pod that finds no node it
-    /// writes a condition and an Event, and each is an event for the operator.
+    /// Controllers too: Deployments make ReplicaSets and pods. There is no scheduler: it would write a condition and an Event
+    /// for each pod without a node, and the operator would see each.
     Controllers,
     /// A scheduler too, for nodes that a test makes.
     ControlPlane,

@@ -20,10 +20,10 @@ use serde::{Deserialize, Serialize};
 /// The environment variable that marks the processes of a cluster; its value is the cluster's folder.
 const MARK: &str = "MEMCACHED_OPERATOR_E2E_CLUSTER";
 
-/// Kubernetes is written in Go. Collecting garbage seldom saves some of its work, up to five times what is in use (more saves
-/// nothing that can be measured, and takes the memory in which the machine keeps files). The limit keeps that from taking
-/// all memory of a small machine. It is far above what is in use: a process at its limit collects all the time (at 1.5 GiB
-/// that took a quarter of a busy API server's work).
+/// Kubernetes is written in Go, and does less work where it collects garbage seldom. Above 500 nothing more is saved that can be
+/// measured, and the memory is missing where the machine keeps files. The limit keeps that from taking all memory of a
+/// small machine. It is far above what is in use: a process at its limit collects all the time (at 1.5 GiB that took a
+/// quarter of a busy API server's work).
 const GO: [(&str, &str); 2] = [("GOGC", "500"), ("GOMEMLIMIT", "3GiB")];
 
 /// Copies a program, so that it can be run at once. By a child: whatever another thread starts meanwhile would inherit an

@@ -1,5 +1,5 @@
-//! A namespace for one test: takes a test's body, gives it a [`Space`], and afterwards removes the namespace, or, when
-//! the test failed, first shows what was in it. Called by tests.
+//! A namespace for one test: takes a test's body, gives it a [`Space`], and afterwards removes the namespace where its
+//! pods run, or, when the test failed, first shows what was in it. Called by tests.
 
 use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -111,8 +111,11 @@ impl Space {
     async fn remove(&self) -> Result<()> {
         if self.cluster.shape() == Shape::Controllers {
             let autoscalers = self.api::<HorizontalPodAutoscaler>();
-            autoscalers.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
-            return Ok(());
+            return await_answer("the autoscalers are gone", async || {
+                let all = ListParams::default();
+                Ok(autoscalers.delete_collection(&DeleteParams::default(), &all).await.map(|_| ())?)
+            })
+            .await;
         }
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let wanted = format!("the namespace {} is going", self.namespace);

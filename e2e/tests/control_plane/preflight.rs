@@ -46,7 +46,7 @@ fn step(space: &Space, number: usize) -> Result<String> {
         .env("PATH", path)
         .env("KUBECONFIG", release::kubeconfig(space, folder.path())?)
         .env("KUBECACHEDIR", folder.path().join("cache"));
-    // Other namespaces of this cluster come and go.
+    // Other tests have namespaces in this cluster too.
     let output = shell.env("MEMCACHED_OPERATOR_NAMESPACE", space.name()).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8(output.stdout)?)

@@ -114,23 +114,31 @@ struct Change {
     after: &'static [&'static str],
 }
 
-const CHANGES: [Change; 7] = [
+const CHANGES: [Change; 11] = [
     Change { name: "made", before: None, after: &["networkPolicy"] },
     Change {
         name: "made-with-all",
         before: None,
+        after: &["networkPolicy with sources", "tls", "monitoring"],
+    },
+    Change { name: "on", before: Some(&[]), after: &["networkPolicy", "extraArgs"] },
+    Change { name: "on-with-tls", before: Some(&["sasl"]), after: &["networkPolicy", "tls", "sasl"] },
+    Change { name: "tls-on", before: Some(&["networkPolicy"]), after: &["networkPolicy", "tls"] },
+    Change { name: "exporter-on", before: Some(&["networkPolicy"]), after: &["networkPolicy", "monitoring"] },
+    Change { name: "tls-off", before: Some(&["networkPolicy", "tls"]), after: &["networkPolicy"] },
+    Change {
+        name: "named-made-with-all",
+        before: None,
         after: &["networkPolicy with sources", "tls", "monitoring", NAMED],
     },
-    Change { name: "on", before: Some(&[NAMED]), after: &["networkPolicy", "extraArgs", NAMED] },
-    Change { name: "on-with-tls", before: Some(&["sasl"]), after: &["networkPolicy", "tls", "sasl"] },
+    Change { name: "named-on", before: Some(&[NAMED]), after: &["networkPolicy", "extraArgs", NAMED] },
     Change {
-        name: "tls-on",
+        name: "named-tls-on",
         before: Some(&["networkPolicy", NAMED]),
         after: &["networkPolicy", "tls", NAMED],
     },
-    Change { name: "exporter-on", before: Some(&["networkPolicy"]), after: &["networkPolicy", "monitoring"] },
     Change {
-        name: "tls-off",
+        name: "named-tls-off",
         before: Some(&["networkPolicy", "tls", NAMED]),
         after: &["networkPolicy", NAMED],
     },

@@ -1,5 +1,5 @@
 //! The other field managers of a child: which of its fields they own, since when, and what their fields of a pod template
-//! weaken. Pure; read by [`super::managed_fields`].
+//! weaken. Pure; made by [`super::managed_fields`], kept by [`super::live`], told by the status and Events.
 //!
 //! What a manager owns together with us does not count: it changes nothing. What a webhook sets belongs to the manager
 //! whose request it changed, and a default of the API server to nobody, so neither is here.

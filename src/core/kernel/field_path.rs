@@ -1,4 +1,4 @@
-//! The path of a field in an object, as people read it. Pure data; what the comparison, managedFields and Events name fields by.
+//! The path of a field in an object, as people read it. Pure data; used by the comparison, managedFields and Events to name fields.
 
 use serde_json::Value;
 

@@ -119,7 +119,7 @@ pub enum Verb {
 /// One field that would be another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Field {
-    /// The path of the field, as [`field_path::Path`] writes it.
+    /// The path of the field, as [`crate::kernel::field_path::Path`] writes it.
     pub path: String,
     /// What is there; null where nothing is.
     pub from: Value,

@@ -1,4 +1,4 @@
-//! Fields of a child that the Go operator owns by update. Pure; read from each child, and turned into requests by
+//! Fields of a child that the Go operator owns by update. Pure; found by [`crate::kernel::seen`], and turned into requests by
 //! [`crate::kernel::pass::plan`].
 //!
 //! An apply removes only fields that its own manager applied before, so a field that the Go operator wrote and we do not

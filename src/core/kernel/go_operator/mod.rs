@@ -1,7 +1,7 @@
 //! Caches of the Go operator for the same API, which this operator takes over without a rollout. Pure.
 //!
 //! To drop them, remove this folder and what calls it: CONTRIBUTING.md lists the places.
-//! [`entry`] finds the fields that the Go operator owns, [`managed_fields`] takes them over, [`pod_template`] renders its
+//! [`entry`] is its entry in managedFields, [`managed_fields`] finds that and takes its fields over, [`pod_template`] renders its
 //! pod template (revision 0), [`defaults`] helps to recognise it, [`secret_hash`] computes its hash of a Secret, [`warning`]
 //! says what such a cache lacks until its next rollout.
 

@@ -396,11 +396,12 @@ impl World {
 
     /// A pod was seen. Returns its resource, if what is noted of it is news.
     pub fn see_pod(&mut self, mut seen: SeenPod) -> Option<Key> {
-        self.lists.note(Watched::Pod, &seen.key, Moment::default());
+        let authority = self.lists.note(Watched::Pod, &seen.key, Moment::default());
         let resource = Key { namespace: seen.key.namespace.clone(), name: seen.instance.clone() };
         let key = seen.key.clone();
-        // Nobody takes a deletion back: this state is from before our own.
-        seen.deleting |= self.noted_pods.get(&key).is_some_and(|it| it.uid == seen.uid && it.deleting);
+        // An event without the deletion that we know of is from before it. A list is the truth, also after a restore of etcd.
+        let is_going = || self.noted_pods.get(&key).is_some_and(|it| it.uid == seen.uid && it.deleting);
+        seen.deleting |= authority == Authority::Watch && is_going();
         let is_noted = seen.problem.is_some() || goes(&seen) || is_unready(&seen);
         // Another version alone is no news.
         let facts = |pod: &SeenPod| (pod.uid.clone(), pod.problem.clone(), pod.readiness, pod.deleting);
@@ -534,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_we_deleted_goes_also_while_the_watch_shows_a_state_of_before() {
+    fn a_pod_that_we_deleted_goes_also_while_the_watch_shows_a_state_of_before_until_a_list_shows_it() {
         let key = |name: &str| Key { namespace: "n".into(), name: name.into() };
         let pod = |uid: &str| SeenPod {
             key: key("x-0"),
@@ -556,6 +557,11 @@ mod tests {
         assert_eq!(going(&world), 1);
         world.see_pod(pod("u"));
         assert_eq!(going(&world), 1);
+        let scope = Scope::All;
+        world.lists.begin(Watched::Pod, scope);
+        world.see_pod(pod("u"));
+        assert_eq!(going(&world), 0, "etcd was restored");
+        world.mark_pod_terminating(&key("x-0"), &Uid::from("u"));
         world.see_pod(pod("the next of this name"));
         assert_eq!(going(&world), 0);
     }
