@@ -74,8 +74,8 @@ test: test-prerequisites ## All tests, those on a real Kubernetes included (T=na
 	@$(HERE)scripts/memcacheds
 	@$(HERE)scripts/suite $(T)
 
-# Three properties take as long as many others, and try a part of the cases only: of rotations a 16th. What one finds keeps
-# no other from being tried.
+# Three properties take as long as many others, and try a part of the cases only: of rotations a 16th. A property that finds
+# something does not stop the others.
 SEARCH = cargo test --release -p memcached-operator-core --locked --test simulation --test properties --no-fail-fast --
 .PHONY: search
 search: ## Look for a history or a resource that breaks a property: 20,000 cases of each, others each time (hours)

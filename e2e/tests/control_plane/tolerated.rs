@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::bad_input::{loose, write};
 
-/// Before the edit and after it. The number of pods is not what is edited: it decides whether a budget is one that is refused.
+/// Before the edit and after it. We edit the image, not `replicas`: whether a budget is refused depends on the number of pods.
 const IMAGES: [&str; 2] = ["memcached:1.6.18", "memcached:1.6.38"];
 /// The resource whose timeout the Go operator's webhook wrote.
 const SHORT: &str = "short-interval";

@@ -327,7 +327,7 @@ fn empty_at<'a>(path: &str, specs: impl IntoIterator<Item = &'a Value>) -> BTree
     specs.into_iter().filter_map(|spec| spec.pointer(&pointer)).flat_map(empty_in).collect()
 }
 
-/// What the dice never show, because the API server refuses it in each place where it may be.
+/// Values that the generator never makes. The API server refuses them wherever the schema allows them.
 fn never_drawn() -> Vec<Value> {
     let share = json!({"name": "memory", "target": {"type": "Utilization", "averageUtilization": 0}});
     vec![

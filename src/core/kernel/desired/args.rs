@@ -1,8 +1,6 @@
 //! Memcached's command line. Pure; called by [`super::memcached`].
 
-use super::files;
-
-use super::tls;
+use super::{files, tls};
 use crate::api::Validated;
 use crate::api::spec::Process;
 use crate::kernel::secret_keys::PASSWORD_FILE;

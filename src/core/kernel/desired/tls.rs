@@ -9,7 +9,6 @@
 //! * With 2, a certificate whose extended key usage lacks clientAuth is refused, also when it is memcached's own.
 
 use super::files;
-
 use super::ports::{MEMCACHED, MEMCACHED_TLS};
 use crate::api::spec::{Plaintext, Rotation, Tls};
 use crate::kernel::secret_keys::{CA, CERTIFICATE, PRIVATE_KEY};
