@@ -182,6 +182,10 @@ fn what_is_misspelt_or_of_the_wrong_type_is_refused_with_its_place() -> Result<(
         ),
         (monitor("5s", "10s"), "serviceMonitor.scrapeTimeout (10s) is above serviceMonitor.interval (5s)"),
         (monitor("1m30s", "90001ms"), "serviceMonitor.scrapeTimeout (90001ms) is above"),
+        (
+            json!({"serviceMonitor": {"enabled": true, "interval": "0s"}}),
+            "serviceMonitor.interval (0s) is no time",
+        ),
     ] {
         let said = refusal(&values)?;
         assert!(said.contains(words), "{values}: {said}");

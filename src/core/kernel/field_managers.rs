@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::field_path::{Path, is_within};
 
 /// How many fields of one manager are kept.
-pub(super) const MAX_FIELDS: usize = 32;
+const MAX_FIELDS: usize = 32;
 /// How many managers are kept.
-pub(super) const MAX_MANAGERS: usize = 8;
+const MAX_MANAGERS: usize = 8;
 
 /// Another field manager of a child.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,4 +67,47 @@ pub fn owners_of(managers: &[OtherManager], fields: &[Path]) -> Vec<OtherManager
     let meets =
         |theirs: &Path| fields.iter().any(|field| is_within(theirs, field) || is_within(field, theirs));
     managers.iter().filter_map(|manager| manager.with_fields(meets)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manager(name: &str, fields: &[&str]) -> OtherManager {
+        OtherManager {
+            name: name.to_owned(),
+            time: None,
+            fields: fields.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    #[test]
+    fn who_owns_a_field_owns_something_in_or_around_it() {
+        let of_set = [
+            "spec.template.spec.containers[name=debug]",
+            "spec.template.spec.containers[name=memcached].env[name=A]",
+        ];
+        let found = [manager("kubectl", &["spec.replicas"]), manager("kubectl-set", &of_set)];
+        assert_eq!(found[0].of_template(), None);
+        assert_eq!(found[1].of_template(), Some(found[1].clone()));
+        let around = ["spec.template.spec.containers[name=memcached].env".to_owned()];
+        assert_eq!(owners_of(&found, &around), [manager("kubectl-set", &of_set[1..])]);
+        let within = ["spec.template.spec.containers[name=debug].image".to_owned()];
+        assert_eq!(owners_of(&found, &within), [manager("kubectl-set", &of_set[..1])]);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_the_fields_of_pods_are_kept_first() {
+        let fields: Vec<_> = (0..100).map(|n| format!("spec.{n:02}")).collect();
+        let names = (0..20).map(|n| format!("m-{n:02}"));
+        let mut managers: Vec<_> =
+            names.map(|name| OtherManager { name, time: None, fields: fields.clone() }).collect();
+        let of_pods = "spec.template.spec.hostNetwork".to_owned();
+        let last = fields.into_iter().chain([of_pods.clone()]).collect();
+        managers.push(OtherManager { name: "z".to_owned(), time: None, fields: last });
+        let found = bounded(managers);
+        assert_eq!(found.len(), MAX_MANAGERS);
+        assert!(found.iter().all(|it| it.fields.len() == MAX_FIELDS));
+        assert_eq!(found.last().map(|it| &it.fields[0]), Some(&of_pods));
+    }
 }

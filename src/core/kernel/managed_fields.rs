@@ -43,7 +43,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::kernel::field_managers::{MAX_FIELDS, MAX_MANAGERS, bounded, owners_of};
 
     fn entry(name: &str, subresource: Option<&str>, fields: &Value) -> ManagedFieldsEntry {
         let raw = json!({
@@ -93,10 +92,6 @@ mod tests {
             other("kubectl-set", &of_set),
         ];
         assert_eq!(found, expected);
-        assert_eq!(found[0].of_template(), None);
-        assert_eq!(found[2].of_template(), Some(found[2].clone()));
-        let around = ["spec.template.spec.containers[name=memcached].env".to_owned()];
-        assert_eq!(owners_of(&found, &around), [other("kubectl-set", &of_set[1..])]);
     }
 
     #[test]
@@ -105,19 +100,5 @@ mod tests {
         let entries = [entry("manager", None, &json!({"f:spec": {"f:replicas": {}}}))];
         assert_eq!(others(&entries, None, Some(&left)), []);
         assert_eq!(others(&entries, None, None), [other("manager", &["spec.replicas"])]);
-    }
-
-    #[test]
-    fn what_is_kept_is_bounded_and_the_fields_of_pods_are_kept_first() {
-        let fields: serde_json::Map<_, _> = (0..100).map(|n| (format!("f:{n}"), json!({}))).collect();
-        let mut entries: Vec<_> =
-            (0..20).map(|n| entry(&format!("m-{n:02}"), None, &json!({"f:spec": fields}))).collect();
-        let mut of_pods = json!({"f:spec": fields});
-        of_pods["f:spec"]["f:template"] = json!({"f:spec": {"f:hostNetwork": {}}});
-        entries.push(entry("z", None, &of_pods));
-        let found = bounded(others(&entries, None, None));
-        assert_eq!(found.len(), MAX_MANAGERS);
-        assert!(found.iter().all(|it| it.fields.len() == MAX_FIELDS));
-        assert_eq!(found.last().map(|it| it.fields[0].as_str()), Some("spec.template.spec.hostNetwork"));
     }
 }

@@ -311,6 +311,7 @@ fn warm_pods_hold_keys(table: &Table) -> Result<()> {
 }
 
 /// Clients that store again what they miss find some keys after a rollout of pods without names. After one more pod they find more.
+/// This is asked of the page alone: how many keys come back meanwhile depends on the machine.
 fn some_keys_come_back(table: &Table) -> Result<()> {
     for (ring, found, with_one_more) in pairs(table, IN_USE, MORE)? {
         let is_between = 0 < found && found < with_one_more;

@@ -88,8 +88,8 @@ impl Model {
         });
     }
 
-    /// The workload gets the pod template of the Go operator, as if this operator had taken it over and all was well. That one
-    /// makes no StatefulSets: there its template stands for that of any older release.
+    /// The workload gets the pod template of the Go operator, as if this operator had taken it over and all was well. The
+    /// Go operator makes no StatefulSets. For them this template stands for that of an older release.
     pub(crate) fn predate(&mut self) {
         let kind = self.live_workload();
         let resource = self.resource();
