@@ -71,7 +71,8 @@ pub fn of_answer(apply: AnsweredApply<'_>) -> Option<AlteredFields> {
 }
 
 /// Whether a field names the owner of the object or the source of its template.
-fn is_mark(path: &str) -> bool {
+#[must_use]
+pub fn is_mark(path: &str) -> bool {
     let ours = |key: &&str| path.contains(&format!("[{key}"));
     is_within(path, "metadata.ownerReferences")
         || std::iter::once(OUR_PREFIX).chain(OUR_LABELS).any(|key| ours(&key))

@@ -2,6 +2,7 @@
 
 use super::action::{Action, Planned};
 use super::budget::BudgetedPlan;
+use super::compare::has_named_template;
 use super::mounted_secrets::MountedSecrets;
 use super::plan::Plan;
 use super::stuck_pods;
@@ -61,8 +62,8 @@ fn read(view: &View<'_>, kind: ChildKind) -> PlannedRequest {
 
 /// The request that carries out one decision; `None` where nothing is to be sent.
 ///
-/// An Event names the fields of the template that a rollout changes. Where they are not known, because the workload was
-/// dropped after it was compared with something else, it is read once more before. A read that failed holds nothing up.
+/// An Event names the fields of the template that a rollout changes. Where they are not known, the workload is read once
+/// more before. A read that failed holds nothing up.
 fn request(
     view: &View<'_>,
     plan: &Plan<'_>,
@@ -74,8 +75,7 @@ fn request(
     let slot = view.resource.slot(kind);
     let waits = |backoff: &Backoff| backoff.retry_at.is_none_or(|at| view.now < at);
     let may_read = !slot.is_out_of_sight() && !slot.backoff.as_deref().is_some_and(waits);
-    let replaces_template = planned.action.cause().is_some() && view.resource.live(kind).is_some();
-    if replaces_template && changes.fields.is_none() && may_read {
+    if may_read && may_change_unknown_fields(view, plan, planned, &changes) {
         return Some(read(view, kind));
     }
     let body = || plan.desired.body(kind).clone();
@@ -124,6 +124,17 @@ fn request(
         changes,
         kube_events: switched.into_iter().chain(if makes_pods { warnings() } else { Vec::new() }).collect(),
     }))
+}
+
+/// Whether an apply may change fields of the template of which nobody knows: the workload was compared with something else
+/// and dropped, and then either the source of its template is unknown, or somebody changed the template since it was written.
+/// That is put back along with whatever is applied, also where no rollout is planned.
+fn may_change_unknown_fields(view: &View<'_>, plan: &Plan<'_>, planned: &Planned, changes: &Changes) -> bool {
+    let applies = planned.kind == plan.desired.workload() && matches!(planned.action, Action::Apply { .. });
+    let has_unknown_source = planned.action.cause().is_some() && changes.fields.is_none();
+    applies
+        && planned.differences().is_none()
+        && (has_unknown_source || !has_named_template(view.resource.slot(planned.kind)))
 }
 
 /// What the write changes in the live child.

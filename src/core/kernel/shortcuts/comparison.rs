@@ -115,6 +115,15 @@ impl Comparison {
         .is_some_and(|result| result.of == object)
     }
 
+    /// What the last comparison found, whatever that was with; `None` while the object still has to be compared.
+    #[must_use]
+    pub fn last(&self) -> Option<Differences> {
+        match self {
+            Self::Pending(_) => None,
+            Self::Done(result) => Some(result.differences()),
+        }
+    }
+
     /// Whether the object still has to be compared.
     #[must_use]
     pub const fn is_open(&self) -> bool {

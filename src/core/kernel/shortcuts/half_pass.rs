@@ -9,7 +9,7 @@ use crate::kernel::pass::view::View;
 
 /// Compares those children that no pass has compared yet with the most likely desired ones, and does nothing else. It
 /// serves resources that wait in the queue: the results of comparisons are kept instead of whole objects. If the guess
-/// is wrong (a Secret has changed), the next pass applies without knowing the differences.
+/// is wrong (a Secret has changed), the next pass applies without knowing the differences, or reads the workload again.
 #[must_use]
 pub fn run(view: &View<'_>) -> PassFindings {
     let Ok(spec) = validate::validated(view) else { return PassFindings::default() };

@@ -158,23 +158,14 @@ impl Simulation {
             Op::LoseReply(at) => self.answer(*at, true, Some(Category::Transient)),
             Op::ExecuteLate(at) => self.execute_late(*at),
             Op::Refuse(at, category) => self.answer(*at, false, Some(*category)),
-            Op::Restart => {
-                self.workload_was_dropped |= self.model.has_workload() && self.model.has_unwritten_edit();
-                self.restart();
-            }
-            Op::ChangeLeader => {
-                self.workload_was_dropped |= self.model.has_workload();
-                self.change_leader();
-            }
+            Op::Restart => self.restart(),
+            Op::ChangeLeader => self.change_leader(),
             Op::Lead(leads) => self.lead(*leads),
             Op::Edit(variant) => self.model.edit(*variant),
             Op::Trigger(value) => self.model.trigger(*value),
             Op::Secret(content) => self.model.set_secret(*content),
             Op::TouchSecret => self.model.touch_secret(),
-            Op::TamperTemplate => {
-                self.workload_was_dropped |= self.model.has_workload();
-                self.model.tamper_template();
-            }
+            Op::TamperTemplate => self.model.tamper_template(),
             Op::TakeTemplate => self.model.take_template(),
             Op::TamperReplicas(replicas) => self.model.tamper_replicas(*replicas),
             Op::TamperPort => self.model.tamper_port(),

@@ -5,6 +5,7 @@ use memcached_operator_core::kernel::event::{Event, Reply};
 use memcached_operator_core::kernel::failure::Category;
 use serde_json::json;
 
+use crate::model::{Cluster, SCALED};
 use crate::simulation::{Simulation, request_name};
 
 #[test]
@@ -120,6 +121,60 @@ fn an_event_names_the_fields_also_where_the_operator_restarts_between_an_edit_an
     simulation.settle();
     let [told] = simulation.told.as_slice() else { panic!("{:?}", simulation.told) };
     assert!(told.contains("spec.template.spec.containers[name=memcached].volumeMounts"), "{told}");
+}
+
+/// A Deployment of a paused resource is compared and dropped. Then the edit asks for another one, with the same template.
+#[test]
+fn an_event_names_what_is_put_back_also_where_an_edit_beside_the_template_does_it() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.settle();
+    simulation.model.pause(true);
+    simulation.settle();
+    simulation.model.tamper_template();
+    simulation.settle();
+    simulation.requested.clear();
+    simulation.model.change_spec(|spec| (spec.paused, spec.replicas) = (None, Some(3)));
+    simulation.settle();
+    let told = "Replacing pods, cause drift: somebody else changed the pod template, and it is put back \
+                (spec.template.spec.containers[name=memcached].image)";
+    assert_eq!(simulation.told, [told]);
+    assert_eq!(simulation.requested.iter().filter(|it| *it == "read Deployment").count(), 1);
+}
+
+#[test]
+fn an_edit_costs_no_read_of_a_template_that_is_as_it_was_written_or_as_the_cluster_rewrote_it() {
+    for cluster in [Cluster::Faithful, Cluster::RewritesImages] {
+        let mut simulation = Simulation::new();
+        simulation.model.become_another(cluster);
+        simulation.model.create_resource();
+        simulation.settle();
+        simulation.requested.clear();
+        simulation.model.change_spec(|spec| spec.replicas = Some(2));
+        simulation.settle();
+        edit_threads(&mut simulation, 3);
+        simulation.settle();
+        let requested = |name| simulation.requested.iter().filter(|it| *it == name).count();
+        assert_eq!(["apply Deployment", "read Deployment"].map(requested), [2, 0], "{cluster:?}");
+    }
+}
+
+/// The search for histories found it, when the model took away what somebody else owned.
+#[test]
+fn what_somebody_else_owns_in_the_template_of_an_orphan_stays_and_replaces_no_pod() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.model.edit(SCALED);
+    simulation.settle();
+    let (told, counted) = (simulation.told.len(), simulation.counted);
+    simulation.model.orphan();
+    simulation.model.create_resource();
+    simulation.model.take_template();
+    let rollouts = simulation.model.rollouts;
+    simulation.settle();
+    simulation.model.check_converged();
+    assert_eq!((simulation.told.len(), simulation.counted), (told, counted), "{:?}", simulation.told);
+    assert_eq!(simulation.model.rollouts, rollouts);
 }
 
 /// `highAvailability` keeps pods off each other's nodes by being there, and the budget is within it.

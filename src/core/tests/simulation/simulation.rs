@@ -8,6 +8,7 @@ use memcached_operator_core::kernel::effect::{
 };
 use memcached_operator_core::kernel::event::{Departure, Event, Reply};
 use memcached_operator_core::kernel::failure::{Category, Failure};
+use memcached_operator_core::kernel::hash::BodyHash;
 use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 
@@ -52,12 +53,9 @@ pub(crate) struct Simulation {
     pub(crate) said: Vec<String>,
     /// What was asked of the API server.
     pub(crate) requested: Vec<String>,
-    /// Whether some read of a workload had no answer. It holds no rollout up.
-    pub(crate) workload_was_not_read: bool,
-    /// Whether, since the last rollout, somebody changed the template, another operator led, or this one started again before an
-    /// edit was written: the object was compared once, by an operator that did not come to apply it or for another template, and
-    /// is not kept.
-    pub(crate) workload_was_dropped: bool,
+    /// Whether a workload was applied last that had been compared with something else and is not kept, and that could not be
+    /// read either: what the apply changes is not known.
+    pub(crate) workload_was_unreadable: bool,
     /// Rollouts that the metrics count.
     pub(crate) counted: usize,
     /// What the Events say of rollouts.
@@ -89,8 +87,7 @@ impl Simulation {
             leads: false,
             said: Vec::new(),
             requested: Vec::new(),
-            workload_was_not_read: false,
-            workload_was_dropped: false,
+            workload_was_unreadable: false,
             counted: 0,
             told: Vec::new(),
             claims: BTreeSet::new(),
@@ -145,6 +142,7 @@ impl Simulation {
         let sends = effects.iter().any(|effect| matches!(effect, Effect::Send { .. }));
         assert!(!sends || unanswered == 0, "two batches at once: {effects:?} beside {unanswered} requests");
         assert!(!sends || !self.barred, "{effects:?} where the resources may not be listed");
+        let of_batch = sends.then(|| self.applies_unreadable(&effects));
         for effect in effects {
             self.claims.append(&mut words::check(&self.reconciler, self.now, &effect));
             match effect {
@@ -163,14 +161,7 @@ impl Simulation {
                 Effect::Wake(at) => self.wake = Some(at),
                 Effect::Publish { kube_event, .. } => {
                     if kube_event.reason == "RolloutStarted" {
-                        let message = &kube_event.message;
-                        let was_not_read = std::mem::take(&mut self.workload_was_not_read);
-                        let was_dropped = std::mem::take(&mut self.workload_was_dropped);
-                        // Where a cluster begins or ends to rewrite a template, an apply of other fields changes it.
-                        let was_rewritten = std::mem::take(&mut self.model.template_was_rewritten);
-                        let is_excused =
-                            was_not_read || was_dropped || was_rewritten || message.contains("cause drift");
-                        assert!(is_excused || !message.contains("is not known"), "{message}");
+                        self.check_fields_are_told(&kube_event.message);
                         self.told.push(kube_event.message);
                     }
                     self.said.push(kube_event.reason);
@@ -185,6 +176,36 @@ impl Simulation {
                 Effect::PollMissingKind { .. } | Effect::Observe(_) | Effect::Log { .. } => {}
             }
         }
+        // What was said before was about the batch before.
+        if let Some(of_batch) = of_batch {
+            self.workload_was_unreadable = of_batch;
+        }
+    }
+
+    /// Whether one of these applies is of a workload that was compared with something else and is not kept, and that could not
+    /// be read: no watch shows it, or its last request failed and has to wait.
+    fn applies_unreadable(&self, effects: &[Effect]) -> bool {
+        let resource = &self.reconciler.world().resources[self.model.resource_key()];
+        effects.iter().any(|effect| {
+            let Effect::Send { request: Request::Apply { kind, body, .. }, .. } = effect else {
+                return false;
+            };
+            let (slot, hash) = (resource.slot(*kind), BodyHash::from_body(body));
+            let is_dropped = slot.live.as_ref().is_some_and(|live| !live.comparison.is_with(Some(hash)));
+            let waits = slot.backoff.as_deref().is_some_and(|it| it.retry_at.is_none_or(|at| self.now < at));
+            kind.is_workload() && is_dropped && (waits || slot.is_out_of_sight())
+        })
+    }
+
+    /// The Event about a rollout names the fields of the template that change.
+    fn check_fields_are_told(&mut self, message: &str) {
+        // Where a cluster begins or ends to rewrite a template, an apply of other fields changes it.
+        let was_rewritten = std::mem::take(&mut self.model.template_was_rewritten);
+        let is_excused = was_rewritten || self.workload_was_unreadable;
+        assert!(
+            is_excused || !message.contains("which fields of the template change is not known"),
+            "{message}"
+        );
     }
 
     pub(crate) fn answer(&mut self, at: usize, execute: bool, lost: Option<Category>) {
@@ -193,8 +214,6 @@ impl Simulation {
         }
         let at = at % self.requests.len();
         let Effect::Send { id, request, .. } = self.requests.remove(at) else { return };
-        let reads_workload = matches!(&request, Request::ReadChild { kind, .. } if kind.is_workload());
-        self.workload_was_not_read |= reads_workload && lost.is_some();
         let executed = execute.then(|| self.model.respond(&request));
         let failed = |category| {
             let message = format!("cannot {}: {category:?}", request_name(&request));

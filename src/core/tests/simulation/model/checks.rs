@@ -72,15 +72,6 @@ impl Model {
         );
     }
 
-    pub(crate) fn has_workload(&self) -> bool {
-        ChildKind::WORKLOADS.iter().any(|kind| self.has(*kind))
-    }
-
-    /// Whether the user edited the resource since the template that the status speaks of.
-    pub(crate) fn has_unwritten_edit(&self) -> bool {
-        self.resource.as_ref().is_some_and(|it| it.status.template_generation != Some(it.generation))
-    }
-
     fn has_own_set(&self) -> bool {
         self.children.get(&ChildKind::StatefulSet).is_some_and(|set| !is_foreign(set))
     }

@@ -1,6 +1,6 @@
 //! What befalls a whole API server: its etcd is restored from a backup, watches are cut, rights are taken away.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use memcached_operator_core::kernel::effect::{PodQuestion, Request};
 use memcached_operator_core::kernel::event::{Departure, Event, Reply, SeenChild, SeenResource, SeenSecret};
@@ -16,6 +16,7 @@ pub(super) struct Backup {
     version: u64,
     resource: Option<SeenResource>,
     children: BTreeMap<ChildKind, SeenChild>,
+    rewritten_templates: BTreeSet<ChildKind>,
     secret: Option<(SeenSecret, u8)>,
     named: NamedPods,
     /// What rolled by then, and why.
@@ -28,6 +29,7 @@ impl Model {
             version: self.version,
             resource: self.resource.clone(),
             children: self.children.clone(),
+            rewritten_templates: self.rewritten_templates.clone(),
             secret: self.secret.clone(),
             named: self.named.clone(),
             counts: (self.rollouts, self.causes),
@@ -42,8 +44,8 @@ impl Model {
     /// out a second time: nobody could tell two writes of the same version apart.
     pub(crate) fn restore(&mut self) {
         let Some(backup) = self.backup.clone() else { return };
-        let Backup { version, resource, children, secret, named, counts } = *backup;
-        self.named = named;
+        let Backup { version, resource, children, rewritten_templates, secret, named, counts } = *backup;
+        (self.named, self.rewritten_templates) = (named, rewritten_templates);
         (self.version, self.resource, self.children, self.secret) = (version, resource, children, secret);
         self.undone += self.rollouts - counts.0;
         // An edit that is undone may be carried out late, by an operator that knows of it, and is taken back then.

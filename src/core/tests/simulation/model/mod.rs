@@ -57,8 +57,8 @@ pub(crate) struct Model {
     pub(crate) has_role: bool,
     /// What it makes of what is applied.
     cluster: Cluster,
-    /// Whether the pod template that it stored last is another one than the applied.
-    has_rewritten_template: bool,
+    /// The workloads whose pod template, as it was stored last, is another one than the applied.
+    rewritten_templates: BTreeSet<ChildKind>,
     /// Whether a cluster that rewrites, or that no longer does, changed a live template with an apply, and no rollout was told
     /// of since.
     pub(crate) template_was_rewritten: bool,
@@ -116,7 +116,7 @@ impl Model {
             backup: None,
             has_role: true,
             cluster: Cluster::default(),
-            has_rewritten_template: false,
+            rewritten_templates: BTreeSet::new(),
             template_was_rewritten: false,
             has_lost_workload: false,
             release: 34,

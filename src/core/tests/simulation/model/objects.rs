@@ -2,6 +2,7 @@
 
 use json_patch::{AddOperation, PatchOperation, RemoveOperation};
 use memcached_operator_core::api::MemcachedStatus;
+use memcached_operator_core::kernel::diff;
 use memcached_operator_core::kernel::event::{Reply, SeenChild};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::json_text::JsonText;
@@ -33,13 +34,18 @@ fn key(item: &Value) -> Option<Value> {
 }
 
 /// What an apply makes of a child: a number of pods that it no longer holds becomes 1 where it was ours, and stays where
-/// it was somebody else's.
+/// it was somebody else's. So does all that somebody else owns in a template of which nothing is changed.
 pub(super) fn applied(kind: ChildKind, body: &Value, before: &SeenChild) -> Value {
     let mut content = content(body);
     if kind.is_workload() && body["spec"].get("replicas").is_none() {
         let ours = before.owned.as_ref().is_some_and(|it| it.parse().pointer("/f:spec/f:replicas").is_some());
         assert!(!ours, "an apply that makes the number of pods 1");
         content["spec"]["replicas"] = before.content.parse()["spec"]["replicas"].clone();
+    }
+    let (live, owned) = (before.content.parse(), before.owned.as_ref().map(JsonText::parse));
+    let changes = diff::differences(kind, body, &live, owned.as_ref());
+    if kind.is_workload() && changes.of_template().next().is_none() {
+        content["spec"]["template"] = live["spec"]["template"].clone();
     }
     content
 }

@@ -105,23 +105,27 @@ impl Model {
             let is_rewritten = template(&content) != template(&asked);
             if template(&content) != template(&live) {
                 self.rolls_by_rewriter = template(&asked) == template(&live);
-                self.template_was_rewritten |= is_rewritten || self.has_rewritten_template;
+                self.template_was_rewritten |= is_rewritten || self.rewritten_templates.contains(&kind);
             }
-            if kind.is_workload() {
-                self.has_rewritten_template = is_rewritten;
-            }
+            self.note_rewritten(kind, is_rewritten);
             self.change_child(kind, |child| take_in(child, content, body));
         }
         Reply::Child(self.children.get(&kind).cloned().map(Box::new))
+    }
+
+    /// Whether the cluster made another pod template of what was applied to this child.
+    fn note_rewritten(&mut self, kind: ChildKind, is_rewritten: bool) {
+        match is_rewritten {
+            true => self.rewritten_templates.insert(kind),
+            false => self.rewritten_templates.remove(&kind),
+        };
     }
 
     fn create_child(&mut self, kind: ChildKind, body: &Value) -> Reply {
         let version = self.tick();
         let asked = content(body);
         let stored = self.cluster.stores(asked.clone());
-        if kind.is_workload() {
-            self.has_rewritten_template = stored["spec"]["template"] != asked["spec"]["template"];
-        }
+        self.note_rewritten(kind, stored["spec"]["template"] != asked["spec"]["template"]);
         let child = SeenChild {
             kind,
             key: self.key.clone(),
