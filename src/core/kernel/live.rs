@@ -78,6 +78,11 @@ pub struct Live {
     pub partition_is_foreign: bool,
     /// The status, if the child is a Deployment or a StatefulSet.
     pub rollout: Option<Box<SeenRollout>>,
+    /// Whether all pods of a StatefulSet were seen to have its template, since that template came. A pod that is away later comes
+    /// back with it. The numbers of now do not tell that: they count a pod that is being deleted like one of another template, and
+    /// a pod that was just made not at all.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_rolled_out: bool,
     /// [`SeenChild::inactive`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inactive: Option<Box<ScalingInactive>>,
@@ -137,6 +142,23 @@ impl Live {
         }
     }
 
+    /// The same with what is remembered of the object that was known before.
+    #[must_use]
+    pub fn after(self, before: &Self) -> Self {
+        let is_same = self.uid == before.uid && self.template_content_hash == before.template_content_hash;
+        Self { has_rolled_out: self.has_rolled_out || is_same && before.has_rolled_out, ..self }
+    }
+
+    /// Whether the status counts as many pods of the newest template as are asked for, and no others.
+    fn counts_new_pods_only(&self) -> bool {
+        self.rollout.as_deref().is_some_and(|seen| {
+            seen.observed_generation >= self.generation
+                && seen.revisions.as_deref().is_some_and(|it| it.current == it.update)
+                && seen.updated == seen.replicas
+                && seen.replicas == self.asked()
+        })
+    }
+
     /// The same object with another status: what its content says stays as it was found.
     #[must_use]
     pub fn with_status_of(self, seen: SeenChild) -> Self {
@@ -159,7 +181,8 @@ impl Live {
         } = seen;
         let comparison = self.comparison.of_same(content, owned);
         let (rollout, inactive) = (rollout.map(Box::new), inactive.map(Box::new));
-        Self { resource_version, generation, deleting, rollout, inactive, comparison, ..self }
+        let live = Self { resource_version, generation, deleting, rollout, inactive, comparison, ..self };
+        Self { has_rolled_out: live.has_rolled_out || live.counts_new_pods_only(), ..live }
     }
 
     /// Keeps the outcome of a comparison and drops the object.
@@ -217,7 +240,7 @@ impl From<SeenChild> for Live {
         });
         let secret_hash =
             hash_at.and_then(|of| annotation(of, SECRET_HASH).filter(|_| by_us(of, SECRET_HASH)));
-        Self {
+        let live = Self {
             // What only a newer operator knows may have it in either place.
             secret_hash: secret_hash.or_else(|| template.as_ref()?.secret_hash.clone()),
             restart_trigger: annotation("/spec/template", RESTART_TRIGGER),
@@ -240,9 +263,11 @@ impl From<SeenChild> for Live {
             weakened: weakened::weakened(&content, &seen.managers),
             managers: field_managers::bounded(seen.managers),
             rollout: seen.rollout.map(Box::new),
+            has_rolled_out: false,
             inactive: seen.inactive.map(Box::new),
             go_operator: go_operator.map(Box::new),
             comparison: Comparison::new(seen.content, seen.owned),
-        }
+        };
+        Self { has_rolled_out: live.counts_new_pods_only(), ..live }
     }
 }

@@ -227,6 +227,9 @@ impl Slot {
     /// accepted.
     pub fn on_versions_gone_back(&mut self) {
         (self.doubtful, self.absence, self.lost) = (true, Absence::Likely, None);
+        if let Some(live) = &mut self.live {
+            live.has_rolled_out = false;
+        }
         self.backoff.take_if(|backoff| backoff.retry_at.is_none());
     }
 
@@ -295,7 +298,8 @@ impl Slot {
         let live = match before {
             // Most events change the status only: what was found in the rest still holds.
             Some(before) if news != News::Object => before.with_status_of(seen),
-            _ => Live::from(seen),
+            Some(before) => Live::from(seen).after(&before),
+            None => Live::from(seen),
         };
         self.template_changed |= hash_before.is_some_and(|before| before != live.template_content_hash);
         let live = self.live.insert(live);
@@ -359,6 +363,7 @@ mod tests {
     use crate::kernel::diff::Differences;
     use crate::kernel::event::SeenRollout;
     use crate::kernel::failure::Category;
+    use crate::kernel::field_managers::OtherManager;
 
     fn service(uid: &str, version: &str) -> SeenChild {
         SeenChild {
@@ -391,6 +396,46 @@ mod tests {
 
     fn paths(found: (Option<Differences>, bool)) -> (Vec<String>, bool) {
         (found.0.unwrap().paths, found.1)
+    }
+
+    /// Three pods, of which so many are counted as those of the template.
+    fn stateful_set(version: &str, image: &str, updated: i32) -> SeenChild {
+        let template = json!({"spec": {"containers": [{"image": image}]}});
+        SeenChild {
+            kind: ChildKind::StatefulSet,
+            content: json!({"spec": {"replicas": 3, "template": template}}).into(),
+            rollout: Some(SeenRollout {
+                replicas: 3,
+                updated,
+                revisions: Some(Box::default()),
+                ..SeenRollout::default()
+            }),
+            ..service("a", version)
+        }
+    }
+
+    #[test]
+    fn a_rollout_stays_over_though_a_pod_is_away_until_the_template_changes_or_etcd_is_restored() {
+        let mut slot = Slot::default();
+        let mut after = |seen: SeenChild| {
+            slot.store_from_watch(seen);
+            slot.live.as_ref().unwrap().has_rolled_out
+        };
+        assert!(!after(stateful_set("1", "a", 2)));
+        assert!(after(stateful_set("2", "a", 3)));
+        assert!(after(stateful_set("3", "a", 2)), "a pod is being deleted");
+        let managers = vec![OtherManager { name: "kubectl".to_owned(), time: None, fields: Vec::new() }];
+        assert!(
+            after(SeenChild { managers, ..stateful_set("4", "a", 2) }),
+            "somebody wrote beside the template"
+        );
+        assert!(!after(stateful_set("5", "b", 2)));
+        assert!(after(stateful_set("6", "b", 3)));
+        assert!(!after(SeenChild { uid: Uid::from("b"), ..stateful_set("7", "b", 2) }), "it was made anew");
+        assert!(after(SeenChild { uid: Uid::from("b"), ..stateful_set("8", "b", 3) }));
+        slot.on_versions_gone_back();
+        slot.store_as_truth(SeenChild { uid: Uid::from("b"), ..stateful_set("2", "b", 2) });
+        assert!(!slot.live.unwrap().has_rolled_out);
     }
 
     #[test]

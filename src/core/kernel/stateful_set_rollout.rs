@@ -13,13 +13,12 @@
 //! without the wait for warmth. Where no pod may hold keys all are replaced.
 
 use super::desired::partition::{HELD, Partition};
-use super::event::SeenRollout;
+use super::event::{SeenRevisions, SeenRollout};
 use super::live::Live;
 
 /// The partition for a live StatefulSet. `expected` is the number of pods that an apply would ask for.
 #[must_use]
-pub fn partition(live: &Live, expected: i32, pods: &SeenPods<'_>, next: NextPod) -> Partition {
-    let SeenPods { unready, terminating } = pods;
+pub fn partition(live: &Live, expected: i32, unready: &[UnreadyPod<'_>], next: NextPod) -> Partition {
     let at = live.partition.unwrap_or(0);
     let asked = live.asked();
     let Some(seen) = observed(live) else {
@@ -34,19 +33,14 @@ pub fn partition(live: &Live, expected: i32, pods: &SeenPods<'_>, next: NextPod)
         true => (0, 0),
         false => (last_of(asked.min(expected)).min(any), next_step(seen, at, asked, next).min(of_older)),
     };
-    // At rest (partition HELD) only our apply starts a rollout. A different template is somebody else's. A terminating pod
-    // counts as not updated. If somebody else set the partition, the stopped rollout continues.
+    // At rest (partition HELD) only our apply starts a rollout. A different template is somebody else's. If somebody else set
+    // the partition, the stopped rollout continues.
     let at_rest = at == HELD && !live.partition_is_foreign;
-    let rolling = is_rolling(seen);
+    // The partition of a rollout that is over says nothing: from 0 Kubernetes would replace all pods by itself. A pod that is
+    // away since then comes back with the template that all have.
     Partition {
-        of_kept_pods: if at_rest || !rolling { HELD } else { at.min(step) },
-        // The partition of a rollout that is over says nothing: from 0 Kubernetes would replace all pods by itself. A pod that is
-        // away since then comes back with the template that all have.
-        of_new_template: if rolling && may_have_another_template(seen, *terminating) {
-            at.min(first_step)
-        } else {
-            first_step
-        },
+        of_kept_pods: if at_rest || live.has_rolled_out { HELD } else { at.min(step) },
+        of_new_template: if live.has_rolled_out { first_step } else { at.min(first_step) },
     }
 }
 
@@ -91,15 +85,6 @@ fn observed(live: &Live) -> Option<&SeenRollout> {
     live.rollout.as_deref().filter(|seen| seen.observed_generation >= live.generation)
 }
 
-/// What is known of the pods of a StatefulSet beside the numbers in its status.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SeenPods<'a> {
-    /// Those that do not serve.
-    pub unready: Vec<UnreadyPod<'a>>,
-    /// How many are being deleted. They may still serve; once their controller has looked, the status counts them as not updated.
-    pub terminating: i32,
-}
-
 /// A pod that does not serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadyPod<'a> {
@@ -127,25 +112,11 @@ fn holds_no_keys(seen: &SeenRollout, unready: &[UnreadyPod<'_>]) -> bool {
     seen.ready == 0 && i32::try_from(empty).is_ok_and(|empty| empty >= seen.replicas)
 }
 
-/// Whether some pods are of another template than the StatefulSet has.
+/// Whether some pods are of another template than the StatefulSet has, or are being deleted.
 #[must_use]
 pub fn is_rolling(seen: &SeenRollout) -> bool {
-    has_another_template(seen) || seen.updated < seen.replicas
-}
-
-/// Whether pods that come back below the partition may have another template than the others. A pod that is neither updated nor
-/// being deleted has one: where a template comes back before its rollout away from it is over, only this tells it, because the
-/// StatefulSet's revisions are the same. Two watches are compared here: right after a deletion or its end, one of them may
-/// not have told of it yet. An edit in that moment may begin at 0, where Kubernetes replaces one pod after the other without the
-/// waits of this operator.
-fn may_have_another_template(seen: &SeenRollout, terminating: i32) -> bool {
-    let is_left = seen.updated.saturating_add(terminating) < seen.replicas;
-    seen.revisions.is_none() || has_another_template(seen) || is_left
-}
-
-/// Whether the StatefulSet has another template than the one that all its pods had last.
-fn has_another_template(seen: &SeenRollout) -> bool {
-    seen.revisions.as_ref().is_some_and(|revisions| revisions.current != revisions.update)
+    let has_another_template = |it: &SeenRevisions| it.current != it.update;
+    seen.revisions.as_deref().is_some_and(has_another_template) || seen.updated < seen.replicas
 }
 
 /// The number of the last of so many pods.
@@ -174,7 +145,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::kernel::event::{SeenChild, SeenRevisions};
+    use crate::kernel::event::SeenChild;
     use crate::kernel::object::{ChildKind, Key, ResourceVersion, Uid};
 
     /// Three pods, of which the last `updated` have the newest template.
@@ -221,10 +192,6 @@ mod tests {
         }
     }
 
-    fn with(unready: &[UnreadyPod<'static>]) -> SeenPods<'static> {
-        SeenPods { unready: unready.to_vec(), terminating: 0 }
-    }
-
     const fn starting(number: i32, revision: &str) -> UnreadyPod<'_> {
         UnreadyPod { number, revision, may_hold_keys: false, is_given_up: false }
     }
@@ -263,10 +230,7 @@ mod tests {
         #[case] unready: &[UnreadyPod<'static>],
         #[case] expected: i32,
     ) {
-        assert_eq!(
-            partition(&live(at, seen), 3, &with(unready), NextPod::MayBeReplaced).of_kept_pods,
-            expected
-        );
+        assert_eq!(partition(&live(at, seen), 3, unready, NextPod::MayBeReplaced).of_kept_pods, expected);
     }
 
     #[rstest]
@@ -285,31 +249,31 @@ mod tests {
         #[case] unready: &[UnreadyPod<'static>],
         #[case] expected: i32,
     ) {
-        assert_eq!(
-            partition(&live(at, seen), 3, &with(unready), NextPod::MayBeReplaced).of_new_template,
-            expected
-        );
+        assert_eq!(partition(&live(at, seen), 3, unready, NextPod::MayBeReplaced).of_new_template, expected);
     }
 
-    /// The StatefulSet's revisions are the same in both.
+    /// A template that came back before its rollout away from it was over. The revisions are the same.
     #[rstest]
-    #[case::a_pod_is_drained_after_a_rollout(2, 1, 2)]
-    #[case::a_template_came_back_and_no_pod_has_it_yet(0, 0, 0)]
-    #[case::and_one_of_them_is_being_replaced(0, 1, 0)]
-    fn at_partition_zero_pods_of_another_template_are_told_from_those_that_are_being_deleted(
-        #[case] updated: i32,
-        #[case] terminating: i32,
-        #[case] expected: i32,
+    #[case::no_pod_has_it_yet(SeenRollout { updated: 0, ..rollout(3, 3) }, false)]
+    #[case::a_pod_is_left(SeenRollout { updated: 2, ..rollout(3, 3) }, false)]
+    #[case::a_pod_was_just_made_and_is_not_counted(SeenRollout { replicas: 2, updated: 2, ..rollout(3, 2) }, false)]
+    #[case::the_numbers_are_of_before(SeenRollout { observed_generation: 0, ..rollout(3, 3) }, false)]
+    #[case::nothing_is_known_of_revisions(SeenRollout { revisions: None, ..rollout(3, 3) }, false)]
+    #[case::all_have_it(rollout(3, 3), true)]
+    #[case::all_have_it_and_one_is_not_ready(rollout(3, 2), true)]
+    fn a_rollout_is_over_once_all_pods_that_are_asked_for_have_the_template(
+        #[case] seen: SeenRollout,
+        #[case] is_over: bool,
     ) {
-        let seen = SeenRollout { updated, ..rollout(3, 3) };
-        let pods = SeenPods { unready: Vec::new(), terminating };
-        assert_eq!(partition(&live(0, seen), 3, &pods, NextPod::MayBeReplaced).of_new_template, expected);
+        assert_eq!(live(0, seen.clone()).has_rolled_out, is_over);
+        let expected = if is_over { HELD } else { 0 };
+        assert_eq!(partition(&live(0, seen), 3, &[], NextPod::MayBeReplaced).of_kept_pods, expected);
     }
 
     #[test]
     fn nothing_moves_before_the_last_write_was_observed() {
         let behind = SeenRollout { observed_generation: 0, ..rollout(1, 3) };
-        let partition = partition(&live(2, behind), 3, &SeenPods::default(), NextPod::MayBeReplaced);
+        let partition = partition(&live(2, behind), 3, &[], NextPod::MayBeReplaced);
         assert_eq!(partition, Partition { of_kept_pods: 2, of_new_template: 2 });
     }
 
@@ -320,20 +284,19 @@ mod tests {
         let fields: Value = owned.iter().map(|it| (format!("f:{it}"), json!({}))).collect();
         let owned = json!({"f:spec": {"f:updateStrategy": {"f:rollingUpdate": fields}}});
         let live = Live::from(SeenChild { owned: Some(owned.into()), ..seen(HELD, rollout(1, 3)) });
-        assert_eq!(partition(&live, 3, &SeenPods::default(), NextPod::MayBeReplaced).of_kept_pods, expected);
+        assert_eq!(partition(&live, 3, &[], NextPod::MayBeReplaced).of_kept_pods, expected);
     }
 
     #[test]
     fn a_template_that_came_back_replaces_the_pods_that_had_left_it() {
         let back = SeenRollout { updated: 2, ..rollout(3, 3) };
-        let partition = partition(&live(2, back), 3, &SeenPods::default(), NextPod::MayBeReplaced);
+        let partition = partition(&live(2, back), 3, &[], NextPod::MayBeReplaced);
         assert_eq!(partition.of_kept_pods, 1, "the others have it already");
     }
 
     #[test]
     fn fewer_pods_are_counted_as_the_fewer() {
-        let partition =
-            partition(&live(HELD, rollout(3, 3)), 2, &SeenPods::default(), NextPod::MayBeReplaced);
+        let partition = partition(&live(HELD, rollout(3, 3)), 2, &[], NextPod::MayBeReplaced);
         assert_eq!(partition.of_new_template, 1);
     }
 
@@ -352,7 +315,7 @@ mod tests {
         let live = live(at, seen);
         assert_eq!(replaced_last(&live), expected);
         if expected.is_some() {
-            let moved = |next| partition(&live, 3, &SeenPods::default(), next).of_kept_pods;
+            let moved = |next| partition(&live, 3, &[], next).of_kept_pods;
             assert_eq!(moved(NextPod::Waits), at);
             assert_eq!(moved(NextPod::MayBeReplaced), at - 1);
         }

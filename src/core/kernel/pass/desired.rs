@@ -9,8 +9,10 @@ use serde_json::Value;
 use super::mounted_secrets::MountedSecrets;
 use super::view::View;
 use crate::api::Validated;
+use crate::kernel::altered::without_known;
+use crate::kernel::desired::partition::{HELD, Partition};
 use crate::kernel::desired::{self, Desired, Intent, LiveTemplate, Revision};
-use crate::kernel::diff;
+use crate::kernel::diff::{self, Differences};
 use crate::kernel::field_path::Path;
 use crate::kernel::hash::BodyHash;
 use crate::kernel::live::Live;
@@ -118,7 +120,7 @@ impl<'a> DesiredChildren<'a> {
         let mut paths = diff::drift(kind, desired, &rendered);
         let gone = diff::drift(kind, &rendered, desired).into_iter().filter(|path| !paths.contains(path));
         paths.extend(gone.collect::<Vec<_>>());
-        Some(diff::Differences { paths, ..diff::Differences::default() }.of_template().cloned().collect())
+        Some(Differences { paths, ..Differences::default() }.of_template().cloned().collect())
     }
 
     /// [`Intent::hash`].
@@ -184,7 +186,31 @@ impl<'a> View<'a> {
     {
         let intent = self.intent(spec, mounted_secrets.hash.as_deref(), self.next_pod(spec, mounted_secrets));
         let live = self.live_template(&intent, mounted_secrets.changed_unseen);
-        DesiredChildren::new(intent, live, self.resource.rendered_hashes.as_deref())
+        let known = self.resource.rendered_hashes.as_deref();
+        let desired = DesiredChildren::new(intent, live, known);
+        if !self.must_roll_back(&desired) {
+            return desired;
+        }
+        let DesiredChildren { intent, live, .. } = desired;
+        let of_new_template = intent.partition.of_new_template;
+        let partition = Partition { of_kept_pods: of_new_template, of_new_template };
+        DesiredChildren::new(Intent { partition, ..intent }, live, known)
+    }
+
+    /// Whether all pods of a StatefulSet have a template that somebody else changed, before the partition was [`HELD`]: then
+    /// to put it back is a rollout of its own, which begins with the last pod. From [`HELD`] on no pod takes such a template.
+    fn must_roll_back(&self, desired: &DesiredChildren<'_>) -> bool {
+        let kind = desired.workload();
+        let (slot, hash) = (self.resource.slot(kind), desired.hash(kind));
+        let over = slot.live.as_ref().filter(|live| live.has_rolled_out && live.partition != Some(HELD));
+        let (Some(live), Some(hash)) = (over, hash) else { return false };
+        let found = live.comparison.differences(kind, hash, || desired.body(kind));
+        let found = found.or_else(|| live.comparison.last());
+        let differs = |found: Differences| {
+            let left = slot.altered.as_deref().map(|known| without_known(&found, known));
+            left.as_ref().unwrap_or(&found).of_template().next().is_some()
+        };
+        desired.keeps_template() && found.is_some_and(differs)
     }
 
     /// The desired children with the pod template of the newest revision, even if nothing else changed.

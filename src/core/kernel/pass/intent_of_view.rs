@@ -9,7 +9,7 @@ use crate::kernel::desired::partition::Partition;
 use crate::kernel::desired::{Intent, Servers};
 use crate::kernel::live::Live;
 use crate::kernel::object::ChildKind;
-use crate::kernel::stateful_set_rollout::{self, NextPod, SeenPods};
+use crate::kernel::stateful_set_rollout::{self, NextPod, UnreadyPod};
 
 impl<'a> View<'a> {
     /// What the children are rendered from.
@@ -81,10 +81,9 @@ impl<'a> View<'a> {
     fn partition(&self, spec: &Validated, next_pod: NextPod) -> Partition {
         let live = self.our_workload().filter(|_| spec.workload == Workload::StatefulSet);
         live.map_or(Partition::OF_NONE, |live| {
-            let unready = self.unready_pods().map(|(pod, _)| pod).collect();
-            let pods = SeenPods { unready, terminating: self.terminating_pods() };
+            let unready: Vec<UnreadyPod<'_>> = self.unready_pods().map(|(pod, _)| pod).collect();
             let expected = self.replicas_to_apply(spec).unwrap_or_else(|| live.asked());
-            stateful_set_rollout::partition(live, expected, &pods, next_pod)
+            stateful_set_rollout::partition(live, expected, &unready, next_pod)
         })
     }
 }

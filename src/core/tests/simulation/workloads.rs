@@ -582,9 +582,9 @@ fn an_edit_after_a_template_that_came_back_takes_no_step_back() {
     simulation.model.check_converged();
 }
 
-/// The last pod of the other template is being deleted: the status counts it as neither, and it comes back as all others are.
+/// The last pod of the other template is being deleted: nobody has seen all pods with the template that came back.
 #[test]
-fn an_edit_while_the_last_pod_of_a_template_that_went_is_being_deleted_begins_with_the_last_pod() {
+fn an_edit_while_the_last_pod_of_a_template_that_went_is_being_deleted_takes_no_step_back() {
     let mut simulation = Simulation::new();
     simulation.model.create_resource();
     let run_set = || Op::RunStatefulSet;
@@ -595,9 +595,63 @@ fn an_edit_while_the_last_pod_of_a_template_that_went_is_being_deleted_begins_wi
     }
     assert_eq!(simulation.model.partition(), 0);
     change_and_settle(&mut simulation, &Op::Edit(9));
+    assert_eq!(simulation.model.partition(), 0);
+    simulation.settle();
+    simulation.model.check_converged();
+}
+
+/// A rollout of three named pods, paused when the last of them may go: all have the new template, and the partition stays 0.
+fn paused_at_partition_zero() -> Simulation {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.model.edit(NAMED);
+    simulation.settle();
+    simulation.model.trigger(0);
+    while simulation.model.partition() != 0 {
+        change_and_settle(&mut simulation, &Op::RunStatefulSet);
+    }
+    simulation.model.pause(true);
+    simulation.settle();
+    assert_eq!(simulation.model.partition(), 0);
+    simulation
+}
+
+/// The status counts a pod that is being deleted as one of another template, until it is back.
+#[test]
+fn an_edit_while_a_pod_is_away_after_a_rollout_begins_with_the_last_pod() {
+    for steps in 1..4 {
+        let mut simulation = paused_at_partition_zero();
+        simulation.model.lose_pod(0);
+        for _ in 1..steps {
+            change_and_settle(&mut simulation, &Op::RunStatefulSet);
+        }
+        simulation.model.change_spec(|spec| {
+            spec.paused = None;
+            spec.memcached.get_or_insert_default().threads = Some(3);
+        });
+        answer_all(&mut simulation);
+        assert_eq!(simulation.model.partition(), 2, "after {steps} steps");
+        simulation.settle();
+        simulation.model.check_converged();
+    }
+}
+
+/// Nobody holds the pods of a paused resource at partition 0: Kubernetes gives them the template of somebody else.
+#[test]
+fn a_template_of_somebody_else_that_all_named_pods_have_is_put_back_one_pod_at_a_time() {
+    let mut simulation = paused_at_partition_zero();
+    simulation.model.tamper_template();
+    simulation.settle();
+    let told = simulation.told.len();
+    simulation.model.pause(false);
+    answer_all(&mut simulation);
     assert_eq!(simulation.model.partition(), 2);
     simulation.settle();
     simulation.model.check_converged();
+    assert_eq!(simulation.model.pods_of_the_new_template(), 3);
+    let drift = "Replacing pods, cause drift: somebody else changed the pod template, and it is put back \
+                 (spec.template.spec.containers[name=memcached].image)";
+    assert_eq!(simulation.told[told..], [drift]);
 }
 
 /// What changes a cache, its pods, or the port that clients are told.

@@ -25,6 +25,7 @@ use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use proptest::prelude::*;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
+use crate::disasters::Disaster;
 use crate::history::Op;
 use crate::model::{LACKING, Model, NAME, NAMED, NAMED_WITH_SECRET, Report, WARM, merged};
 use crate::simulation::Simulation;
@@ -368,6 +369,23 @@ fn a_change_of_workloads_that_is_paused_half_way_is_not_ready() {
     let model = run(0, &half_way).model;
     let ready = model.resource().status.conditions.iter().find(|it| it.type_ == "Ready").unwrap();
     assert_eq!(ready.message, "3/3 replicas are ready; not as desired yet: Deployment");
+}
+
+/// The search for histories found it. The former workload's pods are those that are replaced once it is their turn.
+#[test]
+fn another_workload_waits_for_its_turn_where_an_older_definition_hides_whether_anybody_asked_for_it() {
+    let redefine = Step::Any(Op::Befall(Disaster::Redefine));
+    let asks = [redefine, Step::Any(Op::Edit(NAMED)), Step::Break(true), Step::Restart { waits: true }];
+    let model = run(0, &asks).model;
+    let said = |kind: &str| {
+        let found = model.resource().status.conditions.iter().find(|it| it.type_ == kind);
+        found.map(|it| it.message.clone()).unwrap_or_default()
+    };
+    assert_eq!(said("Available"), "0/3 replicas are ready; 1 pod of the Deployment serves meanwhile");
+    assert_eq!(said("Progressing"), "Waiting for statefulset to be created");
+    let waits = "What the stored spec means changed though nobody edited it; pods are replaced once fewer other caches \
+                 replace theirs (--max-concurrent-rollouts)";
+    assert_eq!(said("Reconciling"), waits);
 }
 
 /// Nobody does anything for a rollout that waits for its policy, whether that is refused or somebody else's.

@@ -26,7 +26,7 @@ const TOGETHER: &[(&str, &str)] = &[
     ("Unobserved", "+.+....+x+x.."),
     ("Starting", "+.x.xx.xx.xxx."),
     ("NewGeneration", "++++++++++..+x."),
-    ("WaitsForTurn", "+.+.....+.x+.xx+"),
+    ("WaitsForTurn", "+.+.....+..+.xx+"),
     ("Paused", "+++++++++++++.+x+"),
     ("Pending", "+.+...++.+++.x..+."),
     ("Rotating", "+.+....+..x.+.....+"),
