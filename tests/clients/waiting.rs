@@ -13,7 +13,7 @@ use super::{java, output, program, programs, python};
 
 /// How long the programs wait for an answer: on their page, and here. A cache is given up on after a second; a machine that runs
 /// tests may stand still for longer, and that is no miss.
-const PATIENCE: [(&str, &str); 11] = [
+const ANSWER_TIMEOUTS: [(&str, &str); 11] = [
     // pymemcache and sockets of Python: seconds.
     (r#""connect_timeout": 1, "timeout": 1,"#, r#""connect_timeout": 60, "timeout": 60,"#),
     ("connect_timeout=2, timeout=2,", "connect_timeout=60, timeout=60,"),
@@ -40,16 +40,16 @@ pub(crate) fn patient_programs() -> &'static Path {
     static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("patient-programs");
         fs::create_dir_all(&folder).unwrap();
-        let mut unused = PATIENCE.to_vec();
+        let mut unused = ANSWER_TIMEOUTS.to_vec();
         for entry in fs::read_dir(programs()).unwrap().map(Result::unwrap).filter(|it| it.path().is_file()) {
             let name = entry.file_name().into_string().unwrap();
             let shown = fs::read_to_string(entry.path()).unwrap();
             unused.retain(|(seconds, _)| !shown.contains(seconds));
             let patient =
-                PATIENCE.iter().fold(shown.clone(), |text, (shown, here)| text.replace(shown, here));
+                ANSWER_TIMEOUTS.iter().fold(shown.clone(), |text, (shown, here)| text.replace(shown, here));
             let has_its_own =
                 !["requirements.txt", "pymemcache_secure_ring.py", "HitRatios.java"].contains(&name.as_str());
-            assert_eq!(patient != shown, has_its_own, "PATIENCE does not know how long {name} waits");
+            assert_eq!(patient != shown, has_its_own, "ANSWER_TIMEOUTS does not know how long {name} waits");
             fs::write(folder.join(name), patient).unwrap();
         }
         assert_eq!(unused, [], "no program waits so long");

@@ -76,9 +76,9 @@ pub struct RolloutBudget {
 
 /// The turns, and how many of them there are of each kind that is asked for after every event.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(from = "BTreeMap<Key, Turn>", into = "BTreeMap<Key, Turn>")]
+#[serde(from = "BTreeMap<Key, RolloutTurn>", into = "BTreeMap<Key, RolloutTurn>")]
 struct Turns {
-    all: BTreeMap<Key, Turn>,
+    all: BTreeMap<Key, RolloutTurn>,
     /// Turns in use.
     rolling: usize,
     /// Turns that keep others from adopting.
@@ -86,11 +86,11 @@ struct Turns {
 }
 
 impl Turns {
-    fn get(&self, key: &Key) -> Option<Turn> {
+    fn get(&self, key: &Key) -> Option<RolloutTurn> {
         self.all.get(key).copied()
     }
 
-    fn insert(&mut self, key: Key, turn: Turn) {
+    fn insert(&mut self, key: Key, turn: RolloutTurn) {
         self.remove(&key);
         self.rolling += usize::from(turn.is_used());
         self.halting += usize::from(turn.halts_adoption());
@@ -105,15 +105,15 @@ impl Turns {
     }
 }
 
-impl From<BTreeMap<Key, Turn>> for Turns {
-    fn from(all: BTreeMap<Key, Turn>) -> Self {
+impl From<BTreeMap<Key, RolloutTurn>> for Turns {
+    fn from(all: BTreeMap<Key, RolloutTurn>) -> Self {
         let mut turns = Self::default();
         all.into_iter().for_each(|(key, turn)| turns.insert(key, turn));
         turns
     }
 }
 
-impl From<Turns> for BTreeMap<Key, Turn> {
+impl From<Turns> for BTreeMap<Key, RolloutTurn> {
     fn from(turns: Turns) -> Self {
         turns.all
     }
@@ -121,7 +121,7 @@ impl From<Turns> for BTreeMap<Key, Turn> {
 
 /// A cache's turn: its pods may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Turn {
+pub struct RolloutTurn {
     /// Why the pods roll.
     pub cause: BudgetedRollout,
     /// Whether the rollout waits for a person; also while a refused apply is retried.
@@ -132,7 +132,7 @@ pub struct Turn {
     pub idle: bool,
 }
 
-impl Turn {
+impl RolloutTurn {
     const fn new(cause: BudgetedRollout) -> Self {
         Self { cause, stalled: false, idle: false }
     }
@@ -155,7 +155,7 @@ pub enum TurnState {
     /// Too many other caches roll.
     Waiting(BudgetedRollout),
     /// The pods may be replaced.
-    Granted(Turn),
+    Granted(RolloutTurn),
 }
 
 impl TurnState {
@@ -163,7 +163,7 @@ impl TurnState {
     #[must_use]
     pub const fn stalled(self, stalled: bool) -> Self {
         match self {
-            Self::Granted(turn) => Self::Granted(Turn { stalled: stalled || turn.idle, ..turn }),
+            Self::Granted(turn) => Self::Granted(RolloutTurn { stalled: stalled || turn.idle, ..turn }),
             other => other,
         }
     }
@@ -172,7 +172,7 @@ impl TurnState {
     #[must_use]
     pub const fn idle(self, idle: bool) -> Self {
         match self {
-            Self::Granted(turn) => Self::Granted(Turn { idle, ..turn }),
+            Self::Granted(turn) => Self::Granted(RolloutTurn { idle, ..turn }),
             other => other,
         }
     }
@@ -213,7 +213,7 @@ impl RolloutBudget {
 
     /// The turn of a resource.
     #[must_use]
-    pub fn turn(&self, key: &Key) -> Option<Turn> {
+    pub fn turn(&self, key: &Key) -> Option<RolloutTurn> {
         self.turns.get(key)
     }
 
@@ -223,10 +223,10 @@ impl RolloutBudget {
     pub fn turn_state(&self, key: &Key, reason: Option<BudgetedRollout>, done: bool) -> TurnState {
         match (self.turn(key), reason) {
             (Some(turn), Some(cause)) if self.may_go_on(key, turn, cause, done) => {
-                TurnState::Granted(Turn { cause, idle: false, ..turn })
+                TurnState::Granted(RolloutTurn { cause, idle: false, ..turn })
             }
             (Some(turn), None) if !done => TurnState::Granted(turn),
-            (None, Some(cause)) if self.may_grant(key, cause) => TurnState::Granted(Turn::new(cause)),
+            (None, Some(cause)) if self.may_grant(key, cause) => TurnState::Granted(RolloutTurn::new(cause)),
             (_, Some(cause)) => TurnState::Waiting(cause),
             (_, None) => TurnState::NotNeeded,
         }
@@ -247,7 +247,7 @@ impl RolloutBudget {
 
     /// Restores the turn from the status of a resource: whether it rolls, and whether the rollout stalled or is refused.
     pub fn restore(&mut self, key: &Key, status: &MemcachedStatus) {
-        let turn = status.turn_cause().map(|cause| TurnState::Granted(Turn::new(cause)));
+        let turn = status.turn_cause().map(|cause| TurnState::Granted(RolloutTurn::new(cause)));
         self.note(key, turn.unwrap_or_default().stalled(patch::says_harm(status)));
     }
 
@@ -292,7 +292,8 @@ impl RolloutBudget {
             let own = but.and_then(|key| self.turn(key)).filter(|own| own.is_used());
             return self.turns.rolling - usize::from(own.is_some());
         }
-        let counts = |(key, turn): &(&Key, &Turn)| turn.is_used() && self.sees(key) && Some(*key) != but;
+        let counts =
+            |(key, turn): &(&Key, &RolloutTurn)| turn.is_used() && self.sees(key) && Some(*key) != but;
         self.turns.all.iter().filter(counts).count()
     }
 
@@ -306,7 +307,7 @@ impl RolloutBudget {
 
     /// Whether a turn still allows to replace pods. More turns may be restored than the limit, because a turn
     /// ends before the status says so. Those whose pods roll go on; the others need a free one.
-    fn may_go_on(&self, key: &Key, turn: Turn, cause: BudgetedRollout, done: bool) -> bool {
+    fn may_go_on(&self, key: &Key, turn: RolloutTurn, cause: BudgetedRollout, done: bool) -> bool {
         if turn.idle { self.may_grant(key, cause) } else { !done || self.has_free_turn(key) }
     }
 
@@ -339,7 +340,7 @@ mod tests {
     }
 
     fn rolling(cause: BudgetedRollout) -> TurnState {
-        TurnState::Granted(Turn::new(cause))
+        TurnState::Granted(RolloutTurn::new(cause))
     }
 
     fn idle(cause: BudgetedRollout) -> TurnState {
@@ -478,7 +479,7 @@ mod tests {
     #[derive(Default)]
     struct Walked {
         limit: usize,
-        turns: BTreeMap<Key, Turn>,
+        turns: BTreeMap<Key, RolloutTurn>,
         waiting: BTreeMap<Key, BudgetedRollout>,
     }
 
@@ -524,7 +525,9 @@ mod tests {
         prop_oneof![
             Just(TurnState::NotNeeded),
             cause().prop_map(TurnState::Waiting),
-            turn.prop_map(|(cause, stalled, idle)| { TurnState::Granted(Turn { cause, stalled, idle }) }),
+            turn.prop_map(|(cause, stalled, idle)| {
+                TurnState::Granted(RolloutTurn { cause, stalled, idle })
+            }),
         ]
     }
 

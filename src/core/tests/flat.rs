@@ -26,7 +26,9 @@ use memcached_operator_core::kernel::event::{Event, Reply, SeenChild, SeenResour
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Scope, Uid, Watched};
 use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
-use memcached_operator_core::kernel::rollout_budget::{BudgetSettings, RolloutBudget, Turn, TurnState};
+use memcached_operator_core::kernel::rollout_budget::{
+    BudgetSettings, RolloutBudget, RolloutTurn, TurnState,
+};
 use memcached_operator_core::kernel::seen;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -125,7 +127,7 @@ fn cost_of_waiting(others: usize) -> Cost {
     let budget = BudgetSettings { limit: 10, ..BudgetSettings::default() };
     let mut rollout_budget = RolloutBudget::new(budget, BTreeSet::new());
     let adopting = BudgetedRollout::Adoption;
-    let stalled = Turn { cause: adopting, stalled: true, idle: false };
+    let stalled = RolloutTurn { cause: adopting, stalled: true, idle: false };
     rollout_budget.note(&key(NEAR, "stalled"), TurnState::Granted(stalled));
     for number in 0..others {
         rollout_budget.note(&other(NEAR, number), TurnState::Waiting(adopting));

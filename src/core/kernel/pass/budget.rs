@@ -12,7 +12,7 @@ use crate::api::status::BudgetedRollout;
 use crate::kernel::event::Unavailable;
 use crate::kernel::failure::{Category, Failure};
 use crate::kernel::object::ChildKind;
-use crate::kernel::rollout_budget::{Turn, TurnState};
+use crate::kernel::rollout_budget::{RolloutTurn, TurnState};
 use crate::kernel::rollout_cause::RolloutCause;
 use crate::kernel::stateful_set_rollout;
 use crate::kernel::status::rollout_progress::is_rolled_out;
@@ -113,7 +113,7 @@ pub fn apply<'a>(
         plan
     };
     match (turn_state, newest) {
-        (TurnState::Granted(Turn { cause: BudgetedRollout::Adoption, .. }), Some(newest)) => {
+        (TurnState::Granted(RolloutTurn { cause: BudgetedRollout::Adoption, .. }), Some(newest)) => {
             let plan = waits_for_answer(newest);
             BudgetedPlan { turn_state: turn_state.idle(idle(&plan)), plan }
         }

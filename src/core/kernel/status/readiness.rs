@@ -15,7 +15,7 @@ use super::unfinished::unfinished;
 use crate::api::reason::{Reason, Type};
 use crate::api::status::BudgetedRollout;
 use crate::kernel::failure::Category;
-use crate::kernel::rollout_budget::{Turn, TurnState};
+use crate::kernel::rollout_budget::{RolloutTurn, TurnState};
 
 /// How long requests may be refused before the resource counts as stalled: most refusals end when a quota is raised or
 /// a rule is added, and tools give up on a stalled resource.
@@ -247,7 +247,7 @@ fn with_pod_problem(message: &str, inputs: &StatusInputs<'_>) -> String {
 /// The message, and what else waits for this resource.
 fn with_halt(message: String, inputs: &StatusInputs<'_>) -> String {
     match inputs.turn_state {
-        TurnState::Granted(Turn { cause: BudgetedRollout::Adoption, .. }) => {
+        TurnState::Granted(RolloutTurn { cause: BudgetedRollout::Adoption, .. }) => {
             format!("{message}; no other cache adopts a newer pod template until this one is available")
         }
         _ => message,

@@ -9,7 +9,7 @@ use memcached_operator_core::api::status::BudgetedRollout;
 use memcached_operator_core::kernel::event::SeenRollout;
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::ChildKind;
-use memcached_operator_core::kernel::rollout_budget::{Turn, TurnState};
+use memcached_operator_core::kernel::rollout_budget::{RolloutTurn, TurnState};
 use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
 use memcached_operator_core::kernel::status::{
     BlockingProblem, MissingSecret, StatusInputs, next_change, status, template_generation,
@@ -77,8 +77,8 @@ prop_compose! {
             TurnState::NotNeeded,
             TurnState::Waiting(BudgetedRollout::Secret),
             TurnState::Waiting(BudgetedRollout::Definition),
-            TurnState::Granted(Turn { cause: BudgetedRollout::Adoption, stalled: false, idle: false }),
-            TurnState::Granted(Turn { cause: BudgetedRollout::Definition, stalled: false, idle: false }),
+            TurnState::Granted(RolloutTurn { cause: BudgetedRollout::Adoption, stalled: false, idle: false }),
+            TurnState::Granted(RolloutTurn { cause: BudgetedRollout::Definition, stalled: false, idle: false }),
         ]),
         millis in 0..1_500_000_i64,
     ) -> StatusInputs<'static> {
