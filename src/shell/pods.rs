@@ -72,8 +72,8 @@ pub struct RunningPod {
 /// A pod that runs, or did when the kubelet told of it last, and has a container of one of these names.
 #[must_use]
 pub fn running(pod: &Pod, containers: &[&str]) -> Option<RunningPod> {
-    let sought = |it: &&Container| containers.contains(&it.name.as_str());
-    let container = pod.spec.as_ref()?.containers.iter().find(sought)?.name.clone();
+    let is_named = |it: &&Container| containers.contains(&it.name.as_str());
+    let container = pod.spec.as_ref()?.containers.iter().find(is_named)?.name.clone();
     let status = pod.status.as_ref()?;
     let runs = status.phase.as_deref() == Some("Running") && pod.metadata.deletion_timestamp.is_none();
     let address = status.pod_ip.as_deref()?.parse().ok()?;

@@ -88,9 +88,9 @@ mod tests {
         let folder = tempfile::tempdir()?;
         let first = kept(&folder, "a", Earlier::Counts).part("speed", async || Ok(1)).await?;
         let again = kept(&folder, "a", Earlier::Counts).part("speed", async || Ok(2)).await?;
-        let anew = kept(&folder, "a", Earlier::IsOld).part("speed", async || Ok(3)).await?;
+        let remeasured = kept(&folder, "a", Earlier::IsOld).part("speed", async || Ok(3)).await?;
         let of_another = kept(&folder, "b", Earlier::Counts).part("speed", async || Ok(4)).await?;
-        assert_eq!([first, again, anew, of_another], [1, 1, 3, 4]);
+        assert_eq!([first, again, remeasured, of_another], [1, 1, 3, 4]);
         Ok(())
     }
 

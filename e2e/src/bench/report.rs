@@ -63,7 +63,7 @@ impl Row {
         self.must.keeps(self.figure)
     }
 
-    fn verdict(&self) -> &'static str {
+    fn outcome(&self) -> &'static str {
         match self.hope {
             _ if !self.is_kept() => "MISSED",
             Some(hope) if hope.keeps(self.figure) => "ok, and the hope",
@@ -127,7 +127,7 @@ pub(super) fn table(rows: &[Row]) -> String {
             Figure(row.figure).to_string(),
             row.must.to_string(),
             row.hope.map(|hope| hope.to_string()).unwrap_or_default(),
-            row.verdict().to_owned(),
+            row.outcome().to_owned(),
             row.detail.clone(),
         ]
     }));

@@ -259,12 +259,12 @@ impl<'a> Cache<'a> {
         self.watch.history().await
     }
 
-    /// What the kstatus library says of each version until now. Fails when one of these verdicts is wrong.
+    /// What the kstatus library says of each version until now. Fails when one of these results is wrong.
     ///
     /// # Errors
-    /// As [`StatusHistory::verdicts`].
-    pub async fn verdicts(&self) -> Result<Vec<Status>> {
-        self.history().await?.verdicts()
+    /// As [`StatusHistory::kstatus_results`].
+    pub async fn kstatus_results(&self) -> Result<Vec<Status>> {
+        self.history().await?.kstatus_results()
     }
 }
 

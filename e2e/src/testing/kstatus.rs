@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::line_program::LineProgram;
 use crate::programs::Family;
 
-/// kstatus' verdicts.
+/// The statuses that kstatus knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[expect(missing_docs, reason = "the words are the library's")]
 pub enum Status {
@@ -20,10 +20,10 @@ pub enum Status {
     Unknown,
 }
 
-/// A verdict with its reason.
+/// A status with its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusResult {
-    /// The verdict.
+    /// The status.
     pub status: Status,
     /// Why, in the library's words.
     pub message: String,
@@ -51,7 +51,7 @@ impl Kstatus {
         LineProgram::start(&Family::Kstatus.build()?.join("kstatus")).map(Self)
     }
 
-    /// The verdict on an object with `apiVersion` and `kind`.
+    /// The status of an object with `apiVersion` and `kind`.
     ///
     /// # Errors
     /// When the library cannot judge it.
@@ -83,7 +83,7 @@ mod tests {
             (json!({"observedGeneration": 2}), Status::Current),
             (stalled, Status::Failed),
         ] {
-            assert_eq!(kstatus.status(&object(status)).expect("a verdict").status, wanted);
+            assert_eq!(kstatus.status(&object(status)).expect("a status").status, wanted);
         }
         assert!(kstatus.status(&json!({"no": "kind"})).is_err());
     }

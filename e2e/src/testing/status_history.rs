@@ -48,8 +48,8 @@ pub struct StatusHistory {
 pub struct Judged {
     /// The version's place among those of the resource.
     pub index: usize,
-    /// The verdict.
-    pub verdict: StatusResult,
+    /// What the library says.
+    pub result: StatusResult,
 }
 
 impl StatusWatch {
@@ -159,21 +159,21 @@ impl StatusHistory {
         let objects = self.resource.iter().enumerate();
         objects
             .filter_map(|(index, version)| Some((index, version.object.as_ref()?)))
-            .map(|(index, object)| Ok(Judged { index, verdict: kstatus.status(object)? }))
+            .map(|(index, object)| Ok(Judged { index, result: kstatus.status(object)? }))
             .collect()
     }
 
-    /// The verdicts in order, without repetitions. Fails when one of them is wrong.
+    /// What the library says, in order, without repetitions. Fails when one of them is wrong.
     ///
     /// # Errors
     /// When one is wrong: with the versions that prove it. See [`StatusHistory::lies`].
-    pub fn verdicts(&self) -> Result<Vec<Status>> {
+    pub fn kstatus_results(&self) -> Result<Vec<Status>> {
         let judged = self.judge()?;
         let lies = self.lies(&judged);
         ensure!(lies.is_empty(), "deployment tools were told what is not so:\n{}", lies.join("\n"));
-        let mut verdicts: Vec<Status> = judged.into_iter().map(|one| one.verdict.status).collect();
-        verdicts.dedup();
-        Ok(verdicts)
+        let mut results: Vec<Status> = judged.into_iter().map(|one| one.result.status).collect();
+        results.dedup();
+        Ok(results)
     }
 
     /// All versions of the workload that a spec asks for.
@@ -181,15 +181,15 @@ impl StatusHistory {
         if spec["workload"] == STATEFUL_SET { &self.stateful_set } else { &self.deployment }
     }
 
-    /// Where a tool that trusts the verdicts is misled: the first version is not InProgress; or one is Current while
+    /// Where a tool that trusts the library is misled: the first version is not InProgress; or one is Current while
     /// the workload has not proven that all its pods run what that version says; or the workload's spec changes
     /// while the resource is Current.
     pub fn lies(&self, judged: &[Judged]) -> Vec<String> {
         let mut lies = Vec::new();
-        if let Some(first) = judged.first().filter(|first| first.verdict.status != Status::InProgress) {
-            lies.push(format!("the first version is {:?}", first.verdict));
+        if let Some(first) = judged.first().filter(|first| first.result.status != Status::InProgress) {
+            lies.push(format!("the first version is {:?}", first.result));
         }
-        for current in judged.iter().filter(|one| one.verdict.status == Status::Current) {
+        for current in judged.iter().filter(|one| one.result.status == Status::Current) {
             let resource = &self.resource[current.index];
             let next = self.resource.get(current.index + 1).map_or(u64::MAX, |next| next.at);
             let spec = resource.object.as_ref().map_or(&Value::Null, |object| &object["spec"]);
@@ -287,7 +287,7 @@ mod tests {
         let history = StatusHistory { resource, deployment, stateful_set: vec![] };
         let statuses = [Status::InProgress, Status::Current, Status::InProgress].into_iter().enumerate();
         let judged: Vec<Judged> = statuses
-            .map(|(index, status)| Judged { index, verdict: StatusResult { status, message: String::new() } })
+            .map(|(index, status)| Judged { index, result: StatusResult { status, message: String::new() } })
             .collect();
         history.lies(&judged).len()
     }
@@ -321,7 +321,7 @@ mod tests {
         named.object.as_mut().expect("it is there")["spec"]["workload"] = json!("StatefulSet");
         let statuses = [Status::InProgress, Status::Current].into_iter().enumerate();
         let judged: Vec<_> = statuses
-            .map(|(index, status)| Judged { index, verdict: StatusResult { status, message: String::new() } })
+            .map(|(index, status)| Judged { index, result: StatusResult { status, message: String::new() } })
             .collect();
         let lies = |deployment, stateful_set| {
             StatusHistory { resource: vec![resource(1), named.clone()], deployment, stateful_set }
@@ -339,8 +339,8 @@ mod tests {
             deployment: vec![deployment(5, &[])],
             stateful_set: vec![],
         };
-        let verdict = StatusResult { status: Status::Current, message: String::new() };
-        assert_eq!(history.lies(&[Judged { index: 0, verdict }]).len(), 1);
+        let result = StatusResult { status: Status::Current, message: String::new() };
+        assert_eq!(history.lies(&[Judged { index: 0, result }]).len(), 1);
     }
 
     #[test]

@@ -206,14 +206,14 @@ fn read_everything(space: &Space, folder: &Path, notes: &str) -> Result<()> {
 async fn lose_and_restore(site: &Site<'_>, guide: &mut Guide, folder: &Path) -> Result<()> {
     let kubeconfig = release::kubeconfig(site.cache.space, folder)?;
     let saved = folder.join("caches.yaml").display().to_string();
-    let mut anew = Guide::open(INSTALLING, kubeconfig.clone())?;
+    let mut second_reading = Guide::open(INSTALLING, kubeconfig.clone())?;
     let mut backup = Guide::open(BACKUP, kubeconfig)?.with("/tmp/caches.yaml", &saved)?;
     let beginning = "# Backing up";
     backup.run(beginning)?;
-    anew.run("Uninstalling")?;
+    second_reading.run("Uninstalling")?;
     guide.run("Removing everything")?;
     site.nobody_has_a_cache().await?;
-    anew.run("Uninstalling")?;
+    second_reading.run("Uninstalling")?;
     site.is_installed().await?;
     backup.run(beginning)?;
     site.cache.ready().await?;

@@ -256,7 +256,7 @@ async fn holds(mode: Mode, space: &Space, authorities: &Authorities) -> Result<(
     ensure!(surprises.is_empty(), "{}", surprises.join("\n"));
     local_port_is_right(mode, space, &pods::only_name(&cache).await?).await?;
     exporter_sees(mode, pod, authorities).await?;
-    ensure!(cache.verdicts().await? == [Status::InProgress, Status::Current], "a tool was misled");
+    ensure!(cache.kstatus_results().await? == [Status::InProgress, Status::Current], "a tool was misled");
     println!("{name}: {} attempts as promised, exporter up", mode.attempts().len());
     Ok(())
 }

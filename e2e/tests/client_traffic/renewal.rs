@@ -38,7 +38,7 @@ async fn a_renewed_certificate_rolls_once_and_is_served() -> Result<()> {
         assert_eq!((changed.metadata.generation, history.templates()), (Some(first + 1), 2));
         assert_eq!(cache.template_records().await?, 2);
         let cycle = [Status::InProgress, Status::Current];
-        assert_eq!(history.verdicts()?, [cycle, cycle].concat());
+        assert_eq!(history.kstatus_results()?, [cycle, cycle].concat());
         Ok(())
     })
     .await

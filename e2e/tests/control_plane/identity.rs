@@ -241,7 +241,7 @@ async fn replace(space: &Space) -> Result<Memcached> {
 #[tokio::test]
 async fn a_resource_made_anew_ends_with_children_of_its_own_and_never_takes_the_old_ones_for_a_strangers()
 -> Result<()> {
-    in_space("anew", async |space: &Space| {
+    in_space("recreated", async |space: &Space| {
         collector_is_at_work(space).await?;
         let _kubelet = Kubelet::start(space);
         let record = Record::start(space).await?;
@@ -367,8 +367,8 @@ async fn what_a_resource_left_behind_is_taken_back_whole_and_a_copy_of_it_is_not
 
         let requests = Requests::from_now_on(space)?;
         await_a_later_second(&left).await?;
-        let anew = space.apply(&plain(NAME, &json!({"replicas": 2}))?).await?;
-        await_children_of(space, &anew).await?;
+        let recreated = space.apply(&plain(NAME, &json!({"replicas": 2}))?).await?;
+        await_children_of(space, &recreated).await?;
         await_ready(space, NAME).await?;
         ensure!(identities(space).await? == before, "{:?} instead of {before:?}", identities(space).await?);
         await_answer("what nobody asks for any more is gone", async || {

@@ -147,7 +147,7 @@ async fn who_may_reads_metrics_over_the_newest_certificate_and_nobody_else_does(
         let listen = free_address()?;
         let operator = start(space, listen, folder.path()).await?;
 
-        // With a new token each time: a verdict of before the grant would count for a minute.
+        // With a new token each time: a decision of before the grant would count for a minute.
         let reader = await_answer("the account prometheus may read metrics", async || {
             let reader = token(space, "prometheus").await?;
             let (code, page) = get(listen, &authority, Some(&reader)).await?;

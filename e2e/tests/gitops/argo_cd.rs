@@ -223,8 +223,8 @@ fn argo_cd_shows_each_state_of_a_life_as_what_it_is_and_never_contradicts_flux()
     for (object, expected) in life()? {
         let health = argo_cd.health(&script, &object)?;
         ensure!(health == expected.health(), "{health:?} is not {expected:?}: {object:#}");
-        let verdict = kstatus.status(&object)?;
-        ensure!(expected.of_kstatus().contains(&verdict.status), "{verdict:?} is not {health:?}: {object:#}");
+        let result = kstatus.status(&object)?;
+        ensure!(expected.of_kstatus().contains(&result.status), "{result:?} is not {health:?}: {object:#}");
     }
     // Of a definition that does not fill in the status.
     let health = argo_cd.health(&script, &resource(1, &Value::Null))?;

@@ -174,7 +174,7 @@ async fn counters_that_are_old_or_partial_never_pass_for_a_finished_rollout() ->
             let resource = mirrors(cache, mirrored).await?;
             assert!(says(&resource, "False", "MemcachedNotReady"), "{resource:?}");
         }
-        assert_eq!(cache.verdicts().await?, [InProgress]);
+        assert_eq!(cache.kstatus_results().await?, [InProgress]);
         report(cache, complete(1), json!([])).await?;
         cache.ready().await?;
 
@@ -194,7 +194,7 @@ async fn counters_that_are_old_or_partial_never_pass_for_a_finished_rollout() ->
         cache.ready().await?;
 
         let cycle = [InProgress, Current];
-        assert_eq!(cache.verdicts().await?, [cycle, cycle, cycle].concat());
+        assert_eq!(cache.kstatus_results().await?, [cycle, cycle, cycle].concat());
         Ok(())
     })
     .await
@@ -209,18 +209,21 @@ async fn a_rollout_past_its_deadline_is_failed_until_another_edit() -> Result<()
         // A deadline of the generation before says nothing about this one.
         report(cache, Counters { ready: 1, available: 1, ..complete(1) }, deadline()).await?;
         mirrors(cache, Mirrored { total: 2, updated: 0, ready: 1 }).await?;
-        assert_eq!(cache.verdicts().await?, [InProgress, Current, InProgress]);
+        assert_eq!(cache.kstatus_results().await?, [InProgress, Current, InProgress]);
 
         report(cache, Counters { updated: 1, ..complete(2) }, deadline()).await?;
         let failed = cache.is("it is stalled", |it| says(it, "False", "ProgressDeadlineExceeded")).await?;
         assert_eq!(condition(&failed, "Stalled").unwrap().status, "True");
-        assert_eq!(cache.verdicts().await?, [InProgress, Current, InProgress, Failed]);
+        assert_eq!(cache.kstatus_results().await?, [InProgress, Current, InProgress, Failed]);
 
         cache.apply(&spec(32)).await?;
         generation(cache, 3).await?;
         report(cache, complete(3), json!([])).await?;
         cache.ready().await?;
-        assert_eq!(cache.verdicts().await?, [InProgress, Current, InProgress, Failed, InProgress, Current]);
+        assert_eq!(
+            cache.kstatus_results().await?,
+            [InProgress, Current, InProgress, Failed, InProgress, Current]
+        );
         Ok(())
     })
     .await
@@ -245,7 +248,7 @@ async fn an_object_in_the_way_is_failed_until_it_goes() -> Result<()> {
         report(cache, complete(1), json!([])).await?;
         cache.apply(&spec(64)).await?;
         cache.is("it is stalled", |it| says(it, "False", "NameConflict")).await?;
-        assert_eq!(cache.verdicts().await?, [InProgress, Failed]);
+        assert_eq!(cache.kstatus_results().await?, [InProgress, Failed]);
 
         cache.space.api::<Deployment>().delete(cache.name, &DeleteParams::default()).await?;
         cache.deployment("it is ours", |it| it.metadata.owner_references.is_some()).await?;
@@ -253,7 +256,7 @@ async fn an_object_in_the_way_is_failed_until_it_goes() -> Result<()> {
         cache.is("it goes on", |it| !says(it, "False", "NameConflict")).await?;
         report(cache, complete(1), json!([])).await?;
         cache.ready().await?;
-        assert_eq!(cache.verdicts().await?, [InProgress, Failed, InProgress, Current]);
+        assert_eq!(cache.kstatus_results().await?, [InProgress, Failed, InProgress, Current]);
         Ok(())
     })
     .await
@@ -267,19 +270,19 @@ async fn an_invalid_spec_is_failed_until_it_is_repaired() -> Result<()> {
         let failed = cache.is("it is stalled", |it| says(it, "False", "InvalidSpec")).await?;
         let message = &condition(&failed, "Ready").unwrap().message;
         assert!(message.contains("maxItemSize"), "{message}");
-        assert_eq!(cache.verdicts().await?, [InProgress, Failed]);
+        assert_eq!(cache.kstatus_results().await?, [InProgress, Failed]);
 
         cache.apply(&spec(64)).await?;
         generation(cache, 1).await?;
         report(cache, complete(1), json!([])).await?;
         cache.ready().await?;
-        assert_eq!(cache.verdicts().await?, [InProgress, Failed, InProgress, Current]);
+        assert_eq!(cache.kstatus_results().await?, [InProgress, Failed, InProgress, Current]);
 
         // The same mistake in a cache that runs: its pods stay as they are. Rules that come later change nothing.
         cache.apply(&invalid).await?;
         cache.is("it is stalled", |it| says(it, "False", "InvalidSpec")).await?;
         let until_then = [InProgress, Failed, InProgress, Current, InProgress, Failed];
-        assert_eq!(cache.verdicts().await?, until_then);
+        assert_eq!(cache.kstatus_results().await?, until_then);
         rules_come(cache, &invalid).await?;
         let watch = StatusWatch::follow(&cache.space.client(), cache.space.name(), cache.name).await?;
         cache.apply(&spec(64)).await?;
@@ -289,9 +292,9 @@ async fn an_invalid_spec_is_failed_until_it_is_repaired() -> Result<()> {
         let judged = history.judge()?;
         // The first version is from before the rules, so no tool takes it for a beginning.
         assert_eq!(history.lies(&judged[1..]), Vec::<String>::new());
-        let mut verdicts: Vec<_> = judged.into_iter().map(|it| it.verdict.status).collect();
-        verdicts.dedup();
-        assert_eq!(verdicts, [Failed, InProgress, Current]);
+        let mut results: Vec<_> = judged.into_iter().map(|it| it.result.status).collect();
+        results.dedup();
+        assert_eq!(results, [Failed, InProgress, Current]);
         Ok(())
     })
     .await

@@ -71,7 +71,7 @@ async fn with_its_resource_all_of_a_cache_goes_and_no_finalizer_is_needed() -> R
         let last = history.resource.iter().rev().nth(1).and_then(|version| version.object.as_ref());
         let last = last.context("the version before the end")?;
         assert_eq!(last["metadata"].get("deletionTimestamp"), None, "it goes at once");
-        assert_eq!(history.verdicts()?, [Status::InProgress, Status::Current]);
+        assert_eq!(history.kstatus_results()?, [Status::InProgress, Status::Current]);
         Ok(())
     })
     .await
@@ -133,7 +133,7 @@ async fn kubectl_describe_tells_what_happened_and_why() -> Result<()> {
         })
         .await?;
         let cycle = [Status::InProgress, Status::Current];
-        assert_eq!(cache.verdicts().await?, [cycle, cycle].concat());
+        assert_eq!(cache.kstatus_results().await?, [cycle, cycle].concat());
         Ok(())
     })
     .await

@@ -30,12 +30,12 @@ async fn a_cache_whose_image_does_not_exist_says_so_and_is_ready_with_the_right_
         let problem = format!("container memcached cannot pull {NO_IMAGE}: connection refused");
         is_told(cache, &format!("0/1 replicas are ready: {problem}")).await?;
         cache.is_warned("PodFailing", &problem).await?;
-        assert_eq!(cache.verdicts().await?, [Status::InProgress]);
+        assert_eq!(cache.kstatus_results().await?, [Status::InProgress]);
 
         cache.apply(&image("memcached:1.6")).await?;
         cache.ready().await?;
         cache.connect().await?.set("a", b"1").await?;
-        assert_eq!(cache.verdicts().await?, [Status::InProgress, Status::Current]);
+        assert_eq!(cache.kstatus_results().await?, [Status::InProgress, Status::Current]);
         Ok(())
     })
     .await
@@ -62,7 +62,7 @@ async fn a_wrong_image_costs_nothing_of_what_is_cached_when_it_is_taken_back() -
         assert_eq!(client.get("kept").await?.as_deref(), Some(b"all along".as_slice()));
         assert_eq!(cache.only_pod().await?, pod);
         let cycle = [Status::InProgress, Status::Current];
-        assert_eq!(cache.verdicts().await?, [cycle, cycle].concat());
+        assert_eq!(cache.kstatus_results().await?, [cycle, cycle].concat());
         Ok(())
     })
     .await

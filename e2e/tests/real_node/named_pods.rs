@@ -106,7 +106,7 @@ async fn a_pod_that_dies_loses_its_own_keys_only_and_a_rollout_replaces_one_pod_
         let resource = cache.ready().await?;
         assert_eq!(servers(cache, &resource).await?, names(cache, 4));
         assert_eq!(filled(cache, 4).await?, [0, 1, 2, 3], "scaling replaces nothing");
-        cache.verdicts().await.map(|_| ())
+        cache.kstatus_results().await.map(|_| ())
     })
     .await
 }
@@ -125,7 +125,7 @@ async fn a_wrong_image_costs_one_named_pod_and_the_right_one_heals_it() -> Resul
         cache.apply(&named(2, &json!({}))).await?;
         cache.ready().await?;
         assert_eq!(filled(cache, 2).await?, [0]);
-        cache.verdicts().await.map(|_| ())
+        cache.kstatus_results().await.map(|_| ())
     })
     .await
 }
@@ -149,7 +149,7 @@ async fn a_living_cache_gets_pods_with_names_and_again_pods_without_and_serves_a
         let counts = serving.finish().await?;
         println!("ready pods while the workload of 2 pods changes twice: {counts:?}");
         assert!(counts.iter().all(|count| *count >= 2), "{counts:?}");
-        cache.verdicts().await.map(|_| ())
+        cache.kstatus_results().await.map(|_| ())
     })
     .await
 }
@@ -175,7 +175,7 @@ async fn where_a_new_pod_finds_no_node_beside_the_old_one_the_old_workload_goes_
         let counts = serving.finish().await?;
         println!("ready pods while the workload of one pod changes twice on the only node: {counts:?}");
         assert_eq!(counts, [1, 0, 1, 0, 1], "each time the old pod went first");
-        cache.verdicts().await.map(|_| ())
+        cache.kstatus_results().await.map(|_| ())
     })
     .await
 }
@@ -190,7 +190,7 @@ async fn named_pods_of_a_cache_with_the_longest_name_come_up_and_serve() -> Resu
         assert_eq!(servers(cache, &resource).await?, names(cache, 2));
         fill(cache, 2).await?;
         assert_eq!(filled(cache, 2).await?, [0, 1]);
-        cache.verdicts().await.map(|_| ())
+        cache.kstatus_results().await.map(|_| ())
     })
     .await
 }

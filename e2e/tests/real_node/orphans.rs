@@ -43,9 +43,9 @@ async fn a_cache_that_its_resource_left_behind_is_taken_back_with_every_key() ->
         assert_eq!(left["metadata"]["uid"], before["metadata"]["uid"]);
 
         cache.apply(&spec).await?;
-        let anew = cache.ready().await?;
+        let recreated = cache.ready().await?;
         let taken = cache.workload(kind, "it has its owner again", |it| !owners(it).is_empty()).await?;
-        assert_eq!(owners(&taken), [&json!(anew.uid().context("it has a uid")?)]);
+        assert_eq!(owners(&taken), [&json!(recreated.uid().context("it has a uid")?)]);
         for field in ["uid", "generation"] {
             assert_eq!(taken["metadata"][field], before["metadata"][field], "{field}");
         }

@@ -193,7 +193,7 @@ async fn the_charts_roles_for_users_are_enough_for_the_plugin() -> Result<()> {
         sees_and_changes(&editor, cache).await?;
         as_viewer(cache, async |viewer| only_sees(&viewer, cache).await).await?;
         sees_named_pods(&editor, cache).await?;
-        cache.verdicts().await.map(|_| ())
+        cache.kstatus_results().await.map(|_| ())
     })
     .await
 }

@@ -48,7 +48,7 @@ async fn rolled_once(cache: &Cache<'_>, kind: Workload, since: i64) -> Result<()
     assert_eq!(cache.template_records().await?, 2);
     // Ready goes away before the pods roll, and comes back once.
     let cycle = [Status::InProgress, Status::Current];
-    assert_eq!(history.verdicts()?, [cycle, cycle].concat());
+    assert_eq!(history.kstatus_results()?, [cycle, cycle].concat());
     Ok(())
 }
 
@@ -101,7 +101,7 @@ async fn a_secret_that_goes_and_comes_back_unchanged_rolls_nothing() -> Result<(
         assert_eq!(cache.only_pod().await?, pod);
         assert_eq!((cache.history().await?.templates(), cache.template_records().await?), (1, 1));
         let cycle = [Status::InProgress, Status::Current];
-        assert_eq!(cache.verdicts().await?, [cycle, cycle].concat());
+        assert_eq!(cache.kstatus_results().await?, [cycle, cycle].concat());
         Ok(())
     })
     .await

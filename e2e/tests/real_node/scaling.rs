@@ -90,7 +90,7 @@ async fn a_cache_goes_from_one_pod_to_three_to_none_and_back_without_a_rollout()
         let history = cache.history().await?;
         assert_eq!((history.templates(), cache.template_records().await?), (1, 1));
         let cycle = [Status::InProgress, Status::Current];
-        assert_eq!(history.verdicts()?, [cycle, cycle, cycle, cycle].concat());
+        assert_eq!(history.kstatus_results()?, [cycle, cycle, cycle, cycle].concat());
         Ok(())
     })
     .await

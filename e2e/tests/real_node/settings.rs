@@ -40,7 +40,7 @@ async fn memcached_reports(name: &str, spec: Value, expected: BTreeMap<&'static 
         assert_eq!(resources(cache).await?, spec.get("resources").cloned().unwrap_or_else(|| json!({})));
         client.set("greeting", b"hello").await?;
         assert_eq!(client.get("greeting").await?.as_deref(), Some(b"hello".as_slice()));
-        assert_eq!(cache.verdicts().await?, [Status::InProgress, Status::Current]);
+        assert_eq!(cache.kstatus_results().await?, [Status::InProgress, Status::Current]);
         Ok(())
     })
     .await
@@ -83,7 +83,7 @@ async fn the_right_password_stores_and_a_wrong_or_missing_one_does_not() -> Resu
         assert_eq!(right.stats("settings").await?.get("verbosity").map(String::as_str), Some("2"));
 
         assert_eq!(cache.warnings().await?, Vec::<String>::new());
-        assert_eq!(cache.verdicts().await?, [Status::InProgress, Status::Current]);
+        assert_eq!(cache.kstatus_results().await?, [Status::InProgress, Status::Current]);
         Ok(())
     })
     .await

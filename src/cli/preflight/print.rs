@@ -16,12 +16,12 @@ pub(super) fn text(findings: &[Finding], resources: usize, output: Output) -> Re
         return format.text(&json!({"findings": findings, "summary": summary}));
     }
     let lines: String = findings.iter().map(line).collect();
-    let verdict = match (blocks, steps) {
+    let conclusion = match (blocks, steps) {
         (0, 0) => "The change is safe: no pod would be replaced.",
         (0, _) => "The change is safe once the lines with \"do\" are done: no pod would be replaced.",
         _ => "The change is not safe: correct the lines with \"!\" first.",
     };
-    Ok(format!("{lines}{KIND}s looked at: {resources}. {verdict}\n"))
+    Ok(format!("{lines}{KIND}s looked at: {resources}. {conclusion}\n"))
 }
 
 fn line(Finding { level, object, message }: &Finding) -> String {

@@ -466,7 +466,7 @@ mod tests {
     #[case::wrong_in_another_way(NO_SECRET, NO_SECRETS, Some((Severity::Warning, "SecretNotFound")))]
     #[case::better_but_not_well(NO_SECRET, ROLLING, None)]
     #[case::no_status_at_all(WELL, NEW, None)]
-    fn a_notice_tells_what_changed(
+    fn an_event_tells_what_changed(
         #[case] before: Option<(&str, &str, &str)>,
         #[case] now: Option<(&str, &str, &str)>,
         #[case] expected: Option<(Severity, &str)>,

@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_about_another_desired_object_says_nothing() {
+    fn a_comparison_with_another_desired_object_says_nothing() {
         let desired = json!({"spec": {"clusterIP": "None"}});
         let mut live = Live::from(service("a", "1"));
         let differences =

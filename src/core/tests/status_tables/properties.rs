@@ -23,7 +23,7 @@ use crate::{KEY, at, condition, kstatus};
 const OURS: [&str; 7] = ["Available", "Progressing", "Degraded", "Ready", "Reconciling", "Stalled", "Paused"];
 const FOREIGN: [&str; 2] = ["Audited", "Signed"];
 
-fn troubles() -> impl Strategy<Value = Option<BlockingProblem>> {
+fn blocking_problems() -> impl Strategy<Value = Option<BlockingProblem>> {
     let denied = |category| Some(BlockingProblem::Denied { category, message: "refused".into() });
     select(vec![
         None,
@@ -70,7 +70,7 @@ prop_compose! {
         in_place in prop::bool::weighted(0.8),
         paused in option::weighted(0.2, subsequence(vec!["Service", "Deployment"], 0..=2)),
         missing_secrets in subsequence(vec!["a", "b"], 0..=1),
-        blocking_problem in prop_oneof![Just(None), troubles()],
+        blocking_problem in prop_oneof![Just(None), blocking_problems()],
         rotation in option::weighted(0.3, rotations()),
         pod_problem in option::of(Just("OOMKilled".to_owned())),
         turn_state in select(vec![
