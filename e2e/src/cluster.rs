@@ -175,7 +175,7 @@ impl Cluster {
     }
 
     fn node(&self) -> Result<node::Namespaces> {
-        let node = node::Namespaces::on_record(&self.record.processes);
+        let node = node::Namespaces::from_processes(&self.record.processes);
         node.with_context(|| format!("cluster {} has no running node", self.name))
     }
 

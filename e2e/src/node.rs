@@ -178,7 +178,7 @@ async fn publish_dns(client: &kube::Client, slot: Slot) -> Result<()> {
 
 impl Namespaces {
     /// The namespaces of a cluster that is up.
-    pub(crate) fn on_record(processes: &[Process]) -> Option<Self> {
+    pub(crate) fn from_processes(processes: &[Process]) -> Option<Self> {
         let first = processes.iter().find(|process| process.name == FIRST && process.is_running())?;
         Some(Self { pid: first.pid })
     }

@@ -211,7 +211,7 @@ fn too_long(key: &str, content: &[u8]) -> Option<Refusal> {
 }
 
 fn served_until(shown: &Result<Shown, String>) -> Option<Timestamp> {
-    Some(Leaf::read(shown.as_ref().ok()?.chain.first()?)?.not_after)
+    Some(Leaf::from_der(shown.as_ref().ok()?.chain.first()?)?.not_after)
 }
 
 fn sight<'a>(

@@ -18,14 +18,15 @@ pub struct News {
     pub file_until: Option<Timestamp>,
 }
 
-impl News {
-    /// Nothing is known yet.
-    #[must_use]
-    pub fn none() -> Self {
+/// Nothing is known yet.
+impl Default for News {
+    fn default() -> Self {
         let state = State::Taking { reason: "the agent is starting".to_owned() };
         Self { files: None, state, served_until: None, file_until: None }
     }
+}
 
+impl News {
     /// The answer to the operator.
     #[must_use]
     pub fn answer(&self, question: &RotationQuestion) -> Answer {
@@ -42,7 +43,7 @@ pub struct Published(watch::Sender<News>);
 
 impl Default for Published {
     fn default() -> Self {
-        Self(watch::Sender::new(News::none()))
+        Self(watch::Sender::new(News::default()))
     }
 }
 

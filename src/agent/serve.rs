@@ -89,7 +89,7 @@ async fn answer(State(served): State<Arc<Served>>, Path((nonce, mac)): Path<(Str
     if !served.allows() {
         return later();
     }
-    let question = match RotationQuestion::read(&nonce, &mac) {
+    let question = match RotationQuestion::from_path_parts(&nonce, &mac) {
         Ok(question) => question,
         Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
     };

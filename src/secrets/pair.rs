@@ -96,7 +96,7 @@ pub fn read(files: Files<'_>) -> Result<Pair, Refusal> {
     }
     let chain = read_chain(certificate)?;
     let unreadable = || Refusal::from(SecretFinding::CertificateNotJudged);
-    let leaf = chain.first().and_then(|own| Leaf::read(own)).ok_or_else(unreadable)?;
+    let leaf = chain.first().and_then(|own| Leaf::from_der(own)).ok_or_else(unreadable)?;
     if let Some(finding) = judge_key(key, Some(certificate)) {
         return Err(finding.into());
     }
@@ -188,7 +188,7 @@ fn not_chained(error: &CertificateError) -> Refusal {
 impl Leaf {
     /// Reads what stands in a certificate; `None` where it cannot be read.
     #[must_use]
-    pub fn read(der: &[u8]) -> Option<Self> {
+    pub fn from_der(der: &[u8]) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let time = |seconds| Timestamp::from_second(seconds);
         let validity = certificate.validity();

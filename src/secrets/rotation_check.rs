@@ -71,7 +71,7 @@ impl RotationQuestion {
     ///
     /// # Errors
     /// When they are not of the form.
-    pub fn read(nonce: &str, mac: &str) -> Result<Self, NoQuestion> {
+    pub fn from_path_parts(nonce: &str, mac: &str) -> Result<Self, NoQuestion> {
         Ok(Self { nonce: unhex(nonce).ok_or(NoQuestion)?, mac: unhex(mac).ok_or(NoQuestion)? })
     }
 }
@@ -153,7 +153,7 @@ mod tests {
 
     fn read(path: &str) -> Result<RotationQuestion, NoQuestion> {
         let (nonce, mac) = path.strip_prefix("/rotation/").and_then(|it| it.split_once('/')).unwrap();
-        RotationQuestion::read(nonce, mac)
+        RotationQuestion::from_path_parts(nonce, mac)
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_the_reader_panic(nonce in "[0-9a-fA-Fä+x]{0,70}", mac in ".{0,70}") {
-            if let Ok(question) = RotationQuestion::read(&nonce, &mac) {
+            if let Ok(question) = RotationQuestion::from_path_parts(&nonce, &mac) {
                 prop_assert_eq!(read(&question.path()), Ok(question));
             }
         }

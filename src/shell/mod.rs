@@ -287,7 +287,7 @@ impl Operator {
         let at = self.clock.now();
         let leads_then = self.handover.observe(&event);
         self.take_note(&event);
-        let entry = Entry::begin(at, &event);
+        let entry = Entry::new(at, &event);
         let effects = self.parts.reconciler.step(at, event);
         self.sink.answers.store(self.parts.reconciler.answers().0, Ordering::Relaxed);
         self.parts.journal.record(entry, &effects, &self.parts.reconciler);

@@ -167,7 +167,7 @@ async fn whatever_is_called_good_is_taken_by_memcached_and_shown_to_clients() {
     const TRIES: usize = 400;
     let authority = Authority::new("ours");
     let first = good(&authority, 0);
-    let pod = Pod::with(Access::Certificates, &authority, &first);
+    let pod = Pod::for_access(Access::Certificates, &authority, &first);
     pod.start_memcached().await;
     let mut runner = TestRunner::deterministic();
     let (mut taken, mut refused) = (0, 0);

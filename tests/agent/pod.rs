@@ -115,11 +115,11 @@ pub(crate) fn program() -> String {
 impl Pod {
     /// A pod whose clients need everything.
     pub(crate) fn new(authority: &Authority, content: &Content) -> Self {
-        Self::with(Access::All, authority, content)
+        Self::for_access(Access::All, authority, content)
     }
 
     /// A pod with this content, whose clients have certificates of this authority. Nothing runs yet.
-    pub(crate) fn with(access: Access, authority: &Authority, content: &Content) -> Self {
+    pub(crate) fn for_access(access: Access, authority: &Authority, content: &Content) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let certificates = Volume::new(folder.path().join("tls"), &[CERTIFICATE, PRIVATE_KEY, CA]);
         let passwords = Volume::new(folder.path().join("sasl"), &[PASSWORD_FILE]);

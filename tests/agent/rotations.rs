@@ -32,7 +32,7 @@ fn with_passwords(before: &Content, passwords: &str) -> Content {
 
 /// A pod that serves this content, with its agent.
 async fn settled(access: Access, authority: &Authority, content: &Content) -> (Pod, JoinHandle<()>) {
-    let pod = Pod::with(access, authority, content);
+    let pod = Pod::for_access(access, authority, content);
     pod.start_memcached().await;
     let agent = pod.start_agent();
     pod.await_state("the first content", is_taken).await;

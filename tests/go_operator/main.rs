@@ -48,7 +48,7 @@ fn a_change_over_patches_and_applies_each_child_once_and_rolls_nothing(
     #[case] children: usize,
     #[case] secrets: usize,
 ) {
-    let story = Story::with(files, |_| {});
+    let story = Story::from_files(files, |_| {});
     let counts = ["patch ", "apply ", "read ", "status"].map(|what| story.count(what));
     assert_eq!(counts, [children, children, secrets, 1], "{:?}", story.told());
     assert_eq!(story.sent.len(), 2 * children + secrets + 1, "{:?}", story.told());
@@ -70,7 +70,7 @@ fn a_plan_of_the_change_over_tells_of_no_rollout_and_no_problem(#[case] files: [
 
 #[test]
 fn the_go_operators_entry_becomes_ours_and_nobody_elses() {
-    let story = Story::with(EVERYTHING, |_| {});
+    let story = Story::from_files(EVERYTHING, |_| {});
     let before = objects(EVERYTHING[0]);
     let mut deployment = before["Deployment"].clone();
     let entries = before["Deployment"]["metadata"]["managedFields"].as_array().expect("managedFields");
@@ -97,7 +97,7 @@ fn the_go_operators_entry_becomes_ours_and_nobody_elses() {
 
 #[test]
 fn a_number_of_pods_that_the_go_operator_owns_is_an_autoscalers_to_decide() {
-    let story = Story::with(AUTOSCALED, |live| {
+    let story = Story::from_files(AUTOSCALED, |live| {
         let deployment = live.get_mut("Deployment").expect("the Deployment");
         go_operator_entry(deployment)["fieldsV1"]["f:spec"]["f:replicas"] = json!({});
     });
@@ -151,7 +151,7 @@ fn what_changed_while_no_operator_ran_is_rolled_out_at_the_newest_revision_with_
 
 #[test]
 fn a_secret_that_is_missing_holds_the_change_over_of_the_pods_and_of_nothing_else() {
-    let story = Story::with(EVERYTHING, |live| drop(live.remove("Secret")));
+    let story = Story::from_files(EVERYTHING, |live| drop(live.remove("Secret")));
     assert_eq!([story.count("patch Deployment"), story.count("apply Deployment")], [0, 0]);
     assert_eq!([story.count("patch "), story.count("apply ")], [4, 4], "{:?}", story.told());
     assert_eq!(story.rollouts, []);
@@ -161,7 +161,7 @@ fn a_secret_that_is_missing_holds_the_change_over_of_the_pods_and_of_nothing_els
 
 #[test]
 fn an_operator_that_was_killed_between_patch_and_apply_left_a_template_that_the_next_one_knows() {
-    let story = Story::with(EVERYTHING, |live| {
+    let story = Story::from_files(EVERYTHING, |live| {
         for (kind, object) in
             live.iter_mut().filter(|(kind, _)| !["Memcached", "Secret"].contains(&kind.as_str()))
         {
@@ -188,7 +188,7 @@ fn annotations_that_somebody_took_away_come_back_and_no_pod_rolls() {
 
 #[test]
 fn another_operator_called_manager_keeps_what_it_writes() {
-    let story = Story::with(EVERYTHING, |live| {
+    let story = Story::from_files(EVERYTHING, |live| {
         *live = objects(EVERYTHING[1]);
         let entries = &mut live.get_mut("Service").expect("the Service")["metadata"]["managedFields"];
         entries.as_array_mut().expect("a list").push(json!({
@@ -262,7 +262,7 @@ fn while_a_resource_is_paused_nothing_is_taken_over_and_what_serves_is_ready() {
 
 #[test]
 fn what_the_old_template_lacks_is_said_once_and_only_where_it_matters() {
-    let said = |files| Story::with(files, |_| {}).warnings;
+    let said = |files| Story::from_files(files, |_| {}).warnings;
     assert_eq!(
         said(EVERYTHING),
         [
@@ -277,7 +277,7 @@ fn what_the_old_template_lacks_is_said_once_and_only_where_it_matters() {
 
 #[test]
 fn what_the_go_operators_resource_left_behind_is_taken_over_as_well() {
-    let story = Story::with(EVERYTHING, |live| {
+    let story = Story::from_files(EVERYTHING, |live| {
         for (kind, object) in live.iter_mut() {
             let created = if kind == "Memcached" { "2026-01-02T00:00:00Z" } else { "2026-01-01T00:00:00Z" };
             object["metadata"]["creationTimestamp"] = json!(created);
@@ -300,7 +300,7 @@ fn what_the_go_operators_resource_left_behind_is_taken_over_as_well() {
 
 #[test]
 fn what_another_operator_of_that_name_made_and_nobody_controls_is_left_alone() {
-    let story = Story::with(EVERYTHING, |live| {
+    let story = Story::from_files(EVERYTHING, |live| {
         let service = live.get_mut("Service").expect("the Service");
         service["metadata"]["ownerReferences"] = Value::Null;
         let fields =

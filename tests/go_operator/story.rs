@@ -124,7 +124,7 @@ impl Story {
     }
 
     /// From the files, with the live objects changed.
-    pub(crate) fn with([before, after]: [&str; 2], change: impl FnOnce(&mut Objects)) -> Self {
+    pub(crate) fn from_files([before, after]: [&str; 2], change: impl FnOnce(&mut Objects)) -> Self {
         let mut live = objects(before);
         change(&mut live);
         Self::new(live, objects(after)).play(Until::Settled)

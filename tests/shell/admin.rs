@@ -126,7 +126,7 @@ async fn the_metrics_of_a_thousand_resources_arrive_whole_though_they_are_sent_i
 async fn the_journal_has_a_port_of_loopback_and_is_on_no_other() {
     let reconciler = Reconciler::new(Settings::default());
     let mut journal = Journal::start(None, &reconciler, Arc::new(Metrics::new().unwrap()));
-    journal.record(Entry::begin(Timestamp::UNIX_EPOCH, &Event::Leading(true)), &[], &reconciler);
+    journal.record(Entry::new(Timestamp::UNIX_EPOCH, &Event::Leading(true)), &[], &reconciler);
     // The port is free again when it is taken. Of an address of its own, where nobody else takes it.
     let address = TcpListener::bind("127.0.0.4:0").await.unwrap().local_addr().unwrap();
     let shown = tokio::spawn(show_journal(Loopback::try_from(address).unwrap(), journal.ring()));

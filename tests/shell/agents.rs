@@ -137,7 +137,7 @@ async fn speak(listener: TcpListener, pod: Pod) {
 }
 
 fn news(state: State) -> News {
-    News { files: Some(digests()), state, ..News::none() }
+    News { files: Some(digests()), state, ..News::default() }
 }
 
 fn way(port: u16) -> Way {

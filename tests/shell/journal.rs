@@ -47,7 +47,7 @@ impl Run {
     }
 
     fn step(&mut self, event: Event) {
-        let entry = Entry::begin(self.at, &event);
+        let entry = Entry::new(self.at, &event);
         let effects = self.reconciler.step(self.at, event);
         self.journal.record(entry, &effects, &self.reconciler);
         self.steps += 1;

@@ -56,7 +56,7 @@ pub(super) async fn pods(stage: &Stage, count: usize) -> Result<Vec<Endpoint>> {
 pub(super) async fn connect(stage: &Stage, pod: &Endpoint) -> Result<Memcached> {
     let forward = stage.api::<Pod>().portforward(&pod.name, &[PORT]).await;
     let mut forward = forward.with_context(|| format!("cannot reach port {PORT} of pod {}", pod.name))?;
-    Ok(Memcached::over(forward.take_stream(PORT).context("the port is not forwarded")?))
+    Ok(Memcached::from_stream(forward.take_stream(PORT).context("the port is not forwarded")?))
 }
 
 /// What a pod has under the demo's key.

@@ -318,7 +318,7 @@ mod tests {
         assert!(judged([unread]).is_ok(), "it stood still before it had sent the body");
         let with_the_machine = |writes: Vec<Request>| {
             let mut account = account(writes);
-            account.stalls.push(Stall::between(at(9), at(11)));
+            account.stalls.push(Stall::new(at(9), at(11)));
             account.one_writer().is_ok()
         };
         assert!(with_the_machine(vec![slow.clone()]), "the API server stood still too");

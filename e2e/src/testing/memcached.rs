@@ -34,11 +34,11 @@ impl Memcached {
             .await
             .with_context(|| format!("{address} does not answer"))?
             .with_context(|| format!("cannot connect to {address}"))?;
-        Ok(Self::over(stream))
+        Ok(Self::from_stream(stream))
     }
 
     /// Talks over a connection that is there already.
-    pub fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
+    pub fn from_stream(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
         Self { stream: BufStream::new(Box::new(stream)) }
     }
 

@@ -30,7 +30,7 @@ impl Plugin {
     /// # Errors
     /// As [`Plugin::for_user`].
     pub fn for_administrator(space: &Space) -> Result<Self> {
-        Self::with(space, None)
+        Self::new(space, None)
     }
 
     /// Makes the links, and a kubeconfig by which the administrator acts as this user.
@@ -38,10 +38,10 @@ impl Plugin {
     /// # Errors
     /// When a program is missing or a file cannot be written.
     pub fn for_user(space: &Space, user: &str) -> Result<Self> {
-        Self::with(space, Some(user))
+        Self::new(space, Some(user))
     }
 
-    fn with(space: &Space, user: Option<&str>) -> Result<Self> {
+    fn new(space: &Space, user: Option<&str>) -> Result<Self> {
         let folder = TempDir::new()?;
         let mut config: Value = serde_json::from_slice(&fs::read(space.cluster().kubeconfig())?)?;
         if let Some(user) = user {

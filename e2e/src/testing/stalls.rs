@@ -31,7 +31,7 @@ pub struct Stall {
 
 impl Stall {
     #[cfg(test)]
-    pub(crate) const fn between(began: Timestamp, ended: Timestamp) -> Self {
+    pub(crate) const fn new(began: Timestamp, ended: Timestamp) -> Self {
         Self { began, ended, lasted: Duration::ZERO }
     }
 }

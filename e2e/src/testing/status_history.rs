@@ -97,14 +97,15 @@ impl Follower {
         let only = format!("metadata.name={name}");
         let list = api.list(&ListParams::default().fields(&only)).await?;
         let from = list.metadata.resource_version.context("a list has no version")?;
-        let seen = Arc::new(Mutex::new(list.items.iter().map(Version::stored).collect::<Result<Vec<_>>>()?));
+        let seen =
+            Arc::new(Mutex::new(list.items.iter().map(Version::from_object).collect::<Result<Vec<_>>>()?));
         let (watched, kept) = (api.clone(), Arc::clone(&seen));
         let task = tokio::spawn(async move {
             let params = WatchParams::default().fields(&only);
             let keep = |change| {
                 let version = match change {
-                    Change::Stored(object) => Version::stored(&object)?,
-                    Change::Deleted(object) => Version { object: None, ..Version::stored(&object)? },
+                    Change::Stored(object) => Version::from_object(&object)?,
+                    Change::Deleted(object) => Version { object: None, ..Version::from_object(&object)? },
                 };
                 lock(&kept).push(version);
                 Ok(())
@@ -117,7 +118,7 @@ impl Follower {
 
     /// All versions, once the watch has delivered what is stored now.
     async fn versions(&self) -> Result<Vec<Version>> {
-        let now = self.api.get_opt(&self.name).await?.as_ref().map(Version::stored).transpose()?;
+        let now = self.api.get_opt(&self.name).await?.as_ref().map(Version::from_object).transpose()?;
         await_answer("the watch has caught up", async || {
             ensure!(!self.task.is_finished(), "the watch ended, and what happened since is not known");
             let seen = lock(&self.seen).clone();
@@ -143,7 +144,7 @@ fn lock(versions: &Mutex<Vec<Version>>) -> std::sync::MutexGuard<'_, Vec<Version
 }
 
 impl Version {
-    fn stored(object: &DynamicObject) -> Result<Self> {
+    fn from_object(object: &DynamicObject) -> Result<Self> {
         let at = object.metadata.resource_version.as_deref().context("an object has no version")?;
         Ok(Self { at: at.parse()?, object: Some(serde_json::to_value(object)?) })
     }

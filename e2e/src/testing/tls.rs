@@ -121,7 +121,7 @@ impl Authority {
     /// # Errors
     /// When nobody answers within a minute, or somebody without such a certificate.
     pub async fn connect(&self, to: SocketAddr, identity: Option<&Pair>) -> Result<Memcached> {
-        Ok(Memcached::over(self.handshake(to, identity).await?))
+        Ok(Memcached::from_stream(self.handshake(to, identity).await?))
     }
 
     /// Whether a cache shows this certificate, given as PEM, to who connects now.

@@ -118,7 +118,7 @@ impl<'a> Certificate<'a> {
             connector.connect(ServerName::try_from(name.to_owned())?, TcpStream::connect(to).await?);
         let stream =
             timeout(LONGEST_WAIT, connecting).await.with_context(|| format!("{to} does not speak TLS"))?;
-        Ok(Memcached::over(stream.with_context(|| format!("with the name {name}"))?))
+        Ok(Memcached::from_stream(stream.with_context(|| format!("with the name {name}"))?))
     }
 
     /// Who checks this name refuses the certificate.

@@ -43,5 +43,5 @@ pub(crate) fn field<'a>(status: &'a str, name: &str) -> Result<Vec<&'a str>> {
 /// A connection to 127.0.0.1 inside a pod.
 pub(crate) async fn connect_inside(space: &Space, pod: &str, port: u16) -> Result<Memcached> {
     let mut forward = space.api::<Pod>().portforward(pod, &[port]).await?;
-    Ok(Memcached::over(forward.take_stream(port).context("the port is not forwarded")?))
+    Ok(Memcached::from_stream(forward.take_stream(port).context("the port is not forwarded")?))
 }

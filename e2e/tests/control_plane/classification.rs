@@ -33,7 +33,7 @@ impl Target {
     }
 
     /// As a user who may do nothing but this.
-    async fn as_user(space: &Space, name: &str, verbs: &[&str]) -> Result<Self> {
+    async fn for_user(space: &Space, name: &str, verbs: &[&str]) -> Result<Self> {
         let user = format!("{name}-{}", space.name());
         let right = |verb: &&str| Right {
             group: String::new(),
@@ -186,7 +186,7 @@ async fn quota(space: &Space) -> Result<Vec<Status>> {
 async fn permissions(space: &Space) -> Result<Vec<Status>> {
     let existing = service("existing");
     space.apply::<Service>(&serde_json::from_value(existing.clone())?).await?;
-    let patches = Target::as_user(space, "patches", &["get", "patch"]).await?;
+    let patches = Target::for_user(space, "patches", &["get", "patch"]).await?;
     let create = await_refusal(
         &patches,
         "Service",
@@ -198,7 +198,7 @@ async fn permissions(space: &Space) -> Result<Vec<Status>> {
     let delete =
         await_refusal(&patches, "Service", &owner, expected(Category::Forbidden, "you can't delete")).await?;
     let blocking = owned(existing, "Memcached", true);
-    let deletes = Target::as_user(space, "deletes", &["get", "patch", "delete"]).await?;
+    let deletes = Target::for_user(space, "deletes", &["get", "patch", "delete"]).await?;
     let finalizers = await_refusal(
         &deletes,
         "Service",

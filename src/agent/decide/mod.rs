@@ -166,7 +166,7 @@ fn of_certificates(now: Timestamp, certificates: Certificates<'_>) -> PartState 
     if let Some(words) = not_valid(now, &pair.leaf) {
         return PartState::Refused(vec![Refusal::new(CERTIFICATE, words)]);
     }
-    let served = shown.as_ref().ok().and_then(|shown| Leaf::read(shown.chain.first()?));
+    let served = shown.as_ref().ok().and_then(|shown| Leaf::from_der(shown.chain.first()?));
     let against = served.and_then(|served| against(&pair.leaf, &served));
     match (against, told, shown) {
         (Some(state), _, _) => state,

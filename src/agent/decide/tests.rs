@@ -17,7 +17,7 @@ fn pair(until: i32, algorithm: &'static SignatureAlgorithm, name: &str) -> Pair 
     let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
     (params.not_before, params.not_after) = (date_time_ymd(2020, 1, 1), date_time_ymd(until, 12, 31));
     let certificate = params.self_signed(&KeyPair::generate_for(algorithm).unwrap()).unwrap();
-    let leaf = Leaf::read(certificate.der()).unwrap();
+    let leaf = Leaf::from_der(certificate.der()).unwrap();
     Pair { chain: vec![certificate.der().to_vec()], leaf, authorities: Some(BTreeMap::new()) }
 }
 

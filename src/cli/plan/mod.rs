@@ -201,7 +201,7 @@ mod tests {
         ResourcePlan {
             children: changes.then_some(change).into_iter().collect(),
             problem: problem.then(|| "Forbidden: no".to_owned()),
-            ..ResourcePlan::nothing(key, when)
+            ..ResourcePlan::new(key, when)
         }
     }
 

@@ -255,7 +255,7 @@ mod tests {
         ResourcePlan {
             children,
             template_revision: Some(Revision::NEWEST.0),
-            ..ResourcePlan::nothing(key, When::Now)
+            ..ResourcePlan::new(key, When::Now)
         }
     }
 

@@ -40,15 +40,15 @@ impl Quantity {
 
     /// A quantity of that many bytes, or of that many whole units of anything else.
     #[must_use]
-    pub const fn units(count: i64) -> Self {
+    pub const fn from_units(count: i64) -> Self {
         // Widening; `i128::from` is not const.
         Self(count as i128 * NANOS)
     }
 
     /// A quantity of that many mebibytes.
     #[must_use]
-    pub const fn mebibytes(count: i32) -> Self {
-        Self::units((count as i64) << 20)
+    pub const fn from_mebibytes(count: i32) -> Self {
+        Self::from_units((count as i64) << 20)
     }
 }
 
@@ -184,7 +184,7 @@ mod tests {
             ["-1Gi", "-1", "0", "1n", "999999999n", "1", "1k", "1Ki", "95Mi", "1e11", "1e30", "1e99"];
         let parsed: Vec<_> = ascending.iter().map(|text| Quantity::parse(text).unwrap()).collect();
         assert!(parsed.is_sorted(), "{parsed:?}");
-        assert_eq!(Quantity::parse("96Mi"), Some(Quantity::mebibytes(96)));
-        assert_eq!(Quantity::parse("96Mi"), Some(Quantity::units(100_663_296)));
+        assert_eq!(Quantity::parse("96Mi"), Some(Quantity::from_mebibytes(96)));
+        assert_eq!(Quantity::parse("96Mi"), Some(Quantity::from_units(100_663_296)));
     }
 }

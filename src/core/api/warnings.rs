@@ -46,7 +46,7 @@ fn of_memory_limit(spec: &Validated) -> Option<SpecWarning> {
             limit.0
         ),
     };
-    let is_tight = Quantity::parse(&limit.0)? < Quantity::mebibytes(least);
+    let is_tight = Quantity::parse(&limit.0)? < Quantity::from_mebibytes(least);
     is_tight.then(|| SpecWarning { path: "spec.resources.limits.memory", warning: warning() })
 }
 

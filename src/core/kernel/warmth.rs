@@ -77,7 +77,7 @@ impl Wait {
 
     /// The wait that began before, while some pod does not serve.
     #[must_use]
-    pub const fn interrupted(warmth: Warmth, before: Warming) -> Self {
+    pub const fn from_interrupted(warmth: Warmth, before: Warming) -> Self {
         Self { warming: before, warmth, state: WaitState::Interrupted }
     }
 

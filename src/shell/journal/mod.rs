@@ -89,7 +89,7 @@ pub struct Entry {
 impl Entry {
     /// Writes down the event before the kernel takes it.
     #[must_use]
-    pub fn begin(at: Timestamp, event: &Event) -> Self {
+    pub fn new(at: Timestamp, event: &Event) -> Self {
         #[derive(Serialize)]
         struct Half<'a> {
             at: Timestamp,

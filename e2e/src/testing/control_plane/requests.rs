@@ -29,15 +29,15 @@ struct Found {
 impl Requests {
     /// The requests of the operator of this namespace, from now on.
     pub fn from_now_on(space: &Space) -> Result<Self> {
-        Self::of(space.cluster(), Some(space.name().to_owned()))
+        Self::new(space.cluster(), Some(space.name().to_owned()))
     }
 
     /// The requests of the only operator of the cluster, from now on.
     pub fn for_cluster(cluster: &Cluster) -> Result<Self> {
-        Self::of(cluster, None)
+        Self::new(cluster, None)
     }
 
-    fn of(cluster: &Cluster, namespace: Option<String>) -> Result<Self> {
+    fn new(cluster: &Cluster, namespace: Option<String>) -> Result<Self> {
         let tail = AuditLog::for_cluster(cluster).tail()?;
         Ok(Self { found: Mutex::new(Found { tail, requests: Vec::new() }), namespace })
     }

@@ -147,7 +147,7 @@ fn current_revision(stateful_set: &StatefulSet) -> Option<&str> {
     if observed < stateful_set.metadata.generation {
         return None;
     }
-    Revision::current(stateful_set).name
+    Revision::from_stateful_set(stateful_set).name
 }
 
 fn annotation<'a>(meta: &'a ObjectMeta, name: &str) -> Option<&'a str> {

@@ -19,7 +19,7 @@ pub struct Revision<'a> {
 impl<'a> Revision<'a> {
     /// The template that the pods are to have.
     #[must_use]
-    pub fn current(stateful_set: &'a StatefulSet) -> Self {
+    pub fn from_stateful_set(stateful_set: &'a StatefulSet) -> Self {
         let Some(status) = &stateful_set.status else { return Self::default() };
         let (name, pods) = if is_held(stateful_set) {
             (&status.current_revision, status.current_replicas)

@@ -165,7 +165,7 @@ impl Running {
             desired: spec.and_then(|spec| spec.replicas).unwrap_or(1),
             replicas: status.replicas,
             ready: status.ready_replicas.unwrap_or_default(),
-            updated: Revision::current(stateful_set).pods,
+            updated: Revision::from_stateful_set(stateful_set).pods,
             image: spec.and_then(|spec| image(&spec.template)),
             template_revision: template_revision(&stateful_set.metadata),
         }

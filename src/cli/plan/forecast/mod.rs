@@ -61,9 +61,9 @@ pub struct ResourcePlan {
 }
 
 impl ResourcePlan {
-    /// A plan in which nothing would be done.
+    /// A plan in which nothing would be done yet.
     #[must_use]
-    pub fn nothing(Key { namespace, name }: Key, when: When) -> Self {
+    pub fn new(Key { namespace, name }: Key, when: When) -> Self {
         Self {
             namespace,
             name,
@@ -198,7 +198,7 @@ impl Forecast {
     pub fn learn(&mut self, mut event: Event) {
         match &mut event {
             Event::Resource(seen) => {
-                let plan = ResourcePlan::nothing(seen.key.clone(), without_pause(seen));
+                let plan = ResourcePlan::new(seen.key.clone(), without_pause(seen));
                 let plan = ResourcePlan { problem: problem(&seen.status), ..plan };
                 self.plans.insert(seen.key.clone(), plan);
             }

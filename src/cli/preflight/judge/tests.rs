@@ -61,7 +61,7 @@ fn resource(name: &str, spec: &Value) -> Value {
 }
 
 fn plan() -> ResourcePlan {
-    ResourcePlan::nothing(Key { namespace: "shop".to_owned(), name: "carts".to_owned() }, When::Now)
+    ResourcePlan::new(Key { namespace: "shop".to_owned(), name: "carts".to_owned() }, When::Now)
 }
 
 fn blocking() -> Value {

@@ -216,7 +216,7 @@ fn budget_rules() -> Vec<ValidationRule> {
 pub(super) fn min_available_rule() -> ValidationRule {
     let budget = "self.?highAvailability.?podDisruptionBudget";
     let min = "self.highAvailability.podDisruptionBudget.minAvailable";
-    let Pods { field, count } = Pods::in_cel();
+    let Pods { field, count } = Pods::for_cel();
     ValidationRule {
         // A percentage is rounded up, as Kubernetes does.
         rule: format!(

@@ -31,7 +31,7 @@ impl Pods<&'static str, i32> {
 
 impl Pods<String, String> {
     /// The numbers of pods in CEL, for a rule of `spec`.
-    pub(super) fn in_cel() -> Self {
+    pub(super) fn for_cel() -> Self {
         let scaled = "self.?autoscaling.?enabled.orValue(false)";
         let fewest = format!("self.?autoscaling.?minReplicas.orValue({})", SCALED_REPLICAS.default);
         let most = "self.?autoscaling.?maxReplicas.orValue(1)";

@@ -191,7 +191,7 @@ pub(super) fn validate_memcached(
     let limit = raw.and_then(|raw| raw.limits.as_ref()).and_then(|limits| limits.get("memory"));
     let limit = limit.filter(|amount| problem(amount).is_none()).map(|amount| amount.quantity().0);
     let limit = limit.and_then(|text| quantity::Quantity::parse(&text));
-    let least = quantity::Quantity::mebibytes(max_memory_mb.saturating_add(MEMORY_OVERHEAD_MB));
+    let least = quantity::Quantity::from_mebibytes(max_memory_mb.saturating_add(MEMORY_OVERHEAD_MB));
     findings.check(limit.is_none_or(|limit| limit >= least), "spec.resources.limits[memory]", || {
         memory_limit(max_memory_mb)
     });

@@ -33,7 +33,7 @@ pub struct DesiredChildren<'a> {
 impl<'a> DesiredChildren<'a> {
     /// The children of an unchanged intent, the pod template rendered by the newest rules all the same.
     #[must_use]
-    pub fn at_newest(intent: Intent<'a>, live: Option<Cow<'a, LiveTemplate>>) -> Self {
+    pub fn for_newest_revision(intent: Intent<'a>, live: Option<Cow<'a, LiveTemplate>>) -> Self {
         let desired = desired::children(&intent, None);
         let rendered_hashes = RenderedHashes::new(&intent, None, &desired);
         Self { rendered_hashes, intent, live, rendered: OnceCell::from(desired), is_news: true }
@@ -225,7 +225,7 @@ impl<'a> View<'a> {
     {
         let intent = self.intent(spec, mounted_secrets.hash.as_deref(), self.next_pod(spec, mounted_secrets));
         let live = self.live_template(&intent, mounted_secrets.changed_unseen);
-        DesiredChildren::at_newest(intent, live)
+        DesiredChildren::for_newest_revision(intent, live)
     }
 
     /// Whether the rollout of a StatefulSet goes on to its next pod once all pods are available.

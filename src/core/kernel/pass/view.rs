@@ -156,7 +156,7 @@ impl<'a> View<'a> {
         let unready: Vec<_> = self.unready_pods().map(|(pod, _)| pod).collect();
         let number = stateful_set_rollout::interrupted_at(live, &unready)?;
         let before = before.filter(|it| new(number).is_of(it))?;
-        Some(Wait::interrupted(warmth, before.clone()))
+        Some(Wait::from_interrupted(warmth, before.clone()))
     }
 
     /// Pods of the StatefulSet that do not serve.
