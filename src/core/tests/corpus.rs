@@ -4,6 +4,7 @@
 //! A line of `tests/golden/corpus.jsonl` is a resource and its pod templates by revision. A new revision adds to each
 //! line; nothing that stands there may change.
 
+#![expect(clippy::disallowed_methods, reason = "it compares a file with what is rendered")]
 #![expect(clippy::expect_used, reason = "a test ends where its fixture is not as it should be")]
 
 mod fixture;

@@ -1,5 +1,6 @@
 //! The children against files: the specification's examples, and what each template revision renders for ever.
 
+#![expect(clippy::disallowed_methods, reason = "it reads golden files")]
 #![expect(
     clippy::expect_used,
     clippy::panic,

@@ -2,6 +2,10 @@
 //! real cluster. The table is made from what is rendered, so that it cannot tell anything else.
 
 #![expect(
+    clippy::disallowed_methods,
+    reason = "it compares a page with what is made here, and reads the names of the tests"
+)]
+#![expect(
     clippy::expect_used,
     clippy::unwrap_used,
     reason = "a test ends where a row is not as it should be"
