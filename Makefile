@@ -13,6 +13,9 @@ T ?=
 PREFIX ?= $(HOME)/.local
 # The folder of this file, for whoever calls it from another one.
 HERE := $(dir $(lastword $(MAKEFILE_LIST)))
+# When this make began; and after a command: where it fails, the target ends, and prints how long it took all the same.
+BEGAN := $(shell date +%s)
+OR_TOOK = || { outcome=$$?; $(HERE)scripts/took $@ $(BEGAN); exit $$outcome; }
 
 .PHONY: help
 help: ## List the targets
@@ -51,8 +54,10 @@ demo-down: build ## Remove what `make demo` made
 
 .PHONY: check
 check: test-prerequisites ## Quick loop: format, clippy without tests, pure tests
-	@cargo fmt --all --check
-	@$(MAKE) --file=$(firstword $(MAKEFILE_LIST)) --no-print-directory --jobs=2 --output-sync=target clippy pure-tests
+	@cargo fmt --all --check $(OR_TOOK)
+	@$(MAKE) --file=$(firstword $(MAKEFILE_LIST)) --no-print-directory --jobs=2 --output-sync=target \
+		clippy pure-tests $(OR_TOOK)
+	@$(HERE)scripts/took $@ $(BEGAN)
 
 # In a folder of its own, because two cargos at once wait for each other in one. `make test` lints the tests and e2e too.
 .PHONY: clippy
@@ -63,15 +68,17 @@ clippy:
 pure-tests:
 	@$(HERE)scripts/pure-tests
 
+# The suite prints the time itself: no shell stands between it and who interrupts it.
 .PHONY: test
+test: export MAKE_TEST_BEGAN := $(BEGAN)
 test: test-prerequisites ## All tests, those on a real Kubernetes included (T=name: one program, or tests of that name)
-	@cargo fmt --all --check
-	@cargo clippy --workspace --all-targets --locked --target-dir target/clippy -- -D warnings
-	@cargo build --workspace --locked --bin memcached-operator --features memcached-operator/next-revision
+	@cargo fmt --all --check $(OR_TOOK)
+	@cargo clippy --workspace --all-targets --locked --target-dir target/clippy -- -D warnings $(OR_TOOK)
+	@cargo build --workspace --locked --bin memcached-operator --features memcached-operator/next-revision $(OR_TOOK)
 	@cp target/debug/memcached-operator target/debug/memcached-operator-next
-	@cargo build --workspace --bins --locked
-	@cargo test --workspace --locked --no-run
-	@$(HERE)scripts/memcacheds
+	@cargo build --workspace --bins --locked $(OR_TOOK)
+	@cargo test --workspace --locked --no-run $(OR_TOOK)
+	@$(HERE)scripts/memcacheds $(OR_TOOK)
 	@$(HERE)scripts/suite $(T)
 
 # Three properties take as long as many others, and try a part of the cases only: of rotations a 16th. A property that finds

@@ -105,6 +105,7 @@ fn every_part_runs_also_when_another_failed_and_each_failure_counts() {
         assert_eq!(output.status.success(), fails.is_none(), "{fails:?}: {said}");
         // The end of a long output is what a person, and who cuts it, sees.
         let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+        let shown = without_time(&shown, "test");
         if let Some(part) = fails {
             let (_, end) = shown.rsplit_once("Failed in the lane ").unwrap();
             let end: Vec<_> = end.lines().filter(|line| !line.is_empty()).skip(1).collect();
@@ -122,6 +123,25 @@ fn every_part_runs_also_when_another_failed_and_each_failure_counts() {
             assert_ne!(read(&folder, &format!("asked-{part}")), "", "{part} when {fails:?} fails: {said}");
         }
         assert_eq!(read(&folder, "did"), "build-programs\ndown\ndown\ndown\n", "{said}");
+    }
+}
+
+/// What a target printed before its last line, which says how long it took.
+fn without_time<'a>(shown: &'a str, target: &str) -> &'a str {
+    let before = shown.trim_end().rfind('\n').map_or(0, |end| end + 1);
+    let (shown, last) = shown.split_at(before);
+    assert!(last.starts_with(&format!("make {target}: ")) && last.ends_with(" s\n"), "{shown}{last}");
+    shown
+}
+
+#[test]
+fn the_last_line_says_how_long_it_took_also_where_the_first_step_fails() {
+    for target in ["check", "test"] {
+        let folder = tempfile::tempdir().unwrap();
+        write(&folder, "bin/cargo", "#!/bin/sh\nexit 101\n");
+        let output = make(&folder, target).output().unwrap();
+        assert!(!output.status.success());
+        assert_eq!(without_time(&String::from_utf8(output.stdout).unwrap(), target), "");
     }
 }
 
