@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::authorities::Authorities;
 use super::decide::{Certificates, Part, Passwords, Shown, Sight, Step, Told, after_failure, decide};
 use super::files::{Contents, LONGEST, Paths, Stamp};
-use super::published::{News, Published};
+use super::published::{AgentStatus, Published};
 use super::{handshake, memcached, process};
 use crate::exporter::protocol::Credentials;
 use crate::kernel::secret_keys::{CA, CERTIFICATE, PASSWORD_FILE, PRIVATE_KEY};
@@ -91,22 +91,22 @@ pub async fn run(options: &Options, published: &Published, mut clock: impl FnMut
     let mut wait = RETRY.0;
     loop {
         let stamp = options.paths.stamp();
-        let (news, failed) = round(options, &mut memory, published, &mut clock).await;
-        let patience = match (&news.state, failed.is_empty()) {
+        let (status, failed) = round(options, &mut memory, published, &mut clock).await;
+        let longest = match (&status.state, failed.is_empty()) {
             (State::Taken { .. } | State::Refused { .. }, true) => CHECK,
             (State::NeedsRestart { .. }, true) => RESTART,
             (State::Taking { .. }, _) | (_, false) => wait,
         };
         failed.into_iter().for_each(|part| memory.forget(part));
-        publish(published, news);
-        let changed = change(&options.paths, &stamp, patience).await;
-        wait = if changed || patience != wait { RETRY.0 } else { (wait * 2).min(RETRY.1) };
+        publish(published, status);
+        let changed = change(&options.paths, &stamp, longest).await;
+        wait = if changed || longest != wait { RETRY.0 } else { (wait * 2).min(RETRY.1) };
     }
 }
 
 /// Waits for a change of the files, and no longer than this; whether there was one.
-async fn change(paths: &Paths, stamp: &Stamp, patience: Duration) -> bool {
-    let end = Instant::now() + patience;
+async fn change(paths: &Paths, stamp: &Stamp, longest: Duration) -> bool {
+    let end = Instant::now() + longest;
     loop {
         if paths.stamp() != *stamp {
             return true;
@@ -124,27 +124,27 @@ async fn round(
     memory: &mut Memory,
     published: &Published,
     clock: &mut impl FnMut() -> Timestamp,
-) -> (News, BTreeSet<Part>) {
+) -> (AgentStatus, BTreeSet<Part>) {
     let Options { plain: _, tls, paths } = options;
-    let mut news = News { state: State::Taking { reason: String::new() }, ..published.get() };
+    let mut status = AgentStatus { state: State::Taking { reason: String::new() }, ..published.get() };
     for _ in 0..STEPS {
         let read = match read(paths) {
             Ok(read) => read,
             Err(reason) => {
-                news.state = State::Taking { reason };
-                return (News { files: None, ..news }, BTreeSet::new());
+                status.state = State::Taking { reason };
+                return (AgentStatus { files: None, ..status }, BTreeSet::new());
             }
         };
         let shown = match &read.pair {
             Some(_) => Some(handshake::look(*tls).await),
             None => None,
         };
-        news.served_until = shown.as_ref().and_then(served_until);
-        news.file_until = read.pair.as_ref().and_then(|pair| Some(pair.as_ref().ok()?.leaf.not_after));
-        if news.files.as_ref() != Some(&read.digests) {
-            news.files = Some(read.digests.clone());
+        status.served_until = shown.as_ref().and_then(served_until);
+        status.file_until = read.pair.as_ref().and_then(|pair| Some(pair.as_ref().ok()?.leaf.not_after));
+        if status.files.as_ref() != Some(&read.digests) {
+            status.files = Some(read.digests.clone());
             let state = State::Taking { reason: "memcached is being told".to_owned() };
-            publish(published, News { state, ..news.clone() });
+            publish(published, AgentStatus { state, ..status.clone() });
         }
         let step = decide(sight(&read, shown.as_ref(), memory, clock()));
         // What was checked is not what memcached would read.
@@ -162,11 +162,11 @@ async fn round(
             Err((part, reason)) => after_failure(sight(&read, shown.as_ref(), memory, clock()), part, reason),
         };
         if let Step::Wait { state, failed } = outcome {
-            return (News { state, ..news }, failed);
+            return (AgentStatus { state, ..status }, failed);
         }
     }
-    news.state = State::Taking { reason: KEEP_CHANGING.to_owned() };
-    (news, BTreeSet::new())
+    status.state = State::Taking { reason: KEEP_CHANGING.to_owned() };
+    (status, BTreeSet::new())
 }
 
 /// Reads and judges the files.
@@ -284,11 +284,11 @@ async fn log_in(
 }
 
 /// Says what is new, once.
-fn publish(published: &Published, news: News) {
-    if published.get().state != news.state {
-        log(&news.state);
+fn publish(published: &Published, status: AgentStatus) {
+    if published.get().state != status.state {
+        log(&status.state);
     }
-    published.set(news);
+    published.set(status);
 }
 
 fn log(state: &State) {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use prometheus::proto::{Gauge, LabelPair, Metric, MetricFamily, MetricType};
 use strum::{IntoStaticStr, VariantArray};
 
-use super::published::News;
+use super::published::AgentStatus;
 use crate::secrets::rotation_check::State;
 
 /// When the certificate ends that memcached shows.
@@ -37,8 +37,8 @@ pub const ALL: [(&str, &str); 3] = [
 
 /// All families that have a series.
 #[must_use]
-pub fn families(news: &News) -> Vec<MetricFamily> {
-    let News { files: _, state, served_until, file_until } = news;
+pub fn families(status: &AgentStatus) -> Vec<MetricFamily> {
+    let AgentStatus { files: _, state, served_until, file_until } = status;
     let now = match state {
         State::Taking { .. } => Word::Taking,
         State::Taken { .. } => Word::Taken,

@@ -7,7 +7,7 @@ use crate::secrets::rotation_check::{Answer, Digests, RotationQuestion, State};
 
 /// What is known at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct News {
+pub struct AgentStatus {
     /// The files that the state is about; `None` before they were read.
     pub files: Option<Digests>,
     /// How far memcached is with them.
@@ -19,14 +19,14 @@ pub struct News {
 }
 
 /// Nothing is known yet.
-impl Default for News {
+impl Default for AgentStatus {
     fn default() -> Self {
         let state = State::Taking { reason: "the agent is starting".to_owned() };
         Self { files: None, state, served_until: None, file_until: None }
     }
 }
 
-impl News {
+impl AgentStatus {
     /// The answer to the operator.
     #[must_use]
     pub fn answer(&self, question: &RotationQuestion) -> Answer {
@@ -37,31 +37,31 @@ impl News {
     }
 }
 
-/// The newest news.
+/// The newest status of the agent.
 #[derive(Debug)]
-pub struct Published(watch::Sender<News>);
+pub struct Published(watch::Sender<AgentStatus>);
 
 impl Default for Published {
     fn default() -> Self {
-        Self(watch::Sender::new(News::default()))
+        Self(watch::Sender::new(AgentStatus::default()))
     }
 }
 
 impl Published {
     /// The newest.
     #[must_use]
-    pub fn get(&self) -> News {
+    pub fn get(&self) -> AgentStatus {
         self.0.borrow().clone()
     }
 
     /// Replaces them.
-    pub fn set(&self, news: News) {
-        self.0.send_replace(news);
+    pub fn set(&self, status: AgentStatus) {
+        self.0.send_replace(status);
     }
 
     /// Tells of each replacement from now on.
     #[must_use]
-    pub fn watch(&self) -> watch::Receiver<News> {
+    pub fn watch(&self) -> watch::Receiver<AgentStatus> {
         self.0.subscribe()
     }
 }

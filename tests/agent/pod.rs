@@ -239,8 +239,8 @@ impl Pod {
     /// The state, once it is as asked, and how long that took.
     pub(crate) async fn await_state(&self, what: &str, is: impl Fn(&State) -> bool) -> (State, Duration) {
         let start = Instant::now();
-        let mut news = self.published.watch();
-        let Ok(found) = timeout(DEADLINE, news.wait_for(|news| is(&news.state))).await else {
+        let mut status = self.published.watch();
+        let Ok(found) = timeout(DEADLINE, status.wait_for(|status| is(&status.state))).await else {
             panic!("{what}: still {:?}", self.published.get().state);
         };
         (found.unwrap().state.clone(), start.elapsed())

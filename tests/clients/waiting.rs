@@ -1,4 +1,4 @@
-//! How long the programs of the page wait for an answer: as the page shows them, and with the patience of a test.
+//! How long the programs of the page wait for an answer: as the page shows them, and with the timeouts of a test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ const ANSWER_TIMEOUTS: [(&str, &str); 11] = [
     ("TimeUnit.SECONDS.toNanos(10)", "TimeUnit.SECONDS.toNanos(60)"),
 ];
 
-/// The programs of the page with the patience of a test. Of two it is another one's, or long already.
+/// The programs of the page with the timeouts of a test. Of two it is another one's, or long already.
 pub(crate) fn patient_programs() -> &'static Path {
     static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("patient-programs");
@@ -61,7 +61,7 @@ pub(crate) fn patient_programs() -> &'static Path {
 /// Longer than these libraries wait by themselves.
 const LONGER_THAN_BY_DEFAULT: Duration = Duration::from_secs(6);
 
-/// A server that takes connections and never answers. As the page shows it each program gives up. With the patience of these tests
+/// A server that takes connections and never answers. As the page shows it each program gives up. With the timeouts of these tests
 /// it goes on: so no other setting, and no default, says how long it waits.
 #[rstest]
 #[case::pymemcache("pymemcache_ring.py", "pymemcache_named.py", |it: &str| python(&[it]))]

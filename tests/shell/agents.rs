@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
-use memcached_operator::agent::published::{News, Published};
+use memcached_operator::agent::published::{AgentStatus, Published};
 use memcached_operator::agent::serve::{self, Pages};
 use memcached_operator::exporter::serve::Exporter;
 use memcached_operator::exporter::target::{Address, Target};
@@ -74,7 +74,7 @@ fn cluster(secret: Value, pods: Vec<Value>) -> (Client, Calls) {
 
 /// What stands at the address of a pod.
 enum Pod {
-    Agent(News),
+    Agent(AgentStatus),
     /// It accepts, and says this.
     Says(Vec<u8>),
     /// It accepts, and says a byte at a time, for ever.
@@ -102,12 +102,12 @@ async fn start(pods: Vec<Pod>) -> (u16, Vec<IpAddr>) {
 }
 
 async fn stand(listener: TcpListener, pod: Pod) {
-    let news = match pod {
-        Pod::Agent(news) => news,
+    let status = match pod {
+        Pod::Agent(status) => status,
         other => return speak(listener, other).await,
     };
     let published = Arc::new(Published::default());
-    published.set(news);
+    published.set(status);
     let address = Address { host: "127.0.0.1".into(), port: 1 };
     let nobody = Target { address, tls: None, password_file: None, timeout: Duration::from_secs(1) };
     let pages = Pages { published, exporter: Exporter::new(nobody), is_scraped: false };
@@ -136,8 +136,8 @@ async fn speak(listener: TcpListener, pod: Pod) {
     }
 }
 
-fn news(state: State) -> News {
-    News { files: Some(digests()), state, ..News::default() }
+fn status(state: State) -> AgentStatus {
+    AgentStatus { files: Some(digests()), state, ..AgentStatus::default() }
 }
 
 fn way(port: u16) -> Way {
@@ -150,8 +150,8 @@ fn body(text: &str) -> Vec<u8> {
 
 #[tokio::test]
 async fn each_agent_is_asked_whether_its_pod_uses_what_the_secret_holds() {
-    let taken = || news(State::Taken { until_restart: vec!["a client is let in".into()] });
-    let other = News { files: Some(Digests::new()), ..taken() };
+    let taken = || status(State::Taken { until_restart: vec!["a client is let in".into()] });
+    let other = AgentStatus { files: Some(Digests::new()), ..taken() };
     let (port, addresses) = start(vec![Pod::Agent(taken()), Pod::Agent(other)]).await;
     let mut pods: Vec<_> = addresses.iter().zip(["a", "b"]).map(|(at, name)| pod(name, *at)).collect();
     // Not asked: one that goes, one that begins, one without an agent, one without an address.
@@ -190,7 +190,7 @@ async fn each_agent_is_asked_whether_its_pod_uses_what_the_secret_holds() {
 
 #[tokio::test]
 async fn nobody_is_asked_for_a_content_that_the_secret_does_not_hold() {
-    let (port, addresses) = start(vec![Pod::Agent(news(State::Taken { until_restart: vec![] }))]).await;
+    let (port, addresses) = start(vec![Pod::Agent(status(State::Taken { until_restart: vec![] }))]).await;
     let without_key = json!({"metadata": {"name": "users", "uid": "u", "resourceVersion": "3"}, "data": {}});
     for held in [secret("b3RoZXI="), without_key, Value::Null] {
         let (client, calls) = cluster(held, vec![pod("a", addresses[0])]);

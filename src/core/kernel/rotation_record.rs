@@ -134,7 +134,7 @@ fn problem(
     answers: &[PodAnswer],
 ) -> Option<RotationProblem> {
     let is_over =
-        |since: Option<&Time>, patience| since.is_some_and(|it| inputs.now.duration_since(it.0) >= patience);
+        |since: Option<&Time>, limit| since.is_some_and(|it| inputs.now.duration_since(it.0) >= limit);
     let secrets = in_words(&record.secrets);
     let said = |reason: Reason, message: String| {
         let message = truncated(message, MAX_MESSAGE);
