@@ -64,6 +64,18 @@ impl Measured {
 
 /// Longer than three pods take to start and to be filled, on a busy machine.
 const ROLLOUT: Duration = Duration::from_secs(240);
+/// How long a second of [`Measured::a_second`] lasts at the most. A client fills half of a pod in six seconds, so over a longer
+/// time the ratio of a cold pod would pass for that of a warm one.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// A time in which a client asked, and how much it found.
+#[derive(Clone, Copy)]
+struct Second {
+    begins: Instant,
+    ends: Instant,
+    ratio: f64,
+}
+
 /// A client of named pods, and which pods serve.
 struct Shop<'a> {
     measured: Measured,
@@ -116,8 +128,8 @@ impl<'a> Shop<'a> {
     }
 }
 
-/// The hit ratio of each second of a rollout in which the second pod has been replaced.
-async fn ratios_of_a_rollout(shop: &mut Shop<'_>, edit: &Value) -> Result<Vec<f64>> {
+/// The seconds of a rollout in which the second pod has been replaced; the last one ends after the rollout.
+async fn seconds_of_a_rollout(shop: &mut Shop<'_>, edit: &Value) -> Result<Vec<Second>> {
     let (cache, measured) = (shop.cache, shop.measured);
     cache.apply(edit).await?;
     let generation = cache.space.api::<Memcached>().get(cache.name).await?.metadata.generation;
@@ -128,33 +140,59 @@ async fn ratios_of_a_rollout(shop: &mut Shop<'_>, edit: &Value) -> Result<Vec<f6
     let rollout = cache.space.wait_within::<Memcached>(cache.name, "all pods are new", ROLLOUT, is_over);
     tokio::pin!(rollout);
     let mut ticks = interval(Duration::from_millis(100));
-    let (mut seconds, mut second, mut found, mut asked) = (Vec::new(), Instant::now(), 0, 0);
+    let (mut seconds, mut begins, mut found, mut asked) = (Vec::new(), Instant::now(), 0, 0);
+    let mut over = None;
     loop {
         tokio::select! {
             biased;
-            ended = &mut rollout => {
+            ended = &mut rollout, if over.is_none() => {
                 ended?;
-                shop.look().await?;
-                ensure!((0..measured.pods).all(|pod| shop.is_replaced(pod)), "some pod is not new");
-                return Ok(seconds);
+                over = Some(Instant::now());
             }
             _ = ticks.tick() => {}
         }
         shop.look().await?;
         found += shop.tick().await?;
         asked += measured.pods * A_TICK;
-        if second.elapsed() >= Duration::from_secs(1) && asked >= measured.a_second() {
-            if shop.is_replaced(measured.pods - 2) {
-                seconds.push(ratio(found, asked));
+        if begins.elapsed() >= Duration::from_secs(1) && asked >= measured.a_second() {
+            let ends = Instant::now();
+            if !seconds.is_empty() || shop.is_replaced(measured.pods - 2) {
+                seconds.push(Second { begins, ends, ratio: ratio(found, asked) });
             }
-            (second, found, asked) = (Instant::now(), 0, 0);
+            (begins, found, asked) = (ends, 0, 0);
+            if let Some(over) = over {
+                ensure!((0..measured.pods).all(|pod| shop.is_replaced(pod)), "some pod is not new");
+                holds_each_second(&seconds, over)?;
+                return Ok(seconds);
+            }
         }
     }
+}
+
+/// Fails where a second is not among these, or where one lasts too long to tell: who measures stood still.
+fn holds_each_second(seconds: &[Second], over: Instant) -> Result<()> {
+    for pair in seconds.windows(2) {
+        let missing = pair[1].begins.duration_since(pair[0].ends);
+        ensure!(missing.is_zero(), "nobody asked for {missing:?}");
+    }
+    let last = seconds.last().context("nobody asked")?;
+    let missing = over.duration_since(last.ends);
+    ensure!(missing.is_zero(), "nobody asked for {missing:?} at the end");
+    ensure!(longest(seconds) <= LONGEST, "a ratio is that of {:?}", longest(seconds));
+    Ok(())
+}
+
+fn longest(seconds: &[Second]) -> Duration {
+    seconds.iter().map(|it| it.ends.duration_since(it.begins)).max().unwrap_or_default()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
 fn ratio(found: usize, asked: usize) -> f64 {
     found as f64 / asked as f64
+}
+
+fn ratios(seconds: &[Second]) -> Vec<f64> {
+    seconds.iter().map(|it| it.ratio).collect()
 }
 
 fn lowest(ratios: &[f64]) -> f64 {
@@ -173,13 +211,15 @@ async fn the_next_named_pod_is_replaced_when_the_last_one_is_warm_or_its_time_is
             cache.apply(&next(measured, Value::Null)).await?;
             cache.ready().await?;
             let mut shop = Shop::open(measured, cache, &mut client).await?;
-            let with = ratios_of_a_rollout(&mut shop, &next(measured, warm)).await?;
+            let with = seconds_of_a_rollout(&mut shop, &next(measured, warm)).await?;
             let mut shop = Shop::open(measured, cache, &mut client).await?;
-            let without = ratios_of_a_rollout(&mut shop, &next(measured, Value::Null)).await?;
+            let without = seconds_of_a_rollout(&mut shop, &next(measured, Value::Null)).await?;
+            let longest = [&with, &without].map(|it| longest(it).as_secs_f32());
+            let [with, without] = [with, without].map(|it| ratios(&it));
             let bound = measured.bound()?;
             println!(
                 "{} pods, hit ratio of pymemcache in any second from the second pod on: with warmth of {} % {:.3} or more \
-                 ({} s; must {bound:.3}), without {:.3} ({} s)",
+                 ({} s; must {bound:.3}), without {:.3} ({} s); such a second lasted {longest:.1?} s at the most",
                 measured.pods,
                 measured.percent,
                 lowest(&with),
@@ -214,6 +254,23 @@ async fn the_next_named_pod_is_replaced_when_the_last_one_is_warm_or_its_time_is
         Ok(())
     })
     .await
+}
+
+#[test]
+fn a_second_that_is_missing_or_lasts_too_long_is_noticed() {
+    let start = Instant::now();
+    let second = |begins: u64, ends: u64| {
+        let [begins, ends] = [begins, ends].map(|millis| start + Duration::from_millis(millis));
+        Second { begins, ends, ratio: 1.0 }
+    };
+    let is_whole = |seconds: &[Second], over: u64| {
+        holds_each_second(seconds, start + Duration::from_millis(over)).is_ok()
+    };
+    assert!(is_whole(&[second(0, 1_000), second(1_000, 2_100), second(2_100, 7_100)], 7_000));
+    assert!(!is_whole(&[], 0), "none");
+    assert!(!is_whole(&[second(0, 1_000), second(2_000, 3_000)], 3_000), "none between two");
+    assert!(!is_whole(&[second(0, 1_000), second(1_000, 2_000)], 3_000), "none at the end");
+    assert!(!is_whole(&[second(0, 1_000), second(1_000, 6_001)], 6_000), "one of five seconds");
 }
 
 #[test]
