@@ -2,10 +2,13 @@
 
 use anyhow::{Context, Result, ensure};
 use e2e::testing::await_answer;
-use e2e::testing::cache::{Cache, condition};
+use e2e::testing::cache::{Cache, condition, says};
 use e2e::testing::tls::Authority;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::PodSpec;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::ListParams;
+use memcached_operator::api::{Memcached, MemcachedStatus};
 use serde_json::{Value, json};
 
 use super::{pods, with_cache};
@@ -101,6 +104,48 @@ async fn the_users_contexts_replace_ours_whole() -> Result<()> {
         let message = condition(&told.await?, "Ready").context("it was there")?.message.clone();
         assert!(message.contains("violates PodSecurity"), "{message}");
         Ok(())
+    })
+    .await
+}
+
+/// What Kubernetes says of pods that the StatefulSet's controller could not make.
+async fn refusals(cache: &Cache<'_>) -> Result<Vec<String>> {
+    let events = cache.space.api::<Event>().list(&ListParams::default()).await?.items;
+    let of_the_set = |it: &Event| {
+        let regards = it.regarding.as_ref().and_then(|it| it.kind.as_deref());
+        regards == Some("StatefulSet") && it.reason.as_deref() == Some("FailedCreate")
+    };
+    Ok(events.into_iter().filter(of_the_set).filter_map(|it| it.note).collect())
+}
+
+/// A StatefulSet has no condition ReplicaFailure.
+#[tokio::test]
+async fn named_pods_that_the_namespace_refuses_are_told_of_by_events_of_their_stateful_set() -> Result<()> {
+    with_cache("refused-named", async |cache| {
+        let taken = json!({"workload": "StatefulSet", "replicas": 2});
+        cache.apply(&taken).await?;
+        cache.ready().await?;
+        let mut refused = taken.clone();
+        refused["security"] = json!({"containerSecurityContext": {"readOnlyRootFilesystem": true}});
+        cache.apply(&refused).await?;
+        await_answer("an Event says who refuses the pod", async || {
+            let refusals = refusals(cache).await?;
+            ensure!(refusals.iter().any(|it| it.contains("violates PodSecurity")), "{refusals:?}");
+            Ok(())
+        })
+        .await?;
+        let misses_one = |it: &Memcached| {
+            let waits = |it: &MemcachedStatus| it.replicas == 1 && it.progressing_since.is_some();
+            says(it, "False", "MemcachedNotReady") && it.status.as_ref().is_some_and(waits)
+        };
+        let told = cache.is("a pod is missing, and the deadline has begun", misses_one).await?;
+        let ready = condition(&told, "Ready").map(|it| it.message.as_str());
+        assert_eq!(ready, Some("1/2 replicas are ready"), "no other pod goes");
+        let reconciling = condition(&told, "Reconciling").map(|it| it.reason.as_str());
+        assert_eq!(reconciling, Some("NewGeneration"));
+        cache.apply(&taken).await?;
+        cache.ready().await?;
+        cache.verdicts().await.map(|_| ())
     })
     .await
 }

@@ -8,7 +8,7 @@ use memcached_operator_core::kernel::status::rollout_progress::RolloutProgress;
 use memcached_operator_core::kernel::status::{StatusInputs, next_change, status};
 use rstest::rstest;
 
-use crate::{at, first, kstatus, missing, readiness_lines, rollout, steady};
+use crate::{at, first, kstatus, line, missing, reached, readiness_lines, rollout, steady};
 
 /// The StatefulSet of `shop/cache` with so many of three pods made, new and ready.
 fn pods(exist: i32, updated: i32, ready: i32, now: i64) -> StatusInputs<'static> {
@@ -44,13 +44,42 @@ fn a_statefulset_is_stalled_after_600_seconds_without_progress_also_by_another_o
     assert_eq!(next_change(&pods(3, 1, 2, 600), &almost), None);
 }
 
+/// A quota or a policy refuses its pods. Unlike a Deployment it has no condition that says so.
 #[test]
-fn a_stalled_statefulset_whose_pods_are_refused_says_how_many_exist() {
-    let begun = first(&pods(1, 1, 1, 0));
-    let over = status(&pods(1, 1, 1, 600), &begun);
-    let words = "StatefulSet cache has made no progress for 10 minutes; 1/3 pods exist, and the Events of the StatefulSet \
-        say why no more";
-    assert_eq!(readiness_lines(&over)[1], format!("Stalled=True ProgressDeadlineExceeded: {words}"));
+fn a_statefulset_whose_pods_are_refused_says_how_many_serve_and_after_600_seconds_where_to_look() {
+    let refused = pods(1, 1, 1, 0);
+    let in_progress = "Rollout in progress: 1/3 replicas updated";
+    for (begun, reconciling) in [
+        (first(&refused), "NewGeneration: Reconciling new generation 2".to_owned()),
+        (reached(&refused), format!("Progressing: {in_progress}")),
+    ] {
+        let of_pods = [
+            "Available=True Available: 1/3 replicas are ready".to_owned(),
+            format!("Progressing=True Progressing: {in_progress}"),
+            "Degraded=True Degraded: Only 1/3 replicas are ready".to_owned(),
+        ];
+        let waits = [
+            "Ready=False MemcachedNotReady: 1/3 replicas are ready".to_owned(),
+            format!("Reconciling=True {reconciling}"),
+        ];
+        let almost = status(&pods(1, 1, 1, 599), &begun);
+        for shown in [&begun, &almost] {
+            assert_eq!((lines(shown), kstatus(2, shown)), ([&of_pods[..], &waits].concat(), "InProgress"));
+            assert_eq!(since(shown), Some(Time(at(0))));
+        }
+        let over = status(&pods(1, 1, 1, 600), &almost);
+        let why = "ProgressDeadlineExceeded: StatefulSet cache has made no progress for 10 minutes; 1/3 pods exist, and the \
+            Events of the StatefulSet say why no more";
+        let stalled = [format!("Ready=False {why}"), format!("Stalled=True {why}")];
+        assert_eq!((lines(&over), kstatus(2, &over)), ([&of_pods[..], &stalled].concat(), "Failed"));
+        let taken = status(&pods(3, 3, 3, 700), &over);
+        assert_eq!((kstatus(2, &taken), since(&taken)), ("Current", None));
+    }
+}
+
+/// All conditions, as lines.
+fn lines(status: &MemcachedStatus) -> Vec<String> {
+    status.conditions.iter().map(line).collect()
 }
 
 #[rstest]
