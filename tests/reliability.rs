@@ -1,9 +1,9 @@
-//! The page on reliability and the mutants against the tests: every test that they name exists, and every mutant can be
-//! put back. `make mutants` puts them back and sees that their tests fail.
+//! The page on reliability and the mutants against the tests: every test that they name exists, those that are to run with both
+//! workloads do, and every mutant can be put back. `make mutants` puts them back and sees that their tests fail.
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test ends where a file is not as it should be")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,8 +20,8 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     files.chain(folders.iter().flat_map(|folder| self::files(folder, extension))).collect()
 }
 
-/// The functions of a program of tests, `properties` or `control_plane`, or of the unit tests, `lib`.
-fn functions(program: &str) -> BTreeSet<String> {
+/// The files of a program of tests, `properties` or `control_plane`, or of the unit tests, `lib`.
+fn sources(program: &str) -> Vec<String> {
     let places = match program {
         "lib" => vec![root().join("src")],
         _ => {
@@ -30,8 +30,20 @@ fn functions(program: &str) -> BTreeSet<String> {
     };
     let in_folders = places.iter().filter(|place| place.is_dir()).flat_map(|place| files(place, "rs"));
     let alone = places.iter().map(|place| place.with_extension("rs")).filter(|file| file.is_file());
-    let sources = in_folders.chain(alone).map(|file| fs::read_to_string(file).unwrap());
-    sources.flat_map(|text| names_after(&text, "fn ")).collect()
+    in_folders.chain(alone).map(|file| fs::read_to_string(file).unwrap()).collect()
+}
+
+/// The functions of a program.
+fn functions(program: &str) -> BTreeSet<String> {
+    sources(program).iter().flat_map(|text| names_after(text, "fn ")).collect()
+}
+
+/// The tests of a program on a cluster, with their text.
+fn tests_on_a_cluster(program: &str) -> BTreeMap<String, String> {
+    let sources = sources(program);
+    let tests = sources.iter().flat_map(|text| text.split("#[tokio::test]").skip(1));
+    let texts = tests.filter_map(|test| Some(test.split_once("\n}\n")?.0));
+    texts.filter_map(|text| Some((names_after(text, "fn ").into_iter().next()?, text.to_owned()))).collect()
 }
 
 fn names_after(text: &str, keyword: &str) -> Vec<String> {
@@ -107,19 +119,41 @@ fn every_mutant_says_what_it_is_and_which_test_finds_it() {
     }
 }
 
-/// Program and name of each test on the page, as `simulation::after_any_history`.
-fn named() -> Vec<(String, String)> {
-    let page = fs::read_to_string(root().join("docs/reliability.md")).unwrap();
-    let spans = page.split("```").step_by(2).flat_map(|prose| prose.split('`').skip(1).step_by(2));
+fn page() -> String {
+    fs::read_to_string(root().join("docs/reliability.md")).unwrap()
+}
+
+/// Program and name of each test that a text names, as `simulation::after_any_history`.
+fn named(text: &str) -> Vec<(String, String)> {
+    let spans = text.split("```").step_by(2).flat_map(|prose| prose.split('`').skip(1).step_by(2));
     let named = spans.filter_map(|span| span.split_once("::"));
     named.map(|(program, test)| (program.to_owned(), test.to_owned())).collect()
 }
 
 #[test]
 fn every_test_on_the_page_exists() {
-    let named = named();
+    let named = named(&page());
     assert!(named.len() > 4, "{named:?}");
     for (program, test) in named {
         assert!(functions(&program).contains(&test), "docs/reliability.md: no test {test} in {program}");
+    }
+}
+
+#[test]
+fn the_tests_that_run_with_both_workloads_on_a_node_are_those_of_the_list() {
+    let page = page();
+    let list = page.split("\n## ").find(|it| it.starts_with("Both workloads on a real node\n")).unwrap();
+    let listed: BTreeSet<_> = named(list).into_iter().collect();
+    assert!(listed.len() >= 12, "{listed:?}");
+    for (program, test) in &listed {
+        let text = tests_on_a_cluster(program).remove(test);
+        let text = text.unwrap_or_else(|| panic!("there is no test {test} on a cluster in {program}"));
+        let words = text.to_lowercase().replace('_', "");
+        let has_both = ["deployment", "statefulset"].into_iter().all(|kind| words.contains(kind));
+        assert!(has_both || text.contains("with_each_workload("), "{test} runs with one workload");
+    }
+    for (test, text) in tests_on_a_cluster("real_node") {
+        let is_listed = listed.contains(&("real_node".to_owned(), test.clone()));
+        assert!(is_listed || !text.contains("with_each_workload("), "{test} is not on the list");
     }
 }
