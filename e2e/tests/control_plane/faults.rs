@@ -2,7 +2,7 @@
 //! without the fault, and nothing that passes by itself is ever called stalled.
 //!
 //! One operator works on many resources, each with one fault in its life. The life has four phases; it is compared with
-//! that of a resource without any fault.
+//! that of a resource without any fault. The kind of the workload is one more value: every other life has a StatefulSet.
 
 use std::sync::Arc;
 
@@ -10,13 +10,14 @@ use anyhow::{Context, Result, ensure};
 use e2e::testing::control_plane::faults::{Aim, Fault, Faults, Lasting};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Verb;
-use e2e::testing::control_plane::{at_once, await_ready, in_space, reason, resource, secret, state};
+use e2e::testing::control_plane::{at_once, await_ready, children, in_space, reason, secret, state};
 use e2e::testing::{Space, await_answer};
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Secret, Service};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Resource};
 use memcached_operator::api::Memcached;
+use memcached_operator::api::spec::{STATEFUL_SET, Workload};
+use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 use strum::EnumCount;
 
@@ -28,6 +29,13 @@ const AT_ONCE: usize = 90;
 const SAMPLE: usize = 3;
 /// Memory in MiB that a person asks for when the edit was refused.
 const MENDED: i32 = 66;
+
+/// A resource without pods, whose Secret is there.
+fn resource(kind: Workload, name: &str, memory: i32) -> Result<Memcached> {
+    let mut resource = e2e::testing::control_plane::resource(name, 0, memory)?;
+    resource.spec.workload = (kind == Workload::StatefulSet).then(|| STATEFUL_SET.to_owned());
+    Ok(resource)
+}
 
 /// What happens to a resource, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumCount)]
@@ -45,15 +53,15 @@ enum Phase {
 impl Phase {
     const ALL: [Self; Self::COUNT] = [Self::Create, Self::Edit, Self::Repair, Self::Touch];
 
-    async fn play(self, space: &Space, name: &str) -> Result<()> {
+    async fn play(self, space: &Space, kind: Workload, name: &str) -> Result<()> {
         let params = PatchParams::default();
         match self {
             Self::Create => {
                 space.apply(&secret(name, "first")?).await?;
-                space.apply(&resource(name, 0, 64)?).await?;
+                space.apply(&resource(kind, name, 64)?).await?;
             }
             Self::Edit => {
-                space.apply(&resource(name, 0, 65)?).await?;
+                space.apply(&resource(kind, name, 65)?).await?;
             }
             Self::Repair => {
                 let label =
@@ -102,12 +110,12 @@ impl Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     ReadSecret,
-    CreateDeployment,
+    CreateWorkload,
     CreateService,
-    ApplyDeployment,
+    ApplyWorkload,
     ApplyService,
     /// Asked for only after a conflict, which comes first.
-    ReadDeployment,
+    ReadWorkload,
     /// The same.
     ReadService,
     Status,
@@ -115,14 +123,15 @@ enum Target {
 }
 
 impl Target {
-    fn of(self) -> (&'static [Verb], &'static str) {
+    fn of(self, kind: Workload) -> (&'static [Verb], &'static str) {
+        let workloads = ChildKind::from(kind).plural();
         match self {
             Self::ReadSecret => (&[Verb::Get], "secrets"),
-            Self::CreateDeployment => (&[Verb::Create], "deployments"),
+            Self::CreateWorkload => (&[Verb::Create], workloads),
             Self::CreateService => (&[Verb::Create], "services"),
-            Self::ApplyDeployment => (&[Verb::Apply], "deployments"),
+            Self::ApplyWorkload => (&[Verb::Apply], workloads),
             Self::ApplyService => (&[Verb::Apply], "services"),
-            Self::ReadDeployment => (&[Verb::Get], "deployments"),
+            Self::ReadWorkload => (&[Verb::Get], workloads),
             Self::ReadService => (&[Verb::Get], "services"),
             Self::Status => (&[Verb::Patch], "memcacheds"),
             Self::Event => (&[Verb::Post], "events"),
@@ -133,14 +142,14 @@ impl Target {
 /// Which request fails in which phase.
 const POINTS: [(Phase, Target); 13] = [
     (Phase::Create, Target::ReadSecret),
-    (Phase::Create, Target::CreateDeployment),
+    (Phase::Create, Target::CreateWorkload),
     (Phase::Create, Target::CreateService),
-    (Phase::Create, Target::ReadDeployment),
+    (Phase::Create, Target::ReadWorkload),
     (Phase::Create, Target::ReadService),
     (Phase::Create, Target::Status),
     (Phase::Create, Target::Event),
-    (Phase::Edit, Target::ApplyDeployment),
-    (Phase::Edit, Target::ReadDeployment),
+    (Phase::Edit, Target::ApplyWorkload),
+    (Phase::Edit, Target::ReadWorkload),
     (Phase::Edit, Target::Status),
     (Phase::Repair, Target::ApplyService),
     (Phase::Repair, Target::ReadService),
@@ -151,6 +160,7 @@ const POINTS: [(Phase, Target); 13] = [
 #[derive(Clone, Debug)]
 struct Plan {
     name: String,
+    kind: Workload,
     phase: Phase,
     target: Target,
     fault: Fault,
@@ -167,7 +177,10 @@ impl Plan {
                     let sampled = (at + of) % SAMPLE == 0;
                     if lasting == Lasting::Once || sampled {
                         let name = format!("plan-{:03}", plans.len());
-                        plans.push(Self { name, phase, target, fault, lasting });
+                        // A fault that lasts meets the other kind.
+                        let is_named = (at + of + usize::from(lasting == Lasting::UntilCleared)) % 2 == 1;
+                        let kind = if is_named { Workload::StatefulSet } else { Workload::Deployment };
+                        plans.push(Self { name, kind, phase, target, fault, lasting });
                     }
                 }
             }
@@ -184,13 +197,13 @@ impl Plan {
     }
 
     fn aim(&self) -> Aim {
-        let (verbs, resource) = self.target.of();
+        let (verbs, resource) = self.target.of(self.kind);
         Aim { verbs, resource, name: self.name.clone(), fault: self.fault, lasting: self.lasting }
     }
 
     fn arm(&self, faults: &Faults) {
-        let (_, resource) = self.target.of();
-        if matches!(self.target, Target::ReadDeployment | Target::ReadService) {
+        let (_, resource) = self.target.of(self.kind);
+        if matches!(self.target, Target::ReadWorkload | Target::ReadService) {
             let verbs = &[Verb::Create, Verb::Apply];
             let (fault, lasting) = (Fault::Conflict, Lasting::Once);
             faults.arm(Aim { verbs, resource, name: self.name.clone(), fault, lasting });
@@ -200,7 +213,7 @@ impl Plan {
 
     /// Whether the API server says no to what is written for good, so that a person has to change something.
     fn is_final(&self) -> bool {
-        let reads = matches!(self.target, Target::ReadSecret | Target::ReadDeployment | Target::ReadService);
+        let reads = matches!(self.target, Target::ReadSecret | Target::ReadWorkload | Target::ReadService);
         self.fault == Fault::Invalid && !reads && self.target != Target::Event
     }
 
@@ -208,7 +221,7 @@ impl Plan {
     fn strikes(&self) -> usize {
         let writes_child = matches!(
             self.target,
-            Target::CreateDeployment | Target::CreateService | Target::ApplyDeployment | Target::ApplyService
+            Target::CreateWorkload | Target::CreateService | Target::ApplyWorkload | Target::ApplyService
         );
         // The watch tells the operator that it is done.
         let told = writes_child && self.fault.is_done();
@@ -220,10 +233,10 @@ impl Plan {
     async fn live(&self, space: &Space, faults: &Faults) -> Result<()> {
         for phase in Phase::ALL {
             if phase != self.phase {
-                phase.play(space, &self.name).await?;
+                phase.play(space, self.kind, &self.name).await?;
             } else {
                 self.arm(faults);
-                phase.play(space, &self.name).await?;
+                phase.play(space, self.kind, &self.name).await?;
                 faults.await_fired(&self.aim(), self.strikes()).await?;
                 faults.clear(&self.name);
                 if self.is_final() {
@@ -247,16 +260,20 @@ impl Plan {
             space.wait::<Memcached>(name, "it says what is wrong", |it| it.is_some_and(told)).await?;
         }
         match self.target {
-            Target::ApplyDeployment => space.apply(&resource(name, 0, MENDED)?).await.map(|_| ()),
+            Target::ApplyWorkload => space.apply(&resource(self.kind, name, MENDED)?).await.map(|_| ()),
             Target::ApplyService => touch(&space.api::<Service>(), name).await,
             Target::Status => touch(&space.api::<Memcached>(), name).await,
-            // The edit that comes next is another attempt too; its Deployment is not to miss this one.
+            // The edit that comes next is another attempt too; its workload is not to miss this one.
             Target::CreateService => {
-                let seen = |it: &Deployment| {
-                    it.status.as_ref().and_then(|status| status.observed_generation) == it.metadata.generation
-                };
-                let wanted = "its controller has seen it";
-                space.wait::<Deployment>(name, wanted, |it| it.is_some_and(seen)).await.map(|_| ())
+                let workload = children::of(space, self.kind.into(), name);
+                await_answer("its controller has seen it", async || {
+                    let found = json!(workload.get().await?);
+                    let [seen, now] =
+                        ["/status/observedGeneration", "/metadata/generation"].map(|it| found.pointer(it));
+                    ensure!(seen == now, "{seen:?} of {now:?}");
+                    Ok(())
+                })
+                .await
             }
             _ => Ok(()),
         }
@@ -271,8 +288,8 @@ impl Plan {
         ensure!(allowed.contains(&templates), "{templates} pod templates instead of {allowed:?}");
         let stalled = record.stalled(&self.name)?;
         ensure!(self.is_final() || stalled.is_empty(), "it was stalled: {stalled:?}");
-        if self.is_final() && matches!(self.target, Target::CreateDeployment | Target::ApplyDeployment) {
-            return Ok(()); // its Deployment has another history: one edit more, or one template less
+        if self.is_final() && matches!(self.target, Target::CreateWorkload | Target::ApplyWorkload) {
+            return Ok(()); // its workload has another history: one edit more, or one template less
         }
         await_answer("the same end as without a fault", async || {
             let end = state::anonymous(&state::of(space, &self.name).await?, &self.name);
@@ -303,13 +320,24 @@ struct Golden {
 }
 
 impl Golden {
-    async fn live(space: &Space, record: &Record, name: &str) -> Result<Self> {
+    async fn live(space: &Space, record: &Record, kind: Workload, name: &str) -> Result<Self> {
         for phase in Phase::ALL {
-            phase.play(space, name).await?;
+            phase.play(space, kind, name).await?;
             phase.await_end(space, name).await?;
         }
         let end = state::anonymous(&state::at_rest(space, name).await?, name);
         Ok(Self { end, templates: record.templates(name)? })
+    }
+
+    /// What is the same in each life with this kind of workload.
+    async fn of(space: &Space, record: &Record, kind: Workload) -> Result<Self> {
+        let name = format!("golden-{}", ChildKind::from(kind).name().to_lowercase());
+        let golden = Self::live(space, record, kind, &name).await?;
+        let again = Self::live(space, record, kind, &format!("{name}-again")).await?;
+        let differences = state::differences(&golden.end, &again.end);
+        ensure!(differences.is_empty(), "two lives without a fault differ: {differences:?}");
+        ensure!(golden.templates == 2, "one is created with and one is edited to, not {}", golden.templates);
+        Ok(golden)
     }
 }
 
@@ -319,23 +347,32 @@ async fn requests_that_fail_in_any_way_change_neither_the_end_nor_the_number_of_
         let faults = Arc::new(Faults::default());
         let record = Record::start(space).await?;
         let operator = Operator::start(space, Arc::clone(&faults) as Arc<_>, Kill::default()).await?;
-        let golden = Golden::live(space, &record, "golden").await?;
-        let again = Golden::live(space, &record, "golden-again").await?;
-        let differences = state::differences(&golden.end, &again.end);
-        ensure!(differences.is_empty(), "two lives without a fault differ: {differences:?}");
-        ensure!(golden.templates == 2, "one is created with and one is edited to, not {}", golden.templates);
+        let (unnamed, named) = futures::try_join!(
+            Golden::of(space, &record, Workload::Deployment),
+            Golden::of(space, &record, Workload::StatefulSet)
+        )?;
 
         let plans = Plan::all();
         let run = async |plan: &Plan| {
             let lived = plan.live(space, &faults).await;
+            let golden = match plan.kind {
+                Workload::Deployment => &unnamed,
+                Workload::StatefulSet => &named,
+            };
             let judged = match lived {
-                Ok(()) => plan.judge(space, &golden, &record).await,
+                Ok(()) => plan.judge(space, golden, &record).await,
                 Err(error) => Err(error),
             };
             Ok(judged.err().map(|error| format!("{plan:?}: {error:#}")))
         };
         let wrong: Vec<_> = at_once(AT_ONCE, plans.iter().map(run)).await?.into_iter().flatten().collect();
-        println!("{} plans, {} with another end than without a fault", plans.len(), wrong.len());
+        let with_names = plans.iter().filter(|plan| plan.kind == Workload::StatefulSet).count();
+        println!(
+            "{} plans, {with_names} with a StatefulSet, {} with another end than without a fault",
+            plans.len(),
+            wrong.len()
+        );
+        ensure!(with_names > 0 && with_names < plans.len(), "one kind is missing");
         ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
         operator.end().await
     })

@@ -78,7 +78,9 @@ pub fn anonymous(state: &Value, name: &str) -> Value {
             text = text.replace(hash, &format!("revision-{revision}").replace('"', ""));
         }
     }
-    let of_names = ["template-hash", "secret-hash"].map(|hash| format!("memcached.c5c3.io/{hash}"));
+    let ours = ["template-hash", "secret-hash"].map(|hash| format!("memcached.c5c3.io/{hash}"));
+    // Those of a StatefulSet end with a hash of its template.
+    let of_names = [&ours[..], &["currentRevision", "updateRevision"].map(str::to_owned)].concat();
     let mut state = serde_json::from_str(&text).unwrap_or(Value::Null);
     blank(&mut state, &of_names);
     if let Some(sets) = state["replicaSets"].as_array_mut() {

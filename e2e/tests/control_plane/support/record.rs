@@ -1,4 +1,4 @@
-//! Every state of the resources and Deployments of a namespace, also the short ones: takes a namespace, keeps what a watch
+//! Every state of the resources and workloads of a namespace, also the short ones: takes a namespace, keeps what a watch
 //! delivers. Called by the tests that hold that something never happens.
 
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Result};
 use e2e::testing::control_plane::reason;
 use e2e::testing::{Change, Space, every_change};
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use kube::api::{ListParams, WatchParams};
 use kube::{Api, ResourceExt};
 use memcached_operator::api::Memcached;
@@ -22,12 +22,21 @@ pub(crate) struct Record {
 
 #[derive(Default)]
 struct Seen {
-    /// Pod templates of each Deployment, in their order, each once in a row.
+    /// Pod templates of each Deployment and of each StatefulSet by the resource's name, in their order, each once in a row.
     templates: BTreeMap<String, Vec<Value>>,
     /// Reasons of Stalled while it was true, of each resource.
     stalled: BTreeMap<String, Vec<String>>,
     /// Errors of the watch: with one, the record is not complete.
     broken: Option<String>,
+}
+
+impl Seen {
+    fn take_template(&mut self, name: String, template: Value) {
+        let templates = self.templates.entry(name).or_default();
+        if templates.last() != Some(&template) {
+            templates.push(template);
+        }
+    }
 }
 
 impl Drop for Record {
@@ -40,23 +49,25 @@ impl Record {
     /// Starts with what there is now.
     pub(crate) async fn start(space: &Space) -> Result<Self> {
         let seen = Arc::<Mutex<Seen>>::default();
-        let template = |seen: &mut Seen, it: &Deployment| {
-            let template = json!(it.spec.as_ref().map(|spec| &spec.template));
-            let templates = seen.templates.entry(it.name_any()).or_default();
-            if templates.last() != Some(&template) {
-                templates.push(template);
-            }
+        let unnamed = |seen: &mut Seen, it: &Deployment| {
+            seen.take_template(it.name_any(), json!(it.spec.as_ref().map(|spec| &spec.template)));
+        };
+        let named = |seen: &mut Seen, it: &StatefulSet| {
+            seen.take_template(it.name_any(), json!(it.spec.as_ref().map(|spec| &spec.template)));
         };
         let stalled = |seen: &mut Seen, it: &Memcached| {
             let reasons = reason(it, "Stalled").map(str::to_owned);
             seen.stalled.entry(it.name_any()).or_default().extend(reasons);
         };
-        let tasks =
-            vec![follow(space.api(), &seen, template).await?, follow(space.api(), &seen, stalled).await?];
+        let tasks = vec![
+            follow(space.api(), &seen, unnamed).await?,
+            follow(space.api(), &seen, named).await?,
+            follow(space.api(), &seen, stalled).await?,
+        ];
         Ok(Self { seen, tasks })
     }
 
-    /// How many pod templates the Deployment has had.
+    /// How many pod templates the workload has had.
     pub(crate) fn templates(&self, name: &str) -> Result<usize> {
         self.read(|seen| seen.templates.get(name).map_or(0, Vec::len))
     }
