@@ -48,7 +48,7 @@ pub enum Says {
 }
 
 /// Every piece of English that is read.
-pub const FRAGMENTS: [Fragment; 11] = [
+pub const FRAGMENTS: [Fragment; 12] = [
     Fragment {
         words: "admission webhook \"",
         says: Says::Webhook,
@@ -88,6 +88,11 @@ pub const FRAGMENTS: [Fragment; 11] = [
         words: "may not change once set",
         says: Says::Immutable,
         why: "As above, in the words of a Service's addresses.",
+    },
+    Fragment {
+        words: "updates to statefulset spec for fields other than",
+        says: Says::Immutable,
+        why: "The cause has the reason FieldValueForbidden, as for a field that may not stand there, and names no field but the spec.",
     },
     Fragment {
         words: " cannot create resource ",
@@ -240,6 +245,11 @@ mod tests {
         ("spec.selector", r#"Invalid value: {"matchLabels":{"a":"b"}}: field is immutable"#);
     const ADDRESS: (&str, &str) =
         ("spec.clusterIPs[0]", r#"Invalid value: ["None"]: may not change once set"#);
+    const OF_NAMED_PODS: (&str, &str) = (
+        "spec",
+        "Forbidden: updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', \
+         'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden",
+    );
     const MEMORY: (&str, &str) = (
         "spec.template.spec.containers[0].resources.requests",
         r#"Invalid value: "2Gi": must be less than or equal to memory limit of 1Gi"#,
@@ -250,6 +260,7 @@ mod tests {
     #[case::another_selector(&[SELECTOR], Category::ImmutableField)]
     #[case::a_bad_value_beside_another_selector(&[MEMORY, SELECTOR], Category::ImmutableField)]
     #[case::a_service_with_an_address(&[ADDRESS], Category::ImmutableField)]
+    #[case::another_selector_of_a_stateful_set(&[OF_NAMED_PODS], Category::ImmutableField)]
     #[case::a_replaced_child(&[UID], Category::Conflict)]
     #[case::a_replaced_child_with_another_selector(&[SELECTOR, UID], Category::Conflict)]
     fn fields_that_are_wrong_have_one_category(#[case] fields: &[(&str, &str)], #[case] category: Category) {

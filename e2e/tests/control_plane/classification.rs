@@ -10,7 +10,7 @@ use e2e::testing::{Space, await_answer, unique};
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingWebhookConfiguration,
 };
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ResourceQuota, Service};
 use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::core::Status;
@@ -52,6 +52,7 @@ impl Target {
         let mut object = object.clone();
         let resource = match kind {
             "Deployment" => ApiResource::erase::<Deployment>(&()),
+            "StatefulSet" => ApiResource::erase::<StatefulSet>(&()),
             "ConfigMap" => ApiResource::erase::<ConfigMap>(&()),
             "Service" => ApiResource::erase::<Service>(&()),
             other => bail!("no test applies a {other}"),
@@ -152,6 +153,10 @@ async fn immutable(space: &Space) -> Result<Vec<Status>> {
     let mut after = before.clone();
     after["spec"]["selector"]["matchLabels"]["more"] = json!("true");
     after["spec"]["template"]["metadata"]["labels"]["more"] = json!("true");
+    let mut named = before.clone();
+    named["spec"]["serviceName"] = json!("immutable");
+    space.apply::<StatefulSet>(&serde_json::from_value(named.clone())?).await?;
+    named["spec"]["serviceName"] = json!("another");
     let mut another = before;
     another["metadata"]["uid"] = json!("0b9e0000-0000-0000-0000-000000000000");
     space.apply::<Service>(&serde_json::from_value(service("immutable"))?).await?;
@@ -170,6 +175,13 @@ async fn immutable(space: &Space) -> Result<Vec<Status>> {
             "Service",
             &headless,
             expected(Category::ImmutableField, "may not change once set"),
+        )
+        .await?,
+        await_refusal(
+            &target,
+            "StatefulSet",
+            &named,
+            expected(Category::ImmutableField, "updates to statefulset spec for fields other than"),
         )
         .await?,
         await_refusal(&target, "Deployment", &another, expected(Category::Conflict, "")).await?,

@@ -90,8 +90,7 @@ async fn await_children(space: &Space, kinds: impl IntoIterator<Item = ChildKind
 
 /// Every other child is there, and the refused request is repeated seldom.
 async fn harms_nobody(space: &Space, kind: ChildKind) -> Result<()> {
-    let is_other = |other: &ChildKind| kind != ChildKind::StatefulSet || !other.is_workload();
-    await_children(space, others(kind).filter(is_other)).await?;
+    await_children(space, others(kind)).await?;
     let pods = i32::from(kind != ChildKind::NetworkPolicy && !kind.is_workload());
     let up = |it: &Memcached| it.status.as_ref().is_some_and(|status| status.ready_replicas == pods);
     space.wait::<Memcached>(NAME, "its pods are up", |it| it.is_some_and(up)).await?;

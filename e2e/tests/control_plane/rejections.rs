@@ -19,6 +19,7 @@ use k8s_openapi::api::core::v1::ResourceQuota;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use memcached_operator::api::Memcached;
+use memcached_operator::api::spec::STATEFUL_SET;
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 
@@ -26,9 +27,26 @@ use crate::support::features::Features;
 
 const NAME: &str = "cache";
 
+/// The kinds of children of a resource that has one of this kind: where it is no StatefulSet, a Deployment is there.
+fn kinds(refused: ChildKind) -> impl Iterator<Item = ChildKind> {
+    WITH_DEPLOYMENT.into_iter().map(move |kind| match kind {
+        ChildKind::Deployment if refused == ChildKind::StatefulSet => refused,
+        _ => kind,
+    })
+}
+
+/// What such a resource asks for beside everything else.
+fn workload(refused: ChildKind) -> Value {
+    match refused {
+        ChildKind::StatefulSet => json!({"workload": STATEFUL_SET}),
+        _ => json!({}),
+    }
+}
+
 /// An edit that changes every child, and whatever `more` says.
-async fn edit(space: &Space, more: &Value) -> Result<()> {
+async fn edit(space: &Space, refused: ChildKind, more: &Value) -> Result<()> {
     let mut spec = Features::Scaled.spec(NAME);
+    json_patch::merge(&mut spec, &workload(refused));
     json_patch::merge(
         &mut spec,
         &json!({
@@ -73,7 +91,7 @@ async fn is_edited(space: &Space, kind: ChildKind) -> Result<bool> {
 /// The kinds that have to be up to date while this kind is refused: pods wait for their NetworkPolicy.
 pub(crate) fn others(refused: ChildKind) -> impl Iterator<Item = ChildKind> {
     let held = move |kind| refused == ChildKind::NetworkPolicy && kind == ChildKind::Deployment;
-    WITH_DEPLOYMENT.into_iter().filter(move |kind| *kind != refused && !held(*kind))
+    kinds(refused).filter(move |kind| *kind != refused && !held(*kind))
 }
 
 /// Waits until the resource says of its newest generation why it is not ready.
@@ -98,23 +116,27 @@ async fn await_others_edited(space: &Space, refused: ChildKind) -> Result<()> {
         Ok(())
     })
     .await?;
-    for kind in WITH_DEPLOYMENT.into_iter().filter(|kind| others(refused).all(|other| other != *kind)) {
+    for kind in kinds(refused).filter(|kind| others(refused).all(|other| other != *kind)) {
         ensure!(!is_edited(space, kind).await?, "{kind:?} is refused or has to wait");
     }
     Ok(())
 }
 
-async fn await_edited(space: &Space) -> Result<()> {
+async fn await_edited(space: &Space, refused: ChildKind) -> Result<()> {
     await_ready(space, NAME).await?;
-    for kind in WITH_DEPLOYMENT {
+    for kind in kinds(refused) {
         ensure!(is_edited(space, kind).await?, "{kind:?}");
     }
     Ok(())
 }
 
-async fn create(space: &Space) -> Result<()> {
+async fn create(space: &Space, refused: ChildKind) -> Result<()> {
     space.apply(&everything(NAME)?).await?;
-    space.apply(&Features::Scaled.resource(NAME)?).await?;
+    let mut resource = Features::Scaled.resource(NAME)?;
+    if refused == ChildKind::StatefulSet {
+        resource.spec.workload = Some(STATEFUL_SET.to_owned());
+    }
+    space.apply(&resource).await?;
     Ok(())
 }
 
@@ -131,7 +153,7 @@ async fn quota(space: &Space, kind: ChildKind) -> Result<()> {
             .is_some_and(|used| used.contains_key(&counted))
     };
     space.wait::<ResourceQuota>("none", "it counts", |it| it.is_some_and(counts)).await?;
-    create(space).await?;
+    create(space, kind).await?;
     await_told(space, NAME, ("QuotaExceeded", &format!("cannot create {} ", kind.name()))).await?;
     for other in others(kind) {
         await_answer(&format!("the {} is there", other.name()), async || {
@@ -148,7 +170,7 @@ async fn quota(space: &Space, kind: ChildKind) -> Result<()> {
 
 /// A policy of the cluster lets nobody change this kind in this namespace.
 async fn admission(space: &Space, kind: ChildKind) -> Result<()> {
-    create(space).await?;
+    create(space, kind).await?;
     await_ready(space, NAME).await?;
     let group = kind.api_version().split_once('/').map_or("", |(group, _)| group);
     let policy = json!({"metadata": {"name": space.name()}, "spec": {
@@ -181,11 +203,11 @@ async fn admission(space: &Space, kind: ChildKind) -> Result<()> {
     bindings.delete(space.name(), &DeleteParams::default()).await?;
     policies.delete(space.name(), &DeleteParams::default()).await?;
     ended?;
-    await_edited(space).await
+    await_edited(space, kind).await
 }
 
 async fn refused_by_policy(space: &Space, kind: ChildKind) -> Result<()> {
-    edit(space, &json!({})).await?;
+    edit(space, kind, &json!({})).await?;
     let told = await_told(space, NAME, ("AdmissionDenied", "a test says no")).await?;
     let named = message(&told, "Ready").is_some_and(|it| it.contains(&format!("apply {} ", kind.name())));
     ensure!(named, "{:?}", message(&told, "Ready"));
@@ -216,27 +238,32 @@ fn invalid(kind: ChildKind) -> Option<(Value, &'static str)> {
 
 async fn invalid_field(space: &Space, kind: ChildKind) -> Result<()> {
     let (spec, path) = invalid(kind).context("there is something to get wrong")?;
-    create(space).await?;
+    create(space, kind).await?;
     await_ready(space, NAME).await?;
-    edit(space, &spec).await?;
+    edit(space, kind, &spec).await?;
     let told = await_told(space, NAME, ("InvalidSpec", path)).await?;
     ensure!(reason(&told, "Stalled") == Some("InvalidSpec"), "{:?}", told.status);
     await_others_edited(space, kind).await?;
-    edit(space, &json!({})).await?;
-    await_edited(space).await
+    edit(space, kind, &json!({})).await?;
+    await_edited(space, kind).await
 }
 
 /// A child of this resource with a field that is not ours to choose, and that nobody can change.
 async fn immutable(space: &Space, kind: ChildKind) -> Result<()> {
-    let resource = space.apply(&plain(NAME, &json!({"replicas": 0, "paused": true}))?).await?;
+    let mut asked = json!({"replicas": 0, "paused": true});
+    json_patch::merge(&mut asked, &workload(kind));
+    let resource = space.apply(&plain(NAME, &asked)?).await?;
     let labels = json!({"app": "other"});
-    let spec = if kind == ChildKind::Service {
+    let mut spec = if kind == ChildKind::Service {
         json!({"ports": [{"name": "memcached", "port": 11211}]})
     } else {
         json!({"replicas": 0, "selector": {"matchLabels": labels}, "template": {
             "metadata": {"labels": labels}, "spec": {"containers": [{"name": "memcached", "image": "x"}]},
         }})
     };
+    if kind == ChildKind::StatefulSet {
+        spec["serviceName"] = json!(NAME);
+    }
     let owner = json!({
         "apiVersion": "memcached.c5c3.io/v1beta1", "kind": "Memcached", "name": NAME, "uid": resource.uid(),
         "controller": true,
@@ -247,7 +274,8 @@ async fn immutable(space: &Space, kind: ChildKind) -> Result<()> {
     });
     let api = children::api(space, kind);
     api.create(&kube::api::PostParams::default(), &serde_json::from_value(child)?).await?;
-    space.apply(&plain(NAME, &json!({"replicas": 0}))?).await?;
+    asked["paused"] = json!(false);
+    space.apply(&plain(NAME, &asked)?).await?;
     let told = await_told(space, NAME, ("ImmutableField", kind.name())).await?;
     ensure!(reason(&told, "Stalled") == Some("ImmutableField"), "{:?}", told.status);
     let other = if kind == ChildKind::Service { ChildKind::Deployment } else { ChildKind::Service };
@@ -289,7 +317,7 @@ impl Rejection {
             Self::Quota => kind != ChildKind::ServiceMonitor,
             Self::Admission => true,
             Self::Invalid => invalid(kind).is_some(),
-            Self::Immutable => kind.is_required(),
+            Self::Immutable => kind.is_required() || kind == ChildKind::StatefulSet,
         }
     }
 }
@@ -299,7 +327,7 @@ async fn a_refused_child_is_named_harms_no_other_and_heals() -> Result<()> {
     use Rejection::{Admission, Immutable, Invalid, Quota};
     let all = [Quota, Admission, Invalid, Immutable].into_iter();
     let cases = all.flat_map(|who| {
-        WITH_DEPLOYMENT.into_iter().filter(move |kind| who.concerns(*kind)).map(move |kind| (who, kind))
+        ChildKind::ALL.into_iter().filter(move |kind| who.concerns(*kind)).map(move |kind| (who, kind))
     });
     let ended = at_once(8, cases.map(|(who, kind)| async move { Ok(who.run(kind).await) })).await?;
     println!("{} rejections", ended.len());

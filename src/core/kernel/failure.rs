@@ -13,7 +13,7 @@ pub enum Category {
     /// The API server refused the object for what it says (400, 413, 422; any code with words about a wrong type): wait for
     /// a change.
     Invalid,
-    /// A field that cannot change would have to (422, "field is immutable"): wait for a change.
+    /// A field that cannot change would have to (422): wait for a change.
     ImmutableField,
     /// The object is not the one that we know (409; 422 on `metadata.uid`; 404): read it again.
     Conflict,
