@@ -1,6 +1,6 @@
-//! What deployment tools read while a Deployment passes through states that a real one passes through too fast or too seldom:
-//! on an API server without controllers, where the test writes what the Deployment controller would. The ordinary states are
-//! in `tests/real_node`.
+//! What deployment tools read while a Deployment or a StatefulSet passes through states that a real one passes through too fast or
+//! too seldom: on an API server without controllers, where the test writes what the workload's controller would. The ordinary
+//! states are in `tests/real_node`.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,10 +14,11 @@ use e2e::testing::release::nothing_was_forbidden_in;
 use e2e::testing::status_history::StatusWatch;
 use e2e::testing::{SharedFixture, Space, await_answer, in_namespace_of, unique};
 use e2e::{Shape, TemporaryCluster, process};
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
+use memcached_operator::api::spec::Workload;
 use memcached_operator::api::{Memcached, crd};
 use serde_json::{Value, json};
 use tokio::sync::RwLock;
@@ -85,7 +86,7 @@ async fn in_space(world: &World, body: impl AsyncFnOnce(&Cache<'_>) -> Result<()
     .await
 }
 
-/// The Deployment's counters.
+/// The workload's counters.
 #[derive(Clone, Copy)]
 struct Counters {
     /// The generation that the controller saw.
@@ -99,6 +100,17 @@ struct Counters {
 /// Of two pods that all run the template of a generation.
 const fn complete(observed: i64) -> Counters {
     Counters { observed, total: 2, updated: 2, ready: 2, available: 2 }
+}
+
+/// Sets of counters for generation 1 that each lack one thing; beside each is what the resource's status has to mirror.
+const fn partial() -> [(Counters, Mirrored); 5] {
+    [
+        (complete(0), Mirrored { total: 2, updated: 0, ready: 2 }),
+        (Counters { total: 3, ..complete(1) }, Mirrored { total: 3, updated: 2, ready: 2 }),
+        (Counters { updated: 1, ..complete(1) }, Mirrored { total: 2, updated: 1, ready: 2 }),
+        (Counters { ready: 1, available: 1, ..complete(1) }, Mirrored { total: 2, updated: 2, ready: 1 }),
+        (Counters { available: 1, ..complete(1) }, Mirrored { total: 2, updated: 2, ready: 2 }),
+    ]
 }
 
 /// The condition by which the Deployment controller says that it waited long enough.
@@ -162,14 +174,7 @@ async fn counters_that_are_old_or_partial_never_pass_for_a_finished_rollout() ->
     with_cache(async |cache| {
         cache.apply(&spec(64)).await?;
         generation(cache, 1).await?;
-        // Each counter set lacks one thing; beside it is what the resource's status has to mirror.
-        for (counters, mirrored) in [
-            (complete(0), Mirrored { total: 2, updated: 0, ready: 2 }),
-            (Counters { total: 3, ..complete(1) }, Mirrored { total: 3, updated: 2, ready: 2 }),
-            (Counters { updated: 1, ..complete(1) }, Mirrored { total: 2, updated: 1, ready: 2 }),
-            (Counters { ready: 1, available: 1, ..complete(1) }, Mirrored { total: 2, updated: 2, ready: 1 }),
-            (Counters { available: 1, ..complete(1) }, Mirrored { total: 2, updated: 2, ready: 2 }),
-        ] {
+        for (counters, mirrored) in partial() {
             report(cache, counters, json!([])).await?;
             let resource = mirrors(cache, mirrored).await?;
             assert!(says(&resource, "False", "MemcachedNotReady"), "{resource:?}");
@@ -195,6 +200,72 @@ async fn counters_that_are_old_or_partial_never_pass_for_a_finished_rollout() ->
 
         let cycle = [InProgress, Current];
         assert_eq!(cache.kstatus_results().await?, [cycle, cycle, cycle].concat());
+        Ok(())
+    })
+    .await
+}
+
+/// Which template the pods of a StatefulSet had, and which it has.
+type Revisions = [&'static str; 2];
+
+/// Writes what the StatefulSet controller would.
+async fn report_named(cache: &Cache<'_>, counters: Counters, revisions: Revisions) -> Result<()> {
+    let Counters { observed, total, updated, ready, available } = counters;
+    let [current, update] = revisions;
+    let of_current = if current == update { updated } else { total - updated };
+    let status = json!({"status": {
+        "observedGeneration": observed, "replicas": total, "updatedReplicas": updated, "readyReplicas": ready,
+        "availableReplicas": available, "currentReplicas": of_current, "currentRevision": current, "updateRevision": update,
+    }});
+    let stateful_sets = cache.space.api::<StatefulSet>();
+    stateful_sets.patch_status(cache.name, &PatchParams::default(), &Patch::Merge(status)).await?;
+    Ok(())
+}
+
+async fn named_generation(cache: &Cache<'_>, wanted: i64) -> Result<Value> {
+    let is_wanted = |it: &Value| it["metadata"]["generation"] == wanted;
+    cache.workload(Workload::StatefulSet, &format!("generation {wanted}"), is_wanted).await
+}
+
+fn named(max_memory: i64) -> Value {
+    let mut named = spec(max_memory);
+    named["workload"] = json!("StatefulSet");
+    named
+}
+
+/// The partition is written too: with the template, when the first pod may go, and when no further one may.
+#[tokio::test]
+async fn counters_of_named_pods_that_are_old_or_partial_never_pass_for_a_finished_rollout() -> Result<()> {
+    with_cache(async |cache| {
+        cache.apply(&named(64)).await?;
+        named_generation(cache, 1).await?;
+        for (counters, mirrored) in partial() {
+            report_named(cache, counters, ["old", "old"]).await?;
+            let resource = mirrors(cache, mirrored).await?;
+            assert!(says(&resource, "False", "MemcachedNotReady"), "{resource:?}");
+        }
+        assert_eq!(cache.verdicts().await?, [InProgress]);
+        report_named(cache, complete(1), ["old", "old"]).await?;
+        cache.ready().await?;
+
+        // The counters are those of the old template, while the controller has not seen the new one.
+        cache.apply(&named(96)).await?;
+        named_generation(cache, 2).await?;
+        mirrors(cache, Mirrored { total: 2, updated: 0, ready: 2 }).await?;
+        let starts = Counters { updated: 1, ready: 1, available: 1, ..complete(2) };
+        report_named(cache, starts, ["old", "new"]).await?;
+        mirrors(cache, Mirrored { total: 2, updated: 1, ready: 1 }).await?;
+        report_named(cache, Counters { updated: 1, ..complete(2) }, ["old", "new"]).await?;
+        named_generation(cache, 3).await?;
+        mirrors(cache, Mirrored { total: 2, updated: 0, ready: 2 }).await?;
+        report_named(cache, complete(3), ["new", "new"]).await?;
+        named_generation(cache, 4).await?;
+        mirrors(cache, Mirrored { total: 2, updated: 0, ready: 2 }).await?;
+        report_named(cache, complete(4), ["new", "new"]).await?;
+        cache.ready().await?;
+
+        let cycle = [InProgress, Current];
+        assert_eq!(cache.verdicts().await?, [cycle, cycle].concat());
         Ok(())
     })
     .await
