@@ -43,6 +43,21 @@ fn the_next_named_pod_waits_until_the_last_one_is_warm_and_the_status_says_so() 
     assert!(simulation.questions_asked <= 2, "{} after the rollout", simulation.questions_asked);
 }
 
+/// Whatever becomes of the pods meanwhile: the wait is one of a rollout.
+#[test]
+fn no_pod_is_asked_how_warm_it_is_while_no_rollout_waits() {
+    let mut simulation = edited(WARM, WARM);
+    run(&mut simulation);
+    simulation.model.lose_pod(1);
+    pass(&mut simulation, 30);
+    simulation.model.ask_for(4);
+    pass(&mut simulation, 30);
+    simulation.restart();
+    pass(&mut simulation, 30);
+    simulation.model.check_converged();
+    assert_eq!((simulation.questions_asked, warming(&simulation)), (0, None));
+}
+
 #[test]
 fn a_pod_that_finds_as_much_as_the_others_is_warm_however_few_items_it_holds() {
     let mut simulation = edited(WARM, WARM + 1);
