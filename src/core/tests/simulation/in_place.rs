@@ -3,14 +3,15 @@
 use memcached_operator_core::kernel::desired::DefaultImages;
 use memcached_operator_core::kernel::reconciler::Settings;
 use memcached_operator_core::kernel::rollout_budget::{Adoption, BudgetSettings};
+use rstest::rstest;
 use serde_json::Value;
 
-use crate::model::Model;
+use crate::model::{Model, NAMED_WITH_SECRET};
 use crate::simulation::Simulation;
 
-/// The hash of the Secrets on the Deployment, and on its template.
+/// The hash of the Secrets on the workload, and on its template.
 fn hashes(model: &Model) -> [Option<String>; 2] {
-    let content = model.deployment().content.parse();
+    let content = model.workload().content.parse();
     ["/metadata", "/spec/template/metadata"].map(|at| {
         let annotations = content.pointer(at)?.get("annotations")?;
         annotations.get("memcached.c5c3.io/secret-hash").and_then(Value::as_str).map(str::to_owned)
@@ -23,10 +24,15 @@ fn in_place(model: &mut Model, word: &str) {
 
 /// A cache with passwords whose pods take them in place, ready.
 fn running() -> Simulation {
+    running_as(3)
+}
+
+/// The same of one of the variants with passwords.
+fn running_as(variant: u8) -> Simulation {
     let mut simulation = Simulation::new();
     simulation.model.set_secret(Some(1));
     simulation.model.create_resource();
-    simulation.model.edit(3);
+    simulation.model.edit(variant);
     in_place(&mut simulation.model, "InPlace");
     simulation.settle();
     simulation.model.rollouts = 0;
@@ -35,9 +41,11 @@ fn running() -> Simulation {
     simulation
 }
 
-#[test]
-fn a_changed_secret_replaces_no_pod_and_the_deployment_says_which_content_is_wanted() {
-    let mut simulation = running();
+#[rstest]
+#[case::in_a_deployment(3)]
+#[case::with_names(NAMED_WITH_SECRET)]
+fn a_changed_secret_replaces_no_pod_and_the_workload_says_which_content_is_wanted(#[case] variant: u8) {
+    let mut simulation = running_as(variant);
     let [before, on_template] = hashes(&simulation.model);
     assert_eq!((before.is_some(), on_template), (true, None));
     simulation.model.set_secret(Some(2));

@@ -6,6 +6,7 @@ use memcached_operator_core::api::secret_rotation::SecretRotation;
 use memcached_operator_core::kernel::effect::RotationResult;
 use memcached_operator_core::kernel::event::Event;
 use memcached_operator_core::kernel::failure::Category;
+use memcached_operator_core::kernel::object::ChildKind;
 use proptest::prelude::*;
 
 use crate::model::{Agent, REFUSED};
@@ -13,11 +14,17 @@ use crate::simulation::Simulation;
 
 /// A cache of three pods with passwords that they take in place, ready.
 fn running() -> Simulation {
+    running_with(ChildKind::Deployment)
+}
+
+/// The same, with this kind of workload.
+fn running_with(workload: ChildKind) -> Simulation {
     let mut simulation = Simulation::new();
     simulation.model.set_secret(Some(1));
     simulation.model.create_resource();
     simulation.model.edit(3);
     simulation.model.change_spec(|spec| {
+        spec.workload = Some(workload.name().to_owned());
         spec.replicas = Some(3);
         spec.security.as_mut().unwrap().rotation = Some("InPlace".to_owned());
     });
@@ -378,8 +385,9 @@ proptest! {
     #[test]
     fn no_content_of_a_secret_replaces_a_pod_and_every_rotation_ends(
         history in prop::collection::vec(step(), 0..60),
+        workload in prop::sample::select(ChildKind::WORKLOADS.to_vec()),
     ) {
-        let mut simulation = running();
+        let mut simulation = running_with(workload);
         simulation.with_twin = true;
         for step in &history {
             take(&mut simulation, step);
@@ -391,7 +399,7 @@ proptest! {
         prop_assert_eq!(simulation.model.rollouts, 0);
         prop_assert_eq!(line(&simulation, "Ready"), READY);
         prop_assert_eq!(record(&simulation).wanted_hash, None);
-        let hash = simulation.model.deployment().content.parse().pointer("/metadata/annotations/memcached.c5c3.io~1secret-hash").cloned();
+        let hash = simulation.model.workload().content.parse().pointer("/metadata/annotations/memcached.c5c3.io~1secret-hash").cloned();
         prop_assert_eq!(hash, Some(record(&simulation).used_hash.into()));
     }
 }

@@ -63,7 +63,7 @@ impl Model {
         if held.as_ref() != Some(&question.wanted) {
             return Reply::Agents(AgentsReply::OtherContent);
         }
-        let pods = self.deployment().content.parse()["spec"]["replicas"].as_u64().unwrap_or(1);
+        let pods = self.workload().content.parse()["spec"]["replicas"].as_u64().unwrap_or(1);
         let agent = |at: usize| self.agents.get(at).copied().unwrap_or_default();
         let pods = (0..usize::try_from(pods).unwrap())
             .map(|at| PodAnswer { pod: format!("cache-{at}"), says: agent(at).says() });
