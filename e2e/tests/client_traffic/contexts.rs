@@ -145,7 +145,7 @@ async fn named_pods_that_the_namespace_refuses_are_told_of_by_events_of_their_st
         assert_eq!(reconciling, Some("NewGeneration"));
         cache.apply(&taken).await?;
         cache.ready().await?;
-        cache.verdicts().await.map(|_| ())
+        cache.kstatus_results().await.map(|_| ())
     })
     .await
 }

@@ -244,7 +244,7 @@ async fn counters_of_named_pods_that_are_old_or_partial_never_pass_for_a_finishe
             let resource = mirrors(cache, mirrored).await?;
             assert!(says(&resource, "False", "MemcachedNotReady"), "{resource:?}");
         }
-        assert_eq!(cache.verdicts().await?, [InProgress]);
+        assert_eq!(cache.kstatus_results().await?, [InProgress]);
         report_named(cache, complete(1), ["old", "old"]).await?;
         cache.ready().await?;
 
@@ -265,7 +265,7 @@ async fn counters_of_named_pods_that_are_old_or_partial_never_pass_for_a_finishe
         cache.ready().await?;
 
         let cycle = [InProgress, Current];
-        assert_eq!(cache.verdicts().await?, [cycle, cycle].concat());
+        assert_eq!(cache.kstatus_results().await?, [cycle, cycle].concat());
         Ok(())
     })
     .await
