@@ -7,6 +7,8 @@
 mod changing_over;
 #[path = "documents/examples.rs"]
 mod examples;
+#[path = "../src/core/tests/fixture/mod.rs"]
+mod fixture;
 #[path = "documents/versions.rs"]
 mod versions;
 
