@@ -1,9 +1,15 @@
-//! The resources that pages show: the API server takes each of them as it stands there.
+//! The resources that pages show: the API server takes each of them as it stands there. And the samples: where their pods run
+//! this project's own image, which no cluster can pull before the first release, a reader learns it.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use memcached_operator::cli::check::Report;
+use memcached_operator::cli::yaml;
+use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
+use memcached_operator::kernel::object::ChildKind;
 
+use super::fixture::Fixture;
 use super::{docs, pages};
 
 /// Its resources are wrong on purpose: the page shows what `validate` says of them, and `tests/commands.rs` holds it.
@@ -61,4 +67,36 @@ fn a_misspelt_field_on_a_page_is_found_also_in_a_list() {
     report.check("page", &block);
     assert_eq!((line, report.findings.len()), (3, 1));
     assert!(report.findings[0].to_string().contains("spec.replica"), "{:?}", report.findings);
+}
+
+/// Whether the pods of the sample in this file run this project's own image.
+fn runs_our_image(text: &str) -> bool {
+    let resource = yaml::objects(text).unwrap().into_iter().find(|it| it["kind"] == "Memcached").unwrap();
+    let bodies = Fixture::new("sample", &resource["spec"]).children().bodies;
+    let workload = bodies.iter().find(|(kind, _)| ChildKind::WORKLOADS.contains(kind)).unwrap().1;
+    let containers = workload["spec"]["template"]["spec"]["containers"].as_array().unwrap();
+    containers.iter().any(|it| it["image"] == OWN_IMAGE)
+}
+
+#[test]
+fn a_sample_whose_pods_run_our_image_says_what_to_do_where_nobody_can_pull_it_and_no_other_one() {
+    let mut with_our_image = BTreeSet::new();
+    for file in fs::read_dir(docs().join("../manifests/samples")).unwrap() {
+        let path = file.unwrap().path();
+        let text = fs::read_to_string(&path).unwrap();
+        let is_said = text.contains("ErrImagePull") && text.contains("docs/install.md");
+        assert_eq!(is_said, runs_our_image(&text), "{}", path.display());
+        if is_said {
+            with_our_image.insert(path.file_stem().unwrap().to_string_lossy().into_owned());
+        }
+    }
+    let install = fs::read_to_string(docs().join("install.md")).unwrap();
+    let section = install.split("\n### Caches that need this image too\n").nth(1).expect("a section");
+    let section = section.split("\n## ").next().expect("its text");
+    let links =
+        section.split("](../manifests/samples/").skip(1).filter_map(|rest| rest.split(".yaml)").next());
+    assert_eq!(links.map(str::to_owned).collect::<BTreeSet<_>>(), with_our_image);
+    let readme = fs::read_to_string(docs().with_file_name("README.md")).unwrap();
+    let named = with_our_image.into_iter().collect::<Vec<_>>().join(", ");
+    assert!(readme.contains(&format!("The pods of three samples ({named}) also run")), "{named}");
 }
