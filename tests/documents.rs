@@ -172,6 +172,10 @@ fn every_file_that_a_page_names_exists() {
     assert!(named >= 50, "{named} files");
 }
 
+/// Options of helm that pages name in running text.
+const OF_HELM: [&str; 5] =
+    ["--force-conflicts", "--reset-then-reuse-values", "--reset-values", "--take-ownership", "--wait"];
+
 #[test]
 fn every_flag_of_the_operator_that_a_page_names_exists() {
     let of_operator =
@@ -192,9 +196,7 @@ fn every_flag_of_the_operator_that_a_page_names_exists() {
         let prose = text.split("```").step_by(2).collect::<String>();
         for span in prose.split('`').skip(1).step_by(2).filter(|span| span.starts_with("--")) {
             let flag = span.split([' ', '=']).next().unwrap();
-            let others =
-                ["--wait", "--take-ownership", "--reset-values", "--reset-then-reuse-values"].contains(&flag);
-            assert!(others || help.contains(flag), "{page}: {flag}");
+            assert!(OF_HELM.contains(&flag) || help.contains(flag), "{page}: {flag}");
             named += 1;
         }
     }
@@ -279,6 +281,19 @@ fn a_command_that_needs_the_installed_operator_follows_a_sentence_that_says_so()
         }
     }
     assert!(needing > 8, "{needing} blocks");
+}
+
+/// Many readers have the demo and no installation. `api.md` asks only for the definition.
+#[test]
+fn a_page_with_commands_for_a_cluster_speaks_of_the_demo() {
+    let mut asking = 0;
+    for (page, text) in pages().into_iter().filter(|(page, _)| page != "api.md") {
+        if blocks_with_prose(&text).iter().any(|(_, block)| block.contains("kubectl")) {
+            assert!(text.contains("demo"), "{page}: do its commands work on the demo?");
+            asking += 1;
+        }
+    }
+    assert!(asking > 10, "{asking} pages");
 }
 
 /// The names of caches in a line of commands: what follows `mcd`, or a command of the plugin.
