@@ -57,6 +57,14 @@ pub struct LateWrites {
     pub brought_back: usize,
 }
 
+impl LateWrites {
+    /// Those that the API server refused, or that stored nothing.
+    #[must_use]
+    pub const fn changed_nothing(self) -> usize {
+        self.sent - self.took_effect - self.brought_back
+    }
+}
+
 impl std::ops::AddAssign for LateWrites {
     fn add_assign(&mut self, other: Self) {
         self.sent += other.sent;
@@ -254,6 +262,7 @@ mod tests {
         assert_eq!(judged([own.clone(), next.clone(), request("a", 20, 409, 7, 0)]), Ok(one));
         assert_eq!(judged([next.clone(), request("a", 20, 200, 8, 8)]), Ok(one), "it stored nothing");
         let effective = LateWrites { took_effect: 1, ..one };
+        assert_eq!([one, effective].map(LateWrites::changed_nothing), [1, 0]);
         assert_eq!(judged([own, request("a", 20, 200, 7, 8)]), Ok(effective), "b has not written");
         let after = request("b", 21, 200, 8, 9);
         assert_eq!(judged([request("a", 20, 200, 7, 8), after]), Ok(effective));

@@ -37,7 +37,7 @@ fn launch(spaces: [&Space; 2], folder: &TempDir) -> Result<Launch> {
 }
 
 /// Waits until the Deployment of this resource has so much memory in its arguments.
-async fn await_memory(space: &Space, memory: &str) -> Result<()> {
+pub(crate) async fn await_memory(space: &Space, memory: &str) -> Result<()> {
     let has =
         |it: &Deployment| serde_json::to_string(it).is_ok_and(|text| text.contains(&format!("\"{memory}\"")));
     let wanted = format!("its memcached gets -m {memory}");
