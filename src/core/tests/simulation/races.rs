@@ -8,8 +8,8 @@ use memcached_operator_core::kernel::object::ChildKind;
 use crate::model::NAMED;
 use crate::simulation::{Simulation, request_name};
 
-#[test]
-fn who_keeps_changing_a_child_is_named_and_gets_few_answers_a_minute() {
+/// Somebody changes a Deployment every second, for a while. Gives how often it was put back.
+pub(crate) fn kept_changing() -> (Simulation, usize) {
     let mut simulation = Simulation::new();
     simulation.model.create_resource();
     simulation.settle();
@@ -25,6 +25,12 @@ fn who_keeps_changing_a_child_is_named_and_gets_few_answers_a_minute() {
             }
         }
     }
+    (simulation, applied)
+}
+
+#[test]
+fn who_keeps_changing_a_child_is_named_and_gets_few_answers_a_minute() {
+    let (mut simulation, applied) = kept_changing();
     assert_eq!(applied, 12);
     let status = &simulation.model.resource().status;
     let reconciling = status.conditions.iter().find(|it| it.type_ == "Reconciling").unwrap();

@@ -13,7 +13,7 @@ use crate::model::{Agent, REFUSED};
 use crate::simulation::Simulation;
 
 /// A cache of three pods with passwords that they take in place, ready.
-fn running() -> Simulation {
+pub(crate) fn running() -> Simulation {
     running_with(ChildKind::Deployment)
 }
 
@@ -57,7 +57,7 @@ fn hear(simulation: &mut Simulation) {
 }
 
 /// The Secret changes, and the agents answer once.
-fn changed(simulation: &mut Simulation, content: u8, agents: &[Agent]) {
+pub(crate) fn changed(simulation: &mut Simulation, content: u8, agents: &[Agent]) {
     simulation.model.agents = agents.to_vec();
     simulation.model.set_secret(Some(content));
     hear(simulation);
@@ -66,7 +66,7 @@ fn changed(simulation: &mut Simulation, content: u8, agents: &[Agent]) {
 }
 
 /// Time passes, and every question is answered.
-fn pass(simulation: &mut Simulation, time: SignedDuration) {
+pub(crate) fn pass(simulation: &mut Simulation, time: SignedDuration) {
     let end = simulation.now + time;
     while simulation.now < end {
         simulation.wait(SignedDuration::from_secs(1));

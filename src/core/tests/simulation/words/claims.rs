@@ -63,6 +63,23 @@ impl Claim {
     }
 }
 
+/// The reasons under which a condition says what somebody else said: a rule, the API server, a controller, an agent.
+pub(super) const QUOTED: [&str; 13] = [
+    "InvalidSpec",
+    "NameConflict",
+    "ImmutableField",
+    "SecretInvalid",
+    "SecretUnreadable",
+    "AgentUnreachable",
+    "Forbidden",
+    "QuotaExceeded",
+    "AdmissionDenied",
+    "ReplicaFailure",
+    "ProgressDeadlineExceeded",
+    "RetryingAfterError",
+    "WaitingForGarbageCollection",
+];
+
 /// What a condition says beside all of its status; the text itself where nobody knows what it means.
 pub(super) fn claims(condition: &Condition, all: &[Condition]) -> Result<Vec<Claim>, String> {
     // A trouble that passes is no reason of Ready, which says it in the words of Reconciling.
@@ -73,23 +90,8 @@ pub(super) fn claims(condition: &Condition, all: &[Condition]) -> Result<Vec<Cla
     {
         return Ok(vec![Claim::Quoted(it.reason.to_string(), condition.message.clone())]);
     }
-    match condition.reason.as_str() {
-        "InvalidSpec"
-        | "NameConflict"
-        | "ImmutableField"
-        | "SecretInvalid"
-        | "SecretUnreadable"
-        | "AgentUnreachable"
-        | "Forbidden"
-        | "QuotaExceeded"
-        | "AdmissionDenied"
-        | "ReplicaFailure"
-        | "ProgressDeadlineExceeded"
-        | "RetryingAfterError"
-        | "WaitingForGarbageCollection" => {
-            return Ok(vec![Claim::Quoted(condition.reason.to_string(), condition.message.clone())]);
-        }
-        _ => {}
+    if QUOTED.contains(&condition.reason.as_str()) {
+        return Ok(vec![Claim::Quoted(condition.reason.to_string(), condition.message.clone())]);
     }
     let parts = condition.message.split("; ").map(|part| {
         // A pod's reason ends what is said of pods.

@@ -9,6 +9,7 @@ mod contradictions;
 mod known;
 mod page;
 mod pairs;
+mod quoted;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
