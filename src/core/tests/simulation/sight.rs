@@ -104,6 +104,24 @@ fn what_lost_our_label_while_nobody_looked_is_read_and_gets_it_back() {
 }
 
 #[test]
+fn what_no_list_shows_after_a_restart_is_read_before_it_is_made() {
+    for kind in [ChildKind::Service, ChildKind::ConfigMap, ChildKind::Deployment] {
+        let mut simulation = Simulation::new();
+        simulation.model.create_resource();
+        simulation.settle();
+        simulation.model.delete_child(kind);
+        simulation.requested.clear();
+        simulation.restart();
+        simulation.settle();
+        let of_it = |it: &&String| it.split_once(' ').is_some_and(|(_, of)| of == kind.name());
+        let sent: Vec<_> = simulation.requested.iter().filter(of_it).collect();
+        let wanted = ["read", "create"].map(|verb| format!("{verb} {}", kind.name()));
+        assert_eq!(sent, wanted.iter().collect::<Vec<_>>());
+        simulation.model.check_converged();
+    }
+}
+
+#[test]
 fn an_object_of_somebody_else_costs_one_write_and_after_a_restart_none() {
     let (mut simulation, sent) = Simulation::beside_a_foreign_service();
     assert_eq!(sent, ["create Service", "create ConfigMap", "create Deployment", "read Service", "status"]);
@@ -133,6 +151,7 @@ fn an_object_of_somebody_else_is_looked_at_again_with_a_backoff_up_to_a_minute()
     let pauses: Vec<_> = looked.windows(2).map(|two| two[1].duration_since(two[0])).collect();
     let minute = SignedDuration::from_secs(60);
     assert!(pauses.iter().all(|pause| *pause <= minute), "{pauses:?}");
+    assert!(pauses[0] < minute / 4, "{pauses:?}");
     assert!(pauses[8..].iter().all(|pause| *pause >= minute * 3 / 4), "{pauses:?}");
 
     simulation.model.remove_foreign(ChildKind::Service);
@@ -163,6 +182,7 @@ fn a_feature_that_is_switched_off_takes_along_what_lost_our_label() {
     };
     let mut simulation = Simulation::new();
     scaled(&mut simulation);
+    simulation.requested.clear();
     simulation.lead(false); // so that it hears of both before it does anything
     simulation.model.edit(0);
     assert_eq!(simulation.requests(), Vec::<String>::new());
@@ -172,6 +192,10 @@ fn a_feature_that_is_switched_off_takes_along_what_lost_our_label() {
     assert_eq!(sent[..3], wanted, "{sent:?}");
     simulation.settle();
     simulation.model.check_converged();
+    simulation.model.edit(2);
+    simulation.settle();
+    let reads = simulation.requested.iter().filter(|it| *it == wanted[0]).count();
+    assert_eq!(reads, 1, "of what nobody asks for any more");
 
     let mut simulation = Simulation::new();
     scaled(&mut simulation);
