@@ -174,6 +174,39 @@ impl Cluster {
         record.save(&self.folder)
     }
 
+    /// Keeps what etcd holds now, for [`Self::restore`].
+    ///
+    /// # Errors
+    /// When etcd does not run, or its files cannot be copied.
+    pub fn back_up(&self) -> Result<()> {
+        let etcd = self.record.processes.iter().find(|it| it.name == "etcd");
+        let etcd = etcd.with_context(|| format!("cluster {} has no etcd", self.name))?;
+        let data = control_plane::etcd_data(&self.folder);
+        etcd.while_stopped(|| copy_folder(&data, &data.with_extension("backup")))
+    }
+
+    /// Puts etcd back to what [`Self::back_up`] kept, so that resource versions go back. Its control plane is started anew, as
+    /// it has to be then.
+    ///
+    /// # Errors
+    /// When nothing was kept, a program does not end or start, or the cluster has a node: its programs would be left behind.
+    pub async fn restore(&self) -> Result<()> {
+        let Some(record) = Record::load(&self.folder)?.filter(|it| it.shape < Shape::Node) else {
+            bail!("cluster {} is gone, or has a node", self.name);
+        };
+        kill_all(&record.processes)?;
+        let data = control_plane::etcd_data(&self.folder);
+        copy_folder(&data.with_extension("backup"), &data)?;
+        let record = Record { processes: Vec::new(), ..record };
+        let mut boot = Boot::new(self.folder.clone(), record, programs::Kubernetes::build()?);
+        control_plane::start_api_server(&mut boot).await?;
+        if boot.record.shape >= Shape::Controllers {
+            control_plane::start_controllers(&mut boot)?;
+            control_plane::await_controllers(&boot).await?;
+        }
+        Ok(())
+    }
+
     fn node(&self) -> Result<node::Namespaces> {
         let node = node::Namespaces::from_processes(&self.record.processes);
         node.with_context(|| format!("cluster {} has no running node", self.name))
@@ -313,6 +346,18 @@ fn remove_folder(lock: FolderLock) -> Result<()> {
     lock.remove()?;
     // The folder of all clusters goes with the last one.
     let _ = fs::remove_dir(paths::state()?);
+    Ok(())
+}
+
+/// Makes `to` a copy of the folder `from`. A log of etcd is mostly room that it has taken in advance.
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
+    let copied = Command::new("cp").args(["--archive", "--sparse=always"]).args([from, to]).status();
+    if !copied.context("cannot start cp")?.success() {
+        bail!("cannot copy {} to {}", from.display(), to.display());
+    }
     Ok(())
 }
 

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::net::{Ipv4Addr, TcpStream};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -55,6 +56,11 @@ async fn await_port(boot: &Boot, name: &str, port: Port) -> Result<()> {
     boot.wait(name, Duration::from_mins(2), async || Ok(TcpStream::connect(address).map(|_| ())?)).await
 }
 
+/// Where etcd keeps the objects of the cluster in this folder.
+pub(crate) fn etcd_data(folder: &Path) -> PathBuf {
+    busy_files::path(folder).join("etcd")
+}
+
 fn etcd(boot: &Boot) -> Launch {
     let slot = boot.record.slot;
     let client = format!("https://127.0.0.1:{}", slot.port(Port::EtcdClient));
@@ -63,7 +69,7 @@ fn etcd(boot: &Boot) -> Launch {
     let (certificate, key, authority) = (pki("etcd.crt"), pki("etcd.key"), pki("ca.crt"));
     let args = [
         "--name=etcd".to_owned(),
-        format!("--data-dir={}", busy_files::path(&boot.folder).join("etcd").display()),
+        format!("--data-dir={}", etcd_data(&boot.folder).display()),
         "--unsafe-no-fsync".to_owned(), // nothing here outlives the machine
         // By default it commits ten times a second, which is an eighth of its work.
         "--backend-batch-interval=2s".to_owned(),

@@ -155,6 +155,40 @@ impl Process {
         }
     }
 
+    /// Stops this very process, works, and lets it go on: what it writes is on the disk as it would be if it were killed.
+    ///
+    /// # Errors
+    /// When it does not run or does not stop, and those of the work.
+    pub fn while_stopped<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let gone = || format!("{} (process {}) does not run", self.name, self.pid);
+        let held = pidfd_open(Pid::from_raw(self.pid).with_context(gone)?, PidfdFlags::empty())?;
+        if !self.is_running() {
+            bail!(gone());
+        }
+        pidfd_send_signal(&held, Signal::STOP)?;
+        let worked = self.await_stop().and_then(|()| work());
+        pidfd_send_signal(&held, Signal::CONT)?;
+        worked
+    }
+
+    /// A thread that is in the midst of a system call ends it first.
+    fn await_stop(&self) -> Result<()> {
+        let is_stopped =
+            |stat: String| stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'));
+        let started = Instant::now();
+        loop {
+            let threads = fs::read_dir(format!("/proc/{}/task", self.pid))?.flatten();
+            let mut states = threads.map(|it| fs::read_to_string(it.path().join("stat")));
+            if states.all(|stat| stat.is_ok_and(is_stopped)) {
+                return Ok(());
+            }
+            if started.elapsed() > Duration::from_mins(1) {
+                bail!("{} (process {}) does not stop", self.name, self.pid);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Kills this very process and those that it started, and starts its program again as it was started.
     ///
     /// # Errors
@@ -270,6 +304,16 @@ mod tests {
         assert!(sleeper.is_running());
         kill_all(std::slice::from_ref(&sleeper)).expect("it ends");
         assert!(!sleeper.is_running());
+    }
+
+    #[test]
+    fn a_process_stands_still_meanwhile_and_goes_on() {
+        let sleeper = sleeper(Path::new("/stopped"));
+        let state = || stat(sleeper.pid).map(|(state, _)| state);
+        assert_eq!(sleeper.while_stopped(|| Ok(state())).expect("it stops"), Some('T'));
+        assert!(sleeper.is_running());
+        kill_all(std::slice::from_ref(&sleeper)).expect("it ends");
+        assert!(sleeper.while_stopped(|| Ok(())).is_err());
     }
 
     #[test]

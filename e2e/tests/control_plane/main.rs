@@ -18,6 +18,7 @@ mod races;
 mod rbac;
 mod refusals;
 mod rejections;
+mod restored;
 mod samples;
 mod schema;
 mod secure_metrics;
