@@ -146,7 +146,14 @@ impl Live {
     #[must_use]
     pub fn after(self, before: &Self) -> Self {
         let is_same = self.uid == before.uid && self.template_content_hash == before.template_content_hash;
-        Self { has_rolled_out: self.has_rolled_out || is_same && before.has_rolled_out, ..self }
+        let has_rolled_out = self.has_rolled_out || is_same && before.still_has_rolled_out(self.generation);
+        Self { has_rolled_out, ..self }
+    }
+
+    /// Whether the rollout of this object is over still at a later generation with the same template. Another template that came
+    /// and went unseen takes two generations, and a restored etcd goes back by some.
+    fn still_has_rolled_out(&self, generation: i64) -> bool {
+        self.has_rolled_out && matches!(generation - self.generation, 0 | 1)
     }
 
     /// Whether the status counts as many pods of the newest template as are asked for, and no others.
@@ -179,10 +186,11 @@ impl Live {
             rollout,
             inactive,
         } = seen;
+        let over = self.still_has_rolled_out(generation);
         let comparison = self.comparison.of_same(content, owned);
         let (rollout, inactive) = (rollout.map(Box::new), inactive.map(Box::new));
         let live = Self { resource_version, generation, deleting, rollout, inactive, comparison, ..self };
-        Self { has_rolled_out: live.has_rolled_out || live.counts_new_pods_only(), ..live }
+        Self { has_rolled_out: over || live.counts_new_pods_only(), ..live }
     }
 
     /// Keeps the outcome of a comparison and drops the object.

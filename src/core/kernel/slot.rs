@@ -429,12 +429,17 @@ mod tests {
             after(SeenChild { managers, ..stateful_set("4", "a", 2) }),
             "somebody wrote beside the template"
         );
-        assert!(!after(stateful_set("5", "b", 2)));
-        assert!(after(stateful_set("6", "b", 3)));
-        assert!(!after(SeenChild { uid: Uid::from("b"), ..stateful_set("7", "b", 2) }), "it was made anew");
-        assert!(after(SeenChild { uid: Uid::from("b"), ..stateful_set("8", "b", 3) }));
+        let later = |version, generation| SeenChild { generation, ..stateful_set(version, "a", 2) };
+        assert!(after(later("5", 1)), "it was scaled");
+        assert!(!after(later("6", 3)), "another template may have come and gone");
+        let anew =
+            |version, updated| SeenChild { uid: Uid::from("b"), ..stateful_set(version, "a", updated) };
+        assert!(!after(anew("7", 2)));
+        assert!(after(anew("8", 3)));
+        assert!(!after(SeenChild { uid: Uid::from("b"), ..stateful_set("9", "b", 2) }), "another template");
+        assert!(after(anew("10", 3)));
         slot.on_versions_gone_back();
-        slot.store_as_truth(SeenChild { uid: Uid::from("b"), ..stateful_set("2", "b", 2) });
+        slot.store_as_truth(anew("2", 2));
         assert!(!slot.live.unwrap().has_rolled_out);
     }
 

@@ -24,7 +24,8 @@ pub fn partition(live: &Live, expected: i32, unready: &[UnreadyPod<'_>], next: N
     let Some(seen) = observed(live) else {
         // The numbers in the status are older than the last write.
         let last = last_of(asked.min(expected));
-        return Partition { of_kept_pods: at, of_new_template: at.min(last) };
+        let of_new_template = if live.has_rolled_out { last } else { at.min(last) };
+        return Partition { of_kept_pods: at, of_new_template };
     };
     let given_up = unready.iter().filter(|pod| pod.is_given_up);
     let any = given_up.clone().map(|pod| pod.number).min().unwrap_or(HELD);
@@ -273,8 +274,11 @@ mod tests {
     #[test]
     fn nothing_moves_before_the_last_write_was_observed() {
         let behind = SeenRollout { observed_generation: 0, ..rollout(1, 3) };
-        let partition = partition(&live(2, behind), 3, &[], NextPod::MayBeReplaced);
-        assert_eq!(partition, Partition { of_kept_pods: 2, of_new_template: 2 });
+        let at_two = partition(&live(2, behind.clone()), 3, &[], NextPod::MayBeReplaced);
+        assert_eq!(at_two, Partition { of_kept_pods: 2, of_new_template: 2 });
+        let after_a_rollout = Live { has_rolled_out: true, ..live(0, behind) };
+        let at_zero = partition(&after_a_rollout, 3, &[], NextPod::MayBeReplaced);
+        assert_eq!(at_zero, Partition { of_kept_pods: 0, of_new_template: 2 });
     }
 
     #[rstest]

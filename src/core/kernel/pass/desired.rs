@@ -20,6 +20,9 @@ use crate::kernel::object::ChildKind;
 use crate::kernel::shortcuts::rendered_hashes::RenderedHashes;
 use crate::kernel::stateful_set_rollout::NextPod;
 
+/// The field that differs in each StatefulSet between two pods.
+const PARTITION: &str = "spec.updateStrategy.rollingUpdate.partition";
+
 /// The desired children of one pass.
 #[derive(Debug)]
 pub struct DesiredChildren<'a> {
@@ -206,7 +209,10 @@ impl<'a> View<'a> {
         let (Some(live), Some(hash)) = (over, hash) else { return false };
         let found = live.comparison.differences(kind, hash, || desired.body(kind));
         let found = found.or_else(|| live.comparison.last());
-        let differs = |found: Differences| {
+        let differs = |mut found: Differences| {
+            // Where the API server changes many fields, only all of them together are remembered.
+            found.paths.retain(|path| path != PARTITION);
+            found.values.retain(|it| it.path != PARTITION);
             let left = slot.altered.as_deref().map(|known| without_known(&found, known));
             left.as_ref().unwrap_or(&found).of_template().next().is_some()
         };

@@ -14,6 +14,7 @@ use super::mounted_secrets::MountedSecrets;
 use super::owner::{Owner, owner};
 use super::view::View;
 use crate::api::Validated;
+use crate::kernel::desired::partition::HELD;
 use crate::kernel::desired::scheduling;
 use crate::kernel::diff::Differences;
 use crate::kernel::live::{Live, REPLICAS};
@@ -68,8 +69,10 @@ fn must_hold(view: &View<'_>, mounted_secrets: &MountedSecrets, action: &Action,
     let makes_pods = matches!(action, Action::Create { .. }) || action.cause().is_some();
     // Whatever a new pod is made for, it mounts the Secrets as they are now.
     let unfit = !guarded || !mounted_secrets.invalid.is_empty();
-    // A change by somebody else is put back all the same: the pods of the template before it then stay.
-    let replaces_pods = action.cause().is_some_and(|cause| cause != RolloutCause::Drift);
+    // A change by somebody else is put back all the same: a Deployment's pods of the template before it then stay. A StatefulSet
+    // lets its next pod go.
+    let lets_go = view.our_workload().is_some_and(|live| live.partition.is_some_and(|at| at != HELD));
+    let replaces_pods = action.cause().is_some_and(|cause| cause != RolloutCause::Drift || lets_go);
     (makes_pods && unfit)
         || (replaces_pods && !mounted_secrets.missing.is_empty() && view.serves())
         || (mounted_secrets.hold_templates() && action.writes())

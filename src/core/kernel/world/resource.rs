@@ -94,11 +94,12 @@ pub struct Resource {
     pub pod_backoff: Option<Box<Backoff>>,
     /// What the metrics show.
     pub reported: Option<InstanceMetrics>,
-    /// True from a start at which an earlier run may have left work unfinished until the first pass that succeeds.
+    /// True from a start, or a change of leader, at which an earlier run may have left work unfinished until the first pass that
+    /// succeeds.
     /// Meanwhile a pass also reads children that the spec does not ask for.
     #[serde(default)]
     pub may_be_unfinished: bool,
-    /// True from the operator's start until the first pass that succeeds, where an edit of `workload` may have left the former
+    /// True from the operator's start, or a change of leader, until the first pass that succeeds, where an edit of `workload` may have left the former
     /// workload: that one stays until the pods that take its place are ready. Whoever takes our label off it meanwhile
     /// hides it from every list.
     #[serde(default)]
@@ -108,15 +109,9 @@ pub struct Resource {
 impl Resource {
     /// A resource that was seen for the first time.
     pub(super) fn new(seen: SeenResource) -> Self {
-        let unfinished = match seen.status.observed_generation {
-            // Before its first edit a resource asked for nothing that it does not ask for now.
-            NEVER_OBSERVED => seen.generation > FIRST_GENERATION,
-            observed => observed != seen.generation,
-        };
         let mut fresh = Self {
-            may_be_unfinished: unfinished || patch::says_hindered(&seen.status),
-            // `Ready` becomes true only after the former workload is gone.
-            former_may_stand: seen.generation > FIRST_GENERATION && !patch::says_ready(&seen.status),
+            may_be_unfinished: false,
+            former_may_stand: false,
             seen,
             slots: BTreeMap::new(),
             spec_before_edit: None,
@@ -139,8 +134,17 @@ impl Resource {
     }
 
     /// Restores what the status says about earlier applies, of this operator or of another one. What this one remembers
-    /// of its own is older where another one led meanwhile.
+    /// of its own is older where another one led meanwhile. What that one began may be unfinished.
     pub fn recall(&mut self) {
+        let (status, generation) = (&self.seen.status, self.seen.generation);
+        let unfinished = match status.observed_generation {
+            // Before its first edit a resource asked for nothing that it does not ask for now.
+            NEVER_OBSERVED => generation > FIRST_GENERATION,
+            observed => observed != generation,
+        };
+        self.may_be_unfinished |= unfinished || patch::says_hindered(status);
+        // `Ready` becomes true only after the former workload is gone.
+        self.former_may_stand |= generation > FIRST_GENERATION && !patch::says_ready(status);
         self.slots.values_mut().for_each(|slot| slot.altered = None);
         for altered in self.seen.status.altered_fields.clone() {
             if let Some(kind) = ChildKind::ALL.into_iter().find(|kind| kind.name() == altered.kind) {

@@ -187,8 +187,9 @@ fn a_feature_that_is_switched_off_takes_along_what_lost_our_label() {
     simulation.model.edit(0);
     assert_eq!(simulation.requests(), Vec::<String>::new());
     simulation.lead(true);
-    let sent = simulation.requests();
     let wanted = ["read HorizontalPodAutoscaler", "apply Deployment", "delete HorizontalPodAutoscaler"];
+    // Who wins the lead between an edit and its status reads the other kinds too.
+    let sent: Vec<_> = simulation.requests().into_iter().filter(|it| wanted.contains(&it.as_str())).collect();
     assert_eq!(sent[..3], wanted, "{sent:?}");
     simulation.settle();
     simulation.model.check_converged();

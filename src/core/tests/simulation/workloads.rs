@@ -601,10 +601,11 @@ fn an_edit_while_the_last_pod_of_a_template_that_went_is_being_deleted_takes_no_
 }
 
 /// A rollout of three named pods, paused when the last of them may go: all have the new template, and the partition stays 0.
-fn paused_at_partition_zero() -> Simulation {
+fn paused_at_partition_zero(variant: u8) -> Simulation {
     let mut simulation = Simulation::new();
     simulation.model.create_resource();
-    simulation.model.edit(NAMED);
+    simulation.model.set_secret(Some(0));
+    simulation.model.edit(variant);
     simulation.settle();
     simulation.model.trigger(0);
     while simulation.model.partition() != 0 {
@@ -620,7 +621,7 @@ fn paused_at_partition_zero() -> Simulation {
 #[test]
 fn an_edit_while_a_pod_is_away_after_a_rollout_begins_with_the_last_pod() {
     for steps in 1..4 {
-        let mut simulation = paused_at_partition_zero();
+        let mut simulation = paused_at_partition_zero(NAMED);
         simulation.model.lose_pod(0);
         for _ in 1..steps {
             change_and_settle(&mut simulation, &Op::RunStatefulSet);
@@ -639,7 +640,7 @@ fn an_edit_while_a_pod_is_away_after_a_rollout_begins_with_the_last_pod() {
 /// Nobody holds the pods of a paused resource at partition 0: Kubernetes gives them the template of somebody else.
 #[test]
 fn a_template_of_somebody_else_that_all_named_pods_have_is_put_back_one_pod_at_a_time() {
-    let mut simulation = paused_at_partition_zero();
+    let mut simulation = paused_at_partition_zero(NAMED);
     simulation.model.tamper_template();
     simulation.settle();
     let told = simulation.told.len();
@@ -652,6 +653,36 @@ fn a_template_of_somebody_else_that_all_named_pods_have_is_put_back_one_pod_at_a
     let drift = "Replacing pods, cause drift: somebody else changed the pod template, and it is put back \
                  (spec.template.spec.containers[name=memcached].image)";
     assert_eq!(simulation.told[told..], [drift]);
+}
+
+/// A pod that would be made now waits for the Secret.
+#[test]
+fn a_template_of_somebody_else_that_all_named_pods_have_stays_while_their_secret_is_missing() {
+    let mut simulation = paused_at_partition_zero(NAMED_WITH_SECRET);
+    simulation.model.tamper_template();
+    simulation.settle();
+    simulation.model.set_secret(None);
+    simulation.settle();
+    simulation.model.pause(false);
+    simulation.settle();
+    assert_eq!((simulation.model.partition(), simulation.model.ready_pods(ChildKind::StatefulSet)), (0, 3));
+    simulation.model.set_secret(Some(0));
+    simulation.settle();
+    simulation.model.check_converged();
+    assert_eq!(simulation.model.pods_of_the_new_template(), 3);
+}
+
+/// The search for histories found it: who leads next has seen the resource since its first generation, and knows nothing of
+/// what the former leader began.
+#[test]
+fn a_former_workload_without_our_label_is_found_by_who_leads_next() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    let made = [Op::ChangeLeader, Op::Execute(0), Op::Edit(NAMED), Op::LoseReply(1)];
+    let hidden = [Op::TakeLabel(ChildKind::Deployment), Op::Restart, Op::ChangeLeader];
+    made.iter().chain(&hidden).for_each(|op| simulation.apply(op));
+    simulation.settle();
+    simulation.model.check_converged();
 }
 
 /// What changes a cache, its pods, or the port that clients are told.
