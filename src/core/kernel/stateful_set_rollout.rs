@@ -109,8 +109,9 @@ impl UnreadyPod<'_> {
 
 /// Whether no pod has keys to lose. The only pod that serves may miss one probe, and still has its keys.
 fn holds_no_keys(seen: &SeenRollout, unready: &[UnreadyPod<'_>]) -> bool {
-    let empty = unready.iter().filter(|pod| !pod.may_hold_keys).count();
-    seen.ready == 0 && i32::try_from(empty).is_ok_and(|empty| empty >= seen.replicas)
+    // Those that are too many are there for a moment longer than the status counts them.
+    let all_empty = unready.iter().all(|pod| !pod.may_hold_keys);
+    seen.ready == 0 && all_empty && i32::try_from(unready.len()).is_ok_and(|empty| empty >= seen.replicas)
 }
 
 /// Whether some pods are of another template than the StatefulSet has, or are being deleted.

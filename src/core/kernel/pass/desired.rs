@@ -157,6 +157,13 @@ impl<'a> DesiredChildren<'a> {
         desired.body(kind).unwrap_or(&Value::Null)
     }
 
+    /// Whether a StatefulSet is to keep all its pods, whatever becomes of its template.
+    #[must_use]
+    pub fn holds_pods(&self) -> bool {
+        let partition = self.body(self.workload()).pointer("/spec/updateStrategy/rollingUpdate/partition");
+        partition.and_then(Value::as_i64) == Some(HELD.into())
+    }
+
     /// Whether no child may be changed.
     #[must_use]
     pub const fn is_paused(&self) -> bool {

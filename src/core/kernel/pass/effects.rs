@@ -81,8 +81,9 @@ fn request(
     let body = || plan.desired.body(kind).clone();
     let replaces = |cause: Option<RolloutCause>| {
         let live = view.resource.live(kind).filter(|_| kind == plan.desired.workload())?;
-        // The partition HELD keeps all pods, also when somebody else changes the template and we put it back.
-        if cause.is_none() && live.partition == Some(HELD) {
+        // The partition HELD keeps all pods, also when somebody else changes the template and we put it back, or the cluster
+        // makes another one of it.
+        if cause.is_none() && plan.desired.holds_pods() {
             return None;
         }
         let secrets = match cause {

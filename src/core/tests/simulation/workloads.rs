@@ -2,6 +2,7 @@
 //! meanwhile, what is waited for, and what is said of it. The model checks each partition that is written.
 
 use jiff::SignedDuration;
+use memcached_operator_core::kernel::desired::partition::HELD;
 use memcached_operator_core::kernel::effect::{Effect, Request};
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::{ChildKind, Watched};
@@ -10,7 +11,9 @@ use rstest::rstest;
 use serde_json::json;
 
 use crate::history::Op;
-use crate::model::{NAMED, NAMED_AND_SCALED, NAMED_WITH_SECRET, NEVER_SERVES, SCALED, VARIANTS};
+use crate::model::{
+    Cluster, NAMED, NAMED_AND_SCALED, NAMED_WITH_SECRET, NEVER_SERVES, SCALED, TWO_NAMED, VARIANTS,
+};
 use crate::simulation::Simulation;
 
 /// Edits the workload and answers requests one by one until the former one is deleted; gives how many pods of the new one
@@ -670,6 +673,38 @@ fn a_template_of_somebody_else_that_all_named_pods_have_stays_while_their_secret
     simulation.settle();
     simulation.model.check_converged();
     assert_eq!(simulation.model.pods_of_the_new_template(), 3);
+}
+
+/// The apply that holds the pods again is the first that this cluster rewrites.
+#[test]
+fn a_template_that_the_cluster_rewrites_when_all_named_pods_are_held_again_counts_as_no_rollout() {
+    let mut simulation = paused_at_partition_zero(NAMED);
+    let (told, counted, rollouts) = (simulation.told.len(), simulation.counted, simulation.model.rollouts);
+    simulation.model.become_another(Cluster::RewritesImages);
+    simulation.model.pause(false);
+    simulation.settle();
+    simulation.model.check_converged();
+    let now = (simulation.told.len(), simulation.counted, simulation.model.rollouts);
+    assert_eq!(now, (told, counted, rollouts), "{:?}", simulation.told);
+    assert_eq!(simulation.model.partition(), HELD);
+}
+
+/// The search for histories found it: pods that are too many have no keys, and were counted for those that have some.
+#[test]
+fn pods_that_are_too_many_make_nobody_replace_the_others_at_once() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    let grown = [Op::Edit(TWO_NAMED), Op::RunStatefulSet, Op::RunStatefulSet];
+    grown.iter().for_each(|op| change_and_settle(&mut simulation, op));
+    simulation.model.speak_tls(true);
+    let shrinks = [Op::TamperReplicas(4), Op::Stumble(0), Op::Stumble(0), Op::RunStatefulSet];
+    shrinks.iter().for_each(|op| change_and_settle(&mut simulation, op));
+    assert_eq!(simulation.model.partition(), 1);
+    change_and_settle(&mut simulation, &Op::RunStatefulSet);
+    assert_eq!(simulation.model.partition(), 1);
+    simulation.model.set_secret(Some(0));
+    simulation.settle();
+    simulation.model.check_converged();
 }
 
 /// The search for histories found it: who leads next has seen the resource since its first generation, and knows nothing of

@@ -9,6 +9,7 @@ use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::event::{SeenChild, SeenResource};
 use memcached_operator_core::kernel::object::{ChildKind, Key, Watched};
 use memcached_operator_core::kernel::secret_keys::PASSWORD_FILE;
+use memcached_operator_core::kernel::unwatched::carries_label;
 use memcached_operator_core::kernel::{diff, hash};
 
 use super::objects::is_labelled;
@@ -77,11 +78,14 @@ impl Model {
     }
 
     /// Whether the StatefulSet may go on though a Deployment is asked for, as far as this status says: it waits for its turn
-    /// where nobody knows that a user asked. A definition may have dropped `workload`, or what the status says of edits.
-    const fn may_keep_former(&self, seen: &MemcachedStatus) -> bool {
+    /// where nobody knows that a user asked. A definition may have dropped `workload`, or what the status says of edits. Or a
+    /// Deployment that was in place left the watch with our label: until it is read the StatefulSet is all that is known.
+    fn may_keep_former(&self, seen: &MemcachedStatus) -> bool {
         let lost_generation =
             seen.observed_generation != NEVER_OBSERVED && seen.template_generation.is_none();
-        self.has_lost_workload || lost_generation
+        let is_hidden = |child: &SeenChild| !carries_label(&child.content);
+        let hides = self.children.get(&ChildKind::Deployment).is_some_and(is_hidden);
+        self.has_lost_workload || lost_generation || hides
     }
 
     /// The ConfigMap says the same of the edit that it is written for. `seen`: the resource as the operator sees it.

@@ -24,7 +24,9 @@ use memcached_operator_core::kernel::event::{Event, SeenChild, SeenResource, See
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Uid, Watched};
 pub(crate) use objects::{Cluster, merged};
 use objects::{is_labelled, template};
-pub(crate) use specs::{NAMED, NAMED_AND_SCALED, NAMED_WITH_SECRET, NEVER_SERVES, SCALED, VARIANTS, WARM};
+pub(crate) use specs::{
+    NAMED, NAMED_AND_SCALED, NAMED_WITH_SECRET, NEVER_SERVES, SCALED, TWO_NAMED, VARIANTS, WARM,
+};
 pub(crate) use stages::{LACKING, REFUSED, Report};
 use stateful_sets::is_held;
 

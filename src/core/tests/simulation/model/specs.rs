@@ -64,6 +64,8 @@ const DEPLOYMENTS: u8 = 8;
 pub(crate) const SCALED: u8 = 6;
 /// The first variant that asks for a StatefulSet.
 pub(crate) const NAMED: u8 = DEPLOYMENTS;
+/// Two pods with names.
+pub(crate) const TWO_NAMED: u8 = DEPLOYMENTS + 3;
 /// The variant of a StatefulSet whose pods mount the Secret.
 pub(crate) const NAMED_WITH_SECRET: u8 = DEPLOYMENTS + 4;
 /// The variant of a StatefulSet whose number of pods an autoscaler decides on.
@@ -81,7 +83,7 @@ pub(crate) const VARIANTS: u8 = WARM + 2;
 /// for warm pods.
 pub(super) fn spec(variant: u8) -> MemcachedSpec {
     if variant >= DEPLOYMENTS {
-        let replicas = if variant == DEPLOYMENTS + 3 { 2 } else { 3 };
+        let replicas = if variant == TWO_NAMED { 2 } else { 3 };
         let like = match variant - DEPLOYMENTS {
             1 | 7 => 2,
             4 => 3,
