@@ -702,9 +702,6 @@ fn pods_that_are_too_many_make_nobody_replace_the_others_at_once() {
     assert_eq!(simulation.model.partition(), 1);
     change_and_settle(&mut simulation, &Op::RunStatefulSet);
     assert_eq!(simulation.model.partition(), 1);
-    simulation.model.set_secret(Some(0));
-    simulation.settle();
-    simulation.model.check_converged();
 }
 
 /// The search for histories found it: who leads next has seen the resource since its first generation, and knows nothing of
