@@ -54,7 +54,7 @@ impl Published {
         self.0.borrow().clone()
     }
 
-    /// Replaces them.
+    /// Replaces it.
     pub fn set(&self, status: AgentStatus) {
         self.0.send_replace(status);
     }

@@ -168,7 +168,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// Every request in every way once, and a sample of those that last.
+    /// Every request in every way once, with one of the two kinds of workload, and a sample of those that last with the other.
     fn all() -> Vec<Self> {
         let mut plans = Vec::new();
         for (at, (phase, target)) in POINTS.into_iter().enumerate() {

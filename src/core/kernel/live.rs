@@ -150,8 +150,8 @@ impl Live {
         Self { has_rolled_out, ..self }
     }
 
-    /// Whether the rollout of this object is over still at a later generation with the same template. Another template that came
-    /// and went unseen takes two generations, and a restored etcd goes back by some.
+    /// Whether the rollout is still over at this later generation with the same template. Over two generations another template
+    /// may have come and gone unseen; an earlier generation is that of a restored etcd.
     fn still_has_rolled_out(&self, generation: i64) -> bool {
         self.has_rolled_out && matches!(generation - self.generation, 0 | 1)
     }

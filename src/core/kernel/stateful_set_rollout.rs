@@ -5,7 +5,8 @@
 //! each pod goes. At rest the partition is [`HELD`]: whoever else changes the template replaces no pod, and what of it stays
 //! comes with the next rollout. The apply that brings a new template lowers the partition to the last pod, and each time
 //! when all pods are available, and the new one is warm where that is asked for ([`super::warmth`]), it goes down by one. Once
-//! all pods are new it is [`HELD`] again.
+//! all pods are new it is [`HELD`] again. That all were seen so is remembered ([`Live::has_rolled_out`]): the numbers of one moment do
+//! not tell a pod that is away from one of another template.
 //!
 //! While pods are being replaced it never goes up: a pod below the partition that dies comes back with the old template.
 //! It goes down by more than one for pods that were given up ([`Readiness::is_given_up_at`]): a pod that cannot become ready
@@ -30,7 +31,7 @@ pub fn partition(live: &Live, expected: i32, unready: &[UnreadyPod<'_>], next: N
     let given_up = unready.iter().filter(|pod| pod.is_given_up);
     let any = given_up.clone().map(|pod| pod.number).min().unwrap_or(HELD);
     let of_older = given_up.filter(|pod| pod.is_older(seen)).map(|pod| pod.number).min().unwrap_or(HELD);
-    let (first_step, step) = match holds_no_keys(seen, unready) {
+    let (first_step, step) = match holds_no_keys(seen, unready, asked) {
         true => (0, 0),
         false => (last_of(asked.min(expected)).min(any), next_step(seen, at, asked, next).min(of_older)),
     };
@@ -108,10 +109,11 @@ impl UnreadyPod<'_> {
 }
 
 /// Whether no pod has keys to lose. The only pod that serves may miss one probe, and still has its keys.
-fn holds_no_keys(seen: &SeenRollout, unready: &[UnreadyPod<'_>]) -> bool {
-    // Those that are too many are there for a moment longer than the status counts them.
-    let all_empty = unready.iter().all(|pod| !pod.may_hold_keys);
-    seen.ready == 0 && all_empty && i32::try_from(unready.len()).is_ok_and(|empty| empty >= seen.replicas)
+fn holds_no_keys(seen: &SeenRollout, unready: &[UnreadyPod<'_>], asked: i32) -> bool {
+    // Those that are too many are there for a moment longer than the status counts them, and go anyway.
+    let is_empty = |pod: &&UnreadyPod<'_>| pod.number < asked && !pod.may_hold_keys;
+    let empty = unready.iter().filter(is_empty).count();
+    seen.ready == 0 && i32::try_from(empty).is_ok_and(|empty| empty >= seen.replicas)
 }
 
 /// Whether some pods are of another template than the StatefulSet has, or are being deleted.
@@ -222,6 +224,7 @@ mod tests {
     #[case::an_older_pod_comes_back(2, rollout(1, 2), &[starting(0, "old")], 2)]
     #[case::nobody_has_keys(2, rollout(0, 0), &[starting(0, "old"), starting(1, "old"), starting(2, "old")], 0)]
     #[case::nobody_is_ready_and_one_has_keys(2, rollout(0, 0), &[misses_probes(0, "old"), starting(1, "old"), starting(2, "old")], 2)]
+    #[case::pods_that_are_too_many_are_empty(2, rollout(0, 0), &[starting(0, "old"), starting(3, "old"), starting(4, "old")], 2)]
     #[case::nothing_is_known_of_who_is_not_ready(2, rollout(0, 0), &[], 2)]
     #[case::fewer_pods_and_one_is_away(5, rollout(0, 2), &[], 5)]
     #[case::fewer_pods_that_all_serve(5, rollout(0, 3), &[], 2)]

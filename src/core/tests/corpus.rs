@@ -92,15 +92,21 @@ fn fragments() -> Vec<Value> {
     ]
 }
 
-/// Every fragment with every other, and each alone in pods with names. Later ones come last: a line's number is in its hashes.
+/// How many fragments there were when the lines of pods with names came: those stand after all pairs of these.
+const BEFORE_NAMES: usize = 29;
+
+/// Every fragment with every other, and each alone in pods with names. A line's number is in its hashes: what a later fragment
+/// adds comes after all lines that are there.
 fn specs() -> Vec<Value> {
     let fragments = fragments();
-    let pairs = (0..fragments.len()).flat_map(|first| (0..=first).map(move |second| (first, second)));
-    let mut specs: Vec<Value> =
-        pairs.map(|(first, second)| merged(fragments[second].clone(), &fragments[first])).collect();
+    let pairs = |first: usize| -> Vec<Value> {
+        (0..=first).map(|second| merged(fragments[second].clone(), &fragments[first])).collect()
+    };
+    let named = |at: usize| merged(fragments[at].clone(), &json!({"workload": "StatefulSet"}));
+    let mut specs: Vec<Value> = (0..BEFORE_NAMES).flat_map(pairs).collect();
     specs.dedup();
-    let named = json!({"workload": "StatefulSet"});
-    specs.extend(fragments.into_iter().map(|fragment| merged(fragment, &named)));
+    specs.extend((0..BEFORE_NAMES).map(named));
+    (BEFORE_NAMES..fragments.len()).for_each(|at| specs.extend(pairs(at).into_iter().chain([named(at)])));
     specs
 }
 

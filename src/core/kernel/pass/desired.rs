@@ -20,7 +20,7 @@ use crate::kernel::object::ChildKind;
 use crate::kernel::shortcuts::rendered_hashes::RenderedHashes;
 use crate::kernel::stateful_set_rollout::NextPod;
 
-/// The field that differs in each StatefulSet between two pods.
+/// The only field by which a StatefulSet at rest differs from one whose rollout has just ended. It is no part of the template.
 const PARTITION: &str = "spec.updateStrategy.rollingUpdate.partition";
 
 /// The desired children of one pass.
@@ -207,8 +207,8 @@ impl<'a> View<'a> {
         DesiredChildren::new(Intent { partition, ..intent }, live, known)
     }
 
-    /// Whether all pods of a StatefulSet have a template that somebody else changed, before the partition was [`HELD`]: then
-    /// to put it back is a rollout of its own, which begins with the last pod. From [`HELD`] on no pod takes such a template.
+    /// Whether all pods of a StatefulSet have a template that somebody else changed while the partition was not [`HELD`]. To put
+    /// it back is then a rollout, which begins with the last pod. At [`HELD`] no pod takes such a template.
     fn must_roll_back(&self, desired: &DesiredChildren<'_>) -> bool {
         let kind = desired.workload();
         let (slot, hash) = (self.resource.slot(kind), desired.hash(kind));

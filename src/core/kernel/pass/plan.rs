@@ -69,9 +69,10 @@ fn must_hold(view: &View<'_>, mounted_secrets: &MountedSecrets, action: &Action,
     let makes_pods = matches!(action, Action::Create { .. }) || action.cause().is_some();
     // Whatever a new pod is made for, it mounts the Secrets as they are now.
     let unfit = !guarded || !mounted_secrets.invalid.is_empty();
-    // A change by somebody else is put back all the same: a Deployment's pods of the template before it then stay. A StatefulSet
-    // lets its next pod go.
-    let lets_go = view.our_workload().is_some_and(|live| live.partition.is_some_and(|at| at != HELD));
+    // A change by somebody else is put back all the same: the pods of the template before it then stay. Where all pods of a
+    // StatefulSet have the changed one, to put it back lets one go.
+    let lets_go = |live: &Live| live.has_rolled_out && live.partition.is_some_and(|at| at != HELD);
+    let lets_go = view.our_workload().is_some_and(lets_go);
     let replaces_pods = action.cause().is_some_and(|cause| cause != RolloutCause::Drift || lets_go);
     (makes_pods && unfit)
         || (replaces_pods && !mounted_secrets.missing.is_empty() && view.serves())
@@ -162,17 +163,18 @@ impl View<'_> {
     }
 }
 
-/// Whether a child that the spec does not ask for may exist without our label: it left the watch, or the operator may
-/// not have finished deleting it before this run. Otherwise a settled resource would cost reads at every restart.
+/// Whether a child that the spec does not ask for may exist without our label: it left the watch, or an earlier run or the
+/// leader before may not have finished deleting it. Otherwise a settled resource would cost reads at every restart and change
+/// of leader.
 fn may_be_left(view: &View<'_>, kind: ChildKind) -> bool {
     let slot = view.resource.slot(kind);
-    let of_earlier_run =
+    let of_earlier_leader =
         view.resource.may_be_unfinished || (kind.is_workload() && view.resource.former_may_stand);
     slot.live.is_none()
         && match slot.absence {
             Absence::Proven => false,
             Absence::Likely => true,
-            Absence::Unproven => of_earlier_run,
+            Absence::Unproven => of_earlier_leader,
         }
 }
 

@@ -94,14 +94,13 @@ pub struct Resource {
     pub pod_backoff: Option<Box<Backoff>>,
     /// What the metrics show.
     pub reported: Option<InstanceMetrics>,
-    /// True from a start, or a change of leader, at which an earlier run may have left work unfinished until the first pass that
-    /// succeeds.
-    /// Meanwhile a pass also reads children that the spec does not ask for.
+    /// Whether an earlier run, or the leader before, may have left work unfinished. Decided at a start and when this operator
+    /// begins to lead; false after the first pass that succeeds. Meanwhile a pass also reads children that the spec does not
+    /// ask for.
     #[serde(default)]
     pub may_be_unfinished: bool,
-    /// True from the operator's start, or a change of leader, until the first pass that succeeds, where an edit of `workload` may have left the former
-    /// workload: that one stays until the pods that take its place are ready. Whoever takes our label off it meanwhile
-    /// hides it from every list.
+    /// The same of an edit of `workload`: the former workload stays until the pods that take its place are ready. Whoever takes
+    /// our label off it meanwhile hides it from every list.
     #[serde(default)]
     pub former_may_stand: bool,
 }
@@ -134,7 +133,7 @@ impl Resource {
     }
 
     /// Restores what the status says about earlier applies, of this operator or of another one. What this one remembers
-    /// of its own is older where another one led meanwhile. What that one began may be unfinished.
+    /// of its own is older where another one led meanwhile. What the other one began may be unfinished.
     pub fn recall(&mut self) {
         let (status, generation) = (&self.seen.status, self.seen.generation);
         let unfinished = match status.observed_generation {

@@ -189,7 +189,8 @@ fn a_feature_that_is_switched_off_takes_along_what_lost_our_label() {
     simulation.lead(true);
     let wanted = ["read HorizontalPodAutoscaler", "apply Deployment", "delete HorizontalPodAutoscaler"];
     // Who wins the lead between an edit and its status reads the other kinds too.
-    let sent: Vec<_> = simulation.requests().into_iter().filter(|it| wanted.contains(&it.as_str())).collect();
+    let reads_another = |it: &String| it.starts_with("read ") && it != wanted[0];
+    let sent: Vec<_> = simulation.requests().into_iter().filter(|it| !reads_another(it)).collect();
     assert_eq!(sent[..3], wanted, "{sent:?}");
     simulation.settle();
     simulation.model.check_converged();

@@ -605,7 +605,12 @@ fn an_edit_while_the_last_pod_of_a_template_that_went_is_being_deleted_takes_no_
 
 /// A rollout of three named pods, paused when the last of them may go: all have the new template, and the partition stays 0.
 fn paused_at_partition_zero(variant: u8) -> Simulation {
+    paused_at_partition_zero_in(Cluster::Faithful, variant)
+}
+
+fn paused_at_partition_zero_in(cluster: Cluster, variant: u8) -> Simulation {
     let mut simulation = Simulation::new();
+    simulation.model.become_another(cluster);
     simulation.model.create_resource();
     simulation.model.set_secret(Some(0));
     simulation.model.edit(variant);
@@ -686,6 +691,21 @@ fn a_template_that_the_cluster_rewrites_when_all_named_pods_are_held_again_count
     simulation.model.check_converged();
     let now = (simulation.told.len(), simulation.counted, simulation.model.rollouts);
     assert_eq!(now, (told, counted, rollouts), "{:?}", simulation.told);
+    assert_eq!(simulation.model.partition(), HELD);
+}
+
+/// Another API server may make something else of the template. No pod takes that while all are held.
+#[test]
+fn another_api_server_brings_no_rollout_where_all_named_pods_are_held_again() {
+    let mut simulation = paused_at_partition_zero_in(Cluster::RewritesImages, NAMED);
+    let (told, counted) = (simulation.told.len(), simulation.counted);
+    simulation.model.upgrade();
+    let version = simulation.model.says_version();
+    simulation.step(version);
+    simulation.model.pause(false);
+    simulation.settle();
+    simulation.model.check_converged();
+    assert_eq!((simulation.told.len(), simulation.counted), (told, counted), "{:?}", simulation.told);
     assert_eq!(simulation.model.partition(), HELD);
 }
 

@@ -79,7 +79,7 @@ impl Model {
 
     /// Whether the StatefulSet may go on though a Deployment is asked for, as far as this status says: it waits for its turn
     /// where nobody knows that a user asked. A definition may have dropped `workload`, or what the status says of edits. Or a
-    /// Deployment that was in place left the watch with our label: until it is read the StatefulSet is all that is known.
+    /// Deployment that was in place left the watch with our label: nobody knows here whether the operator has read it since.
     fn may_keep_former(&self, seen: &MemcachedStatus) -> bool {
         let lost_generation =
             seen.observed_generation != NEVER_OBSERVED && seen.template_generation.is_none();

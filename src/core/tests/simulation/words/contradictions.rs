@@ -83,6 +83,9 @@ fn against(known: &Known<'_>, claim: &Claim, status: &MemcachedStatus) -> Option
             "something else runs the pods"
         }
         Claim::NoWorkload(_) if known.workload.is_some() => "there is one",
+        Claim::WaitsForTurn if known.workload.is_none() && !known.has_former => {
+            "there are no pods to replace"
+        }
         Claim::LacksTemplate(_) | Claim::Unobserved(_) if known.workload.is_none() => "there is none",
         Claim::Former(_, kind) if *kind == known.kind() => "these are not the former pods",
         Claim::Former(pods, _) if *pods != known.former_ready => "another number of pods serves",

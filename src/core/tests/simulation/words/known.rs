@@ -25,6 +25,7 @@ pub(super) struct Known<'a> {
     now: Timestamp,
     pub(super) workload: Option<&'a Live>,
     pub(super) former_ready: i32,
+    pub(super) has_former: bool,
     /// The kinds of which there is an object of ours.
     ours: Vec<&'static str>,
     /// The kinds whose name somebody else's object has, or one that is going.
@@ -57,6 +58,7 @@ impl<'a> Known<'a> {
             now,
             workload,
             former_ready,
+            has_former: former.is_some(),
             ours: named(true),
             theirs: named(false),
             failures: failures(reconciler, key),
