@@ -49,8 +49,9 @@ impl Measured {
         })
     }
 
-    /// What a second has at least, in reads. A client that connects to a pod that is gone stands still for up to a second and then makes up
-    /// for it; a ratio of the few reads before it would be chance. On a busy machine such a second lasts longer.
+    /// A second, in reads. A client that connects to a pod that is gone stands still for up to a second and then makes up for it;
+    /// on a busy machine it is slower for long. Pods are filled by what it misses, so reads are what counts: over the same reads a cold
+    /// pod never passes for a warm one, however long they take.
     const fn a_second(self) -> usize {
         10 * self.pods * A_TICK
     }
@@ -69,8 +70,7 @@ const ROLLOUT: Duration = Duration::from_secs(240);
 struct Second {
     begins: Instant,
     ends: Instant,
-    asked: usize,
-    found: usize,
+    ratio: f64,
 }
 
 /// A client of named pods, and which pods serve.
@@ -151,25 +151,23 @@ async fn seconds_of_a_rollout(shop: &mut Shop<'_>, edit: &Value) -> Result<Vec<S
         shop.look().await?;
         found += shop.tick().await?;
         asked += measured.pods * A_TICK;
-        if begins.elapsed() >= Duration::from_secs(1) && asked >= measured.a_second() {
+        if asked >= measured.a_second() {
             let ends = Instant::now();
             if !seconds.is_empty() || shop.is_replaced(measured.pods - 2) {
-                seconds.push(Second { begins, ends, asked, found });
+                seconds.push(Second { begins, ends, ratio: ratio(found, asked) });
             }
             (begins, found, asked) = (ends, 0, 0);
             if let Some(over) = over {
                 ensure!((0..measured.pods).all(|pod| shop.is_replaced(pod)), "some pod is not new");
-                holds_each_second(measured, &seconds, over)?;
+                holds_each_second(&seconds, over)?;
                 return Ok(seconds);
             }
         }
     }
 }
 
-/// Fails where a second is not among these, or where one has too many reads to tell: a client fills half of a pod with those of
-/// six seconds, so the ratio of a cold pod would pass for that of a warm one. How long they take says nothing: on a busy machine
-/// a pod is filled as slowly as it is asked.
-fn holds_each_second(measured: Measured, seconds: &[Second], over: Instant) -> Result<()> {
+/// Fails where a second is not among these.
+fn holds_each_second(seconds: &[Second], over: Instant) -> Result<()> {
     for pair in seconds.windows(2) {
         let missing = pair[1].begins.duration_since(pair[0].ends);
         ensure!(missing.is_zero(), "nobody asked for {missing:?}");
@@ -177,17 +175,11 @@ fn holds_each_second(measured: Measured, seconds: &[Second], over: Instant) -> R
     let last = seconds.last().context("nobody asked")?;
     let missing = over.duration_since(last.ends);
     ensure!(missing.is_zero(), "nobody asked for {missing:?} at the end");
-    let most = most_reads(seconds);
-    ensure!(
-        most <= 2 * measured.a_second(),
-        "a ratio is that of {most} reads, and a second has {}",
-        measured.a_second()
-    );
     Ok(())
 }
 
-fn most_reads(seconds: &[Second]) -> usize {
-    seconds.iter().map(|it| it.asked).max().unwrap_or_default()
+fn longest(seconds: &[Second]) -> Duration {
+    seconds.iter().map(|it| it.ends.duration_since(it.begins)).max().unwrap_or_default()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
@@ -196,7 +188,7 @@ fn ratio(found: usize, asked: usize) -> f64 {
 }
 
 fn ratios(seconds: &[Second]) -> Vec<f64> {
-    seconds.iter().map(|it| ratio(it.found, it.asked)).collect()
+    seconds.iter().map(|it| it.ratio).collect()
 }
 
 fn lowest(ratios: &[f64]) -> f64 {
@@ -218,12 +210,12 @@ async fn the_next_named_pod_is_replaced_when_the_last_one_is_warm_or_its_time_is
             let with = seconds_of_a_rollout(&mut shop, &next(measured, warm)).await?;
             let mut shop = Shop::open(measured, cache, &mut client).await?;
             let without = seconds_of_a_rollout(&mut shop, &next(measured, Value::Null)).await?;
-            let most = [&with, &without].map(|it| most_reads(it));
+            let longest = [&with, &without].map(|it| longest(it).as_secs_f32());
             let [with, without] = [with, without].map(|it| ratios(&it));
             let bound = measured.bound()?;
             println!(
                 "{} pods, hit ratio of pymemcache in any second from the second pod on: with warmth of {} % {:.3} or more \
-                 ({} s; must {bound:.3}), without {:.3} ({} s); such a second had {most:?} reads at the most",
+                 ({} s; must {bound:.3}), without {:.3} ({} s); such a second lasted {longest:.1?} s at the most",
                 measured.pods,
                 measured.percent,
                 lowest(&with),
@@ -261,21 +253,19 @@ async fn the_next_named_pod_is_replaced_when_the_last_one_is_warm_or_its_time_is
 }
 
 #[test]
-fn a_second_that_is_missing_or_has_too_many_reads_is_noticed() {
+fn a_second_that_is_missing_is_noticed() {
     let start = Instant::now();
     let second = |begins: u64, ends: u64| {
         let [begins, ends] = [begins, ends].map(|millis| start + Duration::from_millis(millis));
-        Second { begins, ends, asked: LAST.a_second(), found: 0 }
+        Second { begins, ends, ratio: 1.0 }
     };
     let is_whole = |seconds: &[Second], over: u64| {
-        holds_each_second(LAST, seconds, start + Duration::from_millis(over)).is_ok()
+        holds_each_second(seconds, start + Duration::from_millis(over)).is_ok()
     };
     assert!(is_whole(&[second(0, 1_000), second(1_000, 2_100), second(2_100, 7_100)], 7_000));
     assert!(!is_whole(&[], 0), "none");
     assert!(!is_whole(&[second(0, 1_000), second(2_000, 3_000)], 3_000), "none between two");
     assert!(!is_whole(&[second(0, 1_000), second(1_000, 2_000)], 3_000), "none at the end");
-    let of_two = Second { asked: 2 * LAST.a_second() + 1, ..second(1_000, 2_000) };
-    assert!(!is_whole(&[second(0, 1_000), of_two], 2_000), "one of more than two seconds");
 }
 
 #[test]
