@@ -20,9 +20,9 @@ use serde_json::{Value, json};
 
 /// What the backup holds.
 const NAMES: [&str; 4] = ["deleted", "edited", "kept", "rotated"];
-/// Kinds of which this test awaits a list.
-const LISTED: [&str; 7] =
-    ["memcacheds", "deployments", "statefulsets", "services", "configmaps", "secrets", "pods"];
+/// Kinds of which this test awaits a list. There is no StatefulSet here: a watch without any object may go on from a version that
+/// does not exist any more, and be begun anew only after minutes.
+const LISTED: [&str; 6] = ["memcacheds", "deployments", "services", "configmaps", "secrets", "pods"];
 
 fn cache(name: &str, memory: i32) -> Result<Memcached> {
     plain(name, &json!({"replicas": 1, "memcached": {"maxMemoryMB": memory}}))
