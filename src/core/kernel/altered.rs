@@ -78,6 +78,15 @@ pub fn is_mark(path: &str) -> bool {
         || std::iter::once(OUR_PREFIX).chain(OUR_LABELS).any(|key| ours(&key))
 }
 
+/// The differences that are left where this much is known of what the API server makes of our applies.
+#[must_use]
+pub fn left(found: Differences, known: Option<&AlteredFields>) -> Differences {
+    match known {
+        Some(known) => without_known(&found, known),
+        None => found,
+    }
+}
+
 /// The differences that the API server did not cause itself in an apply.
 #[must_use]
 pub fn without_known(found: &Differences, known: &AlteredFields) -> Differences {

@@ -21,7 +21,7 @@ use super::weakened;
 pub const REPLICAS: &str = "/f:spec/f:replicas";
 
 /// Where a StatefulSet says which of its pods may be replaced.
-const PARTITION: &str = "/spec/updateStrategy/rollingUpdate/partition";
+pub const PARTITION: &str = "/spec/updateStrategy/rollingUpdate/partition";
 
 /// Where a record of ownership says that the partition is owned.
 const OWNED_PARTITION: &str = "/f:spec/f:updateStrategy/f:rollingUpdate/f:partition";

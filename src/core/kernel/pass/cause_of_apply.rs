@@ -24,8 +24,7 @@ pub fn rollout_cause(
     // Another version of the API server may store the desired template, and pods roll then: of all caches with altered
     // templates at once, if they took no turns.
     let may_roll = compared.unanswered == Some(Unanswered::AnotherServer)
-        && compared.found.as_ref().is_some_and(of_template)
-        && !desired.holds_pods();
+        && compared.found.as_ref().is_some_and(of_template);
     // While the partition holds all pods, neither somebody else's change of the template nor our repair replaces a pod.
     let held = live.partition == Some(HELD);
     // A recognised template differs only by defaults of the API server, which sets them again.

@@ -6,7 +6,7 @@ use super::desired::DesiredChildren;
 use super::outcome::ComparedChild;
 use super::view::View;
 use crate::api::status::AlteredFields;
-use crate::kernel::altered::{is_mark, without_known};
+use crate::kernel::altered::{self, is_mark};
 use crate::kernel::diff::Differences;
 use crate::kernel::hash::BodyHash;
 use crate::kernel::object::ChildKind;
@@ -47,8 +47,7 @@ fn compare_child(view: &View<'_>, desired: &DesiredChildren<'_>, kind: ChildKind
     let found =
         slot.live.as_ref().and_then(|live| live.comparison.differences(kind, hash, || desired.body(kind)));
     let known = slot.altered.as_deref();
-    let differences =
-        found.as_ref().map(|found| known.map_or_else(|| found.clone(), |it| without_known(found, it)));
+    let differences = found.clone().map(|found| altered::left(found, known));
     let unanswered = known.filter(|_| found != differences).and_then(|it| unanswered(view, it, hash));
     Some(Compared { hash, found, differences, unanswered })
 }
@@ -60,10 +59,7 @@ fn compare_child(view: &View<'_>, desired: &DesiredChildren<'_>, kind: ChildKind
 pub fn has_named_template(slot: &Slot) -> bool {
     let found = slot.live.as_ref().and_then(|live| live.comparison.last());
     found.is_some_and(|found| {
-        let left = match slot.altered.as_deref() {
-            Some(known) => without_known(&found, known),
-            None => found,
-        };
+        let left = altered::left(found, slot.altered.as_deref());
         left.of_template().next().is_none() && !left.paths.iter().any(|path| is_mark(path))
     })
 }

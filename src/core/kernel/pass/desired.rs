@@ -9,13 +9,13 @@ use serde_json::Value;
 use super::mounted_secrets::MountedSecrets;
 use super::view::View;
 use crate::api::Validated;
-use crate::kernel::altered::without_known;
+use crate::kernel::altered;
 use crate::kernel::desired::partition::{HELD, Partition};
 use crate::kernel::desired::{self, Desired, Intent, LiveTemplate, Revision};
 use crate::kernel::diff::{self, Differences};
 use crate::kernel::field_path::Path;
 use crate::kernel::hash::BodyHash;
-use crate::kernel::live::Live;
+use crate::kernel::live::{self, Live};
 use crate::kernel::object::ChildKind;
 use crate::kernel::shortcuts::rendered_hashes::RenderedHashes;
 use crate::kernel::stateful_set_rollout::NextPod;
@@ -160,7 +160,7 @@ impl<'a> DesiredChildren<'a> {
     /// Whether a StatefulSet is to keep all its pods, whatever becomes of its template.
     #[must_use]
     pub fn holds_pods(&self) -> bool {
-        let partition = self.body(self.workload()).pointer("/spec/updateStrategy/rollingUpdate/partition");
+        let partition = self.body(self.workload()).pointer(live::PARTITION);
         partition.and_then(Value::as_i64) == Some(HELD.into())
     }
 
@@ -220,8 +220,7 @@ impl<'a> View<'a> {
             // Where the API server changes many fields, only all of them together are remembered.
             found.paths.retain(|path| path != PARTITION);
             found.values.retain(|it| it.path != PARTITION);
-            let left = slot.altered.as_deref().map(|known| without_known(&found, known));
-            left.as_ref().unwrap_or(&found).of_template().next().is_some()
+            altered::left(found, slot.altered.as_deref()).of_template().next().is_some()
         };
         desired.keeps_template() && found.is_some_and(differs)
     }

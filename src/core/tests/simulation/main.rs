@@ -21,6 +21,7 @@ mod judged_secrets;
 mod kube_events;
 mod model;
 mod orphans;
+mod partitions;
 mod races;
 mod requests;
 mod rollouts_without_edit;
