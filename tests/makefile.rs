@@ -25,6 +25,7 @@ case "$*" in
 *"--test control_plane"*) part=${E2E_KUBERNETES:-oldest} ;;
 *"--test leader"*) part=with-a-cluster ;;
 *"--test chart"*) part=waiting ;;
+*"--test latency"*) part=alone ;;
 *--doc*) part=examples ;;
 *) part=others ;;
 esac
@@ -42,7 +43,7 @@ const E2E: &str = "#!/bin/sh\necho \"$1\" >> did\n";
 /// Writes down what it looks for, and finds something the time that a file says.
 const SEARCHING_CARGO: &str =
     "#!/bin/sh\necho \"$PROPTEST_CASES $*\" >> asked\n[ \"$(wc -l < asked)\" -ne \"$(cat finds)\" ]\n";
-const PARTS: [&str; 6] = ["oldest", "newest", "waiting", "with-a-cluster", "others", "examples"];
+const PARTS: [&str; 7] = ["oldest", "newest", "waiting", "with-a-cluster", "others", "examples", "alone"];
 
 fn write(folder: &TempDir, name: &str, text: &str) {
     let path = folder.path().join(name);
@@ -78,6 +79,7 @@ fn stage(ends: &[(&str, &str)]) -> (TempDir, Command) {
         "e2e/tests/control_plane/main.rs",
         "e2e/tests/demo.rs",
         "e2e/tests/features/main.rs",
+        "e2e/tests/latency.rs",
         "e2e/tests/leader/main.rs",
     ] {
         write(program, "");
@@ -153,6 +155,7 @@ fn each_program_runs_in_one_lane_and_a_name_reaches_all() {
     let programs = [
         ("control_plane", 0),
         ("features", 0),
+        ("latency", 0),
         ("leader", 0),
         ("chart", 0),
         ("demo", 0),
@@ -189,24 +192,23 @@ fn a_search_tries_every_property_also_where_another_found_something_and_fails_th
 
 #[test]
 fn who_interrupts_it_gets_no_further_part_and_nothing_is_left() {
-    for signal in ["INT", "TERM"] {
-        let (folder, mut make) = stage(&[
-            ("oldest", "hangs"),
-            ("waiting", "hangs"),
-            ("newest", "stands-still"),
-            ("others", "hangs"),
-        ]);
+    let beside =
+        &[("oldest", "hangs"), ("waiting", "hangs"), ("newest", "stands-still"), ("others", "hangs")];
+    for (signal, parts) in [("INT", &beside[..]), ("TERM", beside), ("INT", &[("alone", "stands-still")])] {
+        let (folder, mut make) = stage(parts);
         // As a terminal does it: the whole group gets the signal.
         let mut running = make.process_group(0).stderr(Stdio::null()).spawn().unwrap();
-        let hanging = ["hanging-oldest", "hanging-waiting", "hanging-newest", "hanging-others"];
+        let hanging: Vec<_> = parts.iter().map(|(part, _)| format!("hanging-{part}")).collect();
         while hanging.iter().any(|name| !read(&folder, name).ends_with('\n')) {
             assert_eq!(running.try_wait().unwrap(), None, "it ended before it was interrupted");
             std::thread::yield_now();
         }
         // As the operators that a test stops: what stands still takes no signal to end before it goes on.
-        let stopped = format!("/proc/{}/stat", read(&folder, "hanging-newest").trim());
-        while !fs::read_to_string(&stopped).unwrap().contains(") T ") {
-            std::thread::yield_now();
+        for (part, _) in parts.iter().filter(|(_, how)| *how == "stands-still") {
+            let stopped = format!("/proc/{}/stat", read(&folder, &format!("hanging-{part}")).trim());
+            while !fs::read_to_string(&stopped).unwrap().contains(") T ") {
+                std::thread::yield_now();
+            }
         }
         let group = format!("-{}", running.id());
         assert!(Command::new("kill").args(["-s", signal, "--", &group]).status().unwrap().success());
@@ -215,7 +217,7 @@ fn who_interrupts_it_gets_no_further_part_and_nothing_is_left() {
         drop(Command::new("kill").args(["-s", "KILL", "--", &group]).stderr(Stdio::null()).status());
         assert!(!ended.success());
         for name in hanging {
-            let stat = format!("/proc/{}/stat", read(&folder, name).trim());
+            let stat = format!("/proc/{}/stat", read(&folder, &name).trim());
             // It was told to end, and does so when it gets the processor.
             let deadline = Instant::now() + Duration::from_mins(1);
             while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
@@ -223,8 +225,12 @@ fn who_interrupts_it_gets_no_further_part_and_nothing_is_left() {
                 std::thread::yield_now();
             }
         }
-        assert_eq!(read(&folder, "asked-with-a-cluster"), "", "{signal}");
-        assert_eq!(read(&folder, "asked-examples"), "", "{signal}");
+        if parts == beside {
+            // Nor did what runs alone start beside a lane.
+            for part in ["with-a-cluster", "examples", "alone"] {
+                assert_eq!(read(&folder, &format!("asked-{part}")), "", "{signal}");
+            }
+        }
         assert_eq!(read(&folder, "did"), "build-programs\ndown\ndown\ndown\n", "{signal}");
     }
 }

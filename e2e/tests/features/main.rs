@@ -18,7 +18,6 @@ mod quiet;
 mod rollouts;
 #[path = "../../../src/core/tests/fields/rows.rs"]
 mod rows;
-mod servers;
 mod table;
 mod twice;
 mod verbatim;

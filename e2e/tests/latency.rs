@@ -1,5 +1,6 @@
 //! The list of servers follows an autoscaler: whoever changes the number of named pods, soon after it the status and the
-//! ConfigMap name as many.
+//! ConfigMap name as many. How soon is a bound in seconds, so nothing else runs beside this program: `scripts/suite` starts it
+//! when the lanes have ended.
 //!
 //! No metrics are served, so that the real HPA controller only keeps the number between its bounds; within them a hand does what
 //! it would do with metrics, by the same subresource.
@@ -11,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{at_once, await_ready, in_space};
+use e2e::testing::control_plane::{at_once, await_ready, in_space, plain};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::stalls::Stalls;
 use e2e::testing::{Space, Watchable, await_answer};
@@ -26,8 +27,6 @@ use memcached_operator::api::Memcached;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-
-use crate::world;
 
 /// How long the list may be behind the workload's number.
 const WITHIN: Duration = Duration::from_secs(2);
@@ -137,7 +136,7 @@ impl<'a> Scaled<'a> {
     /// The autoscaler gets other bounds, and moves the number into them; the list may know that before it happens. Gives how long
     /// it was behind.
     async fn bound(&self, bounds: (i32, i32), number: i32) -> Result<[Duration; 2]> {
-        world::apply(self.space, &self.name, &spec(bounds)).await?;
+        self.space.apply(&plain(&self.name, &spec(bounds))?).await?;
         self.behind(number).await
     }
 
