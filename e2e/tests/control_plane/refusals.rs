@@ -9,11 +9,12 @@ use anyhow::{Context, Result, ensure};
 use e2e::chart::RELEASE;
 use e2e::testing::control_plane::children::WITH_DEPLOYMENT;
 use e2e::testing::control_plane::requests::Requests;
-use e2e::testing::control_plane::{at_once, await_ready, children, everything, in_space};
-use e2e::testing::kubelet::Kubelet;
+use e2e::testing::control_plane::{at_once, await_ready, children, everything, in_space, message, plain};
+use e2e::testing::kubelet::{Kubelet, NO_IMAGE};
 use e2e::testing::operator::{Launch, Operator, binary};
 use e2e::testing::rights::{Right, acting_as, grant, granted};
 use e2e::testing::{Space, await_answer};
+use k8s_openapi::api::core::v1::Pod;
 use memcached_operator::api::Memcached;
 use memcached_operator::api::spec::STATEFUL_SET;
 use memcached_operator::kernel::object::ChildKind;
@@ -24,6 +25,8 @@ use crate::rejections::{await_told, others};
 use crate::support::features::Features;
 
 const NAME: &str = "cache";
+/// An image that a pod can start with.
+const IMAGE: &str = "memcached:1.6";
 /// How long requests are counted that get nowhere.
 const WHILE: Duration = Duration::from_secs(8);
 /// The most that may be asked in that time: the first attempts come fast.
@@ -38,6 +41,8 @@ enum Told {
     Resource(&'static str),
     /// The resource's conditions, once what a feature made has to go.
     SwitchedOff(ChildKind),
+    /// The resource's conditions, once named pods that cannot start are to be replaced.
+    StuckPods,
     /// The log: the resource cannot say it.
     Log,
     /// Nowhere, because no step of this test needs it.
@@ -56,8 +61,7 @@ fn told(right: &Right) -> Told {
         }
         // The operator reads only after a conflict, and the admission plugin checks `delete` only where an owner changes.
         (Some(_), _) if verb == "get" || verb == "delete" => Told::Nowhere,
-        // No pod of this test fails.
-        (None, "pods") if verb == "delete" => Told::Nowhere,
+        (None, "pods") if verb == "delete" => Told::StuckPods,
         (Some(kind), _) if kind.is_required() && (verb == "list" || verb == "watch") => Told::Readiness,
         (Some(_), _) | (None, "memcacheds/finalizers") => Told::Resource("Forbidden"),
         (None, "secrets") if verb == "get" => Told::Resource("SecretUnreadable"),
@@ -121,8 +125,16 @@ fn without(kind: ChildKind) -> Result<Memcached> {
     Ok(resource)
 }
 
-/// With every feature, and with the workload that the right is about.
+/// Two named pods with this image.
+fn named(image: &str) -> Result<Memcached> {
+    plain(NAME, &json!({"workload": STATEFUL_SET, "replicas": 2, "image": image}))
+}
+
+/// With every feature, and with the workload that the right is about. Pods are deleted only where they cannot start.
 fn with_all(right: &Right) -> Result<Memcached> {
+    if told(right) == Told::StuckPods {
+        return named(NO_IMAGE);
+    }
     let mut resource = Features::Scaled.resource(NAME)?;
     if child(right) == Some(ChildKind::StatefulSet) {
         resource.spec.workload = Some(STATEFUL_SET.to_owned());
@@ -159,9 +171,32 @@ async fn await_logged(operator: &Operator, words: &str) -> Result<()> {
     .await
 }
 
+/// Gives pods that cannot start an image that they can start with. No new pod becomes ready, so that Kubernetes replaces one of
+/// them at most: the other one is the operator's.
+async fn mend(space: &Space, kubelet: &Kubelet) -> Result<()> {
+    let is_told = |it: Option<&Memcached>| {
+        it.and_then(|it| message(it, "Ready")).is_some_and(|it| it.contains("cannot pull"))
+    };
+    space.wait::<Memcached>(NAME, "Ready says why", is_told).await?;
+    kubelet.hold(NAME);
+    space.apply(&named(IMAGE)?).await?;
+    Ok(())
+}
+
+/// Waits until the operator has replaced its pod, and lets the new ones become ready.
+async fn await_mended(space: &Space, kubelet: &Kubelet) -> Result<()> {
+    let has_image = |it: Option<&Pod>| {
+        let spec = it.and_then(|pod| pod.spec.as_ref());
+        spec.is_some_and(|spec| spec.containers.iter().any(|it| it.image.as_deref() == Some(IMAGE)))
+    };
+    space.wait::<Pod>(&format!("{NAME}-0"), "it is replaced", has_image).await?;
+    kubelet.release(NAME);
+    Ok(())
+}
+
 async fn lacks(space: &Space, right: &Right, all: &BTreeSet<Right>) -> Result<()> {
     let folder = TempDir::new()?;
-    let _kubelet = Kubelet::start(space);
+    let kubelet = Kubelet::start(space);
     allow(space, all.iter().filter(|it| *it != right)).await?;
     space.apply(&everything(NAME)?).await?;
     space.apply(&with_all(right)?).await?;
@@ -181,6 +216,11 @@ async fn lacks(space: &Space, right: &Right, all: &BTreeSet<Right>) -> Result<()
             space.apply(&without(kind)?).await?;
             await_told(space, NAME, ("Forbidden", &words)).await?;
         }
+        Told::StuckPods => {
+            operator.await_readyz(200, "").await?;
+            mend(space, &kubelet).await?;
+            await_told(space, NAME, ("Forbidden", &words)).await?;
+        }
         Told::Log => {
             await_logged(&operator, &words).await?;
             await_children(space, WITH_DEPLOYMENT).await?;
@@ -189,6 +229,9 @@ async fn lacks(space: &Space, right: &Right, all: &BTreeSet<Right>) -> Result<()
     }
     allow(space, all).await?;
     operator.await_readyz(200, "").await?;
+    if told(right) == Told::StuckPods {
+        await_mended(space, &kubelet).await?;
+    }
     await_ready(space, NAME).await?;
     if let Told::SwitchedOff(kind) = told(right) {
         let left = children::of(space, kind, NAME).get_opt().await?;
