@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use e2e::Shape;
+use e2e::programs::Kubernetes;
 use e2e::testing::cache::condition;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Straight;
@@ -14,8 +15,9 @@ use e2e::testing::control_plane::{at_once, await_ready, in_space, up};
 use e2e::testing::kubelet::{Kubelet, NO_IMAGE, Which};
 use e2e::testing::nodes::Nodes;
 use e2e::testing::serving::Serving;
-use e2e::testing::{Space, in_namespace_of};
+use e2e::testing::{Space, await_answer, in_namespace_of};
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::events::v1::Event;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use memcached_operator::api::Memcached;
@@ -119,6 +121,21 @@ async fn ready_pods(space: &Space) -> Result<BTreeMap<String, String>> {
     Ok(pods.into_iter().filter(is_ready).map(|pod| (pod.name_any(), pod.uid().unwrap_or_default())).collect())
 }
 
+/// Waits until an Event says that the operator deleted this pod, and why it did not run.
+async fn await_deletion_told(space: &Space, pod: &str) -> Result<()> {
+    let (deleted, why) = (format!("Deleted pod {pod},"), format!("cannot pull {NO_IMAGE}: not found"));
+    await_answer("an Event says that the operator deleted it", async || {
+        let events = space.api::<Event>().list(&ListParams::default()).await?.items;
+        let says = |it: &Event| {
+            it.reason.as_deref() == Some("StuckPodDeleted")
+                && it.note.as_ref().is_some_and(|note| note.starts_with(&deleted) && note.contains(&why))
+        };
+        ensure!(events.iter().any(says), "no Event of {} does", events.len());
+        Ok(())
+    })
+    .await
+}
+
 /// On the newest Kubernetes here the gate MaxUnavailableStatefulSet is on: a pod that is not available keeps a StatefulSet from
 /// replacing any, and the operator deletes it.
 #[tokio::test]
@@ -144,6 +161,10 @@ async fn a_wrong_image_of_named_pods_costs_one_pod_and_the_right_one_heals_it() 
         let healed = after.remove("healed-2");
         assert!(healed.is_some() && healed != before.get("healed-2").cloned(), "{healed:?}");
         assert_eq!(after, kept, "the other pods stay");
+        // Elsewhere the StatefulSet's controller may be faster.
+        if Kubernetes::is_newest()? {
+            await_deletion_told(space, "healed-2").await?;
+        }
         operator.end().await
     })
     .await
