@@ -1,7 +1,7 @@
 //! An operator that is killed at any of its writes: another one brings everything to the same end.
 //!
-//! A plan is a scenario, a write (the k-th) and a position. The scenario is played by an operator that is killed there;
-//! a fresh one takes over, and in the end every field has to be what it is without a kill.
+//! A plan is a scenario, the workload that it begins with, a write (the k-th) and a position. The scenario is played by an
+//! operator that is killed there; a fresh one takes over, and in the end every field has to be what it is without a kill.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,11 +16,11 @@ use e2e::testing::control_plane::{
 };
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
+use k8s_openapi::api::apps::v1::ReplicaSet;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::{DeleteParams, ListParams};
 use memcached_operator::api::Memcached;
-use memcached_operator::api::spec::STATEFUL_SET;
+use memcached_operator::api::spec::{STATEFUL_SET, Workload};
 use memcached_operator::kernel::object::ChildKind;
 use serde_json::{Value, json};
 use strum::EnumCount;
@@ -51,47 +51,52 @@ impl Scenario {
         [Self::Edit, Self::Roll, Self::Rename, Self::Create, Self::Rotate, Self::Delete];
 
     /// Where it is killed. To the cluster, the end of one write is the time before the next one: all positions are tried with
-    /// the scenarios of most kinds of writes, and each of the others meets one.
-    fn positions(self) -> &'static [Position] {
-        match self {
-            Self::Create | Self::Edit => &Position::ALL,
-            Self::Rename => &[Position::AfterTheAnswer],
-            Self::Rotate | Self::Delete => &[Position::BeforeItIsSent],
-            Self::Roll => &[Position::BeforeTheAnswer],
+    /// the scenarios of most kinds of writes, and each of the others meets one. With named pods each meets one.
+    fn positions(self, kind: Workload) -> &'static [Position] {
+        match (self, kind) {
+            (Self::Create | Self::Edit, Workload::Deployment) => &Position::ALL,
+            (Self::Rotate | Self::Delete, Workload::Deployment) | (Self::Create, Workload::StatefulSet) => {
+                &[Position::BeforeItIsSent]
+            }
+            (Self::Rotate | Self::Delete | Self::Roll, Workload::StatefulSet) => &[Position::BeforeTheAnswer],
+            (Self::Rename, Workload::Deployment) | (Self::Edit, Workload::StatefulSet) => {
+                &[Position::AfterTheAnswer]
+            }
+            // These are about one workload.
+            (Self::Rename, Workload::StatefulSet) | (Self::Roll, Workload::Deployment) => &[],
         }
     }
 
     /// Brings the namespace to where the scenario begins, under this operator, which ends then. It has no fault: to start one
     /// more costs the API server about as much as all writes of the scenario.
-    async fn prepare(self, space: &Space, operator: Operator) -> Result<()> {
+    async fn prepare(self, kind: Workload, space: &Space, operator: Operator) -> Result<()> {
         clear(space).await?;
         space.apply(&secret(NAME, "first")?).await?;
         if !matches!(self, Self::Create) {
-            let first = if matches!(self, Self::Roll) { named(2, 64)? } else { resource(NAME, 1, 64)? };
-            space.apply(&first).await?;
+            let replicas = if matches!(self, Self::Roll) { 2 } else { 1 };
+            space.apply(&with(kind, replicas, 64)?).await?;
             await_ready(space, NAME).await?;
         }
         operator.end().await
     }
 
-    async fn play(self, space: &Space) -> Result<()> {
+    async fn play(self, kind: Workload, space: &Space) -> Result<()> {
         match self {
-            Self::Create => space.apply(&resource(NAME, 1, 64)?).await.map(|_| ()),
-            Self::Edit => space.apply(&resource(NAME, 2, 65)?).await.map(|_| ()),
+            Self::Create => space.apply(&with(kind, 1, 64)?).await.map(|_| ()),
+            Self::Edit | Self::Roll => space.apply(&with(kind, 2, 65)?).await.map(|_| ()),
             Self::Rotate => space.apply(&secret(NAME, "second")?).await.map(|_| ()),
             Self::Delete => delete(space).await,
             Self::Rename => space.apply(&named(1, 64)?).await.map(|_| ()),
-            Self::Roll => space.apply(&named(2, 65)?).await.map(|_| ()),
         }
     }
 
     /// Waits until it has come to what it is about; what comes later may still move.
-    async fn await_end(self, space: &Space, before: Option<&str>) -> Result<()> {
+    async fn await_end(self, kind: Workload, space: &Space, before: Option<&str>) -> Result<()> {
         match self {
             Self::Create | Self::Edit | Self::Rename | Self::Roll => {}
             Self::Rotate => {
                 await_answer("the pods have the new Secret", async || {
-                    let now = template_hash(space).await?;
+                    let now = template_hash(kind, space).await?;
                     ensure!(now.as_deref() != before, "the template is still of the Secret {before:?}");
                     Ok(())
                 })
@@ -103,12 +108,12 @@ impl Scenario {
     }
 
     /// The end without a kill, and the operator that came to it.
-    async fn end(self, space: &Space) -> Result<(Value, Operator)> {
-        self.prepare(space, without_fault(space).await?).await?;
+    async fn end(self, kind: Workload, space: &Space) -> Result<(Value, Operator)> {
+        self.prepare(kind, space, without_fault(space).await?).await?;
         let operator = without_fault(space).await?;
-        let before = template_hash(space).await?;
-        self.play(space).await?;
-        self.await_end(space, before.as_deref()).await?;
+        let before = template_hash(kind, space).await?;
+        self.play(kind, space).await?;
+        self.await_end(kind, space, before.as_deref()).await?;
         let end = state::at_rest(space, NAME).await?;
         let conditions = end.pointer("/resource/status/conditions").and_then(Value::as_array);
         let ready = json!({"type": "Ready", "status": "True"});
@@ -123,6 +128,14 @@ impl Scenario {
 
 async fn without_fault(space: &Space) -> Result<Operator> {
     Operator::start(space, Arc::new(Straight), Kill::default()).await
+}
+
+/// A resource with this workload.
+fn with(kind: Workload, replicas: i32, memory: i32) -> Result<Memcached> {
+    match kind {
+        Workload::Deployment => resource(NAME, replicas, memory),
+        Workload::StatefulSet => named(replicas, memory),
+    }
 }
 
 /// A resource like the others, with a StatefulSet. Its rollout waits a second for warm pods, so that questions to pods stand in
@@ -142,11 +155,10 @@ async fn delete(space: &Space) -> Result<()> {
 }
 
 /// What the pods know of the Secret.
-async fn template_hash(space: &Space) -> Result<Option<String>> {
-    let deployment = space.api::<Deployment>().get_opt(NAME).await?;
-    let template = deployment.and_then(|it| it.spec).map(|spec| spec.template);
-    let annotations = template.and_then(|it| it.metadata).and_then(|it| it.annotations);
-    Ok(annotations.and_then(|mut all| all.remove("memcached.c5c3.io/secret-hash")))
+async fn template_hash(kind: Workload, space: &Space) -> Result<Option<String>> {
+    let workload = json!(children::of(space, kind.into(), NAME).get_opt().await?);
+    let hash = workload.pointer("/spec/template/metadata/annotations/memcached.c5c3.io~1secret-hash");
+    Ok(hash.and_then(Value::as_str).map(str::to_owned))
 }
 
 /// Removes everything, and waits until the garbage collector has.
@@ -180,15 +192,15 @@ async fn await_nothing_left(space: &Space) -> Result<()> {
 }
 
 /// Plays a scenario with a kill at every write, one after the other, until there is none. Gives how many there were.
-async fn every_write(space: &Space, scenario: Scenario, position: Position) -> Result<usize> {
+async fn every_write(space: &Space, scenario: Scenario, kind: Workload, position: Position) -> Result<usize> {
     let _kubelet = Kubelet::start(space);
-    let (wanted, mut whole) = scenario.end(space).await?;
+    let (wanted, mut whole) = scenario.end(kind, space).await?;
     for number in 1.. {
-        let plan = format!("{scenario:?}, killed {position:?} at write {number}");
-        scenario.prepare(space, whole).await.with_context(|| format!("before {plan}"))?;
+        let plan = format!("{scenario:?} of a {kind:?}, killed {position:?} at write {number}");
+        scenario.prepare(kind, space, whole).await.with_context(|| format!("before {plan}"))?;
         let crash = Arc::new(AtWrite::new(number, position));
         let operator = Operator::start(space, Arc::clone(&crash) as Arc<_>, crash.kill.clone()).await?;
-        scenario.play(space).await?;
+        scenario.play(kind, space).await?;
         let done = await_answer("all is done", async || {
             let rest = state::at_rest(space, NAME).await?;
             ensure!(rest == wanted, "{}", state::differences(&wanted, &rest).join("\n  "));
@@ -212,22 +224,26 @@ async fn every_write(space: &Space, scenario: Scenario, position: Position) -> R
 #[tokio::test]
 async fn an_operator_that_is_killed_at_any_write_leaves_nothing_that_another_does_not_bring_to_the_same_end()
 -> Result<()> {
-    let of = |scenario: Scenario| scenario.positions().iter().map(move |position| (scenario, *position));
-    let lanes = Scenario::ALL.into_iter().flat_map(of);
+    let kinds =
+        |scenario: Scenario| [Workload::Deployment, Workload::StatefulSet].map(|kind| (scenario, kind));
+    let positions = |(scenario, kind): (Scenario, Workload)| {
+        scenario.positions(kind).iter().map(move |position| (scenario, kind, *position))
+    };
+    let lanes = Scenario::ALL.into_iter().flat_map(kinds).flat_map(positions);
     let points = at_once(
         12,
-        lanes.map(|(scenario, position)| async move {
+        lanes.map(|(scenario, kind, position)| async move {
             let (mut points, began) = (0, Instant::now());
             in_space("crash", async |space: &Space| {
                 collector_is_at_work(space).await?;
-                points = every_write(space, scenario, position).await?;
+                points = every_write(space, scenario, kind, position).await?;
                 Ok(())
             })
             .await?;
-            println!("{scenario:?}, {position:?}: {points} writes, {:?}", began.elapsed());
+            println!("{scenario:?} of a {kind:?}, {position:?}: {points} writes, {:?}", began.elapsed());
             ensure!(
                 matches!(scenario, Scenario::Delete) == (points == 0),
-                "{scenario:?} has {points} writes"
+                "{scenario:?} of a {kind:?} has {points} writes"
             );
             Ok(points)
         }),
