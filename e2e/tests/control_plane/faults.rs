@@ -2,7 +2,8 @@
 //! without the fault, and nothing that passes by itself is ever called stalled.
 //!
 //! One operator works on many resources, each with one fault in its life. The life has four phases; it is compared with
-//! that of a resource without any fault. The kind of the workload is one more value: every other life has a StatefulSet.
+//! that of a resource without any fault. The kind of the workload is one more value: every other life has a StatefulSet, with
+//! one pod.
 
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use e2e::testing::control_plane::faults::{Aim, Fault, Faults, Lasting};
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::transport::Verb;
 use e2e::testing::control_plane::{at_once, await_ready, children, in_space, reason, secret, state};
+use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::api::core::v1::{Secret, Service};
 use kube::api::{Patch, PatchParams};
@@ -30,10 +32,12 @@ const SAMPLE: usize = 3;
 /// Memory in MiB that a person asks for when the edit was refused.
 const MENDED: i32 = 66;
 
-/// A resource without pods, whose Secret is there.
+/// A resource whose Secret is there. A StatefulSet has one pod, whose replacement is the operator's work. A Deployment has none:
+/// Kubernetes replaces its pods by itself, and all lives would wait for that.
 fn resource(kind: Workload, name: &str, memory: i32) -> Result<Memcached> {
-    let mut resource = e2e::testing::control_plane::resource(name, 0, memory)?;
-    resource.spec.workload = (kind == Workload::StatefulSet).then(|| STATEFUL_SET.to_owned());
+    let is_named = kind == Workload::StatefulSet;
+    let mut resource = e2e::testing::control_plane::resource(name, i32::from(is_named), memory)?;
+    resource.spec.workload = is_named.then(|| STATEFUL_SET.to_owned());
     Ok(resource)
 }
 
@@ -344,6 +348,7 @@ impl Golden {
 #[tokio::test]
 async fn requests_that_fail_in_any_way_change_neither_the_end_nor_the_number_of_rollouts() -> Result<()> {
     in_space("faults", async |space: &Space| {
+        let _kubelet = Kubelet::start(space);
         let faults = Arc::new(Faults::default());
         let record = Record::start(space).await?;
         let operator = Operator::start(space, Arc::clone(&faults) as Arc<_>, Kill::default()).await?;
