@@ -19,6 +19,8 @@ use crate::support::features::Features;
 use crate::support::process::Process;
 
 const RESOURCES: usize = 20;
+/// The resource whose pods have names.
+const NAMED: usize = 3;
 
 /// Waits until the operator has asked for nothing for two seconds.
 async fn at_rest(cluster: &Cluster) -> Result<()> {
@@ -62,6 +64,14 @@ async fn settle(space: &Space) -> Result<()> {
         } else if number % 2 == 0 {
             space.apply(&secret(name, "first")?).await?;
             space.apply(&resource(name, 1, 64)?).await?;
+        } else if number == NAMED {
+            // A rollout lowers the partition, and is over once it holds the pods again.
+            for memory in [64, 65] {
+                let memcached = json!({"maxMemoryMB": memory});
+                let spec = json!({"workload": "StatefulSet", "replicas": 2, "memcached": memcached});
+                space.apply(&plain(name, &spec)?).await?;
+                await_ready(space, name).await?;
+            }
         } else {
             space.apply(&plain(name, &json!({"replicas": 1}))?).await?;
         }
