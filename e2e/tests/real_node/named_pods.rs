@@ -8,10 +8,13 @@ use e2e::testing::await_answer;
 use e2e::testing::cache::{Cache, condition};
 use e2e::testing::memcached::Memcached as Client;
 use e2e::testing::serving::Serving;
+use e2e::testing::status_history::Version;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::DeleteParams;
 use memcached_operator::api::Memcached;
+use memcached_operator::kernel::desired::partition::HELD;
+use memcached_operator::kernel::live::PARTITION;
 use serde_json::{Value, json};
 
 use super::with_cache;
@@ -73,6 +76,16 @@ async fn servers(cache: &Cache<'_>, resource: &Memcached) -> Result<Vec<String>>
     Ok(status.server_list)
 }
 
+/// The partitions that the StatefulSet has had, each once until the next one differs.
+async fn partitions(cache: &Cache<'_>) -> Result<Vec<i32>> {
+    let versions = cache.history().await?.stateful_set;
+    let of = |version: &Version| version.object.as_ref()?.pointer(PARTITION)?.as_i64();
+    let mut partitions: Vec<i32> =
+        versions.iter().filter_map(of).map(i32::try_from).collect::<Result<_, _>>()?;
+    partitions.dedup();
+    Ok(partitions)
+}
+
 #[tokio::test]
 async fn a_pod_that_dies_loses_its_own_keys_only_and_a_rollout_replaces_one_pod_at_a_time() -> Result<()> {
     with_cache("named", async |cache| {
@@ -106,6 +119,7 @@ async fn a_pod_that_dies_loses_its_own_keys_only_and_a_rollout_replaces_one_pod_
         let resource = cache.ready().await?;
         assert_eq!(servers(cache, &resource).await?, names(cache, 4));
         assert_eq!(filled(cache, 4).await?, [0, 1, 2, 3], "scaling replaces nothing");
+        assert_eq!(partitions(cache).await?, [HELD, 2, 1, 0, HELD], "only the rollout wrote it, never up");
         cache.kstatus_results().await.map(|_| ())
     })
     .await
