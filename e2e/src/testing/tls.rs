@@ -30,6 +30,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 pub struct Authority {
     authority: certs::Authority,
     client: Pair,
+    /// What the caches' certificates name.
+    names: Vec<String>,
 }
 
 /// A certificate and its key, as PEM.
@@ -47,8 +49,15 @@ impl Authority {
     /// When a key or certificate cannot be made.
     pub fn create(name: &str) -> Result<Self> {
         let authority = certs::Authority::create(name)?;
-        let client = issue(&authority, "client", &[ExtendedKeyUsagePurpose::ClientAuth])?;
-        Ok(Self { authority, client })
+        let client = issue(&authority, &["client".to_owned()], &[ExtendedKeyUsagePurpose::ClientAuth])?;
+        Ok(Self { authority, client, names: vec![SERVER.to_owned()] })
+    }
+
+    /// The same, and the caches' certificates name this too.
+    #[must_use]
+    pub fn naming(mut self, name: String) -> Self {
+        self.names.push(name);
+        self
     }
 
     /// The client's certificate and key.
@@ -68,7 +77,7 @@ impl Authority {
     pub fn pair_until(&self, year: i32) -> Result<Pair> {
         // The exporter presents the cache's certificate to the cache: so it has to be good for both ends.
         let usages = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        let mut params = params(SERVER, &usages)?;
+        let mut params = params(&self.names, &usages)?;
         params.not_after = date_time_ymd(year, 1, 1);
         let (certificate, key) = self.authority.sign(params)?;
         Ok(Pair { certificate, key })
@@ -79,7 +88,7 @@ impl Authority {
     /// # Errors
     /// When it cannot be signed.
     pub fn certify(&self, key: &KeyPair) -> Result<String> {
-        self.authority.certify(key, params(SERVER, &[ExtendedKeyUsagePurpose::ServerAuth])?)
+        self.authority.certify(key, params(&self.names, &[ExtendedKeyUsagePurpose::ServerAuth])?)
     }
 
     /// Creates or changes a Secret as cert-manager fills it, with a new certificate. Gives the certificate, as PEM.
@@ -89,7 +98,7 @@ impl Authority {
     pub async fn fill(&self, space: &Space, secret: &str) -> Result<String> {
         // The exporter presents the cache's certificate to the cache: so it has to be good for both ends.
         let usages = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        let Pair { certificate, key } = issue(&self.authority, SERVER, &usages)?;
+        let Pair { certificate, key } = issue(&self.authority, &self.names, &usages)?;
         let data = json!({"tls.crt": certificate, "tls.key": key, "ca.crt": self.authority.certificate});
         let secret = json!({"metadata": {"name": secret}, "type": "kubernetes.io/tls", "stringData": data});
         space.apply::<Secret>(&serde_json::from_value(secret)?).await?;
@@ -101,7 +110,7 @@ impl Authority {
     /// # Errors
     /// What the API server answers.
     pub async fn fill_with(&self, space: &Space, secret: &str, certificate: &str) -> Result<()> {
-        let Pair { key, .. } = issue(&self.authority, SERVER, &[])?;
+        let Pair { key, .. } = issue(&self.authority, &self.names, &[])?;
         let data = json!({"tls.crt": certificate, "tls.key": key, "ca.crt": self.authority.certificate});
         let secret = json!({"metadata": {"name": secret}, "type": "kubernetes.io/tls", "stringData": data});
         space.apply::<Secret>(&serde_json::from_value(secret)?).await.map(|_| ())
@@ -112,7 +121,7 @@ impl Authority {
     /// # Errors
     /// What the API server answers.
     pub async fn fill_mismatched(&self, space: &Space, secret: &str) -> Result<()> {
-        let Pair { certificate, .. } = issue(&self.authority, SERVER, &[])?;
+        let Pair { certificate, .. } = issue(&self.authority, &self.names, &[])?;
         self.fill_with(space, secret, &certificate).await
     }
 
@@ -121,7 +130,15 @@ impl Authority {
     /// # Errors
     /// When nobody answers within a minute, or somebody without such a certificate.
     pub async fn connect(&self, to: SocketAddr, identity: Option<&Pair>) -> Result<Memcached> {
-        Ok(Memcached::from_stream(self.handshake(to, identity).await?))
+        Ok(Memcached::from_stream(self.handshake(to, SERVER, identity).await?))
+    }
+
+    /// The same without a certificate of the client, to a cache whose certificate has to show this name.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub async fn connect_by_name(&self, to: SocketAddr, name: &str) -> Result<Memcached> {
+        Ok(Memcached::from_stream(self.handshake(to, name, None).await?))
     }
 
     /// Whether a cache shows this certificate, given as PEM, to who connects now.
@@ -129,12 +146,17 @@ impl Authority {
     /// # Errors
     /// As [`Self::connect`].
     pub async fn sees(&self, to: SocketAddr, identity: Option<&Pair>, pem: &str) -> Result<bool> {
-        let stream = self.handshake(to, identity).await?;
+        let stream = self.handshake(to, SERVER, identity).await?;
         let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
         Ok(shown == Some(&CertificateDer::from_pem_slice(pem.as_bytes())?))
     }
 
-    async fn handshake(&self, to: SocketAddr, identity: Option<&Pair>) -> Result<TlsStream<TcpStream>> {
+    async fn handshake(
+        &self,
+        to: SocketAddr,
+        name: &str,
+        identity: Option<&Pair>,
+    ) -> Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.authority.certificate.as_bytes())?)?;
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -150,7 +172,7 @@ impl Authority {
         let connecting = async {
             let stream = TcpStream::connect(to).await?;
             TlsConnector::from(Arc::new(config))
-                .connect(ServerName::try_from(SERVER)?, stream)
+                .connect(ServerName::try_from(name.to_owned())?, stream)
                 .await
                 .map_err(anyhow::Error::from)
         };
@@ -158,14 +180,14 @@ impl Authority {
     }
 }
 
-fn issue(authority: &certs::Authority, name: &str, usages: &[ExtendedKeyUsagePurpose]) -> Result<Pair> {
-    let (certificate, key) = authority.sign(params(name, usages)?)?;
+fn issue(authority: &certs::Authority, names: &[String], usages: &[ExtendedKeyUsagePurpose]) -> Result<Pair> {
+    let (certificate, key) = authority.sign(params(names, usages)?)?;
     Ok(Pair { certificate, key })
 }
 
-fn params(name: &str, usages: &[ExtendedKeyUsagePurpose]) -> Result<CertificateParams> {
-    let mut params = CertificateParams::new(vec![name.to_owned()])?;
-    params.distinguished_name.push(DnType::CommonName, name);
+fn params(names: &[String], usages: &[ExtendedKeyUsagePurpose]) -> Result<CertificateParams> {
+    let mut params = CertificateParams::new(names)?;
+    params.distinguished_name.push(DnType::CommonName, names[0].as_str());
     params.extended_key_usages = usages.to_vec();
     Ok(params)
 }

@@ -1,20 +1,22 @@
 //! A cache whose pods take a changed certificate and a changed password in place, as its clients meet it: nobody loses a key or
-//! a connection, no pod is another one, and the status says how far it is. Its pods have names; those of a Deployment rotate in
-//! `rotation`.
+//! a connection, no pod is another one, and the status says how far it is. Its pods have names, by which clients check the
+//! certificate; those of a Deployment rotate in `rotation`.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use e2e::testing::await_answer;
 use e2e::testing::cache::{Cache, condition, says};
 use e2e::testing::memcached::Memcached;
 use e2e::testing::tls::Authority;
-use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::ResourceExt;
 use kube::api::ListParams;
 use memcached_operator::api::Memcached as Resource;
 use serde_json::{Value, json};
 
+use super::found_again::rings::Machine;
 use super::with_cache;
 
 const PODS: usize = 2;
@@ -86,6 +88,41 @@ fn spec(memcached: &Value) -> Value {
     })
 }
 
+/// The names of all pods, as a certificate has them.
+fn names(cache: &Cache<'_>) -> String {
+    format!("*.{}.{}.svc", cache.name, cache.space.name())
+}
+
+/// A client that knows nothing but the ConfigMap finds each server of the list under its name, and checks this name.
+async fn each_server_of_the_list_shows_its_name(cache: &Cache<'_>, authority: &Authority) -> Result<()> {
+    let names = names(cache);
+    let servers: Vec<_> =
+        (0..PODS).map(|pod| names.replace('*', &format!("{}-{pod}", cache.name)) + ":11212").collect();
+    let told = cache.space.api::<ConfigMap>().get(&format!("{}-servers", cache.name)).await?.data;
+    let wanted = json!({
+        "MEMCACHED_SERVERS": servers.join(","), "servers": servers.join("\n") + "\n",
+        "MEMCACHED_SERVERS_ARE": "pods", "MEMCACHED_PORT": "11212", "MEMCACHED_TLS": "true",
+    });
+    assert_eq!(json!(told), wanted);
+    let machine = Machine::new(cache.space)?;
+    for server in &servers {
+        let (name, port) = server.rsplit_once(':').context("a name and a port")?;
+        let found = async || machine.address_of(name);
+        let address = await_answer("the name server knows the pod", found).await?;
+        let pod = SocketAddr::new(address, port.parse()?);
+        let mut connection = authority.connect_by_name(pod, name).await?;
+        connection.authenticate("user", "one").await?;
+        connection.set("name", name.as_bytes()).await?;
+        let stored = connection.get("name").await?;
+        ensure!(stored.as_deref() == Some(name.as_bytes()), "{server} holds {stored:?}");
+        // The names of pods do not stand for the Service's own.
+        let service = names.trim_start_matches("*.");
+        let refusal = authority.connect_by_name(pod, service).await.err().context("it is believed")?;
+        ensure!(format!("{refusal:#}").contains("not valid for name"), "{service}: {refusal:#}");
+    }
+    Ok(())
+}
+
 /// There is no exporter: the agent says how warm a pod is.
 async fn a_rollout_waits_until_the_new_pod_is_filled(cache: &Cache<'_>, authority: &Authority) -> Result<()> {
     cache.apply(&spec(&json!({"threads": 2}))).await?;
@@ -104,11 +141,12 @@ async fn a_rollout_waits_until_the_new_pod_is_filled(cache: &Cache<'_>, authorit
 #[tokio::test]
 async fn a_renewed_certificate_and_a_changed_password_lose_no_key_and_no_connection() -> Result<()> {
     with_cache("in-place", async |cache| {
-        let authority = Authority::create("our-authority")?;
+        let authority = Authority::create("our-authority")?.naming(names(cache));
         authority.fill(cache.space, "certificate").await?;
         passwords(cache, "user:one\n").await?;
         cache.apply(&spec(&json!({"threads": 1}))).await?;
         let mut resource = cache.ready().await?;
+        each_server_of_the_list_shows_its_name(cache, &authority).await?;
         let before = pods(cache).await?;
         let mut clients = Vec::new();
         for pod in cache.addresses(PODS).await? {
