@@ -14,8 +14,10 @@ use e2e::testing::release::nothing_was_forbidden_in;
 use e2e::testing::status_history::StatusWatch;
 use e2e::testing::{SharedFixture, Space, await_answer, in_namespace_of, unique};
 use e2e::{Shape, TemporaryCluster, process};
+use jiff::SignedDuration;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Client;
 use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use memcached_operator::api::spec::Workload;
@@ -101,6 +103,9 @@ struct Counters {
 const fn complete(observed: i64) -> Counters {
     Counters { observed, total: 2, updated: 2, ready: 2, available: 2 }
 }
+
+/// The last of two named pods was replaced at generation 2, and is not ready.
+const STARTS: Counters = Counters { updated: 1, ready: 1, available: 1, ..complete(2) };
 
 /// Sets of counters for generation 1 that each lack one thing; beside each is what the resource's status has to mirror.
 const fn partial() -> [(Counters, Mirrored); 5] {
@@ -233,7 +238,19 @@ fn named(max_memory: i64) -> Value {
     named
 }
 
-/// The partition is written too: with the template, when the first pod may go, and when no further one may.
+/// The last of two pods has become new since this generation brought the template, and the first one follows. The partition is
+/// written too: when the first pod may go, and when no further one may.
+async fn rolls_out(cache: &Cache<'_>, generation: i64, revisions: Revisions) -> Result<()> {
+    let [_, update] = revisions;
+    report_named(cache, Counters { updated: 1, ..complete(generation) }, revisions).await?;
+    for generation in [generation + 1, generation + 2] {
+        named_generation(cache, generation).await?;
+        mirrors(cache, Mirrored { total: 2, updated: 0, ready: 2 }).await?;
+        report_named(cache, complete(generation), [update, update]).await?;
+    }
+    cache.ready().await.map(|_| ())
+}
+
 #[tokio::test]
 async fn counters_of_named_pods_that_are_old_or_partial_never_pass_for_a_finished_rollout() -> Result<()> {
     with_cache(async |cache| {
@@ -252,17 +269,9 @@ async fn counters_of_named_pods_that_are_old_or_partial_never_pass_for_a_finishe
         cache.apply(&named(96)).await?;
         named_generation(cache, 2).await?;
         mirrors(cache, Mirrored { total: 2, updated: 0, ready: 2 }).await?;
-        let starts = Counters { updated: 1, ready: 1, available: 1, ..complete(2) };
-        report_named(cache, starts, ["old", "new"]).await?;
+        report_named(cache, STARTS, ["old", "new"]).await?;
         mirrors(cache, Mirrored { total: 2, updated: 1, ready: 1 }).await?;
-        report_named(cache, Counters { updated: 1, ..complete(2) }, ["old", "new"]).await?;
-        named_generation(cache, 3).await?;
-        mirrors(cache, Mirrored { total: 2, updated: 0, ready: 2 }).await?;
-        report_named(cache, complete(3), ["new", "new"]).await?;
-        named_generation(cache, 4).await?;
-        mirrors(cache, Mirrored { total: 2, updated: 0, ready: 2 }).await?;
-        report_named(cache, complete(4), ["new", "new"]).await?;
-        cache.ready().await?;
+        rolls_out(cache, 2, ["old", "new"]).await?;
 
         let cycle = [InProgress, Current];
         assert_eq!(cache.kstatus_results().await?, [cycle, cycle].concat());
@@ -291,6 +300,40 @@ async fn a_rollout_past_its_deadline_is_failed_until_another_edit() -> Result<()
         generation(cache, 3).await?;
         report(cache, complete(3), json!([])).await?;
         cache.ready().await?;
+        assert_eq!(
+            cache.kstatus_results().await?,
+            [InProgress, Current, InProgress, Failed, InProgress, Current]
+        );
+        Ok(())
+    })
+    .await
+}
+
+/// A StatefulSet knows no deadline. Ours counts from a time in the status, which is put back here as if 600 seconds had passed.
+#[tokio::test]
+async fn a_rollout_of_named_pods_past_our_deadline_is_failed_until_another_edit() -> Result<()> {
+    with_cache(async |cache| {
+        cache.apply(&named(64)).await?;
+        named_generation(cache, 1).await?;
+        report_named(cache, complete(1), ["old", "old"]).await?;
+        cache.ready().await?;
+        cache.apply(&named(96)).await?;
+        named_generation(cache, 2).await?;
+        report_named(cache, STARTS, ["old", "new"]).await?;
+        let waits = mirrors(cache, Mirrored { total: 2, updated: 1, ready: 1 }).await?;
+        assert_eq!(cache.kstatus_results().await?, [InProgress, Current, InProgress]);
+
+        let since = waits.status.unwrap().progressing_since.unwrap().0;
+        let earlier = Time(since - SignedDuration::from_secs(600));
+        let status = Patch::Merge(json!({"status": {"progressingSince": earlier}}));
+        cache.space.api::<Memcached>().patch_status(cache.name, &PatchParams::default(), &status).await?;
+        let failed = cache.is("it is stalled", |it| says(it, "False", "ProgressDeadlineExceeded")).await?;
+        assert_eq!(condition(&failed, "Stalled").unwrap().status, "True");
+        assert_eq!(cache.kstatus_results().await?, [InProgress, Current, InProgress, Failed]);
+
+        cache.apply(&named(32)).await?;
+        named_generation(cache, 3).await?;
+        rolls_out(cache, 3, ["old", "newest"]).await?;
         assert_eq!(
             cache.kstatus_results().await?,
             [InProgress, Current, InProgress, Failed, InProgress, Current]
