@@ -1,8 +1,9 @@
 //! Caches on a real node: what becomes of a `Memcached` resource in everyday life, seen by its clients, by `kubectl`
 //! and by deployment tools. Every test follows its resource from before it exists and ends by proving that no version
-//! of it misled the kstatus library ([`StatusWatch`]). What both kinds of workload promise runs with both
-//! ([`with_each_workload`]).
+//! of it misled the kstatus library ([`StatusWatch`]), but for the one of `autoscaled`. What both kinds of workload promise runs
+//! with both ([`with_each_workload`]).
 
+mod autoscaled;
 mod deletion;
 mod images;
 mod named_pods;

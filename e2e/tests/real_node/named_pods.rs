@@ -68,7 +68,7 @@ pub(crate) fn names(cache: &Cache<'_>, replicas: usize) -> Vec<String> {
 }
 
 /// The list for clients, which the status and the ConfigMap have alike.
-async fn servers(cache: &Cache<'_>, resource: &Memcached) -> Result<Vec<String>> {
+pub(crate) async fn servers(cache: &Cache<'_>, resource: &Memcached) -> Result<Vec<String>> {
     let status = resource.status.clone().context("it has a status")?;
     let config = cache.space.api::<ConfigMap>().get(&format!("{}-servers", cache.name)).await?;
     let told = config.data.unwrap_or_default().remove("MEMCACHED_SERVERS").unwrap_or_default();
