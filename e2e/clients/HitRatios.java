@@ -7,11 +7,13 @@
 import java.net.InetSocketAddress;
 import java.security.Security;
 import java.util.ArrayList;
+import java.util.BitSet;
 import java.util.List;
 import java.util.Scanner;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
+import java.util.stream.Collectors;
 import net.spy.memcached.ConnectionFactory;
 import net.spy.memcached.ConnectionFactoryBuilder;
 import net.spy.memcached.DefaultHashAlgorithm;
@@ -32,6 +34,9 @@ public class HitRatios {
     MemcachedClient client;
     String keys;
     int next;
+    // Numbers of keys: which the last share lacks, and which reads have missed.
+    final BitSet lacking = new BitSet();
+    final BitSet misses = new BitSet();
 
     HitRatios(String kind, boolean takesOrders) {
         this.kind = kind;
@@ -93,7 +98,7 @@ public class HitRatios {
     }
 
     int share(Function<String, Future<?>> ask, long patience) {
-        int done = 0;
+        lacking.set(0, KEYS);
         List<Future<?>> answers = new ArrayList<>();
         for (int key = 0; key < KEYS; key++) {
             answers.add(ask.apply(keys + "-" + key));
@@ -105,10 +110,12 @@ public class HitRatios {
             }
             // For all of them together.
             long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(patience);
+            int number = key - answers.size();
             for (Future<?> answer : answers) {
+                number++;
                 try {
                     Object value = answer.get(Math.max(0, end - System.nanoTime()), TimeUnit.NANOSECONDS);
-                    done += value == null || value.equals(false) ? 0 : 1;
+                    lacking.set(number, value == null || value.equals(false));
                 } catch (Exception miss) {
                     // The pod is away.
                     firstMiss = firstMiss == null ? miss : firstMiss;
@@ -116,7 +123,19 @@ public class HitRatios {
             }
             answers.clear();
         }
-        return 100 * done / KEYS;
+        return 100 * (KEYS - lacking.cardinality()) / KEYS;
+    }
+
+    int read(long patience) {
+        int share = share(key -> client.asyncGet(key), patience);
+        misses.or(lacking);
+        return share;
+    }
+
+    String missed() {
+        String numbers = misses.stream().mapToObj(Integer::toString).collect(Collectors.joining(" "));
+        misses.clear();
+        return numbers;
     }
 
     int work(int count) {
@@ -142,20 +161,21 @@ public class HitRatios {
             case "store":
                 keys = words[2];
                 next = 0;
+                misses.clear();
                 use(words[1], true);
                 return share(key -> client.set(key, 0, "value"), patience);
             case "find":
                 use(words[1], false);
-                return share(key -> client.asyncGet(key), patience);
+                return read(patience);
             case "work":
                 use(words[1], false);
                 return work(Integer.parseInt(words[2]));
             case "read":
-                return share(key -> client.asyncGet(key), PATIENCE_WHILE_AWAY);
+                return read(PATIENCE_WHILE_AWAY);
             default:
                 use(servers, false);
                 share(key -> client.set(key, 0, "value"), patience);
-                return share(key -> client.asyncGet(key), patience);
+                return read(patience);
         }
     }
 
@@ -170,7 +190,8 @@ public class HitRatios {
             System.out.println(ratios.order("find", arguments[pair + 1]));
         }
         for (Scanner orders = new Scanner(System.in); ratios.takesOrders && orders.hasNextLine();) {
-            System.out.println(ratios.order(orders.nextLine().split(" ")));
+            String[] words = orders.nextLine().split(" ");
+            System.out.println(words[0].equals("missed") ? ratios.missed() : String.valueOf(ratios.order(words)));
         }
         System.exit(0);
     }

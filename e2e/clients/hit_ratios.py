@@ -9,6 +9,7 @@ Without FROM and TO it reads orders, one a line, and prints a share for each, an
     find TO            the share of them that is found; with the client of before, if TO is the same
     read               the share that the client finds that there is
     again              stores the same keys with the client that there is: the share that is then found
+    missed             the numbers of the keys that these three have missed since this was asked, or since the keys were stored
     work TO COUNT      reads the next COUNT keys and stores those that it misses, as an application does: the share that was found
 pymemcache only:
     fill FROM COUNT    COUNT keys in each server, with a new client: the share that was stored
@@ -52,6 +53,8 @@ RINGS = {
 class Client:
     def __init__(self, ring):
         self.ring, self.servers = ring, None
+        # Numbers of keys: which the last share lacks, and which reads have missed.
+        self.lacking, self.misses = set(), set()
         # The same choice in every run.
         self.random, self.in_server = random.Random(1), {}
         # Without an answer of its own pymemcache would go on before memcached has read all, and another connection may be first.
@@ -61,21 +64,22 @@ class Client:
         self.servers, self.client = servers, RINGS[self.ring](servers.split(","))
 
     def share(self, ask):
-        done = 0
+        self.lacking = set(range(KEYS))
         for key in range(KEYS):
             if TAKES_ORDERS and key % 500 == 0:
                 print("...", flush=True)
             try:
-                done += bool(ask(f"{self.keys}-{key}"))
+                if ask(f"{self.keys}-{key}"):
+                    self.lacking.remove(key)
             except pylibmc.Error:
                 pass
-        return 100 * done // KEYS
+        return 100 * (KEYS - len(self.lacking)) // KEYS
 
     def set(self, key):
         return self.client.set(key, "value", **self.answered)
 
     def store(self, servers, keys):
-        self.keys, self.next = keys, 0
+        self.keys, self.next, self.misses = keys, 0, set()
         self.use(servers)
         return self.share(self.set)
 
@@ -85,7 +89,13 @@ class Client:
         return self.read()
 
     def read(self):
-        return self.share(lambda key: self.client.get(key))
+        share = self.share(lambda key: self.client.get(key))
+        self.misses |= self.lacking
+        return share
+
+    def missed(self):
+        misses, self.misses = sorted(self.misses), set()
+        return " ".join(map(str, misses))
 
     def again(self):
         self.share(self.set)

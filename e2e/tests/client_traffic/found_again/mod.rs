@@ -6,6 +6,7 @@ pub(crate) mod rings;
 mod table;
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -58,12 +59,37 @@ const OF_ADDRESSES: &str = "spymemcached, its default";
 /// The client that is never made anew.
 const KEPT: &str = "spymemcached, one client for ever";
 
+/// Which keys of each ring a pod holds, in the order of the rings.
+struct Holder {
+    pod: String,
+    keys: Vec<BTreeSet<i32>>,
+}
+
+/// How many of the keys that a pod held before one was deleted a client missed, at any read of a column.
+struct Misses {
+    column: &'static str,
+    ring: &'static str,
+    pod: String,
+    is_deleted: bool,
+    held: usize,
+    missed: usize,
+}
+
+impl Misses {
+    fn tell(&self) -> String {
+        let Self { column, ring, pod, is_deleted, held, missed } = self;
+        let pod = format!("{pod}{}", if *is_deleted { ", which is deleted" } else { "" });
+        format!("{column}, {ring}: {missed} of {held} keys are missed that were in {pod}")
+    }
+}
+
 /// A cache, its clients, and what was measured.
 struct Scene<'a> {
     machine: &'a Machine,
     pods: Pods<'a>,
     rings: Vec<Ring>,
     table: Table,
+    misses: Vec<Misses>,
 }
 
 async fn find(rings: &mut [Ring], servers: &str) -> Result<Vec<i32>> {
@@ -89,7 +115,7 @@ impl<'a> Scene<'a> {
     ) -> Result<Self> {
         pods.are(3).await?;
         let table = Table { heading, rings: rings.iter().map(|it| it.title).collect(), columns: Vec::new() };
-        Ok(Self { machine, pods, rings, table })
+        Ok(Self { machine, pods, rings, table, misses: Vec::new() })
     }
 
     /// What is found, once clients can look up the pods.
@@ -116,6 +142,37 @@ impl<'a> Scene<'a> {
             shares.push(100 * (pod.items().await? - before) / KEYS);
         }
         Ok(shares)
+    }
+
+    /// Each pod is asked which keys of this column it holds.
+    async fn holders(&self, pods: &[&Member], column: &str) -> Result<Vec<Holder>> {
+        let mut holders = Vec::new();
+        for pod in pods {
+            let mut holder = Holder { pod: pod.name.clone(), keys: Vec::new() };
+            for ring in &self.rings {
+                holder.keys.push(pod.holds(&ring.keys(column)).await?);
+            }
+            holders.push(holder);
+        }
+        Ok(holders)
+    }
+
+    /// Adds which pods held what the clients have missed since they were asked: the first of these pods is the one that is deleted.
+    async fn add_misses(&mut self, column: &'static str, holders: &[Holder]) -> Result<()> {
+        for (place, ring) in self.rings.iter_mut().enumerate() {
+            let mut missed = ring.missed().await?;
+            for (number, holder) in holders.iter().enumerate() {
+                let (pod, held) = (holder.pod.clone(), &holder.keys[place]);
+                let before = missed.len();
+                missed.retain(|key| !held.contains(key));
+                let (held, missed, is_deleted) = (held.len(), before - missed.len(), number == 0);
+                let misses = Misses { column, ring: ring.title, pod, is_deleted, held, missed };
+                println!("{}", misses.tell());
+                self.misses.push(misses);
+            }
+            ensure!(missed.is_empty(), "{column}, {}: no pod held {missed:?}", ring.title);
+        }
+        Ok(())
     }
 
     /// Keys are stored, something happens to the pods, and the keys are read for the first time since: one column.
@@ -170,9 +227,13 @@ impl<'a> Scene<'a> {
         let (mut left, servers) = (self.pods.serving().await?, self.pods.servers().await?);
         let victim = left.swap_remove(1);
         let held = self.weigh(&victim, async |ring| ring.store(DELETED, &servers).await).await?;
+        let all: Vec<_> = [&victim].into_iter().chain(&left).collect();
+        let holders = self.holders(&all, DELETED).await?;
         self.pods.delete(&victim).await?;
         let away = self.lowest_until_it_is_replaced(victim, &left).await?;
+        self.add_misses(AWAY, &holders).await?;
         let found = self.first_read().await?;
+        self.add_misses(DELETED, &holders).await?;
         let again = self.again().await?;
         println!("{DELETED}: {:.1} s", start.elapsed().as_secs_f32());
         self.table.columns.extend([(HELD, held), (AWAY, away), (DELETED, found), (AGAIN, again)]);
@@ -263,8 +324,8 @@ async fn of_a_deployment(cache: &Cache<'_>, machine: &Machine) -> Result<Table> 
     Ok(scene.table)
 }
 
-/// Pods with names, of which the ring is made.
-async fn of_a_stateful_set(cache: &Cache<'_>, machine: &Machine) -> Result<Table> {
+/// Pods with names, of which the ring is made. Gives what was missed, too.
+async fn of_a_stateful_set(cache: &Cache<'_>, machine: &Machine) -> Result<(Table, Vec<Misses>)> {
     let rings = vec![
         machine.ring(EVEN, Library::Python("pymemcache-named"))?,
         machine.ring("pylibmc, `ketama`", Library::Python("pylibmc-named"))?,
@@ -274,7 +335,7 @@ async fn of_a_stateful_set(cache: &Cache<'_>, machine: &Machine) -> Result<Table
     ];
     let mut scene = Scene::new(machine, Pods::for_cache(cache, "StatefulSet").await?, NAMED, rings).await?;
     scene.play().await?;
-    Ok(scene.table)
+    Ok((scene.table, scene.misses))
 }
 
 /// Ring and share in one column, and the share in another.
@@ -294,6 +355,24 @@ fn only_its_own_keys_are_lost(table: &Table) -> Result<()> {
             let a_third = (200 - 3 * found).abs() <= 3 * NEAR || ring != EVEN;
             ensure!(a_third, "{ring}: {title}, {found} % are found, and two thirds should be");
         }
+    }
+    Ok(())
+}
+
+/// No client misses a key of another pod than the deleted one: neither at any read while that is away, nor once it is replaced.
+/// Then each key that it held is missed, as the new one is empty.
+fn only_the_keys_of_the_deleted_pod_are_missed(misses: &[Misses]) -> Result<()> {
+    for it in misses {
+        // On a busy machine a pod may take longer for an answer than the second that this client gives it.
+        let late = if it.ring == KEPT { usize::try_from(KEYS * NEAR / 100)? } else { 0 };
+        let as_it_should_be = match (it.is_deleted, it.column) {
+            // From here on this ring has another address in it.
+            (_, DELETED) if it.ring == OF_ADDRESSES => true,
+            (true, DELETED) => it.missed == it.held,
+            (true, _) => true,
+            (false, _) => it.missed <= late,
+        };
+        ensure!(as_it_should_be, "{}", it.tell());
     }
     Ok(())
 }
@@ -340,8 +419,9 @@ async fn each_client_finds_after_each_change_of_pods_the_share_of_keys_that_the_
         let plain = Cache::follow(space, "cache").await?;
         let named = Cache::follow(space, "sessions").await?;
         let both = (of_a_deployment(&plain, &machine), of_a_stateful_set(&named, &machine));
-        let (of_addresses, of_names) = futures::try_join!(both.0, both.1)?;
+        let (of_addresses, (of_names, misses)) = futures::try_join!(both.0, both.1)?;
         only_its_own_keys_are_lost(&of_names)?;
+        only_the_keys_of_the_deleted_pod_are_missed(&misses)?;
         only_what_the_new_pod_takes_is_missed(&of_names)?;
         only_what_the_new_pod_takes_is_missed(&of_addresses)?;
         warm_pods_hold_keys(&of_names)?;

@@ -1,6 +1,7 @@
 //! The pods of one cache and what becomes of them: takes a cache, gives what clients are told to use, and deletes, evicts and
 //! replaces pods. Each step ends when as many pods as wanted serve and none is left of those that had to go.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Context, Result, ensure};
@@ -13,12 +14,15 @@ use kube::{Api, ResourceExt};
 use memcached_operator::kernel::desired::default_images::OWN_IMAGE;
 use serde_json::{Value, json};
 
-use super::rings::Machine;
+use super::rings::{KEYS, Machine};
+
+/// How many keys a pod is asked for at a time.
+const AT_A_TIME: usize = 500;
 
 /// A pod that serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Member {
-    name: String,
+    pub(crate) name: String,
     uid: String,
     address: SocketAddr,
 }
@@ -36,6 +40,19 @@ impl Member {
     pub(crate) async fn items(&self) -> Result<i32> {
         let stats = Client::connect(self.address).await?.stats("").await?;
         Ok(stats.get("curr_items").context("memcached counts its items")?.parse()?)
+    }
+
+    /// The numbers of a ring's keys that it holds, whose names begin like this.
+    pub(crate) async fn holds(&self, keys: &str) -> Result<BTreeSet<i32>> {
+        let (mut client, mut held) = (Client::connect(self.address).await?, BTreeSet::new());
+        let numbers: Vec<_> = (0..KEYS).collect();
+        for some in numbers.chunks(AT_A_TIME) {
+            let names: Vec<_> = some.iter().map(|number| format!("{keys}-{number}")).collect();
+            let found = client.get_all(&names).await?;
+            let there = some.iter().zip(&names).filter(|(_, name)| found.contains_key(*name));
+            held.extend(there.map(|(number, _)| *number));
+        }
+        Ok(held)
     }
 }
 

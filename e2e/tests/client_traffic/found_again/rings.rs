@@ -1,6 +1,7 @@
 //! The client programs that measure which keys are found again (`e2e/clients`): takes a library and how its ring is made, gives
 //! shares. They run on this machine, with the resolver that a pod of the namespace has.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::net::IpAddr;
@@ -126,8 +127,18 @@ impl Ring {
     /// Stores keys that are this client's and this column's alone, with a new client; gives the share that was stored, in percent.
     /// The same keys each time, so that the shares of a ring are the same each time.
     pub(crate) async fn store(&mut self, column: &str, servers: &str) -> Result<i32> {
-        let keys = format!("{}-{column}", self.title).replace([' ', ',', '`'], "-");
-        self.order(&format!("store {servers} {keys}")).await
+        self.order(&format!("store {servers} {}", self.keys(column))).await
+    }
+
+    /// How the names of these keys begin, before `-` and their number.
+    pub(crate) fn keys(&self, column: &str) -> String {
+        format!("{}-{column}", self.title).replace([' ', ',', '`'], "-")
+    }
+
+    /// The numbers of the keys that were missed since this was asked, or since they were stored.
+    pub(crate) async fn missed(&mut self) -> Result<BTreeSet<i32>> {
+        let numbers = self.answer("missed").await?;
+        numbers.split_whitespace().map(|number| Ok(number.parse::<i32>()?)).collect()
     }
 
     /// The share of the keys that is found with these servers.
@@ -163,14 +174,19 @@ impl Ring {
     }
 
     async fn order(&mut self, order: &str) -> Result<i32> {
+        let answer = self.answer(order).await?;
+        answer.parse::<i32>().with_context(|| format!("{}: {order}: {answer}", self.title))
+    }
+
+    async fn answer(&mut self, order: &str) -> Result<String> {
         let answer = async {
             self.input.write_all(format!("{order}\n").as_bytes()).await?;
             loop {
                 let line =
                     timeout(DEADLINE, self.output.next_line()).await.context("it does not go on")??;
-                match line.context("it has ended")?.as_str() {
-                    GOES_ON => {}
-                    share => return anyhow::Ok(share.parse()?),
+                let line = line.context("it has ended")?;
+                if line != GOES_ON {
+                    return anyhow::Ok(line);
                 }
             }
         };
