@@ -79,7 +79,7 @@ fn stage(ends: &[(&str, &str)]) -> (TempDir, Command) {
         "e2e/tests/control_plane/main.rs",
         "e2e/tests/demo.rs",
         "e2e/tests/features/main.rs",
-        "e2e/tests/latency.rs",
+        "e2e/tests/latency/main.rs",
         "e2e/tests/leader/main.rs",
     ] {
         write(program, "");

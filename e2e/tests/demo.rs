@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use e2e::testing::cache::install;
@@ -25,10 +25,6 @@ use leftovers::{Host, leftovers_of};
 use memcached_operator::api::{Memcached, crd};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use tokio::sync::RwLock;
-
-/// Locked while a demo is timed: the promised time is for a machine that does nothing else.
-static MACHINE: RwLock<()> = RwLock::const_new(());
 
 /// A page that says of each of its commands that it works on the demo.
 const ROTATION: &str = "docs/rotation.md";
@@ -184,17 +180,11 @@ fn pages_work_on_the_demo(cluster: &Cluster) -> Result<()> {
 }
 
 #[test]
-fn the_demo_takes_less_than_90_seconds_can_be_shown_again_and_leaves_nothing() -> Result<()> {
-    let alone = MACHINE.blocking_write();
+fn the_demo_can_be_shown_again_and_leaves_nothing() -> Result<()> {
     let host = Host::now();
     // What kubectl points to is none of its business.
     let demo = Demo::new("local", Path::new("/no/kubeconfig"))?;
-    let started = Instant::now();
     let first = demo.show()?;
-    let elapsed = started.elapsed();
-    drop(alone);
-    eprintln!("the demo took {:.0} s", elapsed.as_secs_f32());
-    assert!(elapsed < Duration::from_secs(90), "{elapsed:?}: {first}");
     let cluster = Cluster::find(&demo.name)?.context("it keeps running")?;
     let one = "memcached_operator_instance_replicas_ready{namespace=\"default\",name=\"memcached\"} 3";
     assert!(metrics(&first)?.contains(one), "{}", metrics(&first)?);
@@ -227,7 +217,6 @@ fn the_demo_takes_less_than_90_seconds_can_be_shown_again_and_leaves_nothing() -
 
 #[test]
 fn down_ends_the_operator_of_the_demo_too() -> Result<()> {
-    let _untimed = MACHINE.blocking_read();
     let demo = Demo::new("local", Path::new("/no/kubeconfig"))?;
     let interrupted = until(&demo, " is ready\n")?;
     let cluster = Cluster::find(&demo.name)?.context("it is up")?;
@@ -280,7 +269,6 @@ async fn of_cluster(client: &Client) -> Result<Vec<String>> {
 
 #[tokio::test]
 async fn on_kubectls_cluster_the_demo_touches_only_what_it_made() -> Result<()> {
-    let _untimed = MACHINE.read().await;
     let cluster = TemporaryCluster::up(&unique("current"), Shape::Node).await?;
     let client = Client::try_from(cluster.config("e2e-test/demo").await?)?;
     let demo = Demo::new("current", &cluster.kubeconfig())?;

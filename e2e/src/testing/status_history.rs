@@ -185,23 +185,35 @@ impl StatusHistory {
     /// Where a tool that trusts the library is misled: the first version is not InProgress; or one is Current while
     /// the workload has not proven that all its pods run what that version says; or the workload's spec changes
     /// while the resource is Current.
+    ///
+    /// No writer knows what was stored while its own request was under way. So a workload that proved it until a status of its own
+    /// came in between misleads nobody, if the next version of the resource says so.
     pub fn lies(&self, judged: &[Judged]) -> Vec<String> {
         let mut lies = Vec::new();
         if let Some(first) = judged.first().filter(|first| first.result.status != Status::InProgress) {
             lies.push(format!("the first version is {:?}", first.result));
         }
-        for current in judged.iter().filter(|one| one.result.status == Status::Current) {
+        for (place, current) in
+            judged.iter().enumerate().filter(|(_, one)| one.result.status == Status::Current)
+        {
             let resource = &self.resource[current.index];
             let next = self.resource.get(current.index + 1).map_or(u64::MAX, |next| next.at);
             let spec = resource.object.as_ref().map_or(&Value::Null, |object| &object["spec"]);
             let workload = self.workload(spec);
-            let before = workload.iter().rfind(|version| version.at < resource.at);
-            let then = before.and_then(|version| version.object.as_ref()).unwrap_or(&Value::Null);
-            if let Err(why) = proves(then, spec) {
+            let mut before = workload.iter().rev().filter(|version| version.at < resource.at);
+            let mut object =
+                || before.next().and_then(|version| version.object.as_ref()).unwrap_or(&Value::Null);
+            let (then, just_before) = (object(), object());
+            let generation = |object: &Value| object["metadata"]["generation"].clone();
+            let is_taken_back =
+                || judged.get(place + 1).is_some_and(|next| next.result.status != Status::Current);
+            let crossed = || generation(just_before) == generation(then) && is_taken_back();
+            if let Err(why) = proves(then, spec)
+                && !(proves(just_before, spec).is_ok() && crossed())
+            {
                 lies.push(format!("Current at {}, yet the workload {why}: {then}", resource.at));
             }
             let meanwhile = workload.iter().filter(|it| it.at > resource.at && it.at < next);
-            let generation = |object: &Value| object["metadata"]["generation"].clone();
             for changed in meanwhile.filter(|it| it.object.as_ref().map(generation) != Some(generation(then)))
             {
                 lies.push(format!(
@@ -284,9 +296,14 @@ mod tests {
 
     /// How many lies there are in InProgress at 1, Current at 10, InProgress at 20.
     fn lies(deployment: Vec<Version>) -> usize {
+        lies_until(Status::InProgress, deployment)
+    }
+
+    /// The same with this at 20.
+    fn lies_until(last: Status, deployment: Vec<Version>) -> usize {
         let resource = vec![resource(1), resource(10), resource(20)];
         let history = StatusHistory { resource, deployment, stateful_set: vec![] };
-        let statuses = [Status::InProgress, Status::Current, Status::InProgress].into_iter().enumerate();
+        let statuses = [Status::InProgress, Status::Current, last].into_iter().enumerate();
         let judged: Vec<Judged> = statuses
             .map(|(index, status)| Judged { index, result: StatusResult { status, message: String::new() } })
             .collect();
@@ -314,6 +331,18 @@ mod tests {
         ] {
             assert_eq!(lies(vec![deployment(5, std::slice::from_ref(&change))]), 1, "{change:?}");
         }
+    }
+
+    #[test]
+    fn a_status_of_the_workload_that_crosses_the_write_misleads_nobody_if_the_next_version_says_so() {
+        let unready = [("/status/readyReplicas", json!(0))];
+        let crossing = || vec![deployment(5, &[]), deployment(9, &unready)];
+        assert_eq!(lies(crossing()), 0);
+        assert_eq!(lies_until(Status::Current, crossing()), 2, "nobody takes it back");
+        assert_eq!(lies([crossing(), vec![deployment(9, &unready)]].concat()), 1, "it was known before");
+        let [unready] = unready;
+        let next = [("/metadata/generation", json!(2)), ("/status/observedGeneration", json!(2)), unready];
+        assert_eq!(lies(vec![deployment(5, &[]), deployment(9, &next)]), 1, "it is another workload");
     }
 
     #[test]

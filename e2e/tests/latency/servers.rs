@@ -1,6 +1,5 @@
 //! The list of servers follows an autoscaler: whoever changes the number of named pods, soon after it the status and the
-//! ConfigMap name as many. How soon is a bound in seconds, so nothing else runs beside this program: `scripts/suite` starts it
-//! when the lanes have ended.
+//! ConfigMap name as many.
 //!
 //! No metrics are served, so that the real HPA controller only keeps the number between its bounds; within them a hand does what
 //! it would do with metrics, by the same subresource.
