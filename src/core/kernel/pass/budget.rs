@@ -149,10 +149,12 @@ fn workload_action<'a>(plan: &'a Plan<'_>) -> Option<&'a Action> {
 
 impl View<'_> {
     /// Whether a rollout of the StatefulSet's pods stays where it is while nobody writes: Kubernetes goes no further by itself.
+    /// `false` while it is unknown whether the last write was stored: then the next pod may be on its way.
     fn named_pods_stay(&self) -> bool {
         let slot = self.resource.slot(ChildKind::StatefulSet);
         let is_ours = self.resource.workload() == ChildKind::StatefulSet && !slot.must_read;
-        is_ours && self.our_workload().is_some_and(stateful_set_rollout::is_between_two_pods)
+        let is_known = is_ours && self.unanswered().is_none();
+        is_known && self.our_workload().is_some_and(stateful_set_rollout::is_between_two_pods)
     }
 
     /// Whether no rollout is under way: all pods run the live template and are available, or there are none.

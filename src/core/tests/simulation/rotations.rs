@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use jiff::SignedDuration;
 use memcached_operator_core::api::MemcachedSpec;
 use memcached_operator_core::api::status::BudgetedRollout;
+use memcached_operator_core::kernel::effect::Request;
 use memcached_operator_core::kernel::object::{ChildKind, Watched};
 use memcached_operator_core::kernel::rollout_budget::BudgetSettings;
 use proptest::prelude::*;
@@ -276,6 +277,34 @@ fn a_cache_with_named_pods_that_cannot_go_on_for_now_takes_nobodys_turn_meanwhil
         assert_eq!(fleet.at(HASH)[0], fleet.at(HASH)[1]);
         assert_eq!((fleet.rollouts(), fleet.turns()), (vec![1; 2], vec![None; 2]));
     }
+}
+
+/// The apply that lets the next pod go had no answer. It was stored, and no watch tells of it yet.
+#[test]
+fn a_cache_with_named_pods_keeps_its_turn_while_it_is_not_known_whether_its_next_pod_may_go() {
+    let mut fleet = Fleet::mounting(2, NAMED_WITH_SECRET);
+    fleet.restart(BudgetSettings { limit: 1, ..BUDGET });
+    fleet.secrets().set_secret(Some(5));
+    let first = |fleet: &mut Fleet| fleet.model("cache-00").pods_of_the_new_template();
+    while first(&mut fleet) != 1 || fleet.model("cache-00").ready_pods(ChildKind::StatefulSet) != 3 {
+        let goes_on = fleet.hear() || fleet.ask() || fleet.models.values_mut().any(Model::work);
+        assert!(goes_on, "it does not begin");
+    }
+    let next_step = |fleet: &Fleet| fleet.requests().position(|(_, it)| matches!(it, Request::Apply { .. }));
+    let sent = loop {
+        match next_step(&fleet) {
+            Some(at) => break at,
+            None => assert!(fleet.hear() || fleet.ask(), "the next pod does not go"),
+        }
+    };
+    fleet.lose_reply(sent);
+    while fleet.ask() {
+        fleet.check();
+    }
+    assert_eq!((fleet.model("cache-00").partition(), fleet.rollouts()), (1, vec![1, 0]));
+    fleet.settle();
+    assert_eq!(fleet.at(HASH)[0], fleet.at(HASH)[1]);
+    assert_eq!((fleet.rollouts(), fleet.turns()), (vec![1; 2], vec![None; 2]));
 }
 
 #[test]
