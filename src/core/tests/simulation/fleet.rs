@@ -15,7 +15,7 @@ use memcached_operator_core::kernel::reconciler::{Reconciler, Settings};
 use memcached_operator_core::kernel::rollout_budget::{Adoption, BudgetSettings};
 use serde_json::json;
 
-use crate::model::{Cluster, Model, NAMESPACE};
+use crate::model::{Cluster, Model, NAMED, NAMED_WITH_SECRET, NAMESPACE};
 
 /// A namespace without the Secret.
 const ELSEWHERE: &str = "elsewhere";
@@ -86,11 +86,23 @@ impl Fleet {
     /// Resources in order, all settled. Those before `old` carry the Go operator's template, and have a namespace for themselves;
     /// those after it mount the Secret.
     pub(crate) fn new(size: usize, old: usize) -> Self {
-        let mut fleet = Self::unsettled(size, old, |at| if at < old { 0 } else { 3 });
+        Self::of_both_kinds(&vec![false; size], old)
+    }
+
+    /// The same, and the pods of some have names.
+    pub(crate) fn of_both_kinds(named: &[bool], old: usize) -> Self {
+        let variant = |at: usize| match (at < old, named[at]) {
+            (true, false) => 0,
+            (true, true) => NAMED,
+            (false, false) => 3,
+            (false, true) => NAMED_WITH_SECRET,
+        };
+        let mut fleet = Self::unsettled(named.len(), old, variant);
         fleet.secrets().set_secret(Some(9));
         fleet.restart(BudgetSettings::default());
         fleet.settle();
         fleet.models.values_mut().take(old).for_each(Model::predate);
+        fleet.models.values_mut().for_each(|model| model.rollouts = 0);
         fleet
     }
 
@@ -501,6 +513,7 @@ impl Fleet {
 
     fn pass_time(&mut self, duration: SignedDuration) {
         self.now += duration;
+        self.models.values_mut().for_each(|model| model.now = self.now);
         for who in 0..self.operators.len() {
             if self.operators[who].wake.take_if(|at| *at <= self.now).is_some() {
                 self.step(who, Event::Tick);

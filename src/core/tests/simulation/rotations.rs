@@ -22,7 +22,7 @@ enum Op {
     LoseReply(usize),
     /// The next event of a resource's watches arrives.
     Deliver(usize),
-    /// A Deployment's controller works a step.
+    /// The controller of a Deployment or of a StatefulSet works a step.
     RollOut(usize),
     /// The operators are killed and started again.
     Restart,
@@ -99,7 +99,11 @@ impl Fleet {
             Op::Execute(at) => self.answer(*at),
             Op::LoseReply(at) => self.lose_reply(*at),
             Op::Deliver(at) => drop(self.deliver(at % size)),
-            Op::RollOut(at) => self.models.values_mut().nth(at % size).unwrap().roll_out(),
+            Op::RollOut(at) => {
+                let model = self.models.values_mut().nth(at % size).unwrap();
+                model.roll_out();
+                model.run_stateful_set();
+            }
             Op::Restart => self.kill(),
             Op::ChangeLeader => self.change_leader(),
             Op::Rotate(content) => self.secrets().set_secret(Some(*content)),
@@ -143,6 +147,56 @@ proptest! {
         let hashes = fleet.at(HASH);
         prop_assert!(!hashes[4].is_empty() && hashes[4..].iter().all(|hash| *hash == hashes[4]), "{:?}", hashes);
         prop_assert_eq!(fleet.turns(), vec![None; 8]);
+    }
+}
+
+/// Steps after which nobody is excused: no cache is paused, no Role goes, nothing is restored, and no late request arrives.
+fn step() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        8 => (0..64usize).prop_map(Op::Execute),
+        1 => (0..64usize).prop_map(Op::LoseReply),
+        8 => (0..64usize).prop_map(Op::Deliver),
+        // A pod with a name takes four of them.
+        8 => (0..64usize).prop_map(Op::RollOut),
+        1 => Just(Op::Restart),
+        1 => Just(Op::ChangeLeader),
+        1 => (0..3u8).prop_map(Op::Rotate),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        // Three pods of a cache are replaced one by one.
+        cases: ProptestConfig::default().cases.div_ceil(64),
+        max_shrink_iters: 500,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn caches_of_both_kinds_roll_a_few_at_a_time_and_only_for_a_cause_wherever_the_operator_is_killed(
+        named in proptest::collection::vec(any::<bool>(), 6),
+        history in proptest::collection::vec(step(), 0..200),
+    ) {
+        let mut fleet = Fleet::of_both_kinds(&named, 3);
+        fleet.restart(BUDGET);
+        let before = fleet.secrets().causes;
+        fleet.secrets().set_secret(Some(5));
+        for op in &history {
+            fleet.apply(op);
+            fleet.check();
+            fleet.check_records();
+        }
+        fleet.secrets().set_secret(Some(7));
+        fleet.settle();
+        let contents = fleet.secrets().causes - before;
+        prop_assert_eq!(fleet.at(REVISION), vec!["1"; 6]);
+        let hashes = fleet.at(HASH);
+        prop_assert!(!hashes[3].is_empty() && hashes[3..].iter().all(|hash| *hash == hashes[3]), "{:?}", hashes);
+        prop_assert_eq!(fleet.turns(), vec![None; 6]);
+        let rollouts = fleet.rollouts();
+        prop_assert_eq!(rollouts[..3].to_vec(), vec![1; 3], "each adopts once");
+        let have_causes = rollouts[3..].iter().all(|it| (1..=contents).contains(it));
+        prop_assert!(have_causes, "{:?} for {} contents", rollouts, contents);
     }
 }
 
