@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use tempfile::NamedTempFile;
+use tokio::time::Instant;
 
 use super::operator::binary;
 use crate::chart;
@@ -50,7 +52,7 @@ impl Guide {
         Ok(self)
     }
 
-    /// Runs the first commands of a section that were not run yet; gives what they print.
+    /// Runs the first commands of a section that were not run yet; gives what they print, and prints how long they took.
     ///
     /// # Errors
     /// When all were run already, or as [`Guide::shell`].
@@ -58,7 +60,9 @@ impl Guide {
         let text = self.text.split("\n## ").find(|text| text.starts_with(section));
         let mut commands = blocks(text.with_context(|| format!("no section {section}"))?, "sh").into_iter();
         let block = commands.find(|block| !self.done.contains(block)).context("all was run already")?;
+        let start = Instant::now();
         let output = self.shell(&block).with_context(|| section.to_owned())?;
+        println!("{}: {section}: {:.0} s", title(&self.text), start.elapsed().as_secs_f32());
         self.done.insert(block);
         Ok(output)
     }
@@ -90,17 +94,39 @@ impl Guide {
     }
 
     /// Runs what a reader types at a prompt, in this folder, and finds in what is printed all that the page shows but
-    /// ages. A line that begins with a space goes on with the command above it.
+    /// ages. A line that begins with a space goes on with the command above it. Prints how long each section took.
     ///
     /// # Errors
     /// When something else is printed, or as [`Guide::shell`].
     pub fn type_in(&self, folder: &Path) -> Result<()> {
+        let is_typed = |line: &&str| line.starts_with("$ ") || line.starts_with(' ');
+        let times = NamedTempFile::new()?;
+        let look_at_the_clock = format!("date +%s >> {}", times.path().display());
+        let mut program = vec![format!("cd {}", folder.display()), look_at_the_clock.clone()];
+        let mut sections = Vec::new();
+        for section in self.text.split("\n## ") {
+            let block = blocks(section, "console").concat();
+            let typed = block.lines().filter(is_typed).map(|line| line.strip_prefix("$ ").unwrap_or(line));
+            let before = program.len();
+            program.extend(typed.map(str::to_owned));
+            if program.len() > before {
+                program.push(look_at_the_clock.clone());
+                sections.push(title(section));
+            }
+        }
+        let printed = self.shell(&program.join("\n"));
+        self.print_seconds(&sections, &std::fs::read_to_string(times.path())?);
         let shown = blocks(&self.text, "console").concat();
-        let (typed, shown): (Vec<_>, Vec<_>) =
-            shown.lines().partition(|line| line.starts_with("$ ") || line.starts_with(' '));
-        let commands: Vec<_> = typed.iter().map(|line| line.strip_prefix("$ ").unwrap_or(line)).collect();
-        let program = format!("cd {}\n{}\n", folder.display(), commands.join("\n"));
-        finds(&self.shell(&program)?, shown)
+        finds(&printed?, shown.lines().filter(|line| !is_typed(line)))
+    }
+
+    /// `times`: a line for the beginning of the first section, and one for the end of each, as far as they ended.
+    fn print_seconds(&self, sections: &[&str], times: &str) {
+        let times: Vec<i64> = times.lines().filter_map(|line| line.parse().ok()).collect();
+        let of_page = title(&self.text);
+        for (section, time) in sections.iter().zip(times.windows(2)) {
+            println!("{of_page}: {section}: {} s", time[1] - time[0]);
+        }
     }
 
     /// Types the tutorial in this folder, where its reader has a clone, which is not written to, and saves the resource.
@@ -123,6 +149,11 @@ impl Guide {
         ensure!(rest.is_empty(), "never run: {rest:?}");
         Ok(())
     }
+}
+
+/// The heading of a page, or of a section.
+fn title(text: &str) -> &str {
+    text.lines().next().unwrap_or_default().trim_start_matches("# ")
 }
 
 /// All of these lines are printed, but for ages in them.
