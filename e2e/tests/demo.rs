@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, ensure};
 use e2e::testing::cache::install;
 use e2e::testing::control_plane::certificates;
-use e2e::testing::guide::{Guide, TUTORIAL};
+use e2e::testing::guide::{Guide, TUTORIAL, pages};
 use e2e::testing::unique;
 use e2e::{Cleanup, Cluster, Shape, TemporaryCluster, down, paths, process};
 use k8s_openapi::api::core::v1::Namespace;
@@ -26,8 +26,18 @@ use memcached_operator::api::{Memcached, crd};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-/// A page that says of each of its commands that it works on the demo.
+/// The page that takes a reader for itself as long as the tutorial does.
 const ROTATION: &str = "docs/rotation.md";
+/// The page of which only the first commands leave the other caches alone.
+const BACKUP: &str = "docs/backup.md";
+/// Pages that are not about the demo: two install or change a release, one is about the Go operator, and one reads a Secret that
+/// its reader has made.
+const OF_OTHER_CLUSTERS: [&str; 4] =
+    ["docs/install.md", "docs/secure-metrics.md", "docs/changing-over.md", "docs/clients.md"];
+/// What only an installed operator has. `tests/documents.rs` holds that a page says so before such commands: all others work on
+/// the demo too.
+const OF_THE_RELEASE: [&str; 4] =
+    ["helm ", "-n memcached-operator-system", "--namespace memcached-operator-system", "$operator"];
 
 /// What the demo has to show, in this order.
 const SHOWN: [&str; 12] = [
@@ -164,19 +174,36 @@ fn every_sample_becomes_ready(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Pages say that their commands work on the demo's own cluster too: readers of two such pages type all of them, at once. The
-/// tutorial may be followed on another cluster meanwhile: so its port of this machine is another one here.
+/// Pages say that their commands work on the demo's own cluster too: one reader types the tutorial, one the page on rotation, and
+/// one all others, at once. The tutorial may be followed on another cluster meanwhile: so its port of this machine is another
+/// one here.
 fn pages_work_on_the_demo(cluster: &Cluster) -> Result<()> {
     let desk = tempfile::TempDir::new()?;
     let kubeconfig = desk.path().join("kubeconfig");
     std::fs::copy(cluster.kubeconfig(), &kubeconfig)?;
-    let tutorial = Guide::open(TUTORIAL, kubeconfig.clone())?.with("port=11212", "port=21212")?;
-    let rotation = Guide::open(ROTATION, kubeconfig)?;
+    let open = |page: &str| Guide::open(page, kubeconfig.clone());
+    let follow_tutorial = || -> Result<()> {
+        let tutorial = open(TUTORIAL)?.with("port=11212", "port=21212")?;
+        tutorial.type_tutorial(desk.path()).context(TUTORIAL)
+    };
+    let follow_pages = || -> Result<()> {
+        let mut others = pages()?;
+        others.retain(|page| ![ROTATION, BACKUP].contains(&page.as_str()));
+        others.retain(|page| !OF_OTHER_CLUSTERS.contains(&page.as_str()));
+        for page in others {
+            open(&page)?.run_all_but(&OF_THE_RELEASE).context(page)?;
+        }
+        Ok(())
+    };
     thread::scope(|scope| {
-        let typing = scope.spawn(|| tutorial.type_tutorial(desk.path()));
-        rotation.run_all().context(ROTATION)?;
-        typing.join().map_err(|_| anyhow!("a reader panicked"))?.context(TUTORIAL)
-    })
+        let others = [scope.spawn(follow_tutorial), scope.spawn(follow_pages)];
+        open(ROTATION)?.run_all().context(ROTATION)?;
+        others.into_iter().try_for_each(|it| it.join().map_err(|_| anyhow!("a reader panicked"))?)
+    })?;
+    let saved = desk.path().join("caches.yaml").display().to_string();
+    let mut backup = open(BACKUP)?.with("/tmp/caches.yaml", &saved)?;
+    backup.run("# Backing up").context(BACKUP)?;
+    Ok(())
 }
 
 #[test]

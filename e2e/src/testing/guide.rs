@@ -89,7 +89,17 @@ impl Guide {
     /// # Errors
     /// When something else is printed, or as [`Guide::shell`].
     pub fn run_all(&self) -> Result<()> {
-        let printed = self.shell(&blocks(&self.text, "sh").concat())?;
+        self.run_all_but(&[])
+    }
+
+    /// The same, but for the blocks that have one of these words.
+    ///
+    /// # Errors
+    /// As [`Guide::run_all`].
+    pub fn run_all_but(&self, words: &[&str]) -> Result<()> {
+        let mut program = blocks(&self.text, "sh");
+        program.retain(|block| !words.iter().any(|word| block.contains(word)));
+        let printed = self.shell(&program.concat())?;
         finds(&printed, blocks(&self.text, "console").concat().lines())
     }
 
