@@ -1,7 +1,5 @@
 //! The demo, as a newcomer runs it: it shows what it says, can be shown again, and goes without a trace.
 
-#![expect(clippy::disallowed_methods, reason = "it measures how long the demo takes")]
-
 mod leftovers;
 
 use std::io::{BufRead, BufReader, Read};

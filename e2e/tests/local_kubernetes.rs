@@ -1,8 +1,6 @@
 //! The local Kubernetes itself: it comes up, is usable, and leaves nothing behind, whatever happens to it.
 //! Its clusters are its own, not the one that the other tests share.
 
-#![expect(clippy::disallowed_methods, reason = "it measures how long `up` takes")]
-
 mod leftovers;
 
 use std::fs;
@@ -10,7 +8,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::programs::{Family, Kubernetes};
