@@ -1,38 +1,57 @@
 //! A status as a merge patch, and what a stored status claims. Pure; called by the pass and the kernel.
 
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::api::MemcachedStatus;
 use crate::api::reason::Reason;
 use crate::api::status::NEVER_OBSERVED;
+use crate::kernel::json_text::JsonText;
+
+/// The fields of an object, each as its text.
+type Fields<'a> = BTreeMap<&'a str, &'a RawValue>;
 
 /// The merge patch that turns `before` into `after`: the fields that differ; null for those that go. The first one
 /// holds every field: of a status that nobody wrote yet it is not known which are there, and `kubectl get` shows a
 /// number that is missing as nothing and not as 0.
+///
+/// Fields are compared as texts, and only those that differ become a tree: most do not, and trees are made of many small pieces.
 #[must_use]
 pub fn patch(before: &MemcachedStatus, after: &MemcachedStatus) -> Value {
     let is_first = before.observed_generation == NEVER_OBSERVED;
-    let (before, after) = (fields(before), fields(after));
-    let gone = before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), Value::Null));
-    let changed = after.iter().filter(|(key, value)| is_first || before.get(*key) != Some(value));
-    let change = |(key, value): (&String, &Value)| (key.clone(), merging(before.get(key), value));
-    gone.chain(changed.map(change)).collect::<Map<_, _>>().into()
+    let (before, after) = (JsonText::new(before), JsonText::new(after));
+    let (before, after) = (fields(before.as_str()), fields(after.as_str()));
+    let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
+    merged(&before, &after, |name, value| {
+        is_first || before.get(name).is_none_or(|it| it.get() != value.get())
+    })
 }
 
 /// The value that turns `before` into `after` when it is merged: an object keeps every field that is not named, so those that
 /// go are null.
-fn merging(before: Option<&Value>, after: &Value) -> Value {
-    let (Some(Value::Object(before)), Value::Object(after)) = (before, after) else { return after.clone() };
-    let gone = before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), Value::Null));
-    let there = after.iter().map(|(key, value)| (key.clone(), merging(before.get(key), value)));
+fn merging(before: Option<&RawValue>, after: &RawValue) -> Value {
+    let both = before.and_then(|before| fields(before.get())).zip(fields(after.get()));
+    match both {
+        Some((before, after)) => merged(&before, &after, |_, _| true),
+        None => serde_json::from_str(after.get()).unwrap_or_default(),
+    }
+}
+
+/// What is merged into an object with the fields `before`: null for each that `after` lacks, and each of `after` that is
+/// `named`.
+fn merged(before: &Fields<'_>, after: &Fields<'_>, named: impl Fn(&str, &RawValue) -> bool) -> Value {
+    let gone = before.keys().filter(|name| !after.contains_key(**name));
+    let gone = gone.map(|name| ((*name).to_owned(), Value::Null));
+    let there = after.iter().filter(|(name, value)| named(name, value));
+    let there = there.map(|(name, value)| ((*name).to_owned(), merging(before.get(*name).copied(), value)));
     gone.chain(there).collect::<Map<_, _>>().into()
 }
 
-fn fields(status: &MemcachedStatus) -> Map<String, Value> {
-    match serde_json::to_value(status) {
-        Ok(Value::Object(fields)) => fields,
-        _ => Map::new(),
-    }
+/// `None` for what is no object.
+fn fields(text: &str) -> Option<Fields<'_>> {
+    text.starts_with('{').then(|| serde_json::from_str(text).ok())?
 }
 
 /// Whether a stored status tells readers that the resource is ready.
