@@ -37,13 +37,21 @@ const NAME_LABEL: &str = "app.kubernetes.io/name";
 /// also works while an older CRD is installed.
 const OWNER_API_VERSION: &str = "memcached.c5c3.io/v1alpha1";
 
+/// The labels by which the pods of the resource `name` are selected, sorted.
+const fn sorted_labels(name: &str) -> [(&str, &str); 3] {
+    [(INSTANCE_LABEL, name), (MANAGED_BY_LABEL, MANAGED_BY), (NAME_LABEL, MEMCACHED)]
+}
+
+/// The label that the pods of a workload have beside these, which comes after them.
+fn label_of_workload(workload: ChildKind) -> Option<(&'static str, &'static str)> {
+    (workload == ChildKind::StatefulSet).then(|| (WORKLOAD_LABEL, workload.name()))
+}
+
 /// The labels by which the pods of the resource `name` are selected; every child carries them too. They are the Deployment's
 /// selector, which cannot change: a fourth label needs another place.
 #[must_use]
 pub fn selector_labels(name: &str) -> BTreeMap<String, String> {
-    [(NAME_LABEL, MEMCACHED), (INSTANCE_LABEL, name), (MANAGED_BY_LABEL, MANAGED_BY)]
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .into()
+    sorted_labels(name).map(|(key, value)| (key.to_owned(), value.to_owned())).into()
 }
 
 /// The selector of the pods of `name`, whatever runs them, as an object.
@@ -56,8 +64,7 @@ pub fn label_selector(name: &str) -> LabelSelector {
 /// or an autoscaler has to see one set only.
 #[must_use]
 pub fn labels_of_pods(name: &str, workload: ChildKind) -> BTreeMap<String, String> {
-    let is_named = workload == ChildKind::StatefulSet;
-    let more = is_named.then(|| (WORKLOAD_LABEL.to_owned(), workload.name().to_owned()));
+    let more = label_of_workload(workload).map(|(key, value)| (key.to_owned(), value.to_owned()));
     selector_labels(name).into_iter().chain(more).collect()
 }
 
@@ -70,17 +77,20 @@ pub fn selector_of_pods(name: &str, workload: ChildKind) -> LabelSelector {
 /// The selector of all pods of `name`, as text: `key=value,key=value`, keys sorted.
 #[must_use]
 pub fn selector_text(name: &str) -> String {
-    text(&selector_labels(name))
+    text(sorted_labels(name))
 }
 
 /// The selector of the pods that a workload runs, as text for the scale subresource.
 #[must_use]
 pub fn selector_text_of_pods(name: &str, workload: ChildKind) -> String {
-    text(&labels_of_pods(name, workload))
+    text(sorted_labels(name).into_iter().chain(label_of_workload(workload)))
 }
 
-fn text(labels: &BTreeMap<String, String>) -> String {
-    labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
+/// Every status holds such a text, so that each pass makes one.
+fn text<'a>(sorted: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let parts: Vec<&str> =
+        sorted.into_iter().flat_map(|(key, value)| [",", key, "=", value]).skip(1).collect();
+    parts.concat()
 }
 
 /// The pods of `name` whoever manages them, as the rules of scheduling know them.
@@ -119,5 +129,22 @@ pub fn owner_reference(key: &Key, uid: &Uid) -> OwnerReference {
         uid: uid.to_string(),
         controller: Some(true),
         block_owner_deletion: Some(true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selector_as_text_has_its_labels_sorted() {
+        let joined = |labels: BTreeMap<String, String>| {
+            labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
+        };
+        assert_eq!(selector_text("cache"), joined(selector_labels("cache")));
+        for workload in ChildKind::WORKLOADS {
+            let labels = labels_of_pods("cache", workload);
+            assert_eq!(selector_text_of_pods("cache", workload), joined(labels));
+        }
     }
 }
