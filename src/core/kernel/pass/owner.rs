@@ -18,26 +18,28 @@ pub enum Owner {
 #[must_use]
 pub fn owner(view: &View<'_>, kind: ChildKind, live: &Live) -> Owner {
     let Key { namespace, name } = &view.resource.seen.key;
-    let what = format!("{} {namespace}/{}", kind.name(), kind.name_of_child(name));
+    // Nearly all are ours, and need no name.
+    let what = || format!("{} {namespace}/{}", kind.name(), kind.name_of_child(name));
     match &live.controller {
         Some(owner) if owner.is_memcached() => {
             if owner.uid == view.resource.seen.uid && live.deleting {
-                Owner::Earlier(format!("{what} is being deleted"))
+                Owner::Earlier(format!("{} is being deleted", what()))
             } else if owner.uid == view.resource.seen.uid {
                 Owner::Us
             } else if owner.name == *name {
                 Owner::Earlier(format!(
-                    "{what} belongs to an earlier Memcached of this name and waits for garbage collection"
+                    "{} belongs to an earlier Memcached of this name and waits for garbage collection",
+                    what()
                 ))
             } else {
-                Owner::Foreign(format!("{what} belongs to Memcached {}", owner.name))
+                Owner::Foreign(format!("{} belongs to Memcached {}", what(), owner.name))
             }
         }
-        Some(owner) => Owner::Foreign(format!("{what} is controlled by {} {}", owner.kind, owner.name)),
+        Some(owner) => Owner::Foreign(format!("{} is controlled by {} {}", what(), owner.kind, owner.name)),
         None if view.orphan(live).is_some() && live.deleting => {
-            Owner::Earlier(format!("{what} is being deleted"))
+            Owner::Earlier(format!("{} is being deleted", what()))
         }
         None if view.orphan(live).is_some() => Owner::Us,
-        None => Owner::Foreign(format!("{what} exists and is not controlled by this resource")),
+        None => Owner::Foreign(format!("{} exists and is not controlled by this resource", what())),
     }
 }
