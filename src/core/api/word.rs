@@ -35,6 +35,18 @@ impl From<String> for Word {
     }
 }
 
+impl From<Type> for Word {
+    fn from(of: Type) -> Self {
+        Self(Cow::Borrowed(of.as_str()))
+    }
+}
+
+impl From<Reason> for Word {
+    fn from(reason: Reason) -> Self {
+        Self(Cow::Borrowed(reason.as_str()))
+    }
+}
+
 impl Word {
     /// The text.
     #[must_use]
@@ -108,6 +120,16 @@ mod tests {
                     (text.to_owned(), text.into())
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_type_and_a_reason_are_their_texts() {
+        for of in Type::ALL {
+            assert_eq!(Word::from(*of), Word::from(of.as_str()));
+        }
+        for reason in Reason::ALL {
+            assert_eq!(Word::from(*reason), Word::from(reason.as_str()));
         }
     }
 

@@ -141,9 +141,9 @@ pub fn follow(
             let (of, status) = (value.of.as_str(), if value.holds { "True" } else { "False" });
             let before = previous.iter().find(|it| it.type_ == of).filter(|it| it.status == status);
             Condition {
-                type_: of.into(),
+                type_: value.of.into(),
                 status: status.into(),
-                reason: value.reason.as_str().into(),
+                reason: value.reason.into(),
                 message: truncated(value.message, MAX_MESSAGE),
                 observed_generation: Some(generation),
                 last_transition_time: before.map_or(now, |it| &it.last_transition_time).clone(),
