@@ -54,11 +54,23 @@ pub(super) struct Findings {
     pub(super) found: Vec<Violation>,
     pub(super) tolerated: Vec<Tolerated>,
     judged: Judged,
+    /// Whether these texts are known to have their patterns.
+    patterns_hold: bool,
 }
 
 impl Findings {
     pub(super) const fn new(judged: Judged) -> Self {
-        Self { found: Vec::new(), tolerated: Vec::new(), judged }
+        Self { found: Vec::new(), tolerated: Vec::new(), judged, patterns_hold: false }
+    }
+
+    /// Of a stored resource that was found valid before.
+    pub(super) const fn again() -> Self {
+        Self { found: Vec::new(), tolerated: Vec::new(), judged: Judged::Stored, patterns_hold: true }
+    }
+
+    /// Whether a text has its pattern.
+    pub(super) fn has(&self, pattern: &Regex, text: &str) -> bool {
+        self.patterns_hold || pattern.is_match(text)
     }
 
     /// Whether nobody looks at a section, because it is switched off in a resource that is stored.
@@ -141,7 +153,7 @@ impl Findings {
     }
 
     pub(super) fn pattern(&mut self, path: impl Into<String>, text: &str, pattern: &Regex) -> bool {
-        let matches = pattern.is_match(text);
+        let matches = self.has(pattern, text);
         self.check(matches, path, || format!("should match '{pattern}'"));
         matches
     }

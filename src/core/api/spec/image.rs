@@ -45,7 +45,7 @@ pub(super) fn validate<'a>(findings: &mut Findings, path: &str, raw: Option<&'a 
     let image = findings.present(raw)?;
     if findings.length(path, image, IMAGE_LENGTH) {
         let field = path.rsplit('.').next().unwrap_or(path);
-        findings.check(IMAGE.is_match(image), path, || message(field));
+        findings.check(findings.has(&IMAGE, image), path, || message(field));
     }
     Some(image)
 }

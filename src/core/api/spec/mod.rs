@@ -247,11 +247,24 @@ pub fn validate(name: &str, spec: &MemcachedSpec) -> Result<Validated, Vec<Viola
     validate_with(name, spec, Judged::Stored)
 }
 
+/// The same of a name and a spec that were valid before: no text is held against its pattern once more, which takes most of the
+/// time.
+///
+/// # Errors
+/// As [`validate`].
+pub fn validate_again(name: &str, spec: &MemcachedSpec) -> Result<Validated, Vec<Violation>> {
+    check(&mut Findings::again(), name, spec)
+}
+
 /// Checks every rule of the resource.
 ///
 /// # Errors
 /// As [`validate`].
 pub fn validate_with(name: &str, spec: &MemcachedSpec, judged: Judged) -> Result<Validated, Vec<Violation>> {
+    check(&mut Findings::new(judged), name, spec)
+}
+
+fn check(findings: &mut Findings, name: &str, spec: &MemcachedSpec) -> Result<Validated, Vec<Violation>> {
     // Taken apart without `..`, as every section is: whoever adds a field decides here what becomes of it.
     let MemcachedSpec {
         replicas,
@@ -268,13 +281,13 @@ pub fn validate_with(name: &str, spec: &MemcachedSpec, judged: Judged) -> Result
         pod,
         rollout,
     } = spec;
-    let findings = &mut Findings::new(judged);
     names::validate_resource(findings, name);
     let pods = Pods::new(*replicas, autoscaling.as_deref());
     let replicas = findings.number("spec.replicas", *replicas, REPLICAS);
     let workload = workload::validate(findings, name, workload.as_deref());
     let image = image::validate(findings, "spec.image", image.as_deref()).unwrap_or(DEFAULT_IMAGE).to_owned();
-    let memcached = memcached::validate(findings, &memcached.clone().unwrap_or_default());
+    let unset = MemcachedConfig::default();
+    let memcached = memcached::validate(findings, memcached.as_ref().unwrap_or(&unset));
     let requirements = resources::validate_memcached(findings, resources.as_ref(), memcached.max_memory_mb);
     let high_availability = high_availability::validate(findings, high_availability.as_deref(), pods);
     let monitoring = monitoring::validate(findings, monitoring.as_deref());

@@ -42,7 +42,7 @@ pub(in crate::api) fn resource_rule() -> ValidationRule {
 
 /// Checks the resource's name.
 pub(super) fn validate_resource(findings: &mut Findings, name: &str) {
-    let valid = name.len() <= NAME_LENGTH && RESOURCE.is_match(name);
+    let valid = name.len() <= NAME_LENGTH && findings.has(&RESOURCE, name);
     findings.check(valid, "metadata.name", || NAME.to_owned());
 }
 

@@ -189,7 +189,7 @@ pub(super) fn validate_memcached(
 ) -> Option<ResourceRequirements> {
     let requirements = validate(findings, "spec.resources", raw);
     let limit = raw.and_then(|raw| raw.limits.as_ref()).and_then(|limits| limits.get("memory"));
-    let limit = limit.filter(|amount| problem(amount).is_none()).map(|amount| amount.quantity().0);
+    let limit = limit.filter(|amount| problem(findings, amount).is_none()).map(|amount| amount.quantity().0);
     let limit = limit.and_then(|text| quantity::Quantity::parse(&text));
     let least = quantity::Quantity::from_mebibytes(max_memory_mb.saturating_add(MEMORY_OVERHEAD_MB));
     findings.check(limit.is_none_or(|limit| limit >= least), "spec.resources.limits[memory]", || {
@@ -207,9 +207,9 @@ pub(super) fn validate(
     let Resources { limits, requests } = raw?;
     let mut check = |field: &str, amounts: Option<&Amounts>| {
         for (name, amount) in amounts.into_iter().flat_map(Amounts::iter) {
-            let problem = problem(amount);
-            let message = problem.clone().unwrap_or_default();
-            findings.check(problem.is_none(), format!("{path}.{field}.{name}"), || message);
+            if let Some(problem) = problem(findings, amount) {
+                findings.check(false, format!("{path}.{field}.{name}"), || problem);
+            }
         }
     };
     check("limits", limits.as_ref());
@@ -223,10 +223,12 @@ pub(super) fn validate_quantity(findings: &mut Findings, path: String, text: &st
 }
 
 /// What is wrong with an amount by itself.
-fn problem(amount: &Amount) -> Option<String> {
+fn problem(findings: &Findings, amount: &Amount) -> Option<String> {
     match amount {
         Amount::Integer(number) if *number < 0 => Some("should be greater than or equal to 0".to_owned()),
-        Amount::Text(text) if !QUANTITY.is_match(text) => Some(format!("should match '{QUANTITY_PATTERN}'")),
+        Amount::Text(text) if !findings.has(&QUANTITY, text) => {
+            Some(format!("should match '{QUANTITY_PATTERN}'"))
+        }
         Amount::Integer(_) | Amount::Text(_) => None,
     }
 }

@@ -66,6 +66,20 @@ fn each_case_of_a_new_resource_is_judged_as_the_api_server_does() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+#[test]
+fn what_was_valid_means_the_same_when_it_is_checked_again_without_its_patterns() {
+    let cases = cases::all();
+    let specs = cases.iter().map(|case| spec(&case.spec));
+    let valid: Vec<_> = specs.filter_map(|spec| Some((validate("cache", &spec).ok()?, spec))).collect();
+    assert!(!valid.is_empty());
+    for (meaning, spec) in valid {
+        assert_eq!(validate_again("cache", &spec), Ok(meaning));
+    }
+    let refused = spec(&json!({"image": "no image"}));
+    assert!(validate("cache", &refused).is_err());
+    assert!(validate_again("cache", &refused).is_ok());
+}
+
 #[rstest]
 #[case::empty(json!({}))]
 #[case::empty_sections(json!({
