@@ -257,6 +257,13 @@ impl Lists {
         self.there.get(scope).is_some_and(|it| it.complete.contains(&kind) && holds(it))
     }
 
+    /// The same of every kind.
+    #[must_use]
+    pub fn are_complete(&self, scope: &Scope) -> bool {
+        let holds = |it: &InScope| it.refused.is_empty() && it.outdated.is_empty();
+        self.there.get(scope).is_some_and(|it| it.complete.len() == Watched::ALL.len() && holds(it))
+    }
+
     /// The scopes in which lists of this kind are complete.
     pub fn scopes(&self, kind: Watched) -> impl Iterator<Item = &Scope> {
         self.there.iter().filter(move |(_, it)| it.complete.contains(&kind)).map(|(scope, _)| scope)
@@ -340,5 +347,24 @@ mod tests {
         assert!(lists.is_complete(PODS, &Scope::All));
         lists.refuse(PODS, Scope::All);
         assert!(!lists.is_complete(PODS, &Scope::All));
+    }
+
+    #[test]
+    fn every_kind_is_complete_once_each_was_and_while_none_is_refused_or_stale() {
+        let mut lists = Lists::default();
+        for kind in Watched::ALL {
+            assert!(!lists.are_complete(&Scope::All), "{kind:?}");
+            lists.begin(kind, Scope::All);
+            lists.end(kind, &Scope::All);
+        }
+        assert!(lists.are_complete(&Scope::All));
+        assert!(!lists.are_complete(&Scope::Namespace("n".into())));
+        lists.refuse(PODS, Scope::All);
+        assert!(!lists.are_complete(&Scope::All));
+        lists.begin(PODS, Scope::All);
+        lists.end(PODS, &Scope::All);
+        assert!(lists.are_complete(&Scope::All));
+        lists.go_back(PODS, &key("a"));
+        assert!(!lists.are_complete(&Scope::All));
     }
 }

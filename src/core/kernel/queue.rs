@@ -111,8 +111,7 @@ impl Queue {
     pub fn fire(&mut self, now: Timestamp) {
         self.refill(now);
         while self.spent < BURST
-            && let Some((at, key)) = self.timers.first().cloned()
-            && at <= now
+            && let Some((_, key)) = self.timers.first().filter(|(at, _)| *at <= now).cloned()
         {
             self.set_timer(&key, None);
             self.spent += 1;

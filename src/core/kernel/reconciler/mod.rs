@@ -146,8 +146,8 @@ impl Reconciler {
         }
         self.queue.fire(at);
         self.queue_called();
-        while self.leading
-            && self.is_synced()
+        let may_write = self.leading && self.is_synced();
+        while may_write
             && self.pending_requests.len() < self.settings.max_in_flight
             && let Some(key) = self.queue.pop()
         {

@@ -71,15 +71,21 @@ impl World {
     #[must_use]
     pub fn is_synced(&self) -> bool {
         let mut scopes = self.lists.scopes(Watched::Memcached);
-        scopes.any(|scope| Watched::ALL.iter().all(|kind| self.is_known(*kind, slice::from_ref(scope))))
+        scopes.any(|scope| self.is_all_known(slice::from_ref(scope)))
     }
 
     /// Whether every kind was listed in a namespace, or is optional and known to be unavailable. Before that, absence
     /// from the cache proves nothing, and nothing is written.
     #[must_use]
     pub fn is_synced_in(&self, namespace: &str) -> bool {
-        let scopes = [Scope::All, Scope::Namespace(namespace.to_owned())];
-        Watched::ALL.iter().all(|kind| self.is_known(*kind, &scopes))
+        self.lists.are_complete(&Scope::All)
+            || self.is_all_known(&[Scope::All, Scope::Namespace(namespace.to_owned())])
+    }
+
+    /// Whether every kind is known in one of these scopes. That is asked after each event: mostly one scope has them all.
+    fn is_all_known(&self, scopes: &[Scope]) -> bool {
+        scopes.iter().any(|scope| self.lists.are_complete(scope))
+            || Watched::ALL.iter().all(|kind| self.is_known(*kind, scopes))
     }
 
     /// Whether a kind is known in one of these scopes.
@@ -258,15 +264,15 @@ impl World {
     fn store_resource(&mut self, seen: SeenResource, authority: Authority) -> bool {
         let key = seen.key.clone();
         let after = secret_names(&seen);
-        let before = self.resources.get(&key).map(|known| secret_names(&known.seen)).unwrap_or_default();
+        let known = self.resources.get(&key);
+        let before = known.map(|known| secret_names(&known.seen)).unwrap_or_default();
         let older = |known: &Resource| seen.resource_version.is_older_than(&known.seen.resource_version);
-        let goes_back =
-            authority == Authority::List && self.resources.get(&key).is_some_and(|known| older(known));
+        let goes_back = authority == Authority::List && known.is_some_and(|known| older(known));
         if goes_back {
             self.lists.go_back(Watched::Memcached, &key);
         }
         // For known resources our own state wins: the watch may still show what this operator wrote before.
-        if self.resources.get(&key).is_none_or(|known| known.seen.uid != seen.uid) {
+        if known.is_none_or(|known| known.seen.uid != seen.uid) {
             self.rollout_budget.restore(&key, &seen.status);
         }
         match self.resources.get_mut(&key) {
@@ -327,10 +333,11 @@ impl World {
     /// A child was seen. Returns its resource if that is news. Children without a resource are not kept: resources are
     /// listed before everything else.
     pub fn see_child(&mut self, seen: SeenChild) -> Option<Key> {
-        let (key, kind) = (seen.key.clone(), Watched::Child(seen.kind));
-        let answered = self.resources.get(&key).map(|resource| resource.slot(seen.kind).answered);
-        let authority = self.lists.note(kind, &key, answered.unwrap_or_default());
-        let Some(resource) = self.resources.get_mut(&key) else {
+        let kind = Watched::Child(seen.kind);
+        let resource = self.resources.get_mut(&seen.key);
+        let answered = resource.as_ref().map(|resource| resource.slot(seen.kind).answered);
+        let authority = self.lists.note(kind, &seen.key, answered.unwrap_or_default());
+        let Some(resource) = resource else {
             self.left_behind.note(&seen);
             return None;
         };
@@ -340,12 +347,12 @@ impl World {
             Authority::EarlierList => slot.store_from_earlier_list(seen),
             Authority::List => {
                 if slot.is_ahead_of(&seen) {
-                    self.lists.go_back(kind, &key);
+                    self.lists.go_back(kind, &seen.key);
                 }
                 slot.store_as_truth(seen)
             }
         };
-        is_news.then_some(key)
+        is_news.then(|| resource.seen.key.clone())
     }
 
     /// A child was read; `known` is what was known when the request left. If nothing was learned in between, the answer
@@ -397,12 +404,17 @@ impl World {
     /// A pod was seen. Returns its resource, if what is noted of it is news.
     pub fn see_pod(&mut self, mut seen: SeenPod) -> Option<Key> {
         let authority = self.lists.note(Watched::Pod, &seen.key, Moment::default());
+        let known = self.noted_pods.get(&seen.key);
+        // An event without the deletion that we know of is from before it. A list is the truth, also after a restore of etcd.
+        let is_going = known.is_some_and(|it| it.uid == seen.uid && it.deleting);
+        seen.deleting |= authority == Authority::Watch && is_going;
+        let is_noted = seen.problem.is_some() || goes(&seen) || is_unready(&seen);
+        // As nearly all pods.
+        if !is_noted && known.is_none() {
+            return None;
+        }
         let resource = Key { namespace: seen.key.namespace.clone(), name: seen.instance.clone() };
         let key = seen.key.clone();
-        // An event without the deletion that we know of is from before it. A list is the truth, also after a restore of etcd.
-        let is_going = || self.noted_pods.get(&key).is_some_and(|it| it.uid == seen.uid && it.deleting);
-        seen.deleting |= authority == Authority::Watch && is_going();
-        let is_noted = seen.problem.is_some() || goes(&seen) || is_unready(&seen);
         // Another version alone is no news.
         let facts = |pod: &SeenPod| (pod.uid.clone(), pod.problem.clone(), pod.readiness, pod.deleting);
         let news = is_noted.then(|| facts(&seen));
