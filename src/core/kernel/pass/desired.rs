@@ -28,9 +28,9 @@ const PARTITION: &str = "spec.updateStrategy.rollingUpdate.partition";
 pub struct DesiredChildren<'a> {
     intent: Intent<'a>,
     live: Option<Cow<'a, LiveTemplate>>,
-    rendered_hashes: RenderedHashes,
+    /// Borrowed where they were known before.
+    rendered_hashes: Cow<'a, RenderedHashes>,
     rendered: OnceCell<Desired>,
-    is_news: bool,
 }
 
 impl<'a> DesiredChildren<'a> {
@@ -38,8 +38,8 @@ impl<'a> DesiredChildren<'a> {
     #[must_use]
     pub fn for_newest_revision(intent: Intent<'a>, live: Option<Cow<'a, LiveTemplate>>) -> Self {
         let desired = desired::children(&intent, None);
-        let rendered_hashes = RenderedHashes::new(&intent, None, &desired);
-        Self { rendered_hashes, intent, live, rendered: OnceCell::from(desired), is_news: true }
+        let rendered_hashes = Cow::Owned(RenderedHashes::new(&intent, None, &desired));
+        Self { rendered_hashes, intent, live, rendered: OnceCell::from(desired) }
     }
 
     /// The children of an intent. `live` is what the workload says about its template, as for
@@ -48,21 +48,16 @@ impl<'a> DesiredChildren<'a> {
     pub fn new(
         intent: Intent<'a>,
         live: Option<Cow<'a, LiveTemplate>>,
-        known: Option<&RenderedHashes>,
+        known: Option<&'a RenderedHashes>,
     ) -> Self {
         let of_live = live.as_deref();
         if let Some(known) = known.filter(|known| known.holds(&intent, of_live)) {
-            return Self {
-                rendered_hashes: known.clone(),
-                intent,
-                live,
-                rendered: OnceCell::new(),
-                is_news: false,
-            };
+            let rendered_hashes = Cow::Borrowed(known);
+            return Self { rendered_hashes, intent, live, rendered: OnceCell::new() };
         }
         let desired = desired::children(&intent, of_live);
-        let rendered_hashes = RenderedHashes::new(&intent, of_live, &desired);
-        Self { rendered_hashes, intent, live, rendered: OnceCell::from(desired), is_news: true }
+        let rendered_hashes = Cow::Owned(RenderedHashes::new(&intent, of_live, &desired));
+        Self { rendered_hashes, intent, live, rendered: OnceCell::from(desired) }
     }
 
     /// Whether the live template was rendered from this very intent, the content of Secrets aside that its pods take in
@@ -179,7 +174,10 @@ impl<'a> DesiredChildren<'a> {
     /// The rendered hashes, where it was not known before.
     #[must_use]
     pub fn news(self) -> Option<RenderedHashes> {
-        self.is_news.then_some(self.rendered_hashes)
+        match self.rendered_hashes {
+            Cow::Owned(news) => Some(news),
+            Cow::Borrowed(_) => None,
+        }
     }
 }
 
