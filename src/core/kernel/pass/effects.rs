@@ -38,7 +38,8 @@ pub fn requests(
     BudgetedPlan { plan, turn_state }: &BudgetedPlan<'_>,
     status: &MemcachedStatus,
 ) -> Vec<PlannedRequest> {
-    let requests = plan.children.iter().filter_map(|it| request(view, plan, mounted_secrets, it));
+    let sending = plan.children.iter().filter(|it| it.action.sends());
+    let requests = sending.filter_map(|it| request(view, plan, mounted_secrets, it));
     let (reads, mut writes): (Vec<_>, Vec<_>) =
         requests.partition(|it| matches!(it, PlannedRequest::ReadChild { .. }));
     writes.extend(stuck_pods::to_delete(view, spec).map(stuck_pods::request));

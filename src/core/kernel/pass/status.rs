@@ -102,9 +102,14 @@ pub fn of_valid(
 pub fn of_invalid(view: &View<'_>, broken: &str, turn_state: TurnState) -> MemcachedStatus {
     let held = TemplateProgress { carries_template: false, held_back: true };
     let mut inputs = observed(view, replicas_of_invalid(view), held);
+    let before = &view.resource.seen.status;
+    // What depends on the spec stays as it was said last.
+    inputs.servers.clone_from(&before.server_list);
+    inputs.rotation = before.secret_rotation.as_deref().cloned();
+    inputs.warnings.clone_from(&before.warnings);
     inputs.blocking_problem = Some(BlockingProblem::InvalidSpec(broken.to_owned()));
     inputs.turn_state = turn_state;
-    status::status(&inputs, &view.resource.seen.status)
+    status::status(&inputs, before)
 }
 
 /// Pods expected under an invalid spec: the number in the spec, if it can be read; under an autoscaler, or without a
@@ -132,7 +137,7 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
         generation: seen.generation,
         replicas_expected,
         rollout: workload.map(|live| RolloutProgress::new(live, progress)),
-        servers: seen.status.server_list.clone(),
+        servers: Vec::new(),
         pending: Vec::new(),
         paused: None,
         unserved: Vec::new(),
@@ -140,9 +145,9 @@ fn observed<'a>(view: &View<'a>, replicas_expected: i32, progress: TemplateProgr
         blocking_problem: None,
         pod_problem: view.world.failing_pod(&seen.key).map(|pod| pod.problem.to_owned()),
         secrets: seen.status.secrets.clone(),
-        rotation: seen.status.secret_rotation.as_deref().cloned(),
+        rotation: None,
         warmth_wait: None,
-        warnings: seen.status.warnings.clone(),
+        warnings: Vec::new(),
         altered: ChildKind::ALL
             .into_iter()
             .map(|kind| view.resource.slot(kind))
