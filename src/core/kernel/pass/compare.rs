@@ -1,7 +1,5 @@
 //! Fourth stage: in what each child differs from what it should be. Pure; called by the pass.
 
-use std::collections::BTreeMap;
-
 use super::desired::DesiredChildren;
 use super::outcome::ComparedChild;
 use super::view::View;
@@ -36,7 +34,7 @@ pub enum Unanswered {
 
 /// Compares every child that is wanted.
 #[must_use]
-pub fn compare(view: &View<'_>, desired: &DesiredChildren<'_>) -> BTreeMap<ChildKind, Compared> {
+pub fn compare(view: &View<'_>, desired: &DesiredChildren<'_>) -> Vec<(ChildKind, Compared)> {
     let compared = |kind| Some((kind, compare_child(view, desired, kind)?));
     ChildKind::ALL.into_iter().filter_map(compared).collect()
 }

@@ -1,7 +1,5 @@
 //! Fifth stage: what to do about each child; no request yet. Pure; called by the pass.
 
-use std::collections::BTreeMap;
-
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{PatchOperation, RemoveOperation};
 
@@ -38,10 +36,11 @@ pub fn plan<'a>(
     view: &View<'_>,
     mounted_secrets: &MountedSecrets,
     desired: DesiredChildren<'a>,
-    mut compared: BTreeMap<ChildKind, Compared>,
+    mut compared: Vec<(ChildKind, Compared)>,
 ) -> Plan<'a> {
-    let decide = |kind| {
-        let compared = compared.remove(&kind);
+    let decide = |kind: ChildKind| {
+        let at = compared.iter().position(|(of, _)| *of == kind);
+        let compared = at.map(|at| compared.swap_remove(at).1);
         let action = match &compared {
             Some(compared) => wanted(view, mounted_secrets, &desired, kind, compared),
             None => unwanted(view, mounted_secrets, &desired, kind)?,
