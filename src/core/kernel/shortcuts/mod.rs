@@ -6,8 +6,8 @@
 //!   kept the spec is one that was found valid, and its texts are not held against their patterns again.
 //! * [`comparison`]: a child is compared with what it should be once. Then its object, some ten kilobytes, is dropped and
 //!   the outcome kept, a few hundred bytes. A fingerprint of the object tells that most events change only its status:
-//!   then the outcome stands, and nothing is compared. Where not even the status changed, there is no pass: an event costs 3
-//!   allocations then instead of 149.
+//!   then the outcome stands, and nothing is compared. Where not even the status changed, there is no pass: an event costs no
+//!   allocation then.
 //! * [`half_pass`]: of a resource that waits for its turn after a start, the children are compared and nothing else is
 //!   done, so that their objects do not wait in memory.
 
