@@ -1,7 +1,7 @@
 //! Asks the memcacheds of a cache's pods what they count. Takes a resource; gives a [`Reply`]. IO; `effects` calls it.
 //!
 //! What beside memcached tells its figures is asked: the exporter, or the agent where it stands in the exporter's place. A pod
-//! that does not answer is left out: a rollout that waits for it goes on when its time is over.
+//! that does not answer is left out: then it is not known how warm another one is, and a rollout goes on when its time is over.
 
 use std::net::SocketAddr;
 

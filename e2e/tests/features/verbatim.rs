@@ -454,13 +454,15 @@ async fn start(space: &Space, resources: usize) -> Result<Operator> {
     Ok(operator)
 }
 
-/// Writes that the API server took, by verb and resource: one of a child that it refuses is tried again after a restart.
-fn taken(requests: &Requests) -> Result<BTreeMap<String, usize>> {
-    let mut counted = BTreeMap::new();
+/// Writes that the API server took, by verb and resource: one of a child that it refuses is tried again after a restart. With each
+/// write's time and object in words.
+fn taken(requests: &Requests) -> Result<(BTreeMap<String, usize>, Vec<String>)> {
+    let (mut counted, mut told) = (BTreeMap::new(), Vec::new());
     for write in requests.all()?.into_iter().filter(|it| it.is_write() && it.code < 300) {
         *counted.entry(format!("{} {}", write.verb, write.resource)).or_default() += 1;
+        told.push(format!("{} {} {} {}", write.at, write.verb, write.resource, write.name));
     }
-    Ok(counted)
+    Ok((counted, told))
 }
 
 #[tokio::test]
@@ -488,8 +490,8 @@ async fn what_is_passed_on_word_for_word_comes_to_rest_and_a_restart_writes_noth
         let (requests, due) = (Requests::from_now_on(space)?, DueWarnings::from_now_on(space).await?);
         let operator = start(space, specs.len()).await?;
         await_answer("each write of a restart is a warning that was due", async || {
-            let (taken, due) = (taken(&requests)?, due.writes().await?);
-            ensure!(taken == due, "a restart cost {taken:?}, and due was {due:?}");
+            let ((taken, told), due) = (taken(&requests)?, due.writes().await?);
+            ensure!(taken == due, "a restart cost {taken:?}, and due was {due:?}: {told:#?}");
             Ok(())
         })
         .await?;

@@ -46,7 +46,9 @@ impl From<meta::Condition> for Condition {
 /// What Kubernetes' own type writes. That type reads a pattern anew for each time, and every write of a status has four of them
 /// or more.
 fn whole_seconds<S: Serializer>(meta::Time(time): &meta::Time, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_str(&Timestamp::from_second(time.as_second()).unwrap_or(*time))
+    // Before 1970 a fraction counts back from the next second.
+    let second = time.as_second() - i64::from(time.subsec_nanosecond() < 0);
+    to.collect_str(&Timestamp::from_second(second).unwrap_or(*time))
 }
 
 #[cfg(test)]
@@ -59,6 +61,7 @@ mod tests {
     #[case::of_a_whole_second("2026-11-22T10:00:00Z")]
     #[case::with_a_fraction("2026-11-22T10:00:00.75Z")]
     #[case::long_ago("1970-01-01T00:00:00Z")]
+    #[case::before_all_clocks("1969-12-31T23:59:59.5Z")]
     fn a_condition_is_written_as_kubernetes_writes_it(#[case] time: &str) {
         let written = meta::Condition {
             last_transition_time: meta::Time(time.parse().unwrap()),

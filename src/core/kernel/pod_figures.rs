@@ -98,14 +98,16 @@ impl AskedFigures {
     }
 
     /// Notes the answer to a question; `None` where none came. An answer to another question than the open one changes
-    /// nothing.
-    pub fn note(&mut self, id: RequestId, answer: Option<Vec<PodFigures>>, now: Timestamp) {
+    /// nothing, and none that lacks one of these `pods`: what the silent one holds may be what counts.
+    pub fn note(&mut self, id: RequestId, answer: Option<Vec<PodFigures>>, pods: &[String], now: Timestamp) {
         if self.open != Some(id) {
             return;
         }
         self.open = None;
         self.answered = Some(now);
-        let Some(answer) = answer else { return };
+        let is_whole =
+            |answer: &Vec<PodFigures>| pods.iter().all(|pod| answer.iter().any(|it| it.pod == *pod));
+        let Some(answer) = answer.filter(is_whole) else { return };
         let (of_pod, of_others): (Vec<_>, Vec<_>) = answer.iter().partition(|it| it.pod == self.pod);
         self.shares.items = of_pod.first().and_then(|pod| share_of_items(pod, &of_others));
         match self.reads(&of_pod).zip(self.reads(&of_others)) {
@@ -188,10 +190,15 @@ mod tests {
 
     /// The shares after these answers.
     fn after(answers: &[&[PodFigures]]) -> Shares {
+        after_asking(&[], answers)
+    }
+
+    /// The shares after these answers to questions that went to these pods.
+    fn after_asking(pods: &[String], answers: &[&[PodFigures]]) -> Shares {
         let mut asked = AskedFigures::new(&warming());
         for (id, answer) in (0..).map(RequestId).zip(answers) {
             asked.ask(id, &warming());
-            asked.note(id, Some(answer.to_vec()), START);
+            asked.note(id, Some(answer.to_vec()), pods, START);
         }
         asked.shares(&warming())
     }
@@ -208,6 +215,17 @@ mod tests {
         #[case] items: Option<i32>,
     ) {
         assert_eq!(after(&[answer]).items, items);
+    }
+
+    /// The one that is silent may hold all that there is.
+    #[test]
+    fn an_answer_without_one_of_the_pods_says_nothing_of_how_warm_the_new_one_is() {
+        let pods = ["c-0", "c-1", "c-2"].map(str::to_owned);
+        let partial = [figures("c-1", 0, 0, 0), figures("c-2", 0, 0, 0)];
+        assert_eq!(after_asking(&pods, &[&partial]), Shares::default());
+        let whole = [figures("c-0", 10, 0, 0), figures("c-1", 0, 0, 0), figures("c-2", 1, 0, 0)];
+        assert_eq!(after_asking(&pods, &[&whole]).items, Some(20));
+        assert_eq!(after_asking(&pods, &[&whole, &partial]).items, Some(20), "what was known stays");
     }
 
     #[test]
@@ -228,9 +246,9 @@ mod tests {
         assert_eq!(asked.due(&warming(), START), Some(START));
         asked.ask(RequestId(1), &warming());
         assert_eq!(asked.due(&warming(), START), None);
-        asked.note(RequestId(0), Some(Vec::new()), START);
+        asked.note(RequestId(0), Some(Vec::new()), &[], START);
         assert_eq!(asked.due(&warming(), START), None, "that was another question");
-        asked.note(RequestId(1), None, START);
+        asked.note(RequestId(1), None, &[], START);
         assert_eq!(asked.due(&warming(), START), Some(START + WAIT));
         let next = Warming { pod: "c-1".into(), ..warming() };
         assert_eq!(asked.due(&next, START), Some(START));

@@ -97,7 +97,10 @@ pub fn apply<'a>(
         rollout_budget.turn_state(key, reason, all_back && !backs_off(now) && !is_out_of_sight(now));
     let idle = |plan: &Plan<'_>| {
         let named_pods_stay = view.named_pods_stay();
-        let waits_for_secret = named_pods_stay && !mounted_secrets.let_pods_start();
+        // While a Secret keeps pods from starting no write lets one go: what is unanswered of those is no doubt.
+        let stayed = plan.desired.workload() == ChildKind::StatefulSet
+            && rollout_budget.turn(key).is_some_and(|turn| turn.idle);
+        let waits_for_secret = (named_pods_stay || stayed) && !mounted_secrets.let_pods_start();
         let is_refused = (named_pods_stay || view.pods_are_back()) && backs_off(plan);
         // Of a StatefulSet that may not be seen no further pod goes.
         waits_for_secret || is_refused || is_out_of_sight(plan)

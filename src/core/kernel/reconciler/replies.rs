@@ -163,8 +163,10 @@ impl Reconciler {
         if let Some(agents) = &mut resource.agents {
             agents.note(id, of_agents, self.now);
         }
+        let asked = resource.live(ChildKind::StatefulSet).map_or(0, live::Live::asked);
         if let Some(figures) = &mut resource.figures {
-            figures.note(id, of_figures, self.now);
+            let pods: Vec<_> = (0..asked).map(|number| format!("{}-{number}", key.name)).collect();
+            figures.note(id, of_figures, &pods, self.now);
         }
         self.queue.push(key, Lane::Fresh);
     }

@@ -114,6 +114,21 @@ fn a_child_that_the_api_server_finds_invalid_is_named_and_all_others_are_changed
     }
 }
 
+/// The definition refuses it in this form; an older one, or a stored resource, does not.
+#[test]
+fn an_edit_to_what_only_a_pattern_refuses_is_told_and_changes_nothing() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.settle();
+    simulation.model.change_spec(|spec| spec.image = Some("no image".to_owned()));
+    simulation.settle();
+    let resource = simulation.model.resource();
+    let ready = resource.status.conditions.iter().find(|it| it.type_ == "Ready").unwrap();
+    assert_eq!((&*ready.status, &*ready.reason), ("False", "InvalidSpec"), "{}", ready.message);
+    assert!(ready.message.contains("spec.image"), "{}", ready.message);
+    assert_eq!(simulation.model.rollouts, 0);
+}
+
 #[test]
 fn no_object_is_kept_while_the_lists_are_not_complete() {
     let mut simulation = Simulation::new();
