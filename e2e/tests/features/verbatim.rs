@@ -14,7 +14,7 @@ use e2e::testing::control_plane::due_warnings::DueWarnings;
 use e2e::testing::control_plane::operator::{Kill, Operator};
 use e2e::testing::control_plane::requests::Requests;
 use e2e::testing::control_plane::transport::Straight;
-use e2e::testing::control_plane::{at_once, in_space, ready, reason};
+use e2e::testing::control_plane::{at_once, in_space, message, ready, reason};
 use e2e::testing::kubelet::Kubelet;
 use e2e::testing::{Space, await_answer};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
@@ -426,12 +426,18 @@ async fn await_refusals(requests: &Requests, ends: &[(usize, bool)]) -> Result<(
     .await
 }
 
+/// Whether the pods of a resource with a refused child serve, or nothing makes them: their readiness is news for the next operator.
+fn pods_rest(resource: &Memcached) -> bool {
+    let waits = message(resource, "Progressing") == Some("Waiting for deployment to be created");
+    waits || reason(resource, "Available").is_some()
+}
+
 /// What became of a resource: whether it is in place, or else refused.
 async fn await_end(space: &Space, name: &str, spec: &Value) -> Result<bool> {
     world::apply(space, name, spec).await?;
     let ended = |it: &Memcached| {
         let seen = it.status.as_ref().map(|status| status.observed_generation) == it.metadata.generation;
-        ready(it) || (seen && reason(it, "Stalled") == Some("InvalidSpec"))
+        ready(it) || (seen && reason(it, "Stalled") == Some("InvalidSpec") && pods_rest(it))
     };
     let found = space.wait::<Memcached>(name, "it comes to rest", |it| it.is_some_and(ended)).await;
     Ok(ready(&found.with_context(|| spec.to_string())?.context("it is there")?))
