@@ -186,8 +186,8 @@ impl StatusHistory {
     /// the workload has not proven that all its pods run what that version says; or the workload's spec changes
     /// while the resource is Current.
     ///
-    /// No writer knows what was stored while its own request was under way. So a workload that proved it until a status of its own
-    /// came in between misleads nobody, if the next version of the resource says so.
+    /// No writer knows what is stored while its own request is under way. So one thing is no lie: the workload proved it, its
+    /// status changed just before the resource was stored, and the next version of the resource, without an edit, is not Current.
     pub fn lies(&self, judged: &[Judged]) -> Vec<String> {
         let mut lies = Vec::new();
         if let Some(first) = judged.first().filter(|first| first.result.status != Status::InProgress) {
@@ -205,8 +205,14 @@ impl StatusHistory {
                 || before.next().and_then(|version| version.object.as_ref()).unwrap_or(&Value::Null);
             let (then, just_before) = (object(), object());
             let generation = |object: &Value| object["metadata"]["generation"].clone();
-            let is_taken_back =
-                || judged.get(place + 1).is_some_and(|next| next.result.status != Status::Current);
+            let is_edited = |next: &Judged| {
+                let then = resource.object.as_ref().map(generation);
+                self.resource[next.index].object.as_ref().map(generation) != then
+            };
+            let is_taken_back = || {
+                let next = judged.get(place + 1).filter(|next| !is_edited(next));
+                next.is_some_and(|next| next.result.status != Status::Current)
+            };
             let crossed = || generation(just_before) == generation(then) && is_taken_back();
             if let Err(why) = proves(then, spec)
                 && !(proves(just_before, spec).is_ok() && crossed())
@@ -301,8 +307,11 @@ mod tests {
 
     /// The same with this at 20.
     fn lies_until(last: Status, deployment: Vec<Version>) -> usize {
-        let resource = vec![resource(1), resource(10), resource(20)];
-        let history = StatusHistory { resource, deployment, stateful_set: vec![] };
+        lies_of([resource(1), resource(10), resource(20)], last, deployment)
+    }
+
+    fn lies_of(resource: [Version; 3], last: Status, deployment: Vec<Version>) -> usize {
+        let history = StatusHistory { resource: resource.to_vec(), deployment, stateful_set: vec![] };
         let statuses = [Status::InProgress, Status::Current, last].into_iter().enumerate();
         let judged: Vec<Judged> = statuses
             .map(|(index, status)| Judged { index, result: StatusResult { status, message: String::new() } })
@@ -340,6 +349,10 @@ mod tests {
         assert_eq!(lies(crossing()), 0);
         assert_eq!(lies_until(Status::Current, crossing()), 2, "nobody takes it back");
         assert_eq!(lies([crossing(), vec![deployment(9, &unready)]].concat()), 1, "it was known before");
+        let mut edited = resource(20);
+        edited.object.as_mut().expect("it is there")["metadata"] = json!({"generation": 2});
+        let versions = [resource(1), resource(10), edited];
+        assert_eq!(lies_of(versions, Status::InProgress, crossing()), 1, "that is the edit");
         let [unready] = unready;
         let next = [("/metadata/generation", json!(2)), ("/status/observedGeneration", json!(2)), unready];
         assert_eq!(lies(vec![deployment(5, &[]), deployment(9, &next)]), 1, "it is another workload");

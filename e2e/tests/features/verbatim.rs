@@ -426,10 +426,14 @@ async fn await_refusals(requests: &Requests, ends: &[(usize, bool)]) -> Result<(
     .await
 }
 
-/// Whether the pods of a resource with a refused child serve, or nothing makes them: their readiness is news for the next operator.
+/// Whether all pods of a resource with a refused child serve, or it has no Deployment. Otherwise the next operator has news to write.
 fn pods_rest(resource: &Memcached) -> bool {
     let waits = message(resource, "Progressing") == Some("Waiting for deployment to be created");
-    waits || reason(resource, "Available").is_some()
+    waits
+        || resource
+            .status
+            .as_ref()
+            .is_some_and(|it| it.ready_replicas > 0 && it.ready_replicas == it.replicas)
 }
 
 /// What became of a resource: whether it is in place, or else refused.
@@ -460,8 +464,8 @@ async fn start(space: &Space, resources: usize) -> Result<Operator> {
     Ok(operator)
 }
 
-/// Writes that the API server took, by verb and resource: one of a child that it refuses is tried again after a restart. With each
-/// write's time and object in words.
+/// Writes that the API server took, by verb and resource: one of a child that it refuses is tried again after a restart. Also gives
+/// a line for each write, with its time and object.
 fn taken(requests: &Requests) -> Result<(BTreeMap<String, usize>, Vec<String>)> {
     let (mut counted, mut told) = (BTreeMap::new(), Vec::new());
     for write in requests.all()?.into_iter().filter(|it| it.is_write() && it.code < 300) {

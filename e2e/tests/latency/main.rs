@@ -1,7 +1,11 @@
-//! What is promised in seconds, of a machine that does nothing else: `scripts/suite` runs this program when the lanes have ended,
-//! one test at a time.
+//! What is promised in seconds, of a machine that does nothing else: `scripts/suite` runs this program when the lanes have ended.
 
 #![expect(clippy::disallowed_methods, reason = "it measures how long programs take")]
 
 mod programs;
 mod servers;
+
+use tokio::sync::Mutex;
+
+/// One test at a time.
+static MACHINE: Mutex<()> = Mutex::const_new(());

@@ -9,6 +9,8 @@ use e2e::Cleanup;
 use e2e::programs::Kubernetes;
 use e2e::testing::unique;
 
+use crate::MACHINE;
+
 /// Runs the local Kubernetes' program to its end, with nothing that kubectl points to; gives how long it took.
 fn run(arguments: &[&str]) -> Result<Duration> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_e2e"));
@@ -24,6 +26,7 @@ fn run(arguments: &[&str]) -> Result<Duration> {
 
 #[test]
 fn the_demo_takes_less_than_90_seconds() -> Result<()> {
+    let _machine = MACHINE.blocking_lock();
     let name = unique("demo");
     let _cleanup = Cleanup::for_cluster(&name)?;
     let took = run(&["demo", "--cluster", "local", "--name", &name])?;
@@ -34,6 +37,7 @@ fn the_demo_takes_less_than_90_seconds() -> Result<()> {
 
 #[test]
 fn a_node_is_ready_in_30_seconds() -> Result<()> {
+    let _machine = MACHINE.blocking_lock();
     let name = unique("ready");
     let _cleanup = Cleanup::for_cluster(&name)?;
     Kubernetes::build()?;

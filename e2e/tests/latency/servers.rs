@@ -27,6 +27,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use crate::MACHINE;
+
 /// How long the list may be behind the workload's number.
 const WITHIN: Duration = Duration::from_secs(2);
 /// Caches at the same time.
@@ -170,6 +172,7 @@ fn told(behind: &[[Duration; 2]]) -> String {
 
 #[tokio::test]
 async fn the_list_of_servers_follows_an_autoscaler_within_two_seconds() -> Result<()> {
+    let _machine = MACHINE.lock().await;
     in_space("servers", async |space: &Space| {
         let _kubelet = Kubelet::start(space);
         let operator = Operator::start(space, Arc::new(Straight), Kill::default()).await?;

@@ -98,7 +98,7 @@ impl AskedFigures {
     }
 
     /// Notes the answer to a question; `None` where none came. An answer to another question than the open one changes
-    /// nothing, and none that lacks one of these `pods`: what the silent one holds may be what counts.
+    /// nothing. Nor does an answer without one of these `pods`: that one may hold all keys.
     pub fn note(&mut self, id: RequestId, answer: Option<Vec<PodFigures>>, pods: &[String], now: Timestamp) {
         if self.open != Some(id) {
             return;

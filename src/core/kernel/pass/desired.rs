@@ -181,71 +181,63 @@ impl<'a> DesiredChildren<'a> {
     }
 }
 
-impl<'a> View<'a> {
-    /// The children of this spec.
-    #[must_use]
-    pub fn desired_children<'b>(
-        &self,
-        spec: &'b Validated,
-        mounted_secrets: &'b MountedSecrets,
-    ) -> DesiredChildren<'b>
-    where
-        'a: 'b,
-    {
-        let intent = self.intent(spec, mounted_secrets.hash.as_deref(), self.next_pod(spec, mounted_secrets));
-        let live = self.live_template(&intent, mounted_secrets.changed_unseen);
-        let known = self.resource.rendered_hashes.as_deref();
-        let desired = DesiredChildren::new(intent, live, known);
-        if !self.must_roll_back(&desired) {
-            return desired;
-        }
-        let DesiredChildren { intent, live, .. } = desired;
-        let of_new_template = intent.partition.of_new_template;
-        let partition = Partition { of_kept_pods: of_new_template, of_new_template };
-        DesiredChildren::new(Intent { partition, ..intent }, live, known)
+/// The children of this spec.
+#[must_use]
+pub fn children<'a>(
+    view: &View<'a>,
+    spec: &'a Validated,
+    mounted_secrets: &'a MountedSecrets,
+) -> DesiredChildren<'a> {
+    let intent = view.intent(spec, mounted_secrets.hash.as_deref(), next_pod(view, spec, mounted_secrets));
+    let live = view.live_template(&intent, mounted_secrets.changed_unseen);
+    let known = view.resource.rendered_hashes.as_deref();
+    let desired = DesiredChildren::new(intent, live, known);
+    if !must_roll_back(view, &desired) {
+        return desired;
     }
+    let DesiredChildren { intent, live, .. } = desired;
+    let of_new_template = intent.partition.of_new_template;
+    let partition = Partition { of_kept_pods: of_new_template, of_new_template };
+    DesiredChildren::new(Intent { partition, ..intent }, live, known)
+}
 
-    /// Whether all pods of a StatefulSet have a template that somebody else changed while the partition was not [`HELD`]. To put
-    /// it back is then a rollout, which begins with the last pod. At [`HELD`] no pod takes such a template.
-    fn must_roll_back(&self, desired: &DesiredChildren<'_>) -> bool {
-        let kind = desired.workload();
-        let (slot, hash) = (self.resource.slot(kind), desired.hash(kind));
-        let over = slot.live.as_ref().filter(|live| live.has_rolled_out && live.partition != Some(HELD));
-        let (Some(live), Some(hash)) = (over, hash) else { return false };
-        let found = live.comparison.differences(kind, hash, || desired.body(kind));
-        let found = found.or_else(|| live.comparison.last());
-        let differs = |mut found: Differences| {
-            // Where the API server changes many fields, only all of them together are remembered.
-            found.paths.retain(|path| path != PARTITION);
-            found.values.retain(|it| it.path != PARTITION);
-            altered::left(found, slot.altered.as_deref()).of_template().next().is_some()
-        };
-        desired.keeps_template() && found.is_some_and(differs)
-    }
+/// Whether all pods of a StatefulSet have a template that somebody else changed while the partition was not [`HELD`]. To put
+/// it back is then a rollout, which begins with the last pod. At [`HELD`] no pod takes such a template.
+fn must_roll_back(view: &View<'_>, desired: &DesiredChildren<'_>) -> bool {
+    let kind = desired.workload();
+    let (slot, hash) = (view.resource.slot(kind), desired.hash(kind));
+    let over = slot.live.as_ref().filter(|live| live.has_rolled_out && live.partition != Some(HELD));
+    let (Some(live), Some(hash)) = (over, hash) else { return false };
+    let found = live.comparison.differences(kind, hash, || desired.body(kind));
+    let found = found.or_else(|| live.comparison.last());
+    let differs = |mut found: Differences| {
+        // Where the API server changes many fields, only all of them together are remembered.
+        found.paths.retain(|path| path != PARTITION);
+        found.values.retain(|it| it.path != PARTITION);
+        altered::left(found, slot.altered.as_deref()).of_template().next().is_some()
+    };
+    desired.keeps_template() && found.is_some_and(differs)
+}
 
-    /// The desired children with the pod template of the newest revision, even if nothing else changed.
-    #[must_use]
-    pub fn newest_desired_children<'b>(
-        &self,
-        spec: &'b Validated,
-        mounted_secrets: &'b MountedSecrets,
-    ) -> DesiredChildren<'b>
-    where
-        'a: 'b,
-    {
-        let intent = self.intent(spec, mounted_secrets.hash.as_deref(), self.next_pod(spec, mounted_secrets));
-        let live = self.live_template(&intent, mounted_secrets.changed_unseen);
-        DesiredChildren::for_newest_revision(intent, live)
-    }
+/// The desired children with the pod template of the newest revision, even if nothing else changed.
+#[must_use]
+pub fn newest_children<'a>(
+    view: &View<'a>,
+    spec: &'a Validated,
+    mounted_secrets: &'a MountedSecrets,
+) -> DesiredChildren<'a> {
+    let intent = view.intent(spec, mounted_secrets.hash.as_deref(), next_pod(view, spec, mounted_secrets));
+    let live = view.live_template(&intent, mounted_secrets.changed_unseen);
+    DesiredChildren::for_newest_revision(intent, live)
+}
 
-    /// Whether the rollout of a StatefulSet goes on to its next pod once all pods are available.
-    fn next_pod(&self, spec: &Validated, mounted_secrets: &MountedSecrets) -> NextPod {
-        match self.warmth_wait(spec) {
-            Some(wait) if !wait.is_over(self.now) => NextPod::Waits,
-            _ if !mounted_secrets.let_pods_start() => NextPod::Waits,
-            // Its set counts it as ready until it ends: two would be away at once.
-            _ if self.terminating_pods() > 0 => NextPod::Waits,
-            _ => NextPod::MayBeReplaced,
-        }
+/// Whether the rollout of a StatefulSet goes on to its next pod once all pods are available.
+fn next_pod(view: &View<'_>, spec: &Validated, mounted_secrets: &MountedSecrets) -> NextPod {
+    match view.warmth_wait(spec) {
+        Some(wait) if !wait.is_over(view.now) => NextPod::Waits,
+        _ if !mounted_secrets.let_pods_start() => NextPod::Waits,
+        // Its set counts it as ready until it ends: two would be away at once.
+        _ if view.terminating_pods() > 0 => NextPod::Waits,
+        _ => NextPod::MayBeReplaced,
     }
 }

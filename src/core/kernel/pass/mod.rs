@@ -63,7 +63,7 @@ pub fn run(view: &View<'_>) -> Pass {
         return Pass::from_reads(mounted_secrets.reads);
     }
     // desired: every child, rendered only if that is needed
-    let desired = view.desired_children(&spec, &mounted_secrets);
+    let desired = desired::children(view, &spec, &mounted_secrets);
     if !mounted_secrets.proofs.is_empty() && !desired.keeps_template() {
         return Pass::from_reads(mounted_secrets.proofs);
     }
@@ -79,7 +79,7 @@ pub fn run(view: &View<'_>) -> Pass {
         true => budget::adoption(view, &spec, &present),
         false => AdoptionState::No,
     };
-    let newest = adoption.has_turn().then(|| plan(view.newest_desired_children(&spec, &mounted_secrets)));
+    let newest = adoption.has_turn().then(|| plan(desired::newest_children(view, &spec, &mounted_secrets)));
     let budgeted = budget::apply(view, &mounted_secrets, adoption, present, newest);
     // status: computed from the plan
     let computed = status::of_valid(view, &spec, &mounted_secrets, &budgeted);

@@ -2,6 +2,7 @@
 
 use crate::kernel::object::ChildKind;
 use crate::kernel::pass::compare;
+use crate::kernel::pass::desired;
 use crate::kernel::pass::mounted_secrets;
 use crate::kernel::pass::outcome::PassFindings;
 use crate::kernel::pass::validate;
@@ -14,7 +15,7 @@ use crate::kernel::pass::view::View;
 pub fn run(view: &View<'_>) -> PassFindings {
     let Ok(spec) = validate::validated(view) else { return PassFindings::default() };
     let mounted_secrets = mounted_secrets::likely(view, &spec);
-    let desired = view.desired_children(&spec, &mounted_secrets);
+    let desired = desired::children(view, &spec, &mounted_secrets);
     let compared = compare::compare(view, &desired).into_iter().filter(|(kind, _)| is_settled(view, *kind));
     PassFindings {
         compared_children: compared.filter_map(|(kind, it)| it.into_kept(view, kind)).collect(),

@@ -105,6 +105,22 @@ fn a_wait_for_warmth_ends_with_its_time_also_where_no_pod_answers_and_the_operat
     simulation.model.check_converged();
 }
 
+/// All that tell are as empty as the new one; the one that does not may hold all keys.
+#[test]
+fn a_pod_that_does_not_say_what_it_holds_is_not_taken_for_an_empty_one() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.model.edit(WARM);
+    simulation.settle();
+    simulation.model.silence(0);
+    simulation.model.edit(WARM + 1);
+    run(&mut simulation);
+    pass(&mut simulation, 290);
+    assert_eq!(warming(&simulation), Some(("cache-2".to_owned(), None)));
+    pass(&mut simulation, 15);
+    assert_eq!(warming(&simulation), Some(("cache-1".to_owned(), None)), "the time is over");
+}
+
 /// Pods that mount a Secret, in a rollout that waits for warm pods: the last one is new.
 fn warming_with_a_secret() -> Simulation {
     let mut simulation = with_a_secret(NAMED_WITH_SECRET);

@@ -33,6 +33,8 @@ pub(crate) struct NamedPods {
     pods: BTreeMap<i32, NamedPod>,
     /// Those that were lost and are not made anew yet.
     lost: BTreeSet<i32>,
+    /// The one whose memcached tells nothing.
+    silent: Option<i32>,
 }
 
 #[derive(Clone, Debug)]
@@ -275,9 +277,15 @@ impl Model {
         }
     }
 
+    /// From now on this pod does not say what it holds.
+    pub(crate) const fn silence(&mut self, pod: i32) {
+        self.named.silent = Some(pod);
+    }
+
     /// What comes of a question to the memcacheds.
     pub(crate) fn count_items(&self) -> Reply {
-        let runs = self.named.pods.iter().filter(|(_, pod)| !pod.broken);
+        let tells = |number: i32| self.named.silent != Some(number);
+        let runs = self.named.pods.iter().filter(|(number, pod)| !pod.broken && tells(**number));
         let figures = |(number, pod): (&i32, &NamedPod)| PodFigures {
             pod: self.pod_key(*number).name,
             items: pod.items,
