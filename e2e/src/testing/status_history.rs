@@ -307,10 +307,10 @@ mod tests {
 
     /// The same with this at 20.
     fn lies_until(last: Status, deployment: Vec<Version>) -> usize {
-        lies_of([resource(1), resource(10), resource(20)], last, deployment)
+        lies_of(&[resource(1), resource(10), resource(20)], last, deployment)
     }
 
-    fn lies_of(resource: [Version; 3], last: Status, deployment: Vec<Version>) -> usize {
+    fn lies_of(resource: &[Version; 3], last: Status, deployment: Vec<Version>) -> usize {
         let history = StatusHistory { resource: resource.to_vec(), deployment, stateful_set: vec![] };
         let statuses = [Status::InProgress, Status::Current, last].into_iter().enumerate();
         let judged: Vec<Judged> = statuses
@@ -352,7 +352,7 @@ mod tests {
         let mut edited = resource(20);
         edited.object.as_mut().expect("it is there")["metadata"] = json!({"generation": 2});
         let versions = [resource(1), resource(10), edited];
-        assert_eq!(lies_of(versions, Status::InProgress, crossing()), 1, "that is the edit");
+        assert_eq!(lies_of(&versions, Status::InProgress, crossing()), 1, "that is the edit");
         let [unready] = unready;
         let next = [("/metadata/generation", json!(2)), ("/status/observedGeneration", json!(2)), unready];
         assert_eq!(lies(vec![deployment(5, &[]), deployment(9, &next)]), 1, "it is another workload");

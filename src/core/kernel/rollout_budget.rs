@@ -11,8 +11,7 @@
 //! about that, so that no exit of a pass can forget it. A StatefulSet that is paused or invalid between two pods gives its turn
 //! back too; the edit that ends the pause lets it go on. A resource whose apply is refused keeps its turn, which is
 //! idle then: an idle turn does not count, and before the rollout goes on a free one is needed again. Where it is unknown whether
-//! the apply was stored (no answer, or an error of the API server or of a webhook) the turn counts, unless it was idle before
-//! and a Secret is missing. The turn of a StatefulSet
+//! the apply was stored (no answer, or an error of the API server or of a webhook) the turn counts. The turn of a StatefulSet
 //! between two pods is idle also while a Secret is missing or StatefulSets may not be listed; it counts again as soon as the
 //! next pod goes. A resource that adopts a newer template and stalls or is refused blocks all further adoptions.
 //!

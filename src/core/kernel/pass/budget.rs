@@ -97,13 +97,7 @@ pub fn apply<'a>(
         rollout_budget.turn_state(key, reason, all_back && !backs_off(now) && !is_out_of_sight(now));
     let idle = |plan: &Plan<'_>| {
         let named_pods_stay = view.named_pods_stay();
-        // It was idle, and all pods serve. What was written since does not let one go, whether it was stored or not: the Secret
-        // is missing.
-        let stayed = plan.desired.workload() == ChildKind::StatefulSet
-            && rollout_budget.turn(key).is_some_and(|turn| turn.idle)
-            && view.unready_pods().next().is_none()
-            && view.terminating_pods() == 0;
-        let waits_for_secret = (named_pods_stay || stayed) && !mounted_secrets.let_pods_start();
+        let waits_for_secret = named_pods_stay && !mounted_secrets.let_pods_start();
         let is_refused = (named_pods_stay || view.pods_are_back()) && backs_off(plan);
         // Of a StatefulSet that may not be seen no further pod goes.
         waits_for_secret || is_refused || is_out_of_sight(plan)

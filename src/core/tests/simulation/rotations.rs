@@ -295,6 +295,23 @@ fn a_cache_with_named_pods_that_is_paused_or_invalid_in_its_turn_gives_the_turn_
     }
 }
 
+/// Two caches with named pods, of which one may roll for a Secret: the first has replaced its first pod, and no other is away.
+fn between_two_pods() -> Fleet {
+    let mut fleet = Fleet::mounting(2, NAMED_WITH_SECRET);
+    fleet.restart(BudgetSettings { limit: 1, ..BUDGET });
+    fleet.secrets().set_secret(Some(5));
+    while first(&mut fleet) != 1 || fleet.model("cache-00").ready_pods(ChildKind::StatefulSet) != 3 {
+        let goes_on = fleet.hear() || fleet.ask() || fleet.models.values_mut().any(Model::work);
+        assert!(goes_on, "it does not begin");
+    }
+    fleet
+}
+
+/// Pods of the first cache that are new.
+fn first(fleet: &mut Fleet) -> usize {
+    fleet.model("cache-00").pods_of_the_new_template()
+}
+
 /// What keeps the next pod from going though nobody edits, and what ends that.
 const WAITS: [[fn(&mut Fleet); 2]; 2] = [
     [
@@ -313,14 +330,7 @@ const WAITS: [[fn(&mut Fleet); 2]; 2] = [
 #[test]
 fn a_cache_with_named_pods_that_cannot_go_on_for_now_takes_nobodys_turn_meanwhile() {
     for [begins, ends] in WAITS {
-        let mut fleet = Fleet::mounting(2, NAMED_WITH_SECRET);
-        fleet.restart(BudgetSettings { limit: 1, ..BUDGET });
-        fleet.secrets().set_secret(Some(5));
-        let first = |fleet: &mut Fleet| fleet.model("cache-00").pods_of_the_new_template();
-        while first(&mut fleet) != 1 || fleet.model("cache-00").ready_pods(ChildKind::StatefulSet) != 3 {
-            let goes_on = fleet.hear() || fleet.ask() || fleet.models.values_mut().any(Model::work);
-            assert!(goes_on, "it does not begin");
-        }
+        let mut fleet = between_two_pods();
         assert_eq!(fleet.rolling(), 1);
         begins(&mut fleet);
         fleet.quiet();
@@ -333,48 +343,10 @@ fn a_cache_with_named_pods_that_cannot_go_on_for_now_takes_nobodys_turn_meanwhil
     }
 }
 
-/// What is written while a Secret is missing lets no pod go, whether it was stored or not.
-#[test]
-fn a_turn_that_is_idle_while_a_secret_is_missing_is_idle_too_while_another_write_is_unanswered() {
-    let [begins, ends] = WAITS[0];
-    let mut fleet = Fleet::mounting(2, NAMED_WITH_SECRET);
-    fleet.restart(BudgetSettings { limit: 1, ..BUDGET });
-    fleet.secrets().set_secret(Some(5));
-    let first = |fleet: &mut Fleet| fleet.model("cache-00").pods_of_the_new_template();
-    while first(&mut fleet) != 1 || fleet.model("cache-00").ready_pods(ChildKind::StatefulSet) != 3 {
-        let goes_on = fleet.hear() || fleet.ask() || fleet.models.values_mut().any(Model::work);
-        assert!(goes_on, "it does not begin");
-    }
-    begins(&mut fleet);
-    fleet.quiet();
-    assert_eq!(fleet.rolling(), 0);
-    fleet.model("cache-00").tamper_replicas(4);
-    let repair = |fleet: &Fleet| fleet.requests().position(|(_, it)| matches!(it, Request::Apply { .. }));
-    let sent = loop {
-        match repair(&fleet) {
-            Some(at) => break at,
-            None => assert!(fleet.hear() || fleet.ask(), "it is not put back"),
-        }
-    };
-    fleet.fail(sent);
-    while fleet.ask() {}
-    assert_eq!((first(&mut fleet), fleet.rolling()), (1, 0));
-    ends(&mut fleet);
-    fleet.settle();
-    assert_eq!((fleet.rollouts(), fleet.turns()), (vec![1; 2], vec![None; 2]));
-}
-
 /// The apply that lets the next pod go had no answer. It was stored, and no watch tells of it yet.
 #[test]
 fn a_cache_with_named_pods_keeps_its_turn_while_it_is_not_known_whether_its_next_pod_may_go() {
-    let mut fleet = Fleet::mounting(2, NAMED_WITH_SECRET);
-    fleet.restart(BudgetSettings { limit: 1, ..BUDGET });
-    fleet.secrets().set_secret(Some(5));
-    let first = |fleet: &mut Fleet| fleet.model("cache-00").pods_of_the_new_template();
-    while first(&mut fleet) != 1 || fleet.model("cache-00").ready_pods(ChildKind::StatefulSet) != 3 {
-        let goes_on = fleet.hear() || fleet.ask() || fleet.models.values_mut().any(Model::work);
-        assert!(goes_on, "it does not begin");
-    }
+    let mut fleet = between_two_pods();
     let next_step = |fleet: &Fleet| fleet.requests().position(|(_, it)| matches!(it, Request::Apply { .. }));
     let sent = loop {
         match next_step(&fleet) {
