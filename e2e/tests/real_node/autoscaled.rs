@@ -209,12 +209,14 @@ impl<'a> Heard<'a> {
         Ok(())
     }
 
-    /// Prints how long the lists name pods that clients do not find, given when the names of the second pod and the third one
-    /// first led to them.
+    /// Prints how long after the workload the lists change, and how long they name pods that clients do not find, given when the
+    /// names of the second pod and the third one first led to them.
     fn print_leads(&self, known: &[Instant]) -> Result<()> {
         let [_, more, fewer] = NUMBERS.map(|number| self.list(number));
         for who in LISTS {
             let listed = self.first(who, &more)?.at;
+            let asked = self.first(WORKLOAD, &NUMBERS[1].to_string())?.at;
+            println!("{who} follows the number of the workload after {:.2} s", seconds(asked, listed));
             for (number, known) in (1..).zip(known) {
                 let pod = self.pod(number);
                 let (ready, known) = (seconds(listed, self.first(&pod, READY)?.at), seconds(listed, *known));
