@@ -51,7 +51,8 @@ impl<'a> View<'a> {
     }
 
     /// Under which names clients find the cache. A pod's own name leads to nothing while another kind runs the pods. While the
-    /// resource is paused, or the former workload is kept, the names are those of the pods that there are.
+    /// resource is paused, or the former workload is kept, the names are those of the pods that there are. While both kinds
+    /// stand, only the Service leads to all pods; a pause in the midst of a switch moves no client.
     #[must_use]
     pub fn servers(&self, spec: &Validated) -> Servers {
         let stays = spec.paused || self.keeps_former();
@@ -61,7 +62,10 @@ impl<'a> View<'a> {
                 Servers::Pods(running(self.our_workload()).unwrap_or_else(|| self.replicas_expected(spec)))
             }
             (Workload::StatefulSet, Some(_)) => Servers::Service,
-            (Workload::Deployment, former) => running(former).map_or(Servers::Service, Servers::Pods),
+            (Workload::Deployment, former) => {
+                let alone = former.filter(|_| self.our_workload().is_none());
+                running(alone).map_or(Servers::Service, Servers::Pods)
+            }
         }
     }
 

@@ -531,13 +531,18 @@ proptest! {
     fn the_list_is_exact_after_each_change(history in proptest::collection::vec(change(), 1..30)) {
         let mut simulation = Simulation::new();
         simulation.model.create_resource();
+        answer_all(&mut simulation);
         for change in &history {
+            let was_paused = simulation.model.is_paused();
+            let before = simulation.model.servers_of_config_map();
             match change {
+                Change::Step(Op::Edit(variant)) if was_paused => simulation.model.edit_paused(*variant),
                 Change::Step(op) => simulation.apply(op),
                 Change::Tls(tls) => simulation.model.speak_tls(*tls),
+                Change::Pause(paused) => simulation.model.pause(*paused),
             }
             answer_all(&mut simulation);
-            simulation.model.check_list_is_exact();
+            simulation.model.check_list_is_exact(before);
         }
     }
 }
@@ -571,15 +576,20 @@ fn a_former_workload_without_our_label_is_found_by_who_leads_next() {
     simulation.model.check_converged();
 }
 
-/// What changes a cache, its pods, or the port that clients are told.
+/// What changes a cache, its pods, the port that clients are told, or whether the operator may write.
 #[derive(Clone, Debug)]
 enum Change {
     Step(Op),
     Tls(bool),
+    Pause(bool),
 }
 
 fn change() -> impl Strategy<Value = Change> {
-    prop_oneof![10 => step().prop_map(Change::Step), 1 => any::<bool>().prop_map(Change::Tls)]
+    prop_oneof![
+        10 => step().prop_map(Change::Step),
+        1 => any::<bool>().prop_map(Change::Tls),
+        1 => any::<bool>().prop_map(Change::Pause),
+    ]
 }
 
 fn step() -> impl Strategy<Value = Op> {

@@ -104,8 +104,9 @@ impl Model {
         }
     }
 
-    /// The list, and the ConfigMap, where the operator knows of everything and nothing that it asked for is under way.
-    pub(crate) fn check_list_is_exact(&self) {
+    /// The list, and the ConfigMap, where the operator knows of everything and nothing that it asked for is under way. While
+    /// the resource is paused, the list follows what runs the pods, and the ConfigMap stays as it was `before`, if there was one.
+    pub(crate) fn check_list_is_exact(&self, before: Option<String>) {
         let Some(resource) = &self.resource else { return };
         let is_ours = |child: &SeenChild| child.controller.as_ref().is_some_and(|it| it.uid == resource.uid);
         if !self.children.values().all(is_ours) {
@@ -116,7 +117,9 @@ impl Model {
         let spec = resource.spec.as_ref().unwrap();
         let set = self.children.get(&ChildKind::StatefulSet);
         let asked = set.and_then(|set| set.content.parse()["spec"]["replicas"].as_i64());
+        let is_paused = self.is_paused();
         let count = match (&spec.autoscaling, asked) {
+            (_, Some(asked)) if is_paused => asked,
             (None, _) => spec.replicas.unwrap_or(1).into(),
             (Some(_), Some(0)) => 0,
             (Some(bounds), asked) => {
@@ -124,17 +127,34 @@ impl Model {
                 asked.unwrap_or(fewest).clamp(fewest, bounds.max_replicas.unwrap_or(i32::MAX).into())
             }
         };
-        let is_named = workload(resource) == ChildKind::StatefulSet;
+        let asks_for_set = workload(resource) == ChildKind::StatefulSet;
+        let names_pods = if is_paused && !asks_for_set { set.is_some() } else { asks_for_set };
         let port = port(spec);
-        let list = match is_named && !self.children.contains_key(&ChildKind::Deployment) {
+        let servers = self.servers_of_config_map();
+        let list = match names_pods && !self.children.contains_key(&ChildKind::Deployment) {
             true => (0..count).map(|pod| format!("{name}-{pod}.{name}.{namespace}.svc:{port}")).collect(),
             false => vec![format!("{name}.{namespace}:{port}")],
         };
+        // What an earlier resource left was in the way when this one began, and a pause makes nothing.
+        let has_none_yet = is_paused && servers.is_none() && !self.children.contains_key(&ChildKind::Service);
+        let list = if has_none_yet && resource.status.server_list.is_empty() { Vec::new() } else { list };
         assert_eq!(resource.status.server_list, list);
-        let config_map = self.children[&ChildKind::ConfigMap].content.parse();
+        match is_paused {
+            true => assert!(servers.is_none() || servers == before, "{before:?} became {servers:?}"),
+            false => assert_eq!(servers, Some(list.join(","))),
+        }
+    }
+
+    /// What the ConfigMap for applications names.
+    pub(crate) fn servers_of_config_map(&self) -> Option<String> {
+        let config_map = self.children.get(&ChildKind::ConfigMap)?.content.parse();
         // An empty string may be stored as none.
-        let servers = config_map["data"]["MEMCACHED_SERVERS"].as_str().unwrap_or_default();
-        assert_eq!(servers, list.join(","));
+        Some(config_map["data"]["MEMCACHED_SERVERS"].as_str().unwrap_or_default().to_owned())
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        let spec = self.resource.as_ref().and_then(|it| it.spec.as_ref().ok());
+        spec.is_some_and(|it| it.paused == Some(true))
     }
 
     /// A pod that is made now mounts what the Secret holds, whatever the template is for.

@@ -5,6 +5,7 @@ use memcached_operator_core::api::spec::{MemcachedConfig, SecretReference, TlsSp
 use memcached_operator_core::kernel::event::SeenRollout;
 use memcached_operator_core::kernel::object::{ChildKind, Key};
 
+use super::specs::spec;
 use super::{Model, SECRET};
 
 /// The content of a Secret without the key that is mounted.
@@ -35,6 +36,11 @@ impl Model {
 
     pub(crate) fn pause(&mut self, paused: bool) {
         self.edit_spec(|spec| spec.paused = Some(paused));
+    }
+
+    /// An edit that leaves the pause.
+    pub(crate) fn edit_paused(&mut self, variant: u8) {
+        self.edit_spec(|it| *it = MemcachedSpec { paused: Some(true), ..spec(variant) });
     }
 
     pub(crate) fn ask_for(&mut self, replicas: u8) {
