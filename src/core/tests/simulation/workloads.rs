@@ -525,6 +525,24 @@ fn autoscaler_and_budget_see_the_named_pods_for_as_long_as_there_are_any(
     simulation.model.check_converged();
 }
 
+/// Pods of both kinds serve then, and only the Service leads to all of them.
+#[test]
+fn a_pause_in_the_midst_of_a_switch_leaves_the_list() {
+    for (before, after) in [(NAMED, 0), (0, NAMED)] {
+        let mut simulation = edited(before, before);
+        run(&mut simulation);
+        simulation.model.edit(after);
+        answer_all(&mut simulation);
+        assert!(simulation.model.has(ChildKind::Deployment) && simulation.model.has(ChildKind::StatefulSet));
+        let list = |simulation: &Simulation| simulation.model.resource().status.server_list.clone();
+        let switching = list(&simulation);
+        simulation.model.pause(true);
+        answer_all(&mut simulation);
+        assert_eq!(list(&simulation), switching);
+        assert_eq!(switching, ["cache.sim:11211"]);
+    }
+}
+
 proptest! {
     /// After each change, before any time passes.
     #[test]
