@@ -98,9 +98,12 @@ proptest! {
         prop_assert!(rollouts <= causes, "{rollouts} rollouts for {causes} causes");
         let (counted, happened) = (simulation.counted, rollouts + simulation.model.undone);
         prop_assert!(counted <= happened, "{counted} rollouts are counted, and {happened} happened");
+        let told = &simulation.told;
+        prop_assert_eq!(told.len(), counted, "rollouts are told of, and counted: {:?}", told);
     }
 
-    /// The metrics count those of the operator; somebody else's change of a template is none until it is put back.
+    /// The metrics count those of the operator, and an Event tells of each; somebody else's change of a template is none until it
+    /// is put back.
     #[test]
     fn where_every_answer_arrives_each_rollout_is_counted(history in proptest::collection::vec(op(), 0..60)) {
         let mut simulation = Simulation::new();
@@ -114,6 +117,8 @@ proptest! {
         simulation.settle();
         let happened = simulation.model.rollouts - by_others;
         prop_assert_eq!(simulation.counted, happened, "rollouts are counted, and happened");
+        let told = &simulation.told;
+        prop_assert_eq!(told.len(), simulation.counted, "rollouts are told of, and counted: {:?}", told);
     }
 
     #[test]
