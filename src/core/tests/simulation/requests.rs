@@ -120,13 +120,51 @@ fn an_edit_to_what_only_a_pattern_refuses_is_told_and_changes_nothing() {
     let mut simulation = Simulation::new();
     simulation.model.create_resource();
     simulation.settle();
+    simulation.requested.clear();
     simulation.model.change_spec(|spec| spec.image = Some("no image".to_owned()));
     simulation.settle();
+    assert_eq!(simulation.requested, ["status"]);
     let resource = simulation.model.resource();
     let ready = resource.status.conditions.iter().find(|it| it.type_ == "Ready").unwrap();
     assert_eq!((&*ready.status, &*ready.reason), ("False", "InvalidSpec"), "{}", ready.message);
     assert!(ready.message.contains("spec.image"), "{}", ready.message);
     assert_eq!(simulation.model.rollouts, 0);
+}
+
+/// What the edit asks for beside the broken rule changes two children, makes one and deletes another.
+#[test]
+fn an_edit_that_breaks_a_rule_asks_for_a_status_and_nothing_else_until_it_is_mended() {
+    let mut simulation = Simulation::new();
+    simulation.model.create_resource();
+    simulation.model.edit(5); // with a NetworkPolicy
+    simulation.settle();
+    simulation.requested.clear();
+    simulation.model.change_spec(|spec| {
+        let edited = json!({
+            "replicas": 3,
+            "image": "memcached:1.6.38",
+            "memcached": {"threads": 1_000},
+            "service": {"annotations": {"a": "b"}},
+            "highAvailability": {"podDisruptionBudget": {"enabled": true, "minAvailable": 1}},
+        });
+        *spec = serde_json::from_value(edited).unwrap();
+    });
+    simulation.settle();
+    assert_eq!(simulation.requested, ["status"]);
+    let conditions = &simulation.model.resource().status.conditions;
+    let ready = conditions.iter().find(|it| it.type_ == "Ready").unwrap();
+    assert_eq!((&*ready.status, &*ready.reason), ("False", "InvalidSpec"), "{}", ready.message);
+    assert!(ready.message.contains("spec.memcached.threads"), "{}", ready.message);
+    simulation.restart();
+    simulation.settle();
+    assert!(simulation.requested.iter().all(|it| it == "status"), "{:?}", simulation.requested);
+    simulation.model.change_spec(|spec| spec.memcached = None);
+    simulation.settle();
+    let requested = &simulation.requested;
+    for name in ["apply Service", "apply Deployment", "create PodDisruptionBudget", "delete NetworkPolicy"] {
+        assert!(requested.iter().any(|it| it == name), "{requested:?}");
+    }
+    simulation.model.check_converged();
 }
 
 #[test]
