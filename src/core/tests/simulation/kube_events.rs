@@ -202,6 +202,24 @@ const EDITS: [&str; 2] = [
     "Replacing pods, cause spec: memcached.threads 3 -> 4 (spec.template.spec.containers[name=memcached].args)",
 ];
 
+/// What the cluster stores differs from what is applied all the time, and hides nothing of what an edit changes.
+#[test]
+fn an_event_names_the_fields_also_where_the_cluster_rewrites_the_template() {
+    for cluster in [Cluster::RewritesImages, Cluster::RewritesArguments] {
+        let mut simulation = Simulation::new();
+        simulation.model.become_another(cluster);
+        simulation.model.create_resource();
+        edit_threads(&mut simulation, 2);
+        simulation.settle();
+        simulation.told.clear();
+        for threads in [3, 4] {
+            edit_threads(&mut simulation, threads);
+            simulation.settle();
+        }
+        assert_eq!(simulation.told, EDITS, "{cluster:?}");
+    }
+}
+
 #[test]
 fn an_edit_that_comes_before_the_status_of_the_one_before_is_told_with_the_values_that_the_pods_have() {
     let mut simulation = Simulation::new();

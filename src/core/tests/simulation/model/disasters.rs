@@ -6,6 +6,7 @@ use memcached_operator_core::kernel::effect::{PodQuestion, Request};
 use memcached_operator_core::kernel::event::{Departure, Event, Reply, SeenChild, SeenResource, SeenSecret};
 use memcached_operator_core::kernel::failure::{Category, Failure};
 use memcached_operator_core::kernel::object::{ChildKind, Scope, Watched};
+use serde_json::Value;
 
 use super::Model;
 use super::stateful_sets::NamedPods;
@@ -17,6 +18,7 @@ pub(super) struct Backup {
     resource: Option<SeenResource>,
     children: BTreeMap<ChildKind, SeenChild>,
     rewritten_templates: BTreeSet<ChildKind>,
+    asked_templates: BTreeMap<ChildKind, Value>,
     secret: Option<(SeenSecret, u8)>,
     named: NamedPods,
     /// What rolled by then, and why.
@@ -30,6 +32,7 @@ impl Model {
             resource: self.resource.clone(),
             children: self.children.clone(),
             rewritten_templates: self.rewritten_templates.clone(),
+            asked_templates: self.asked_templates.clone(),
             secret: self.secret.clone(),
             named: self.named.clone(),
             counts: (self.rollouts, self.causes),
@@ -44,8 +47,18 @@ impl Model {
     /// out a second time: nobody could tell two writes of the same version apart.
     pub(crate) fn restore(&mut self) {
         let Some(backup) = self.backup.clone() else { return };
-        let Backup { version, resource, children, rewritten_templates, secret, named, counts } = *backup;
-        (self.named, self.rewritten_templates) = (named, rewritten_templates);
+        let Backup {
+            version,
+            resource,
+            children,
+            rewritten_templates,
+            asked_templates,
+            secret,
+            named,
+            counts,
+        } = *backup;
+        (self.named, self.rewritten_templates, self.asked_templates) =
+            (named, rewritten_templates, asked_templates);
         (self.version, self.resource, self.children, self.secret) = (version, resource, children, secret);
         self.undone += self.rollouts - counts.0;
         // An edit that is undone may be carried out late, by an operator that knows of it, and is taken back then.

@@ -24,6 +24,7 @@ use memcached_operator_core::kernel::event::{Event, SeenChild, SeenResource, See
 use memcached_operator_core::kernel::object::{ChildKind, Key, ResourceVersion, Uid, Watched};
 pub(crate) use objects::{Cluster, merged};
 use objects::{is_labelled, template};
+use serde_json::Value;
 pub(crate) use specs::{
     NAMED, NAMED_AND_SCALED, NAMED_WITH_SECRET, NEVER_SERVES, SCALED, TWO_NAMED, VARIANTS, WARM,
 };
@@ -61,8 +62,10 @@ pub(crate) struct Model {
     cluster: Cluster,
     /// The workloads whose pod template, as it was stored last, is another one than the applied.
     rewritten_templates: BTreeSet<ChildKind>,
-    /// Whether a cluster that rewrites, or that no longer does, changed a live template with an apply, and no rollout was told
-    /// of since.
+    /// The pod template that was asked for last of each kind, as it was written.
+    asked_templates: BTreeMap<ChildKind, Value>,
+    /// Whether a cluster that rewrites, or that no longer does, changed a live template with an apply that asked for the same
+    /// one as before, and no rollout was told of since.
     pub(crate) template_was_rewritten: bool,
     /// Whether a definition that does not know `workload` was applied, which no edit asked for.
     has_lost_workload: bool,
@@ -119,6 +122,7 @@ impl Model {
             has_role: true,
             cluster: Cluster::default(),
             rewritten_templates: BTreeSet::new(),
+            asked_templates: BTreeMap::new(),
             template_was_rewritten: false,
             has_lost_workload: false,
             release: 34,

@@ -103,9 +103,13 @@ impl Model {
             let content = self.cluster.stores(asked.clone());
             let template = |it: &Value| it["spec"]["template"].clone();
             let is_rewritten = template(&content) != template(&asked);
+            let asked_before = self.asked_templates.insert(kind, template(body));
             if template(&content) != template(&live) {
                 self.rolls_by_rewriter = template(&asked) == template(&live);
-                self.template_was_rewritten |= is_rewritten || self.rewritten_templates.contains(&kind);
+                // Of an edit of the template the fields are told, also where the cluster rewrites it.
+                let is_asked_again = asked_before == Some(template(body));
+                let by_cluster = is_rewritten || self.rewritten_templates.contains(&kind);
+                self.template_was_rewritten |= is_asked_again && by_cluster;
             }
             self.note_rewritten(kind, is_rewritten);
             self.change_child(kind, |child| take_in(child, content, body));
@@ -126,6 +130,7 @@ impl Model {
         let asked = content(body);
         let stored = self.cluster.stores(asked.clone());
         self.note_rewritten(kind, stored["spec"]["template"] != asked["spec"]["template"]);
+        self.asked_templates.insert(kind, body["spec"]["template"].clone());
         let child = SeenChild {
             kind,
             key: self.key.clone(),
