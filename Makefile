@@ -81,14 +81,15 @@ test: test-prerequisites ## All tests, those on a real Kubernetes included (T=na
 	@$(HERE)scripts/memcacheds $(OR_TOOK)
 	@$(HERE)scripts/suite $(T)
 
-# Three properties take as long as many others, and try a part of the cases only: of rotations a 16th. A property that finds
-# something does not stop the others.
+# Properties that take as long as many others try a part of the cases only: rotations a 16th, those of caches of both kinds a 64th. A
+# property that finds something does not stop the others.
 SEARCH = cargo test --release -p memcached-operator-core --locked --test simulation --test properties --no-fail-fast --
 .PHONY: search
 search: ## Look for a history or a resource that breaks a property: 20,000 cases of each, others each time (hours)
 	@outcome=0; \
 	PROPTEST_CASES=20000 $(SEARCH) || outcome=1; \
 	PROPTEST_CASES=320000 $(SEARCH) rotations:: || outcome=1; \
+	PROPTEST_CASES=1280000 $(SEARCH) rotations::caches_of_both_kinds || outcome=1; \
 	PROPTEST_CASES=80000 $(SEARCH) taking_secrets:: || outcome=1; \
 	PROPTEST_CASES=200000 $(SEARCH) diff:: || outcome=1; \
 	exit $$outcome

@@ -1,5 +1,5 @@
 //! What `make test` does when a part of it fails or it is interrupted, and `make search` when something is found, shown with
-//! stand-ins for cargo and for the program that removes the cluster.
+//! stand-ins for cargo and for the program that removes the cluster. And how many cases of each property a search tries.
 
 #![expect(clippy::unwrap_used, reason = "a test ends where the stand-ins do not work")]
 #![expect(
@@ -7,11 +7,11 @@
     reason = "it runs a command with another PATH, and waits with a deadline"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -173,7 +173,7 @@ fn each_program_runs_in_one_lane_and_a_name_reaches_all() {
 
 #[test]
 fn a_search_tries_every_property_also_where_another_found_something_and_fails_then() {
-    for finds in 0..=4 {
+    for finds in 0..=5 {
         let folder = tempfile::tempdir().unwrap();
         write(&folder, "bin/cargo", SEARCHING_CARGO);
         write(&folder, "finds", &finds.to_string());
@@ -181,12 +181,100 @@ fn a_search_tries_every_property_also_where_another_found_something_and_fails_th
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.success(), finds == 0, "{finds}: {said}");
         let asked = read(&folder, "asked");
-        // How many cases, and of what.
-        let tried: Vec<_> =
-            asked.lines().filter_map(|line| line.split(' ').next().zip(line.rsplit(' ').next())).collect();
-        let all =
-            [("20000", "--"), ("320000", "rotations::"), ("80000", "taking_secrets::"), ("200000", "diff::")];
-        assert_eq!(tried, all, "{finds}: {said}");
+        let all = [
+            ("20000", "--"),
+            ("320000", "rotations::"),
+            ("1280000", "rotations::caches_of_both_kinds"),
+            ("80000", "taking_secrets::"),
+            ("200000", "diff::"),
+        ];
+        assert_eq!(tried(&asked), all, "{finds}: {said}");
+    }
+}
+
+/// How many cases a search tries, and of what: `--` where it names nothing, and tries all.
+fn tried(asked: &str) -> Vec<(&str, &str)> {
+    asked.lines().filter_map(|line| line.split(' ').next().zip(line.rsplit(' ').next())).collect()
+}
+
+/// A property of a program of `src/core/tests`.
+struct Property {
+    /// As `cargo test` names it: `rotations::caches_of_both_kinds_roll_a_few_at_a_time`.
+    name: String,
+    /// It tries one of so many cases.
+    divisor: u64,
+}
+
+/// The files of a folder and below.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let (folders, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    files.into_iter().chain(folders.iter().flat_map(|folder| self::files(folder))).collect()
+}
+
+/// How the names of a file's tests begin: with `words::` those of `words/mod.rs`.
+fn module(folder: &Path, file: &Path) -> String {
+    let within = file.strip_prefix(folder).unwrap().with_extension("");
+    let names = within.iter().map(|name| name.to_str().unwrap());
+    names.filter(|name| !["main", "mod"].contains(name)).map(|name| format!("{name}::")).collect()
+}
+
+/// What the head of a block of properties divides the number of cases by.
+fn divisor(head: &str) -> u64 {
+    const CASES: &str = "ProptestConfig::default().cases";
+    let Some((_, rest)) = head.split_once(CASES) else {
+        let has_its_own = head.contains("cases:") || head.contains("with_cases(");
+        assert!(!has_its_own, "a number of cases that PROPTEST_CASES does not reach: {head}");
+        return 1;
+    };
+    let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
+    let divided = rest.strip_prefix(" / ").or_else(|| rest.strip_prefix(".div_ceil("));
+    divided.map_or(1, |rest| digits(rest).parse().unwrap())
+}
+
+/// The properties of a program of `src/core/tests`.
+fn properties(program: &str) -> Vec<Property> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/core/tests").join(program);
+    let mut found = Vec::new();
+    for file in files(&folder) {
+        let text = fs::read_to_string(&file).unwrap();
+        let module = module(&folder, &file);
+        for block in text.split("\nproptest! {\n").skip(1) {
+            let block = block.split("\n}\n").next().unwrap();
+            let mut parts = block.split("#[test]\n");
+            let divisor = divisor(parts.next().unwrap());
+            let name = |part: &str| {
+                let rest = part.trim_start().strip_prefix("fn ")?;
+                rest.split('(').next().map(str::to_owned)
+            };
+            let names = parts.filter_map(name);
+            found.extend(names.map(|name| Property { name: format!("{module}{name}"), divisor }));
+        }
+    }
+    found
+}
+
+#[test]
+fn a_search_tries_twenty_thousand_cases_of_each_property_also_of_one_that_tries_a_part() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder, "bin/cargo", SEARCHING_CARGO);
+    write(&folder, "finds", "0");
+    assert!(make(&folder, "search").status().unwrap().success());
+    let asked = read(&folder, "asked");
+    let words: Vec<_> = asked.split_whitespace().collect();
+    let programs: BTreeSet<_> =
+        words.windows(2).filter(|pair| pair[0] == "--test").map(|pair| pair[1]).collect();
+    let properties: Vec<_> = programs.into_iter().flat_map(properties).collect();
+    assert!(properties.len() > 10, "{} properties", properties.len());
+    let reaches = |filter: &str, property: &Property| filter == "--" || property.name.contains(filter);
+    let tried = tried(&asked);
+    for property in &properties {
+        let reaching = tried.iter().filter(|(_, filter)| reaches(filter, property));
+        let cases = reaching.map(|(cases, _)| cases.parse::<u64>().unwrap() / property.divisor).max();
+        assert!(cases >= Some(20_000), "{cases:?} cases of {}", property.name);
+    }
+    for (_, filter) in &tried {
+        assert!(properties.iter().any(|it| reaches(filter, it)), "{filter} reaches no property");
     }
 }
 
