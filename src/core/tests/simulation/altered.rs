@@ -2,6 +2,7 @@
 
 use memcached_operator_core::api::status::AlteredFields;
 use memcached_operator_core::kernel::effect::Effect;
+use serde_json::json;
 
 use crate::fleet::Fleet;
 use crate::model::Cluster;
@@ -153,6 +154,35 @@ fn pods_wait_for_a_policy_that_the_cluster_changes_and_the_status_names_the_fiel
     simulation.model.become_another(Cluster::Faithful);
     simulation.settle();
     simulation.model.check_converged();
+}
+
+/// The policy was in place as it was written, and the pods that it guards run. One edit changes both.
+#[test]
+fn pods_that_run_wait_for_an_edited_policy_that_the_cluster_changes_also_after_a_restart() {
+    let mut simulation = settled(5, Cluster::Faithful);
+    simulation.model.become_another(Cluster::OpensPolicies);
+    simulation.model.change_spec(|spec| {
+        let policy = json!({"enabled": true, "allowedSources": [{"podSelector": {}}]});
+        spec.security.as_mut().unwrap().network_policy = serde_json::from_value(policy).unwrap();
+        spec.memcached = serde_json::from_value(json!({"threads": 3})).unwrap();
+    });
+    for restarts in [false, true] {
+        if restarts {
+            simulation.restart();
+        }
+        simulation.settle_beside_others(5);
+        let (reason, message) = ready(&simulation);
+        assert_eq!(reason, "AdmissionDenied");
+        assert!(message.contains("spec.ingress"), "{message}");
+        let requested = std::mem::take(&mut simulation.requested);
+        assert!(requested.iter().any(|it| it == "apply NetworkPolicy"), "{requested:?}");
+        assert!(!requested.iter().any(|it| it == "apply Deployment"), "{requested:?}");
+    }
+    assert_eq!(simulation.model.rollouts, 0);
+    simulation.model.become_another(Cluster::Faithful);
+    simulation.settle();
+    simulation.model.check_converged();
+    assert_eq!(simulation.model.rollouts, 1);
 }
 
 #[test]
