@@ -6,7 +6,7 @@ use memcached_operator_core::kernel::event::{Event, SeenSecret};
 use memcached_operator_core::kernel::failure::Category;
 use memcached_operator_core::kernel::object::{Key, ResourceVersion, Uid};
 use memcached_operator_core::kernel::rollout_budget::BudgetSettings;
-
+use rstest::rstest;
 use serde_json::json;
 
 use crate::fleet::{Fleet, HASH};
@@ -65,9 +65,10 @@ fn a_cache_that_was_made_before_its_secret_says_that_its_pods_waited_for_it() {
     }
 }
 
-/// The first operator computed a hash, then the other led and the Secret got the content 5, and now the first leads again.
-fn led_again() -> Fleet {
-    let mut fleet = Fleet::new(2, 0);
+/// The first operator computed a hash, then the other led and the Secret got the content 5. Next the first leads again. `named`:
+/// whether the pods have names.
+fn led_in_turn(named: bool) -> Fleet {
+    let mut fleet = Fleet::of_both_kinds(&[named; 2], 0);
     fleet.change_leader();
     fleet.secrets().set_secret(Some(5));
     fleet.let_pass(1);
@@ -75,10 +76,12 @@ fn led_again() -> Fleet {
     fleet
 }
 
-#[test]
-fn who_leads_again_believes_the_live_template_and_not_what_it_computed_before() {
+#[rstest]
+#[case::of_deployments(false)]
+#[case::with_names(true)]
+fn who_leads_again_believes_the_live_template_and_not_what_it_computed_before(#[case] named: bool) {
     for Absence { begins, ends } in ABSENCES {
-        let mut fleet = led_again();
+        let mut fleet = led_in_turn(named);
         let before = hashes(&fleet);
         begins(&mut fleet);
         fleet.change_leader();
@@ -94,14 +97,16 @@ fn who_leads_again_believes_the_live_template_and_not_what_it_computed_before() 
     }
 }
 
-#[test]
-fn who_leads_again_makes_no_pods_from_what_it_computed_before() {
+#[rstest]
+#[case::of_deployments(false)]
+#[case::with_names(true)]
+fn who_leads_again_makes_no_pods_from_what_it_computed_before(#[case] named: bool) {
     // Without a Secret the pods are started without a hash, and get the right one later.
     for (Absence { begins, ends }, rollouts) in ABSENCES.into_iter().zip([2, 1]) {
-        let mut fleet = led_again();
+        let mut fleet = led_in_turn(named);
         fleet.change_leader();
         begins(&mut fleet);
-        fleet.secrets().delete_deployment();
+        fleet.secrets().delete_workload();
         fleet.let_pass(5);
         ends(&mut fleet, 5);
         fleet.let_pass(5);

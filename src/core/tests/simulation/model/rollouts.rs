@@ -150,8 +150,8 @@ impl Model {
     }
 
     /// Somebody deletes it.
-    pub(crate) fn delete_deployment(&mut self) {
-        self.delete_child(ChildKind::Deployment);
+    pub(crate) fn delete_workload(&mut self) {
+        self.delete_child(self.live_workload());
     }
 
     /// Whether its pods are being replaced: the template is another than the one that all of them run.
