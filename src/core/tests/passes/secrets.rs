@@ -4,16 +4,19 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use memcached_operator_core::api::status::SecretVersion;
+use memcached_operator_core::kernel::backoff::{Attempt, Backoff};
 use memcached_operator_core::kernel::event::SecretContent;
-use memcached_operator_core::kernel::object::{ResourceVersion, Uid};
-use memcached_operator_core::kernel::pending_request::PlannedRequest;
+use memcached_operator_core::kernel::failure::{Category, Failure};
+use memcached_operator_core::kernel::live::template_content_hash;
+use memcached_operator_core::kernel::object::{ChildKind, ResourceVersion, Uid};
+use memcached_operator_core::kernel::pending_request::{ChildWrite, PlannedRequest};
 use memcached_operator_core::kernel::secret_finding::SecretFinding;
 use memcached_operator_core::kernel::world::World;
 use memcached_operator_core::kernel::world::secret::Presence;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::{complete, condition, deployment, run, sent, service, world};
+use crate::support::{complete, condition, deployment, deployment_with_secrets, run, sent, service, world};
 
 #[test]
 fn what_two_resources_read_of_one_secret_is_kept_together() {
@@ -125,4 +128,51 @@ fn who_makes_pods_is_warned_of_a_password_file_without_an_end_and_of_a_tight_lim
     });
     assert_eq!(said(&world), ["MemoryLimitTight", "PasswordFileNotEnded"]);
     assert_eq!(sent(&world), ["create Service", "create Deployment"]);
+}
+
+/// A cache whose password Secret cannot be read in its newest version. Its pods were started with Secrets of the one hash, and its
+/// template carries the other.
+fn with_an_unreadable_secret(carried: &str, started_with: &str) -> World {
+    let sasl = json!({"enabled": true, "credentialsSecretRef": {"name": "users"}});
+    let spec = json!({"security": {"sasl": sasl}});
+    let mut deployment = complete(deployment_with_secrets(&spec, started_with), 1);
+    deployment.content.edit(|it| {
+        let annotations = &mut it["spec"]["template"]["metadata"]["annotations"];
+        annotations["memcached.c5c3.io/secret-hash"] = json!(carried);
+    });
+    let mut world = world(&spec, vec![service(&spec), deployment]);
+    let secret = world.secrets.values_mut().next().unwrap();
+    secret.presence = Presence::Present(Uid::from("s"), ResourceVersion::from("8"));
+    let failure = Failure { category: Category::Transient, message: "connection refused".to_owned() };
+    let (sent, uid) = (Attempt::default(), Uid::from("uid"));
+    secret.backoff = Some(Backoff::from_failure(None, failure, sent, &uid, Timestamp::UNIX_EPOCH));
+    let status = &mut world.resources.values_mut().next().unwrap().seen.status;
+    let reached = json!({"observedGeneration": 1, "reconciledGeneration": 1, "templateGeneration": 1});
+    *status = serde_json::from_value(reached).unwrap();
+    status.secrets = vec![SecretVersion {
+        name: "users".to_owned(),
+        uid: "s".to_owned(),
+        resource_version: "7".to_owned(),
+        keys: vec!["password-file".to_owned()],
+        ..SecretVersion::default()
+    }];
+    world
+}
+
+/// The record of ownership says that the hash is ours, as it does where somebody writes under this operator's name.
+#[rstest]
+#[case::of_the_pods("started with")]
+#[case::of_nobody("forged")]
+fn a_hash_that_seems_to_be_ours_replaces_no_pod_while_its_secret_cannot_be_read(#[case] carried: &str) {
+    let world = with_an_unreadable_secret(carried, "started with");
+    let live = world.resources.values().next().unwrap().live(ChildKind::Deployment).unwrap();
+    assert_eq!(live.secret_hash.as_deref(), Some(carried), "it is taken for ours");
+    let before = live.template_content_hash;
+    for request in run(&world).requests {
+        if let PlannedRequest::WriteChild(ChildWrite { kind: ChildKind::Deployment, write, .. }) = request {
+            let applied = write.applied().unwrap();
+            assert_eq!(write.replaces().and_then(|it| it.cause), None);
+            assert_eq!(template_content_hash(applied), before, "{applied:#}");
+        }
+    }
 }

@@ -32,7 +32,11 @@ pub(crate) fn with_others_field(kind: ChildKind, spec: &Value, field: &str) -> S
 
 /// The same as the API server holds it.
 pub(crate) fn object(kind: ChildKind, spec: &Value) -> Value {
-    let mut object = Fixture::new(NAME, spec).child(kind);
+    object_of(kind, &Fixture::new(NAME, spec))
+}
+
+fn object_of(kind: ChildKind, fixture: &Fixture) -> Value {
+    let mut object = fixture.child(kind);
     let fields = owned(&object);
     object["metadata"]["uid"] = json!(format!("uid-{}", kind.name()));
     object["metadata"]["resourceVersion"] = json!("7");
@@ -72,6 +76,13 @@ pub(crate) fn service(spec: &Value) -> SeenChild {
 
 pub(crate) fn deployment(spec: &Value) -> SeenChild {
     live(ChildKind::Deployment, spec)
+}
+
+/// The same, whose pods were started with Secrets of this hash.
+pub(crate) fn deployment_with_secrets(spec: &Value, hash: &str) -> SeenChild {
+    let fixture = Fixture { secret_hash: Some(hash.to_owned()), ..Fixture::new(NAME, spec) };
+    let object = object_of(ChildKind::Deployment, &fixture);
+    seen::child(ChildKind::Deployment, &serde_json::from_value::<DynamicObject>(object).unwrap()).unwrap()
 }
 
 /// A world with a resource of this spec, its ConfigMap and these children.
