@@ -4,7 +4,8 @@
 //! ```text
 //!             watch                     fold                      one pass per resource (pure)
 //! API server ───────▶ shell::watches ─▶ kernel::world ─▶ queue ─▶ validate ▸ mounted Secrets ▸ desired ▸ compare
-//!      ▲                    │ Event         ▲                     ▸ plan ▸ budget ▸ status ▸ effects ─────┐
+//!      ▲                    │ Event         ▲                     ▸ plan ▸ budget ▸ status ▸ changes ▸ effects
+//!      │                    │               │                     ▸ questions to pods ▸ settled ──────────┐
 //!      │                    ▼               └─────────── Event::Done(reply to each request) ◀─────────────┤
 //!      │                 journal (JSON Lines)                                                             │
 //!      └──────────────────────────── create / apply / delete / merge-patch ◀── shell::effects ◀───────────┘

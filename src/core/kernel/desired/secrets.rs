@@ -1,7 +1,7 @@
 //! Which Secret keys are mounted into the pods, and the hash that rolls the pods when one changes. Pure; the
 //! pass asks which keys to have read, and puts the hash into the [`super::Intent`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::files;
 use crate::api::Validated;
@@ -24,6 +24,24 @@ pub fn mounted(spec: &Validated) -> Vec<MountedKey<'_>> {
     let keys =
         all.flat_map(|files| files.keys.iter().map(move |key| MountedKey { secret: files.secret, key }));
     keys.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// A Secret that the pods mount.
+pub struct MountedSecret {
+    /// Its name.
+    pub name: String,
+    /// The keys that are used.
+    pub keys: Vec<&'static str>,
+}
+
+/// The Secrets that the pods of this spec mount, each once, in order.
+#[must_use]
+pub fn mounted_by_name(spec: &Validated) -> Vec<MountedSecret> {
+    let mut by_name: BTreeMap<&str, Vec<&'static str>> = BTreeMap::new();
+    for MountedKey { secret, key } in mounted(spec) {
+        by_name.entry(secret).or_default().push(key);
+    }
+    by_name.into_iter().map(|(name, keys)| MountedSecret { name: name.to_owned(), keys }).collect()
 }
 
 /// The value of the annotation `memcached.c5c3.io/secret-hash`: SHA-256 over Secret, key and SHA-256 of the

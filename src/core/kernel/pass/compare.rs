@@ -4,11 +4,10 @@ use super::desired::DesiredChildren;
 use super::outcome::ComparedChild;
 use super::view::View;
 use crate::api::status::AlteredFields;
-use crate::kernel::altered::{self, is_mark};
+use crate::kernel::altered;
 use crate::kernel::diff::Differences;
 use crate::kernel::hash::BodyHash;
 use crate::kernel::object::ChildKind;
-use crate::kernel::slot::Slot;
 
 /// How a child that is wanted compares with what it should be.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,18 +47,6 @@ fn compare_child(view: &View<'_>, desired: &DesiredChildren<'_>, kind: ChildKind
     let differences = found.clone().map(|found| altered::left(found, known));
     let unanswered = known.filter(|_| found != differences).and_then(|it| unanswered(view, it, hash));
     Some(Compared { hash, found, differences, unanswered })
-}
-
-/// Whether a workload that was dropped is known to have the very template that its annotations name: the last comparison,
-/// whatever that was with, found neither another template nor other annotations of ours, but for what the API server made
-/// of our own apply.
-#[must_use]
-pub fn has_named_template(slot: &Slot) -> bool {
-    let found = slot.live.as_ref().and_then(|live| live.comparison.last());
-    found.is_some_and(|found| {
-        let left = altered::left(found, slot.altered.as_deref());
-        left.of_template().next().is_none() && !left.paths.iter().any(|path| is_mark(path))
-    })
 }
 
 /// Why `known` does not say what this API server makes of the body with this hash; `None` if it does, as far as is known.

@@ -1,30 +1,25 @@
-//! Last stage: decisions become requests, each with what is needed to understand its reply. Pure; called by the pass.
+//! Ninth stage: decisions become requests, each with what is needed to understand its reply. Pure; called by the pass.
 
-use super::action::{Action, Planned};
+use super::action::Action;
 use super::budget::BudgetedPlan;
-use super::compare::has_named_template;
+use super::changes::{ChangedChild, ChildrenToSend};
 use super::mounted_secrets::MountedSecrets;
 use super::plan::Plan;
 use super::stuck_pods;
 use super::view::View;
 use super::warnings;
-use crate::api::spec::validate;
+use crate::api::MemcachedStatus;
 use crate::api::status::NEVER_OBSERVED;
-use crate::api::{MemcachedStatus, Validated};
-use crate::kernel::backoff::Backoff;
 use crate::kernel::desired::partition::HELD;
 use crate::kernel::effect::KubeEvent;
-use crate::kernel::field_managers::owners_of;
-use crate::kernel::field_path::Path;
 use crate::kernel::go_operator;
 use crate::kernel::kube_events;
 use crate::kernel::log_lines;
 use crate::kernel::object::ChildKind;
-use crate::kernel::pending_request::{Changes, ChildWrite, PlannedRequest, Replacement, Write};
+use crate::kernel::pending_request::{ChildWrite, PlannedRequest, Replacement, Write};
 use crate::kernel::rollout_budget::TurnState;
 use crate::kernel::rollout_cause::RolloutCause;
 use crate::kernel::rotation_record;
-use crate::kernel::spec_edit_words::spec_edit_words;
 use crate::kernel::status::patch;
 use crate::kernel::world::resource::UnstorableStatus;
 
@@ -33,21 +28,21 @@ use crate::kernel::world::resource::UnstorableStatus;
 #[must_use]
 pub fn requests(
     view: &View<'_>,
-    spec: &Validated,
     mounted_secrets: &MountedSecrets,
     BudgetedPlan { plan, turn_state }: &BudgetedPlan<'_>,
+    ChildrenToSend { reads, writes }: ChildrenToSend<'_>,
     status: &MemcachedStatus,
 ) -> Vec<PlannedRequest> {
-    let sending = plan.children.iter().filter(|it| it.action.sends());
-    let requests = sending.filter_map(|it| request(view, plan, mounted_secrets, it));
-    let (reads, mut writes): (Vec<_>, Vec<_>) =
-        requests.partition(|it| matches!(it, PlannedRequest::ReadChild { .. }));
-    writes.extend(stuck_pods::to_delete(view, spec).map(stuck_pods::request));
-    let waits_for_status = !writes.is_empty() && view.may_prove_status();
+    let spec = plan.desired.spec();
     if !reads.is_empty() {
         // The writes and the status depend on what the reads find.
-        reads
-    } else if !writes.is_empty() && view.may_send_children(plan, *turn_state) {
+        return reads.into_iter().map(|kind| read(view, kind)).collect();
+    }
+    let writes = writes.into_iter().filter_map(|it| write(view, plan, mounted_secrets, it));
+    let deletions = stuck_pods::to_delete(view, spec).map(stuck_pods::request);
+    let writes: Vec<_> = writes.chain(deletions).collect();
+    let waits_for_status = !writes.is_empty() && view.may_prove_status();
+    if !writes.is_empty() && view.may_send_children(plan, *turn_state) {
         writes
     } else if view.status_differs(status) || waits_for_status {
         let warning = go_operator::warning(&view.resource.seen.status, status, spec);
@@ -61,24 +56,14 @@ fn read(view: &View<'_>, kind: ChildKind) -> PlannedRequest {
     PlannedRequest::ReadChild { kind, known: view.resource.slot(kind).known_versions_when_asked() }
 }
 
-/// The request that carries out one decision; `None` where nothing is to be sent.
-///
-/// An Event names the fields of the template that a rollout changes. Where they are not known, the workload is read once
-/// more before. A read that failed holds nothing up.
-fn request(
+/// The request that carries out one decision; `None` where nothing is to be written.
+fn write(
     view: &View<'_>,
     plan: &Plan<'_>,
     mounted_secrets: &MountedSecrets,
-    planned: &Planned,
+    ChangedChild { planned, changes }: ChangedChild<'_>,
 ) -> Option<PlannedRequest> {
     let kind = planned.kind;
-    let changes = changes(view, plan, planned);
-    let slot = view.resource.slot(kind);
-    let waits = |backoff: &Backoff| backoff.retry_at.is_none_or(|at| view.now < at);
-    let may_read = !slot.is_out_of_sight() && !slot.backoff.as_deref().is_some_and(waits);
-    if may_read && may_change_unknown_fields(view, plan, planned, &changes) {
-        return Some(read(view, kind));
-    }
     let body = || plan.desired.body(kind).clone();
     let replaces = |cause: Option<RolloutCause>| {
         let live = view.resource.live(kind).filter(|_| kind == plan.desired.workload())?;
@@ -102,8 +87,8 @@ fn request(
             Write::Patch { resource_version, edits, replaces: replaces(cause) }
         }
         Action::Delete { uid, resource_version } => Write::Delete { uid, resource_version },
-        Action::Read => return Some(read(view, kind)),
         Action::Keep
+        | Action::Read
         | Action::Foreign(_)
         | Action::Collecting(_)
         | Action::BackOff(_)
@@ -126,49 +111,6 @@ fn request(
         changes,
         kube_events: switched.into_iter().chain(if makes_pods { warnings() } else { Vec::new() }).collect(),
     }))
-}
-
-/// Whether an apply may change fields of the template of which nobody knows: the workload was compared with something else
-/// and dropped, and then either the source of its template is unknown, or somebody changed the template since it was written.
-/// That is put back along with whatever is applied, also where no rollout is planned.
-fn may_change_unknown_fields(view: &View<'_>, plan: &Plan<'_>, planned: &Planned, changes: &Changes) -> bool {
-    let applies = planned.kind == plan.desired.workload() && matches!(planned.action, Action::Apply { .. });
-    let has_unknown_source = planned.action.cause().is_some() && changes.fields.is_none();
-    applies
-        && planned.differences().is_none()
-        && (has_unknown_source || !has_named_template(view.resource.slot(planned.kind)))
-}
-
-/// What the write changes in the live child.
-fn changes(view: &View<'_>, plan: &Plan<'_>, planned: &Planned) -> Changes {
-    let (kind, cause) = (planned.kind, planned.action.cause());
-    let Some(live) = view.resource.live(kind) else { return Changes::default() };
-    let known = planned.differences().map(|differences| differences.paths.clone());
-    let fields = known.or_else(|| cause.and_then(|_| template_changes(view, plan)));
-    let managers = owners_of(&live.managers, fields.as_deref().unwrap_or_default());
-    let slot = view.resource.slot(kind);
-    let is_repair = match cause {
-        None => !managers.is_empty() || slot.repairs.is_repair(planned.hash()),
-        Some(cause) => cause == RolloutCause::Drift,
-    };
-    let edits = if is_repair { Vec::new() } else { edits(view) };
-    Changes { fields, edits, managers: if is_repair { managers } else { Vec::new() }, is_repair }
-}
-
-/// The edits of the spec that have yet to reach the workload.
-fn edits(view: &View<'_>) -> Vec<String> {
-    let before = view.resource.spec_before_edit.as_deref();
-    let after = view.resource.seen.spec.as_ref().ok();
-    before.zip(after).map(|(before, after)| spec_edit_words(before, after)).unwrap_or_default()
-}
-
-/// Fields of the template that an apply would change; `None` if the workload was dropped after its comparison and the
-/// source of its template is unknown.
-fn template_changes(view: &View<'_>, plan: &Plan<'_>) -> Option<Vec<Path>> {
-    let edited = view.resource.spec_before_edit.as_deref();
-    let before = edited.and_then(|spec| validate(&view.resource.seen.key.name, spec).ok());
-    let live = view.our_workload()?;
-    plan.desired.changed_fields(before.as_ref(), live)
 }
 
 impl View<'_> {

@@ -1,5 +1,5 @@
-//! One look at one resource, stage by stage: validate, mounted Secrets, desired, compare, plan, budget, status, effects.
-//! Pure.
+//! One look at one resource, stage by stage: validate, mounted Secrets, desired, compare, plan, budget, status, changes,
+//! effects; and last, where these send nothing, what to ask the pods and when to look again. Pure.
 //!
 //! A pass is level-triggered: it sees the world as it is ([`view`]) and never depends on which event woke it. Children
 //! are written first, the status last, with the results of those writes; a pass that finds nothing to do sends
@@ -12,6 +12,7 @@ pub mod backoff_hold;
 pub mod budget;
 pub mod cause_of_apply;
 pub mod changed_secrets;
+pub mod changes;
 pub mod compare;
 pub mod desired;
 pub mod effects;
@@ -83,9 +84,12 @@ pub fn run(view: &View<'_>) -> Pass {
     let budgeted = budget::apply(view, &mounted_secrets, adoption, present, newest);
     // status: computed from the plan
     let computed = status::of_valid(view, &spec, &mounted_secrets, &budgeted);
-    // effects: what is to be sent; if nothing is, the resource is settled
-    let requests = effects::requests(view, &spec, &mounted_secrets, &budgeted, &computed.status);
+    // changes: what each write changes, for people; where that is not known, the workload is read first
+    let to_send = changes::of_plan(view, &budgeted.plan);
+    // effects: what is to be sent
+    let requests = effects::requests(view, &mounted_secrets, &budgeted, to_send, &computed.status);
     let BudgetedPlan { plan: Plan { desired, children }, turn_state } = budgeted;
+    // questions, and settled: if nothing is to be sent, what to ask the pods, and when to look again
     let asking = match requests.is_empty() {
         true => vec![rotation::asking(view, &spec, &mounted_secrets), ask_figures::asking(view, &spec)],
         false => Vec::new(),

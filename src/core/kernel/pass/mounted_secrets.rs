@@ -30,14 +30,12 @@
 //! still follows the spec. Content that pods already carry is never held back, whatever a newer release finds in it: then
 //! it only warns.
 
-use std::collections::BTreeMap;
-
 use super::secret_content::{self, InvalidSecret};
 use super::view::View;
 use crate::api::Validated;
 use crate::api::status::SecretVersion;
 use crate::kernel::backoff::Attempt;
-use crate::kernel::desired::secrets::{self, MountedKey};
+use crate::kernel::desired::secrets::{self, MountedKey, MountedSecret};
 use crate::kernel::desired::{LiveTemplate, Revision};
 use crate::kernel::event::SecretContent;
 use crate::kernel::failure::Failure;
@@ -98,24 +96,6 @@ impl MountedSecrets {
     }
 }
 
-/// A Secret that the pods mount.
-pub struct MountedSecret {
-    /// Its name.
-    pub name: String,
-    /// The keys that are used.
-    pub keys: Vec<&'static str>,
-}
-
-/// The Secrets that a spec mounts, each once.
-#[must_use]
-pub fn mounted(spec: &Validated) -> Vec<MountedSecret> {
-    let mut by_name: BTreeMap<&str, Vec<&'static str>> = BTreeMap::new();
-    for MountedKey { secret, key } in secrets::mounted(spec) {
-        by_name.entry(secret).or_default().push(key);
-    }
-    by_name.into_iter().map(|(name, keys)| MountedSecret { name: name.to_owned(), keys }).collect()
-}
-
 /// What one Secret contributes to the hash.
 enum Contribution<'a> {
     Read(&'a SecretContent),
@@ -133,7 +113,7 @@ pub fn likely(view: &View<'_>, spec: &Validated) -> MountedSecrets {
         return MountedSecrets::default();
     }
     MountedSecrets {
-        hash: view.last_known_secret_hash(spec, &mounted(spec)).map(|known| known.hash),
+        hash: view.last_known_secret_hash(spec, &secrets::mounted_by_name(spec)).map(|known| known.hash),
         ..MountedSecrets::default()
     }
 }
@@ -141,7 +121,7 @@ pub fn likely(view: &View<'_>, spec: &Validated) -> MountedSecrets {
 /// Computes the hash from what is known, and says what has to be read.
 #[must_use]
 pub fn resolve(view: &View<'_>, spec: &Validated) -> MountedSecrets {
-    let mut mounted = mounted(spec);
+    let mut mounted = secrets::mounted_by_name(spec);
     if mounted.is_empty() {
         return MountedSecrets::default();
     }

@@ -7,7 +7,7 @@
 use jiff::Timestamp;
 
 use super::asking::Asking;
-use super::mounted_secrets::{self, MountedSecrets};
+use super::mounted_secrets::MountedSecrets;
 use super::view::View;
 use crate::api::Validated;
 use crate::api::secret_rotation::SecretRotation;
@@ -34,7 +34,7 @@ pub fn record(
     let Some(wanted) = wanted(mounted_secrets).filter(|_| carries_template) else { return before.cloned() };
     let changed: Vec<String> =
         view.of_other_versions(mounted_secrets).into_iter().map(|it| it.name).collect();
-    let every = || mounted_secrets::mounted(spec).into_iter().map(|it| it.name).collect();
+    let every = || secrets::mounted_by_name(spec).into_iter().map(|it| it.name).collect();
     let inputs = RotationInputs {
         now: Timestamp::from_second(view.now.as_second()).unwrap_or(view.now),
         wanted,
@@ -73,7 +73,7 @@ pub fn asking(view: &View<'_>, spec: &Validated, mounted_secrets: &MountedSecret
     Asking::new(due, view.now, || {
         PodQuestion::Rotation(AgentsQuestion {
             resource: view.resource.seen.key.clone(),
-            secrets: mounted_secrets::mounted(spec)
+            secrets: secrets::mounted_by_name(spec)
                 .into_iter()
                 .map(|it| AskedSecret {
                     name: it.name,

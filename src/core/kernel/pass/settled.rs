@@ -4,11 +4,12 @@
 use jiff::Timestamp;
 
 use super::action::{Action, Planned, unserved};
-use super::mounted_secrets::{self, MountedSecrets};
+use super::mounted_secrets::MountedSecrets;
 use super::outcome::Settled;
 use super::status::ComputedStatus;
 use super::view::View;
 use crate::api::{MemcachedStatus, Validated};
+use crate::kernel::desired::secrets;
 use crate::kernel::event::Unavailable;
 use crate::kernel::failure::Category;
 use crate::kernel::instance_metrics::InstanceMetrics;
@@ -27,7 +28,7 @@ pub fn of_valid(
     let repairs = planned
         .iter()
         .filter_map(|it| view.resource.slot(it.kind).repairs.exhausted_until(it.hash(), view.now));
-    let secrets = mounted_secrets::mounted(spec).into_iter().filter_map(|secret| {
+    let secrets = secrets::mounted_by_name(spec).into_iter().filter_map(|secret| {
         view.world.secrets.get(&view.key_of(&secret.name)).and_then(|secret| secret.backoff.as_ref())
     });
     let retries = retries_of_children(view).chain(secrets.filter_map(|backoff| backoff.retry_at));
