@@ -1,5 +1,5 @@
-//! The page on reliability and the mutants against the tests: every test that they name exists, those that are to run with both
-//! workloads do, and every mutant can be put back. `make mutants` puts them back and sees that their tests fail.
+//! The page on reliability, the table of removed tests and the mutants against the tests: every test that they name exists, those
+//! that are to run with both workloads do, and every mutant can be put back. `make mutants` puts them back and sees that their tests fail.
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a test ends where a file is not as it should be")]
 
@@ -136,6 +136,21 @@ fn every_test_on_the_page_exists() {
     assert!(named.len() > 4, "{named:?}");
     for (program, test) in named {
         assert!(functions(&program).contains(&test), "docs/reliability.md: no test {test} in {program}");
+    }
+}
+
+#[test]
+fn what_holds_the_rules_of_removed_tests_exists() {
+    let page = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+    let section = page.split("\n## ").find(|it| it.starts_with("Removed tests\n")).unwrap();
+    let rows: Vec<_> = section.lines().filter(|line| line.starts_with("| `")).collect();
+    assert!(rows.len() >= 18, "{rows:?}");
+    for row in rows {
+        let held_by = named(row);
+        assert!(!held_by.is_empty(), "nothing holds the rule of {row}");
+        for (program, test) in held_by {
+            assert!(functions(&program).contains(&test), "CONTRIBUTING.md: no test {test} in {program}");
+        }
     }
 }
 

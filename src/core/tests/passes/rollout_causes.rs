@@ -1,10 +1,16 @@
 //! Why pods are replaced, as a pass sees it (an edit, a definition, somebody else's change), and whether they wait for a
 //! turn.
 
+use jiff::Timestamp;
+use memcached_operator_core::api::MemcachedStatus;
+use memcached_operator_core::kernel::backoff::{Attempt, Backoff};
 use memcached_operator_core::kernel::desired::Revision;
 use memcached_operator_core::kernel::event::SeenChild;
+use memcached_operator_core::kernel::failure::{Category, Failure};
+use memcached_operator_core::kernel::object::Uid;
 use memcached_operator_core::kernel::pending_request::PlannedRequest;
 use memcached_operator_core::kernel::rollout_budget::TurnState;
+use memcached_operator_core::kernel::world::World;
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -98,6 +104,36 @@ fn what_somebody_else_or_an_annotation_asks_for_is_called_by_its_own_name() {
     assert_eq!(fate_of(triggered, &small, 4, &reached), "restart_trigger");
     let nothing_serves = complete(deployment(&large), 0);
     assert_eq!(fate_of(nothing_serves, &small, 4, &reached), "definition", "nobody waits for a turn there");
+}
+
+/// The write of another status was not answered, so nobody knows which one is stored, though the one that is wanted is the
+/// one that was seen last.
+#[test]
+fn a_status_that_may_not_be_the_stored_one_is_written_again_before_pods_roll() {
+    let [small, large] = small_and_large();
+    let mut world = world(&small, vec![service(&small), complete(deployment(&large), 1)]);
+    let seen = &mut world.resources.values_mut().next().unwrap().seen;
+    let reached = json!({"observedGeneration": 4, "reconciledGeneration": 4});
+    (seen.generation, seen.status) = (4, serde_json::from_value(reached).unwrap());
+    let wanted = written_status(&world).unwrap();
+    let resource = world.resources.values_mut().next().unwrap();
+    resource.seen.status = wanted.clone();
+    let against = resource.seen.resource_version.to_string();
+    assert_eq!(written_status(&world), None, "it is known to be stored: pods roll");
+    let failure = Failure { category: Category::Transient, message: "no answer".to_owned() };
+    let sent = Attempt { against, ..Attempt::default() };
+    let mut backoff = Backoff::from_failure(None, failure, sent, &Uid::from("uid"), Timestamp::UNIX_EPOCH);
+    backoff.retry_at = Some(Timestamp::UNIX_EPOCH);
+    world.resources.values_mut().next().unwrap().backoff = Some(Box::new(backoff));
+    assert_eq!(written_status(&world), Some(wanted));
+}
+
+/// The status that a pass writes.
+fn written_status(world: &World) -> Option<MemcachedStatus> {
+    run(world).requests.into_iter().find_map(|request| match request {
+        PlannedRequest::WriteStatus { status, .. } => Some(*status),
+        _ => None,
+    })
 }
 
 /// This release is older than the one that rendered the pods: it does not know a field of the spec.
