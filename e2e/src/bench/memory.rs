@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 ///
 /// # Errors
 /// When there is no such process.
-pub(super) fn peak(pid: u32) -> Result<u64> {
+pub fn peak(pid: u32) -> Result<u64> {
     let file = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&file).with_context(|| format!("cannot read {file}"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;

@@ -31,7 +31,7 @@ mod edit;
 pub mod fleet;
 mod kept;
 mod kernel;
-mod memory;
+pub mod memory;
 #[cfg(test)]
 mod page;
 mod picture;

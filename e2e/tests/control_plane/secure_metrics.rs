@@ -1,11 +1,13 @@
 //! `/metrics` with TLS and authorization on a real API server, with what the chart grants: who reads it, over which
-//! certificate, and that a real Prometheus does, as the page says and as the chart's ServiceMonitor says.
+//! certificate, and that a real Prometheus does, as the page says and as the chart's ServiceMonitor says. And what a crowd costs
+//! that asks nothing, there and at the plain pages.
 
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use e2e::bench::memory;
 use e2e::certs::Authority;
 use e2e::chart::{self, NAMESPACE};
 use e2e::testing::control_plane::in_space;
@@ -22,6 +24,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use memcached_operator::cli::yaml;
 use memcached_operator::exporter::tls::{Tls, Trust};
 use rcgen::CertificateParams;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -188,6 +191,76 @@ async fn who_may_reads_metrics_over_the_newest_certificate_and_nobody_else_does(
 
         let log = fs::read_to_string(operator.log())?;
         ensure!(!log.contains(&reader), "a token is in the log");
+        ensure!(operator.terminate().await?.success(), "it ends in good order");
+        Ok(())
+    })
+    .await
+}
+
+/// Connections that stand before a port at once.
+const CROWD: usize = 5_000;
+/// Somebody asks after so many of them: more at a time would wait for the system, which keeps a thousand for the operator.
+const WAVE: usize = 500;
+/// The most that they may cost, in bytes: without a limit to their number they took 126 MB.
+const ROOM: u64 = 16 << 20;
+/// Files that this program, and an operator that holds them all, need to open.
+const FILES: u64 = 8_000;
+
+const HALF_A_REQUEST: &[u8] = b"GET /readyz HTTP/1.1\r\nhost: no";
+const HALF_A_HANDSHAKE: &[u8] = b"\x16\x03\x01\x02\x00\x01";
+
+/// Lets this program open as many files as a crowd takes, and the operators that it starts from now on.
+fn allow_files() -> Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|files| files >= FILES) {
+        return Ok(());
+    }
+    let raised = Rlimit { current: Some(FILES), ..limit };
+    setrlimit(Resource::Nofile, raised)
+        .with_context(|| format!("the hard limit of open files (`ulimit -Hn`) is below {FILES}"))
+}
+
+/// A crowd stands there, each of whom says this and nothing more, and somebody asks among them and is answered.
+async fn crowd(address: SocketAddr, says: &[u8], asks: impl AsyncFn() -> Result<()>) -> Result<()> {
+    let mut all = Vec::new();
+    while all.len() < CROWD {
+        for _ in 0..WAVE {
+            let mut one = TcpStream::connect(address).await?;
+            one.write_all(says).await?;
+            all.push(one);
+        }
+        asks().await.with_context(|| format!("among {} who ask nothing", all.len()))?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_crowd_of_thousands_that_asks_nothing_costs_little_memory_at_either_port() -> Result<()> {
+    allow_files()?;
+    in_space("crowd", async |space: &Space| {
+        let folder = TempDir::new()?;
+        let authority = folder.path().join("ca.crt");
+        present(&Authority::create("only")?, folder.path())?;
+        let listen = free_address()?;
+        let operator = start(space, listen, folder.path()).await?;
+        let pages = async || {
+            let (code, page) = operator.get("/livez").await?;
+            ensure!(code == 200, "{code}: {page}");
+            anyhow::Ok(())
+        };
+        let metrics = async || {
+            let (code, page) = get(listen, &authority, None).await?;
+            ensure!(code == 401, "{code}: {page}");
+            anyhow::Ok(())
+        };
+        await_answer("the metrics are served", async || metrics().await).await?;
+
+        let before = memory::peak(operator.pid())?;
+        crowd(operator.address(), HALF_A_REQUEST, pages).await?;
+        crowd(listen, HALF_A_HANDSHAKE, metrics).await?;
+        let grown = memory::peak(operator.pid())?.saturating_sub(before);
+        println!("{CROWD} that ask nothing, at each of two ports, cost {grown} bytes");
+        ensure!(grown <= ROOM, "{CROWD} that ask nothing cost {grown} bytes");
         ensure!(operator.terminate().await?.success(), "it ends in good order");
         Ok(())
     })
